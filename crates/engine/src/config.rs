@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What an engine is built from. Every value has a default; none is read from anywhere.
+
+use crate::Nanos;
+
+/// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// IPv4 flows the table holds. At least 1, at most [`MAX_CAPACITY`].
+    pub capacity_ipv4: u32,
+    /// IPv6 flows the table holds. At least 1, at most [`MAX_CAPACITY`].
+    pub capacity_ipv6: u32,
+    /// What happens to the first packet of a flow that finds no room.
+    pub when_full: WhenFull,
+    /// What happens to packets whose [`Reason`](crate::Reason) is malformed.
+    pub malformed: Malformed,
+    /// Where the zone of a flow comes from.
+    pub zone: ZoneFrom,
+    /// How long a flow lives without a packet.
+    pub timeouts: Timeouts,
+    /// Secret of the keyed hash: 128 random bits from the operating system, new for every table.
+    pub secret: [u64; 2],
+    /// A free-running cycle counter for the stage account; the engine itself knows no clock.
+    pub cycle_counter: fn() -> u64,
+}
+
+/// Largest capacity of one table: indices are 31 bits wide, and marks narrower still.
+pub const MAX_CAPACITY: u32 = 1 << 28;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            capacity_ipv4: 1 << 20,
+            capacity_ipv6: 1 << 18,
+            when_full: WhenFull::PassUntracked,
+            malformed: Malformed::Pass,
+            zone: ZoneFrom::OuterVlan,
+            timeouts: Timeouts::default(),
+            secret: [0, 0],
+            cycle_counter: || 0,
+        }
+    }
+}
+
+/// Behaviour for a new flow when the table is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Forward the packet without tracking it; counted as passed, `table_full`.
+    PassUntracked,
+    /// Drop the packet; counted as dropped, `table_full`.
+    Drop,
+}
+
+/// Behaviour for malformed packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Forward them as they are.
+    Pass,
+    /// Drop them.
+    Drop,
+}
+
+/// Where the zone, the number that separates overlapping address spaces, comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneFrom {
+    /// Every packet is in zone 0.
+    None,
+    /// VLAN identifier of the outer tag; 0 without one.
+    OuterVlan,
+    /// VLAN identifier of the innermost tag; 0 without one.
+    InnerVlan,
+}
+
+/// Idle limits in nanoseconds by phase of the flow. Names are those of OVS's timeout policy where
+/// the phase is the same; defaults are those of the FlowTable article (5 s, 2 s after TCP end).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// TCP, packets of one direction only.
+    pub tcp_syn_sent: Nanos,
+    /// TCP, packets of both directions.
+    pub tcp_established: Nanos,
+    /// TCP after FIN of both sides or RST: late packets still belong to the flow.
+    pub tcp_close: Nanos,
+    /// UDP, packets of one direction only.
+    pub udp_first: Nanos,
+    /// UDP, packets of both directions.
+    pub udp_multiple: Nanos,
+    /// ICMP and ICMPv6, one direction only.
+    pub icmp_first: Nanos,
+    /// ICMP and ICMPv6, both directions.
+    pub icmp_reply: Nanos,
+    /// Any other protocol, one direction only.
+    pub other_first: Nanos,
+    /// Any other protocol, both directions.
+    pub other_multiple: Nanos,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        const IDLE: Nanos = 5_000_000_000;
+        const CLOSE: Nanos = 2_000_000_000;
+        Self {
+            tcp_syn_sent: IDLE,
+            tcp_established: IDLE,
+            tcp_close: CLOSE,
+            udp_first: IDLE,
+            udp_multiple: IDLE,
+            icmp_first: IDLE,
+            icmp_reply: IDLE,
+            other_first: IDLE,
+            other_multiple: IDLE,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Why a packet was not tracked: one list that is the enum, the counters, the member names in
+//! `--json` and the table in the documentation.
+
+/// Why the engine could not count a packet to a flow. One counter each.
+///
+/// A bump in the wire is transparent: by default all of these are passed on untouched. What may be
+/// dropped instead is the class [`malformed`](Reason::is_malformed) (`[policy] malformed`) and
+/// [`TableFull`](Reason::TableFull) (`[table] when_full`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// EtherType is neither IPv4 nor IPv6 (ARP, LLDP, MPLS, ...).
+    NonIp,
+    /// IEEE 802.3 length field instead of an EtherType: LLC/SNAP (spanning tree, IS-IS, ...).
+    Llc,
+    /// More than two VLAN tags.
+    VlanDepth,
+    /// A fragment other than the first: it has no ports to look at.
+    Fragment,
+    /// More than 8 IPv6 extension headers, or more than 256 bytes of them.
+    ExtensionLimit,
+    /// The capture holds too few bytes of the packet to find its ports.
+    CaptureCut,
+    /// The frame ends inside the Ethernet header or a VLAN tag.
+    EthernetTruncated,
+    /// The frame ends inside the IP header.
+    IpTruncated,
+    /// The version field does not agree with the EtherType.
+    IpVersion,
+    /// The IPv4 header length is below 20 bytes or beyond the total length.
+    IpHeaderLength,
+    /// The IP length says more bytes than the frame has, or (IPv4) fewer than the header.
+    IpLength,
+    /// An IPv6 extension header ends beyond the packet.
+    ExtensionTruncated,
+    /// The packet ends inside the TCP, UDP, SCTP or ICMP header.
+    TransportTruncated,
+    /// The TCP data offset is below 5 or beyond the packet.
+    TcpOffset,
+    /// The UDP length is below 8 or beyond the packet.
+    UdpLength,
+    /// A new flow found the flow table full.
+    TableFull,
+}
+
+impl Reason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Reason; 16] = [
+        Reason::NonIp,
+        Reason::Llc,
+        Reason::VlanDepth,
+        Reason::Fragment,
+        Reason::ExtensionLimit,
+        Reason::CaptureCut,
+        Reason::EthernetTruncated,
+        Reason::IpTruncated,
+        Reason::IpVersion,
+        Reason::IpHeaderLength,
+        Reason::IpLength,
+        Reason::ExtensionTruncated,
+        Reason::TransportTruncated,
+        Reason::TcpOffset,
+        Reason::UdpLength,
+        Reason::TableFull,
+    ];
+
+    /// The name in `--json`, metrics and documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::NonIp => "non_ip",
+            Reason::Llc => "llc",
+            Reason::VlanDepth => "vlan_depth",
+            Reason::Fragment => "fragment",
+            Reason::ExtensionLimit => "extension_limit",
+            Reason::CaptureCut => "capture_cut",
+            Reason::EthernetTruncated => "ethernet_truncated",
+            Reason::IpTruncated => "ip_truncated",
+            Reason::IpVersion => "ip_version",
+            Reason::IpHeaderLength => "ip_header_length",
+            Reason::IpLength => "ip_length",
+            Reason::ExtensionTruncated => "extension_truncated",
+            Reason::TransportTruncated => "transport_truncated",
+            Reason::TcpOffset => "tcp_offset",
+            Reason::UdpLength => "udp_length",
+            Reason::TableFull => "table_full",
+        }
+    }
+
+    /// One line for people.
+    pub const fn doc(self) -> &'static str {
+        match self {
+            Reason::NonIp => "neither IPv4 nor IPv6 (ARP, LLDP, MPLS, ...)",
+            Reason::Llc => "IEEE 802.3 frame with LLC (spanning tree, IS-IS, ...)",
+            Reason::VlanDepth => "more than two VLAN tags",
+            Reason::Fragment => "IP fragment other than the first, which has no ports",
+            Reason::ExtensionLimit => "more than 8 IPv6 extension headers or 256 bytes of them",
+            Reason::CaptureCut => "the capture cut the packet before its ports",
+            Reason::EthernetTruncated => "frame ends inside the Ethernet header or a VLAN tag",
+            Reason::IpTruncated => "frame ends inside the IP header",
+            Reason::IpVersion => "IP version field disagrees with the EtherType",
+            Reason::IpHeaderLength => "IPv4 header length below 20 or beyond the total length",
+            Reason::IpLength => "IP length beyond the frame, or below its own header",
+            Reason::ExtensionTruncated => "IPv6 extension header ends beyond the packet",
+            Reason::TransportTruncated => "packet ends inside the TCP, UDP, SCTP or ICMP header",
+            Reason::TcpOffset => "TCP data offset below 5 or beyond the packet",
+            Reason::UdpLength => "UDP length below 8 or beyond the packet",
+            Reason::TableFull => "a new flow found the flow table full",
+        }
+    }
+
+    /// True for packets that no correct sender makes.
+    pub const fn is_malformed(self) -> bool {
+        matches!(
+            self,
+            Reason::EthernetTruncated
+                | Reason::IpTruncated
+                | Reason::IpVersion
+                | Reason::IpHeaderLength
+                | Reason::IpLength
+                | Reason::ExtensionTruncated
+                | Reason::TransportTruncated
+                | Reason::TcpOffset
+                | Reason::UdpLength
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reason;
+
+    #[test]
+    fn the_list_is_in_counter_order_and_names_are_unique() {
+        for (i, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, i);
+            assert!(Reason::ALL[..i].iter().all(|other| other.name() != reason.name()));
+        }
+    }
+}

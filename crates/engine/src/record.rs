@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The flow record: what is left of a connection when it ends.
+
+use crate::Nanos;
+use std::net::IpAddr;
+
+/// One ended (or, at exit, live) connection. `src` is the originator: the sender of its first
+/// packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// Address of the originator.
+    pub src: IpAddr,
+    /// Address of the responder.
+    pub dst: IpAddr,
+    /// IP protocol number.
+    pub proto: u8,
+    /// Port of the originator; for ICMP the identifier (or 0); 0 without ports.
+    pub sport: u16,
+    /// Port of the responder; for ICMP type * 256 + code of the first packet; 0 without ports.
+    pub dport: u16,
+    /// Zone the flow was tracked in.
+    pub zone: u16,
+    /// VLAN tags of the first packet, outermost first.
+    pub vlan: VlanTags,
+    /// Time of the first packet, nanoseconds since the Unix epoch.
+    pub start: Nanos,
+    /// Time of the last packet, nanoseconds since the Unix epoch.
+    pub end: Nanos,
+    /// Packets from `src` to `dst`.
+    pub orig: Tally,
+    /// Packets from `dst` to `src`.
+    pub reply: Tally,
+    /// State at the end.
+    pub state: State,
+    /// Why the flow ended.
+    pub end_reason: EndReason,
+}
+
+/// Counters of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Frame bytes without FCS.
+    pub bytes: u64,
+    /// IP bytes: header and payload as the IP header says, no padding.
+    pub ip_bytes: u64,
+    /// Union of all TCP flags seen (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128).
+    pub tcp_flags: u8,
+}
+
+/// Up to two VLAN identifiers, outermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VlanTags {
+    pub(crate) ids: [u16; 2],
+}
+
+/// Marks a place in [`VlanTags`] without a tag: identifiers are 12 bits wide.
+const NO_TAG: u16 = 0xffff;
+
+impl VlanTags {
+    /// No tag.
+    pub const NONE: VlanTags = VlanTags { ids: [NO_TAG; 2] };
+
+    /// The identifiers, outermost first; empty for an untagged frame.
+    pub fn ids(&self) -> &[u16] {
+        let count = self.ids.iter().take_while(|&&id| id != NO_TAG).count();
+        &self.ids[..count]
+    }
+}
+
+/// Where a flow is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Packets of one direction only.
+    New,
+    /// Packets of both directions.
+    Open,
+    /// TCP only: FIN seen from both sides, or RST from one.
+    Closing,
+}
+
+impl State {
+    /// The name in flow records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::New => "new",
+            State::Open => "open",
+            State::Closing => "closing",
+        }
+    }
+}
+
+/// Why a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EndReason {
+    /// No packet for as long as the timeout of its phase.
+    Idle,
+    /// TCP: FIN of both sides, then quiet for `tcp_close`.
+    Fin,
+    /// TCP: RST, then quiet for `tcp_close`.
+    Rst,
+    /// TCP: a new SYN took the ports of a closing connection.
+    Reuse,
+    /// The engine was flushed: the flow was alive at exit.
+    Exit,
+}
+
+impl EndReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [EndReason; 5] =
+        [EndReason::Idle, EndReason::Fin, EndReason::Rst, EndReason::Reuse, EndReason::Exit];
+
+    /// The name in flow records and counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EndReason::Idle => "idle",
+            EndReason::Fin => "fin",
+            EndReason::Rst => "rst",
+            EndReason::Reuse => "reuse",
+            EndReason::Exit => "exit",
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Counters of one engine. Plain numbers with one writer; whoever shares them copies them out.
+
+use crate::{EndReason, Reason};
+
+/// What the engine did so far. Every packet given to [`Engine::process`](crate::Engine::process)
+/// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets counted to a flow.
+    pub tracked: u64,
+    /// Packets forwarded without a flow, by [`Reason`].
+    pub passed: [u64; Reason::ALL.len()],
+    /// Packets to drop, by [`Reason`].
+    pub dropped: [u64; Reason::ALL.len()],
+    /// Flows created.
+    pub created: u64,
+    /// Flows ended, by [`EndReason`].
+    pub ended: [u64; EndReason::ALL.len()],
+    /// Cycles per [`Stage`] over the sampled bursts.
+    pub stage_cycles: [u64; Stage::ALL.len()],
+    /// Packets in the sampled bursts.
+    pub sampled_packets: u64,
+}
+
+impl Stats {
+    /// Packets given to the engine.
+    pub fn packets(&self) -> u64 {
+        self.tracked + self.passed.iter().sum::<u64>() + self.dropped.iter().sum::<u64>()
+    }
+
+    /// Flows in the table.
+    pub fn active(&self) -> u64 {
+        self.created - self.ended.iter().sum::<u64>()
+    }
+}
+
+/// The engine's part of a packet's path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// Headers to key and direction.
+    Parse,
+    /// Hash, bucket, candidate record.
+    Lookup,
+    /// Key compare, state, counters.
+    Track,
+    /// New flows: second lookup, insert, timer.
+    Miss,
+}
+
+impl Stage {
+    /// Every stage in packet order.
+    pub const ALL: [Stage; 4] = [Stage::Parse, Stage::Lookup, Stage::Track, Stage::Miss];
+
+    /// The name in `--json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Parse => "parse",
+            Stage::Lookup => "lookup",
+            Stage::Track => "track",
+            Stage::Miss => "miss",
+        }
+    }
+}

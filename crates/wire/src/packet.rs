@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The one trait between a packet's owner (an mbuf, a capture, a test) and those who read it.
+
+/// A frame that starts with its Ethernet header and carries no FCS.
+///
+/// Its bytes may lie in several segments (chained mbufs), and a capture may hold fewer bytes than
+/// were on the wire. Readers look at [`head`](Packet::head) first and fall back to
+/// [`copy_to`](Packet::copy_to) only where a header crosses the end of the first segment.
+pub trait Packet {
+    /// The first segment: contiguous bytes from the start of the frame, possibly empty.
+    fn head(&self) -> &[u8];
+
+    /// Bytes of the whole frame, every segment, without FCS. For a packet cut by the capture this
+    /// is the length before the cut, so it can exceed what `copy_to` delivers.
+    fn frame_len(&self) -> usize;
+
+    /// Bytes to account for this packet. Differs from `frame_len` only where a capture of another
+    /// link type is presented with a synthetic Ethernet header.
+    fn wire_len(&self) -> usize {
+        self.frame_len()
+    }
+
+    /// Copies the start of the frame across segments into `buf`; returns the bytes copied, which
+    /// is less than `buf.len()` only where the frame (or what was captured of it) ends.
+    fn copy_to(&self, buf: &mut [u8]) -> usize;
+}
+
+/// A packet in plain memory, in one or more segments: captures, tests, fuzzers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BytesPacket<'a> {
+    segments: [&'a [u8]; 2],
+    frame_len: usize,
+    wire_len: usize,
+}
+
+impl<'a> BytesPacket<'a> {
+    /// A whole frame in one segment.
+    pub fn new(frame: &'a [u8]) -> Self {
+        Self { segments: [frame, &[]], frame_len: frame.len(), wire_len: frame.len() }
+    }
+
+    /// The same frame cut into two segments at `at` (clamped to the frame).
+    pub fn cut(frame: &'a [u8], at: usize) -> Self {
+        let (a, b) = frame.split_at(at.min(frame.len()));
+        Self { segments: [a, b], frame_len: frame.len(), wire_len: frame.len() }
+    }
+
+    /// `captured` are the first bytes of a frame that had `frame_len` bytes and is accounted as
+    /// `wire_len` bytes.
+    pub fn captured(captured: &'a [u8], frame_len: usize, wire_len: usize) -> Self {
+        Self { segments: [captured, &[]], frame_len: frame_len.max(captured.len()), wire_len }
+    }
+}
+
+impl Packet for BytesPacket<'_> {
+    fn head(&self) -> &[u8] {
+        self.segments[0]
+    }
+
+    fn frame_len(&self) -> usize {
+        self.frame_len
+    }
+
+    fn wire_len(&self) -> usize {
+        self.wire_len
+    }
+
+    fn copy_to(&self, buf: &mut [u8]) -> usize {
+        let mut copied = 0;
+        for segment in self.segments {
+            let n = segment.len().min(buf.len() - copied);
+            buf[copied..copied + n].copy_from_slice(&segment[..n]);
+            copied += n;
+        }
+        copied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_packet_gathers_to_the_same_bytes() {
+        let frame: Vec<u8> = (0..100).collect();
+        for at in 0..=100 {
+            let packet = BytesPacket::cut(&frame, at);
+            let mut buf = [0; 128];
+            assert_eq!(packet.copy_to(&mut buf), 100);
+            assert_eq!(&buf[..100], &frame[..]);
+            assert_eq!(packet.head(), &frame[..at]);
+            let mut short = [0; 10];
+            assert_eq!(packet.copy_to(&mut short), 10);
+        }
+    }
+}
