@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One file per subcommand: its arguments and what it does with them.
+
+pub(crate) mod check;
+pub(crate) mod doctor;
+pub(crate) mod replay;
