@@ -5,15 +5,27 @@
 //! [`Engine::new`]. The same engine runs live, on captures, in tests and under the fuzzer.
 #![deny(unsafe_code)]
 
+mod ageing;
+mod burst;
 mod config;
+mod flow;
+mod hash;
+mod key;
+mod parse;
 mod reason;
 mod record;
 mod stats;
+mod table;
 
 pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{Stage, Stats};
+
+use burst::{Lane, Outcome};
+use parse::{Meta, Parsed};
+use std::collections::VecDeque;
+use table::FlowTable;
 
 /// Nanoseconds: a span, or a time since the Unix epoch.
 pub type Nanos = u64;
@@ -32,7 +44,63 @@ pub enum Verdict {
 }
 
 /// Flow table, tracking and timers of one worker.
-pub struct Engine;
+///
+/// # Model
+/// A *connection* is what two endpoints exchange under one key: protocol, two addresses, two ports,
+/// zone. Its first packet makes its record and names the originator. Every further packet of either
+/// direction finds the record by the sorted key and is counted to its direction. The record stays
+/// until the connection has been silent for the timeout of its phase; what is left of it then is a
+/// [`FlowRecord`].
+///
+/// # Invariants
+/// - Every packet given to [`process`](Engine::process) is in exactly one counter of [`Stats`].
+/// - A record is indexed iff its timer is armed iff its flow is alive (`table.rs`).
+/// - Nothing is removed but by `expire`, `flush` and the reuse of a closed TCP connection's ports.
+/// - The result does not depend on how packets are cut into bursts or frames into segments.
+pub struct Engine {
+    v4: FlowTable<2>,
+    v6: FlowTable<5>,
+    lanes: (Box<Lane<2>>, Box<Lane<5>>),
+    books: Books,
+    zone: ZoneFrom,
+    malformed: Malformed,
+    cycle_counter: fn() -> u64,
+    now: Nanos,
+    bursts: u32,
+    /// Next record to flush, of IPv4 and of IPv6.
+    flushed: (u32, u32),
+}
+
+/// One burst in this many is measured by stage: the counter itself costs as much as a stage.
+const SAMPLE_EVERY: u32 = 16;
+/// Flow records that may wait to be taken.
+const RECORDS_MAX: usize = 1024;
+
+/// What tracking produces: counters and flow records.
+struct Books {
+    stats: Stats,
+    records: VecDeque<FlowRecord>,
+    when_full: WhenFull,
+}
+
+impl Books {
+    /// Room for one more record, beside those that one burst can end.
+    fn has_room(&self) -> bool {
+        self.records.len() < RECORDS_MAX - BURST_MAX
+    }
+
+    fn end(&mut self, flow: FlowRecord) {
+        self.stats.ended[flow.end_reason as usize] += 1;
+        // The packet that ended it by reuse began another flow in its place.
+        self.stats.created += u64::from(flow.end_reason == EndReason::Reuse);
+        // A caller that takes no record between bursts loses the oldest ones, not memory.
+        if self.records.len() == RECORDS_MAX {
+            self.records.pop_front();
+            self.stats.records_lost += 1;
+        }
+        self.records.push_back(flow);
+    }
+}
 
 impl Engine {
     /// Takes all the memory `config` asks for, touched once so that no page fault is left for the
@@ -40,46 +108,185 @@ impl Engine {
     ///
     /// # Panics
     /// If a capacity is 0 or above [`MAX_CAPACITY`]: the caller's plan has checked them.
-    pub fn new(_config: &Config) -> Self {
-        todo!()
+    pub fn new(config: &Config) -> Self {
+        for capacity in [config.capacity_ipv4, config.capacity_ipv6] {
+            assert!((1..=MAX_CAPACITY).contains(&capacity), "capacity {capacity} out of range");
+        }
+        let [a, b] = config.secret;
+        Self {
+            v4: FlowTable::new(config.capacity_ipv4, [a, b], config.timeouts),
+            v6: FlowTable::new(config.capacity_ipv6, [a, b], config.timeouts),
+            lanes: (Lane::new(), Lane::new()),
+            books: Books {
+                stats: Stats::default(),
+                records: VecDeque::with_capacity(RECORDS_MAX),
+                when_full: config.when_full,
+            },
+            zone: config.zone,
+            malformed: config.malformed,
+            cycle_counter: config.cycle_counter,
+            now: 0,
+            bursts: 0,
+            flushed: (0, 0),
+        }
     }
 
     /// Tracks one burst of at most [`BURST_MAX`] packets that arrived at `now` and writes one
     /// verdict per packet. `now` never runs backwards (a smaller value counts as the last one).
+    ///
+    /// # Panics
+    /// If there are more than [`BURST_MAX`] packets or fewer verdicts than packets.
     pub fn process<P: wire::Packet>(
         &mut self,
-        _now: Nanos,
-        _packets: &[P],
-        _verdicts: &mut [Verdict],
+        now: Nanos,
+        packets: &[P],
+        verdicts: &mut [Verdict],
     ) {
-        todo!()
+        assert!(packets.len() <= BURST_MAX && packets.len() <= verdicts.len());
+        self.now = self.now.max(now);
+        self.bursts = self.bursts.wrapping_add(1);
+        if self.bursts % SAMPLE_EVERY == 0 {
+            let mut last = (self.cycle_counter)();
+            self.process_in_stages(packets, verdicts, |engine, stage| {
+                let cycles = (engine.cycle_counter)();
+                let spent = cycles.wrapping_sub(last);
+                engine.books.stats.stage_cycles[stage as usize] += spent;
+                last = cycles;
+            });
+            self.books.stats.sampled_packets += packets.len() as u64;
+        } else {
+            self.process_in_stages(packets, verdicts, |_, _| ());
+        }
+    }
+
+    #[inline(always)]
+    fn process_in_stages<P: wire::Packet>(
+        &mut self,
+        packets: &[P],
+        verdicts: &mut [Verdict],
+        mut done: impl FnMut(&mut Self, Stage),
+    ) {
+        self.parse(packets, verdicts);
+        done(self, Stage::Parse);
+        self.lanes.0.look_up(&self.v4);
+        self.lanes.1.look_up(&self.v6);
+        done(self, Stage::Lookup);
+        self.lanes.0.track(&mut self.v4, self.now, |flow| self.books.end(flow));
+        self.lanes.1.track(&mut self.v6, self.now, |flow| self.books.end(flow));
+        done(self, Stage::Track);
+        let mut outcome = Admission { books: &mut self.books, verdicts };
+        self.lanes.0.admit(&mut self.v4, self.now, &mut outcome);
+        self.lanes.1.admit(&mut self.v6, self.now, &mut outcome);
+        done(self, Stage::Miss);
+    }
+
+    /// Sorts the packets into lanes; those without a key get their verdict here.
+    #[inline(always)]
+    fn parse<P: wire::Packet>(&mut self, packets: &[P], verdicts: &mut [Verdict]) {
+        let (v4, v6) = &mut self.lanes;
+        v4.clear();
+        v6.clear();
+        for (position, (packet, verdict)) in packets.iter().zip(verdicts).enumerate() {
+            let position = position as u8;
+            *verdict = Verdict::Forward;
+            match parse::parse(packet, self.zone) {
+                Ok(Parsed::V4(key, meta)) => v4.push(key, Meta { position, ..meta }),
+                Ok(Parsed::V6(key, meta)) => v6.push(key, Meta { position, ..meta }),
+                Err(reason) if reason.is_malformed() && self.malformed == Malformed::Drop => {
+                    *verdict = Verdict::Drop;
+                    self.books.stats.dropped[reason as usize] += 1;
+                }
+                Err(reason) => self.books.stats.passed[reason as usize] += 1,
+            }
+        }
+        // Those that find the table full are taken off again.
+        self.books.stats.tracked += (v4.len() + v6.len()) as u64;
     }
 
     /// Ends flows whose time is over, looking at no more than `budget` timers. Returns the timers
-    /// looked at: fewer than `budget` means that nothing more is due at `now`.
-    pub fn expire(&mut self, _now: Nanos, _budget: usize) -> usize {
-        todo!()
+    /// looked at: fewer than `budget` means that nothing more is due at `now`, or that flow records
+    /// wait to be taken.
+    pub fn expire(&mut self, now: Nanos, budget: usize) -> usize {
+        self.now = self.now.max(now);
+        let mut looked_at = 0;
+        while looked_at < budget && self.books.has_room() {
+            let timer = self.v4.expire_one(self.now).or_else(|| self.v6.expire_one(self.now));
+            let Some(ended) = timer else { break };
+            if let Some(flow) = ended {
+                self.books.end(flow);
+            }
+            looked_at += 1;
+        }
+        looked_at
     }
 
-    /// Ends up to `budget` live flows with [`EndReason::Exit`]; returns how many it ended. Call
-    /// until it returns 0, taking the records between calls.
-    pub fn flush(&mut self, _budget: usize) -> usize {
-        todo!()
+    /// Ends live flows with [`EndReason::Exit`], looking at no more than `budget` records. False
+    /// once none is left: call again after taking the records.
+    pub fn flush(&mut self, budget: usize) -> bool {
+        for _ in 0..budget {
+            if !self.books.has_room() {
+                return true;
+            }
+            let (v4, v6) = &mut self.flushed;
+            let flow = if *v4 < self.v4.used() {
+                *v4 += 1;
+                self.v4.flush_one(*v4 - 1)
+            } else if *v6 < self.v6.used() {
+                *v6 += 1;
+                self.v6.flush_one(*v6 - 1)
+            } else {
+                self.flushed = (0, 0);
+                return false;
+            };
+            if let Some(flow) = flow {
+                self.books.end(flow);
+            }
+        }
+        true
     }
 
     /// The oldest flow record not yet taken. The queue is bounded: while it is full, `expire` and
-    /// `flush` end nothing, so a caller that stops taking records loses none.
+    /// `flush` end nothing. Only the reuse of ports cannot wait: a caller that takes no record over
+    /// many bursts loses the oldest, counted in [`Stats::records_lost`].
     pub fn next_record(&mut self) -> Option<FlowRecord> {
-        todo!()
+        self.books.records.pop_front()
     }
 
     /// Counters so far.
     pub fn stats(&self) -> &Stats {
-        todo!()
+        &self.books.stats
     }
 
     /// Bytes of memory taken at start: table, records, timers.
     pub fn memory_bytes(&self) -> usize {
-        todo!()
+        self.v4.bytes() + self.v6.bytes()
+    }
+}
+
+/// Where new flows and packets without room for one are written down.
+struct Admission<'a> {
+    books: &'a mut Books,
+    verdicts: &'a mut [Verdict],
+}
+
+impl Outcome for Admission<'_> {
+    fn created(&mut self) {
+        self.books.stats.created += 1;
+    }
+
+    fn ended(&mut self, flow: FlowRecord) {
+        self.books.end(flow);
+    }
+
+    fn full(&mut self, position: u8) {
+        let stats = &mut self.books.stats;
+        stats.tracked -= 1;
+        match self.books.when_full {
+            WhenFull::PassUntracked => stats.passed[Reason::TableFull as usize] += 1,
+            WhenFull::Drop => {
+                stats.dropped[Reason::TableFull as usize] += 1;
+                self.verdicts[usize::from(position)] = Verdict::Drop;
+            }
+        }
     }
 }

@@ -17,6 +17,8 @@ pub struct Stats {
     pub created: u64,
     /// Flows ended, by [`EndReason`].
     pub ended: [u64; EndReason::ALL.len()],
+    /// Flow records overwritten before anyone took them.
+    pub records_lost: u64,
     /// Cycles per [`Stage`] over the sampled bursts.
     pub stage_cycles: [u64; Stage::ALL.len()],
     /// Packets in the sampled bursts.

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Timer wheel: which flows may be over, without looking at those that are not.
+//!
+//! Hierarchical, three levels of 256 slots, doubly linked lists of record numbers through the
+//! records themselves. Packets never touch it: a flow's deadline is its last packet plus its
+//! timeout, and a timer that comes up early is put back by whoever pops it (lazy re-arming). Only a
+//! timeout that gets shorter must be re-armed at once. An entry never comes up before its deadline
+//! and at most one tick after, if the caller keeps up.
+
+use crate::Nanos;
+
+/// 2^23 ns = 8.4 ms.
+const TICK_SHIFT: u32 = 23;
+const LEVEL_BITS: u32 = 8;
+const SLOTS: usize = 1 << LEVEL_BITS;
+const LEVELS: usize = 3;
+/// Furthest slot: 39 hours. Later deadlines wait there and are put back.
+const HORIZON: u64 = (1 << (LEVEL_BITS * LEVELS as u32)) - 1;
+
+/// No record, no slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A record's place in the wheel, kept in the record. Packed so that the cold part of a record is
+/// 48 bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(2))]
+pub(crate) struct Link {
+    prev: u32,
+    pub(crate) next: u32,
+    slot: u16,
+}
+
+impl Link {
+    pub(crate) const UNLINKED: Link = Link { prev: NONE, next: NONE, slot: 0 };
+
+    /// A link outside the wheel, in a singly linked list.
+    pub(crate) const fn listed(next: u32) -> Self {
+        Link { next, ..Self::UNLINKED }
+    }
+}
+
+/// Something with a link per record number.
+pub(crate) trait Links {
+    /// The link of `record`.
+    fn link(&mut self, record: u32) -> &mut Link;
+}
+
+/// The wheel: heads of lists, and how far time has come.
+pub(crate) struct Wheel {
+    heads: Box<[u32]>,
+    /// Armed timers per level.
+    armed: [u32; LEVELS],
+    /// The tick whose slots are being emptied.
+    tick: u64,
+}
+
+impl Wheel {
+    pub(crate) fn new() -> Self {
+        Self { heads: vec![NONE; LEVELS * SLOTS].into(), armed: [0; LEVELS], tick: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.heads)
+    }
+
+    /// Lets an empty wheel come up to `now` at once, so that timers armed before the next `pop`
+    /// are placed from there.
+    pub(crate) fn catch_up(&mut self, now: Nanos) {
+        if self.armed == [0; LEVELS] {
+            self.tick = self.tick.max(now >> TICK_SHIFT);
+        }
+    }
+
+    /// Arms the timer of `record`, which must not be armed.
+    pub(crate) fn arm(&mut self, links: &mut impl Links, record: u32, deadline: Nanos) {
+        let slot = self.slot_of(deadline);
+        let head = self.heads[slot];
+        *links.link(record) = Link { prev: NONE, next: head, slot: slot as u16 };
+        if head != NONE {
+            links.link(head).prev = record;
+        }
+        self.heads[slot] = record;
+        self.armed[slot / SLOTS] += 1;
+    }
+
+    /// Takes `record`, which must be armed, out of the wheel.
+    pub(crate) fn disarm(&mut self, links: &mut impl Links, record: u32) {
+        let Link { prev, next, slot } = *links.link(record);
+        let slot = usize::from(slot);
+        match prev {
+            NONE => self.heads[slot] = next,
+            prev => links.link(prev).next = next,
+        }
+        if next != NONE {
+            links.link(next).prev = prev;
+        }
+        self.armed[slot / SLOTS] -= 1;
+    }
+
+    /// The next record whose slot has come by `now`, taken out of the wheel. The caller ends the
+    /// flow or arms it again; a deadline not yet due never lands in the slot being emptied.
+    pub(crate) fn pop(&mut self, links: &mut impl Links, now: Nanos) -> Option<u32> {
+        let now = now >> TICK_SHIFT;
+        loop {
+            // Coarse first: an entry of level 1 or 2 whose range begins now may be due now.
+            for level in (0..LEVELS).rev() {
+                let shift = LEVEL_BITS * level as u32;
+                let range_begins = self.tick & ((1 << shift) - 1) == 0;
+                let slot = level * SLOTS + (self.tick >> shift) as usize % SLOTS;
+                if range_begins && self.heads[slot] != NONE {
+                    let record = self.heads[slot];
+                    self.disarm(links, record);
+                    return Some(record);
+                }
+            }
+            if self.tick >= now {
+                return None;
+            }
+            self.tick = self.next_tick().min(now);
+        }
+    }
+
+    /// The next tick at which any slot can hold something.
+    fn next_tick(&self) -> u64 {
+        let round_up = |shift: u32| ((self.tick >> shift) + 1) << shift;
+        match self.armed {
+            [0, 0, 0] => u64::MAX,
+            [0, 0, _] => round_up(2 * LEVEL_BITS),
+            [0, _, _] => round_up(LEVEL_BITS),
+            _ => self.tick + 1,
+        }
+    }
+
+    fn slot_of(&self, deadline: Nanos) -> usize {
+        // Rounded up, so that nothing comes up early.
+        let due = deadline.div_ceil(1 << TICK_SHIFT).clamp(self.tick, self.tick + HORIZON);
+        let level = match due - self.tick {
+            0..0x100 => 0,
+            0x100..0x1_0000 => 1,
+            _ => 2,
+        };
+        level * SLOTS + (due >> (LEVEL_BITS * level as u32)) as usize % SLOTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const TICK: u64 = 1 << TICK_SHIFT;
+
+    struct Table(Vec<Link>);
+    impl Links for Table {
+        fn link(&mut self, record: u32) -> &mut Link {
+            &mut self.0[record as usize]
+        }
+    }
+
+    fn table(len: usize) -> Table {
+        Table(vec![Link::UNLINKED; len])
+    }
+
+    /// Pops until nothing is due; puts early ones back. Returns those due, as the engine does.
+    fn due(
+        wheel: &mut Wheel,
+        table: &mut Table,
+        now: u64,
+        ends: &mut BTreeMap<u32, u64>,
+    ) -> Vec<u32> {
+        let mut over = vec![];
+        while let Some(record) = wheel.pop(table, now) {
+            match ends[&record] {
+                end if end <= now => {
+                    ends.remove(&record);
+                    over.push(record);
+                }
+                end => wheel.arm(table, record, end),
+            }
+        }
+        over.sort_unstable();
+        over
+    }
+
+    proptest! {
+        #[test]
+        fn never_early_and_at_most_a_tick_late(
+            steps in prop::collection::vec((0..4_u8, 0..50_u32, any::<u64>(), 0..40_u32), 1..300),
+            start in any::<u32>(),
+        ) {
+            let (mut wheel, mut table) = (Wheel::new(), table(50));
+            let mut now = u64::from(start) << 20;
+            let mut ends = BTreeMap::new();
+            prop_assert!(wheel.pop(&mut table, now).is_none());
+            for (what, record, random, magnitude) in steps {
+                let span = random >> (64 - 8 - magnitude);
+                match what {
+                    0 | 1 => {
+                        if ends.remove(&record).is_some() {
+                            wheel.disarm(&mut table, record);
+                        }
+                        if what == 0 {
+                            wheel.arm(&mut table, record, now + span);
+                            ends.insert(record, now + span);
+                        }
+                    }
+                    // A packet came: the deadline moves on, the wheel is not told.
+                    2 => if let Some(end) = ends.get_mut(&record) { *end = (*end).max(now + span) },
+                    _ => {
+                        now += span;
+                        let must: Vec<u32> = ends.iter()
+                            .filter(|(_, end)| **end + TICK <= now).map(|(r, _)| *r).collect();
+                        let over = due(&mut wheel, &mut table, now, &mut ends);
+                        prop_assert!(must.iter().all(|r| over.contains(r)), "late");
+                        prop_assert_eq!(wheel.armed.iter().sum::<u32>() as usize, ends.len());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_leap_of_ten_years_takes_no_time_and_ends_all() {
+        let (mut wheel, mut table) = (Wheel::new(), table(8));
+        let mut ends = BTreeMap::new();
+        for (record, hours) in [(0, 0), (1, 1), (2, 30), (3, 50), (4, 1000)] {
+            let end = hours * 3_600_000_000_000;
+            wheel.arm(&mut table, record, end);
+            ends.insert(record, end);
+        }
+        let ten_years = 10 * 365 * 24 * 3_600_000_000_000;
+        assert_eq!(due(&mut wheel, &mut table, ten_years, &mut ends), [0, 1, 2, 3, 4]);
+        wheel.arm(&mut table, 7, u64::MAX);
+        assert!(wheel.pop(&mut table, ten_years + TICK).is_none());
+    }
+}

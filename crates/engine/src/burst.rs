@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The packets of one burst and one IP version on their way through the table, and the passes over
+//! them.
+//!
+//! Each pass does one thing for every packet and starts the loads that the next one needs: hash and
+//! bucket, candidate record, key and counters. New flows come last, in packet order, and are looked
+//! up again, so that two packets of one new flow make one flow.
+
+use crate::key::Key;
+use crate::parse::Meta;
+use crate::table::FlowTable;
+use crate::{BURST_MAX, FlowRecord, Nanos};
+
+/// The parsed packets of one burst with keys of `W` words, in packet order.
+pub(crate) struct Lane<const W: usize> {
+    len: usize,
+    keys: [Key<W>; BURST_MAX],
+    metas: [Meta; BURST_MAX],
+    hashes: [u64; BURST_MAX],
+    /// `NO_RECORD`: not in the table.
+    candidates: [u32; BURST_MAX],
+    misses: [u8; BURST_MAX],
+    missed: usize,
+}
+
+/// Who is told what became of the packets of new flows.
+pub(crate) trait Outcome {
+    /// A new flow began.
+    fn created(&mut self);
+    /// A flow ended by a packet.
+    fn ended(&mut self, flow: FlowRecord);
+    /// The packet at this place in the burst began no flow for want of room.
+    fn full(&mut self, position: u8);
+}
+
+const NO_RECORD: u32 = u32::MAX;
+
+impl<const W: usize> Lane<W> {
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Self {
+            len: 0,
+            keys: [Key([0; W]); BURST_MAX],
+            metas: [Meta::EMPTY; BURST_MAX],
+            hashes: [0; BURST_MAX],
+            candidates: [NO_RECORD; BURST_MAX],
+            misses: [0; BURST_MAX],
+            missed: 0,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.missed = 0;
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, key: Key<W>, meta: Meta) {
+        let at = self.len % BURST_MAX;
+        self.keys[at] = key;
+        self.metas[at] = meta;
+        self.len += 1;
+    }
+
+    /// Packets in the burst.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Hash, bucket, candidate.
+    #[inline(always)]
+    pub(crate) fn look_up(&mut self, table: &FlowTable<W>) {
+        let len = self.len.min(BURST_MAX);
+        table.prepare(&self.keys[..len], &mut self.hashes[..len]);
+        for (hash, candidate) in self.hashes[..len].iter().zip(&mut self.candidates) {
+            *candidate = table.candidate(*hash).unwrap_or(NO_RECORD);
+        }
+    }
+
+    /// Counts packets of known flows; flows that ended by them go to `ended`.
+    #[inline(always)]
+    pub(crate) fn track(
+        &mut self,
+        table: &mut FlowTable<W>,
+        now: Nanos,
+        mut ended: impl FnMut(FlowRecord),
+    ) {
+        for i in 0..self.len.min(BURST_MAX) {
+            let (key, candidate) = (&self.keys[i], self.candidates[i]);
+            let record = match candidate {
+                NO_RECORD => None,
+                record if table.is(record, key) => Some(record),
+                // Another flow with the same tag: 1 in some thousand lookups.
+                _ => table.find(self.hashes[i], key),
+            };
+            match record {
+                Some(record) => {
+                    if let Some(flow) = table.track(record, &self.metas[i], now) {
+                        ended(flow);
+                    }
+                }
+                None => {
+                    self.misses[self.missed % BURST_MAX] = i as u8;
+                    self.missed += 1;
+                }
+            }
+        }
+    }
+
+    /// Begins new flows in packet order. Positions of packets that found no room go to `full`.
+    pub(crate) fn admit(
+        &mut self,
+        table: &mut FlowTable<W>,
+        now: Nanos,
+        outcome: &mut impl Outcome,
+    ) {
+        for miss in &self.misses[..self.missed.min(BURST_MAX)] {
+            let i = usize::from(*miss) % BURST_MAX;
+            let (key, meta, hash) = (&self.keys[i], &self.metas[i], self.hashes[i]);
+            if let Some(record) = table.find(hash, key) {
+                if let Some(flow) = table.track(record, meta, now) {
+                    outcome.ended(flow);
+                }
+            } else if table.admit(hash, *key, (meta, now)) {
+                outcome.created();
+            } else {
+                outcome.full(meta.position);
+            }
+        }
+    }
+}

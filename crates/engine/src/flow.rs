@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The record of a connection: a hot line that every packet reads and writes, and a cold part for
+//! birth, death and the high words of counters.
+//!
+//! The hot part of an IPv4 flow is one cache line (16 bytes of it are kept free for the TCP window),
+//! of an IPv6 flow two. Counters there are low words; a carry, once in 2^16 bytes of headers or
+//! 2^32 packets, goes to the cold part. That makes 64 + 48 bytes per IPv4 flow.
+
+use crate::ageing::Link;
+use crate::key::Key;
+use crate::parse::Meta;
+use crate::record::{EndReason, FlowRecord, State, Tally, VlanTags};
+use crate::{Nanos, Timeouts};
+
+/// IP protocol numbers with a life cycle of their own.
+pub(crate) const PROTO_ICMP: u8 = 1;
+pub(crate) const PROTO_TCP: u8 = 6;
+pub(crate) const PROTO_UDP: u8 = 17;
+pub(crate) const PROTO_ICMPV6: u8 = 58;
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+/// Flags that can change the state; packets without them take the short way.
+const SYN_FIN_RST: u8 = SYN | FIN | RST;
+
+/// What every packet of a flow touches.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Hot<const W: usize> {
+    pub(crate) key: Key<W>,
+    pub(crate) last_seen: Nanos,
+    packets: [u32; 2],
+    bytes: [u32; 2],
+    /// Frame bytes that are not IP bytes: link-layer header and padding.
+    overhead: [u16; 2],
+    tcp_flags: [u8; 2],
+    /// Index into the timeouts.
+    phase: Phase,
+    /// 1: the originator is the second end of the key.
+    orig_swapped: u8,
+}
+
+const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
+
+/// What only the first, the last and a carrying packet touch.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Cold {
+    start: Nanos,
+    packets_high: [u32; 2],
+    bytes_high: [u32; 2],
+    overhead_high: [u32; 2],
+    /// Timer, or next free record.
+    pub(crate) link: Link,
+    /// Identifiers of up to two VLAN tags of the first packet.
+    vlan: VlanTags,
+    /// ICMP: type * 256 + code of the first packet; the key has the request's.
+    icmp: u16,
+}
+
+const _: () = assert!(size_of::<Cold>() == 48);
+
+/// Where a flow is in its life: decides its timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    TcpSynSent,
+    TcpEstablished,
+    TcpClose,
+    UdpFirst,
+    UdpMultiple,
+    IcmpFirst,
+    IcmpReply,
+    OtherFirst,
+    OtherMultiple,
+    /// The record is not in use.
+    Free,
+}
+
+impl Phase {
+    fn first(proto: u8) -> Self {
+        match proto {
+            PROTO_TCP => Phase::TcpSynSent,
+            PROTO_UDP => Phase::UdpFirst,
+            PROTO_ICMP | PROTO_ICMPV6 => Phase::IcmpFirst,
+            _ => Phase::OtherFirst,
+        }
+    }
+
+    /// The phase once the responder has answered.
+    fn answered(self) -> Self {
+        match self {
+            Phase::TcpSynSent => Phase::TcpEstablished,
+            Phase::UdpFirst => Phase::UdpMultiple,
+            Phase::IcmpFirst => Phase::IcmpReply,
+            Phase::OtherFirst => Phase::OtherMultiple,
+            answered => answered,
+        }
+    }
+
+    /// True until the responder has answered.
+    #[inline(always)]
+    fn is_first(self) -> bool {
+        matches!(self, Phase::TcpSynSent | Phase::UdpFirst | Phase::IcmpFirst | Phase::OtherFirst)
+    }
+
+    pub(crate) fn timeout(self, timeouts: &Timeouts) -> Nanos {
+        match self {
+            Phase::TcpSynSent => timeouts.tcp_syn_sent,
+            Phase::TcpEstablished => timeouts.tcp_established,
+            Phase::TcpClose => timeouts.tcp_close,
+            Phase::UdpFirst => timeouts.udp_first,
+            Phase::UdpMultiple => timeouts.udp_multiple,
+            Phase::IcmpFirst => timeouts.icmp_first,
+            Phase::IcmpReply => timeouts.icmp_reply,
+            Phase::OtherFirst => timeouts.other_first,
+            Phase::OtherMultiple => timeouts.other_multiple,
+            Phase::Free => Nanos::MAX,
+        }
+    }
+
+    fn state(self) -> State {
+        match self {
+            Phase::TcpClose => State::Closing,
+            phase if phase.is_first() => State::New,
+            _ => State::Open,
+        }
+    }
+}
+
+/// What a packet does to its flow beyond being counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Nothing.
+    None,
+    /// The flow enters this phase.
+    Enter(Phase),
+    /// A SYN takes the ports of a closing connection: the old flow ends, a new one begins.
+    Reuse,
+}
+
+impl<const W: usize> Hot<W> {
+    pub(crate) const FREE: Hot<W> = Hot {
+        key: Key([0; W]),
+        last_seen: 0,
+        packets: [0; 2],
+        bytes: [0; 2],
+        overhead: [0; 2],
+        tcp_flags: [0; 2],
+        phase: Phase::Free,
+        orig_swapped: 0,
+    };
+
+    /// A flow before its first packet is counted.
+    pub(crate) fn begin(key: Key<W>, meta: &Meta) -> Self {
+        let phase = Phase::first(key.proto());
+        Hot { key, phase, orig_swapped: meta.swapped, ..Self::FREE }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_free(&self) -> bool {
+        self.phase == Phase::Free
+    }
+
+    #[inline(always)]
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
+    /// What this packet does to the flow. Before [`count`](Self::count).
+    #[inline(always)]
+    pub(crate) fn event(&self, meta: &Meta) -> Event {
+        let direction = meta.swapped ^ self.orig_swapped;
+        if meta.tcp_flags & SYN_FIN_RST == 0 && !(direction == 1 && self.phase.is_first()) {
+            return Event::None;
+        }
+        self.rare_event(meta, usize::from(direction))
+    }
+
+    #[inline(never)]
+    fn rare_event(&self, meta: &Meta, direction: usize) -> Event {
+        let flags = meta.tcp_flags;
+        if self.phase == Phase::TcpClose {
+            let opens = flags & (SYN | ACK | RST | FIN) == SYN;
+            return if opens { Event::Reuse } else { Event::None };
+        }
+        let mut seen = self.tcp_flags;
+        seen[direction & 1] |= flags;
+        if flags & RST != 0 || seen[0] & seen[1] & FIN != 0 {
+            return Event::Enter(Phase::TcpClose);
+        }
+        match self.phase.answered() {
+            phase if direction == 1 && phase != self.phase => Event::Enter(phase),
+            _ => Event::None,
+        }
+    }
+
+    /// Adds a packet to its direction; true if a counter carried, then
+    /// [`Cold::carry`] must follow with the same packet.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos) -> Carry {
+        let direction = usize::from(meta.swapped ^ self.orig_swapped) & 1;
+        self.last_seen = now;
+        let (packets, a) = self.packets[direction].overflowing_add(1);
+        let (bytes, b) = self.bytes[direction].overflowing_add(meta.bytes);
+        let (overhead, c) = self.overhead[direction].overflowing_add(meta.overhead);
+        self.packets[direction] = packets;
+        self.bytes[direction] = bytes;
+        self.overhead[direction] = overhead;
+        self.tcp_flags[direction] |= meta.tcp_flags;
+        Carry { direction: direction as u8, packets: a, bytes: b, overhead: c }
+    }
+
+    fn tally(&self, cold: &Cold, direction: usize) -> Tally {
+        let wide = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let bytes = wide(cold.bytes_high[direction], self.bytes[direction]);
+        let overhead =
+            u64::from(cold.overhead_high[direction]) << 16 | u64::from(self.overhead[direction]);
+        Tally {
+            packets: wide(cold.packets_high[direction], self.packets[direction]),
+            bytes,
+            ip_bytes: bytes - overhead,
+            tcp_flags: self.tcp_flags[direction],
+        }
+    }
+
+    /// Why a flow ends whose time is over.
+    pub(crate) fn end_reason(&self) -> EndReason {
+        match self.phase {
+            Phase::TcpClose if self.tcp_flags[0] & self.tcp_flags[1] & FIN != 0 => EndReason::Fin,
+            Phase::TcpClose => EndReason::Rst,
+            _ => EndReason::Idle,
+        }
+    }
+
+    /// What is left of the flow.
+    pub(crate) fn record(&self, cold: &Cold, end_reason: EndReason) -> FlowRecord {
+        let parts = self.key.parts();
+        let low = (parts.low, parts.low_port);
+        let high = (parts.high, parts.high_port);
+        let ((src, sport), (dst, dport)) =
+            if self.orig_swapped == 1 { (high, low) } else { (low, high) };
+        let is_icmp = matches!(parts.proto, PROTO_ICMP | PROTO_ICMPV6);
+        FlowRecord {
+            src,
+            dst,
+            proto: parts.proto,
+            sport: if is_icmp { parts.low_port } else { sport },
+            dport: if is_icmp { cold.icmp } else { dport },
+            zone: parts.zone,
+            vlan: cold.vlan,
+            start: cold.start,
+            end: self.last_seen,
+            orig: self.tally(cold, 0),
+            reply: self.tally(cold, 1),
+            state: self.phase.state(),
+            end_reason,
+        }
+    }
+}
+
+/// Which low words wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carry {
+    direction: u8,
+    packets: bool,
+    bytes: bool,
+    overhead: bool,
+}
+
+impl Carry {
+    #[inline(always)]
+    pub(crate) fn any(self) -> bool {
+        self.packets | self.bytes | self.overhead
+    }
+}
+
+impl Cold {
+    pub(crate) const FREE: Cold = Cold {
+        start: 0,
+        packets_high: [0; 2],
+        bytes_high: [0; 2],
+        overhead_high: [0; 2],
+        link: Link::UNLINKED,
+        vlan: VlanTags::NONE,
+        icmp: 0,
+    };
+
+    /// The cold part of a flow that begins now; its timer is the caller's.
+    pub(crate) fn begin(meta: &Meta, now: Nanos, link: Link) -> Self {
+        Cold { start: now, link, vlan: meta.vlan, icmp: meta.icmp, ..Self::FREE }
+    }
+
+    /// Takes the carries of a counted packet.
+    #[cold]
+    pub(crate) fn carry(&mut self, carry: Carry) {
+        let direction = usize::from(carry.direction) & 1;
+        self.packets_high[direction] += u32::from(carry.packets);
+        self.bytes_high[direction] += u32::from(carry.bytes);
+        self.overhead_high[direction] += u32::from(carry.overhead);
+    }
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The long way: VLAN tags, IPv4 options, IPv6 with extension headers, fragments, SCTP, ICMP, other
+//! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
+
+use super::{
+    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Meta, PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP,
+    PROTO_UDP, Packet, Parsed, Ports, Reason, TCP_MIN, UDP, VlanTags, ZoneFrom, key4, key6,
+    zone_proto,
+};
+
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// 802.1Q, 802.1ad, and the value that switches used before 802.1ad.
+const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// Below this the field is the length of an 802.3 frame.
+const ETHERTYPE_MIN: u16 = 0x0600;
+const VLAN_TAG: usize = 4;
+const VLAN_TAGS_MAX: usize = 2;
+
+const IPV6: usize = 40;
+const EXTENSIONS_MAX: usize = 8;
+const EXTENSION_BYTES_MAX: usize = 256;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+
+const PROTO_SCTP: u8 = 132;
+const SCTP: usize = 12;
+/// Type, code, checksum: what every ICMP message has.
+const ICMP_MIN: usize = 4;
+const ICMP_ECHO: usize = 8;
+
+/// Enough for the longest chain of headers that is followed: two tags, IPv6 with 256 bytes of
+/// extensions and what is read of TCP.
+const HEADERS_MAX: usize =
+    ETHERNET + VLAN_TAGS_MAX * VLAN_TAG + IPV6 + EXTENSION_BYTES_MAX + TCP_MIN;
+
+/// The headers at hand, and what is known of the packet beyond them.
+struct Frame<'a> {
+    bytes: &'a [u8],
+    /// Frame length on the wire.
+    len: usize,
+}
+
+impl Frame<'_> {
+    /// `N` bytes at `at`. `fault` if the frame ends before them; if only the capture does, that.
+    fn read<const N: usize>(&self, at: usize, fault: Reason) -> Result<[u8; N], Reason> {
+        match self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(chunk) => Ok(*chunk),
+            None if at + N > self.len => Err(fault),
+            None => Err(Reason::CaptureCut),
+        }
+    }
+
+    fn u16(&self, at: usize, fault: Reason) -> Result<u16, Reason> {
+        Ok(u16::from_be_bytes(self.read(at, fault)?))
+    }
+}
+
+/// The transport header's place and its end as IP says.
+#[derive(Clone, Copy)]
+struct Transport {
+    proto: u8,
+    at: usize,
+    /// End of the IP packet in the frame.
+    end: usize,
+    /// First of several fragments: lengths inside may point beyond it.
+    is_fragment: bool,
+}
+
+/// What the transport header says.
+struct Ends {
+    ports: Ports,
+    tcp_flags: u8,
+    icmp: u16,
+}
+
+/// Key and metadata of any packet, or why it has none.
+#[inline(never)]
+pub(super) fn parse<P: Packet>(packet: &P, zone: ZoneFrom) -> Result<Parsed, Reason> {
+    let (head, len) = (packet.head(), packet.frame_len());
+    let mut gathered = [0; HEADERS_MAX];
+    let bytes = if head.len() >= len.min(HEADERS_MAX) {
+        head
+    } else {
+        let n = packet.copy_to(&mut gathered);
+        &gathered[..n]
+    };
+    let frame = Frame { bytes, len };
+    let (ethertype, vlan, l3) = link_layer(&frame)?;
+    let zone = zone_of(&vlan, zone);
+    let wire_len = packet.wire_len();
+    match ethertype {
+        ETHERTYPE_IPV4 => {
+            let (key, ip_len, ends, swapped) = ipv4(&frame, l3, zone)?;
+            Ok(Parsed::V4(key, meta(wire_len, ip_len, (ends, swapped), vlan)))
+        }
+        ETHERTYPE_IPV6 => {
+            let (key, ip_len, ends, swapped) = ipv6(&frame, l3, zone)?;
+            Ok(Parsed::V6(key, meta(wire_len, ip_len, (ends, swapped), vlan)))
+        }
+        ..ETHERTYPE_MIN => Err(Reason::Llc),
+        _ => Err(Reason::NonIp),
+    }
+}
+
+fn meta(bytes: usize, ip_len: usize, (ends, swapped): (Ends, bool), vlan: VlanTags) -> Meta {
+    Meta {
+        bytes: bytes as u32,
+        overhead: bytes.saturating_sub(ip_len) as u16,
+        tcp_flags: ends.tcp_flags,
+        swapped: u8::from(swapped),
+        icmp: ends.icmp,
+        vlan,
+        position: 0,
+    }
+}
+
+/// EtherType, tags, and where the next header is.
+fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), Reason> {
+    let mut vlan = VlanTags::NONE;
+    let mut at = ETHERNET;
+    let mut ethertype = frame.u16(ETHERNET - 2, Reason::EthernetTruncated)?;
+    for id in &mut vlan.ids {
+        if !ETHERTYPE_TAGS.contains(&ethertype) {
+            return Ok((ethertype, vlan, at));
+        }
+        *id = frame.u16(at, Reason::EthernetTruncated)? & 0x0fff;
+        ethertype = frame.u16(at + 2, Reason::EthernetTruncated)?;
+        at += VLAN_TAG;
+    }
+    match ETHERTYPE_TAGS.contains(&ethertype) {
+        true => Err(Reason::VlanDepth),
+        false => Ok((ethertype, vlan, at)),
+    }
+}
+
+fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
+    let id = match from {
+        ZoneFrom::None => None,
+        ZoneFrom::OuterVlan => vlan.ids().first(),
+        ZoneFrom::InnerVlan => vlan.ids().last(),
+    };
+    id.copied().unwrap_or(0)
+}
+
+fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<(Key4, usize, Ends, bool), Reason> {
+    let header: [u8; IPV4_MIN] = frame.read(l3, Reason::IpTruncated)?;
+    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let header_len = usize::from(header[0] & 0x0f) * 4;
+    if header[0] >> 4 != 4 {
+        return Err(Reason::IpVersion);
+    }
+    if header_len < IPV4_MIN {
+        return Err(Reason::IpHeaderLength);
+    }
+    if total_len < IPV4_MIN || l3 + total_len > frame.len {
+        return Err(Reason::IpLength);
+    }
+    if header_len > total_len {
+        return Err(Reason::IpHeaderLength);
+    }
+    let fragment = u16::from_be_bytes([header[6], header[7]]);
+    if fragment & 0x1fff != 0 {
+        return Err(Reason::Fragment);
+    }
+    let transport = Transport {
+        proto: header[9],
+        at: l3 + header_len,
+        end: l3 + total_len,
+        is_fragment: fragment & 0x2000 != 0,
+    };
+    let ends = ends(frame, transport, PROTO_ICMP)?;
+    let [.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
+    let (src, dst) = (u32::from_be_bytes([s0, s1, s2, s3]), u32::from_be_bytes([d0, d1, d2, d3]));
+    let (key, swapped) = key4(src, dst, ends.ports, zone_proto(zone, transport.proto));
+    Ok((key, total_len, ends, swapped))
+}
+
+fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool), Reason> {
+    let header: [u8; IPV6] = frame.read(l3, Reason::IpTruncated)?;
+    if header[0] >> 4 != 6 {
+        return Err(Reason::IpVersion);
+    }
+    let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let ip_len = match (payload_len, header[6]) {
+        // A jumbogram (RFC 2675) has its length in the hop-by-hop header: take the frame's.
+        (0, HOP_BY_HOP) => frame.len.saturating_sub(l3),
+        (len, _) => IPV6 + len,
+    };
+    if l3 + ip_len > frame.len {
+        return Err(Reason::IpLength);
+    }
+    let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len)?;
+    let ends = ends(frame, transport, PROTO_ICMPV6)?;
+    let address =
+        |at: usize| u128::from_be_bytes(header[at..at + 16].try_into().expect("16 bytes of 40"));
+    let zone_proto = zone_proto(zone, transport.proto);
+    let (key, swapped) = key6(address(8), address(24), ends.ports, zone_proto);
+    Ok((key, ip_len, ends, swapped))
+}
+
+/// Follows the extension headers (RFC 8200 section 4) to the transport header.
+fn extensions(frame: &Frame, next: u8, start: usize, end: usize) -> Result<Transport, Reason> {
+    let mut transport = Transport { proto: next, at: start, end, is_fragment: false };
+    for _ in 0..=EXTENSIONS_MAX {
+        let Transport { proto, at, .. } = transport;
+        if !matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
+            return Ok(transport);
+        }
+        if at + 8 > end {
+            return Err(Reason::ExtensionTruncated);
+        }
+        let header: [u8; 8] = frame.read(at, Reason::ExtensionTruncated)?;
+        let units = usize::from(header[1]);
+        let len = match proto {
+            FRAGMENT => 8,
+            // RFC 4302 section 2.2: in 4-byte units, minus 2.
+            AUTHENTICATION => (units + 2) * 4,
+            _ => (units + 1) * 8,
+        };
+        if proto == FRAGMENT {
+            let offset_and_more = u16::from_be_bytes([header[2], header[3]]);
+            if offset_and_more & 0xfff8 != 0 {
+                return Err(Reason::Fragment);
+            }
+            transport.is_fragment |= offset_and_more & 1 != 0;
+        }
+        transport.proto = header[0];
+        transport.at = at + len;
+        if transport.at > end {
+            return Err(Reason::ExtensionTruncated);
+        }
+        if transport.at - start > EXTENSION_BYTES_MAX {
+            return Err(Reason::ExtensionLimit);
+        }
+    }
+    Err(Reason::ExtensionLimit)
+}
+
+/// Ports, or what stands in for them.
+fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
+    let Transport { proto, at, end, is_fragment } = transport;
+    let need = |len: usize| match at + len > end {
+        true => Err(Reason::TransportTruncated),
+        false => Ok(()),
+    };
+    let ports = || -> Result<Ports, Reason> {
+        let [a, b, c, d] = frame.read(at, Reason::TransportTruncated)?;
+        Ok(Ports::Pair(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    };
+    match proto {
+        PROTO_TCP => {
+            need(TCP_MIN)?;
+            let [offset, tcp_flags] = frame.read(at + 12, Reason::TransportTruncated)?;
+            let header_len = usize::from(offset >> 4) * 4;
+            if header_len < TCP_MIN || (at + header_len > end && !is_fragment) {
+                return Err(Reason::TcpOffset);
+            }
+            Ok(Ends { ports: ports()?, tcp_flags, icmp: 0 })
+        }
+        PROTO_UDP => {
+            need(UDP)?;
+            let len = usize::from(frame.u16(at + 4, Reason::TransportTruncated)?);
+            if len < UDP || (at + len > end && !is_fragment) {
+                return Err(Reason::UdpLength);
+            }
+            Ok(Ends { ports: ports()?, tcp_flags: 0, icmp: 0 })
+        }
+        PROTO_SCTP => {
+            need(SCTP)?;
+            Ok(Ends { ports: ports()?, tcp_flags: 0, icmp: 0 })
+        }
+        proto if proto == icmp => {
+            need(ICMP_MIN)?;
+            let [kind, code] = frame.read(at, Reason::TransportTruncated)?;
+            let request = request_of(proto, kind);
+            let identifier = if request.is_some() {
+                need(ICMP_ECHO)?;
+                frame.u16(at + 4, Reason::TransportTruncated)?
+            } else {
+                0
+            };
+            let key_kind = u16::from_be_bytes([request.unwrap_or(kind), code]);
+            let icmp = u16::from_be_bytes([kind, code]);
+            Ok(Ends { ports: Ports::Icmp(identifier, key_kind), tcp_flags: 0, icmp })
+        }
+        _ => Ok(Ends { ports: Ports::Pair(0, 0), tcp_flags: 0, icmp: 0 }),
+    }
+}
+
+/// For messages with an identifier, the type of the request: a reply belongs to its request's flow
+/// (RFC 792, RFC 950, RFC 4443).
+fn request_of(proto: u8, kind: u8) -> Option<u8> {
+    match (proto, kind) {
+        (PROTO_ICMP, 8 | 0) => Some(8),
+        (PROTO_ICMP, 13 | 14) => Some(13),
+        (PROTO_ICMP, 15 | 16) => Some(15),
+        (PROTO_ICMP, 17 | 18) => Some(17),
+        (PROTO_ICMPV6, 128 | 129) => Some(128),
+        _ => None,
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The flow table of one IP version: index, records, timers, all memory taken at start.
+//!
+//! Active iff indexed iff armed: a record is in the index and in the wheel from
+//! [`FlowTable::admit`] to [`FlowTable::end`], and nowhere before or after.
+
+mod index;
+pub(crate) mod raw;
+
+use crate::ageing::{Link, Links, NONE, Wheel};
+use crate::flow::{Cold, Event, Hot};
+use crate::hash::Hasher;
+use crate::key::Key;
+use crate::parse::Meta;
+use crate::{EndReason, FlowRecord, Nanos, Timeouts};
+use index::Index;
+use raw::Region;
+
+/// Flows with keys of `W` words.
+pub(crate) struct FlowTable<const W: usize> {
+    index: Index,
+    hot: Region<Hot<W>>,
+    cold: ColdParts,
+    wheel: Wheel,
+    hasher: Hasher,
+    timeouts: Timeouts,
+    /// Head of the list of records freed, through their links.
+    free: u32,
+    /// Records from here on were never used.
+    fresh: u32,
+}
+
+/// The cold parts; the wheel's links run through them.
+struct ColdParts(Region<Cold>);
+
+impl Links for ColdParts {
+    #[inline(always)]
+    fn link(&mut self, record: u32) -> &mut Link {
+        &mut self.0[record as usize].link
+    }
+}
+
+impl<const W: usize> FlowTable<W> {
+    pub(crate) fn new(capacity: u32, secret: [u64; 2], timeouts: Timeouts) -> Self {
+        let len = capacity as usize;
+        Self {
+            index: Index::new(capacity),
+            hot: Region::new(len, Hot::FREE),
+            cold: ColdParts(Region::new(len, Cold::FREE)),
+            wheel: Wheel::new(),
+            hasher: Hasher::new(secret),
+            timeouts,
+            free: NONE,
+            fresh: 0,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.index.bytes() + self.hot.bytes() + self.cold.0.bytes() + self.wheel.bytes()
+    }
+
+    /// Hashes the keys of a burst and starts to load their buckets.
+    #[inline(always)]
+    pub(crate) fn prepare(&self, keys: &[Key<W>], hashes: &mut [u64]) {
+        self.hasher.hash_burst(keys, hashes);
+        for &hash in &*hashes {
+            self.index.prefetch(hash);
+        }
+    }
+
+    /// The record that may be the flow's, its hot part on the way to the cache.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, hash: u64) -> Option<u32> {
+        let record = self.index.candidate(hash)?;
+        self.hot.prefetch(record as usize, 0);
+        if W > 2 {
+            self.hot.prefetch(record as usize, 64);
+        }
+        Some(record)
+    }
+
+    /// True if `record` is the flow with this key.
+    #[inline(always)]
+    pub(crate) fn is(&self, record: u32, key: &Key<W>) -> bool {
+        self.hot[record as usize].key == *key
+    }
+
+    /// The record of the flow with this key.
+    pub(crate) fn find(&self, hash: u64, key: &Key<W>) -> Option<u32> {
+        self.index.find(hash, |record| self.is(record, key))
+    }
+
+    /// Counts a packet to its flow and moves the flow through its life. A flow that ends by it is
+    /// returned.
+    #[inline(always)]
+    pub(crate) fn track(&mut self, record: u32, meta: &Meta, now: Nanos) -> Option<FlowRecord> {
+        let hot = &mut self.hot[record as usize];
+        let event = hot.event(meta);
+        if event != Event::None {
+            return self.track_event(record, event, (meta, now));
+        }
+        let carry = hot.count(meta, now);
+        if carry.any() {
+            self.cold.0[record as usize].carry(carry);
+        }
+        None
+    }
+
+    /// The rare part of [`track`](Self::track).
+    #[inline(never)]
+    fn track_event(
+        &mut self,
+        record: u32,
+        event: Event,
+        (meta, now): (&Meta, Nanos),
+    ) -> Option<FlowRecord> {
+        let hot = &mut self.hot[record as usize];
+        let cold = &mut self.cold.0[record as usize];
+        let mut ended = None;
+        let before = hot.phase().timeout(&self.timeouts);
+        match event {
+            Event::None => {}
+            Event::Enter(phase) => hot.enter(phase),
+            Event::Reuse => {
+                ended = Some(hot.record(cold, EndReason::Reuse));
+                *hot = Hot::begin(hot.key, meta);
+                *cold = Cold::begin(meta, now, cold.link);
+            }
+        }
+        let carry = hot.count(meta, now);
+        if carry.any() {
+            cold.carry(carry);
+        }
+        // A timer may come up early but never late: one that got shorter is armed anew.
+        let timeout = hot.phase().timeout(&self.timeouts);
+        if timeout < before {
+            self.wheel.disarm(&mut self.cold, record);
+            self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
+        }
+        ended
+    }
+
+    /// Makes a record for a new flow and counts its first packet. False: the table is full.
+    #[must_use]
+    pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, (meta, now): (&Meta, Nanos)) -> bool {
+        let Some(record) = self.take_record() else { return false };
+        if !self.index.insert(hash, record) {
+            self.give_back(record);
+            return false;
+        }
+        let hot = &mut self.hot[record as usize];
+        *hot = Hot::begin(key, meta);
+        let carry = hot.count(meta, now);
+        let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
+        let cold = &mut self.cold.0[record as usize];
+        *cold = Cold::begin(meta, now, Link::UNLINKED);
+        if carry.any() {
+            cold.carry(carry);
+        }
+        self.wheel.catch_up(now);
+        self.wheel.arm(&mut self.cold, record, deadline);
+        true
+    }
+
+    /// Looks at one timer: `None` if none is due by `now`, else the flow it ended, if it did.
+    pub(crate) fn expire_one(&mut self, now: Nanos) -> Option<Option<FlowRecord>> {
+        let record = self.wheel.pop(&mut self.cold, now)?;
+        let hot = &self.hot[record as usize];
+        // The next timer of the slot is most likely the next one asked for.
+        let next = self.cold.0[record as usize].link.next;
+        if next != NONE {
+            self.hot.prefetch(next as usize, 0);
+            self.cold.0.prefetch(next as usize, 0);
+        }
+        let deadline = hot.last_seen.saturating_add(hot.phase().timeout(&self.timeouts));
+        if deadline > now {
+            self.wheel.arm(&mut self.cold, record, deadline);
+            return Some(None);
+        }
+        Some(Some(self.end(record, hot.end_reason())))
+    }
+
+    /// Ends the live flow in `record`, if there is one.
+    pub(crate) fn flush_one(&mut self, record: u32) -> Option<FlowRecord> {
+        if self.hot[record as usize].is_free() {
+            return None;
+        }
+        self.wheel.disarm(&mut self.cold, record);
+        Some(self.end(record, EndReason::Exit))
+    }
+
+    /// Record numbers below this may be in use.
+    pub(crate) fn used(&self) -> u32 {
+        self.fresh
+    }
+
+    /// Takes a flow, its timer already disarmed, out of the table.
+    fn end(&mut self, record: u32, reason: EndReason) -> FlowRecord {
+        let hot = &mut self.hot[record as usize];
+        let flow = hot.record(&self.cold.0[record as usize], reason);
+        self.index.remove(self.hasher.hash_one(&hot.key), record);
+        *hot = Hot::FREE;
+        self.give_back(record);
+        flow
+    }
+
+    fn take_record(&mut self) -> Option<u32> {
+        if self.free != NONE {
+            let record = self.free;
+            self.free = self.cold.0[record as usize].link.next;
+            return Some(record);
+        }
+        let record = self.fresh;
+        let is_left = (record as usize) < self.hot.len();
+        self.fresh += u32::from(is_left);
+        is_left.then_some(record)
+    }
+
+    fn give_back(&mut self, record: u32) {
+        self.cold.0[record as usize].link = Link::listed(self.free);
+        self.free = record;
+    }
+}

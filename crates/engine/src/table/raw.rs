@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The only unsafe code of the table: memory taken once, and what the compiler cannot be told in
+//! safe Rust (prefetch, one compare for eight tags).
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+const HUGE_PAGE: usize = 2 << 20;
+const CACHE_LINE: usize = 64;
+
+/// A fixed array taken at start: aligned to cache lines, on transparent huge pages where the
+/// system grants them, every page touched before the first packet.
+pub(crate) struct Region<T: Copy> {
+    base: NonNull<T>,
+    len: usize,
+}
+
+impl<T: Copy> Region<T> {
+    /// `len` (at least 1) copies of `value`.
+    pub(crate) fn new(len: usize, value: T) -> Self {
+        let layout = Self::layout(len);
+        // SAFETY: `layout` has a non-zero size, `layout()` asserts it.
+        let Some(base) = NonNull::new(unsafe { alloc(layout) }.cast::<T>()) else {
+            handle_alloc_error(layout)
+        };
+        advise_huge_pages(base.cast(), layout);
+        for i in 0..len {
+            // SAFETY: `base` is valid for writes of `len` aligned `T` by `layout()`, and i < len.
+            unsafe { base.add(i).write(value) };
+        }
+        Self { base, len }
+    }
+
+    fn layout(len: usize) -> Layout {
+        assert!(len > 0 && size_of::<T>() > 0, "a region holds at least one byte");
+        let layout = Layout::array::<T>(len).expect("region larger than the address space");
+        let align = if layout.size() >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
+        layout.align_to(align).expect("region larger than the address space")
+    }
+
+    /// Bytes taken.
+    pub(crate) fn bytes(&self) -> usize {
+        Self::layout(self.len).size()
+    }
+
+    /// Starts to load the cache line at byte `offset` of element `i`; any index is allowed, one
+    /// outside the region loads nothing of use.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, i: usize, offset: usize) {
+        prefetch(self.base.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(offset));
+    }
+}
+
+impl<T: Copy> Deref for Region<T> {
+    type Target = [T];
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `new` initialised `len` elements at `base`, owned by self until drop.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Copy> DerefMut for Region<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`, and `&mut self` is the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Copy> Drop for Region<T> {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout; `T: Copy` has nothing to drop.
+        unsafe { dealloc(self.base.as_ptr().cast(), Self::layout(self.len)) }
+    }
+}
+
+// SAFETY: a region owns its memory alone, like a `Box<[T]>`.
+unsafe impl<T: Copy + Send> Send for Region<T> {}
+// SAFETY: shared access only reads, like a `Box<[T]>`.
+unsafe impl<T: Copy + Sync> Sync for Region<T> {}
+
+/// Random probes over hundreds of megabytes miss the TLB at every packet on 4 KiB pages. Advice
+/// only: a refusal (no THP in this kernel) costs speed, so the result is not looked at.
+fn advise_huge_pages(base: NonNull<u8>, layout: Layout) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if layout.align() == HUGE_PAGE {
+        // SAFETY: the range is one live allocation of ours; the advice does not change its bytes.
+        unsafe { libc::madvise(base.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (base, layout);
+}
+
+/// Starts to load the cache line of `address`, which need not be valid.
+#[inline(always)]
+pub(crate) fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults and has no effect but on the caches; SSE is in the baseline.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above: PRFM is a hint.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}
+
+/// One bit per tag that equals `tag`.
+#[inline(always)]
+pub(crate) fn match_tags(tags: &[u16; 8], tag: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: SSE2 is in the baseline; the load is unaligned and reads the 16 bytes of `tags`.
+    unsafe {
+        use core::arch::x86_64::{
+            _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
+            _mm_setzero_si128,
+        };
+        let tags = _mm_loadu_si128(tags.as_ptr().cast());
+        let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag as i16));
+        _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    match_tags_portable(tags, tag)
+}
+
+/// The same for processors without SSE2; the compiler vectorises it where it can.
+#[cfg(any(test, miri, not(target_arch = "x86_64")))]
+fn match_tags_portable(tags: &[u16; 8], tag: u16) -> u32 {
+    tags.iter().enumerate().map(|(i, &t)| u32::from(t == tag) << i).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_aligned_initialised_and_counted() {
+        for len in [1, 7, 64, 100_000] {
+            let mut region = Region::new(len, [7_u64; 8]);
+            assert_eq!(region.len(), len);
+            assert_eq!(region.as_ptr().align_offset(CACHE_LINE), 0);
+            assert!(region.iter().all(|line| *line == [7; 8]));
+            assert_eq!(region.bytes(), len * 64);
+            region[len - 1] = [1; 8];
+            assert_eq!(region[len - 1], [1; 8]);
+            region.prefetch(len * 2, 0);
+        }
+    }
+
+    #[test]
+    fn both_tag_matchers_agree() {
+        let tags = [1, 2, 3, 0xffff, 1, 0, 0x8000, 1];
+        for tag in [0, 1, 2, 3, 4, 0x7fff, 0x8000, 0xffff] {
+            assert_eq!(match_tags(&tags, tag), match_tags_portable(&tags, tag));
+        }
+        assert_eq!(match_tags(&tags, 1), 0b1001_0001);
+    }
+}
