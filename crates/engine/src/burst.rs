@@ -36,8 +36,8 @@ pub(crate) trait Outcome {
 const NO_RECORD: u32 = u32::MAX;
 
 impl<const W: usize> Lane<W> {
-    pub(crate) fn new() -> Box<Self> {
-        Box::new(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             len: 0,
             keys: [Key([0; W]); BURST_MAX],
             metas: [Meta::EMPTY; BURST_MAX],
@@ -45,7 +45,7 @@ impl<const W: usize> Lane<W> {
             candidates: [NO_RECORD; BURST_MAX],
             misses: [0; BURST_MAX],
             missed: 0,
-        })
+        }
     }
 
     #[inline(always)]

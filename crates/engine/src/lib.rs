@@ -23,7 +23,7 @@ pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{Stage, Stats};
 
 use burst::{Lane, Outcome};
-use parse::{Meta, Parsed};
+use parse::Lanes;
 use std::collections::VecDeque;
 use table::FlowTable;
 
@@ -60,7 +60,7 @@ pub enum Verdict {
 pub struct Engine {
     v4: FlowTable<2>,
     v6: FlowTable<5>,
-    lanes: (Box<Lane<2>>, Box<Lane<5>>),
+    lanes: Box<Lanes>,
     books: Books,
     zone: ZoneFrom,
     malformed: Malformed,
@@ -116,7 +116,7 @@ impl Engine {
         Self {
             v4: FlowTable::new(config.capacity_ipv4, [a, b], config.timeouts),
             v6: FlowTable::new(config.capacity_ipv6, [a, b], config.timeouts),
-            lanes: (Lane::new(), Lane::new()),
+            lanes: Box::new(Lanes { v4: Lane::new(), v6: Lane::new() }),
             books: Books {
                 stats: Stats::default(),
                 records: VecDeque::with_capacity(RECORDS_MAX),
@@ -143,6 +143,8 @@ impl Engine {
         verdicts: &mut [Verdict],
     ) {
         assert!(packets.len() <= BURST_MAX && packets.len() <= verdicts.len());
+        let verdicts = &mut verdicts[..packets.len()];
+        verdicts.fill(Verdict::Forward);
         self.now = self.now.max(now);
         self.bursts = self.bursts.wrapping_add(1);
         if self.bursts % SAMPLE_EVERY == 0 {
@@ -168,39 +170,40 @@ impl Engine {
     ) {
         self.parse(packets, verdicts);
         done(self, Stage::Parse);
-        self.lanes.0.look_up(&self.v4);
-        self.lanes.1.look_up(&self.v6);
+        self.lanes.v4.look_up(&self.v4);
+        self.lanes.v6.look_up(&self.v6);
         done(self, Stage::Lookup);
-        self.lanes.0.track(&mut self.v4, self.now, |flow| self.books.end(flow));
-        self.lanes.1.track(&mut self.v6, self.now, |flow| self.books.end(flow));
+        self.lanes.v4.track(&mut self.v4, self.now, |flow| self.books.end(flow));
+        self.lanes.v6.track(&mut self.v6, self.now, |flow| self.books.end(flow));
         done(self, Stage::Track);
         let mut outcome = Admission { books: &mut self.books, verdicts };
-        self.lanes.0.admit(&mut self.v4, self.now, &mut outcome);
-        self.lanes.1.admit(&mut self.v6, self.now, &mut outcome);
+        self.lanes.v4.admit(&mut self.v4, self.now, &mut outcome);
+        self.lanes.v6.admit(&mut self.v6, self.now, &mut outcome);
         done(self, Stage::Miss);
     }
 
     /// Sorts the packets into lanes; those without a key get their verdict here.
     #[inline(always)]
     fn parse<P: wire::Packet>(&mut self, packets: &[P], verdicts: &mut [Verdict]) {
-        let (v4, v6) = &mut self.lanes;
-        v4.clear();
-        v6.clear();
-        for (position, (packet, verdict)) in packets.iter().zip(verdicts).enumerate() {
-            let position = position as u8;
-            *verdict = Verdict::Forward;
-            match parse::parse(packet, self.zone) {
-                Ok(Parsed::V4(key, meta)) => v4.push(key, Meta { position, ..meta }),
-                Ok(Parsed::V6(key, meta)) => v6.push(key, Meta { position, ..meta }),
-                Err(reason) if reason.is_malformed() && self.malformed == Malformed::Drop => {
-                    *verdict = Verdict::Drop;
-                    self.books.stats.dropped[reason as usize] += 1;
-                }
-                Err(reason) => self.books.stats.passed[reason as usize] += 1,
+        self.lanes.v4.clear();
+        self.lanes.v6.clear();
+        for (position, packet) in packets.iter().enumerate() {
+            if let Err(reason) = parse::parse(packet, position as u8, self.zone, &mut self.lanes) {
+                verdicts[position] = self.without_key(reason);
             }
         }
         // Those that find the table full are taken off again.
-        self.books.stats.tracked += (v4.len() + v6.len()) as u64;
+        self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
+    }
+
+    #[inline(never)]
+    fn without_key(&mut self, reason: Reason) -> Verdict {
+        if reason.is_malformed() && self.malformed == Malformed::Drop {
+            self.books.stats.dropped[reason as usize] += 1;
+            return Verdict::Drop;
+        }
+        self.books.stats.passed[reason as usize] += 1;
+        Verdict::Forward
     }
 
     /// Ends flows whose time is over, looking at no more than `budget` timers. Returns the timers

@@ -7,6 +7,7 @@
 //! takes everything. A property test holds the one against the other, and both against a parser
 //! that is not ours.
 
+use crate::burst::Lane;
 use crate::flow::{PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP};
 use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
 use crate::record::VlanTags;
@@ -46,12 +47,10 @@ impl Meta {
     };
 }
 
-/// A parsed packet.
-pub(crate) enum Parsed {
-    /// IPv4.
-    V4(Key4, Meta),
-    /// IPv6.
-    V6(Key6, Meta),
+/// The parsed packets of one burst, by IP version.
+pub(crate) struct Lanes {
+    pub(crate) v4: Lane<2>,
+    pub(crate) v6: Lane<5>,
 }
 
 const ETHERNET: usize = 14;
@@ -60,14 +59,22 @@ const IPV4_MIN: usize = 20;
 const TCP_MIN: usize = 20;
 const UDP: usize = 8;
 
-/// Key and metadata of a packet, or why it has none.
+/// Puts key and metadata of a packet into its lane, or says why it has none.
 #[inline(always)]
-pub(crate) fn parse<P: Packet>(packet: &P, zone: ZoneFrom) -> Result<Parsed, Reason> {
+pub(crate) fn parse<P: Packet>(
+    packet: &P,
+    position: u8,
+    zone: ZoneFrom,
+    lanes: &mut Lanes,
+) -> Result<(), Reason> {
     let head = packet.head();
     let (frame_len, bytes) = (packet.frame_len(), packet.wire_len());
     match short_way(head, frame_len, bytes) {
-        Some((key, meta)) => Ok(Parsed::V4(key, meta)),
-        None => general::parse(packet, zone),
+        Some((key, meta)) => {
+            lanes.v4.push(key, Meta { position, ..meta });
+            Ok(())
+        }
+        None => general::parse(packet, position, zone, lanes),
     }
 }
 

@@ -3,8 +3,8 @@
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
 use super::{
-    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Meta, PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP,
-    PROTO_UDP, Packet, Parsed, Ports, Reason, TCP_MIN, UDP, VlanTags, ZoneFrom, key4, key6,
+    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, PROTO_ICMP, PROTO_ICMPV6,
+    PROTO_TCP, PROTO_UDP, Packet, Ports, Reason, TCP_MIN, UDP, VlanTags, ZoneFrom, key4, key6,
     zone_proto,
 };
 
@@ -76,9 +76,14 @@ struct Ends {
     icmp: u16,
 }
 
-/// Key and metadata of any packet, or why it has none.
+/// Puts key and metadata of any packet into its lane, or says why it has none.
 #[inline(never)]
-pub(super) fn parse<P: Packet>(packet: &P, zone: ZoneFrom) -> Result<Parsed, Reason> {
+pub(super) fn parse<P: Packet>(
+    packet: &P,
+    position: u8,
+    zone: ZoneFrom,
+    lanes: &mut Lanes,
+) -> Result<(), Reason> {
     let (head, len) = (packet.head(), packet.frame_len());
     let mut gathered = [0; HEADERS_MAX];
     let bytes = if head.len() >= len.min(HEADERS_MAX) {
@@ -90,31 +95,28 @@ pub(super) fn parse<P: Packet>(packet: &P, zone: ZoneFrom) -> Result<Parsed, Rea
     let frame = Frame { bytes, len };
     let (ethertype, vlan, l3) = link_layer(&frame)?;
     let zone = zone_of(&vlan, zone);
-    let wire_len = packet.wire_len();
-    match ethertype {
-        ETHERTYPE_IPV4 => {
-            let (key, ip_len, ends, swapped) = ipv4(&frame, l3, zone)?;
-            Ok(Parsed::V4(key, meta(wire_len, ip_len, (ends, swapped), vlan)))
-        }
-        ETHERTYPE_IPV6 => {
-            let (key, ip_len, ends, swapped) = ipv6(&frame, l3, zone)?;
-            Ok(Parsed::V6(key, meta(wire_len, ip_len, (ends, swapped), vlan)))
-        }
-        ..ETHERTYPE_MIN => Err(Reason::Llc),
-        _ => Err(Reason::NonIp),
-    }
-}
-
-fn meta(bytes: usize, ip_len: usize, (ends, swapped): (Ends, bool), vlan: VlanTags) -> Meta {
-    Meta {
-        bytes: bytes as u32,
-        overhead: bytes.saturating_sub(ip_len) as u16,
+    let meta = |ip_len: usize, ends: Ends, swapped: bool| Meta {
+        bytes: packet.wire_len() as u32,
+        overhead: packet.wire_len().saturating_sub(ip_len) as u16,
         tcp_flags: ends.tcp_flags,
         swapped: u8::from(swapped),
         icmp: ends.icmp,
         vlan,
-        position: 0,
+        position,
+    };
+    match ethertype {
+        ETHERTYPE_IPV4 => {
+            let (key, ip_len, ends, swapped) = ipv4(&frame, l3, zone)?;
+            lanes.v4.push(key, meta(ip_len, ends, swapped));
+        }
+        ETHERTYPE_IPV6 => {
+            let (key, ip_len, ends, swapped) = ipv6(&frame, l3, zone)?;
+            lanes.v6.push(key, meta(ip_len, ends, swapped));
+        }
+        ..ETHERTYPE_MIN => return Err(Reason::Llc),
+        _ => return Err(Reason::NonIp),
     }
+    Ok(())
 }
 
 /// EtherType, tags, and where the next header is.
