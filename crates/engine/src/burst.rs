@@ -6,18 +6,18 @@
 //! bucket, candidate record, key and counters. New flows come last, in packet order, and are looked
 //! up again, so that two packets of one new flow make one flow.
 
-use crate::key::Key;
+use crate::key::{Key, KeyWords};
 use crate::parse::Meta;
-use crate::table::FlowTable;
+use crate::table::{FlowTable, NO_RECORD};
 use crate::{BURST_MAX, FlowRecord, Nanos};
 
 /// The parsed packets of one burst with keys of `W` words, in packet order.
 pub(crate) struct Lane<const W: usize> {
     len: usize,
-    keys: [Key<W>; BURST_MAX],
+    keys: KeyWords<W>,
     metas: [Meta; BURST_MAX],
     hashes: [u64; BURST_MAX],
-    /// `NO_RECORD`: not in the table.
+    /// [`NO_RECORD`]: not in the table.
     candidates: [u32; BURST_MAX],
     misses: [u8; BURST_MAX],
     missed: usize,
@@ -33,13 +33,11 @@ pub(crate) trait Outcome {
     fn full(&mut self, position: u8);
 }
 
-const NO_RECORD: u32 = u32::MAX;
-
 impl<const W: usize> Lane<W> {
     pub(crate) fn new() -> Self {
         Self {
             len: 0,
-            keys: [Key([0; W]); BURST_MAX],
+            keys: [[0; BURST_MAX]; W],
             metas: [Meta::EMPTY; BURST_MAX],
             hashes: [0; BURST_MAX],
             candidates: [NO_RECORD; BURST_MAX],
@@ -57,7 +55,9 @@ impl<const W: usize> Lane<W> {
     #[inline(always)]
     pub(crate) fn push(&mut self, key: Key<W>, meta: Meta) {
         let at = self.len % BURST_MAX;
-        self.keys[at] = key;
+        for (words, word) in self.keys.iter_mut().zip(key.0) {
+            words[at] = word;
+        }
         self.metas[at] = meta;
         self.len += 1;
     }
@@ -72,10 +72,8 @@ impl<const W: usize> Lane<W> {
     #[inline(always)]
     pub(crate) fn look_up(&mut self, table: &FlowTable<W>) {
         let len = self.len.min(BURST_MAX);
-        table.prepare(&self.keys[..len], &mut self.hashes[..len]);
-        for (hash, candidate) in self.hashes[..len].iter().zip(&mut self.candidates) {
-            *candidate = table.candidate(*hash).unwrap_or(NO_RECORD);
-        }
+        table.prepare(&self.keys, len, &mut self.hashes);
+        table.candidates(&self.hashes[..len], &mut self.candidates[..len]);
     }
 
     /// Counts packets of known flows; flows that ended by them go to `ended`.
@@ -87,7 +85,7 @@ impl<const W: usize> Lane<W> {
         mut ended: impl FnMut(FlowRecord),
     ) {
         for i in 0..self.len.min(BURST_MAX) {
-            let (key, candidate) = (&self.keys[i], self.candidates[i]);
+            let (key, candidate) = (&Key::from_words(&self.keys, i), self.candidates[i]);
             let record = match candidate {
                 NO_RECORD => None,
                 record if table.is(record, key) => Some(record),
@@ -117,12 +115,13 @@ impl<const W: usize> Lane<W> {
     ) {
         for miss in &self.misses[..self.missed.min(BURST_MAX)] {
             let i = usize::from(*miss) % BURST_MAX;
-            let (key, meta, hash) = (&self.keys[i], &self.metas[i], self.hashes[i]);
-            if let Some(record) = table.find(hash, key) {
+            let key = Key::from_words(&self.keys, i);
+            let (meta, hash) = (&self.metas[i], self.hashes[i]);
+            if let Some(record) = table.find(hash, &key) {
                 if let Some(flow) = table.track(record, meta, now) {
                     outcome.ended(flow);
                 }
-            } else if table.admit(hash, *key, (meta, now)) {
+            } else if table.admit(hash, key, (meta, now)) {
                 outcome.created();
             } else {
                 outcome.full(meta.position);

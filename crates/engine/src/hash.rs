@@ -9,16 +9,48 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(all(target_arch = "x86_64", avx512))]
+mod avx512;
 
-use crate::key::Key;
+use crate::BURST_MAX;
+use crate::key::{Key, KeyWords};
+
+/// Keys hashed side by side.
+const LANES: usize = 16;
+const _: () = assert!(BURST_MAX % LANES == 0);
+/// Up to here one key after the other is as fast.
+const SCALAR_MAX: usize = 4;
 
 /// A keyed hash function.
 #[derive(Clone)]
 pub(crate) struct Hasher {
     /// The state before the first word: the secret, mixed with the constants.
     init: [u64; 4],
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no vectors here yet"))]
-    has_avx2: bool,
+    vectors: Vectors,
+}
+
+/// What the processor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Vectors {
+    None,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(all(target_arch = "x86_64", avx512))]
+    Avx512,
+}
+
+impl Vectors {
+    fn detect() -> Self {
+        #[cfg(all(target_arch = "x86_64", avx512, not(miri)))]
+        if std::is_x86_feature_detected!("avx512f") {
+            return Vectors::Avx512;
+        }
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if std::is_x86_feature_detected!("avx2") {
+            return Vectors::Avx2;
+        }
+        Vectors::None
+    }
 }
 
 impl Hasher {
@@ -30,47 +62,36 @@ impl Hasher {
             a ^ 0x6c79_6765_6e65_7261,
             b ^ 0x7465_6462_7974_6573,
         ];
-        Self { init, has_avx2: has_avx2() }
+        Self { init, vectors: Vectors::detect() }
     }
 
-    /// `hashes[i]` = hash of `keys[i]`.
+    /// Writes the hashes of the first `len` keys; those behind, up to a multiple of [`LANES`], are
+    /// of no meaning.
     #[inline(always)]
-    pub(crate) fn hash_burst<const W: usize>(&self, keys: &[Key<W>], hashes: &mut [u64]) {
-        #[cfg(target_arch = "x86_64")]
-        if self.has_avx2 {
-            return self.hash_burst_avx2(keys, hashes);
+    pub(crate) fn hash_burst<const W: usize>(
+        &self,
+        words: &KeyWords<W>,
+        len: usize,
+        hashes: &mut [u64; BURST_MAX],
+    ) {
+        let len = len.min(BURST_MAX);
+        if len <= SCALAR_MAX || self.vectors == Vectors::None {
+            for (i, hash) in hashes[..len].iter_mut().enumerate() {
+                *hash = self.hash_one(&Key::from_words(words, i));
+            }
+            return;
         }
-        self.hash_burst_scalar(keys, hashes);
-    }
-
-    fn hash_burst_scalar<const W: usize>(&self, keys: &[Key<W>], hashes: &mut [u64]) {
-        for (key, hash) in keys.iter().zip(hashes) {
-            *hash = self.hash_one(key);
+        for start in (0..len).step_by(LANES) {
+            match self.vectors {
+                Vectors::None => unreachable!("handled above"),
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: `detect` has found AVX2.
+                Vectors::Avx2 => unsafe { avx2::sip13(self.init, words, start, hashes) },
+                #[cfg(all(target_arch = "x86_64", avx512))]
+                // SAFETY: `detect` has found AVX-512F.
+                Vectors::Avx512 => unsafe { avx512::sip13(self.init, words, start, hashes) },
+            }
         }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn hash_burst_avx2<const W: usize>(&self, keys: &[Key<W>], hashes: &mut [u64]) {
-        use avx2::{LANES, sip13};
-        let mut whole_keys = keys.chunks_exact(LANES);
-        let mut whole_hashes = hashes.chunks_exact_mut(LANES);
-        for (keys, hashes) in whole_keys.by_ref().zip(whole_hashes.by_ref()) {
-            let keys = keys.try_into().expect("LANES keys");
-            let hashes = hashes.try_into().expect("LANES hashes");
-            // SAFETY: called only where the processor has AVX2.
-            unsafe { sip13(self.init, keys, hashes) };
-        }
-        let (keys, hashes) = (whole_keys.remainder(), whole_hashes.into_remainder());
-        // The vectors cost the same for one key as for sixteen; a scalar key costs a quarter of it.
-        if keys.len() <= 4 {
-            return self.hash_burst_scalar(keys, hashes);
-        }
-        let mut lanes = [Key([0; W]); LANES];
-        let mut out = [0; LANES];
-        lanes[..keys.len()].copy_from_slice(keys);
-        // SAFETY: as above.
-        unsafe { sip13(self.init, &lanes, &mut out) };
-        hashes.copy_from_slice(&out[..keys.len()]);
     }
 
     /// Hash of one key (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
@@ -108,13 +129,6 @@ fn round(v: &mut [u64; 4]) {
     *v = [v0, v1, v2.rotate_left(32), v3];
 }
 
-fn has_avx2() -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return std::is_x86_feature_detected!("avx2");
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    return false;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,16 +144,24 @@ mod tests {
     }
 
     fn agrees<const W: usize>() {
-        let keys: Vec<Key<W>> = (0..67_u64)
-            .map(|i| Key(std::array::from_fn(|w| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ w as u64)))
-            .collect();
-        for has_avx2 in [false, has_avx2()] {
-            let hasher = Hasher { has_avx2, ..Hasher::new(SECRET) };
-            for len in 0..keys.len() {
-                let mut hashes = vec![0; len];
-                hasher.hash_burst(&keys[..len], &mut hashes);
-                for (key, hash) in keys.iter().zip(hashes) {
-                    assert_eq!(hash, reference(key));
+        let mut words = [[0; BURST_MAX]; W];
+        for i in 0..BURST_MAX {
+            for (w, word) in words.iter_mut().enumerate() {
+                word[i] = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ w as u64;
+            }
+        }
+        let mut all = vec![Vectors::None, Vectors::detect()];
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if std::is_x86_feature_detected!("avx2") {
+            all.push(Vectors::Avx2);
+        }
+        for vectors in all {
+            let hasher = Hasher { vectors, ..Hasher::new(SECRET) };
+            for len in 0..=BURST_MAX {
+                let mut hashes = [0; BURST_MAX];
+                hasher.hash_burst(&words, len, &mut hashes);
+                for (i, hash) in hashes[..len].iter().enumerate() {
+                    assert_eq!(*hash, reference(&Key::from_words(&words, i)), "{vectors:?}");
                 }
             }
         }

@@ -6,12 +6,16 @@
 //! addresses are thereby ordered by port. One key of whole words is compared and hashed without a
 //! branch; IPv4 and IPv6 differ only in the number of words.
 
+use crate::BURST_MAX;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A flow key of `W` words: 2 for IPv4, 5 for IPv6. The last word is ports, zone and protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Key<const W: usize>(pub(crate) [u64; W]);
+
+/// The keys of a burst, word by word: what the vector units read is contiguous.
+pub(crate) type KeyWords<const W: usize> = [[u64; BURST_MAX]; W];
 
 pub(crate) type Key4 = Key<2>;
 pub(crate) type Key6 = Key<5>;
@@ -87,6 +91,12 @@ pub(crate) struct KeyParts {
 }
 
 impl<const W: usize> Key<W> {
+    /// Key `i` of a burst.
+    #[inline(always)]
+    pub(crate) fn from_words(words: &KeyWords<W>, i: usize) -> Self {
+        Key(std::array::from_fn(|word| words[word][i]))
+    }
+
     /// IP protocol number.
     #[inline(always)]
     pub(crate) fn proto(&self) -> u8 {

@@ -10,11 +10,14 @@ pub(crate) mod raw;
 use crate::ageing::{Link, Links, NONE, Wheel};
 use crate::flow::{Cold, Event, Hot};
 use crate::hash::Hasher;
-use crate::key::Key;
+use crate::key::{Key, KeyWords};
 use crate::parse::Meta;
-use crate::{EndReason, FlowRecord, Nanos, Timeouts};
+use crate::{BURST_MAX, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
 use raw::Region;
+
+/// In place of a record number: none.
+pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 /// Flows with keys of `W` words.
 pub(crate) struct FlowTable<const W: usize> {
@@ -59,24 +62,28 @@ impl<const W: usize> FlowTable<W> {
         self.index.bytes() + self.hot.bytes() + self.cold.0.bytes() + self.wheel.bytes()
     }
 
-    /// Hashes the keys of a burst and starts to load their buckets.
+    /// Hashes the first `len` keys of a burst and starts to load their buckets.
     #[inline(always)]
-    pub(crate) fn prepare(&self, keys: &[Key<W>], hashes: &mut [u64]) {
-        self.hasher.hash_burst(keys, hashes);
-        for &hash in &*hashes {
+    pub(crate) fn prepare(&self, keys: &KeyWords<W>, len: usize, hashes: &mut [u64; BURST_MAX]) {
+        self.hasher.hash_burst(keys, len, hashes);
+        for &hash in &hashes[..len] {
             self.index.prefetch(hash);
         }
     }
 
-    /// The record that may be the flow's, its hot part on the way to the cache.
+    /// For each hash the record that may be its flow's, on the way to the cache, or [`NO_RECORD`].
     #[inline(always)]
-    pub(crate) fn candidate(&self, hash: u64) -> Option<u32> {
-        let record = self.index.candidate(hash)?;
-        self.hot.prefetch(record as usize, 0);
-        if W > 2 {
-            self.hot.prefetch(record as usize, 64);
+    pub(crate) fn candidates(&self, hashes: &[u64], candidates: &mut [u32]) {
+        for (&hash, candidate) in hashes.iter().zip(candidates) {
+            *candidate = NO_RECORD;
+            if let Some(record) = self.index.candidate(hash) {
+                *candidate = record;
+                self.hot.prefetch(record as usize, 0);
+                if W > 2 {
+                    self.hot.prefetch(record as usize, 64);
+                }
+            }
         }
-        Some(record)
     }
 
     /// True if `record` is the flow with this key.

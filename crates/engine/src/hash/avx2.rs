@@ -6,47 +6,49 @@
 // Needed up to Rust 1.86, where these intrinsics are unsafe even with the feature enabled.
 #![allow(unused_unsafe)]
 
-use crate::key::Key;
+use super::{KeyWords, LANES, length_block};
+use crate::BURST_MAX;
 use core::arch::x86_64::{
-    __m256i, _mm256_add_epi64, _mm256_or_si256, _mm256_set1_epi64x, _mm256_setr_epi8,
-    _mm256_setr_epi64x, _mm256_shuffle_epi8, _mm256_shuffle_epi32, _mm256_slli_epi64,
+    __m256i, _mm256_add_epi64, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi64x,
+    _mm256_setr_epi8, _mm256_shuffle_epi8, _mm256_shuffle_epi32, _mm256_slli_epi64,
     _mm256_srli_epi64, _mm256_storeu_si256, _mm256_xor_si256,
 };
 
-/// Keys per call.
-pub(super) const LANES: usize = 16;
 const VECTORS: usize = LANES / 4;
 
 type Wide = [__m256i; VECTORS];
 
+/// Hashes of the [`LANES`] keys from `start` on.
+///
 /// # Safety
 /// The processor must have AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn sip13<const W: usize>(
     init: [u64; 4],
-    keys: &[Key<W>; LANES],
-    hashes: &mut [u64; LANES],
+    words: &KeyWords<W>,
+    start: usize,
+    hashes: &mut [u64; BURST_MAX],
 ) {
-    // SAFETY: AVX2 is there by the caller's promise; the stores are unaligned and within `hashes`.
+    let out = &mut hashes[start..start + LANES];
+    // SAFETY: AVX2 is there by the caller's promise; loads and stores are unaligned, and each is of
+    // a slice of four words.
     unsafe {
         let mut v: [Wide; 4] = init.map(|word| [_mm256_set1_epi64x(word as i64); VECTORS]);
-        for word in 0..W {
-            let mut message = [_mm256_set1_epi64x(0); VECTORS];
-            for (vector, four) in message.iter_mut().zip(keys.chunks_exact(4)) {
-                let lane = |i: usize| four[i].0[word] as i64;
-                *vector = _mm256_setr_epi64x(lane(0), lane(1), lane(2), lane(3));
-            }
-            compress(&mut v, message);
+        for word in words {
+            let lanes = &word[start..start + LANES];
+            compress(
+                &mut v,
+                std::array::from_fn(|i| {
+                    _mm256_loadu_si256(lanes[4 * i..4 * i + 4].as_ptr().cast())
+                }),
+            );
         }
-        let last = super::length_block::<W>();
-        compress(&mut v, [_mm256_set1_epi64x(last as i64); VECTORS]);
-        for vector in &mut v[2] {
-            *vector = _mm256_xor_si256(*vector, _mm256_set1_epi64x(0xff));
-        }
+        compress(&mut v, [_mm256_set1_epi64x(length_block::<W>() as i64); VECTORS]);
+        v[2] = v[2].map(|x| _mm256_xor_si256(x, _mm256_set1_epi64x(0xff)));
         for _ in 0..3 {
             round(&mut v);
         }
-        for (i, out) in hashes.chunks_exact_mut(4).enumerate() {
+        for (i, out) in out.chunks_exact_mut(4).enumerate() {
             let (a, b) = (_mm256_xor_si256(v[0][i], v[1][i]), _mm256_xor_si256(v[2][i], v[3][i]));
             _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_xor_si256(a, b));
         }
@@ -60,13 +62,9 @@ pub(super) unsafe fn sip13<const W: usize>(
 unsafe fn compress(v: &mut [Wide; 4], message: Wide) {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
-        for i in 0..VECTORS {
-            v[3][i] = _mm256_xor_si256(v[3][i], message[i]);
-        }
+        v[3].iter_mut().zip(message).for_each(|(v3, word)| *v3 = _mm256_xor_si256(*v3, word));
         round(v);
-        for i in 0..VECTORS {
-            v[0][i] = _mm256_xor_si256(v[0][i], message[i]);
-        }
+        v[0].iter_mut().zip(message).for_each(|(v0, word)| *v0 = _mm256_xor_si256(*v0, word));
     }
 }
 
@@ -74,21 +72,19 @@ unsafe fn compress(v: &mut [Wide; 4], message: Wide) {
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn round(v: &mut [Wide; 4]) {
+unsafe fn round([a, b, c, d]: &mut [Wide; 4]) {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
-        for i in 0..VECTORS {
-            let [mut v0, mut v1, mut v2, mut v3] = [v[0][i], v[1][i], v[2][i], v[3][i]];
-            v0 = _mm256_add_epi64(v0, v1);
-            v2 = _mm256_add_epi64(v2, v3);
-            v1 = _mm256_xor_si256(rotate::<13, 51>(v1), v0);
-            v3 = _mm256_xor_si256(rotate_16(v3), v2);
-            v0 = _mm256_add_epi64(rotate_32(v0), v3);
-            v2 = _mm256_add_epi64(v2, v1);
-            v1 = _mm256_xor_si256(rotate::<17, 47>(v1), v2);
-            v3 = _mm256_xor_si256(rotate::<21, 43>(v3), v0);
-            v2 = rotate_32(v2);
-            [v[0][i], v[1][i], v[2][i], v[3][i]] = [v0, v1, v2, v3];
+        for (((v0, v1), v2), v3) in a.iter_mut().zip(b).zip(c).zip(d) {
+            *v0 = _mm256_add_epi64(*v0, *v1);
+            *v2 = _mm256_add_epi64(*v2, *v3);
+            *v1 = _mm256_xor_si256(rotate::<13, 51>(*v1), *v0);
+            *v3 = _mm256_xor_si256(rotate_16(*v3), *v2);
+            *v0 = _mm256_add_epi64(rotate_32(*v0), *v3);
+            *v2 = _mm256_add_epi64(*v2, *v1);
+            *v1 = _mm256_xor_si256(rotate::<17, 47>(*v1), *v2);
+            *v3 = _mm256_xor_si256(rotate::<21, 43>(*v3), *v0);
+            *v2 = rotate_32(*v2);
         }
     }
 }
