@@ -1,2 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DPDK.
+//! DPDK for Rust that may not use `unsafe`: the only crate of the project that names `rte_*`.
+//!
+//! [`Eal`] starts the runtime, once per process and until its end. [`Port`]s are opened by devargs
+//! and give [`RxQueue`]s and [`TxQueue`]s; a queue has one owner, and while any queue lives its
+//! port stays open. [`Burst`]s own their [`Mbuf`]s. Memory from DPDK ([`Mempool`]s) is taken at
+//! start and never given back, so no mbuf can outlive it.
+//!
+//! Per packet nothing here calls C: bursts are received, sent and freed in bulk, and the fields of
+//! an mbuf are read at offsets taken from the installed header.
+
+mod burst;
+mod cable;
+mod clock;
+mod eal;
+mod error;
+mod ethdev;
+mod lcore;
+mod log;
+mod mbuf;
+mod mempool;
+mod port;
+mod queue;
+mod rss;
+mod sys;
+
+pub use burst::{BURST_MAX, Burst};
+pub use cable::ring_cable;
+pub use clock::{tsc, tsc_hz};
+pub use eal::{Eal, EalConfig, version};
+pub use error::{EalError, Errno, MempoolError, PortError, Step};
+pub use lcore::{Job, Lcore};
+pub use log::{Log, LogLevel};
+pub use mbuf::{DoesNotFit, Mbuf};
+pub use mempool::Mempool;
+pub use port::{Link, Port, PortConfig, PortInfo, PortStats};
+pub use queue::{RxQueue, TxQueue};
+pub use rss::SymmetricRss;

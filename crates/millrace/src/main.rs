@@ -2,7 +2,19 @@
 //! `millrace`: one program, one subcommand per job.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod cmd;
+mod config;
+mod doctor;
+mod host;
+mod live;
+mod output;
+mod plan;
+mod records;
+mod signals;
+mod summary;
+mod top;
+mod units;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,6 +29,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Run(cmd::run::RunArgs),
     Replay(cmd::replay::ReplayArgs),
     Check(cmd::check::CheckArgs),
     Doctor(cmd::doctor::DoctorArgs),
@@ -24,12 +37,22 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
+        Command::Run(args) => cmd::run::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
+        if is_closed_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("millrace: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Whoever read our output has seen enough (`| head`): that ends us quietly and is no failure.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io_errors.into_iter().any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -1,3 +1,50 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Seeded traffic.
+//! Seeded traffic: the same seed gives the same frames, byte by byte.
+//!
+//! [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the frames of the
+//! benchmarks, [`flood`] packet floods made to collide in weak hashes, and [`PcapWriter`] turns
+//! frames into a capture.
+//!
+//! Pure: no clock, no thread, no file, and no randomness but the seed's. Every frame has correct
+//! lengths and checksums.
 #![forbid(unsafe_code)]
+
+pub mod flood;
+pub mod scenario;
+
+mod endpoints;
+mod flow;
+mod ledger;
+mod pcap;
+mod profile;
+mod template;
+mod workload;
+
+pub use ledger::Ledger;
+pub use pcap::PcapWriter;
+pub use profile::Profile;
+pub use workload::Workload;
+
+/// Bytes of the longest frame that this crate makes: two VLAN tags and an IP packet of 1500 bytes.
+pub const MAX_FRAME: usize = 14 + 2 * 4 + 1500;
+
+/// Side of the bump where a frame enters: clients are on side A, servers on side B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Side {
+    /// Originators of connections.
+    A,
+    /// Responders.
+    B,
+}
+
+impl Side {
+    /// The side across.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Side::A => Side::B,
+            Side::B => Side::A,
+        }
+    }
+}

@@ -1,12 +1,79 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace check`.
 
+use crate::config::Problems;
+use crate::host::{Cpus, Memory};
+use crate::plan::{Plan, PlanArgs};
+use serde_json::{Value, json};
+use std::io::Write;
 use std::process::ExitCode;
 
-/// Check a configuration and print the whole plan.
+/// Check a configuration and print the whole plan: what `run` would do with the same arguments.
 #[derive(clap::Args)]
-pub(crate) struct CheckArgs {}
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
-pub(crate) fn run(_args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not written yet")
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let plan = args.plan.plan(&Cpus::of_this_host());
+    let mut out = std::io::stdout().lock();
+    match (plan, args.json) {
+        (Ok(plan), true) => writeln!(out, "{:#}", plan_json(&plan))?,
+        (Ok(plan), false) => print(&mut out, &plan)?,
+        (Err(problems), true) => {
+            writeln!(out, "{:#}", problems_json(&problems))?;
+            return Ok(ExitCode::FAILURE);
+        }
+        (Err(problems), false) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plan as a configuration file, and what follows from it as comments.
+fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
+    let eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
+    let memory = plan.memory();
+    let mb = |bytes: u64| bytes.div_ceil(1 << 20);
+    writeln!(out, "{}", plan.settings)?;
+    writeln!(
+        out,
+        "# Flow tables: at most {} MB for each of {} workers.",
+        mb(memory.engine_bytes_per_worker),
+        memory.workers,
+    )?;
+    writeln!(
+        out,
+        "# DPDK: {} MB {} hugepages, {} MB of it packet buffers.",
+        mb(memory.eal_bytes),
+        if eal.no_huge { "without" } else { "from" },
+        mb(memory.mbuf_bytes),
+    )?;
+    writeln!(out, "# Together: {} MB.", mb(memory.total_bytes))
+}
+
+fn plan_json(plan: &Plan) -> Value {
+    let eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
+    json!({
+        "ok": true,
+        "plan": plan.settings.to_json(),
+        "memory": plan.memory(),
+        "eal": {
+            "lcores": eal.lcores,
+            "no_huge": eal.no_huge,
+            "memory_mb": eal.memory_mb,
+            "ports": eal.ports,
+            "extra": eal.extra,
+        },
+    })
+}
+
+fn problems_json(problems: &Problems) -> Value {
+    json!({ "ok": false, "file": problems.file, "problems": problems.list })
 }

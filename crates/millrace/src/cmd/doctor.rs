@@ -1,12 +1,57 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace doctor`.
 
+use crate::doctor::{Finding, Status, diagnose};
+use crate::host::Host;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Check this host and say what to do.
 #[derive(clap::Args)]
-pub(crate) struct DoctorArgs {}
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Directory to take for the host's root, such as a copy of another host's /proc and /sys
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+}
 
-pub(crate) fn run(_args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not written yet")
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(args.root.is_dir(), "{} is no directory", args.root.display());
+    let findings = diagnose(&Host::read(Path::new(&args.root)));
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "findings": findings }))?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, &findings)?;
+    }
+    let fails = findings.iter().any(|finding| finding.status == Status::Fail);
+    Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
+    let width = findings.iter().map(|finding| finding.topic.len()).max().unwrap_or(0);
+    for Finding { topic, status, found, advice } in findings {
+        let mark = match status {
+            Status::Ok => "ok  ",
+            Status::Note => "note",
+            Status::Warn => "WARN",
+            Status::Fail => "FAIL",
+        };
+        writeln!(out, "{mark}  {topic:width$}  {found}")?;
+        if let Some(advice) = advice {
+            writeln!(out, "      {:width$}  -> {advice}", "")?;
+        }
+    }
+    let count = |status| findings.iter().filter(|finding| finding.status == status).count();
+    let verdict = match count(Status::Fail) {
+        0 => "millrace runs here",
+        _ => "millrace does not run here",
+    };
+    let (ok, notes, warnings) = (count(Status::Ok), count(Status::Note), count(Status::Warn));
+    let failures = count(Status::Fail);
+    writeln!(out, "\n{verdict}: {ok} ok, {notes} notes, {warnings} warnings, {failures} failures")
 }

@@ -4,3 +4,4 @@
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod replay;
+pub(crate) mod run;

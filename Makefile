@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Every step that continuous integration takes is a target here. `make help` lists them.
+
+CARGO ?= cargo
+FUZZ_SECONDS ?= 60
+MILLRACE := $${CARGO_TARGET_DIR:-target}/release/millrace
+
+.DEFAULT_GOAL := help
+
+## run: the demo on virtual ports, no NIC needed; CAPTURE=file.pcap takes its packets instead
+.PHONY: run
+run: build
+	$(MILLRACE) demo $(if $(CAPTURE),--capture "$(CAPTURE)")
+
+## build: the program, optimised
+.PHONY: build
+build: deps-run
+	$(CARGO) build --release --locked --package millrace
+
+## test: every test; those that lack root or a tool say why they skip
+.PHONY: test
+test: deps-test
+	$(CARGO) test --workspace --locked
+
+## check: format, lints and documentation, without a warning
+.PHONY: check
+check: deps-run components
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+## bench: micro-benchmarks, then Millrace and testpmd side by side
+.PHONY: bench
+bench: deps-bench build
+	$(CARGO) bench --workspace --locked
+	$(MILLRACE) bench
+
+## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
+.PHONY: fuzz
+fuzz: deps-run
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { echo "fuzz: missing tools:" \
+		"rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
+	for target in $$($(CARGO) +nightly fuzz list); do \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+## smoke: real kernel TCP through a bump between network namespaces; needs root
+.PHONY: smoke
+smoke: deps-test build
+	for script in smoke/*_test.sh; do MILLRACE="$(MILLRACE)" $$script || exit 1; done
+
+## clean: remove what was built
+.PHONY: clean
+clean:
+	$(CARGO) clean
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8
+
+# Distribution packages; does nothing where all are there.
+.PHONY: deps-run deps-bench deps-test
+deps-run deps-bench deps-test: deps-%:
+	@scripts/install-deps $*
+
+.PHONY: components
+components:
+	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Finds the distribution's DPDK with pkg-config, generates the bindings of `src/bindings.h` and
+//! compiles `src/shim.c`.
+//!
+//! Assumes Linux. The bindings hold only what the lists below name; anything else of DPDK does
+//! not exist for this crate. Nothing generated is ever committed.
+
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// DPDK's functions that this crate calls. Static inlines are reached through `shim_*` instead.
+const FUNCTIONS: &[&str] = &[
+    "rte_dev_probe",
+    "rte_dev_remove",
+    "rte_eal_get_lcore_state",
+    "rte_eal_get_runtime_dir",
+    "rte_eal_init",
+    "rte_eal_remote_launch",
+    "rte_eal_wait_lcore",
+    "rte_eth_dev_adjust_nb_rx_tx_desc",
+    "rte_eth_dev_callback_register",
+    "rte_eth_dev_callback_unregister",
+    "rte_eth_dev_close",
+    "rte_eth_dev_configure",
+    "rte_eth_dev_get_mtu",
+    "rte_eth_dev_info_get",
+    "rte_eth_dev_owner_new",
+    "rte_eth_dev_owner_set",
+    "rte_eth_dev_socket_id",
+    "rte_eth_dev_start",
+    "rte_eth_dev_stop",
+    "rte_eth_find_next_of",
+    "rte_eth_from_rings",
+    "rte_eth_iterator_cleanup",
+    "rte_eth_iterator_init",
+    "rte_eth_iterator_next",
+    "rte_eth_macaddr_get",
+    "rte_eth_promiscuous_enable",
+    "rte_eth_rx_queue_setup",
+    "rte_eth_stats_get",
+    "rte_eth_tx_queue_setup",
+    "rte_get_tsc_hz",
+    "rte_log_cur_msg_loglevel",
+    "rte_mempool_in_use_count",
+    "rte_pktmbuf_free_bulk",
+    "rte_pktmbuf_pool_create",
+    "rte_ring_create",
+    "rte_ring_free",
+    "rte_version",
+    "shim_.*",
+];
+
+/// Constants, mostly those that `bindings.h` works out.
+const CONSTANTS: &[&str] = &["BIND_.*", "RTE_MAX_ETHPORTS", "RTE_PKTMBUF_HEADROOM"];
+
+/// Types whose layout differs between DPDK versions or does not matter: pointers to them only.
+const OPAQUE: &[&str] =
+    &["rte_device", "rte_eth_(dcb|vmdq).*", "rte_mbuf", "rte_mempool", "rte_ring"];
+
+fn main() {
+    for input in ["build.rs", "src/bindings.h", "src/shim.c"] {
+        println!("cargo:rerun-if-changed={input}");
+    }
+    let cflags = pkg_config(&["--cflags"]);
+    compile_shim(&cflags);
+    generate_bindings(&cflags);
+    link();
+}
+
+/// Output of `pkg-config ARGS libdpdk`, split into words.
+fn pkg_config(args: &[&str]) -> Vec<String> {
+    let output = Command::new("pkg-config").args(args).arg("libdpdk >= 22.11").output();
+    match output {
+        Ok(output) if output.status.success() => {
+            let words = String::from_utf8_lossy(&output.stdout);
+            words.split_whitespace().map(str::to_owned).collect()
+        }
+        Ok(output) => fail(
+            "DPDK 22.11 or newer was not found (pkg-config libdpdk)",
+            "apt-get install libdpdk-dev",
+            &String::from_utf8_lossy(&output.stderr),
+        ),
+        Err(error) => {
+            fail("pkg-config could not be run", "apt-get install pkg-config", &error.to_string())
+        }
+    }
+}
+
+fn compile_shim(cflags: &[String]) {
+    cc::Build::new().file("src/shim.c").flags(cflags).warnings(false).compile("dpdk_shim");
+}
+
+fn generate_bindings(cflags: &[String]) {
+    let mut builder = bindgen::builder()
+        .header("src/bindings.h")
+        .clang_args(cflags)
+        .rust_target(bindgen::RustTarget::stable(85, 0).expect("1.85 is known to bindgen"))
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .layout_tests(false)
+        .generate_comments(false)
+        .merge_extern_blocks(true)
+        .derive_debug(false);
+    for name in FUNCTIONS {
+        builder = builder.allowlist_function(name);
+    }
+    for name in CONSTANTS {
+        builder = builder.allowlist_var(name);
+    }
+    for name in OPAQUE {
+        builder = builder.opaque_type(name);
+    }
+    let out_dir = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    write_bindings(builder, &out_dir.join("bindings.rs"));
+}
+
+/// bindgen panics where libclang is missing; either failure becomes one message with the way out.
+fn write_bindings(builder: bindgen::Builder, path: &Path) {
+    const WAY_OUT: &str = "apt-get install libclang-dev clang";
+    std::panic::set_hook(Box::new(|_| ()));
+    let generated = std::panic::catch_unwind(AssertUnwindSafe(|| builder.generate()));
+    let _ = std::panic::take_hook();
+    match generated {
+        Ok(Ok(bindings)) => bindings.write_to_file(path).expect("OUT_DIR is writable"),
+        Ok(Err(error)) => {
+            fail("libclang could not read src/bindings.h", WAY_OUT, &error.to_string())
+        }
+        Err(panic) => {
+            let reason = panic.downcast_ref::<String>().map_or("", String::as_str);
+            fail("libclang could not be loaded", WAY_OUT, reason)
+        }
+    }
+}
+
+/// Everything pkg-config lists is offered; rustc links with `--as-needed`, so only what is used
+/// stays. Drivers are plug-ins that EAL loads; `net_ring` is also called directly.
+fn link() {
+    for word in pkg_config(&["--libs"]) {
+        if let Some(directory) = word.strip_prefix("-L") {
+            println!("cargo:rustc-link-search=native={directory}");
+        } else if let Some(library) = word.strip_prefix("-l") {
+            println!("cargo:rustc-link-lib=dylib={library}");
+        }
+    }
+    println!("cargo:rustc-link-lib=dylib=rte_net_ring");
+}
+
+fn fail(what: &str, way_out: &str, detail: &str) -> ! {
+    eprintln!("error: {what}\n  on Debian: {way_out}\n  {}", detail.trim());
+    std::process::exit(1)
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Input of bindgen: the DPDK headers this crate reads, constants that bindgen can not work out of
+ * macros, and the prototypes of shim.c.
+ *
+ * rte_mbuf stays opaque: its anonymous unions bind to other names in every DPDK version. The
+ * offsets below are taken from the header in use and read in mbuf.rs.
+ */
+#ifndef MILLRACE_BINDINGS_H
+#define MILLRACE_BINDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <rte_cycles.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+#include <rte_version.h>
+
+#define BIND_OFFSET(field) offsetof(struct rte_mbuf, field)
+#define BIND_SIZE(field) sizeof(((struct rte_mbuf *)0)->field)
+
+static const size_t BIND_MBUF_BUF_ADDR = BIND_OFFSET(buf_addr);
+static const size_t BIND_MBUF_DATA_OFF = BIND_OFFSET(data_off);
+static const size_t BIND_MBUF_PKT_LEN = BIND_OFFSET(pkt_len);
+static const size_t BIND_MBUF_DATA_LEN = BIND_OFFSET(data_len);
+static const size_t BIND_MBUF_BUF_LEN = BIND_OFFSET(buf_len);
+static const size_t BIND_MBUF_NEXT = BIND_OFFSET(next);
+
+/* mbuf.rs reads these widths. */
+_Static_assert(BIND_SIZE(buf_addr) == sizeof(void *), "buf_addr");
+_Static_assert(BIND_SIZE(data_off) == 2, "data_off");
+_Static_assert(BIND_SIZE(pkt_len) == 4, "pkt_len");
+_Static_assert(BIND_SIZE(data_len) == 2, "data_len");
+_Static_assert(BIND_SIZE(buf_len) == 2, "buf_len");
+_Static_assert(BIND_SIZE(next) == sizeof(void *), "next");
+
+static const uint64_t BIND_RX_SCATTER = RTE_ETH_RX_OFFLOAD_SCATTER;
+static const uint64_t BIND_TX_MULTI_SEGS = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+static const uint64_t BIND_RSS_FIELDS =
+	RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP;
+static const uint32_t BIND_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
+static const uint32_t BIND_EVENT_REMOVED = RTE_ETH_EVENT_INTR_RMV;
+static const uint32_t BIND_FLAG_REMOVED = RTE_ETH_DEV_INTR_RMV;
+static const uint32_t BIND_LCORE_WAIT = WAIT;
+static const uint32_t BIND_RING_ONE_TO_ONE = RING_F_SP_ENQ | RING_F_SC_DEQ;
+static const int BIND_SOCKET_ANY = SOCKET_ID_ANY;
+
+struct shim_link {
+	bool up;
+	/* Mb/s; 0 where the driver does not know. */
+	uint32_t speed;
+};
+
+uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+int shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count);
+void shim_ring_drain(struct rte_ring *ring);
+int shim_errno(void);
+int shim_link_get(uint16_t port, struct shim_link *link);
+bool shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf);
+int shim_log_to(ssize_t (*write)(void *cookie, const char *text, size_t length));
+
+#endif

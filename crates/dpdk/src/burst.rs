@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Up to 64 mbufs that are received, judged, sent and freed together.
+
+use crate::{Mbuf, sys};
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+
+/// Most mbufs in a [`Burst`].
+pub const BURST_MAX: usize = 64;
+
+/// An array of owned mbufs, in the order they arrived. Dropping it frees them in bulk.
+pub struct Burst {
+    /// The first `len` are initialised.
+    mbufs: [MaybeUninit<Mbuf>; BURST_MAX],
+    len: usize,
+}
+
+impl Burst {
+    /// An empty burst.
+    pub const fn new() -> Self {
+        Self { mbufs: [const { MaybeUninit::uninit() }; BURST_MAX], len: 0 }
+    }
+
+    /// Mbufs that can still be added.
+    pub fn room(&self) -> usize {
+        BURST_MAX - self.len
+    }
+
+    /// Keeps the mbufs whose index satisfies `keep`, in their order, frees the others in bulk and
+    /// returns how many those were.
+    #[inline]
+    pub fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) -> usize {
+        let mut dropped = Burst::new();
+        // Until the loop is through, no index may count as initialised: `keep` could panic.
+        let len = std::mem::take(&mut self.len);
+        let mut kept = 0;
+        for i in 0..len {
+            // SAFETY: `i < len` is initialised and each index is read once.
+            let mbuf = unsafe { self.mbufs[i].assume_init_read() };
+            if keep(i) {
+                self.mbufs[kept].write(mbuf);
+                kept += 1;
+            } else {
+                dropped.mbufs[dropped.len].write(mbuf);
+                dropped.len += 1;
+            }
+        }
+        self.len = kept;
+        dropped.len
+    }
+
+    /// Frees every mbuf in bulk; returns how many.
+    pub fn free_all(&mut self) -> usize {
+        let count = std::mem::take(&mut self.len);
+        if count > 0 {
+            // SAFETY: the first `count` are valid, owned, and no longer count as initialised.
+            unsafe { sys::rte_pktmbuf_free_bulk(self.as_raw(), count as u32) };
+        }
+        count
+    }
+
+    /// Asks the processor to load the first bytes of every frame.
+    #[inline(always)]
+    pub fn prefetch_heads(&self) {
+        for mbuf in self.iter() {
+            prefetch(wire::Packet::head(mbuf).as_ptr());
+        }
+    }
+
+    /// Lets `fill` write mbufs into the room that is left; it gets a pointer to the first free
+    /// place and their number, and returns how many it wrote.
+    ///
+    /// # Safety
+    /// `fill` must write as many valid mbufs, each owned by nobody else, as it returns.
+    #[inline(always)]
+    pub(crate) unsafe fn fill(
+        &mut self,
+        fill: impl FnOnce(*mut *mut sys::rte_mbuf, u16) -> u16,
+    ) -> usize {
+        let (len, room) = (self.len, self.room());
+        // SAFETY: `len <= BURST_MAX`: inside the array or one past it.
+        let free = unsafe { self.as_raw().add(len) };
+        let added = usize::from(fill(free, room as u16));
+        debug_assert!(added <= room);
+        self.len += added;
+        added
+    }
+
+    /// Lets `take` have the mbufs; it gets a pointer to the first and their number, and returns
+    /// how many of the first ones it took.
+    ///
+    /// # Safety
+    /// `take` must own afterwards as many of the first mbufs as it returns, and no other.
+    #[inline(always)]
+    pub(crate) unsafe fn take_front(
+        &mut self,
+        take: impl FnOnce(*mut *mut sys::rte_mbuf, u16) -> u16,
+    ) -> usize {
+        let first = self.as_raw();
+        let taken = usize::from(take(first, self.len as u16));
+        debug_assert!(taken <= self.len);
+        self.len -= taken;
+        if self.len > 0 {
+            // SAFETY: the `len` mbufs behind the taken ones move to the front of the same array.
+            unsafe { std::ptr::copy(first.add(taken), first, self.len) };
+        }
+        taken
+    }
+
+    /// `Mbuf` is transparent over the pointer that DPDK uses.
+    #[inline(always)]
+    fn as_raw(&mut self) -> *mut *mut sys::rte_mbuf {
+        self.mbufs.as_mut_ptr().cast()
+    }
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Deref for Burst {
+    type Target = [Mbuf];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Mbuf] {
+        // SAFETY: the first `len` are initialised.
+        unsafe { std::slice::from_raw_parts(self.mbufs.as_ptr().cast(), self.len) }
+    }
+}
+
+impl DerefMut for Burst {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Mbuf] {
+        // SAFETY: the first `len` are initialised.
+        unsafe { std::slice::from_raw_parts_mut(self.mbufs.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl Drop for Burst {
+    fn drop(&mut self) {
+        self.free_all();
+    }
+}
+
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+fn prefetch(address: *const u8) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint; it reads nothing and may be given any address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+}
+
+#[inline(always)]
+#[cfg(target_arch = "aarch64")]
+fn prefetch(address: *const u8) {
+    // SAFETY: a hint; it reads nothing and may be given any address.
+    unsafe { core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack)) };
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! DPDK's runtime: started once, alive until the process ends.
+//!
+//! It leaves nothing behind: memory is anonymous, there is no telemetry socket and no shared file,
+//! and ports clean up when they are closed. So nothing is torn down at exit, and whatever was taken
+//! from EAL stays valid for the rest of the process.
+
+use crate::error::{EalError, Errno};
+use crate::lcore::Lcore;
+use crate::log::{self, LogLevel};
+use crate::sys;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_char};
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How to start EAL.
+#[derive(Clone, Debug)]
+pub struct EalConfig {
+    /// A worker lcore on each of these processors. The calling thread becomes the main lcore and
+    /// keeps the other processors this process may use, or all of them if the workers leave none.
+    pub lcores: Vec<usize>,
+    /// Ordinary memory instead of hugepages: slower, needs no privilege.
+    pub no_huge: bool,
+    /// Megabytes to take at start; without hugepages also the most there will be.
+    pub memory_mb: u32,
+    /// Devargs of every port that will be opened. PCI devices not among them are left alone.
+    pub ports: Vec<String>,
+    /// Further arguments, passed on as they are.
+    pub extra: Vec<String>,
+    /// Log lines this severe are shown on the standard error.
+    pub log_level: LogLevel,
+}
+
+impl Default for EalConfig {
+    fn default() -> Self {
+        Self {
+            lcores: Vec::new(),
+            no_huge: false,
+            memory_mb: 512,
+            ports: Vec::new(),
+            extra: Vec::new(),
+            log_level: LogLevel::Error,
+        }
+    }
+}
+
+/// Proof that EAL is up.
+#[derive(Debug)]
+pub struct Eal {
+    workers: Vec<Lcore>,
+}
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+impl Eal {
+    /// Starts EAL; the calling thread becomes the main lcore.
+    pub fn init(config: &EalConfig) -> Result<Self, EalError> {
+        let args = arguments(config, &allowed_cpus())?;
+        if STARTED.swap(true, Ordering::SeqCst) {
+            return Err(EalError::StartedBefore);
+        }
+        log::init(config.log_level);
+        let (result, log) = log::capture(|| start(args));
+        result.map_err(|errno| EalError::Init { errno, log })?;
+        // EAL numbers the main lcore 0 and the workers from 1, as `arguments` asked.
+        let workers = config.lcores.iter().zip(1..).map(|(&cpu, id)| Lcore::new(id, cpu)).collect();
+        Ok(Self { workers })
+    }
+
+    /// The worker lcores, in the order of [`EalConfig::lcores`]; empty from the second call on.
+    pub fn take_lcores(&mut self) -> Vec<Lcore> {
+        std::mem::take(&mut self.workers)
+    }
+}
+
+/// The DPDK this process runs with, such as `DPDK 24.11.1`.
+pub fn version() -> String {
+    // SAFETY: returns a C string that is never freed.
+    unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
+}
+
+fn start(args: Vec<CString>) -> Result<(), Errno> {
+    let count = args.len() as i32;
+    // EAL keeps some of these pointers, so the arguments stay for ever.
+    let mut argv: Vec<*mut c_char> = args.into_iter().map(CString::into_raw).collect();
+    argv.push(std::ptr::null_mut());
+    let argv = argv.leak();
+    // SAFETY:
+    // - `argv` holds `count` C strings and a null, writable and never freed;
+    // - it is the first call in this process (`STARTED`).
+    let ret = unsafe { sys::rte_eal_init(count, argv.as_mut_ptr()) };
+    remove_runtime_dir();
+    if ret < 0 { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// EAL may have made a directory for files that our arguments tell it not to write.
+fn remove_runtime_dir() {
+    // SAFETY: returns a C string that is never freed.
+    let path = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
+    let path = path.to_string_lossy();
+    if path.ends_with(&file_prefix()) {
+        // Where it is not there or not empty, it stays as it is.
+        let _ = fs::remove_dir(&*path);
+    }
+}
+
+/// New for every process, so that two of them never meet.
+fn file_prefix() -> String {
+    format!("millrace-{}", std::process::id())
+}
+
+/// The arguments of `rte_eal_init`. `allowed` is the kernel's list of processors, as `0-3,8`.
+fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError> {
+    let log_level = config.log_level.with_reasons() as u32;
+    let mut args = vec![
+        "millrace".to_owned(),
+        "--no-telemetry".to_owned(),
+        format!("--file-prefix={}", file_prefix()),
+        format!("--log-level=*:{log_level}"),
+        format!("--lcores={}", lcore_map(&config.lcores, allowed)?),
+        "--main-lcore=0".to_owned(),
+        format!("-m{}", config.memory_mb),
+    ];
+    // Without hugepages EAL knows no `--in-memory`; this is the part of it that is left.
+    let memory: &[_] =
+        if config.no_huge { &["--no-huge", "--no-shconf"] } else { &["--in-memory"] };
+    args.extend(memory.iter().map(|arg| arg.to_string()));
+    let pci: Vec<_> = config.ports.iter().filter(|devargs| is_pci(devargs)).collect();
+    if pci.is_empty() {
+        args.push("--no-pci".to_owned());
+    }
+    args.extend(pci.into_iter().map(|devargs| format!("-a{devargs}")));
+    args.extend(config.extra.iter().cloned());
+    args.into_iter()
+        .map(|arg| CString::new(arg.clone()).map_err(|_| EalError::ZeroByte(arg)))
+        .collect()
+}
+
+/// EAL's `--lcores`: lcore 0 over the processors that are left, lcore 1.. on one each.
+fn lcore_map(workers: &[usize], allowed: &str) -> Result<String, EalError> {
+    let all = parse_cpu_list(allowed);
+    let mut left = all.clone();
+    for &cpu in workers {
+        if !all.contains(&cpu) {
+            return Err(EalError::CpuNotAllowed { cpu, allowed: allowed.to_owned() });
+        }
+        if !left.remove(&cpu) {
+            return Err(EalError::CpuTwice(cpu));
+        }
+    }
+    let main = if left.is_empty() { all } else { left };
+    let main: Vec<_> = main.iter().map(usize::to_string).collect();
+    let mut map = format!("0@({})", main.join(","));
+    for (cpu, lcore) in workers.iter().zip(1..) {
+        map.push_str(&format!(",{lcore}@{cpu}"));
+    }
+    Ok(map)
+}
+
+/// The processors the calling thread may run on, as the kernel lists them.
+fn allowed_cpus() -> String {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map_or_else(|| "0".to_owned(), |list| list.trim().to_owned())
+}
+
+/// Processors of a list such as `0-3,8`; what is not a number is left out.
+fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
+    let mut cpus = BTreeSet::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse()) {
+            cpus.extend(first..=last);
+        }
+    }
+    cpus
+}
+
+/// True for `[pci:][DOMAIN:]BUS:DEVICE.FUNCTION[,ARGS]`, numbers in hexadecimal.
+fn is_pci(devargs: &str) -> bool {
+    let address = devargs.split(',').next().unwrap_or_default();
+    let address = address.strip_prefix("pci:").unwrap_or(address);
+    let Some((rest, function)) = address.rsplit_once('.') else { return false };
+    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    (2..=3).contains(&rest.split(':').count()) && rest.split(':').all(is_hex) && is_hex(function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_are_told_from_virtual_devices() {
+        for devargs in ["0000:18:00.2", "18:00.2", "pci:0000:18:00.2,dv_flow_en=1", "0000:af:1f.7"]
+        {
+            assert!(is_pci(devargs), "{devargs}");
+        }
+        for devargs in ["net_null0", "net_pcap0,rx_pcap=a:b:c.d", "", "net_tap0,iface=x.1", "::."] {
+            assert!(!is_pci(devargs), "{devargs}");
+        }
+    }
+
+    #[test]
+    fn the_main_lcore_keeps_off_the_workers_processors() {
+        assert_eq!(lcore_map(&[1], "0-1").unwrap(), "0@(0),1@1");
+        assert_eq!(lcore_map(&[3, 1], "0-3,8").unwrap(), "0@(0,2,8),1@3,2@1");
+        assert_eq!(lcore_map(&[], "0-1").unwrap(), "0@(0,1)");
+        assert_eq!(lcore_map(&[0, 1], "0-1").unwrap(), "0@(0,1),1@0,2@1");
+        assert_eq!(lcore_map(&[1, 1], "0-1"), Err(EalError::CpuTwice(1)));
+        let refused = EalError::CpuNotAllowed { cpu: 2, allowed: "0-1".to_owned() };
+        assert_eq!(lcore_map(&[2], "0-1"), Err(refused));
+    }
+
+    #[test]
+    fn only_the_pci_devices_named_are_allowed() {
+        let text = |ports: &[&str]| {
+            let ports = ports.iter().map(|p| p.to_string()).collect();
+            let args = arguments(&EalConfig { ports, ..Default::default() }, "0").unwrap();
+            args.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let args = text(&["net_null0"]);
+        assert!(args.contains(&"--no-pci".to_owned()));
+        let args = text(&["net_null0", "0000:18:00.2,a=b"]);
+        assert!(args.contains(&"-a0000:18:00.2,a=b".to_owned()));
+        assert!(!args.contains(&"--no-pci".to_owned()));
+    }
+}

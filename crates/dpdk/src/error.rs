@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What can go wrong at start, with the device named and DPDK's own words kept.
+
+use crate::{Log, sys};
+use std::fmt;
+
+/// DPDK's error numbers by what they mean here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errno {
+    /// ENODEV, ENXIO: no such device or driver.
+    NoDevice,
+    /// ENOENT: something named does not exist.
+    NotFound,
+    /// EACCES: not permitted to this user.
+    NotPermitted,
+    /// -1, which drivers return when they have no better number.
+    Unspecified,
+    /// EBUSY: in use.
+    Busy,
+    /// EEXIST: the name is taken.
+    Exists,
+    /// ENOMEM, ENOSPC: not enough memory.
+    NoMemory,
+    /// EINVAL: a parameter is wrong.
+    Invalid,
+    /// ENOTSUP, ENOSYS: the driver can not do it.
+    NotSupported,
+    /// Any other number.
+    Other(i32),
+}
+
+impl Errno {
+    /// From a return value of DPDK: negative errno.
+    pub(crate) fn from_return(ret: i32) -> Self {
+        match ret.wrapping_neg() {
+            1 => Errno::Unspecified,
+            13 => Errno::NotPermitted,
+            2 => Errno::NotFound,
+            6 | 19 => Errno::NoDevice,
+            12 | 28 => Errno::NoMemory,
+            16 => Errno::Busy,
+            17 => Errno::Exists,
+            22 => Errno::Invalid,
+            38 | 95 => Errno::NotSupported,
+            other => Errno::Other(other),
+        }
+    }
+
+    /// From this thread's `rte_errno`.
+    pub(crate) fn last() -> Self {
+        // SAFETY: reads a number of the calling thread.
+        Self::from_return(-unsafe { sys::shim_errno() })
+    }
+
+    /// `Ok` for 0 or more.
+    pub(crate) fn check(ret: i32) -> Result<(), Self> {
+        if ret < 0 { Err(Self::from_return(ret)) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Errno::NoDevice => "no such device or driver",
+            Errno::NotFound => "not found",
+            Errno::NotPermitted => "not permitted",
+            Errno::Unspecified => "refused",
+            Errno::Busy => "in use",
+            Errno::Exists => "the name is taken",
+            Errno::NoMemory => "not enough memory",
+            Errno::Invalid => "a parameter is wrong",
+            Errno::NotSupported => "not supported by the driver",
+            Errno::Other(number) => {
+                return fmt::Display::fmt(&std::io::Error::from_raw_os_error(*number), f);
+            }
+        };
+        f.write_str(text)
+    }
+}
+
+/// EAL did not start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EalError {
+    /// EAL can be started once in a process, even if that failed.
+    #[error("EAL was started before in this process")]
+    StartedBefore,
+    /// An lcore is wanted on a processor this process may not use.
+    #[error("processor {cpu} is not among those this process may use ({allowed})")]
+    CpuNotAllowed {
+        /// The processor asked for.
+        cpu: usize,
+        /// Those allowed, as the kernel writes the list.
+        allowed: String,
+    },
+    /// Two lcores on one processor.
+    #[error("processor {0} is named for two lcores")]
+    CpuTwice(usize),
+    /// An argument contains a zero byte.
+    #[error("EAL argument {0:?} contains a zero byte")]
+    ZeroByte(String),
+    /// EAL refused.
+    #[error("EAL did not start: {errno}{log}")]
+    Init {
+        /// Its error number.
+        errno: Errno,
+        /// What it logged.
+        log: Log,
+    },
+}
+
+/// A mempool could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("mempool `{name}` of {count} mbufs: {errno}{log}")]
+pub struct MempoolError {
+    /// Its name.
+    pub name: String,
+    /// Mbufs asked for.
+    pub count: u32,
+    /// Why.
+    pub errno: Errno,
+    /// What DPDK logged.
+    pub log: Log,
+}
+
+/// A port could not be opened or configured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// No such driver, or no such PCI device among those EAL was given.
+    #[error(
+        "port `{port}`: no driver takes it; write the PCI address of a device that is bound to \
+         vfio-pci, such as 0000:18:00.2, or a virtual device such as \
+         net_af_packet0,iface=eth1{log}"
+    )]
+    NoDriver {
+        /// Its devargs.
+        port: String,
+        /// What DPDK logged.
+        log: Log,
+    },
+    /// The driver refused the device or its parameters.
+    #[error("port `{port}`: could not be opened: {errno}{log}")]
+    Probe {
+        /// Its devargs.
+        port: String,
+        /// Why.
+        errno: Errno,
+        /// What DPDK logged.
+        log: Log,
+    },
+    /// The port is open already.
+    #[error("port `{port}` is in use already; name each port once")]
+    InUse {
+        /// Its devargs.
+        port: String,
+    },
+    /// More queues asked for than the port has.
+    #[error("port `{port}` ({driver}) has {has} {direction} queues, {wanted} are needed")]
+    TooFewQueues {
+        /// Its devargs.
+        port: String,
+        /// Its driver.
+        driver: String,
+        /// `receive` or `transmit`.
+        direction: &'static str,
+        /// Queues it has.
+        has: u16,
+        /// Queues asked for.
+        wanted: u16,
+    },
+    /// A step of its configuration failed.
+    #[error("port `{port}`: could not {step}: {errno}{log}")]
+    Configure {
+        /// Its devargs.
+        port: String,
+        /// Which step.
+        step: Step,
+        /// Why.
+        errno: Errno,
+        /// What DPDK logged.
+        log: Log,
+    },
+}
+
+/// Steps of a port's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read its capabilities.
+    Info,
+    /// Set queues and offloads.
+    Configure,
+    /// Settle the number of descriptors.
+    Descriptors,
+    /// Set up a receive queue.
+    RxQueue(u16),
+    /// Set up a transmit queue.
+    TxQueue(u16),
+    /// Start it.
+    Start,
+    /// Receive frames of any destination address.
+    Promiscuous,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Info => f.write_str("read its capabilities"),
+            Step::Configure => f.write_str("set its queues and offloads"),
+            Step::Descriptors => f.write_str("settle its number of descriptors"),
+            Step::RxQueue(queue) => write!(f, "set up receive queue {queue}"),
+            Step::TxQueue(queue) => write!(f, "set up transmit queue {queue}"),
+            Step::Start => f.write_str("start it"),
+            Step::Promiscuous => f.write_str("make it receive frames of any destination address"),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The ethdev behind a port and its queues, by its number.
+//!
+//! Every call here happens at start or at the end. The last of the port and its queues to go stops
+//! and closes the ethdev, so no queue can name one that is closed.
+
+use crate::error::{Errno, Step};
+use crate::{PortConfig, PortInfo, SymmetricRss, rss, sys};
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What must be closed after an ethdev: the rings of a cable.
+pub(crate) type Keep = Arc<dyn Send + Sync>;
+
+/// An ethdev that is ours.
+pub(crate) struct Ethdev {
+    id: u16,
+    removed: AtomicBool,
+    /// Dropped after [`Drop::drop`] has closed the ethdev.
+    _lower: Option<Keep>,
+}
+
+/// Number of the ethdev that `devargs` names; its device is probed unless EAL did so at start.
+pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
+    let devargs = CString::new(devargs).map_err(|_| Errno::Invalid)?;
+    if let Some(id) = find(&devargs) {
+        return Ok(id);
+    }
+    // SAFETY: EAL is up; the C string is copied.
+    Errno::check(unsafe { sys::rte_dev_probe(devargs.as_ptr()) })?;
+    find(&devargs).ok_or(Errno::NoDevice)
+}
+
+/// First ethdev of the device that `devargs` names.
+fn find(devargs: &CStr) -> Option<u16> {
+    // SAFETY: a plain C struct that `init` overwrites.
+    let mut iterator: sys::rte_dev_iterator = unsafe { std::mem::zeroed() };
+    // SAFETY: EAL is up; `devargs` and `iterator` outlive the iteration, which `cleanup` ends.
+    unsafe {
+        if sys::rte_eth_iterator_init(&mut iterator, devargs.as_ptr()) != 0 {
+            return None;
+        }
+        let id = sys::rte_eth_iterator_next(&mut iterator);
+        if u32::from(id) == sys::RTE_MAX_ETHPORTS {
+            return None;
+        }
+        sys::rte_eth_iterator_cleanup(&mut iterator);
+        Some(id)
+    }
+}
+
+impl Ethdev {
+    /// Takes ethdev `id`; fails if it has an owner.
+    pub(crate) fn own(id: u16, lower: Option<Keep>) -> Result<Arc<Self>, Errno> {
+        // SAFETY: a plain C struct: a number and a name.
+        let mut owner: sys::rte_eth_dev_owner = unsafe { std::mem::zeroed() };
+        // SAFETY: EAL is up; `owner` is written, then copied.
+        unsafe {
+            Errno::check(sys::rte_eth_dev_owner_new(&mut owner.id))?;
+            Errno::check(sys::rte_eth_dev_owner_set(id, &owner))?;
+        }
+        let ethdev = Arc::new(Self { id, removed: AtomicBool::new(false), _lower: lower });
+        let event = sys::BIND_EVENT_REMOVED;
+        // SAFETY: the flag's address holds until `drop` has unregistered the callback. Where there
+        // is no memory to register it, a removal goes unnoticed; nothing else depends on it.
+        unsafe {
+            sys::rte_eth_dev_callback_register(id, event, Some(on_removed), ethdev.flag());
+        }
+        Ok(ethdev)
+    }
+
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
+    pub(crate) fn removed(&self) -> bool {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// The argument of `on_removed`.
+    fn flag(&self) -> *mut c_void {
+        (&raw const self.removed).cast_mut().cast()
+    }
+
+    fn info(&self) -> Result<sys::rte_eth_dev_info, Errno> {
+        // SAFETY: a plain C struct that the call overwrites.
+        let mut info: sys::rte_eth_dev_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the ethdev is open.
+        Errno::check(unsafe { sys::rte_eth_dev_info_get(self.id, &mut info) })?;
+        Ok(info)
+    }
+
+    fn mtu(&self) -> Result<u16, Errno> {
+        let mut mtu = 0;
+        // SAFETY: the ethdev is open.
+        Errno::check(unsafe { sys::rte_eth_dev_get_mtu(self.id, &mut mtu) })?;
+        Ok(mtu)
+    }
+
+    pub(crate) fn describe(&self, devargs: &str) -> Result<PortInfo, Errno> {
+        let info = self.info()?;
+        let mut mac = sys::rte_ether_addr { addr_bytes: [0; 6] };
+        // SAFETY: the ethdev is open.
+        Errno::check(unsafe { sys::rte_eth_macaddr_get(self.id, &mut mac) })?;
+        // SAFETY: drivers name themselves with a C string that is never freed.
+        let driver = unsafe { CStr::from_ptr(info.driver_name) };
+        // SAFETY: the ethdev is open.
+        let socket_id = unsafe { sys::rte_eth_dev_socket_id(self.id) };
+        Ok(PortInfo {
+            devargs: devargs.to_owned(),
+            driver: driver.to_string_lossy().into_owned(),
+            mac: mac.addr_bytes,
+            mtu: self.mtu()?,
+            socket_id: u32::try_from(socket_id).ok(),
+            max_rx_queues: info.max_rx_queues,
+            max_tx_queues: info.max_tx_queues,
+            rss: SymmetricRss::None,
+        })
+    }
+
+    /// Configures and starts the ethdev, once.
+    pub(crate) fn start(&self, config: &PortConfig) -> Result<SymmetricRss, (Step, Errno)> {
+        let at = |step| move |errno| (step, errno);
+        let rss = self.set_offloads(config).map_err(at(Step::Configure))?;
+        let (mut rxd, mut txd) = (config.rxd, config.txd);
+        // SAFETY: the ethdev is configured; both numbers are moved into its limits.
+        let ret = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(self.id, &mut rxd, &mut txd) };
+        Errno::check(ret).map_err(at(Step::Descriptors))?;
+        for queue in 0..config.rx_queues {
+            self.set_up_rx(queue, rxd, config).map_err(at(Step::RxQueue(queue)))?;
+        }
+        for queue in 0..config.tx_queues {
+            self.set_up_tx(queue, txd).map_err(at(Step::TxQueue(queue)))?;
+        }
+        // SAFETY: the ethdev and all of its queues are configured.
+        Errno::check(unsafe { sys::rte_eth_dev_start(self.id) }).map_err(at(Step::Start))?;
+        self.receive_any_destination().map_err(at(Step::Promiscuous))?;
+        Ok(rss)
+    }
+
+    fn set_offloads(&self, config: &PortConfig) -> Result<SymmetricRss, Errno> {
+        let info = self.info()?;
+        // SAFETY: a plain C struct for which zero is "not set".
+        let mut conf: sys::rte_eth_conf = unsafe { std::mem::zeroed() };
+        let mtu = u32::from(self.mtu()?);
+        conf.rxmode.mtu = mtu;
+        if config.mempools.iter().any(|pool| mtu + L2_OVERHEAD > pool.data_room_bytes()) {
+            conf.rxmode.offloads = info.rx_offload_capa & sys::BIND_RX_SCATTER;
+        }
+        // Chains may come from the peer port, whatever the size of frames here.
+        conf.txmode.offloads = info.tx_offload_capa & sys::BIND_TX_MULTI_SEGS;
+        let mut symmetric = SymmetricRss::None;
+        if config.rx_queues > 1 {
+            (conf.rx_adv_conf.rss_conf, symmetric) = rss::best(&info);
+        }
+        if symmetric != SymmetricRss::None {
+            conf.rxmode.mq_mode = sys::BIND_MQ_RX_RSS;
+        }
+        // SAFETY: drivers point to their flags for as long as the device exists.
+        if unsafe { info.dev_flags.read() } & sys::BIND_FLAG_REMOVED != 0 {
+            conf.intr_conf.set_rmv(1);
+        }
+        let (rx, tx) = (config.rx_queues, config.tx_queues);
+        // SAFETY: the ethdev is open and not started; `conf` is copied, its key is never freed.
+        Errno::check(unsafe { sys::rte_eth_dev_configure(self.id, rx, tx, &conf) })?;
+        Ok(symmetric)
+    }
+
+    fn set_up_rx(&self, queue: u16, rxd: u16, config: &PortConfig) -> Result<(), Errno> {
+        let pool = config.mempools[usize::from(queue) % config.mempools.len()].as_raw();
+        // SAFETY: the ethdev is configured with this queue and not started; the pool is never
+        // freed; null asks for the driver's defaults.
+        Errno::check(unsafe {
+            let socket = self.socket();
+            sys::rte_eth_rx_queue_setup(self.id, queue, rxd, socket, std::ptr::null(), pool)
+        })
+    }
+
+    fn set_up_tx(&self, queue: u16, txd: u16) -> Result<(), Errno> {
+        // SAFETY: as in `set_up_rx`.
+        Errno::check(unsafe {
+            let socket = self.socket();
+            sys::rte_eth_tx_queue_setup(self.id, queue, txd, socket, std::ptr::null())
+        })
+    }
+
+    /// NUMA node for the memory of queues; all ones is DPDK's "any".
+    fn socket(&self) -> u32 {
+        // SAFETY: the ethdev is open.
+        unsafe { sys::rte_eth_dev_socket_id(self.id) as u32 }
+    }
+
+    /// Drivers without address filters do not support the call and need none.
+    fn receive_any_destination(&self) -> Result<(), Errno> {
+        // SAFETY: the ethdev is open.
+        match Errno::check(unsafe { sys::rte_eth_promiscuous_enable(self.id) }) {
+            Err(Errno::NotSupported) => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Ethernet header, two VLAN tags and FCS, in bytes.
+const L2_OVERHEAD: u32 = 14 + 2 * 4 + 4;
+
+impl Drop for Ethdev {
+    fn drop(&mut self) {
+        let device = self.info().map_or(std::ptr::null_mut(), |info| info.device);
+        // SAFETY:
+        // - no queue of this ethdev is left: each holds a reference to `self`;
+        // - unregistering answers EAGAIN (-11) while the callback runs: after it, none will;
+        // - the device was read before the close, and is removed only if it has no other ethdev.
+        unsafe {
+            sys::rte_eth_dev_stop(self.id);
+            let event = sys::BIND_EVENT_REMOVED;
+            let (callback, flag) = (Some(on_removed as _), self.flag());
+            while sys::rte_eth_dev_callback_unregister(self.id, event, callback, flag) == -11 {
+                std::thread::yield_now();
+            }
+            sys::rte_eth_dev_close(self.id);
+            if !device.is_null() && !has_ethdev(device) {
+                sys::rte_dev_remove(device);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Ethdev {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ethdev({})", self.id)
+    }
+}
+
+/// True if some ethdev belongs to `device`.
+fn has_ethdev(device: *const sys::rte_device) -> bool {
+    // SAFETY: EAL is up; the pointer is only compared.
+    unsafe { u32::from(sys::rte_eth_find_next_of(0, device)) < sys::RTE_MAX_ETHPORTS }
+}
+
+/// Called by EAL's interrupt thread, or whoever notices, with the address of the flag.
+extern "C" fn on_removed(
+    _: u16,
+    _: sys::rte_eth_event_type,
+    flag: *mut c_void,
+    _: *mut c_void,
+) -> c_int {
+    // SAFETY: `own` registered a flag that stays until `drop` has unregistered this.
+    unsafe { &*flag.cast::<AtomicBool>() }.store(true, Ordering::Relaxed);
+    0
+}

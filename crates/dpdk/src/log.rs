@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Where DPDK's log lines go.
+//!
+//! The reason of a failure is often only in the log, so while EAL starts or a port is opened its
+//! lines are held back and become part of the error. After a success they are shown only if
+//! [`EalConfig::log_level`](crate::EalConfig::log_level) asks for more than errors: drivers complain
+//! about what they then do without. At all other times lines of that level go straight to the
+//! standard error.
+
+use crate::sys;
+use std::ffi::{c_char, c_void};
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Severity of DPDK's log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum LogLevel {
+    /// Something failed.
+    Error = 4,
+    /// Something may be wrong.
+    Warning = 5,
+    /// Normal, but worth a line.
+    Notice = 6,
+    /// What is being done.
+    Info = 7,
+    /// Everything.
+    Debug = 8,
+}
+
+impl LogLevel {
+    /// The level at which a failure still says why.
+    pub(crate) fn with_reasons(self) -> LogLevel {
+        self.max(LogLevel::Notice)
+    }
+}
+
+/// What DPDK logged while something failed; shown as indented lines below the error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    lines: Vec<String>,
+}
+
+impl Log {
+    /// True if some line contains `text`.
+    pub(crate) fn mentions(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| line.contains(text))
+    }
+}
+
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// Lines held back, with their level; `None` while nothing is held back.
+static HELD: Mutex<Option<Vec<(u32, String)>>> = Mutex::new(None);
+static SHOWN_LEVEL: AtomicU32 = AtomicU32::new(LogLevel::Error as u32);
+
+/// More than any failure says.
+const HELD_MAX: usize = 200;
+
+/// Takes over DPDK's log and shows lines of `level` and worse. Called once, before EAL starts.
+pub(crate) fn init(level: LogLevel) {
+    SHOWN_LEVEL.store(level as u32, Ordering::Relaxed);
+    // SAFETY: `write` keeps to the contract of fopencookie's write function.
+    let ret = unsafe { sys::shim_log_to(Some(write)) };
+    assert_eq!(ret, 0, "no memory for a log stream");
+}
+
+/// Runs `work` and holds DPDK's log lines back; they are returned if it fails.
+pub(crate) fn capture<T, E>(work: impl FnOnce() -> Result<T, E>) -> (Result<T, E>, Log) {
+    *HELD.lock().expect("no holder panics") = Some(Vec::new());
+    let result = work();
+    let held = HELD.lock().expect("no holder panics").take().unwrap_or_default();
+    if result.is_err() {
+        return (result, Log { lines: held.into_iter().map(|(_, line)| line).collect() });
+    }
+    if SHOWN_LEVEL.load(Ordering::Relaxed) > LogLevel::Error as u32 {
+        held.iter().for_each(|(level, line)| show(*level, line));
+    }
+    (result, Log::default())
+}
+
+fn show(level: u32, line: &str) {
+    if level <= SHOWN_LEVEL.load(Ordering::Relaxed) {
+        eprintln!("{line}");
+    }
+}
+
+/// fopencookie's write function: DPDK flushes after each message, so `text` is whole lines.
+extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) -> isize {
+    // SAFETY: stdio hands over `length` initialised bytes that stay for the length of the call.
+    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
+    // SAFETY: reads a number of the calling thread, set by the message being written.
+    let level = unsafe { sys::rte_log_cur_msg_loglevel() } as u32;
+    for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
+        match HELD.lock().expect("no holder panics").as_mut() {
+            Some(held) if held.len() < HELD_MAX => held.push((level, line.to_owned())),
+            Some(_) => (),
+            None => show(level, line),
+        }
+    }
+    length as isize
+}

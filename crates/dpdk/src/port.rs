@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Ethernet ports: opened by devargs, configured once, closed when the port and its last queue are
+//! dropped.
+
+use crate::error::{Errno, PortError, Step};
+use crate::ethdev::{self, Ethdev, Keep};
+use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log, sys};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// An open port. Its queues may be on other threads; the port itself has one user.
+#[derive(Debug)]
+pub struct Port {
+    open: Arc<Ethdev>,
+    info: PortInfo,
+    configured: bool,
+    _one_user: PhantomData<Cell<()>>,
+}
+
+/// What a port is and can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortInfo {
+    /// The devargs it was opened with.
+    pub devargs: String,
+    /// Name of its driver.
+    pub driver: String,
+    /// MAC address.
+    pub mac: [u8; 6],
+    /// Bytes of payload an Ethernet frame may carry.
+    pub mtu: u16,
+    /// NUMA node, where known.
+    pub socket_id: Option<u32>,
+    /// Receive queues it has.
+    pub max_rx_queues: u16,
+    /// Transmit queues it has.
+    pub max_tx_queues: u16,
+    /// How packets are spread over its receive queues; `None` until it is configured.
+    pub rss: SymmetricRss,
+}
+
+/// How to configure a port.
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// Receive queues. With more than one, both directions of a connection come to one queue
+    /// where the port can do that; [`PortInfo::rss`] says how.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+    /// Descriptors of each receive queue, moved into the limits of the port.
+    pub rxd: u16,
+    /// Descriptors of each transmit queue, moved into the limits of the port.
+    pub txd: u16,
+    /// Where received packets are stored: queue `q` uses `mempools[q % len]`.
+    pub mempools: Vec<Mempool>,
+}
+
+/// The port's own counters since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Packets received.
+    pub ipackets: u64,
+    /// Packets sent.
+    pub opackets: u64,
+    /// Bytes received, without FCS.
+    pub ibytes: u64,
+    /// Bytes sent, without FCS.
+    pub obytes: u64,
+    /// Packets lost because no receive descriptor was free.
+    pub imissed: u64,
+    /// Packets received with an error.
+    pub ierrors: u64,
+    /// Packets that could not be sent.
+    pub oerrors: u64,
+    /// Times that no mbuf was left for a received packet.
+    pub rx_nombuf: u64,
+}
+
+/// State of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Packets can pass.
+    pub up: bool,
+    /// Megabits per second, where the driver knows.
+    pub speed_mbps: Option<u32>,
+}
+
+impl Port {
+    /// Opens the port that `devargs` names: a PCI address among [`crate::EalConfig::ports`], or a
+    /// virtual device with its parameters, such as `net_af_packet0,iface=eth1`.
+    pub fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
+        let (result, log) = log::capture(|| ethdev::find_or_probe(devargs));
+        let port = devargs.to_owned();
+        match result {
+            Ok(id) => Self::take(eal, id, devargs, None),
+            // EAL's words once a driver has tried.
+            Err(_) if !log.mentions("cannot attach") => Err(PortError::NoDriver { port, log }),
+            Err(Errno::NotSupported) => Err(PortError::NoDriver { port, log }),
+            Err(errno) => Err(PortError::Probe { port, errno, log }),
+        }
+    }
+
+    /// Makes the port with number `id` ours. `lower` is what must outlive it.
+    pub(crate) fn take(
+        _eal: &Eal,
+        id: u16,
+        devargs: &str,
+        lower: Option<Keep>,
+    ) -> Result<Self, PortError> {
+        let in_use = |_| PortError::InUse { port: devargs.to_owned() };
+        let open = Ethdev::own(id, lower).map_err(in_use)?;
+        let info = open.describe(devargs).map_err(|errno| fail(devargs, Step::Info, errno))?;
+        Ok(Self { open, info, configured: false, _one_user: PhantomData })
+    }
+
+    /// What the port is and can do.
+    pub fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Sets queues and offloads, starts the port and lets it receive frames of any destination.
+    /// Its MTU stays as it is.
+    ///
+    /// # Panics
+    /// If called twice, or with receive queues and no mempool.
+    pub fn configure(
+        &mut self,
+        config: &PortConfig,
+    ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), PortError> {
+        assert!(!std::mem::replace(&mut self.configured, true), "a port is configured once");
+        assert!(config.rx_queues == 0 || !config.mempools.is_empty(), "packets need a mempool");
+        self.check_queues("receive", self.info.max_rx_queues, config.rx_queues)?;
+        self.check_queues("transmit", self.info.max_tx_queues, config.tx_queues)?;
+        let (result, log) = log::capture(|| self.open.start(config));
+        self.info.rss = result.map_err(|(step, errno)| PortError::Configure {
+            port: self.info.devargs.clone(),
+            step,
+            errno,
+            log,
+        })?;
+        let open = &self.open;
+        // SAFETY: the port is started with these queues, and only this once.
+        let rx = (0..config.rx_queues).map(|queue| unsafe { RxQueue::new(open, queue) }).collect();
+        // SAFETY: as above.
+        let tx = (0..config.tx_queues).map(|queue| unsafe { TxQueue::new(open, queue) }).collect();
+        Ok((rx, tx))
+    }
+
+    /// The port's counters; all zero once the device is gone.
+    pub fn stats(&self) -> PortStats {
+        // SAFETY: a plain C struct of numbers.
+        let mut stats: sys::rte_eth_stats = unsafe { std::mem::zeroed() };
+        // SAFETY: the port is open; `stats` is written on success.
+        if unsafe { sys::rte_eth_stats_get(self.open.id(), &mut stats) } != 0 {
+            return PortStats::default();
+        }
+        PortStats {
+            ipackets: stats.ipackets,
+            opackets: stats.opackets,
+            ibytes: stats.ibytes,
+            obytes: stats.obytes,
+            imissed: stats.imissed,
+            ierrors: stats.ierrors,
+            oerrors: stats.oerrors,
+            rx_nombuf: stats.rx_nombuf,
+        }
+    }
+
+    /// State of the link, without waiting for it.
+    pub fn link(&self) -> Link {
+        let mut link = sys::shim_link { up: false, speed: 0 };
+        // SAFETY: the port is open; `link` is written in any case.
+        let ret = unsafe { sys::shim_link_get(self.open.id(), &mut link) };
+        let speed_mbps = Some(link.speed).filter(|&speed| ret == 0 && speed > 0);
+        Link { up: link.up, speed_mbps }
+    }
+
+    /// True once the driver said that the device is gone. Queues then receive and send nothing.
+    pub fn removed(&self) -> bool {
+        self.open.removed()
+    }
+
+    fn check_queues(
+        &self,
+        direction: &'static str,
+        has: u16,
+        wanted: u16,
+    ) -> Result<(), PortError> {
+        if wanted <= has {
+            return Ok(());
+        }
+        let PortInfo { devargs, driver, .. } = self.info.clone();
+        Err(PortError::TooFewQueues { port: devargs, driver, direction, has, wanted })
+    }
+}
+
+fn fail(devargs: &str, step: Step, errno: Errno) -> PortError {
+    PortError::Configure { port: devargs.to_owned(), step, errno, log: Default::default() }
+}

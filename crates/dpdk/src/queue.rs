@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Receive and transmit queues. A queue moves between threads and is never shared: ethdev queues
+//! know one user at a time. Its port stays open for as long as the queue lives.
+
+use crate::ethdev::Ethdev;
+use crate::{Burst, sys};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// One receive queue of a started port.
+#[derive(Debug)]
+pub struct RxQueue(Queue);
+
+/// One transmit queue of a started port.
+#[derive(Debug)]
+pub struct TxQueue(Queue);
+
+#[derive(Debug)]
+struct Queue {
+    port_id: u16,
+    queue_id: u16,
+    _port: Arc<Ethdev>,
+    /// `Send` but not `Sync`.
+    _one_user: PhantomData<Cell<()>>,
+}
+
+impl Queue {
+    fn new(port: &Arc<Ethdev>, queue_id: u16) -> Self {
+        Self { port_id: port.id(), queue_id, _port: Arc::clone(port), _one_user: PhantomData }
+    }
+}
+
+impl RxQueue {
+    /// # Safety
+    /// The port is started with this queue, and no other `RxQueue` names it.
+    pub(crate) unsafe fn new(port: &Arc<Ethdev>, queue_id: u16) -> Self {
+        Self(Queue::new(port, queue_id))
+    }
+
+    /// Adds waiting packets to `burst`, up to the room it has; returns how many.
+    #[inline]
+    pub fn burst(&mut self, burst: &mut Burst) -> usize {
+        let Queue { port_id, queue_id, .. } = self.0;
+        // SAFETY:
+        // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
+        // - the driver writes as many valid mbufs as it returns and gives up their ownership.
+        unsafe { burst.fill(|free, room| sys::shim_rx_burst(port_id, queue_id, free, room)) }
+    }
+}
+
+impl TxQueue {
+    /// # Safety
+    /// The port is started with this queue, and no other `TxQueue` names it.
+    pub(crate) unsafe fn new(port: &Arc<Ethdev>, queue_id: u16) -> Self {
+        Self(Queue::new(port, queue_id))
+    }
+
+    /// Sends the packets of `burst` in order; returns how many the port took. Those it had no room
+    /// for stay in `burst`, for the caller to try again or to count and free.
+    #[inline]
+    pub fn burst(&mut self, burst: &mut Burst) -> usize {
+        let Queue { port_id, queue_id, .. } = self.0;
+        // SAFETY:
+        // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
+        // - the driver owns the first mbufs, as many as it returns, and leaves the others alone.
+        unsafe { burst.take_front(|first, len| sys::shim_tx_burst(port_id, queue_id, first, len)) }
+    }
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What Rust can not call: static inlines, macros, and members that moved between DPDK versions.
+ * Every function here is called per burst or at start, none per packet.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+
+#include "bindings.h"
+
+uint16_t
+shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, count);
+}
+
+uint16_t
+shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, count);
+}
+
+int
+shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, count);
+}
+
+/* Frees the mbufs left in a ring that nobody uses any more. */
+void
+shim_ring_drain(struct rte_ring *ring)
+{
+	void *mbuf;
+
+	while (rte_ring_dequeue(ring, &mbuf) == 0)
+		rte_pktmbuf_free(mbuf);
+}
+
+int
+shim_errno(void)
+{
+	return rte_errno;
+}
+
+/* rte_eth_link is bit fields in 22.11 and a union of them in 24.11. */
+int
+shim_link_get(uint16_t port, struct shim_link *link)
+{
+	struct rte_eth_link state = { 0 };
+	int ret = rte_eth_link_get_nowait(port, &state);
+
+	link->up = ret == 0 && state.link_status == RTE_ETH_LINK_UP;
+	link->speed = state.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : state.link_speed;
+	return ret;
+}
+
+/* Selects the hash that sorts addresses and ports first; false where DPDK or the port has none. */
+bool
+shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+	const enum rte_eth_hash_function sort = RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ_SORT;
+
+	if ((info->rss_algo_capa & RTE_ETH_HASH_ALGO_TO_CAPA(sort)) == 0)
+		return false;
+	conf->algorithm = sort;
+	return true;
+#else
+	RTE_SET_USED(info);
+	RTE_SET_USED(conf);
+	return false;
+#endif
+}
+
+/* Sends every log line of DPDK to `write` instead of the standard error and syslog. */
+int
+shim_log_to(ssize_t (*write)(void *cookie, const char *text, size_t length))
+{
+	const cookie_io_functions_t functions = { .write = write };
+	FILE *stream = fopencookie(NULL, "w", functions);
+
+	return stream == NULL ? -1 : rte_openlog_stream(stream);
+}

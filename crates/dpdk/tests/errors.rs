@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What fails says which port, why, and what DPDK logged about it.
+
+use dpdk::{Eal, EalConfig, EalError, Mempool, Port, PortConfig, PortError};
+
+#[test]
+fn failures_name_the_port_and_keep_the_reason() {
+    let far = EalConfig { lcores: vec![4095], no_huge: true, ..Default::default() };
+    assert!(matches!(Eal::init(&far), Err(EalError::CpuNotAllowed { cpu: 4095, .. })));
+    let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
+    let eal = Eal::init(&config).unwrap();
+
+    for devargs in ["net_nonsense0", "eth1", "0000:18:00.2"] {
+        let error = Port::probe(&eal, devargs).unwrap_err();
+        assert!(matches!(error, PortError::NoDriver { .. }), "{error:?}");
+        assert!(error.to_string().starts_with(&format!("port `{devargs}`: no driver")), "{error}");
+    }
+    let missing = "net_pcap0,rx_pcap=/nonexistent/a.pcap";
+    let error = Port::probe(&eal, missing).unwrap_err();
+    assert!(matches!(error, PortError::Probe { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(missing) && text.contains("No such file"), "{text}");
+
+    let error = Port::probe(&eal, "net_af_packet0,iface=nonexistent0").unwrap_err();
+    assert!(matches!(error, PortError::Probe { .. }), "{error:?}");
+
+    let pool = Mempool::new(&eal, "pool", 511, 2048, None).unwrap();
+    let mut port = Port::probe(&eal, "net_ring0").unwrap();
+    let has = port.info().max_rx_queues;
+    let queues =
+        PortConfig { rx_queues: has + 1, tx_queues: 1, rxd: 64, txd: 64, mempools: vec![pool] };
+    let error = port.configure(&queues).unwrap_err();
+    let text = format!("has {has} receive queues, {} are needed", has + 1);
+    assert!(error.to_string().contains(&text), "{error}");
+
+    let error = Mempool::new(&eal, "huge", 10_000_000, 2048, None).unwrap_err();
+    assert_eq!(error.errno, dpdk::Errno::NoMemory, "{error}");
+}

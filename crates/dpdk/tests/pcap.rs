@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Captures through `net_pcap`: frames arrive as written, also where they need a chain of mbufs.
+
+use dpdk::{Burst, DoesNotFit, Eal, EalConfig, Mempool, Port, PortConfig};
+use std::path::{Path, PathBuf};
+use wire::Packet;
+
+#[test]
+fn frames_arrive_as_written() {
+    let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
+    let eal = Eal::init(&config).unwrap();
+    let frames: Vec<Vec<u8>> = [60, 61, 256, 1000, 1514, 9000].map(frame).to_vec();
+    let path = scratch("frames.pcap");
+    write_pcap(&path, &frames);
+    // Room for one segment each; for some; for as little as drivers allow.
+    for (room, name) in [(9216, "whole"), (2048, "chained"), (192, "cut")] {
+        let pool = Mempool::new(&eal, name, 511, room, None).unwrap();
+        let devargs = format!("net_pcap_{name},rx_pcap={}", path.display());
+        check(Port::probe(&eal, &devargs).unwrap(), pool, room.into(), &frames);
+        assert_eq!(pool.in_use(), 0);
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
+    let queues = PortConfig { rx_queues: 1, tx_queues: 0, rxd: 64, txd: 64, mempools: vec![pool] };
+    let (mut rx, _) = port.configure(&queues).unwrap();
+    let mut burst = Burst::new();
+    while rx[0].burst(&mut burst) > 0 {}
+    burst.prefetch_heads();
+    assert_eq!(burst.len(), frames.len());
+    for (mbuf, frame) in burst.iter().zip(frames) {
+        assert_eq!(mbuf.frame_len(), frame.len());
+        assert_eq!(mbuf.head(), &frame[..frame.len().min(room)]);
+        assert_eq!(mbuf.segment_count() > 1, frame.len() > room);
+        for len in [0, 1, 191, 192, 193, 9999] {
+            let mut copy = vec![0xee; len];
+            let copied = mbuf.copy_to(&mut copy);
+            assert_eq!(copied, len.min(frame.len()));
+            assert_eq!(copy[..copied], frame[..copied]);
+            assert!(copy[copied..].iter().all(|&byte| byte == 0xee));
+        }
+    }
+    // A chain has no room for a new frame, a single mbuf exactly its own.
+    for (mbuf, frame) in burst.iter_mut().zip(frames) {
+        if frame.len() > room {
+            assert_eq!(mbuf.write(&[1; 60]), Err(DoesNotFit { frame_len: 60, room: 0 }));
+        } else {
+            let refused = Err(DoesNotFit { frame_len: room + 1, room });
+            assert_eq!(mbuf.write(&vec![1; room + 1]), refused);
+            mbuf.write(&vec![2; room]).unwrap();
+            assert_eq!(mbuf.head(), vec![2; room]);
+        }
+    }
+    assert_eq!(port.stats().ipackets, frames.len() as u64);
+}
+
+fn frame(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + len) as u8).collect()
+}
+
+/// A little-endian microsecond capture of Ethernet frames.
+fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
+    let header: [u32; 6] = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1];
+    let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for (second, frame) in frames.iter().enumerate() {
+        let record = [second as u32, 0, frame.len() as u32, frame.len() as u32];
+        file.extend(record.iter().flat_map(|word| word.to_le_bytes()));
+        file.extend(frame);
+    }
+    std::fs::write(path, file).unwrap();
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One random operation after the other, on the engine and on the model.
+
+use crate::reference::{Model, Record};
+use crate::traffic::{Dice, Packet, Pools};
+use engine::{BURST_MAX, Config, Engine, Malformed, Stats, Timeouts, Verdict, WhenFull, ZoneFrom};
+
+/// A tick of the timer wheel, nanoseconds.
+pub const TICK: u64 = 1 << 23;
+
+/// What one run is made of, from random bits.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub config: Config,
+    pub pools: Pools,
+    pub start: u64,
+    pub burst: usize,
+    /// Steps of time are multiples of this.
+    grid: u64,
+}
+
+impl Case {
+    /// All times fall on ticks: when a flow ends is exact.
+    pub fn on_ticks(bits: [u64; 3]) -> Self {
+        Self::new(bits, TICK)
+    }
+
+    /// Times as they come: a flow may end up to a tick late.
+    pub fn off_ticks(bits: [u64; 3]) -> Self {
+        Self::new(bits, 1)
+    }
+
+    fn new([a, b, secret]: [u64; 3], grid: u64) -> Self {
+        let mut dice = Dice(a);
+        // Few enough that the table is a bucket or two, and holds what it says whatever the hash.
+        let capacities = [1000, 1, 2, 3, 7, 14];
+        let config = Config {
+            capacity_ipv4: dice.pick(&capacities),
+            capacity_ipv6: dice.pick(&capacities),
+            when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop]),
+            malformed: dice.pick(&[Malformed::Pass, Malformed::Drop]),
+            zone: dice.pick(&[ZoneFrom::OuterVlan, ZoneFrom::None, ZoneFrom::InnerVlan]),
+            timeouts: any_timeouts(b, grid),
+            secret: [secret, secret.rotate_left(17) ^ a],
+            ..Config::default()
+        };
+        let pools = Pools {
+            hosts: 1 + dice.below(6) as usize,
+            ports: 1 + dice.below(5) as usize,
+            vlans: 1 + dice.below(4) as usize,
+        };
+        let burst = dice.pick(&[1, 7, 32, 64]);
+        let epochs = [0, 1_700_000_000_000_000_000, 1 << 61, 123_456_789_012_345];
+        Case { config, pools, start: dice.pick(&epochs) / grid * grid, burst, grid }
+    }
+
+    /// How much later than its deadline a flow may end.
+    fn slack(&self) -> u64 {
+        if self.grid == TICK { 0 } else { TICK }
+    }
+}
+
+fn any_timeouts(bits: u64, grid: u64) -> Timeouts {
+    let mut dice = Dice(bits);
+    let mut any = || dice.pick(&[600, 0, 1, 3, 255, 256, 257, 70_000]) * TICK / grid * grid;
+    Timeouts {
+        tcp_syn_sent: any(),
+        tcp_established: any(),
+        tcp_close: any(),
+        udp_first: any(),
+        udp_multiple: any(),
+        icmp_first: any(),
+        icmp_reply: any(),
+        other_first: any(),
+        other_multiple: any(),
+    }
+}
+
+/// Runs the operations on both; panics where they differ.
+pub fn agree(case: Case, operations: &[u64]) {
+    let mut pair = Pair {
+        engine: Engine::new(&case.config),
+        model: Model::new(&case.config),
+        now: case.start,
+        waiting: vec![],
+        case,
+    };
+    for &operation in operations {
+        pair.apply(Dice(operation));
+    }
+    pair.burst();
+    pair.flush(usize::MAX);
+    assert_eq!(pair.engine.stats().active(), 0);
+}
+
+/// Engine and model side by side.
+struct Pair {
+    case: Case,
+    engine: Engine,
+    model: Model,
+    now: u64,
+    waiting: Vec<Packet>,
+}
+
+impl Pair {
+    fn apply(&mut self, mut dice: Dice) {
+        let what = dice.below(64);
+        if what < 54 {
+            self.waiting.push(Packet::new(&mut dice, self.case.pools));
+            if self.waiting.len() == self.case.burst {
+                self.burst();
+            }
+            return;
+        }
+        self.burst();
+        match what {
+            54..=56 => self.step(dice.below(4) * TICK + dice.below(TICK)),
+            57 => self.step(dice.below(300) * TICK),
+            58 => self.step(dice.below(5) << dice.below(50)),
+            59 => self.now = self.now.saturating_sub(dice.below(10) * TICK),
+            60 | 61 => self.expire(usize::MAX),
+            62 => self.expire(dice.below(5) as usize),
+            _ if dice.one_in(4) => self.flush(1 + dice.below(4) as usize),
+            _ => self.expire(usize::MAX),
+        }
+        assert_eq!(without_cycles(self.engine.stats()), self.model.stats);
+    }
+
+    fn step(&mut self, by: u64) {
+        self.now += by / self.case.grid * self.case.grid;
+    }
+
+    fn burst(&mut self) {
+        let packets: Vec<_> = self.waiting.iter().map(Packet::bytes).collect();
+        let mut verdicts = [Verdict::Forward; BURST_MAX];
+        self.engine.process(self.now, &packets, &mut verdicts);
+        self.model.at(self.now);
+        let mut reused = vec![];
+        for (packet, verdict) in self.waiting.iter().zip(verdicts) {
+            let (expected, ended) = self.model.packet(&packet.meaning);
+            assert_eq!(verdict, expected, "{packet:?}");
+            reused.extend(ended);
+        }
+        assert_eq!(taken(&mut self.engine), sorted(reused));
+        self.waiting.clear();
+    }
+
+    fn expire(&mut self, budget: usize) {
+        self.model.at(self.now);
+        loop {
+            let looked_at = self.engine.expire(self.now, budget);
+            assert!(looked_at <= budget);
+            let ended = taken(&mut self.engine);
+            // No record waited, so that it stopped short of its budget means that nothing is due.
+            let is_done = looked_at == 0 && budget > 0;
+            self.model.expired(&ended, is_done, self.case.slack());
+            if is_done || budget < usize::MAX {
+                return;
+            }
+        }
+    }
+
+    fn flush(&mut self, budget: usize) {
+        let mut ended = vec![];
+        while self.engine.flush(budget) {
+            ended.extend(taken(&mut self.engine));
+        }
+        ended.extend(taken(&mut self.engine));
+        self.model.flushed(&ended);
+        assert_eq!(without_cycles(self.engine.stats()), self.model.stats);
+    }
+}
+
+/// The records that wait, sorted: their order among flows is not part of the promise.
+pub fn taken(engine: &mut Engine) -> Vec<Record> {
+    sorted(std::iter::from_fn(|| engine.next_record()).map(|flow| Record::from(&flow)).collect())
+}
+
+pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+    records.sort();
+    records
+}
+
+/// The counters that depend on packets alone, not on the sampling of bursts.
+pub fn without_cycles(stats: &Stats) -> Stats {
+    Stats { stage_cycles: Default::default(), sampled_packets: 0, ..stats.clone() }
+}

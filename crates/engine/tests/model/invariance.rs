@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The result does not depend on how packets are cut into bursts or frames into segments.
+
+use crate::drive::{Case, sorted, taken, without_cycles};
+use crate::reference::Record;
+use crate::traffic::{Dice, Packet, Shape};
+use engine::{BURST_MAX, Engine, Stats, Verdict};
+use proptest::prelude::*;
+use wire::{BytesPacket, Packet as _};
+
+/// Everything that comes out of an engine.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    verdicts: Vec<Verdict>,
+    records: Vec<Record>,
+    stats: Stats,
+}
+
+/// Runs the packets in bursts of `burst`; time moves on, and flows are expired, between chunks of
+/// 64 packets, whatever the burst.
+fn outcome(case: &Case, packets: &[BytesPacket], burst: usize) -> Outcome {
+    let mut engine = Engine::new(&case.config);
+    let (mut now, mut verdicts, mut records) = (case.start, vec![], vec![]);
+    for chunk in packets.chunks(BURST_MAX) {
+        for packets in chunk.chunks(burst) {
+            let mut judged = [Verdict::Drop; BURST_MAX];
+            engine.process(now, packets, &mut judged);
+            verdicts.extend(&judged[..packets.len()]);
+        }
+        records.extend(taken(&mut engine));
+        now += 300_000_000;
+        while engine.expire(now, usize::MAX) > 0 {
+            records.extend(taken(&mut engine));
+        }
+    }
+    while engine.flush(BURST_MAX) {
+        records.extend(taken(&mut engine));
+    }
+    records.extend(taken(&mut engine));
+    Outcome { verdicts, records: sorted(records), stats: without_cycles(engine.stats()) }
+}
+
+fn packets(case: &Case, bits: &[u64]) -> Vec<Packet> {
+    bits.iter().map(|&bits| Packet::new(&mut Dice(bits), case.pools)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn bursts_do_not_matter(
+        seed: [u64; 3],
+        bits in prop::collection::vec(any::<u64>(), 1..1500),
+    ) {
+        let case = Case::off_ticks(seed);
+        let packets = packets(&case, &bits);
+        let packets: Vec<_> = packets.iter().map(Packet::bytes).collect();
+        let one_by_one = outcome(&case, &packets, 1);
+        for burst in [7, 32, 64] {
+            prop_assert_eq!(&outcome(&case, &packets, burst), &one_by_one, "bursts of {}", burst);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// Cut at every byte up to beyond the longest chain of headers.
+    #[test]
+    fn segments_do_not_matter(
+        seed: [u64; 3],
+        bits in prop::collection::vec(any::<u64>(), 1..100),
+    ) {
+        let case = Case::off_ticks(seed);
+        let packets = packets(&case, &bits);
+        let whole: Vec<_> = packets
+            .iter()
+            .filter(|packet| !matches!(packet.shape, Shape::Captured { .. }))
+            .map(|packet| BytesPacket::new(&packet.frame))
+            .collect();
+        let in_one = outcome(&case, &whole, BURST_MAX);
+        for at in 0..=400 {
+            let cut: Vec<_> = packets
+                .iter()
+                .filter(|packet| !matches!(packet.shape, Shape::Captured { .. }))
+                .map(|packet| BytesPacket::cut(&packet.frame, at))
+                .collect();
+            prop_assert!(cut.iter().all(|packet| packet.head().len() <= at));
+            prop_assert_eq!(&outcome(&case, &cut, BURST_MAX), &in_one, "cut at {}", at);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The engine against a naive reference, and against itself in other bursts and segments, over
+//! millions of random operations.
+
+mod drive;
+mod invariance;
+mod reference;
+mod traffic;
+
+use drive::{Case, agree};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Every record, verdict and counter, and the very turn in which a flow ends.
+    #[test]
+    fn agrees_with_the_reference(
+        bits: [u64; 3],
+        operations in prop::collection::vec(any::<u64>(), 1..2000),
+    ) {
+        agree(Case::on_ticks(bits), &operations);
+    }
+
+    /// The same at times that do not fall on ticks of the wheel.
+    #[test]
+    fn agrees_with_the_reference_within_a_tick(
+        bits: [u64; 3],
+        operations in prop::collection::vec(any::<u64>(), 1..2000),
+    ) {
+        agree(Case::off_ticks(bits), &operations);
+    }
+}

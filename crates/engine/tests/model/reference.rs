@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The engine as its documentation tells it, one packet at a time over a `BTreeMap`. Slow, and
+//! written without a look at the engine: no hash, no wheel, no burst, no bits.
+//!
+//! It never parses: whoever made a packet says what is in it. When a flow ends may lie within a
+//! tick, so [`Model::expired`] is shown what the engine ended and judges that.
+
+use engine::{
+    Config, EndReason, FlowRecord, Malformed, Reason, Stats, Verdict, WhenFull, ZoneFrom,
+};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+pub const FIN: u8 = 1;
+pub const SYN: u8 = 2;
+pub const RST: u8 = 4;
+pub const ACK: u8 = 16;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+
+/// Address and port; the port is 0 where the protocol has none.
+pub type Endpoint = (IpAddr, u16);
+
+/// A packet as its sender meant it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub src: Endpoint,
+    pub dst: Endpoint,
+    pub proto: u8,
+    pub icmp: Option<Icmp>,
+    pub tcp_flags: u8,
+    /// VLAN identifiers, outermost first.
+    pub tags: Vec<u16>,
+    /// Frame bytes to account.
+    pub bytes: u64,
+    pub ip_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Icmp {
+    pub kind: u8,
+    pub code: u8,
+    /// 0 for messages without one.
+    pub id: u16,
+}
+
+/// What makes packets one connection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    zone: u16,
+    proto: u8,
+    /// The smaller one first.
+    ends: [Endpoint; 2],
+    /// Identifier, type with replies folded onto their request, code.
+    icmp: Option<(u16, u8, u8)>,
+}
+
+impl Key {
+    fn new(zone: u16, proto: u8, ends: [Endpoint; 2], icmp: Option<Icmp>) -> Self {
+        let [a, b] = ends;
+        let icmp = icmp.map(|icmp| (icmp.id, request_of(proto, icmp.kind), icmp.code));
+        Key { zone, proto, ends: [a.min(b), a.max(b)], icmp }
+    }
+
+    fn is_v4(&self) -> bool {
+        self.ends[0].0.is_ipv4()
+    }
+}
+
+/// RFC 792 and RFC 950 (ICMP), RFC 4443 (ICMPv6): replies and their requests.
+fn request_of(proto: u8, kind: u8) -> u8 {
+    match (proto, kind) {
+        (ICMP, 0) => 8,
+        (ICMP, 14) => 13,
+        (ICMP, 16) => 15,
+        (ICMP, 18) => 17,
+        (ICMPV6, 129) => 128,
+        _ => kind,
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tally {
+    pub packets: u64,
+    pub bytes: u64,
+    pub ip_bytes: u64,
+    pub tcp_flags: u8,
+}
+
+/// A flow record, comparable and sortable, of the model or of the engine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Record {
+    pub key: Key,
+    pub start: u64,
+    pub end: u64,
+    pub src: Endpoint,
+    pub dst: Endpoint,
+    pub tags: Vec<u16>,
+    pub orig: Tally,
+    pub reply: Tally,
+    pub state: &'static str,
+    pub end_reason: &'static str,
+}
+
+impl From<&FlowRecord> for Record {
+    fn from(flow: &FlowRecord) -> Self {
+        let (src, dst) = ((flow.src, flow.sport), (flow.dst, flow.dport));
+        let is_icmp = flow.proto == if flow.src.is_ipv4() { ICMP } else { ICMPV6 };
+        let [kind, code] = flow.dport.to_be_bytes();
+        let icmp = is_icmp.then_some(Icmp { kind, code, id: flow.sport });
+        let ends = if is_icmp { [(flow.src, 0), (flow.dst, 0)] } else { [src, dst] };
+        let tally = |tally: engine::Tally| Tally {
+            packets: tally.packets,
+            bytes: tally.bytes,
+            ip_bytes: tally.ip_bytes,
+            tcp_flags: tally.tcp_flags,
+        };
+        Record {
+            key: Key::new(flow.zone, flow.proto, ends, icmp),
+            start: flow.start,
+            end: flow.end,
+            src,
+            dst,
+            tags: flow.vlan.ids().to_vec(),
+            orig: tally(flow.orig),
+            reply: tally(flow.reply),
+            state: flow.state.name(),
+            end_reason: flow.end_reason.name(),
+        }
+    }
+}
+
+/// A live connection.
+#[derive(Clone, Debug)]
+struct Flow {
+    first: Seen,
+    start: u64,
+    last: u64,
+    orig: Tally,
+    reply: Tally,
+}
+
+impl Flow {
+    fn begin(first: &Seen, now: u64) -> Self {
+        let (orig, reply) = (Tally::default(), Tally::default());
+        let mut flow = Flow { first: first.clone(), start: now, last: now, orig, reply };
+        flow.count(first, now);
+        flow
+    }
+
+    /// The originator is the sender of the first packet.
+    fn count(&mut self, packet: &Seen, now: u64) {
+        let is_orig = packet.src == self.first.src;
+        let tally = if is_orig { &mut self.orig } else { &mut self.reply };
+        tally.packets += 1;
+        tally.bytes += packet.bytes;
+        tally.ip_bytes += packet.ip_bytes;
+        tally.tcp_flags |= packet.tcp_flags;
+        self.last = now;
+    }
+
+    fn is_fin(&self) -> bool {
+        self.orig.tcp_flags & self.reply.tcp_flags & FIN != 0
+    }
+
+    fn is_closing(&self) -> bool {
+        let is_rst = (self.orig.tcp_flags | self.reply.tcp_flags) & RST != 0;
+        self.first.proto == TCP && (self.is_fin() || is_rst)
+    }
+
+    fn deadline(&self, config: &Config) -> u64 {
+        let t = config.timeouts;
+        let timeout = match (self.first.proto, self.reply.packets > 0) {
+            (TCP, _) if self.is_closing() => t.tcp_close,
+            (TCP, false) => t.tcp_syn_sent,
+            (TCP, true) => t.tcp_established,
+            (UDP, false) => t.udp_first,
+            (UDP, true) => t.udp_multiple,
+            // By number: ICMP inside IPv6 has the timeouts of ICMP, though it is not looked into.
+            (ICMP | ICMPV6, false) => t.icmp_first,
+            (ICMP | ICMPV6, true) => t.icmp_reply,
+            (_, false) => t.other_first,
+            (_, true) => t.other_multiple,
+        };
+        self.last.saturating_add(timeout)
+    }
+
+    /// Where both sides sent FIN, that is why the flow ended, RST or not.
+    fn end_reason(&self) -> EndReason {
+        match (self.is_closing(), self.is_fin()) {
+            (false, _) => EndReason::Idle,
+            (true, true) => EndReason::Fin,
+            (true, false) => EndReason::Rst,
+        }
+    }
+
+    fn record(&self, key: &Key, end_reason: EndReason) -> Record {
+        let state = match (self.is_closing(), self.reply.packets) {
+            (true, _) => "closing",
+            (false, 0) => "new",
+            (false, _) => "open",
+        };
+        let (mut src, mut dst) = (self.first.src, self.first.dst);
+        if let Some(icmp) = self.first.icmp {
+            (src.1, dst.1) = (icmp.id, u16::from_be_bytes([icmp.kind, icmp.code]));
+        }
+        Record {
+            key: key.clone(),
+            start: self.start,
+            end: self.last,
+            src,
+            dst,
+            tags: self.first.tags.clone(),
+            orig: self.orig,
+            reply: self.reply,
+            state,
+            end_reason: end_reason.name(),
+        }
+    }
+}
+
+/// The reference.
+pub struct Model {
+    config: Config,
+    now: u64,
+    flows: BTreeMap<Key, Flow>,
+    /// IPv4 flows, IPv6 flows.
+    held: [u32; 2],
+    pub stats: Stats,
+}
+
+impl Model {
+    pub fn new(config: &Config) -> Self {
+        let (flows, stats) = (BTreeMap::new(), Stats::default());
+        Model { config: config.clone(), now: 0, flows, held: [0; 2], stats }
+    }
+
+    /// Time never runs backwards.
+    pub fn at(&mut self, now: u64) {
+        self.now = self.now.max(now);
+    }
+
+    /// One packet; a flow that ended by it comes back with the verdict.
+    pub fn packet(&mut self, packet: &Result<Seen, Reason>) -> (Verdict, Option<Record>) {
+        let seen = match packet {
+            Ok(seen) => seen,
+            Err(reason) => return (self.without_flow(*reason), None),
+        };
+        let key = self.key_of(seen);
+        if let Some(flow) = self.flows.get_mut(&key) {
+            self.stats.tracked += 1;
+            let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
+            if !(flow.is_closing() && opens) {
+                flow.count(seen, self.now);
+                return (Verdict::Forward, None);
+            }
+            let old = flow.record(&key, EndReason::Reuse);
+            *flow = Flow::begin(seen, self.now);
+            self.stats.ended[EndReason::Reuse as usize] += 1;
+            self.stats.created += 1;
+            return (Verdict::Forward, Some(old));
+        }
+        let capacity = [self.config.capacity_ipv4, self.config.capacity_ipv6];
+        let version = usize::from(!key.is_v4());
+        if self.held[version] == capacity[version] {
+            return (self.without_flow(Reason::TableFull), None);
+        }
+        self.held[version] += 1;
+        self.stats.tracked += 1;
+        self.stats.created += 1;
+        self.flows.insert(key, Flow::begin(seen, self.now));
+        (Verdict::Forward, None)
+    }
+
+    fn key_of(&self, seen: &Seen) -> Key {
+        let zone = match self.config.zone {
+            ZoneFrom::None => None,
+            ZoneFrom::OuterVlan => seen.tags.first(),
+            ZoneFrom::InnerVlan => seen.tags.last(),
+        };
+        Key::new(zone.copied().unwrap_or(0), seen.proto, [seen.src, seen.dst], seen.icmp)
+    }
+
+    fn without_flow(&mut self, reason: Reason) -> Verdict {
+        let drops = match reason {
+            Reason::TableFull => self.config.when_full == WhenFull::Drop,
+            reason => reason.is_malformed() && self.config.malformed == Malformed::Drop,
+        };
+        let counters = if drops { &mut self.stats.dropped } else { &mut self.stats.passed };
+        counters[reason as usize] += 1;
+        if drops { Verdict::Drop } else { Verdict::Forward }
+    }
+
+    /// Takes the flows that the engine ended by `expire`; none may be early. If it says that it is
+    /// done, nothing whose deadline passed `late` ago may be left.
+    pub fn expired(&mut self, ended: &[Record], is_done: bool, late: u64) {
+        for record in ended {
+            let flow = self.take(&record.key);
+            let expected = flow.record(&record.key, flow.end_reason());
+            assert_eq!(*record, expected, "at {}", self.now);
+            let deadline = flow.deadline(&self.config);
+            assert!(deadline <= self.now, "early: {deadline} at {}, {record:?}", self.now);
+            self.stats.ended[flow.end_reason() as usize] += 1;
+        }
+        if is_done {
+            let due = |flow: &Flow| flow.deadline(&self.config).saturating_add(late) <= self.now;
+            let left = self.flows.iter().find(|(_, flow)| due(flow));
+            assert!(left.is_none(), "overdue at {}: {left:?}", self.now);
+        }
+    }
+
+    /// Takes the flows that the engine ended by `flush`.
+    pub fn flushed(&mut self, ended: &[Record]) {
+        for record in ended {
+            let flow = self.take(&record.key);
+            assert_eq!(*record, flow.record(&record.key, EndReason::Exit));
+            self.stats.ended[EndReason::Exit as usize] += 1;
+        }
+        assert!(self.flows.is_empty(), "live after flush: {:?}", self.flows);
+    }
+
+    fn take(&mut self, key: &Key) -> Flow {
+        let Some(flow) = self.flows.remove(key) else { panic!("there is no flow {key:?}") };
+        self.held[usize::from(!key.is_v4())] -= 1;
+        flow
+    }
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Random packets from random bits: the frame, and what its sender meant by it.
+//!
+//! Endpoints come from small pools, so that packets meet in flows. All bits zero is the plainest
+//! packet, and smaller numbers are plainer, so that a failing case shrinks to a readable one.
+
+use crate::reference::{ACK, Endpoint, FIN, Icmp, RST, SYN, Seen};
+use engine::Reason;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
+
+/// Random bits, taken from one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        let number = self.0 % n;
+        self.0 /= n;
+        number
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == n - 1
+    }
+
+    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len() as u64) as usize]
+    }
+}
+
+/// How many different endpoints there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Pools {
+    pub hosts: usize,
+    pub ports: usize,
+    pub vlans: usize,
+}
+
+/// Low and high ones, and such that only differ in the first or the last word.
+const V4: [u32; 6] = [0x0a00_0001, 0x0a00_0002, 0, 0xffff_ffff, 0xc0a8_0001, 0x0a00_0100];
+const V6: [u128; 6] = [
+    0x2001_0db8 << 96 | 1,
+    0x2001_0db8 << 96 | 2,
+    0,
+    u128::MAX,
+    0x2001_0db8 << 96 | 1 << 64 | 1,
+    0xfe80 << 112 | 1,
+];
+const PORTS: [u16; 5] = [80, 443, 0, 65_535, 0x5000];
+const VLANS: [u16; 4] = [5, 0, 4095, 9];
+
+/// How a packet is handed over.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    Whole,
+    /// Two segments.
+    Cut(usize),
+    /// Only so many bytes were captured, and others are to be accounted.
+    Captured {
+        bytes: usize,
+        frame_len: usize,
+        wire_len: usize,
+    },
+}
+
+/// A frame, and what its sender meant.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub frame: Vec<u8>,
+    pub shape: Shape,
+    pub meaning: Result<Seen, Reason>,
+}
+
+impl Packet {
+    pub fn new(dice: &mut Dice, pools: Pools) -> Self {
+        let draft = Draft::new(dice, pools);
+        if dice.one_in(12) { faulty(dice, draft) } else { draft.finish(dice) }
+    }
+
+    pub fn bytes(&self) -> BytesPacket<'_> {
+        match self.shape {
+            Shape::Whole => BytesPacket::new(&self.frame),
+            Shape::Cut(at) => BytesPacket::cut(&self.frame, at),
+            Shape::Captured { bytes, frame_len, wire_len } => {
+                BytesPacket::captured(&self.frame[..bytes], frame_len, wire_len)
+            }
+        }
+    }
+}
+
+/// A sound packet in the making.
+struct Draft {
+    builder: FrameBuilder,
+    src: Endpoint,
+    dst: Endpoint,
+    proto: u8,
+    icmp: Option<Icmp>,
+    tcp_flags: u8,
+    tags: Vec<u16>,
+    /// Bytes of IPv4 options or IPv6 extension headers.
+    extra: usize,
+    /// Bytes of the transport header that are looked at.
+    header_len: usize,
+}
+
+impl Draft {
+    fn new(dice: &mut Dice, pools: Pools) -> Self {
+        let is_v4 = dice.below(2) == 0;
+        let mut host = || match (dice.below(pools.hosts as u64) as usize, is_v4) {
+            (i, true) => IpAddr::V4(Ipv4Addr::from_bits(V4[i])),
+            (i, false) => IpAddr::V6(Ipv6Addr::from_bits(V6[i])),
+        };
+        let (src, dst) = (host(), host());
+        let draft = Draft {
+            builder: FrameBuilder::ip(src, dst),
+            src: (src, 0),
+            dst: (dst, 0),
+            proto: 0,
+            icmp: None,
+            tcp_flags: 0,
+            tags: vec![],
+            extra: 0,
+            header_len: 0,
+        };
+        let payload_len = dice.pick(&[0, 1, 6, 30, 600]);
+        let mut draft = draft.transport(dice, pools).tagged(dice, pools).extended(dice);
+        draft.builder = draft.builder.payload(vec![0xa5; payload_len]);
+        draft
+    }
+
+    fn transport(mut self, dice: &mut Dice, pools: Pools) -> Self {
+        let [sport, dport] = [0, 1].map(|_| PORTS[dice.below(pools.ports as u64) as usize]);
+        let is_v4 = self.src.0.is_ipv4();
+        let builder = self.builder;
+        let kind = dice.below(16);
+        if kind < 13 && !matches!(kind, 9..=11) {
+            (self.src.1, self.dst.1) = (sport, dport);
+        }
+        (self.builder, self.proto, self.header_len) = match kind {
+            0..=6 => {
+                let flags = [ACK, ACK, SYN, SYN | ACK, FIN | ACK, RST, FIN | ACK, ACK | 8, SYN];
+                let odd = [RST | ACK, 0, 0xff, SYN | FIN, SYN | 0x48, FIN];
+                self.tcp_flags = if dice.one_in(6) { dice.pick(&odd) } else { dice.pick(&flags) };
+                let builder = builder.tcp(sport, dport).flags(self.tcp_flags);
+                (builder.tcp_options(&[1; 9][..dice.pick(&[0, 9])]), proto::TCP, 20)
+            }
+            7 | 8 => (builder.udp(sport, dport), proto::UDP, 8),
+            9..=11 => {
+                let number = if is_v4 { proto::ICMP } else { proto::ICMPV6 };
+                let (icmp, header_len) = any_icmp(dice, is_v4);
+                self.icmp = Some(icmp);
+                let [a, b] = if header_len == 8 { icmp.id } else { 77 }.to_be_bytes();
+                (builder.icmp(icmp.kind, icmp.code, [a, b, 0, 9]), number, header_len)
+            }
+            12 => (builder.sctp(sport, dport), proto::SCTP, 12),
+            _ => {
+                // ICMP of the other IP version is a protocol like any other.
+                let icmp = if is_v4 { proto::ICMPV6 } else { proto::ICMP };
+                let number = dice.pick(&[proto::GRE, proto::ESP, 59, 253, icmp, 135]);
+                (builder.protocol(number), number, 0)
+            }
+        };
+        self
+    }
+
+    fn tagged(mut self, dice: &mut Dice, pools: Pools) -> Self {
+        let mut vlan = || VLANS[dice.below(pools.vlans as u64) as usize];
+        let (a, b) = (vlan(), vlan());
+        // Priority and drop eligibility are not part of the identifier.
+        let priority = 0xb000;
+        (self.builder, self.tags) = match dice.below(8) {
+            0..=3 => (self.builder, vec![]),
+            4 => (self.builder.vlan(a), vec![a]),
+            5 => (self.builder.tag(ether_type::QINQ_OLD, priority | a), vec![a]),
+            6 => (self.builder.qinq(a).vlan(b), vec![a, b]),
+            _ => (self.builder.vlan(a).tag(ether_type::VLAN, priority | b), vec![a, b]),
+        };
+        self
+    }
+
+    /// Options, extension headers, first fragments.
+    fn extended(mut self, dice: &mut Dice) -> Self {
+        if !dice.one_in(4) {
+            return self;
+        }
+        let builder = self.builder;
+        (self.builder, self.extra) = match (self.src.0.is_ipv4(), dice.below(6)) {
+            (true, 0) => (builder.dont_fragment(), 0),
+            (true, 1) => (builder.fragment(0, true), 0),
+            (true, 2) => (builder.ip_options(&[1; 40]), 40),
+            (true, _) => (builder.ip_options(&[1; 3]), 4),
+            (false, 0) => (builder.fragment(0, false), 8),
+            (false, 1) => (builder.hop_by_hop(&[1; 6]).fragment(0, true), 16),
+            (false, 2) => (builder.dest_options(&[1; 254]), 256),
+            (false, 3) => (builder.auth(1, 2, &[3; 12]), 24),
+            (false, 4) => (builder.routing(&[0; 22]).dest_options(&[1; 6]), 32),
+            (false, _) => ((0..8).fold(builder, |b, _| b.dest_options(&[])), 64),
+        };
+        self
+    }
+
+    fn is_v4(&self) -> bool {
+        self.src.0.is_ipv4()
+    }
+
+    /// Where the IP header begins.
+    fn l3(&self) -> usize {
+        14 + 4 * self.tags.len()
+    }
+
+    fn ip_header(&self) -> usize {
+        if self.is_v4() { 20 } else { 40 }
+    }
+
+    /// Where the transport header begins.
+    fn l4(&self) -> usize {
+        self.l3() + self.ip_header() + self.extra
+    }
+
+    /// The value of the IP length field if `bytes` follow the fixed header.
+    fn length_field(&self, bytes: usize) -> u16 {
+        (bytes + if self.is_v4() { 20 } else { 0 }) as u16
+    }
+
+    fn finish(mut self, dice: &mut Dice) -> Packet {
+        if dice.one_in(3) {
+            self.builder = self.builder.pad();
+        }
+        let frame = self.builder.build();
+        let shape = match dice.below(6) {
+            0..=3 => Shape::Whole,
+            4 => Shape::Cut(dice.below(frame.len() as u64 + 1) as usize),
+            _ => {
+                let needed = self.l4() + self.header_len;
+                let bytes = needed + dice.below((frame.len() - needed) as u64 + 1) as usize;
+                // Another link type: its header may be longer than the Ethernet header shown.
+                let wire_len = frame.len() + dice.pick(&[0, 2, 60_000]);
+                Shape::Captured { bytes, frame_len: frame.len(), wire_len }
+            }
+        };
+        let bytes = match shape {
+            Shape::Captured { wire_len, .. } => wire_len as u64,
+            _ => frame.len() as u64,
+        };
+        let meaning = Ok(Seen {
+            src: self.src,
+            dst: self.dst,
+            proto: self.proto,
+            icmp: self.icmp,
+            tcp_flags: self.tcp_flags,
+            ip_bytes: self.builder.build_packet().len() as u64,
+            tags: self.tags,
+            bytes,
+        });
+        Packet { frame, shape, meaning }
+    }
+}
+
+/// A message, and how many bytes of its header count.
+fn any_icmp(dice: &mut Dice, is_v4: bool) -> (Icmp, usize) {
+    let with_id =
+        if is_v4 { [8, 0, 13, 14, 8, 0, 17, 18] } else { [128, 129, 128, 129, 128, 129, 128, 129] };
+    let without = if is_v4 { [3, 11, 5, 9] } else { [1, 3, 135, 136] };
+    if dice.one_in(3) {
+        let (kind, code) = (dice.pick(&without), dice.below(2) as u8);
+        (Icmp { kind, code, id: 0 }, 4)
+    } else {
+        (Icmp { kind: dice.pick(&with_id), code: 0, id: dice.pick(&[7, 0, 0xffff]) }, 8)
+    }
+}
+
+/// A packet without a flow: one fault each.
+fn faulty(dice: &mut Dice, draft: Draft) -> Packet {
+    let (frame, reason) = match dice.below(4) {
+        0 => return cut_off(dice, draft),
+        1 => not_followed(dice, draft),
+        2 => wrong_ip(dice, draft),
+        _ => wrong_transport(dice, draft),
+    };
+    let shape = match dice.below(2) {
+        0 => Shape::Whole,
+        _ => Shape::Cut(dice.below(frame.len() as u64 + 1) as usize),
+    };
+    Packet { frame, shape, meaning: Err(reason) }
+}
+
+/// Frames that end too early, on the wire or in the capture.
+fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
+    let mut frame = draft.builder.build();
+    let (l3, frame_len) = (draft.l3(), frame.len());
+    let (below, reason) = match dice.below(3) {
+        0 => (l3, Reason::EthernetTruncated),
+        1 => (draft.ip_header(), Reason::IpTruncated),
+        // Where there are no ports to find, the fixed header is enough.
+        _ if draft.header_len == 0 => (l3 + draft.ip_header(), Reason::CaptureCut),
+        _ => (draft.l4() + 4, Reason::CaptureCut),
+    };
+    let mut bytes = dice.below(below as u64) as usize;
+    if reason == Reason::IpTruncated {
+        bytes += l3;
+    }
+    if reason == Reason::CaptureCut {
+        let shape = Shape::Captured { bytes, frame_len, wire_len: frame_len };
+        return Packet { frame, shape, meaning: Err(reason) };
+    }
+    frame.truncate(bytes);
+    Packet { frame, shape: Shape::Whole, meaning: Err(reason) }
+}
+
+/// Frames that nothing is wrong with.
+fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
+    let builder = draft.builder;
+    let v6 = FrameBuilder::ipv6([0xfe; 16], [0xfd; 16]).udp(7, 7);
+    match dice.below(7) {
+        0 => (FrameBuilder::ethernet(ether_type::ARP).payload([1; 28]).build(), Reason::NonIp),
+        1 => (FrameBuilder::ethernet(ether_type::MIN).vlan(3).build(), Reason::NonIp),
+        2 => (FrameBuilder::ieee_802_3().payload([0x42; 38]).build(), Reason::Llc),
+        3 => (builder.vlan(1).vlan(2).vlan(3).build(), Reason::VlanDepth),
+        4 => (builder.fragment(8 + 8 * dice.below(9) as usize, true).build(), Reason::Fragment),
+        5 => ((0..9).fold(v6, |b, _| b.dest_options(&[])).build(), Reason::ExtensionLimit),
+        _ => (v6.dest_options(&[1; 254]).auth(1, 2, &[]).build(), Reason::ExtensionLimit),
+    }
+}
+
+fn wrong_ip(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
+    let too_long = draft.length_field(draft.extra + 2000);
+    let inside_extensions = draft.length_field(draft.extra.saturating_sub(1));
+    let builder = draft.builder.clone();
+    match (dice.below(4), draft.is_v4()) {
+        (0, _) => (builder.ip_version(dice.pick(&[0, 5, 15])).build(), Reason::IpVersion),
+        (1, _) => (builder.ip_len(too_long).build(), Reason::IpLength),
+        (2, true) => (builder.ip_len(dice.below(20) as u16).build(), Reason::IpLength),
+        (3, true) if dice.one_in(2) => {
+            (builder.header_words(15).ip_len(59).pad_to(200).build(), Reason::IpHeaderLength)
+        }
+        (_, true) => (builder.header_words(dice.below(5) as u8).build(), Reason::IpHeaderLength),
+        // Length 0 with a hop-by-hop header is a jumbogram.
+        (_, false) if draft.extra > 0 && inside_extensions > 0 => {
+            (builder.ip_len(inside_extensions).build(), Reason::ExtensionTruncated)
+        }
+        (_, false) => (builder.ip_version(4).build(), Reason::IpVersion),
+    }
+}
+
+fn wrong_transport(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
+    // The first of several fragments may point beyond itself, so there is none here.
+    let (sport, dport) = (draft.src.1, draft.dst.1);
+    let builder = FrameBuilder::ip(draft.src.0, draft.dst.0).pad();
+    let (header, l4) = if draft.is_v4() { (20, 34) } else { (0, 54) };
+    match dice.below(6) {
+        0 => {
+            let beyond = builder.tcp(sport, dport).data_offset(6 + dice.below(10) as u8);
+            (beyond.build(), Reason::TcpOffset)
+        }
+        1 => {
+            let short = builder.tcp(sport, dport).data_offset(dice.below(5) as u8);
+            (short.build(), Reason::TcpOffset)
+        }
+        2 => {
+            let short = builder.udp(sport, dport).udp_len(dice.below(8) as u16);
+            (short.build(), Reason::UdpLength)
+        }
+        3 => {
+            let beyond = builder.udp(sport, dport).udp_len(9 + dice.below(999) as u16);
+            (beyond.build(), Reason::UdpLength)
+        }
+        4 => {
+            // The frame goes on, the IP packet does not.
+            let tcp = builder.tcp(sport, dport).ip_len(header + dice.below(20) as u16);
+            (tcp.build(), Reason::TransportTruncated)
+        }
+        _ => {
+            let sctp = builder.pad_to(0).sctp(sport, dport).ip_len(header + dice.below(12) as u16);
+            let mut frame = sctp.build();
+            frame.truncate(l4 + 12);
+            (frame, Reason::TransportTruncated)
+        }
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Reads capture files packet by packet: pcap (µs and ns, both byte orders) and pcapng, each also
+//! gzip-compressed, from a file or from standard input.
+//!
+//! Streams: one window of [`WINDOW_MAX`] bytes, whatever the file's size. The headers are parsed
+//! by the `pcap-parser` crate; reading, framing and bounds are ours, because its own readers hide
+//! input errors and take a block whose contents exceed it for one that is not there yet. No length
+//! in a file is believed before it is checked: anything wrong ends the capture with a [`Fault`]
+//! that says what and where, after the packets before it.
+
+mod fault;
+mod input;
+mod link;
+mod pcap;
+mod pcapng;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use fault::Fault;
+pub(crate) use link::{Frame, LinkType};
+
+use fault::Cause;
+use flate2::read::MultiGzDecoder;
+use input::Input;
+use std::io::{self, Read};
+use std::ops::Range;
+
+/// Longest packet accepted, in captured bytes: the largest snapshot length of libpcap.
+const PACKET_MAX: usize = 256 * 1024;
+
+/// Longest pcapng block that is looked into: a packet, its options, and as much again.
+const WINDOW_MAX: usize = 2 * PACKET_MAX;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// One packet of a capture.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CapturedPacket<'a> {
+    /// Nanoseconds since the Unix epoch. A format without a time repeats the packet before.
+    pub(crate) time_ns: u64,
+    /// The captured bytes, without FCS.
+    pub(crate) bytes: &'a [u8],
+    /// Bytes on the wire without FCS; at least `bytes.len()`.
+    pub(crate) original_len: usize,
+    /// What the bytes start with.
+    pub(crate) link_type: LinkType,
+}
+
+/// A capture being read.
+pub(crate) struct Capture {
+    name: String,
+    input: Input,
+    format: Format,
+    packets: u64,
+}
+
+enum Format {
+    Pcap(pcap::File),
+    Pcapng(pcapng::File),
+}
+
+/// A packet as the formats find it: where its bytes lie in the input's window.
+struct Located {
+    time_ns: u64,
+    bytes: Range<usize>,
+    original_len: usize,
+    link_type: LinkType,
+    fcs_len: usize,
+    /// Bytes of the whole record, to be consumed before the next one.
+    record_len: usize,
+}
+
+impl Capture {
+    /// Starts reading `source`, which messages call `name`.
+    pub(crate) fn new(name: &str, source: impl Read + 'static) -> Result<Self, Fault> {
+        let mut input = Input::new(Box::new(source), WINDOW_MAX);
+        match Format::recognise(&mut input) {
+            Ok(format) => Ok(Self { name: name.to_owned(), input, format, packets: 0 }),
+            Err(cause) => Err(Fault::new(name, input.offset(), 0, cause)),
+        }
+    }
+
+    /// The fault of a capture that could not even be opened.
+    pub(crate) fn unreadable(name: &str, error: io::Error) -> Fault {
+        Fault::new(name, 0, 0, Cause::Read(error))
+    }
+
+    /// The next packet; `None` at the end of the capture. Not to be called again after a fault.
+    pub(crate) fn next(&mut self) -> Result<Option<CapturedPacket<'_>>, Fault> {
+        let found = match &mut self.format {
+            Format::Pcap(file) => file.next(&mut self.input),
+            Format::Pcapng(file) => file.next(&mut self.input),
+        };
+        let located = match found {
+            Ok(Some(located)) => located,
+            Ok(None) => return Ok(None),
+            Err(cause) => {
+                return Err(Fault::new(&self.name, self.input.offset(), self.packets + 1, cause));
+            }
+        };
+        self.packets += 1;
+        let record = self.input.take(located.record_len);
+        let bytes = &record[located.bytes];
+        // A record may claim fewer original bytes than it holds; what is there was on the wire.
+        let original_len = located.original_len.max(bytes.len()).saturating_sub(located.fcs_len);
+        Ok(Some(CapturedPacket {
+            time_ns: located.time_ns,
+            bytes: &bytes[..bytes.len().min(original_len)],
+            original_len,
+            link_type: located.link_type,
+        }))
+    }
+}
+
+impl Format {
+    fn recognise(input: &mut Input) -> Result<Self, Cause> {
+        if input.fill(GZIP_MAGIC.len())?.starts_with(&GZIP_MAGIC) {
+            input.wrap(|source| Box::new(MultiGzDecoder::new(source)));
+        }
+        let start = input.fill(size_of::<u32>())?;
+        if start.is_empty() {
+            Err(Cause::Empty)
+        } else if start.starts_with(&pcapng::MAGIC) {
+            Ok(Format::Pcapng(pcapng::File::default()))
+        } else {
+            Ok(Format::Pcap(pcap::File::open(input)?))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What can be wrong with a capture, and where.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+
+/// Why and where a capture could not be read further.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    file: String,
+    offset: u64,
+    packet: u64,
+    cause: Cause,
+}
+
+/// What was wrong.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cause {
+    #[error("cannot be read: {0}")]
+    Read(io::Error),
+    #[error("the file is empty")]
+    Empty,
+    #[error(
+        "not a capture: it starts with {0:02x?}; millrace reads pcap and pcapng, plain or gzip"
+    )]
+    UnknownMagic(Vec<u8>),
+    #[error("truncated: {needed} bytes expected, the file ends after {found}")]
+    Truncated { needed: u64, found: u64 },
+    #[error("truncated: the compressed file ends too early")]
+    TruncatedGzip,
+    #[error("corrupt: a packet of {0} bytes, more than the {max} any capture has", max = super::PACKET_MAX)]
+    PacketTooLong(u64),
+    #[error("corrupt: a block length of {0}, which is not a multiple of 4 from 12 up")]
+    BlockLength(u32),
+    #[error("corrupt: a packet block of {0} bytes, more than {max}", max = super::WINDOW_MAX)]
+    BlockTooLong(u32),
+    #[error("corrupt: block length {0} at the start of a block, {1} at its end")]
+    BlockLengthsDiffer(u32, u32),
+    #[error("corrupt: the contents of a block of type {0:#x} do not fit into its length")]
+    BlockContents(u32),
+    #[error("corrupt: a section header with byte-order mark {0:02x?}")]
+    ByteOrder([u8; 4]),
+    #[error("pcapng version {0} is not known; millrace reads version 1")]
+    SectionVersion(u16),
+    #[error("corrupt: a packet of interface {id}, but the section describes {known}")]
+    UnknownInterface { id: u32, known: usize },
+    #[error("corrupt: a section with more than {0} interfaces")]
+    TooManyInterfaces(usize),
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        // Only a decoder reports this: a plain file that ends is no input error.
+        match error.kind() {
+            ErrorKind::UnexpectedEof => Cause::TruncatedGzip,
+            _ => Cause::Read(error),
+        }
+    }
+}
+
+impl Fault {
+    pub(super) fn new(file: &str, offset: u64, packet: u64, cause: Cause) -> Self {
+        Self { file: file.to_owned(), offset, packet, cause }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.file)?;
+        if self.packet > 0 {
+            // Of a compressed capture, the offset counts decompressed bytes.
+            write!(f, "packet {} at byte {}: ", self.packet, self.offset)?;
+        }
+        write!(f, "{}", self.cause)
+    }
+}
+
+impl std::error::Error for Fault {}

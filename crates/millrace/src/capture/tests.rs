@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The reader by itself: bounds, odd reads, and files that were damaged at random.
+
+use super::*;
+use captures::{Order, Packet, Pcap, Pcapng, gzip};
+
+#[path = "../../tests/replay/captures.rs"]
+mod captures;
+
+/// Yields one byte for each read.
+struct Trickle(io::Cursor<Vec<u8>>);
+
+impl Read for Trickle {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = buffer.len().min(1);
+        self.0.read(&mut buffer[..n])
+    }
+}
+
+/// Packets, each as time, bytes and original length, and the fault that ended them.
+type Contents = (Vec<(u64, Vec<u8>, usize)>, Option<String>);
+
+fn read_all(source: impl Read + 'static) -> Contents {
+    let mut packets = Vec::new();
+    let mut capture = match Capture::new("file", source) {
+        Ok(capture) => capture,
+        Err(fault) => return (packets, Some(fault.to_string())),
+    };
+    loop {
+        match capture.next() {
+            Ok(Some(p)) => packets.push((p.time_ns, p.bytes.to_vec(), p.original_len)),
+            Ok(None) => return (packets, None),
+            Err(fault) => return (packets, Some(fault.to_string())),
+        }
+    }
+}
+
+fn read_bytes(bytes: &[u8]) -> Contents {
+    read_all(io::Cursor::new(bytes.to_vec()))
+}
+
+fn packet(len: usize) -> Packet {
+    Packet::new(1_000, vec![7; len])
+}
+
+/// A file of every kind of block.
+fn pcapng(order: Order) -> Vec<u8> {
+    Pcapng::new(order)
+        .interface(captures::ETHERNET, 0, &[(9, &[9])])
+        .block(5, &[0; 12])
+        .enhanced(0, 1_000, &packet(61))
+        .simple(&packet(62))
+        .obsolete(0, 1_000, &packet(63))
+        .section(Order::Big)
+        .interface(captures::ETHERNET, 0, &[(9, &[9])])
+        .enhanced(0, 1_000, &packet(64))
+        .bytes
+}
+
+#[test]
+fn reads_of_one_byte_give_the_same_packets() {
+    for bytes in [Pcap::plain().file(&[packet(60), packet(0), packet(1514)]), pcapng(Order::Little)]
+    {
+        for bytes in [gzip(&bytes), bytes] {
+            let trickled = read_all(Trickle(io::Cursor::new(bytes.clone())));
+            assert!(trickled.0.len() > 2);
+            assert_eq!(trickled, read_bytes(&bytes));
+        }
+    }
+}
+
+#[test]
+fn the_longest_packet_is_read_and_a_longer_one_refused_in_every_format() {
+    let len = PACKET_MAX;
+    for len in [len - 1, len, len + 1] {
+        let packet = packet(len);
+        let files = [
+            Pcap::plain().file(std::slice::from_ref(&packet)),
+            Pcapng::new(Order::Big).clock(9, 0).enhanced(0, 1_000, &packet).bytes,
+            Pcapng::new(Order::Big).clock(9, 0).obsolete(0, 1_000, &packet).bytes,
+            Pcapng::new(Order::Big).clock(9, 0).simple(&packet).bytes,
+        ];
+        for file in files {
+            let (packets, fault) = read_bytes(&file);
+            if len <= PACKET_MAX {
+                assert_eq!((packets[0].1.len(), fault), (len, None));
+            } else {
+                assert!(packets.is_empty());
+                assert!(fault.unwrap().contains("corrupt: a packet of 262145 bytes"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_stream_passes_through_the_window() {
+    let packets: Vec<Packet> = (0..2_000).map(|i| packet(i % 1_500)).collect();
+    let (read, fault) = read_bytes(&gzip(&Pcap::plain().file(&packets)));
+    assert_eq!(fault, None);
+    let lengths = |len: usize| (len, len);
+    let read = read.iter().map(|(_, bytes, original)| (bytes.len(), *original));
+    assert!(read.eq((0..2_000).map(|i| lengths(i % 1_500))));
+}
+
+#[test]
+fn interfaces_belong_to_their_section() {
+    let file = Pcapng::new(Order::Little).clock(9, 0).section(Order::Little);
+    let (packets, fault) = read_bytes(&file.enhanced(0, 1, &packet(60)).bytes);
+    assert!(packets.is_empty());
+    let fault = fault.unwrap();
+    assert!(fault.contains("a packet of interface 0, but the section describes 0"), "{fault}");
+}
+
+#[test]
+fn an_fcs_is_not_part_of_the_packet() {
+    const FCS_OF_2_WORDS: u32 = 2 << 28 | 1 << 26;
+    let pcap = Pcap { network: u32::from(captures::ETHERNET) | FCS_OF_2_WORDS, ..Pcap::plain() };
+    let mut cut = packet(60);
+    cut.original_len = 62;
+    let interface = &[(13, &[4][..])];
+    for file in [
+        pcap.file(&[packet(64), cut.clone()]),
+        Pcapng::new(Order::Little)
+            .interface(captures::ETHERNET, 0, interface)
+            .enhanced(0, 1, &packet(64))
+            .enhanced(0, 1, &cut)
+            .bytes,
+    ] {
+        let (packets, _) = read_bytes(&file);
+        assert_eq!((packets[0].1.len(), packets[0].2), (60, 60));
+        assert_eq!((packets[1].1.len(), packets[1].2), (58, 58));
+    }
+}
+
+#[test]
+fn a_simple_packet_is_cut_at_the_snapshot_length() {
+    let mut whole = packet(100);
+    whole.original_len = 1_500;
+    let file = Pcapng::new(Order::Little).interface(captures::ETHERNET, 98, &[]).simple(&whole);
+    assert_eq!(read_bytes(&file.bytes).0, vec![(0, vec![7; 98], 1_500)]);
+}
+
+#[test]
+fn damaged_files_end_in_a_fault_or_not_at_all_but_never_in_a_panic() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let originals = [
+        Pcap::plain().file(&[packet(60), packet(61)]),
+        pcapng(Order::Little),
+        pcapng(Order::Big),
+        gzip(&pcapng(Order::Little)),
+    ];
+    for round in 0..40_000 {
+        let mut bytes = originals[round % originals.len()].clone();
+        for _ in 0..1 + next() % 3 {
+            let at = next() as usize % bytes.len();
+            bytes[at] = match next() % 3 {
+                0 => next() as u8,
+                1 => bytes[at] ^ 1 << (next() % 8),
+                _ => [0, 0xff, 0x7f, 0x80][next() as usize % 4],
+            };
+        }
+        let (packets, _) = read_bytes(&bytes);
+        assert!(packets.iter().all(|(_, bytes, original)| bytes.len() <= *original));
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Plays packets to one engine by their own clock, and collects what comes out of it.
+//!
+//! Packets of the same time go to the engine as one burst; before the packets of a later time,
+//! every flow that is over by then is ended. Time never runs backwards.
+
+use crate::capture::{Capture, CapturedPacket, Fault, Frame, LinkType};
+use crate::records::RecordSink;
+use crate::summary::Summary;
+use engine::{BURST_MAX, Engine, Verdict};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wire::BytesPacket;
+
+/// Timers looked at, or flows flushed, before their records are taken.
+const BUDGET: usize = 256;
+
+/// The engine, the burst that is being filled, and the account of both.
+pub(super) struct Player {
+    engine: Engine,
+    burst: Burst,
+    records: RecordSink,
+    /// Time of the first packet and of the latest.
+    span_ns: Option<(u64, u64)>,
+    rx: u64,
+    tx: u64,
+    /// Packets of link types that are not read: passed on, as a bump does.
+    unread: u64,
+}
+
+/// What one capture gave.
+#[derive(Default)]
+pub(super) struct Played {
+    /// Why it ended early.
+    pub(super) fault: Option<Fault>,
+    /// Packets of each link type that is not read.
+    pub(super) unread: Vec<(LinkType, u64)>,
+    /// Packets older than one before them.
+    pub(super) backwards: u64,
+    /// The most by which one was older.
+    pub(super) backwards_ns: u64,
+}
+
+/// Packets of one time, as Ethernet frames one behind the other.
+#[derive(Default)]
+struct Burst {
+    bytes: Vec<u8>,
+    frames: Vec<Frame>,
+}
+
+impl Player {
+    pub(super) fn new(config: &engine::Config, records: RecordSink) -> Self {
+        let (engine, burst) = (Engine::new(config), Burst::default());
+        Self { engine, burst, records, span_ns: None, rx: 0, tx: 0, unread: 0 }
+    }
+
+    /// Plays a capture to its end, to its fault, or until `interrupted`. An error is one of writing
+    /// flow records.
+    pub(super) fn play(
+        &mut self,
+        capture: &mut Capture,
+        interrupted: &AtomicBool,
+    ) -> io::Result<Played> {
+        let mut played = Played::default();
+        while !interrupted.load(Ordering::Relaxed) {
+            match capture.next() {
+                Ok(Some(packet)) => self.push(&packet, &mut played)?,
+                Ok(None) => break,
+                Err(fault) => {
+                    played.fault = Some(fault);
+                    break;
+                }
+            }
+        }
+        Ok(played)
+    }
+
+    /// Ends all flows that are left and returns the summary; the records are written.
+    pub(super) fn finish(mut self) -> io::Result<(Summary, RecordSink)> {
+        self.process()?;
+        while self.engine.flush(BUDGET) {
+            self.take_records()?;
+        }
+        self.take_records()?;
+        let mut summary = Summary::new();
+        let (first, last) = self.span_ns.unwrap_or_default();
+        summary.duration_s = (last - first) as f64 / 1e9;
+        summary.add_engine(self.engine.stats());
+        summary.passed.add("link_type", "of a link type that is not read", self.unread);
+        summary.balance(self.rx, self.tx, 0);
+        Ok((summary, self.records))
+    }
+
+    fn push(&mut self, packet: &CapturedPacket<'_>, played: &mut Played) -> io::Result<()> {
+        self.rx += 1;
+        self.advance(packet.time_ns, played)?;
+        match packet.append_ethernet(&mut self.burst.bytes) {
+            Some(frame) => self.burst.frames.push(frame),
+            None => {
+                self.unread += 1;
+                self.tx += 1;
+                played.count_unread(packet.link_type);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the clock to the time of the next packet and makes room for it in the burst.
+    fn advance(&mut self, time_ns: u64, played: &mut Played) -> io::Result<()> {
+        let (first, now) = self.span_ns.unwrap_or((time_ns, time_ns));
+        if time_ns < now {
+            played.backwards += 1;
+            played.backwards_ns = played.backwards_ns.max(now - time_ns);
+        }
+        if time_ns > now || self.burst.frames.len() == BURST_MAX {
+            self.process()?;
+        }
+        self.span_ns = Some((first, now.max(time_ns)));
+        if time_ns > now {
+            while self.engine.expire(time_ns, BUDGET) == BUDGET {
+                self.take_records()?;
+            }
+            self.take_records()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the burst to the engine.
+    fn process(&mut self) -> io::Result<()> {
+        let Some((_, now)) = self.span_ns else { return Ok(()) };
+        let packets = self.burst.packets();
+        let mut verdicts = [Verdict::Drop; BURST_MAX];
+        let verdicts = &mut verdicts[..packets.len()];
+        self.engine.process(now, &packets, verdicts);
+        self.tx += verdicts.iter().filter(|verdict| **verdict == Verdict::Forward).count() as u64;
+        self.burst.clear();
+        self.take_records()
+    }
+
+    fn take_records(&mut self) -> io::Result<()> {
+        while let Some(record) = self.engine.next_record() {
+            self.records.take(&record)?;
+        }
+        Ok(())
+    }
+}
+
+impl Played {
+    /// A capture that could not be opened.
+    pub(super) fn faulty(fault: Fault) -> Self {
+        Self { fault: Some(fault), ..Self::default() }
+    }
+
+    fn count_unread(&mut self, link_type: LinkType) {
+        match self.unread.iter_mut().find(|(known, _)| *known == link_type) {
+            Some((_, packets)) => *packets += 1,
+            None => self.unread.push((link_type, 1)),
+        }
+    }
+}
+
+impl Burst {
+    fn packets(&self) -> Vec<BytesPacket<'_>> {
+        let mut rest = &self.bytes[..];
+        let packet = |frame: &Frame| {
+            let (captured, behind) = rest.split_at(frame.captured_len);
+            rest = behind;
+            BytesPacket::captured(captured, frame.frame_len, frame.wire_len)
+        };
+        self.frames.iter().map(packet).collect()
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace run`: the bump in the wire on DPDK ports.
+
+use crate::host::{Cpus, Memory};
+use crate::live::{Live, Meter, Wire};
+use crate::output::OutputArgs;
+use crate::plan::{Plan, PlanArgs};
+use crate::records::RecordSink;
+use crate::signals;
+use anyhow::Context;
+use dpdk::{Eal, Mempool, Port};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Run the bump in the wire on DPDK ports
+///
+/// Everything that arrives at one port of a pair leaves by the other, and every packet is counted
+/// to its flow on the way. Prints a line every second; Ctrl-C ends the run with its summary.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// End after this many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// Do not print a line every second
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace run --pair 0000:18:00.0,0000:18:00.1 --workers 4
+      Two ports of a NIC that are bound to vfio-pci.
+  millrace run --pair net_af_packet0,iface=eth1,net_af_packet1,iface=eth2
+      Two Linux interfaces; needs root or CAP_NET_RAW.
+  millrace run --pair net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1 --duration 10
+      A capture from memory, over and over, as fast as one worker goes; needs no privilege.
+  millrace run bump.toml --flows flows.jsonl --json summary.json
+      A configuration; `millrace check bump.toml` shows what it comes to.
+
+Exit status: 0 good; 1 the run failed or its ledger is not balanced; 2 wrong use.";
+
+/// A span of time from the command line.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("must be more than 0 seconds".to_owned()),
+    }
+}
+
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let plan = match args.plan.plan(&Cpus::of_this_host()) {
+        Ok(plan) => plan,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let (outputs, mut sink) = args.output.open()?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let mut live = start(plan)?;
+    let print_lines = outputs.report && !args.quiet;
+    watch(
+        &mut live,
+        &mut sink,
+        Until { duration: args.duration, interrupted: &interrupted },
+        print_lines,
+    )
+    .with_context(|| args.output.writing())?;
+    let summary = live.finish(&mut sink).with_context(|| args.output.writing())?;
+    let top = sink.finish().with_context(|| args.output.writing())?;
+    outputs.finish("", &summary, top)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Brings up DPDK and the bump.
+fn start(mut plan: Plan) -> anyhow::Result<Live> {
+    let mut eal = Eal::init(&plan.eal_config(Memory::free_hugepages_mb_of_this_host()))?;
+    let mbufs = &plan.eal;
+    let mempool = Mempool::new(&eal, "millrace", mbufs.mbufs, mbufs.mbuf_data_bytes, None)?;
+    let mut lcores = eal.take_lcores().into_iter();
+    let mut wires = Vec::new();
+    for pair in plan.pairs {
+        wires.push(Wire {
+            a: Port::probe(&eal, &pair.a.to_string())?,
+            b: Port::probe(&eal, &pair.b.to_string())?,
+            workers: lcores.by_ref().take(pair.workers.len()).collect(),
+            rx_descriptors: pair.rx_descriptors,
+            tx_descriptors: pair.tx_descriptors,
+        });
+    }
+    plan.engine.secret = secret()?;
+    Ok(Live::start(&eal, wires, &mempool, &plan.engine)?)
+}
+
+/// The secret of the keyed hash.
+pub(super) fn secret() -> anyhow::Result<[u64; 2]> {
+    let random = || getrandom::u64().context("cannot get random numbers from the system");
+    Ok([random()?, random()?])
+}
+
+/// When a run is over.
+pub(super) struct Until<'a> {
+    pub(super) duration: Option<Duration>,
+    pub(super) interrupted: &'a AtomicBool,
+}
+
+/// Takes records and prints lines until the run is over.
+pub(super) fn watch(
+    live: &mut Live,
+    sink: &mut RecordSink,
+    until: Until<'_>,
+    print_lines: bool,
+) -> std::io::Result<()> {
+    let mut meter = Meter::new();
+    if print_lines {
+        println!("{}", Meter::heading());
+    }
+    while !until.interrupted.load(Ordering::Relaxed)
+        && until.duration.is_none_or(|duration| live.elapsed() < duration)
+    {
+        live.turn(sink)?;
+        let Some(line) = meter.line(live) else { continue };
+        if print_lines {
+            println!("{line}");
+        }
+        for event in live.port_events() {
+            eprintln!("millrace: {event}");
+        }
+        if live.all_removed() {
+            eprintln!("millrace: every port is gone: nothing is left to do");
+            break;
+        }
+    }
+    Ok(())
+}

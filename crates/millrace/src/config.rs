@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A configuration as someone wrote it: TOML or flags, each value with the place it stands at.
+//!
+//! Nothing is filled in here; [`Plan`](crate::plan::Plan) does that. Reading goes on after a fault,
+//! so that all faults of a file are told at once. A key is known if and only if a line below reads
+//! it: what no line asks for is refused.
+
+mod devargs;
+mod problem;
+mod section;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use devargs::{Devargs, split_pair};
+pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
+
+use engine::{Malformed, WhenFull, ZoneFrom};
+use section::{Document, Section};
+
+/// Everything a configuration can say.
+#[derive(Default)]
+pub(crate) struct Config {
+    pub(crate) eal: Eal,
+    pub(crate) pairs: Vec<Pair>,
+    pub(crate) table: Table,
+    pub(crate) malformed: Option<Written<Malformed>>,
+    pub(crate) timeouts: Timeouts,
+    /// Workers per pair where the program chooses the cpus (`--workers`).
+    pub(crate) workers: Option<Written<u32>>,
+    /// What was wrong with the text; a plan is refused with these and those it finds itself.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// `[eal]`: what DPDK starts with.
+#[derive(Default)]
+pub(crate) struct Eal {
+    pub(crate) huge: Option<Written<Huge>>,
+    pub(crate) memory_mb: Option<Written<u32>>,
+    pub(crate) mbufs: Option<Written<u32>>,
+    pub(crate) mbuf_data_bytes: Option<Written<u16>>,
+    pub(crate) extra: Option<Written<Vec<String>>>,
+}
+
+/// `[[pair]]`: two ports and the cpus that work between them.
+pub(crate) struct Pair {
+    /// `None` only where a problem says why.
+    pub(crate) a: Option<Written<Devargs>>,
+    /// `None` only where a problem says why.
+    pub(crate) b: Option<Written<Devargs>>,
+    pub(crate) workers: Option<Written<Vec<Written<u32>>>>,
+    pub(crate) rx_descriptors: Option<Written<u16>>,
+    pub(crate) tx_descriptors: Option<Written<u16>>,
+}
+
+/// `[table]`: the flow table of each worker.
+#[derive(Default)]
+pub(crate) struct Table {
+    pub(crate) capacity: Option<Written<u32>>,
+    pub(crate) capacity_ipv6: Option<Written<u32>>,
+    pub(crate) when_full: Option<Written<WhenFull>>,
+    pub(crate) zone: Option<Written<ZoneFrom>>,
+}
+
+/// `[timeouts]`: seconds, under the names of [`engine::Timeouts`].
+#[derive(Default)]
+pub(crate) struct Timeouts {
+    pub(crate) tcp_syn_sent: Option<Written<f64>>,
+    pub(crate) tcp_established: Option<Written<f64>>,
+    pub(crate) tcp_close: Option<Written<f64>>,
+    pub(crate) udp_first: Option<Written<f64>>,
+    pub(crate) udp_multiple: Option<Written<f64>>,
+    pub(crate) icmp_first: Option<Written<f64>>,
+    pub(crate) icmp_reply: Option<Written<f64>>,
+    pub(crate) other_first: Option<Written<f64>>,
+    pub(crate) other_multiple: Option<Written<f64>>,
+}
+
+/// Whether DPDK's memory comes from hugepages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Huge {
+    /// Yes if enough of them are free.
+    Auto,
+    Yes,
+    No,
+}
+
+/// The values a key may have, each as TOML spells it.
+pub(crate) type Choices<T> = [(&'static str, T)];
+
+pub(crate) const HUGE: &Choices<Huge> =
+    &[("\"auto\"", Huge::Auto), ("true", Huge::Yes), ("false", Huge::No)];
+pub(crate) const WHEN_FULL: &Choices<WhenFull> =
+    &[("\"pass-untracked\"", WhenFull::PassUntracked), ("\"drop\"", WhenFull::Drop)];
+pub(crate) const MALFORMED: &Choices<Malformed> =
+    &[("\"pass\"", Malformed::Pass), ("\"drop\"", Malformed::Drop)];
+pub(crate) const ZONE: &Choices<ZoneFrom> = &[
+    ("\"none\"", ZoneFrom::None),
+    ("\"outer-vlan\"", ZoneFrom::OuterVlan),
+    ("\"inner-vlan\"", ZoneFrom::InnerVlan),
+];
+
+impl Config {
+    /// Reads TOML. Text that is no TOML gives a `Config` with nothing but problems.
+    pub(crate) fn read(text: &str) -> Self {
+        let document = Document::new(text);
+        let Some(root) = document.root() else {
+            return Self { problems: document.into_problems(), ..Self::default() };
+        };
+        let config = Self {
+            eal: root.section("eal").map(Eal::read).unwrap_or_default(),
+            pairs: root.sections("pair").into_iter().map(Pair::read).collect(),
+            table: root.section("table").map(Table::read).unwrap_or_default(),
+            malformed: root.section("policy").and_then(read_policy),
+            timeouts: root.section("timeouts").map(Timeouts::read).unwrap_or_default(),
+            workers: None,
+            problems: Vec::new(),
+        };
+        root.end();
+        Self { problems: document.into_problems(), ..config }
+    }
+}
+
+impl Eal {
+    fn read(section: Section) -> Self {
+        let eal = Self {
+            huge: section.choice("huge", HUGE),
+            memory_mb: section.integer("memory_mb", 16..=1 << 20),
+            mbufs: section.integer("mbufs", 512..=1 << 26),
+            mbuf_data_bytes: section.integer("mbuf_data_bytes", 64..=16_384),
+            extra: section.strings("extra"),
+        };
+        section.end();
+        eal
+    }
+}
+
+impl Pair {
+    fn read(section: Section) -> Self {
+        let pair = Self {
+            a: section.device("a"),
+            b: section.device("b"),
+            workers: section.integers("workers", 0..=1023),
+            rx_descriptors: section.integer("rx_descriptors", 32..=32_768),
+            tx_descriptors: section.integer("tx_descriptors", 32..=32_768),
+        };
+        section.end();
+        pair
+    }
+}
+
+impl Table {
+    fn read(section: Section) -> Self {
+        let table = Self {
+            capacity: section.integer("capacity", 1..=engine::MAX_CAPACITY),
+            capacity_ipv6: section.integer("capacity_ipv6", 1..=engine::MAX_CAPACITY),
+            when_full: section.choice("when_full", WHEN_FULL),
+            zone: section.choice("zone", ZONE),
+        };
+        section.end();
+        table
+    }
+}
+
+fn read_policy(section: Section) -> Option<Written<Malformed>> {
+    let malformed = section.choice("malformed", MALFORMED);
+    section.end();
+    malformed
+}
+
+impl Timeouts {
+    fn read(section: Section) -> Self {
+        let timeouts = Self {
+            tcp_syn_sent: section.seconds("tcp_syn_sent"),
+            tcp_established: section.seconds("tcp_established"),
+            tcp_close: section.seconds("tcp_close"),
+            udp_first: section.seconds("udp_first"),
+            udp_multiple: section.seconds("udp_multiple"),
+            icmp_first: section.seconds("icmp_first"),
+            icmp_reply: section.seconds("icmp_reply"),
+            other_first: section.seconds("other_first"),
+            other_multiple: section.seconds("other_multiple"),
+        };
+        section.end();
+        timeouts
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Device strings as DPDK takes them: `0000:18:00.2` or `net_pcap0,rx_pcap=f.pcap`.
+//!
+//! Only the name is understood here, since two ports must not have the same one. What follows the
+//! first comma belongs to the driver, which is the judge of it.
+
+/// Longest name DPDK keeps (`RTE_DEV_NAME_MAX_LEN` less its final zero).
+const NAME_MAX_BYTES: usize = 63;
+
+/// What the name of a virtual device begins with: an ethdev driver, or its older alias.
+const VDEV_PREFIXES: [&str; 3] = ["net_", "eth_", "virtio_user"];
+
+/// One device with the arguments of its driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Devargs {
+    /// Name of the device, equal for all ways to write it: a PCI address has its domain.
+    pub(crate) name: String,
+    /// From the first comma on, as written; may be empty.
+    arguments: String,
+}
+
+/// What can be wrong with a device string.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DeviceFault {
+    #[error("empty; name a device, such as 0000:18:00.2 or net_af_packet0,iface=eth1")]
+    Empty,
+    #[error("{0:?} has a blank or control character in its name or at its end")]
+    Blank(String),
+    #[error("the name {0} is longer than the {NAME_MAX_BYTES} bytes DPDK allows")]
+    TooLong(String),
+    #[error(
+        "{0:?} is no device: write a PCI address (0000:18:00.2) or a vdev (net_...); a Linux \
+         interface eth1 is net_af_packet0,iface=eth1"
+    )]
+    NotADevice(String),
+}
+
+/// Why `A,B` does not tell two devices.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PairError {
+    #[error("{0:?} names one device; a pair is A,B")]
+    One(String),
+    #[error(
+        "{text:?} can be cut into two devices in {count} ways; write the pair into a configuration \
+         file ([[pair]] with a and b)"
+    )]
+    Ambiguous { text: String, count: usize },
+    #[error("{0}")]
+    Device(#[from] DeviceFault),
+}
+
+impl Devargs {
+    /// Reads one device string.
+    pub(crate) fn parse(text: &str) -> Result<Self, DeviceFault> {
+        let (name, _) = text.split_once(',').unwrap_or((text, ""));
+        if name.is_empty() {
+            return Err(DeviceFault::Empty);
+        }
+        if name.contains(char::is_whitespace)
+            || text.ends_with(char::is_whitespace)
+            || text.contains(char::is_control)
+        {
+            return Err(DeviceFault::Blank(text.to_owned()));
+        }
+        if name.len() > NAME_MAX_BYTES {
+            return Err(DeviceFault::TooLong(name.to_owned()));
+        }
+        let arguments = text[name.len()..].to_owned();
+        match pci_address(name) {
+            Some(name) => Ok(Self { name, arguments }),
+            None if is_vdev(name) => Ok(Self { name: name.to_owned(), arguments }),
+            None => Err(DeviceFault::NotADevice(name.to_owned())),
+        }
+    }
+
+    /// The Linux interface behind the port, where its driver is given one.
+    pub(crate) fn interface(&self) -> Option<&str> {
+        self.arguments.split(',').find_map(|argument| argument.strip_prefix("iface="))
+    }
+}
+
+impl std::fmt::Display for Devargs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.name, self.arguments)
+    }
+}
+
+/// Cuts `A,B` in two, although the arguments of A and B have commas too: B begins at the one comma
+/// that something without `=` follows. Where several do, at the one that a device name follows.
+pub(crate) fn split_pair(text: &str) -> Result<(Devargs, Devargs), PairError> {
+    let bare: Vec<usize> =
+        commas(text).filter(|comma| !first_word(&text[comma + 1..]).contains('=')).collect();
+    let devices: Vec<usize> =
+        bare.iter().copied().filter(|comma| is_device(first_word(&text[comma + 1..]))).collect();
+    let cut = match (&bare[..], &devices[..]) {
+        ([], _) => return Err(PairError::One(text.to_owned())),
+        ([cut], _) | (_, [cut]) => *cut,
+        (_, cuts) => {
+            let count = if cuts.is_empty() { bare.len() } else { cuts.len() };
+            return Err(PairError::Ambiguous { text: text.to_owned(), count });
+        }
+    };
+    Ok((Devargs::parse(&text[..cut])?, Devargs::parse(&text[cut + 1..])?))
+}
+
+/// Offsets of the commas outside brackets: `representor=[0,2]` is one argument.
+fn commas(text: &str) -> impl Iterator<Item = usize> {
+    let mut depth = 0_usize;
+    text.char_indices().filter_map(move |(offset, character)| {
+        match character {
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (character == ',' && depth == 0).then_some(offset)
+    })
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(',').next().unwrap_or(text)
+}
+
+fn is_device(name: &str) -> bool {
+    pci_address(name).is_some() || is_vdev(name)
+}
+
+fn is_vdev(name: &str) -> bool {
+    VDEV_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+/// `[domain:]bus:device.function`, all hexadecimal, as `0000:18:00.2`.
+fn pci_address(text: &str) -> Option<String> {
+    let (rest, function) = text.rsplit_once('.')?;
+    let mut fields = rest.rsplit(':');
+    let device = hexadecimal(fields.next()?, 2, 0x1f)?;
+    let bus = hexadecimal(fields.next()?, 2, 0xff)?;
+    let domain = fields.next().map_or(Some(0), |domain| hexadecimal(domain, 8, u32::MAX))?;
+    let function = hexadecimal(function, 1, 7)?;
+    fields.next().is_none().then(|| format!("{domain:04x}:{bus:02x}:{device:02x}.{function}"))
+}
+
+fn hexadecimal(digits: &str, most_digits: usize, most: u32) -> Option<u32> {
+    if digits.is_empty() || digits.len() > most_digits {
+        return None;
+    }
+    let all_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u32::from_str_radix(digits, 16).ok().filter(|number| all_digits && *number <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Result<(String, String), PairError> {
+        split_pair(text).map(|(a, b)| (a.to_string(), b.to_string()))
+    }
+
+    #[test]
+    fn pci_addresses_have_one_form() {
+        for text in ["0000:18:00.2", "18:00.2", "0:18:0.2"] {
+            assert_eq!(Devargs::parse(text).unwrap().to_string(), "0000:18:00.2", "{text}");
+        }
+        let device = Devargs::parse("10000:AF:1f.7,mprq_en=1").unwrap();
+        assert_eq!(device.to_string(), "10000:af:1f.7,mprq_en=1");
+    }
+
+    #[test]
+    fn what_is_no_device_is_refused() {
+        let refused =
+            ["eth1", "18:00.8", "18:20.0", "18:00", "net", "null0", "a:b:c:d.0", "+1:00.0"];
+        for text in refused {
+            assert_eq!(Devargs::parse(text), Err(DeviceFault::NotADevice(text.to_owned())));
+        }
+        for text in ["", ",iface=eth1"] {
+            assert_eq!(Devargs::parse(text), Err(DeviceFault::Empty));
+        }
+        for text in [" net_null0", "net_null0 ", "net_null0,a=b\n", "net_ null0"] {
+            assert_eq!(Devargs::parse(text), Err(DeviceFault::Blank(text.to_owned())));
+        }
+        let long = format!("net_{}", "x".repeat(60));
+        assert_eq!(Devargs::parse(&long), Err(DeviceFault::TooLong(long)));
+    }
+
+    #[test]
+    fn interface_is_found_among_the_arguments() {
+        let interface = |text| Devargs::parse(text).unwrap().interface().map(str::to_owned);
+        assert_eq!(interface("net_af_packet0,qpairs=1,iface=eth1"), Some("eth1".to_owned()));
+        assert_eq!(interface("net_pcap0,rx_iface=eth1"), None);
+        assert_eq!(interface("net_null0"), None);
+    }
+
+    #[test]
+    fn pairs_are_cut_where_the_second_device_begins() {
+        let cases = [
+            ("18:00.2,18:00.3", "0000:18:00.2", "0000:18:00.3"),
+            ("net_null0,net_null1", "net_null0", "net_null1"),
+            (
+                "net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1",
+                "net_pcap0,rx_pcap=f.pcap,infinite_rx=1",
+                "net_null0,no-rx=1",
+            ),
+            (
+                "net_af_packet0,iface=eth1,18:00.3,dv_flow_en=1",
+                "net_af_packet0,iface=eth1",
+                "0000:18:00.3,dv_flow_en=1",
+            ),
+            // A bare word of the first driver, a list in brackets, nested devices.
+            ("net_x0,promisc,net_y0", "net_x0,promisc", "net_y0"),
+            ("net_x0,net=[0,2],net_y0", "net_x0,net=[0,2]", "net_y0"),
+            (
+                "net_failsafe0,dev(net_null0,copy=1),net_null1",
+                "net_failsafe0,dev(net_null0,copy=1)",
+                "net_null1",
+            ),
+            // The value of an argument may look like a device.
+            ("net_bonding0,slave=net_null0,net_null1", "net_bonding0,slave=net_null0", "net_null1"),
+        ];
+        for (text, a, b) in cases {
+            assert_eq!(names(text), Ok((a.to_owned(), b.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn pairs_that_are_not_two_devices_are_refused() {
+        assert_eq!(names("net_null0"), Err(PairError::One("net_null0".to_owned())));
+        let one = "net_pcap0,rx_pcap=f.pcap";
+        assert_eq!(names(one), Err(PairError::One(one.to_owned())));
+        let three = "net_null0,net_null1,net_null2";
+        assert_eq!(names(three), Err(PairError::Ambiguous { text: three.to_owned(), count: 2 }));
+        let none = "net_null0,up,down";
+        assert_eq!(names(none), Err(PairError::Ambiguous { text: none.to_owned(), count: 2 }));
+        assert_eq!(
+            names("net_null0,eth1"),
+            Err(PairError::Device(DeviceFault::NotADevice("eth1".to_owned())))
+        );
+        assert_eq!(names("net_null0,"), Err(PairError::Device(DeviceFault::Empty)));
+        assert_eq!(names(",net_null0"), Err(PairError::Device(DeviceFault::Empty)));
+        assert_eq!(
+            names("eth0,net_null0"),
+            Err(PairError::Device(DeviceFault::NotADevice("eth0".to_owned())))
+        );
+    }
+
+    #[test]
+    fn every_two_devices_joined_come_apart_again() {
+        let devices = [
+            "0000:18:00.2",
+            "0000:af:1f.7,mprq_en=1,rx_vec_en=0",
+            "net_null0,no-rx=1",
+            "net_pcap1,rx_pcap=a b.pcap,tx_pcap=/dev/null",
+            "net_memif0,role=server,id=0,socket=/run/m.sock",
+            "virtio_user0,path=/dev/vhost-net,queues=2",
+            "eth_pcap0,iface=lo",
+        ];
+        for a in devices {
+            for b in devices {
+                let pair = format!("{a},{b}");
+                assert_eq!(names(&pair), Ok((a.to_owned(), b.to_owned())), "{pair}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is wrong with a configuration, and where.
+
+use super::devargs::{DeviceFault, PairError};
+use serde::Serialize;
+use std::fmt;
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Written<T> {
+    pub(crate) value: T,
+    pub(crate) place: Place,
+}
+
+/// Where something was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Place {
+    /// A place in the file, both counted from 1; `column` in characters.
+    File { line: usize, column: usize },
+    /// A flag of the command line.
+    Flag { flag: &'static str },
+    /// The configuration as a whole.
+    Whole {},
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { line, column } => write!(f, "line {line}, column {column}"),
+            Self::Flag { flag } => f.write_str(flag),
+            Self::Whole {} => f.write_str("the configuration"),
+        }
+    }
+}
+
+/// One fault at one place.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) place: Place,
+    /// Full name of the key, such as `table.capacity` or `pair[0].a`; empty if there is none.
+    pub(crate) key: String,
+    pub(crate) fault: Fault,
+}
+
+/// What can be wrong. Each message says what to write instead.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    #[error("not TOML: {0}")]
+    Syntax(String),
+    #[error("no such key; {}", hint(.nearest, .known))]
+    UnknownKey { nearest: Option<&'static str>, known: Vec<&'static str> },
+    #[error("missing; a pair needs both ports, a and b")]
+    MissingPort,
+    #[error("must be {want}, not {found}")]
+    WrongType { want: &'static str, found: &'static str },
+    #[error("{found} is out of range: must be {least} to {most}")]
+    OutOfRange { found: String, least: String, most: String },
+    #[error("{found} is not one of its values; {}", hint(.nearest, .choices))]
+    NotAChoice { found: String, nearest: Option<&'static str>, choices: Vec<&'static str> },
+    #[error("must name at least one cpu; leave it out to let the program choose")]
+    NoWorkers,
+    #[error("{0}")]
+    Device(#[from] DeviceFault),
+    #[error("{0}")]
+    Pair(#[from] PairError),
+    #[error("no pair of ports: write [[pair]] with a and b, or give --pair A,B")]
+    NoPair,
+    #[error("{device} is already a port of this configuration ({first}); a port has one place")]
+    PortTwice { device: String, first: Place },
+    #[error("Linux interface {interface} already belongs to a port ({first})")]
+    InterfaceTwice { interface: String, first: Place },
+    #[error("cpu {cpu} already has a worker ({first}); a worker needs a cpu of its own")]
+    CpuTwice { cpu: u32, first: Place },
+    #[error("this host has no cpu {cpu}; it has {online}")]
+    NoSuchCpu { cpu: u32, online: String },
+    #[error("{wanted} workers per pair need {needed} cpus; {free} are free for workers")]
+    TooFewCpus { wanted: u32, needed: usize, free: usize },
+    #[error("{found} packet buffers are too few: the queues alone can hold {needed}")]
+    TooFewMbufs { found: u32, needed: u64 },
+    #[error("{found} MB are too little: packet buffers and ports take {needed} MB")]
+    TooLittleMemory { found: u32, needed: u32 },
+}
+
+fn hint(nearest: &Option<&'static str>, all: &[&'static str]) -> String {
+    match nearest {
+        Some(nearest) => format!("nearest: {nearest} (of {})", all.join(", ")),
+        None => format!("allowed: {}", all.join(", ")),
+    }
+}
+
+/// The candidate that a typing error most likely meant, if any is near.
+pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    candidates
+        .iter()
+        .map(|candidate| (strsim::osa_distance(&word, candidate), *candidate))
+        .min()
+        .filter(|(distance, candidate)| *distance <= candidate.len() / 3 + 1)
+        .map(|(_, candidate)| candidate)
+}
+
+/// All that is wrong with one configuration, in the order of the file.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    /// Name of the file; empty if there is none.
+    pub(crate) file: String,
+    pub(crate) list: Vec<Problem>,
+}
+
+impl std::error::Error for Problems {}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Problem { place, key, fault }) in self.list.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            match place {
+                Place::File { line, column } => write!(f, "{}:{line}:{column}: ", self.file)?,
+                Place::Flag { flag } => write!(f, "{flag}: ")?,
+                Place::Whole {} if self.file.is_empty() => {}
+                Place::Whole {} => write!(f, "{}: ", self.file)?,
+            }
+            if !key.is_empty() {
+                write!(f, "{key}: ")?;
+            }
+            write!(f, "{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Problem {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Row<'a> {
+            #[serde(flatten)]
+            place: Place,
+            key: &'a str,
+            message: String,
+        }
+        Row { place: self.place, key: &self.key, message: self.fault.to_string() }
+            .serialize(serializer)
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a host means for a run: one finding per question, each with what to do about it.
+//!
+//! A pure function of the snapshot. Only what stops every run is a failure; what merely costs speed
+//! is a warning or a note, since Millrace runs without any preparation.
+
+mod cpus;
+mod memory;
+mod nics;
+mod software;
+#[cfg(test)]
+mod tests;
+
+use crate::host::Host;
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Status {
+    /// As it should be.
+    Ok,
+    /// Worth knowing; costs nothing, or only in some uses.
+    Note,
+    /// Costs speed, or puts something at risk.
+    Warn,
+    /// Nothing runs.
+    Fail,
+}
+
+/// The answer to one question.
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding {
+    /// What was looked at.
+    pub(crate) topic: String,
+    pub(crate) status: Status,
+    /// What was found.
+    pub(crate) found: String,
+    /// What to do; nothing where all is well.
+    pub(crate) advice: Option<String>,
+}
+
+impl Finding {
+    fn new(topic: &str, status: Status, found: impl Into<String>) -> Self {
+        Self { topic: topic.to_owned(), status, found: found.into(), advice: None }
+    }
+
+    fn advise(self, advice: impl Into<String>) -> Self {
+        Self { advice: Some(advice.into()), ..self }
+    }
+}
+
+/// Everything there is to say about `host`, most basic first.
+pub(crate) fn diagnose(host: &Host) -> Vec<Finding> {
+    let mut findings = software::diagnose(&host.software);
+    findings.extend(cpus::diagnose(host));
+    findings.extend(memory::diagnose(&host.memory));
+    findings.extend(nics::diagnose(host));
+    findings
+}

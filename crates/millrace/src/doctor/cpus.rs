@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Findings on cpus: enough of them, steady, and left alone.
+
+use super::{Finding, Status};
+use crate::host::{Cpus, Host, Processor, format_cpus};
+
+pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
+    let mut findings = vec![count(&host.cpus)];
+    findings.extend(instructions(&host.processor));
+    findings.push(clock(&host.processor));
+    findings.push(governor(&host.processor));
+    findings.push(threads(&host.processor));
+    findings.push(nodes(&host.processor));
+    findings.push(isolated(&host.cpus));
+    findings.push(interrupts(host));
+    findings
+}
+
+fn count(cpus: &Cpus) -> Finding {
+    let found = format!(
+        "{} online, {} allowed to this process",
+        format_cpus(&cpus.online),
+        format_cpus(&cpus.allowed)
+    );
+    match cpus.allowed.len() {
+        0 => Finding::new("cpus", Status::Note, "unknown: /proc and /sys do not tell"),
+        1 => Finding::new("cpus", Status::Warn, found)
+            .advise("one cpu serves both the worker and all else: give it a second one"),
+        _ => Finding::new("cpus", Status::Ok, found),
+    }
+}
+
+/// Debian builds DPDK for x86-64 with SSE4.2; EAL stops without it.
+fn instructions(processor: &Processor) -> Option<Finding> {
+    let has = |flag: &str| processor.flags.iter().any(|have| have == flag);
+    if processor.flags.is_empty() {
+        return None;
+    }
+    if !has("sse4_2") {
+        let finding = Finding::new("instructions", Status::Fail, "no SSE4.2");
+        return Some(finding.advise("DPDK needs it: use a newer processor or cpu model of the VM"));
+    }
+    let wide = ["avx512f", "avx2", "sse4_2"].into_iter().find(|flag| has(flag));
+    Some(Finding::new("instructions", Status::Ok, format!("widest: {}", wide.unwrap_or("sse4_2"))))
+}
+
+fn clock(processor: &Processor) -> Finding {
+    const TOPIC: &str = "tsc";
+    let source = processor.clock_source.as_deref().unwrap_or("unknown");
+    if processor.flags.is_empty() {
+        return Finding::new(TOPIC, Status::Note, format!("not an x86 processor; clock {source}"));
+    }
+    let missing: Vec<_> = ["constant_tsc", "nonstop_tsc"]
+        .into_iter()
+        .filter(|wanted| !processor.flags.iter().any(|flag| flag == wanted))
+        .collect();
+    if missing.is_empty() {
+        return Finding::new(TOPIC, Status::Ok, format!("steady; the kernel's clock is {source}"));
+    }
+    Finding::new(TOPIC, Status::Warn, format!("lacks {}; clock {source}", missing.join(" and ")))
+        .advise("cycles per packet and ageing follow the TSC: expect both to drift")
+}
+
+fn governor(processor: &Processor) -> Finding {
+    const TOPIC: &str = "governor";
+    match &processor.governors[..] {
+        [] => Finding::new(TOPIC, Status::Note, "not visible, as in most virtual machines"),
+        [only] if only == "performance" => Finding::new(TOPIC, Status::Ok, "performance"),
+        others => Finding::new(TOPIC, Status::Warn, others.join(", "))
+            .advise("cpupower frequency-set -g performance"),
+    }
+}
+
+fn threads(processor: &Processor) -> Finding {
+    match processor.smt {
+        Some(true) => Finding::new("smt", Status::Note, "cpus share cores")
+            .advise("give a worker a core: leave its sibling idle (thread_siblings_list in sysfs)"),
+        Some(false) => Finding::new("smt", Status::Ok, "each cpu has a core of its own"),
+        None => Finding::new("smt", Status::Note, "unknown"),
+    }
+}
+
+fn nodes(processor: &Processor) -> Finding {
+    match processor.nodes {
+        1 => Finding::new("numa", Status::Ok, "1 node"),
+        nodes => Finding::new("numa", Status::Note, format!("{nodes} nodes"))
+            .advise("choose workers on the node of their NIC ([[pair]] workers)"),
+    }
+}
+
+fn isolated(cpus: &Cpus) -> Finding {
+    const TOPIC: &str = "isolation";
+    const ADVICE: &str = "for figures without gaps boot with isolcpus=N nohz_full=N rcu_nocbs=N";
+    if cpus.isolated.is_empty() {
+        return Finding::new(TOPIC, Status::Note, "no cpu is set apart for workers").advise(ADVICE);
+    }
+    let mut found = format!("cpus {} are set apart", format_cpus(&cpus.isolated));
+    for (parameter, set) in [("nohz_full", &cpus.nohz_full), ("rcu_nocbs", &cpus.rcu_nocbs)] {
+        if cpus.isolated.iter().any(|cpu| !set.contains(cpu)) {
+            found = format!("{found}, not all of them with {parameter}");
+        }
+    }
+    let complete = !found.contains("not all");
+    let finding = Finding::new(TOPIC, if complete { Status::Ok } else { Status::Note }, found);
+    if complete { finding } else { finding.advise(ADVICE) }
+}
+
+fn interrupts(host: &Host) -> Finding {
+    const TOPIC: &str = "irqbalance";
+    if !host.software.irqbalance {
+        return Finding::new(TOPIC, Status::Ok, "not running");
+    }
+    Finding::new(TOPIC, Status::Note, "running: it may move interrupts to the cpu of a worker")
+        .advise("ban the workers' cpus (IRQBALANCE_BANNED_CPULIST) or stop it while measuring")
+}

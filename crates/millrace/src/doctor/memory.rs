@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Findings on memory.
+
+use super::{Finding, Status};
+use crate::host::{HugepagePool, Memory};
+
+/// Less than this and EAL's least does not fit.
+const LEAST_MB: u64 = 192;
+/// What the default tables, packet buffers and the rest take together.
+const COMFORTABLE_MB: u64 = 512;
+/// Without hugepages DPDK's memory counts as locked only for devices that reach it by DMA.
+const LOCK_MB: u64 = 64;
+
+pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {
+    let mut findings = vec![available(memory)];
+    findings.push(hugepages(memory));
+    findings.extend(memory.hugepages.iter().filter_map(uneven));
+    findings.push(mount(memory));
+    findings.push(transparent(memory));
+    findings.push(lock_limit(memory));
+    findings
+}
+
+fn available(memory: &Memory) -> Finding {
+    const TOPIC: &str = "memory";
+    let Some(available_mb) = memory.available_bytes.map(|bytes| bytes >> 20) else {
+        return Finding::new(TOPIC, Status::Note, "free memory unknown");
+    };
+    let found = format!("{available_mb} MB available");
+    match available_mb {
+        0..LEAST_MB => Finding::new(TOPIC, Status::Fail, found)
+            .advise(format!("free memory: a run takes at least {LEAST_MB} MB")),
+        LEAST_MB..COMFORTABLE_MB => Finding::new(TOPIC, Status::Warn, found)
+            .advise("the default tables do not fit: lower [table] capacity"),
+        _ => Finding::new(TOPIC, Status::Ok, found),
+    }
+}
+
+fn hugepages(memory: &Memory) -> Finding {
+    const TOPIC: &str = "hugepages";
+    const ADVICE: &str = "for speed: echo 512 > \
+        /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages (1 GB); 1G pages at boot: \
+        default_hugepagesz=1G hugepagesz=1G hugepages=N";
+    let pools: Vec<_> = memory.hugepages.iter().filter(|pool| pool.total > 0).collect();
+    if pools.is_empty() {
+        let found = "none; runs go without (--no-huge), and PCI devices may not work";
+        return Finding::new(TOPIC, Status::Note, found).advise(ADVICE);
+    }
+    let shown: Vec<_> = pools.iter().map(|pool| show(pool)).collect();
+    let found = shown.join(", ");
+    if memory.free_hugepages_mb() == 0 {
+        return Finding::new(TOPIC, Status::Warn, found)
+            .advise("all are taken: end the program that has them, or add more");
+    }
+    Finding::new(TOPIC, Status::Ok, found)
+}
+
+fn show(pool: &HugepagePool) -> String {
+    let size = match pool.page_kb {
+        kilobytes if kilobytes >= 1 << 20 => format!("{}G", kilobytes >> 20),
+        kilobytes => format!("{}M", kilobytes >> 10),
+    };
+    format!("{size}: {} of {} free", pool.free, pool.total)
+}
+
+/// A worker's memory should be on its own node, so every node needs some.
+fn uneven(pool: &HugepagePool) -> Option<Finding> {
+    let without = pool.per_node.iter().filter(|total| **total == 0).count();
+    (pool.total > 0 && without > 0).then(|| {
+        let found = format!("{without} NUMA nodes have no pages of {} kB", pool.page_kb);
+        Finding::new("hugepages per node", Status::Warn, found)
+            .advise("give each node its share (/sys/devices/system/node/node*/hugepages)")
+    })
+}
+
+fn mount(memory: &Memory) -> Finding {
+    const TOPIC: &str = "hugetlbfs";
+    match &memory.hugepage_mounts[..] {
+        [] => Finding::new(TOPIC, Status::Note, "not mounted; Millrace does not need it")
+            .advise("other DPDK programs may: mount -t hugetlbfs none /dev/hugepages"),
+        mounts => Finding::new(TOPIC, Status::Ok, format!("mounted at {}", mounts.join(", "))),
+    }
+}
+
+fn transparent(memory: &Memory) -> Finding {
+    const TOPIC: &str = "transparent hugepages";
+    match memory.transparent.as_deref() {
+        Some(mode @ ("always" | "madvise")) => Finding::new(TOPIC, Status::Ok, mode),
+        mode => Finding::new(TOPIC, Status::Note, mode.unwrap_or("not in this kernel")).advise(
+            "large flow tables are faster with them: echo madvise > \
+             /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+    }
+}
+
+fn lock_limit(memory: &Memory) -> Finding {
+    const TOPIC: &str = "memlock";
+    match memory.lock_limit_bytes.map(|bytes| bytes >> 20) {
+        None => Finding::new(TOPIC, Status::Ok, "no limit"),
+        Some(limit_mb) if limit_mb >= LOCK_MB => {
+            Finding::new(TOPIC, Status::Ok, format!("{limit_mb} MB"))
+        }
+        Some(limit_mb) => Finding::new(TOPIC, Status::Note, format!("{limit_mb} MB"))
+            .advise("vfio devices and AF_XDP need more unless root runs them: ulimit -l unlimited"),
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+use super::*;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// A made-up root directory, removed at the end.
+struct Machine(PathBuf);
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let root = std::env::temp_dir().join(format!("millrace-{name}-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        Self(root)
+    }
+
+    /// Two cpus of a virtual machine with DPDK, and nothing prepared.
+    fn plain(name: &str) -> Self {
+        let drivers = ["af_packet", "memif", "null", "pcap", "ring", "tap"];
+        let machine = Self::new(name)
+            .with("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")
+            .with(
+                "proc/cpuinfo",
+                "processor\t: 0\nflags\t\t: sse4_2 avx2 constant_tsc nonstop_tsc\n",
+            )
+            .with("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable:    4194304 kB\n")
+            .with("proc/self/status", "Uid:\t0\t0\t0\t0\nCpus_allowed_list:\t0-1\n")
+            .with("proc/net/protocols", "protocol size\nPACKET 1600\nXDP 1088\n")
+            .with("sys/devices/system/cpu/online", "0-1\n")
+            .with("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+            .pages("", 0, 0);
+        drivers.into_iter().fold(machine, |machine, driver| {
+            machine.with(&format!("{PMDS}/librte_net_{driver}.so.23"), "")
+        })
+    }
+
+    fn with(self, path: &str, text: &str) -> Self {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn linked(self, path: &str, target: &str) -> Self {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+        self
+    }
+
+    fn pages(self, node: &str, total: u64, free: u64) -> Self {
+        let dir = match node {
+            "" => "sys/kernel/mm/hugepages".to_owned(),
+            node => format!("sys/devices/system/node/{node}/hugepages"),
+        };
+        self.with(&format!("{dir}/hugepages-2048kB/nr_hugepages"), &total.to_string())
+            .with(&format!("{dir}/hugepages-2048kB/free_hugepages"), &free.to_string())
+    }
+
+    /// A NIC with an interface and a driver.
+    fn nic(self, address: &str, interface: &str, driver: &str) -> Self {
+        let dir = format!("sys/bus/pci/devices/{address}");
+        self.with(&format!("{dir}/class"), "0x020000\n")
+            .with(&format!("{dir}/vendor"), "0x8086\n")
+            .with(&format!("{dir}/device"), "0x1572\n")
+            .with(&format!("{dir}/numa_node"), "0\n")
+            .with(&format!("{dir}/net/{interface}/mtu"), "1500\n")
+            .linked(&format!("{dir}/driver"), &format!("../../drivers/{driver}"))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        diagnose(&Host::read(&self.0))
+    }
+
+    /// Status and text of the one finding on `topic`.
+    fn finding(&self, topic: &str) -> (Status, String) {
+        let mut findings = self.findings();
+        findings.retain(|finding| finding.topic == topic);
+        assert_eq!(findings.len(), 1, "{topic}");
+        (findings[0].status, findings[0].found.clone())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // A directory left behind harms nothing.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const PMDS: &str = "usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+
+#[test]
+fn a_plain_machine_runs_without_a_warning() {
+    let machine = Machine::plain("plain");
+    let findings = machine.findings();
+    for Finding { topic, status, found, advice } in &findings {
+        assert!(*status < Status::Warn, "{topic}: {found}");
+        assert!(
+            *status == Status::Ok
+                || advice.is_some()
+                || found.contains("not visible")
+                || found.contains("unknown")
+                || topic == "nics",
+            "{topic}: {found}"
+        );
+    }
+    assert_eq!(machine.finding("hugepages").0, Status::Note);
+    assert_eq!(machine.finding("transparent hugepages"), (Status::Ok, "madvise".to_owned()));
+    assert_eq!(machine.finding("isolation").0, Status::Note);
+    assert_eq!(machine.finding("dpdk").0, Status::Ok);
+}
+
+#[test]
+fn an_empty_root_tells_what_is_unknown_and_does_not_panic() {
+    let machine = Machine::new("empty");
+    assert_eq!(machine.finding("dpdk").0, Status::Fail);
+    let failures = machine.findings().iter().filter(|it| it.status == Status::Fail).count();
+    assert_eq!(failures, 1);
+    let nowhere = diagnose(&Host::read(Path::new("/nonexistent")));
+    assert_eq!(nowhere.len(), machine.findings().len());
+}
+
+#[test]
+fn what_stops_every_run_is_a_failure() {
+    let old = Machine::plain("old").with("proc/cpuinfo", "flags : sse2 constant_tsc nonstop_tsc\n");
+    assert_eq!(old.finding("instructions").0, Status::Fail);
+    let small = Machine::plain("small").with("proc/meminfo", "MemAvailable: 100000 kB\n");
+    assert_eq!(small.finding("memory"), (Status::Fail, "97 MB available".to_owned()));
+    let tight = Machine::plain("tight").with("proc/meminfo", "MemAvailable: 300000 kB\n");
+    assert_eq!(tight.finding("memory").0, Status::Warn);
+}
+
+#[test]
+fn hugepages_are_counted_in_all_and_per_node() {
+    let machine = Machine::plain("pages").pages("", 512, 500).pages("node0", 512, 500);
+    assert_eq!(machine.finding("hugepages"), (Status::Ok, "2M: 500 of 512 free".to_owned()));
+    assert_eq!(Host::read(&machine.0).memory.free_hugepages_mb(), 1000);
+    let machine = machine.pages("node1", 0, 0).with("sys/devices/system/node/online", "0-1\n");
+    assert_eq!(machine.finding("hugepages per node").0, Status::Warn);
+    assert_eq!(machine.finding("numa").0, Status::Note);
+    let machine = machine.pages("", 512, 0);
+    assert_eq!(machine.finding("hugepages").0, Status::Warn);
+    let machine = machine.with("proc/mounts", "none /dev/hugepages hugetlbfs rw 0 0\n");
+    assert_eq!(machine.finding("hugetlbfs"), (Status::Ok, "mounted at /dev/hugepages".to_owned()));
+}
+
+#[test]
+fn cpus_set_apart_are_seen() {
+    let cpu = "sys/devices/system/cpu";
+    let machine = Machine::plain("isolated")
+        .with(&format!("{cpu}/isolated"), "1\n")
+        .with(&format!("{cpu}/nohz_full"), "1\n")
+        .with(&format!("{cpu}/cpu0/cpufreq/scaling_governor"), "powersave\n")
+        .with(&format!("{cpu}/smt/active"), "1\n")
+        .with("proc/77/comm", "irqbalance\n");
+    let expected = "cpus 1 are set apart, not all of them with rcu_nocbs";
+    assert_eq!(machine.finding("isolation"), (Status::Note, expected.to_owned()));
+    assert_eq!(machine.finding("governor"), (Status::Warn, "powersave".to_owned()));
+    assert_eq!(machine.finding("smt").0, Status::Note);
+    assert_eq!(machine.finding("irqbalance").0, Status::Note);
+    let machine = machine
+        .with("proc/cmdline", "quiet isolcpus=1 nohz_full=1 rcu_nocbs=1\n")
+        .with(&format!("{cpu}/cpu0/cpufreq/scaling_governor"), "performance\n");
+    assert_eq!(machine.finding("isolation").0, Status::Ok);
+    assert_eq!(machine.finding("governor").0, Status::Ok);
+}
+
+#[test]
+fn nics_the_host_lives_on_are_guarded() {
+    let routes =
+        "Iface\tDestination\tGateway\neno1\t00000000\t0100A8C0\neno2\t0000A8C0\t00000000\n";
+    let six = "20010db8000000000000000000000001 05 40 00 80 eno4\n\
+               fe800000000000000000000000000001 06 40 20 80 eno5\n";
+    let machine = Machine::plain("nics")
+        .with("proc/net/route", routes)
+        .with("proc/net/if_inet6", six)
+        .nic("0000:01:00.0", "eno1", "i40e")
+        .nic("0000:01:00.1", "eno2", "i40e")
+        .nic("0000:01:00.2", "eno3", "i40e")
+        .nic("0000:01:00.3", "eno4", "i40e")
+        .nic("0000:01:00.4", "eno5", "i40e")
+        .linked("sys/class/net/eno3/master", "../br0");
+    let nic = |function: u8| machine.finding(&format!("nic 0000:01:00.{function}"));
+    assert_eq!(nic(0), (Status::Warn, "8086:1572 on i40e; eno1 carries the default route".into()));
+    assert_eq!(nic(1), (Status::Warn, "8086:1572 on i40e; eno2 has an address".into()));
+    assert_eq!(nic(2), (Status::Warn, "8086:1572 on i40e; eno3 belongs to br0".into()));
+    assert_eq!(nic(3), (Status::Warn, "8086:1572 on i40e; eno4 has an address".into()));
+    // An address of the link alone comes by itself and means no use.
+    assert_eq!(nic(4).0, Status::Note);
+    for finding in machine.findings().iter().filter(|it| it.topic.starts_with("nic 0")) {
+        let advice = finding.advice.as_deref().unwrap();
+        assert_eq!(advice.starts_with("never"), finding.status == Status::Warn, "{advice}");
+    }
+}
+
+#[test]
+fn nics_that_can_be_ports_say_how() {
+    let machine = Machine::plain("ports")
+        .nic("0000:01:00.0", "eno1", "mlx5_core")
+        .nic("0000:01:00.1", "eno2", "igb")
+        .with("sys/bus/pci/devices/0000:02:00.0/class", "0x010802\n")
+        .with("sys/module/vfio_pci/refcnt", "0\n");
+    assert_eq!(machine.finding("nic 0000:01:00.0").0, Status::Ok);
+    let findings = machine.findings();
+    let idle = findings.iter().find(|finding| finding.topic == "nic 0000:01:00.1").unwrap();
+    assert_eq!(
+        idle.advice.as_deref(),
+        Some(
+            "for a port: dpdk-devbind.py --bind=vfio-pci 0000:01:00.1, or as it is: \
+             net_af_packet0,iface=eno2"
+        )
+    );
+    assert!(findings.iter().all(|finding| finding.topic != "nic 0000:02:00.0"));
+    assert_eq!(machine.finding("vfio").0, Status::Note);
+    let machine = machine.with("sys/kernel/iommu_groups/0/type", "DMA\n");
+    assert_eq!(machine.finding("vfio").0, Status::Ok);
+    let mode = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+    let unsafe_mode = Machine::plain("noiommu")
+        .nic("0000:01:00.0", "eno1", "igb")
+        .with("sys/module/vfio_pci/refcnt", "0\n")
+        .with(mode, "Y\n");
+    assert_eq!(unsafe_mode.finding("vfio").0, Status::Warn);
+}
+
+#[test]
+fn privileges_and_drivers_are_named() {
+    let status = "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000002000\nCpus_allowed_list:\t0\n";
+    let machine = Machine::plain("user").with("proc/self/status", status);
+    let (status, found) = machine.finding("privileges");
+    assert_eq!(status, Status::Note);
+    assert!(found.contains("CAP_NET_ADMIN") && !found.contains("CAP_NET_RAW"), "{found}");
+    assert_eq!(machine.finding("cpus").0, Status::Warn);
+    fs::remove_file(machine.0.join(PMDS).join("librte_net_memif.so.23")).unwrap();
+    let machine =
+        machine.with("usr/lib/x86_64-linux-gnu/pkgconfig/libdpdk.pc", "Version: 22.11.9\n");
+    let (status, found) = machine.finding("dpdk");
+    assert_eq!(status, Status::Warn);
+    assert!(found.contains("22.11.9") && found.ends_with("not among them: net_memif"), "{found}");
+}

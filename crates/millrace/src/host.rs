@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A snapshot of the host as `/sys` and `/proc` show it. Reads only, and only below the root it is
+//! given, so that tests can show it any machine. What can not be read counts as absent.
+
+mod cpus;
+mod memory;
+mod nics;
+mod software;
+
+pub(crate) use cpus::{Cpus, Processor, format_cpus};
+pub(crate) use memory::{HugepagePool, Memory};
+pub(crate) use nics::{Interface, Nic};
+pub(crate) use software::{Privileges, Software};
+
+use std::path::Path;
+
+/// One host at one moment.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) cpus: Cpus,
+    pub(crate) processor: Processor,
+    pub(crate) memory: Memory,
+    /// Every NIC on the PCI bus.
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) software: Software,
+}
+
+impl Host {
+    /// Reads the host whose root directory is `root`.
+    pub(crate) fn read(root: &Path) -> Self {
+        let root = Root(root);
+        Self {
+            cpus: Cpus::read(root),
+            processor: Processor::read(root),
+            memory: Memory::read(root),
+            nics: nics::read(root),
+            software: Software::read(root),
+        }
+    }
+}
+
+/// The directory that stands for `/`.
+#[derive(Clone, Copy)]
+struct Root<'a>(&'a Path);
+
+impl Root<'_> {
+    /// Contents of a file without blanks at its ends.
+    fn text(self, path: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.0.join(path)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    fn number(self, path: &str) -> Option<u64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// What follows `name` in a file of `name: value` lines.
+    fn field(self, path: &str, name: &str) -> Option<String> {
+        self.text(path)?.lines().find_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            Some(rest.trim_start().strip_prefix(':')?.trim().to_owned())
+        })
+    }
+
+    /// Names in a directory, sorted.
+    fn names(self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.join(path)).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// Last part of what a symbolic link points to.
+    fn link(self, path: &str) -> Option<String> {
+        let target = std::fs::read_link(self.0.join(path)).ok()?;
+        target.file_name()?.to_str().map(str::to_owned)
+    }
+
+    fn has(self, path: &str) -> bool {
+        self.0.join(path).exists()
+    }
+}

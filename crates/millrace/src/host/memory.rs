@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Memory: what is free, hugepages, and what the process may lock.
+
+use super::Root;
+
+const HUGEPAGES: &str = "sys/kernel/mm/hugepages";
+const NODES: &str = "sys/devices/system/node";
+
+/// Memory of the host, and what this process may do with it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// What can be taken without swapping.
+    pub(crate) available_bytes: Option<u64>,
+    /// One pool per size of page, smallest first.
+    pub(crate) hugepages: Vec<HugepagePool>,
+    /// Where hugetlbfs is mounted.
+    pub(crate) hugepage_mounts: Vec<String>,
+    /// `always`, `madvise` or `never`.
+    pub(crate) transparent: Option<String>,
+    /// What the process may lock; `None` is no limit.
+    pub(crate) lock_limit_bytes: Option<u64>,
+}
+
+/// Hugepages of one size.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HugepagePool {
+    pub(crate) page_kb: u64,
+    pub(crate) total: u64,
+    pub(crate) free: u64,
+    /// Total of each NUMA node.
+    pub(crate) per_node: Vec<u64>,
+}
+
+impl Memory {
+    /// Megabytes of free hugepages on this host, all sizes together.
+    pub(crate) fn free_hugepages_mb_of_this_host() -> u64 {
+        free_mb(&read_hugepages(Root(std::path::Path::new("/"))))
+    }
+
+    /// Megabytes of free hugepages, all sizes together.
+    pub(crate) fn free_hugepages_mb(&self) -> u64 {
+        free_mb(&self.hugepages)
+    }
+
+    pub(super) fn read(root: Root) -> Self {
+        let available = root.field("proc/meminfo", "MemAvailable");
+        let kilobytes = available.and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok());
+        let mounts = root.text("proc/mounts").unwrap_or_default();
+        let mounts = mounts.lines().filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let place = words.next()?;
+            (words.next() == Some("hugetlbfs")).then(|| place.to_owned())
+        });
+        let transparent = root.text("sys/kernel/mm/transparent_hugepage/enabled");
+        Self {
+            available_bytes: kilobytes.map(|kilobytes| kilobytes << 10),
+            hugepages: read_hugepages(root),
+            hugepage_mounts: mounts.collect(),
+            transparent: transparent.and_then(|text| bracketed(&text)),
+            lock_limit_bytes: read_lock_limit(root),
+        }
+    }
+}
+
+fn free_mb(pools: &[HugepagePool]) -> u64 {
+    pools.iter().map(|pool| pool.free * pool.page_kb / 1024).sum()
+}
+
+fn read_hugepages(root: Root) -> Vec<HugepagePool> {
+    let nodes = root.names(NODES);
+    let nodes: Vec<_> = nodes.iter().filter(|name| is_node(name)).collect();
+    let mut pools: Vec<_> = root
+        .names(HUGEPAGES)
+        .iter()
+        .filter_map(|name| {
+            let page_kb = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            let on_node = |node: &&String| {
+                root.number(&format!("{NODES}/{node}/hugepages/{name}/nr_hugepages"))
+            };
+            Some(HugepagePool {
+                page_kb,
+                total: root.number(&format!("{HUGEPAGES}/{name}/nr_hugepages"))?,
+                free: root.number(&format!("{HUGEPAGES}/{name}/free_hugepages"))?,
+                per_node: nodes.iter().filter_map(on_node).collect(),
+            })
+        })
+        .collect();
+    pools.sort_by_key(|pool| pool.page_kb);
+    pools
+}
+
+/// `node0`, but not `node` or `online`.
+fn is_node(name: &str) -> bool {
+    name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// The word in brackets of `always [madvise] never`.
+fn bracketed(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+fn read_lock_limit(root: Root) -> Option<u64> {
+    let limits = root.text("proc/self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! NICs on the PCI bus: who drives them, and what the host itself does through them.
+
+use super::Root;
+
+const DEVICES: &str = "sys/bus/pci/devices";
+
+/// One port of a NIC.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    /// PCI address.
+    pub(crate) address: String,
+    /// `vendor:device`, hexadecimal.
+    pub(crate) id: String,
+    /// Kernel module that has it.
+    pub(crate) driver: Option<String>,
+    /// NUMA node, where the host has several.
+    pub(crate) node: Option<u64>,
+    /// Whether an IOMMU stands before it.
+    pub(crate) iommu: bool,
+    /// What Linux calls it, where Linux uses it.
+    pub(crate) interfaces: Vec<Interface>,
+}
+
+/// A Linux interface and what depends on it.
+#[derive(Debug, Default)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    /// The way to everywhere leads through it.
+    pub(crate) default_route: bool,
+    /// It has an address (a network of its own, or an IPv6 address beyond the link).
+    pub(crate) address: bool,
+    /// The bridge or bond it belongs to.
+    pub(crate) master: Option<String>,
+}
+
+pub(super) fn read(root: Root) -> Vec<Nic> {
+    root.names(DEVICES).into_iter().filter_map(|address| read_nic(root, address)).collect()
+}
+
+fn read_nic(root: Root, address: String) -> Option<Nic> {
+    let file = |name: &str| format!("{DEVICES}/{address}/{name}");
+    let class = root.text(&file("class"))?;
+    if !class.starts_with("0x02") {
+        return None;
+    }
+    let id = |name: &str| {
+        let text = root.text(&file(name)).unwrap_or_default();
+        text.trim_start_matches("0x").to_owned()
+    };
+    // A virtio NIC's interface hangs one level deeper, below its virtio device.
+    let mut interfaces = root.names(&file("net"));
+    for name in root.names(&file("")).iter().filter(|name| name.starts_with("virtio")) {
+        interfaces.extend(root.names(&file(&format!("{name}/net"))));
+    }
+    Some(Nic {
+        id: format!("{}:{}", id("vendor"), id("device")),
+        driver: root.link(&file("driver")),
+        node: root.number(&file("numa_node")),
+        iommu: root.link(&file("iommu_group")).is_some(),
+        interfaces: interfaces.into_iter().map(|name| read_interface(root, name)).collect(),
+        address,
+    })
+}
+
+fn read_interface(root: Root, name: String) -> Interface {
+    let routes = root.text("proc/net/route").unwrap_or_default();
+    let mut interface = Interface {
+        master: root.link(&format!("sys/class/net/{name}/master")),
+        ..Interface::default()
+    };
+    // Columns: interface, destination, gateway, flags, ...
+    for line in routes.lines().skip(1) {
+        let mut words = line.split_whitespace();
+        if words.next() == Some(&name) {
+            match words.next() {
+                Some("00000000") => interface.default_route = true,
+                _ => interface.address = true,
+            }
+        }
+    }
+    // Columns: destination, its prefix length, ..., interface (last). An unreachable default route
+    // of the loopback interface is always there.
+    let routes = root.text("proc/net/ipv6_route").unwrap_or_default();
+    interface.default_route |= routes.lines().any(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        words.last() == Some(&name.as_str())
+            && words[0].bytes().all(|digit| digit == b'0')
+            && words.get(1) == Some(&"00")
+    });
+    // Columns: address, index, prefix length, scope (00 is global), flags, interface.
+    let addresses = root.text("proc/net/if_inet6").unwrap_or_default();
+    interface.address |= addresses.lines().any(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        words.last() == Some(&name.as_str()) && words.get(3) == Some(&"00")
+    });
+    Interface { name, ..interface }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Kernel, DPDK, and what this process may ask of them.
+
+use super::Root;
+
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+
+/// The software a run stands on.
+#[derive(Debug)]
+pub(crate) struct Software {
+    /// Kernel release.
+    pub(crate) kernel: Option<String>,
+    /// DPDK with its drivers, the first found.
+    pub(crate) dpdk: Option<Dpdk>,
+    pub(crate) privileges: Privileges,
+    /// Kernel modules that can hand a NIC to DPDK, of those that are loaded.
+    pub(crate) nic_modules: Vec<&'static str>,
+    /// vfio works without an IOMMU, as someone has asked for.
+    pub(crate) vfio_without_iommu: bool,
+    /// The IOMMU is on: devices stand in groups.
+    pub(crate) iommu_groups: usize,
+    /// Socket families the kernel knows, of `PACKET` and `XDP`.
+    pub(crate) socket_families: Vec<&'static str>,
+    /// A daemon moves interrupts between cpus.
+    pub(crate) irqbalance: bool,
+}
+
+/// DPDK as installed.
+#[derive(Debug)]
+pub(crate) struct Dpdk {
+    /// From its pkg-config file, which comes with the headers.
+    pub(crate) version: Option<String>,
+    /// Directory of the drivers.
+    pub(crate) driver_dir: String,
+    /// Network drivers in it, such as `net_pcap`.
+    pub(crate) drivers: Vec<String>,
+}
+
+/// What the process may do.
+#[derive(Debug, Default)]
+pub(crate) struct Privileges {
+    pub(crate) root: bool,
+    /// `CAP_NET_RAW`: AF_PACKET sockets.
+    pub(crate) net_raw: bool,
+    /// `CAP_NET_ADMIN`: TAP interfaces.
+    pub(crate) net_admin: bool,
+}
+
+impl Software {
+    pub(super) fn read(root: Root) -> Self {
+        let modules = ["vfio_pci", "uio_pci_generic", "igb_uio"];
+        let module_loaded = |name: &&&str| root.has(&format!("sys/module/{name}"));
+        let noiommu = root.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+        let protocols = root.text("proc/net/protocols").unwrap_or_default();
+        let known = |family: &&&str| {
+            protocols.lines().any(|line| line.split_whitespace().next() == Some(**family))
+        };
+        Self {
+            kernel: root.text("proc/sys/kernel/osrelease"),
+            dpdk: read_dpdk(root),
+            privileges: read_privileges(root),
+            nic_modules: modules.iter().filter(module_loaded).copied().collect(),
+            vfio_without_iommu: noiommu.as_deref() == Some("Y"),
+            iommu_groups: root.names("sys/kernel/iommu_groups").len(),
+            socket_families: ["PACKET", "XDP"].iter().filter(known).copied().collect(),
+            irqbalance: runs(root, "irqbalance"),
+        }
+    }
+}
+
+/// Debian puts the drivers into `usr/lib/<triplet>/dpdk/pmds-<abi>`, others into `usr/lib64` or
+/// below `usr/local`.
+fn read_dpdk(root: Root) -> Option<Dpdk> {
+    let mut libraries: Vec<String> = ["usr/local/lib", "usr/lib"]
+        .iter()
+        .flat_map(|dir| {
+            let triplets = root.names(dir).into_iter().filter(|name| name.contains("-linux-"));
+            triplets.map(move |triplet| format!("{dir}/{triplet}"))
+        })
+        .collect();
+    libraries
+        .extend(["usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib"].map(String::from));
+    libraries.iter().find_map(|library| {
+        let abi = root
+            .names(&format!("{library}/dpdk"))
+            .into_iter()
+            .rfind(|name| name.starts_with("pmds-"))?;
+        let driver_dir = format!("{library}/dpdk/{abi}");
+        // Each driver has up to three names: `librte_net_null.so`, and that with versions.
+        let mut drivers: Vec<String> = root
+            .names(&driver_dir)
+            .iter()
+            .filter_map(|name| name.strip_prefix("librte_")?.split_once(".so"))
+            .filter(|(driver, _)| driver.starts_with("net_"))
+            .map(|(driver, _)| driver.to_owned())
+            .collect();
+        drivers.dedup();
+        Some(Dpdk {
+            version: root.field(&format!("{library}/pkgconfig/libdpdk.pc"), "Version"),
+            drivers,
+            driver_dir: format!("/{driver_dir}"),
+        })
+    })
+}
+
+fn read_privileges(root: Root) -> Privileges {
+    let status = "proc/self/status";
+    let users = root.field(status, "Uid").unwrap_or_default();
+    let capabilities = root.field(status, "CapEff");
+    let capabilities = capabilities.and_then(|text| u64::from_str_radix(&text, 16).ok());
+    let may = |capability: u32| capabilities.unwrap_or(0) >> capability & 1 == 1;
+    Privileges {
+        // Columns: real, effective, ...
+        root: users.split_whitespace().nth(1) == Some("0"),
+        net_raw: may(CAP_NET_RAW),
+        net_admin: may(CAP_NET_ADMIN),
+    }
+}
+
+fn runs(root: Root, program: &str) -> bool {
+    root.names("proc")
+        .iter()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .any(|process| root.text(&format!("proc/{process}/comm")).as_deref() == Some(program))
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A bump in the wire that is running: its ports, its workers, and what comes out of them.
+//!
+//! The thread that owns a [`Live`] is the control thread. It takes flow records, watches the ports
+//! and prints; workers never wait for it.
+
+mod board;
+mod clock;
+mod meter;
+mod report;
+mod worker;
+
+pub(crate) use meter::Meter;
+
+use crate::records::RecordSink;
+use crate::summary::Summary;
+use board::{Board, Snapshot};
+use clock::Clock;
+use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, tsc, tsc_hz};
+use engine::{Engine, FlowRecord};
+use rtrb::{Consumer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+use worker::{Account, Path, Report, Worker};
+
+/// Flow records on their way from a worker to the control thread.
+const RECORDS: usize = 1 << 16;
+/// How often the control thread takes them.
+const TURN: Duration = Duration::from_millis(5);
+
+/// Two ports and the lcores of the workers between them.
+pub(crate) struct Wire {
+    pub(crate) a: Port,
+    pub(crate) b: Port,
+    pub(crate) workers: Vec<Lcore>,
+    pub(crate) rx_descriptors: u16,
+    pub(crate) tx_descriptors: u16,
+}
+
+/// The running bump.
+pub(crate) struct Live {
+    /// Upstream end and downstream end of each wire, in turn.
+    ports: Vec<Watched>,
+    workers: Vec<Running>,
+    stop: Arc<AtomicBool>,
+    started: Instant,
+}
+
+struct Watched {
+    port: Port,
+    up: bool,
+    removed: bool,
+}
+
+struct Running {
+    lcore: u32,
+    job: Job<Report>,
+    board: Arc<Board>,
+    records: Consumer<FlowRecord>,
+}
+
+/// Something a user should hear about at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PortEvent {
+    /// The link of the port came up.
+    Up(String),
+    /// The link of the port went down: what is sent there is dropped.
+    Down(String),
+    /// The device is gone; the others go on.
+    Removed(String),
+}
+
+impl fmt::Display for PortEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortEvent::Up(port) => write!(f, "port {port}: the link is up"),
+            PortEvent::Down(port) => {
+                write!(f, "port {port}: the link is down; what should leave by it is dropped")
+            }
+            PortEvent::Removed(port) => {
+                write!(f, "port {port}: the device is gone; the other ports go on")
+            }
+        }
+    }
+}
+
+impl Live {
+    /// Configures every port and starts every worker, each with an engine made from `config`.
+    pub(crate) fn start(
+        eal: &Eal,
+        wires: Vec<Wire>,
+        mempool: &Mempool,
+        config: &engine::Config,
+    ) -> Result<Self, PortError> {
+        let clock = Clock::new(tsc(), tsc_hz(eal));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut ports, mut ready) = (Vec::new(), Vec::new());
+        for mut wire in wires {
+            let port_config = PortConfig {
+                rx_queues: wire.workers.len() as u16,
+                tx_queues: wire.workers.len() as u16,
+                rxd: wire.rx_descriptors,
+                txd: wire.tx_descriptors,
+                mempools: vec![mempool.clone()],
+            };
+            let (a_rx, a_tx) = wire.a.configure(&port_config)?;
+            let (b_rx, b_tx) = wire.b.configure(&port_config)?;
+            let up = a_rx.into_iter().zip(b_tx).map(|(rx, tx)| Path { rx, tx });
+            let down = b_rx.into_iter().zip(a_tx).map(|(rx, tx)| Path { rx, tx });
+            for ((lcore, up), down) in wire.workers.into_iter().zip(up).zip(down) {
+                let (producer, records) = RingBuffer::new(RECORDS);
+                let board = Arc::new(Board::default());
+                let worker = Worker {
+                    paths: [up, down],
+                    engine: Engine::new(&engine::Config { cycle_counter: tsc, ..config.clone() }),
+                    clock,
+                    board: Arc::clone(&board),
+                    records: producer,
+                    stop: Arc::clone(&stop),
+                    account: Account::default(),
+                };
+                ready.push((lcore, worker, board, records));
+            }
+            ports.extend([wire.a, wire.b].map(Watched::new));
+        }
+        let workers = ready
+            .into_iter()
+            .map(|(lcore, worker, board, records)| {
+                let id = lcore.id();
+                Running { lcore: id, job: lcore.launch(|| worker.run()), board, records }
+            })
+            .collect();
+        Ok(Self { ports, workers, stop, started: Instant::now() })
+    }
+
+    /// One turn of the control thread: takes the flow records there are, then sleeps a little.
+    pub(crate) fn turn(&mut self, sink: &mut RecordSink) -> io::Result<()> {
+        self.take_records(sink)?;
+        std::thread::sleep(TURN);
+        Ok(())
+    }
+
+    /// Time since the workers were started.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The counters of all workers.
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.workers.iter().map(|worker| worker.board.read()).collect()
+    }
+
+    /// What happened to the ports since the last call.
+    pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
+        self.ports.iter_mut().filter_map(Watched::event).collect()
+    }
+
+    /// True if no port is left that could receive anything.
+    pub(crate) fn all_removed(&self) -> bool {
+        self.ports.iter().all(|watched| watched.removed)
+    }
+
+    /// Stops the workers, takes their last records and closes the account.
+    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> io::Result<Summary> {
+        let duration = self.started.elapsed();
+        self.stop.store(true, Ordering::Relaxed);
+        // An error of writing must not leave the workers waiting for room in their rings.
+        let mut written = Ok(());
+        while !self.workers.iter().all(|worker| worker.job.is_finished()) {
+            written = written.and(self.take_records(sink));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        written.and(self.take_records(sink))?;
+        let reports: Vec<(u32, Report)> =
+            self.workers.into_iter().map(|worker| (worker.lcore, worker.job.join().0)).collect();
+        Ok(report::summary(&self.ports, &reports, duration))
+    }
+
+    fn take_records(&mut self, sink: &mut RecordSink) -> io::Result<()> {
+        let mut result = Ok(());
+        for worker in &mut self.workers {
+            while let Ok(record) = worker.records.pop() {
+                result = result.and_then(|()| sink.take(&record));
+            }
+        }
+        result
+    }
+}
+
+impl Watched {
+    fn new(port: Port) -> Self {
+        let up = port.link().up;
+        Self { port, up, removed: false }
+    }
+
+    fn event(&mut self) -> Option<PortEvent> {
+        let name = || self.port.info().devargs.clone();
+        if self.removed {
+            return None;
+        }
+        if self.port.removed() {
+            self.removed = true;
+            return Some(PortEvent::Removed(name()));
+        }
+        let up = self.port.link().up;
+        if up == self.up {
+            return None;
+        }
+        self.up = up;
+        Some(if up { PortEvent::Up(name()) } else { PortEvent::Down(name()) })
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Counters of a running worker, where everyone can read them.
+//!
+//! One writer, which copies its own counters here about a thousand times a second; plain loads and
+//! stores, no lock. A reader may see one counter a moment older than the next.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A worker's counters so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Packets and frame bytes (without FCS) sent, by direction: up, down.
+    pub(crate) sent: [(u64, u64); 2],
+    /// Packets received from both ports.
+    pub(crate) received: u64,
+    /// Packets dropped for any reason.
+    pub(crate) dropped: u64,
+    /// Flows in the table.
+    pub(crate) active: u64,
+    /// Cycles in turns with and without packets.
+    pub(crate) busy_cycles: u64,
+    pub(crate) idle_cycles: u64,
+}
+
+/// A snapshot that one thread writes and others read.
+#[derive(Debug, Default)]
+pub(crate) struct Board([AtomicU64; 9]);
+
+impl Board {
+    pub(crate) fn write(&self, snapshot: &Snapshot) {
+        let Snapshot { sent: [up, down], received, dropped, active, busy_cycles, idle_cycles } =
+            *snapshot;
+        let values =
+            [up.0, up.1, down.0, down.1, received, dropped, active, busy_cycles, idle_cycles];
+        for (place, value) in self.0.iter().zip(values) {
+            place.store(value, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn read(&self) -> Snapshot {
+        let [up, up_bytes, down, down_bytes, received, dropped, active, busy_cycles, idle_cycles] =
+            self.0.each_ref().map(|place| place.load(Ordering::Relaxed));
+        let sent = [(up, up_bytes), (down, down_bytes)];
+        Snapshot { sent, received, dropped, active, busy_cycles, idle_cycles }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let board = Board::default();
+        assert_eq!(board.read(), Snapshot::default());
+        let snapshot = Snapshot {
+            sent: [(1, 2), (3, 4)],
+            received: 5,
+            dropped: 6,
+            active: 7,
+            busy_cycles: 8,
+            idle_cycles: 9,
+        };
+        board.write(&snapshot);
+        assert_eq!(board.read(), snapshot);
+    }
+}

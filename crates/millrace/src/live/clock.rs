@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Time for the packet path: the cycle counter in nanoseconds since the Unix epoch.
+
+use engine::Nanos;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Converts readings of the cycle counter. Monotonic: it is set once and then follows the counter,
+/// whatever happens to the system's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    epoch_ns: Nanos,
+    epoch_cycles: u64,
+    /// Nanoseconds per cycle, as a fraction of 2^32.
+    ns_per_cycle: u64,
+}
+
+impl Clock {
+    /// A clock for a counter of `hz` that reads `cycles` now.
+    pub(crate) fn new(cycles: u64, hz: u64) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ns_per_cycle = ((1_000_000_000_u128 << 32) / u128::from(hz.max(1))) as u64;
+        Self { epoch_ns: since_epoch.as_nanos() as Nanos, epoch_cycles: cycles, ns_per_cycle }
+    }
+
+    /// The time at which the counter read `cycles`; before the epoch it stands still.
+    #[inline(always)]
+    pub(crate) fn at(&self, cycles: u64) -> Nanos {
+        let cycles = cycles.saturating_sub(self.epoch_cycles);
+        let ns = (u128::from(cycles) * u128::from(self.ns_per_cycle)) >> 32;
+        self.epoch_ns.saturating_add(ns as Nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_century_of_cycles_is_right_to_the_millisecond() {
+        let hz = 2_100_000_000;
+        let clock = Clock::new(1_000, hz);
+        let start = clock.at(1_000);
+        assert_eq!(clock.at(0), start);
+        let seconds = 100 * 365 * 86_400;
+        let ns = clock.at(1_000 + seconds * hz) - start;
+        assert!(ns.abs_diff(seconds * 1_000_000_000) < seconds, "{ns}");
+    }
+}

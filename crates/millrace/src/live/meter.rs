@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The line that is printed every second: rates since the line before.
+
+use super::{Live, Snapshot};
+use crate::units;
+use std::time::{Duration, Instant};
+
+/// Bytes a frame takes on the wire beside its own: FCS, preamble and gap.
+pub(super) const WIRE_OVERHEAD: u64 = 24;
+
+/// Turns counters into rates.
+pub(crate) struct Meter {
+    at: Instant,
+    /// Sums over all workers at that time.
+    last: Snapshot,
+}
+
+impl Meter {
+    /// A meter that starts now.
+    pub(crate) fn new() -> Self {
+        Self { at: Instant::now(), last: Snapshot::default() }
+    }
+
+    /// Column headings for [`line`](Self::line).
+    pub(crate) fn heading() -> String {
+        format!(
+            "{:>6}  {:>9} {:>9}  {:>9} {:>9}  {:>8}  {:>5}  {:>9}",
+            "time", "up", "", "down", "", "drops", "cpu", "flows"
+        ) + &format!(
+            "\n{:>6}  {:>9} {:>9}  {:>9} {:>9}  {:>8}  {:>5}  {:>9}",
+            "s", "kpps", "Mb/s", "kpps", "Mb/s", "", "%", "active"
+        )
+    }
+
+    /// The next line, if a second has gone by.
+    pub(crate) fn line(&mut self, live: &Live) -> Option<String> {
+        let elapsed = self.at.elapsed();
+        if elapsed < Duration::from_secs(1) {
+            return None;
+        }
+        let now = live.snapshots().iter().fold(Snapshot::default(), add);
+        let last = std::mem::replace(&mut self.last, now);
+        self.at += elapsed;
+        let seconds = elapsed.as_secs_f64();
+        let [up, down] = [0, 1].map(|direction| {
+            let packets = now.sent[direction].0 - last.sent[direction].0;
+            let bytes = now.sent[direction].1 - last.sent[direction].1;
+            (packets as f64 / seconds / 1e3, wire_mbps(packets, bytes, seconds))
+        });
+        let busy = now.busy_cycles - last.busy_cycles;
+        let idle = now.idle_cycles - last.idle_cycles;
+        Some(format!(
+            "{:>6.0}  {:>9.1} {:>9.1}  {:>9.1} {:>9.1}  {:>8}  {:>5.1}  {:>9}",
+            live.elapsed().as_secs_f64(),
+            up.0,
+            up.1,
+            down.0,
+            down.1,
+            units::thousands(now.dropped - last.dropped),
+            percent(busy, busy + idle),
+            units::thousands(now.active),
+        ))
+    }
+}
+
+/// Megabits per second on the wire.
+pub(super) fn wire_mbps(packets: u64, bytes: u64, seconds: f64) -> f64 {
+    (bytes + packets * WIRE_OVERHEAD) as f64 * 8.0 / seconds / 1e6
+}
+
+/// 0 of nothing.
+pub(super) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
+    let pair = |i: usize| (sum.sent[i].0 + next.sent[i].0, sum.sent[i].1 + next.sent[i].1);
+    Snapshot {
+        sent: [pair(0), pair(1)],
+        received: sum.received + next.received,
+        dropped: sum.dropped + next.dropped,
+        active: sum.active + next.active,
+        busy_cycles: sum.busy_cycles + next.busy_cycles,
+        idle_cycles: sum.idle_cycles + next.idle_cycles,
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The loop of one worker: its queue of both ports of a pair, and its engine between them.
+//!
+//! No lock, no allocation, no system call, no logging. What it knows leaves through its board and
+//! the ring of flow records; a full ring makes flows stay longer, it never makes a packet wait.
+
+use super::board::{Board, Snapshot};
+use super::clock::Clock;
+use dpdk::{Burst, RxQueue, TxQueue, tsc};
+use engine::{BURST_MAX, Engine, FlowRecord, Stats, Verdict};
+use rtrb::Producer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wire::Packet;
+
+/// Turns (one poll of both ports) between two rounds of housekeeping.
+const TURNS: u32 = 16;
+/// Timers looked at in one round: as many as flows can begin between two.
+const TIMERS: usize = TURNS as usize * BURST_MAX;
+/// One burst in this many is measured by stage.
+const SAMPLE_EVERY: u64 = 16;
+/// Time between two snapshots.
+const SNAPSHOT_NS: u64 = 1_000_000;
+
+/// One direction through the bump: what this queue receives goes out there.
+pub(super) struct Path {
+    pub(super) rx: RxQueue,
+    pub(super) tx: TxQueue,
+}
+
+/// Everything a worker owns.
+pub(super) struct Worker {
+    /// Up and down.
+    pub(super) paths: [Path; 2],
+    pub(super) engine: Engine,
+    pub(super) clock: Clock,
+    pub(super) board: Arc<Board>,
+    pub(super) records: Producer<FlowRecord>,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) account: Account,
+}
+
+/// What a worker counts beside its engine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) received: u64,
+    /// Packets and frame bytes sent, by direction.
+    pub(crate) sent: [(u64, u64); 2],
+    /// Packets dropped because the port had no room for them.
+    pub(crate) tx_full: u64,
+    pub(crate) bursts: u64,
+    pub(crate) busy_cycles: u64,
+    pub(crate) idle_cycles: u64,
+    pub(crate) housekeeping_cycles: u64,
+    /// Cycles of receiving and sending in the sampled bursts, and their packets.
+    pub(crate) sampled_rx_cycles: u64,
+    pub(crate) sampled_tx_cycles: u64,
+    pub(crate) sampled_packets: u64,
+}
+
+/// What is left of a worker.
+pub(crate) struct Report {
+    pub(crate) account: Account,
+    pub(crate) stats: Stats,
+}
+
+impl Worker {
+    /// Forwards until told to stop, then ends every flow.
+    pub(super) fn run(mut self) -> Report {
+        let mut burst = Burst::new();
+        let mut since = tsc();
+        let mut snapshot_at = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            for _ in 0..TURNS {
+                for direction in 0..self.paths.len() {
+                    let received = self.forward(direction, since, &mut burst);
+                    let now = tsc();
+                    let cycles = now.wrapping_sub(since);
+                    since = now;
+                    match received {
+                        0 => self.account.idle_cycles += cycles,
+                        _ => self.account.busy_cycles += cycles,
+                    }
+                }
+            }
+            let now = self.clock.at(since);
+            let looked_at = self.engine.expire(now, TIMERS);
+            let taken = self.hand_over();
+            if now >= snapshot_at {
+                snapshot_at = now + SNAPSHOT_NS;
+                self.board.write(&self.snapshot());
+            }
+            let cycles = tsc().wrapping_sub(since);
+            since += cycles;
+            self.account.housekeeping_cycles += cycles;
+            // Housekeeping with nothing to do belongs to the idle loop.
+            match looked_at + taken {
+                0 => self.account.idle_cycles += cycles,
+                _ => self.account.busy_cycles += cycles,
+            }
+        }
+        self.finish()
+    }
+
+    /// One burst from one port to its peer; returns the packets received.
+    #[inline(always)]
+    fn forward(&mut self, direction: usize, since: u64, burst: &mut Burst) -> usize {
+        let path = &mut self.paths[direction];
+        let received = path.rx.burst(burst);
+        if received == 0 {
+            return 0;
+        }
+        let account = &mut self.account;
+        account.received += received as u64;
+        account.bursts += 1;
+        let is_sampled = account.bursts % SAMPLE_EVERY == 0;
+        if is_sampled {
+            account.sampled_rx_cycles += tsc().wrapping_sub(since);
+        }
+
+        let mut verdicts = [Verdict::Forward; BURST_MAX];
+        self.engine.process(self.clock.at(since), burst, &mut verdicts);
+        if verdicts[..received].iter().fold(false, |any, v| any | (*v == Verdict::Drop)) {
+            burst.retain(|i| verdicts[i] == Verdict::Forward);
+        }
+
+        let judged = if is_sampled { tsc() } else { 0 };
+        let bytes: usize = burst.iter().map(Packet::frame_len).sum();
+        let forwarded = burst.len();
+        let sent = path.tx.burst(burst);
+        let unsent: usize = burst.iter().map(Packet::frame_len).sum();
+        let (packets, sent_bytes) = &mut account.sent[direction];
+        *packets += sent as u64;
+        *sent_bytes += (bytes - unsent) as u64;
+        if sent < forwarded {
+            account.tx_full += burst.free_all() as u64;
+        }
+        if is_sampled {
+            account.sampled_tx_cycles += tsc().wrapping_sub(judged);
+            account.sampled_packets += received as u64;
+        }
+        received
+    }
+
+    /// Gives flow records away as far as there is room; returns how many.
+    fn hand_over(&mut self) -> usize {
+        let mut taken = 0;
+        while self.records.slots() > 0 {
+            let Some(record) = self.engine.next_record() else { break };
+            self.records.push(record).expect("there is a slot, and no one else pushes");
+            taken += 1;
+        }
+        taken
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let (account, stats) = (&self.account, self.engine.stats());
+        Snapshot {
+            sent: account.sent,
+            received: account.received,
+            dropped: stats.dropped.iter().sum::<u64>() + account.tx_full,
+            active: stats.active(),
+            busy_cycles: account.busy_cycles,
+            idle_cycles: account.idle_cycles,
+        }
+    }
+
+    /// Ends the flows that are left. Waits for whoever takes their records: nothing is lost.
+    fn finish(mut self) -> Report {
+        self.board.write(&self.snapshot());
+        while self.engine.flush(TIMERS) {
+            self.hand_over();
+        }
+        while let Some(record) = self.engine.next_record() {
+            let mut waiting = Some(record);
+            while let Some(record) = waiting.take() {
+                if let Err(rtrb::PushError::Full(record)) = self.records.push(record) {
+                    waiting = Some(record);
+                    std::thread::yield_now();
+                }
+            }
+        }
+        self.board.write(&self.snapshot());
+        Report { account: self.account, stats: self.engine.stats().clone() }
+    }
+}

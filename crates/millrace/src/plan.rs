@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a run will do, down to the last default: a [`Config`] checked as a whole and filled in.
+//!
+//! Every value passes once through [`Settings::take`], which fills in the default and notes where
+//! the value came from. So nothing takes effect that `millrace check` does not show.
+
+mod args;
+mod eal;
+mod memory;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod workers;
+
+pub(crate) use args::PlanArgs;
+pub(crate) use eal::EalPlan;
+pub(crate) use settings::{Origin, Settings};
+
+use crate::config::{self, Config, Devargs, Fault, Place, Problem, Written};
+use crate::host::Cpus;
+use engine::{Nanos, Timeouts};
+use std::collections::HashMap;
+
+/// Descriptors of a queue: about 100 us of small packets at 10 Gb/s.
+const DESCRIPTORS: u16 = 1024;
+
+/// Everything a run needs to know, valid as a whole.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// What DPDK starts with.
+    pub(crate) eal: EalPlan,
+    /// The wires: at least one.
+    pub(crate) pairs: Vec<PairPlan>,
+    /// The engine of every worker. Its secret and cycle counter are filled in at start.
+    pub(crate) engine: engine::Config,
+    /// Every value above with its origin, in the order they are shown.
+    pub(crate) settings: Settings,
+}
+
+/// Two ports and the workers between them.
+#[derive(Debug)]
+pub(crate) struct PairPlan {
+    /// One end of the wire; what arrives here goes up.
+    pub(crate) a: Devargs,
+    /// The other end; what arrives here goes down.
+    pub(crate) b: Devargs,
+    /// Cpu of each worker: queue `w` of both ports belongs to worker `w`.
+    pub(crate) workers: Vec<u32>,
+    /// Descriptors of each receive queue.
+    pub(crate) rx_descriptors: u16,
+    /// Descriptors of each transmit queue.
+    pub(crate) tx_descriptors: u16,
+}
+
+impl Plan {
+    /// Checks `config` against itself and the cpus there are, and fills in what it leaves out.
+    pub(crate) fn new(mut config: Config, cpus: &Cpus) -> Result<Self, Vec<Problem>> {
+        let mut problems = std::mem::take(&mut config.problems);
+        if config.pairs.is_empty() && problems.is_empty() {
+            let (place, key) = (Place::Whole {}, "pair".to_owned());
+            problems.push(Problem { place, key, fault: Fault::NoPair });
+        }
+        problems.extend(twice_the_same_port(&config.pairs));
+        problems.extend(workers::impossible(&config.pairs, cpus));
+        let workers = workers::assign(&config.pairs, config.workers.as_ref(), cpus);
+        let workers = match workers {
+            Ok(workers) if problems.is_empty() => workers,
+            Ok(_) => return Err(problems),
+            Err(problem) => {
+                problems.push(problem);
+                return Err(problems);
+            }
+        };
+
+        let mut settings = Settings::default();
+        let pairs: Vec<_> = std::mem::take(&mut config.pairs)
+            .into_iter()
+            .zip(workers)
+            .filter_map(|(pair, cpus)| plan_pair(pair, cpus, &mut settings))
+            .collect();
+        let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
+        let engine = plan_engine(config, &mut settings);
+        Ok(Self { eal, pairs, engine, settings })
+    }
+}
+
+/// A device, or a Linux interface below a device, that is named a second time.
+fn twice_the_same_port(pairs: &[config::Pair]) -> Vec<Problem> {
+    let mut devices = HashMap::new();
+    let mut interfaces = HashMap::new();
+    let mut problems = Vec::new();
+    for (index, pair) in pairs.iter().enumerate() {
+        for (end, device) in [("a", &pair.a), ("b", &pair.b)] {
+            let Some(Written { value: device, place }) = device else { continue };
+            let interface = device.interface().unwrap_or_default();
+            let fault = if let Some(first) = devices.get(&device.name) {
+                Fault::PortTwice { device: device.name.clone(), first: *first }
+            } else if let Some(first) = interfaces.get(interface) {
+                Fault::InterfaceTwice { interface: interface.to_owned(), first: *first }
+            } else {
+                devices.insert(&device.name, *place);
+                if !interface.is_empty() {
+                    interfaces.insert(interface, *place);
+                }
+                continue;
+            };
+            problems.push(Problem { place: *place, key: format!("pair[{index}].{end}"), fault });
+        }
+    }
+    problems
+}
+
+/// `None` only for a pair that lacks a port, which is a problem already.
+fn plan_pair(pair: config::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Option<PairPlan> {
+    settings.open_element("pair");
+    let chosen_by = pair.workers.map_or(Origin::Computed, |workers| Origin::from(workers.place));
+    Some(PairPlan {
+        a: settings.require("a", pair.a?),
+        b: settings.require("b", pair.b?),
+        workers: settings.note("workers", cpus, chosen_by),
+        rx_descriptors: settings.take("rx_descriptors", pair.rx_descriptors, DESCRIPTORS),
+        tx_descriptors: settings.take("tx_descriptors", pair.tx_descriptors, DESCRIPTORS),
+    })
+}
+
+fn plan_engine(config: Config, settings: &mut Settings) -> engine::Config {
+    let table = config.table;
+    let default = engine::Config::default();
+    settings.open("table");
+    let capacity_ipv4 = settings.take("capacity", table.capacity, default.capacity_ipv4);
+    let quarter = (capacity_ipv4 / 4).max(1);
+    let capacity_ipv6 = settings.take_or_compute("capacity_ipv6", table.capacity_ipv6, quarter);
+    let when_full = settings.take("when_full", table.when_full, default.when_full);
+    let zone = settings.take("zone", table.zone, default.zone);
+    settings.open("policy");
+    let malformed = settings.take("malformed", config.malformed, default.malformed);
+    let timeouts = plan_timeouts(config.timeouts, settings);
+    engine::Config { capacity_ipv4, capacity_ipv6, when_full, malformed, zone, timeouts, ..default }
+}
+
+fn plan_timeouts(written: config::Timeouts, settings: &mut Settings) -> Timeouts {
+    let default = Timeouts::default();
+    settings.open("timeouts");
+    let mut take = |key, written, default: Nanos| -> Nanos {
+        let seconds: f64 = settings.take(key, written, default as f64 / 1e9);
+        (seconds * 1e9).round() as Nanos
+    };
+    Timeouts {
+        tcp_syn_sent: take("tcp_syn_sent", written.tcp_syn_sent, default.tcp_syn_sent),
+        tcp_established: take("tcp_established", written.tcp_established, default.tcp_established),
+        tcp_close: take("tcp_close", written.tcp_close, default.tcp_close),
+        udp_first: take("udp_first", written.udp_first, default.udp_first),
+        udp_multiple: take("udp_multiple", written.udp_multiple, default.udp_multiple),
+        icmp_first: take("icmp_first", written.icmp_first, default.icmp_first),
+        icmp_reply: take("icmp_reply", written.icmp_reply, default.icmp_reply),
+        other_first: take("other_first", written.other_first, default.other_first),
+        other_multiple: take("other_multiple", written.other_multiple, default.other_multiple),
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What DPDK starts with: memory, packet buffers, and whether they lie in hugepages.
+
+use super::{PairPlan, Plan, Settings, memory};
+use crate::config::{self, Fault, Huge, Problem};
+
+/// Fewest mbufs taken by default: room for drivers that hold packets of their own.
+const MBUFS_LEAST: u64 = 16_384;
+/// DPDK's own default.
+const MBUF_DATA_BYTES: u16 = 2048;
+
+/// The environment of a run.
+#[derive(Debug)]
+pub(crate) struct EalPlan {
+    /// Whether memory comes from hugepages.
+    pub(crate) huge: Huge,
+    /// Memory for packet buffers and ports.
+    pub(crate) memory_mb: u32,
+    /// Packet buffers of all ports together.
+    pub(crate) mbufs: u32,
+    /// Bytes of packet in one buffer; longer packets take several.
+    pub(crate) mbuf_data_bytes: u16,
+    /// More arguments for EAL.
+    pub(crate) extra: Vec<String>,
+}
+
+impl EalPlan {
+    /// Fills in what `written` leaves out, and refuses less memory than `pairs` need.
+    pub(super) fn new(
+        written: config::Eal,
+        pairs: &[PairPlan],
+        settings: &mut Settings,
+    ) -> Result<Self, Vec<Problem>> {
+        let needed = memory::mbufs_needed(pairs);
+        let default = needed.max(MBUFS_LEAST).next_power_of_two();
+        let mbufs_place = written.mbufs.as_ref().map(|mbufs| mbufs.place);
+        let memory_place = written.memory_mb.as_ref().map(|memory| memory.place);
+
+        settings.open("eal");
+        let huge = settings.take("huge", written.huge, Huge::Auto);
+        let default = u32::try_from(default).unwrap_or(u32::MAX);
+        let mbufs = settings.take_or_compute("mbufs", written.mbufs, default);
+        let data = settings.take("mbuf_data_bytes", written.mbuf_data_bytes, MBUF_DATA_BYTES);
+        let needed_mb = memory::eal_megabytes(mbufs, data, pairs.len());
+        let memory_mb = settings.take_or_compute("memory_mb", written.memory_mb, needed_mb);
+        let extra = settings.take("extra", written.extra, Vec::new());
+
+        let mut problems = Vec::new();
+        if let Some(place) = mbufs_place.filter(|_| u64::from(mbufs) < needed) {
+            let fault = Fault::TooFewMbufs { found: mbufs, needed };
+            problems.push(Problem { place, key: "eal.mbufs".to_owned(), fault });
+        }
+        if let Some(place) = memory_place.filter(|_| memory_mb < needed_mb) {
+            let fault = Fault::TooLittleMemory { found: memory_mb, needed: needed_mb };
+            problems.push(Problem { place, key: "eal.memory_mb".to_owned(), fault });
+        }
+        if problems.is_empty() {
+            Ok(Self { huge, memory_mb, mbufs, mbuf_data_bytes: data, extra })
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+impl Plan {
+    /// How to start DPDK on a host with `free_mb` megabytes of free hugepages.
+    pub(crate) fn eal_config(&self, free_mb: u64) -> dpdk::EalConfig {
+        let ports = self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
+        let workers = self.pairs.iter().flat_map(|pair| &pair.workers);
+        dpdk::EalConfig {
+            lcores: workers.map(|cpu| *cpu as usize).collect(),
+            no_huge: match self.eal.huge {
+                Huge::Auto => free_mb < u64::from(self.eal.memory_mb),
+                Huge::Yes => false,
+                Huge::No => true,
+            },
+            memory_mb: self.eal.memory_mb,
+            ports: ports.map(ToString::to_string).collect(),
+            extra: self.eal.extra.clone(),
+            ..dpdk::EalConfig::default()
+        }
+    }
+}

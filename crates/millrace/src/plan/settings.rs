@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The settings of a plan with their origins, and how they are shown.
+//!
+//! Shown as text they are a configuration again: reading it back gives the same plan.
+
+use crate::config::{Choices, Devargs, HUGE, Huge, MALFORMED, Place, WHEN_FULL, Written, ZONE};
+use engine::{Malformed, WhenFull, ZoneFrom};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::fmt;
+
+/// Who decided on a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Origin {
+    /// The configuration file.
+    File,
+    /// A flag of the command line.
+    Flag,
+    /// Nobody: the value is the same on every host and for every configuration.
+    Default,
+    /// The program, from other values or from the host.
+    Computed,
+}
+
+impl From<Place> for Origin {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::File { .. } | Place::Whole {} => Self::File,
+            Place::Flag { .. } => Self::Flag,
+        }
+    }
+}
+
+/// Every setting of a plan, in sections.
+#[derive(Debug, Default)]
+pub(crate) struct Settings(Vec<Section>);
+
+#[derive(Debug)]
+struct Section {
+    name: &'static str,
+    /// One of several under the same name, `[[pair]]`.
+    repeats: bool,
+    rows: Vec<(&'static str, Value, Origin)>,
+}
+
+impl Settings {
+    /// Begins the section that the next values belong to.
+    pub(crate) fn open(&mut self, name: &'static str) {
+        self.0.push(Section { name, repeats: false, rows: Vec::new() });
+    }
+
+    /// Begins one more section of the same name.
+    pub(crate) fn open_element(&mut self, name: &'static str) {
+        self.0.push(Section { name, repeats: true, rows: Vec::new() });
+    }
+
+    /// The value written, or else the default.
+    pub(crate) fn take<T: Show>(
+        &mut self,
+        key: &'static str,
+        written: Option<Written<T>>,
+        default: T,
+    ) -> T {
+        self.take_or(key, written, default, Origin::Default)
+    }
+
+    /// The value written, or else one that was computed.
+    pub(crate) fn take_or_compute<T: Show>(
+        &mut self,
+        key: &'static str,
+        written: Option<Written<T>>,
+        computed: T,
+    ) -> T {
+        self.take_or(key, written, computed, Origin::Computed)
+    }
+
+    /// The value written, which has no default.
+    pub(crate) fn require<T: Show>(&mut self, key: &'static str, written: Written<T>) -> T {
+        self.note(key, written.value, written.place.into())
+    }
+
+    /// A value whose origin is known.
+    pub(crate) fn note<T: Show>(&mut self, key: &'static str, value: T, origin: Origin) -> T {
+        let section = self.0.last_mut().expect("a value belongs to a section");
+        section.rows.push((key, value.show(), origin));
+        value
+    }
+
+    fn take_or<T: Show>(
+        &mut self,
+        key: &'static str,
+        written: Option<Written<T>>,
+        otherwise: T,
+        origin: Origin,
+    ) -> T {
+        match written {
+            Some(Written { value, place }) => self.note(key, value, place.into()),
+            None => self.note(key, otherwise, origin),
+        }
+    }
+
+    /// `{"pair": [{"a": {"value": ..., "from": ...}}], "table": {...}}`.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut all = Map::new();
+        for section in &self.0 {
+            let rows = section.rows.iter().map(|(key, value, origin)| {
+                ((*key).to_owned(), json!({ "value": value, "from": origin }))
+            });
+            let rows = Value::Object(rows.collect());
+            if section.repeats {
+                let list = all.entry(section.name).or_insert_with(|| json!([]));
+                list.as_array_mut().expect("a name repeats always or never").push(rows);
+            } else {
+                all.insert(section.name.to_owned(), rows);
+            }
+        }
+        Value::Object(all)
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Section { name, repeats, rows }) in self.0.iter().enumerate() {
+            let gap = if index == 0 { "" } else { "\n" };
+            if *repeats {
+                writeln!(f, "{gap}[[{name}]]")?;
+            } else {
+                writeln!(f, "{gap}[{name}]")?;
+            }
+            for (key, value, origin) in rows {
+                let assignment = format!("{key} = {}", toml(value));
+                match origin {
+                    Origin::File => writeln!(f, "{assignment}")?,
+                    Origin::Flag => writeln!(f, "{assignment:<39} # command line")?,
+                    Origin::Default => writeln!(f, "{assignment:<39} # default")?,
+                    Origin::Computed => writeln!(f, "{assignment:<39} # computed")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// JSON scalars and lists of them are TOML as they stand; numbers get their thousands apart.
+fn toml(value: &Value) -> String {
+    match value {
+        Value::Number(number) if number.is_u64() => grouped(&number.to_string()),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(toml).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// `1048576` as `1_048_576`.
+pub(super) fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push('_');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A value that can be shown in JSON and TOML.
+pub(crate) trait Show {
+    /// The value as the configuration spells it.
+    fn show(&self) -> Value;
+}
+
+impl Show for u16 {
+    fn show(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Show for u32 {
+    fn show(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Show for f64 {
+    fn show(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Show for Vec<u32> {
+    fn show(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Show for Vec<String> {
+    fn show(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Show for Devargs {
+    fn show(&self) -> Value {
+        json!(self.to_string())
+    }
+}
+
+impl Show for Huge {
+    fn show(&self) -> Value {
+        spelled(HUGE, self)
+    }
+}
+
+impl Show for WhenFull {
+    fn show(&self) -> Value {
+        spelled(WHEN_FULL, self)
+    }
+}
+
+impl Show for Malformed {
+    fn show(&self) -> Value {
+        spelled(MALFORMED, self)
+    }
+}
+
+impl Show for ZoneFrom {
+    fn show(&self) -> Value {
+        spelled(ZONE, self)
+    }
+}
+
+/// Spellings are TOML, and JSON as well.
+fn spelled<T: PartialEq>(choices: &Choices<T>, value: &T) -> Value {
+    let spelling = choices.iter().find(|(_, choice)| choice == value).map(|(spelling, _)| spelling);
+    spelling.and_then(|text| serde_json::from_str(text).ok()).expect("every value has a spelling")
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+use super::*;
+use crate::config::Huge;
+
+fn cpus(online: std::ops::Range<u32>) -> Cpus {
+    let online: Vec<u32> = online.collect();
+    Cpus { allowed: online.clone(), online, ..Cpus::default() }
+}
+
+fn plan(text: &str) -> Result<Plan, Vec<Problem>> {
+    Plan::new(Config::read(text), &cpus(0..4))
+}
+
+/// `key: fault` of every problem.
+fn faults(text: &str) -> Vec<String> {
+    let problems = plan(text).expect_err("a plan");
+    problems.iter().map(|problem| format!("{}: {}", problem.key, problem.fault)).collect()
+}
+
+const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
+
+#[test]
+fn one_pair_is_all_a_plan_needs() {
+    let plan = plan(PAIR).unwrap();
+    assert_eq!(plan.pairs[0].workers, [1]);
+    assert_eq!(plan.pairs[0].rx_descriptors, 1024);
+    assert_eq!(plan.engine.capacity_ipv4, 1 << 20);
+    assert_eq!(plan.engine.capacity_ipv6, 1 << 18);
+    assert_eq!(plan.engine.timeouts, Timeouts::default());
+    assert_eq!(plan.eal.mbufs, 16_384);
+    assert_eq!(plan.eal.huge, Huge::Auto);
+}
+
+#[test]
+fn what_is_written_takes_effect() {
+    let text = format!(
+        "{PAIR}workers = [3, 0]\nrx_descriptors = 64\ntx_descriptors = 128\n\
+         [eal]\nhuge = true\nmemory_mb = 900\nmbufs = 20000\nmbuf_data_bytes = 9000\n\
+         extra = [\"-v\"]\n\
+         [table]\ncapacity = 7\nwhen_full = \"drop\"\nzone = \"none\"\n\
+         [policy]\nmalformed = \"drop\"\n\
+         [timeouts]\ntcp_syn_sent = 1\ntcp_established = 2\ntcp_close = 3\nudp_first = 4\n\
+         udp_multiple = 5\nicmp_first = 6\nicmp_reply = 7\nother_first = 8.25\nother_multiple = 9\n"
+    );
+    let plan = plan(&text).unwrap();
+    let pair = &plan.pairs[0];
+    assert_eq!((pair.rx_descriptors, pair.tx_descriptors), (64, 128));
+    let eal = plan.eal_config(0);
+    assert_eq!(eal.lcores, [3, 0]);
+    assert_eq!(eal.ports, ["net_null0", "net_null1"]);
+    assert_eq!((eal.memory_mb, eal.no_huge, eal.extra), (900, false, vec!["-v".to_owned()]));
+    assert_eq!((plan.eal.mbufs, plan.eal.mbuf_data_bytes), (20_000, 9000));
+    let engine = &plan.engine;
+    assert_eq!((engine.capacity_ipv4, engine.capacity_ipv6), (7, 1));
+    assert_eq!(engine.when_full, engine::WhenFull::Drop);
+    assert_eq!(engine.zone, engine::ZoneFrom::None);
+    assert_eq!(engine.malformed, engine::Malformed::Drop);
+    let expected = Timeouts {
+        tcp_syn_sent: 1_000_000_000,
+        tcp_established: 2_000_000_000,
+        tcp_close: 3_000_000_000,
+        udp_first: 4_000_000_000,
+        udp_multiple: 5_000_000_000,
+        icmp_first: 6_000_000_000,
+        icmp_reply: 7_000_000_000,
+        other_first: 8_250_000_000,
+        other_multiple: 9_000_000_000,
+    };
+    assert_eq!(engine.timeouts, expected);
+}
+
+#[test]
+fn a_plan_shown_and_read_again_is_the_same_plan() {
+    for text in [PAIR.to_owned(), format!("{PAIR}[table]\ncapacity = 5\n[eal]\nhuge = false\n")] {
+        let first = plan(&text).unwrap();
+        let second = plan(&first.settings.to_string()).unwrap();
+        let without_engine = |plan: &Plan| format!("{:?} {:?}", plan.eal, plan.pairs);
+        assert_eq!(without_engine(&first), without_engine(&second));
+        let bare = |plan: &Plan| {
+            let text = plan.settings.to_string();
+            text.lines()
+                .map(|line| line.split(" #").next().unwrap().trim_end().to_owned())
+                .collect()
+        };
+        let (first, second): (Vec<String>, Vec<String>) = (bare(&first), bare(&second));
+        assert_eq!(first, second);
+    }
+}
+
+#[test]
+fn every_default_is_marked() {
+    let plan = plan(&format!("{PAIR}[table]\ncapacity = 5\n")).unwrap();
+    let text = plan.settings.to_string();
+    let unmarked: Vec<_> = text
+        .lines()
+        .filter(|line| {
+            line.contains('=') && !line.contains("# default") && !line.contains("# comp")
+        })
+        .collect();
+    assert_eq!(unmarked, ["a = \"net_null0\"", "b = \"net_null1\"", "capacity = 5"]);
+    let json = plan.settings.to_json();
+    assert_eq!(json["table"]["capacity"], serde_json::json!({ "value": 5, "from": "file" }));
+    assert_eq!(json["pair"][0]["workers"]["from"], "computed");
+    assert_eq!(
+        json["timeouts"]["tcp_close"],
+        serde_json::json!({ "value": 2.0, "from": "default" })
+    );
+}
+
+#[test]
+fn a_port_has_one_place() {
+    let same = "[[pair]]\na = \"18:00.2\"\nb = \"0000:18:00.2,x=1\"\n";
+    assert_eq!(
+        faults(same),
+        ["pair[0].b: 0000:18:00.2 is already a port of this configuration (line 2, column 5); a \
+          port has one place"]
+    );
+    let across = format!("{PAIR}[[pair]]\na = \"net_null2\"\nb = \"net_null0,copy=1\"\n");
+    assert_eq!(faults(&across).len(), 1);
+    let interface = "[[pair]]\na = \"net_af_packet0,iface=eth1\"\n\
+                     b = \"net_af_packet1,qpairs=1,iface=eth1\"\n";
+    assert_eq!(
+        faults(interface),
+        ["pair[0].b: Linux interface eth1 already belongs to a port (line 2, column 5)"]
+    );
+}
+
+#[test]
+fn a_cpu_has_one_worker() {
+    let text = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\nworkers = [1, 1]\n\
+                [[pair]]\na = \"net_null2\"\nb = \"net_null3\"\nworkers = [2, 1, 9]\n";
+    assert_eq!(
+        faults(text),
+        [
+            "pair[0].workers[1]: cpu 1 already has a worker (line 4, column 12); a worker needs a \
+             cpu of its own",
+            "pair[1].workers[1]: cpu 1 already has a worker (line 4, column 12); a worker needs a \
+             cpu of its own",
+            "pair[1].workers[2]: this host has no cpu 9; it has 0-3",
+        ]
+    );
+}
+
+#[test]
+fn faults_of_different_kinds_are_told_together() {
+    let text = "[[pair]]\na = \"net_null0\"\nb = \"net_null0\"\nworkers = [7]\nworker = 1\n";
+    assert_eq!(faults(text).len(), 3);
+    assert_eq!(
+        faults("[table]\n"),
+        ["pair: no pair of ports: write [[pair]] with a and b, or give --pair A,B"]
+    );
+    assert_eq!(faults("[table]\ncapacity = 0\n").len(), 1);
+}
+
+#[test]
+fn the_program_chooses_free_cpus() {
+    let two = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n\
+               [[pair]]\na = \"net_null2\"\nb = \"net_null3\"\n";
+    let chosen = |text: &str, count: Option<u32>, cpus: &Cpus| {
+        let place = Place::Flag { flag: "--workers" };
+        let workers = count.map(|value| Written { value, place });
+        let plan = Plan::new(Config { workers, ..Config::read(text) }, cpus);
+        plan.map(|plan| plan.pairs.into_iter().map(|pair| pair.workers).collect::<Vec<_>>())
+    };
+    let four = cpus(0..4);
+    assert_eq!(chosen(two, None, &four).unwrap(), [[1], [2]]);
+    assert_eq!(chosen(two, Some(2), &four).unwrap(), [[1, 2], [3, 0]]);
+    assert_eq!(chosen(PAIR, None, &cpus(0..1)).unwrap(), [[0]]);
+    let fault = &chosen(two, Some(3), &four).unwrap_err()[0].fault;
+    assert_eq!(*fault, Fault::TooFewCpus { wanted: 3, needed: 6, free: 4 });
+    let isolated = Cpus { isolated: vec![2, 3], ..four };
+    assert_eq!(chosen(two, None, &isolated).unwrap(), [[2], [3]]);
+    assert_eq!(chosen(&format!("{two}workers = [2]\n"), None, &isolated).unwrap(), [[3], [2]]);
+}
+
+#[test]
+fn memory_covers_all_queues() {
+    let text = format!("{PAIR}workers = [1, 2]\nrx_descriptors = 8192\ntx_descriptors = 8192\n");
+    let plan = plan(&text).unwrap();
+    assert_eq!(plan.eal.mbufs, 131_072);
+    let memory = plan.memory();
+    assert_eq!(memory.workers, 2);
+    assert!(memory.mbuf_bytes < memory.eal_bytes);
+    assert_eq!(memory.total_bytes, memory.eal_bytes + 2 * memory.engine_bytes_per_worker);
+
+    let few = format!("{text}[eal]\nmbufs = 60000\nmemory_mb = 64\n");
+    assert_eq!(
+        faults(&few),
+        [
+            "eal.mbufs: 60000 packet buffers are too few: the queues alone can hold 66816",
+            "eal.memory_mb: 64 MB are too little: packet buffers and ports take 208 MB",
+        ]
+    );
+}
+
+#[test]
+fn hugepages_are_taken_where_enough_are_free() {
+    let no_huge = |huge: &str, free_mb| {
+        plan(&format!("{PAIR}[eal]\nhuge = {huge}\n")).unwrap().eal_config(free_mb).no_huge
+    };
+    let needed = u64::from(plan(PAIR).unwrap().eal.memory_mb);
+    assert!(!no_huge("\"auto\"", needed));
+    assert!(no_huge("\"auto\"", needed - 1));
+    assert!(!no_huge("true", 0));
+    assert!(no_huge("false", 1 << 20));
+}

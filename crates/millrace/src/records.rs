@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Writes flow records as JSON Lines or CSV. Members, their order and their names are a promise to
+//! other tools (docs/flow-records.md): later versions add at the end of a group, and rename none.
+
+mod sink;
+
+pub(crate) use sink::RecordSink;
+
+use engine::{FlowRecord, Tally};
+use serde::Serialize;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where flow records go, as the command line says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Standard output, as JSON Lines.
+    Stdout,
+    /// A file in the format of its extension.
+    File(PathBuf, Format),
+}
+
+/// How flow records are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    JsonLines,
+    Csv,
+}
+
+impl FromStr for Target {
+    type Err = UnknownExtension;
+
+    fn from_str(text: &str) -> Result<Self, UnknownExtension> {
+        if text == "-" {
+            return Ok(Target::Stdout);
+        }
+        let path = PathBuf::from(text);
+        let format = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("jsonl") => Format::JsonLines,
+            Some("csv") => Format::Csv,
+            _ => return Err(UnknownExtension),
+        };
+        Ok(Target::File(path, format))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Stdout => f.write_str("standard output"),
+            Target::File(path, _) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A file name that does not say its format.
+#[derive(Debug, thiserror::Error)]
+#[error("the file's name must end in .jsonl (JSON Lines) or .csv, or be `-` for standard output")]
+pub(crate) struct UnknownExtension;
+
+/// An open flow-record file. Buffered: call [`finish`](RecordWriter::finish) to see its last error.
+pub(crate) enum RecordWriter {
+    JsonLines(Box<dyn Write>),
+    Csv(Box<csv::Writer<File>>),
+}
+
+impl RecordWriter {
+    /// Creates (or empties) the target.
+    pub(crate) fn create(target: &Target) -> io::Result<Self> {
+        Ok(match target {
+            Target::Stdout => Self::JsonLines(Box::new(BufWriter::new(io::stdout()))),
+            Target::File(path, Format::JsonLines) => {
+                Self::JsonLines(Box::new(BufWriter::new(File::create(path)?)))
+            }
+            Target::File(path, Format::Csv) => {
+                // The headings are written here: they belong into a file of no flows, too.
+                let file = File::create(path)?;
+                let mut out = csv::WriterBuilder::new().has_headers(false).from_writer(file);
+                out.write_record(CSV_COLUMNS).map_err(into_io_error)?;
+                Self::Csv(Box::new(out))
+            }
+        })
+    }
+
+    /// Writes one record.
+    pub(crate) fn write(&mut self, record: &FlowRecord) -> io::Result<()> {
+        match self {
+            Self::JsonLines(out) => {
+                serde_json::to_writer(&mut *out, &JsonRecord::from(record))?;
+                out.write_all(b"\n")
+            }
+            Self::Csv(out) => out.serialize(CsvRecord::from(record)).map_err(into_io_error),
+        }
+    }
+
+    /// Writes out what is buffered.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        match &mut self {
+            Self::JsonLines(out) => out.flush(),
+            Self::Csv(out) => out.flush(),
+        }
+    }
+}
+
+fn into_io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[derive(Serialize)]
+struct JsonRecord<'a> {
+    ip_version: u8,
+    proto: u8,
+    src: IpAddr,
+    sport: u16,
+    dst: IpAddr,
+    dport: u16,
+    zone: u16,
+    vlan: &'a [u16],
+    start_ns: u64,
+    end_ns: u64,
+    orig: JsonTally,
+    reply: JsonTally,
+    state: &'static str,
+    end_reason: &'static str,
+}
+
+#[derive(Serialize)]
+struct JsonTally {
+    packets: u64,
+    bytes: u64,
+    ip_bytes: u64,
+    tcp_flags: u8,
+}
+
+impl<'a> From<&'a FlowRecord> for JsonRecord<'a> {
+    fn from(record: &'a FlowRecord) -> Self {
+        Self {
+            ip_version: ip_version(record.src),
+            proto: record.proto,
+            src: record.src,
+            sport: record.sport,
+            dst: record.dst,
+            dport: record.dport,
+            zone: record.zone,
+            vlan: record.vlan.ids(),
+            start_ns: record.start,
+            end_ns: record.end,
+            orig: record.orig.into(),
+            reply: record.reply.into(),
+            state: record.state.name(),
+            end_reason: record.end_reason.name(),
+        }
+    }
+}
+
+impl From<Tally> for JsonTally {
+    fn from(tally: Tally) -> Self {
+        let Tally { packets, bytes, ip_bytes, tcp_flags } = tally;
+        Self { packets, bytes, ip_bytes, tcp_flags }
+    }
+}
+
+const CSV_COLUMNS: [&str; 20] = [
+    "ip_version",
+    "proto",
+    "src",
+    "sport",
+    "dst",
+    "dport",
+    "zone",
+    "vlan",
+    "start_ns",
+    "end_ns",
+    "orig_packets",
+    "orig_bytes",
+    "orig_ip_bytes",
+    "orig_tcp_flags",
+    "reply_packets",
+    "reply_bytes",
+    "reply_ip_bytes",
+    "reply_tcp_flags",
+    "state",
+    "end_reason",
+];
+
+/// The same in one row of [`CSV_COLUMNS`].
+#[derive(Serialize)]
+struct CsvRecord {
+    ip_version: u8,
+    proto: u8,
+    src: IpAddr,
+    sport: u16,
+    dst: IpAddr,
+    dport: u16,
+    zone: u16,
+    /// Identifiers joined with a slash, outermost first: `100/7`.
+    vlan: String,
+    start_ns: u64,
+    end_ns: u64,
+    orig_packets: u64,
+    orig_bytes: u64,
+    orig_ip_bytes: u64,
+    orig_tcp_flags: u8,
+    reply_packets: u64,
+    reply_bytes: u64,
+    reply_ip_bytes: u64,
+    reply_tcp_flags: u8,
+    state: &'static str,
+    end_reason: &'static str,
+}
+
+impl From<&FlowRecord> for CsvRecord {
+    fn from(record: &FlowRecord) -> Self {
+        let vlan: Vec<String> = record.vlan.ids().iter().map(u16::to_string).collect();
+        Self {
+            ip_version: ip_version(record.src),
+            proto: record.proto,
+            src: record.src,
+            sport: record.sport,
+            dst: record.dst,
+            dport: record.dport,
+            zone: record.zone,
+            vlan: vlan.join("/"),
+            start_ns: record.start,
+            end_ns: record.end,
+            orig_packets: record.orig.packets,
+            orig_bytes: record.orig.bytes,
+            orig_ip_bytes: record.orig.ip_bytes,
+            orig_tcp_flags: record.orig.tcp_flags,
+            reply_packets: record.reply.packets,
+            reply_bytes: record.reply.bytes,
+            reply_ip_bytes: record.reply.ip_bytes,
+            reply_tcp_flags: record.reply.tcp_flags,
+            state: record.state.name(),
+            end_reason: record.end_reason.name(),
+        }
+    }
+}
+
+fn ip_version(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 4 } else { 6 }
+}

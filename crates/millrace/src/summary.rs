@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a run came to: one structure for `run` and `replay`, written as JSON for other tools and as
+//! a report for people. Member names are a promise to other tools.
+//!
+//! The ledger is the point of it: every packet received was sent, dropped for a reason, or is
+//! still held, and a run whose ledger is not balanced has failed.
+
+mod report;
+
+use engine::{EndReason, Reason, Stats};
+use serde::{Serialize, Serializer};
+
+/// The summary of one run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Summary {
+    /// Version of Millrace.
+    pub(crate) version: &'static str,
+    /// Version of DPDK; `None` without it (`replay`).
+    pub(crate) dpdk: Option<String>,
+    /// Length of the run in seconds; in `replay` by the clock of the captures.
+    pub(crate) duration_s: f64,
+    /// One for each port; empty in `replay`, as are the next two.
+    pub(crate) ports: Vec<Port>,
+    /// One for each worker.
+    pub(crate) workers: Vec<Worker>,
+    /// Upstream and downstream.
+    pub(crate) directions: Vec<Direction>,
+    /// Share of time spent in bursts with packets, over all workers.
+    pub(crate) cpu_util_percent: f64,
+    /// Packets dropped, by reason.
+    pub(crate) drops: Counts,
+    /// Packets forwarded without a flow, by reason.
+    pub(crate) passed: Counts,
+    /// Where every packet went.
+    pub(crate) ledger: Ledger,
+    /// Flows over the whole run.
+    pub(crate) flows: Flows,
+    /// Nothing is offloaded yet.
+    pub(crate) offload: Offload,
+}
+
+/// Counters of one port, as DPDK has them.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_bytes: u64,
+    pub(crate) imissed: u64,
+    pub(crate) ierrors: u64,
+    pub(crate) rx_nombuf: u64,
+    pub(crate) oerrors: u64,
+}
+
+/// Where the cycles of one worker went.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Worker {
+    pub(crate) lcore: u32,
+    pub(crate) packets: u64,
+    pub(crate) bursts: u64,
+    pub(crate) busy_cycles: u64,
+    pub(crate) idle_cycles: u64,
+    /// Busy cycles over packets.
+    pub(crate) cycles_per_packet: f64,
+    pub(crate) stage_cycles: StageCycles,
+}
+
+/// Cycles per stage of a packet's path.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct StageCycles {
+    pub(crate) rx: u64,
+    pub(crate) parse: u64,
+    pub(crate) lookup: u64,
+    pub(crate) track: u64,
+    pub(crate) miss: u64,
+    pub(crate) tx: u64,
+    pub(crate) housekeeping: u64,
+}
+
+/// Rates of one direction through the bump.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Direction {
+    /// `up` or `down`.
+    pub(crate) name: &'static str,
+    pub(crate) packets: u64,
+    pub(crate) pps: f64,
+    /// Counts frame, FCS, preamble and gap.
+    pub(crate) wire_mbps: f64,
+}
+
+/// What happened to the packets received.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Ledger {
+    pub(crate) rx: u64,
+    pub(crate) tx: u64,
+    pub(crate) dropped: u64,
+    /// In queues of our own when the run ended.
+    pub(crate) held: u64,
+    /// rx = tx + dropped + held.
+    pub(crate) balanced: bool,
+}
+
+/// Flows created and ended.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Flows {
+    /// Still in the table.
+    pub(crate) active: u64,
+    pub(crate) created: u64,
+    /// By reason.
+    pub(crate) ended: Counts,
+    /// Packets of new flows that found no room.
+    pub(crate) table_full: u64,
+}
+
+/// Offloading has no members yet.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Offload {}
+
+/// Counters with a name and a line of explanation. In JSON an object with every name in it, in
+/// their fixed order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts(Vec<Count>);
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    name: &'static str,
+    doc: &'static str,
+    n: u64,
+}
+
+impl Summary {
+    /// A summary of nothing yet.
+    pub(crate) fn new() -> Self {
+        Self { version: env!("CARGO_PKG_VERSION"), ..Self::default() }
+    }
+
+    /// Adds the counters of one engine.
+    pub(crate) fn add_engine(&mut self, stats: &Stats) {
+        for reason in Reason::ALL {
+            self.passed.add(reason.name(), reason.doc(), stats.passed[reason as usize]);
+            self.drops.add(reason.name(), reason.doc(), stats.dropped[reason as usize]);
+        }
+        for reason in EndReason::ALL {
+            let n = stats.ended[reason as usize];
+            self.flows.ended.add(reason.name(), end_reason_doc(reason), n);
+        }
+        self.flows.active += stats.active();
+        self.flows.created += stats.created;
+        let full = Reason::TableFull as usize;
+        self.flows.table_full += stats.passed[full] + stats.dropped[full];
+    }
+
+    /// Closes the ledger: `drops` must be complete.
+    pub(crate) fn balance(&mut self, rx: u64, tx: u64, held: u64) {
+        let dropped = self.drops.total();
+        self.ledger = Ledger { rx, tx, dropped, held, balanced: rx == tx + dropped + held };
+    }
+}
+
+impl Counts {
+    /// Adds `n` to the counter `name`, made if it is not there.
+    pub(crate) fn add(&mut self, name: &'static str, doc: &'static str, n: u64) {
+        match self.0.iter_mut().find(|count| count.name == name) {
+            Some(count) => count.n += n,
+            None => self.0.push(Count { name, doc, n }),
+        }
+    }
+
+    /// Sum of all counters.
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().map(|count| count.n).sum()
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|count| (count.name, count.n)))
+    }
+}
+
+fn end_reason_doc(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Idle => "no packet for as long as the timeout",
+        EndReason::Fin => "TCP, FIN of both sides",
+        EndReason::Rst => "TCP, reset",
+        EndReason::Reuse => "TCP, a new connection took the ports",
+        EndReason::Exit => "alive at the end of the run",
+    }
+}

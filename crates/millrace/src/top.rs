@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The busiest flows: keeps the few flow records with the most bytes, in bounded memory, and
+//! prints them. A connection that left several records (idle for a while, ports used again) has
+//! several places.
+
+use crate::units;
+use engine::FlowRecord;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+
+/// The busiest flow records offered so far.
+pub(crate) struct Top {
+    size: usize,
+    offered: u64,
+    /// The least of those kept is at the top of the heap.
+    kept: BinaryHeap<Reverse<Entry>>,
+}
+
+impl Top {
+    /// Keeps the `size` busiest.
+    pub(crate) fn new(size: usize) -> Self {
+        Self { size, offered: 0, kept: BinaryHeap::with_capacity(size + 1) }
+    }
+
+    /// Keeps `record` if it is one of the busiest; of equals, the first offered.
+    pub(crate) fn offer(&mut self, record: &FlowRecord) {
+        self.offered += 1;
+        let rank = (record.orig.bytes + record.reply.bytes, Reverse(self.offered));
+        let full = self.kept.len() >= self.size;
+        if full && self.kept.peek().is_none_or(|Reverse(least)| rank < least.rank) {
+            return;
+        }
+        self.kept.push(Reverse(Entry { rank, record: record.clone() }));
+        if self.kept.len() > self.size {
+            self.kept.pop();
+        }
+    }
+
+    /// Prints the records kept, busiest first; nothing where there are none.
+    pub(crate) fn print(self, out: &mut impl Write) -> io::Result<()> {
+        // Of `Reverse`, ascending order is busiest first.
+        let rows: Vec<Row> =
+            self.kept.into_sorted_vec().iter().map(|Reverse(entry)| row(&entry.record)).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "busiest flows ({} of {}, by bytes)", rows.len(), self.offered)?;
+        let mut widths = HEADINGS.map(str::len);
+        for row in &rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.len());
+            }
+        }
+        print_row(out, &widths, &HEADINGS.map(str::to_owned))?;
+        rows.iter().try_for_each(|row| print_row(out, &widths, row))
+    }
+}
+
+/// A kept record, ordered by its rank: bytes, then who was first. No two ranks are equal.
+struct Entry {
+    rank: (u64, Reverse<u64>),
+    record: FlowRecord,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank.cmp(&other.rank)
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
+    }
+}
+
+impl Eq for Entry {}
+
+const HEADINGS: [&str; 10] = [
+    "proto",
+    "originator",
+    "responder",
+    "orig packets",
+    "reply packets",
+    "orig bytes",
+    "reply bytes",
+    "duration",
+    "state",
+    "end",
+];
+
+/// Columns with numbers, which are set flush right.
+const NUMBERS: std::ops::Range<usize> = 3..8;
+
+type Row = [String; HEADINGS.len()];
+
+fn row(record: &FlowRecord) -> Row {
+    [
+        protocol(record.proto),
+        endpoint(record.src, record.sport, record.proto),
+        endpoint(record.dst, record.dport, record.proto),
+        record.orig.packets.to_string(),
+        record.reply.packets.to_string(),
+        units::bytes(record.orig.bytes),
+        units::bytes(record.reply.bytes),
+        units::duration(record.end.saturating_sub(record.start)),
+        record.state.name().to_owned(),
+        record.end_reason.name().to_owned(),
+    ]
+}
+
+fn print_row(out: &mut impl Write, widths: &[usize], cells: &Row) -> io::Result<()> {
+    let mut line = String::new();
+    for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+        let cell = if NUMBERS.contains(&column) {
+            format!("  {cell:>width$}")
+        } else {
+            format!("  {cell:<width$}")
+        };
+        line.push_str(&cell);
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
+fn protocol(number: u8) -> String {
+    match number {
+        ICMP => "icmp".to_owned(),
+        TCP => "tcp".to_owned(),
+        UDP => "udp".to_owned(),
+        GRE => "gre".to_owned(),
+        ESP => "esp".to_owned(),
+        ICMPV6 => "icmpv6".to_owned(),
+        SCTP => "sctp".to_owned(),
+        _ => number.to_string(),
+    }
+}
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const GRE: u8 = 47;
+const ESP: u8 = 50;
+const ICMPV6: u8 = 58;
+const SCTP: u8 = 132;
+
+/// Address and port, `[2001:db8::1]:443`; for protocols without ports, the address.
+fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
+    match proto {
+        TCP | UDP | SCTP => SocketAddr::new(address, port).to_string(),
+        _ => address.to_string(),
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace check` as a user meets it: what it prints, where, and with which exit status.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn check(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_millrace")).arg("check").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A file that goes with the test.
+struct Config(std::path::PathBuf);
+
+impl Config {
+    fn new(name: &str, text: &str) -> Self {
+        let file = format!("millrace-check-{name}-{}.toml", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Config {
+    fn drop(&mut self) {
+        // A file left behind harms nothing.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_good_file_prints_a_plan_that_is_a_good_file() {
+    let pair = "[[pair]]\na = \"net_null0\"\nb = \"net_pcap0,rx_pcap=a.pcap,infinite_rx=1\"\n";
+    let config = Config::new("good", pair);
+    let output = check(&[config.path()]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    let plan = text(&output.stdout);
+    assert!(plan.contains("capacity = 1_048_576                    # default\n"), "{plan}");
+    assert!(plan.contains("\nb = \"net_pcap0,rx_pcap=a.pcap,infinite_rx=1\"\n"), "{plan}");
+
+    let again = Config::new("again", plan);
+    let output = check(&[again.path(), "--json"]);
+    let json = json(&output);
+    assert_eq!(json["ok"], true);
+    assert_eq!(json["plan"]["table"]["capacity"]["value"], 1_048_576);
+    assert_eq!(json["plan"]["table"]["capacity"]["from"], "file");
+    assert_eq!(json["eal"]["ports"][1], "net_pcap0,rx_pcap=a.pcap,infinite_rx=1");
+    assert!(json["memory"]["engine_bytes_per_worker"].as_u64().unwrap() > 1_048_576 * 64);
+}
+
+#[test]
+fn a_bad_file_names_every_fault_with_its_place() {
+    let config = Config::new("bad", "[table]\ncapcity = 1\n[[pair]]\na = \"net_null0\"\n");
+    let output = check(&[config.path()]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    let path = config.path();
+    let expected = format!(
+        "{path}:2:1: table.capcity: no such key; nearest: capacity (of capacity, capacity_ipv6, \
+         when_full, zone)\n\
+         {path}:3:1: pair[0].b: missing; a pair needs both ports, a and b\n"
+    );
+    assert_eq!(text(&output.stderr), expected);
+
+    let output = check(&[path, "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json = json(&output);
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["file"], path);
+    assert_eq!(json["problems"][0]["line"], 2);
+    assert_eq!(json["problems"][0]["column"], 1);
+    assert_eq!(json["problems"][0]["key"], "table.capcity");
+    assert_eq!(json["problems"][1]["key"], "pair[0].b");
+}
+
+#[test]
+fn flags_make_a_plan_without_a_file() {
+    let pair = "net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1";
+    let output = check(&["--pair", pair, "--json"]);
+    let json = json(&output);
+    assert_eq!(json["plan"]["pair"][0]["a"]["value"], "net_pcap0,rx_pcap=f.pcap,infinite_rx=1");
+    assert_eq!(json["plan"]["pair"][0]["b"]["value"], "net_null0,no-rx=1");
+    assert_eq!(json["plan"]["pair"][0]["b"]["from"], "flag");
+
+    let output = check(&["--pair", "net_null0", "--pair", "18:00.2,18:00.2"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        text(&output.stderr),
+        "--pair: pair[0]: \"net_null0\" names one device; a pair is A,B\n\
+         --pair: pair[1].b: 0000:18:00.2 is already a port of this configuration (--pair); a port \
+         has one place\n"
+    );
+}
+
+#[test]
+fn flags_come_before_the_file() {
+    let config = Config::new(
+        "flags",
+        "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\nworkers = [0]\n[table]\ncapacity = 5\n",
+    );
+    let output = check(&[config.path(), "--pair", "net_null2,net_null3", "--json"]);
+    let plan = &json(&output)["plan"];
+    assert_eq!(plan["pair"].as_array().unwrap().len(), 1);
+    assert_eq!(plan["pair"][0]["a"]["value"], "net_null2");
+    assert_eq!(plan["table"]["capacity"]["value"], 5);
+    let output = check(&[config.path(), "--workers", "1", "--json"]);
+    let plan = &json(&output)["plan"];
+    assert_eq!(plan["pair"][0]["a"]["value"], "net_null0");
+    assert_eq!(plan["pair"][0]["workers"]["from"], "computed");
+}
+
+#[test]
+fn what_can_not_be_read_or_means_nothing_is_refused() {
+    let output = check(&["/nonexistent/millrace.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(message.starts_with("/nonexistent/millrace.toml: cannot be read: "), "{message}");
+
+    let output = check(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = "pair: no pair of ports: write [[pair]] with a and b, or give --pair A,B\n";
+    assert_eq!(text(&output.stderr), message);
+
+    assert_eq!(check(&["--workers", "0"]).status.code(), Some(2));
+    assert_eq!(check(&["--wrokers", "1"]).status.code(), Some(2));
+}

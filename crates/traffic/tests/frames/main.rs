@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Every frame of this crate, read by an independent parser.
+
+mod scenario;
+mod seen;
+mod workload;

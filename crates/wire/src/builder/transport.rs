@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the IP packet of a [`FrameBuilder`] carries: transport headers, their fields and overrides.
+
+use super::{FrameBuilder, IcmpKind, TcpFields, Transport};
+use crate::tcp;
+
+impl FrameBuilder {
+    /// Any protocol: no transport header, the payload follows the IP header.
+    pub fn protocol(mut self, number: u8) -> Self {
+        self.transport = Transport::Raw(number);
+        self
+    }
+
+    /// TCP, by default a segment with only ACK set, numbers 0 and the window wide open.
+    pub fn tcp(mut self, sport: u16, dport: u16) -> Self {
+        self.transport = Transport::Tcp(TcpFields {
+            sport,
+            dport,
+            seq: 0,
+            ack: 0,
+            flags: tcp::ACK,
+            window: u16::MAX,
+            options: Vec::new(),
+            offset_words: None,
+        });
+        self
+    }
+
+    /// UDP.
+    pub fn udp(mut self, sport: u16, dport: u16) -> Self {
+        self.transport = Transport::Udp { sport, dport, len: None };
+        self
+    }
+
+    /// SCTP; the payload is its chunks.
+    pub fn sctp(mut self, sport: u16, dport: u16) -> Self {
+        self.transport = Transport::Sctp { sport, dport, tag: 0 };
+        self
+    }
+
+    /// ICMP or ICMPv6 echo request.
+    pub fn icmp_echo(self, id: u16, seq: u16) -> Self {
+        self.echo(IcmpKind::EchoRequest, id, seq)
+    }
+
+    /// ICMP or ICMPv6 echo reply.
+    pub fn icmp_echo_reply(self, id: u16, seq: u16) -> Self {
+        self.echo(IcmpKind::EchoReply, id, seq)
+    }
+
+    fn echo(mut self, kind: IcmpKind, id: u16, seq: u16) -> Self {
+        let ([a, b], [c, d]) = (id.to_be_bytes(), seq.to_be_bytes());
+        self.transport = Transport::Icmp { kind, rest: [a, b, c, d] };
+        self
+    }
+
+    /// An ICMP or ICMPv6 error of this type and code that quotes `packet`, which is an IP packet
+    /// or the start of one (see [`build_packet`](Self::build_packet)).
+    pub fn icmp_error(self, kind: u8, code: u8, packet: &[u8]) -> Self {
+        self.icmp(kind, code, [0; 4]).payload(packet)
+    }
+
+    /// Any ICMP or ICMPv6 message: type, code and the four bytes behind the checksum.
+    pub fn icmp(mut self, kind: u8, code: u8, rest: [u8; 4]) -> Self {
+        self.transport = Transport::Icmp { kind: IcmpKind::Other { kind, code }, rest };
+        self
+    }
+
+    /// TCP flags, all of them: [`tcp::SYN`]` | `[`tcp::ACK`] and so on.
+    #[track_caller]
+    pub fn flags(mut self, flags: u8) -> Self {
+        self.tcp_fields().flags = flags;
+        self
+    }
+
+    /// TCP sequence number.
+    #[track_caller]
+    pub fn seq(mut self, seq: u32) -> Self {
+        self.tcp_fields().seq = seq;
+        self
+    }
+
+    /// TCP acknowledgement number; leaves the flags alone.
+    #[track_caller]
+    pub fn ack(mut self, ack: u32) -> Self {
+        self.tcp_fields().ack = ack;
+        self
+    }
+
+    /// TCP window, not scaled.
+    #[track_caller]
+    pub fn window(mut self, window: u16) -> Self {
+        self.tcp_fields().window = window;
+        self
+    }
+
+    /// TCP options, padded with zeros to a multiple of 4 bytes.
+    #[track_caller]
+    pub fn tcp_options(mut self, options: &[u8]) -> Self {
+        assert!(options.len() <= 40, "{} bytes of TCP options, 40 fit", options.len());
+        self.tcp_fields().options = options.to_vec();
+        self
+    }
+
+    /// Overrides the TCP data offset, in units of 4 bytes.
+    #[track_caller]
+    pub fn data_offset(mut self, words: u8) -> Self {
+        self.tcp_fields().offset_words = Some(words);
+        self
+    }
+
+    #[track_caller]
+    fn tcp_fields(&mut self) -> &mut TcpFields {
+        match &mut self.transport {
+            Transport::Tcp(fields) => fields,
+            other => panic!("a TCP field in {other:?}: call tcp() first"),
+        }
+    }
+
+    /// Overrides the UDP length.
+    #[track_caller]
+    pub fn udp_len(mut self, bytes: u16) -> Self {
+        match &mut self.transport {
+            Transport::Udp { len, .. } => *len = Some(bytes),
+            other => panic!("udp_len in {other:?}: call udp() first"),
+        }
+        self
+    }
+
+    /// SCTP verification tag.
+    #[track_caller]
+    pub fn verification_tag(mut self, value: u32) -> Self {
+        match &mut self.transport {
+            Transport::Sctp { tag, .. } => *tag = value,
+            other => panic!("verification_tag in {other:?}: call sctp() first"),
+        }
+        self
+    }
+
+    /// Overrides the transport checksum. Only SCTP uses more than 16 bits.
+    pub fn checksum(mut self, checksum: u32) -> Self {
+        self.checksum = Some(checksum);
+        self
+    }
+}

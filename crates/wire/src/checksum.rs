@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The internet checksum (RFC 1071), its pseudo headers and incremental update (RFC 1624), and the
+//! CRC32c of SCTP (RFC 9260, appendix A).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A one's complement sum on its way to a checksum.
+///
+/// It adds 32 bits at a time in the machine's own byte order, which one's complement arithmetic
+/// allows (RFC 1071 2B), and folds only once, at the end. Good for 16 GiB of input.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// Adds `bytes`, which must be of even length unless they are the last to be added.
+    #[must_use]
+    pub fn add_bytes(self, bytes: &[u8]) -> Self {
+        let (words, tail) = bytes.split_at(bytes.len() & !3);
+        let words = words.chunks_exact(4);
+        let sum = self.0 + words.map(|w| u64::from(word([w[0], w[1], w[2], w[3]]))).sum::<u64>();
+        let mut last = [0; 4];
+        last[..tail.len()].copy_from_slice(tail);
+        Sum(sum + u64::from(word(last)))
+    }
+
+    /// Adds one 16-bit number.
+    #[must_use]
+    pub fn add_u16(self, value: u16) -> Self {
+        Sum(self.0 + u64::from(value.to_be()))
+    }
+
+    /// Adds one 32-bit number.
+    #[must_use]
+    pub fn add_u32(self, value: u32) -> Self {
+        Sum(self.0 + u64::from(value.to_be()))
+    }
+
+    /// The checksum to store, in host order: the complement of the folded sum.
+    #[must_use]
+    pub fn finish(self) -> u16 {
+        let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        !u16::from_be(sum as u16)
+    }
+}
+
+impl std::ops::Add for Sum {
+    type Output = Self;
+
+    /// Sum of both inputs together; the first must be of even length.
+    fn add(self, other: Self) -> Self {
+        Sum(self.0 + other.0)
+    }
+}
+
+fn word(bytes: [u8; 4]) -> u32 {
+    u32::from_ne_bytes(bytes)
+}
+
+/// Checksum of `bytes` alone: IPv4 header, ICMP message. 0 where they hold a correct checksum.
+pub fn internet(bytes: &[u8]) -> u16 {
+    Sum::default().add_bytes(bytes).finish()
+}
+
+/// Sum of the IPv4 pseudo header; `len` is the length of transport header and payload in bytes.
+pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: u16) -> Sum {
+    let sum = Sum::default().add_bytes(&src.octets()).add_bytes(&dst.octets());
+    sum.add_u16(u16::from(protocol)).add_u16(len)
+}
+
+/// Sum of the IPv6 pseudo header; `len` is the length of transport header and payload in bytes.
+pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: u32) -> Sum {
+    let sum = Sum::default().add_bytes(&src.octets()).add_bytes(&dst.octets());
+    sum.add_u16(u16::from(protocol)).add_u32(len)
+}
+
+/// The checksum after a 16-bit field at an even offset changed from `old` to `new` (RFC 1624,
+/// equation 3). Never for a UDP checksum of 0, which means that there is none.
+pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    Sum::default().add_u16(!checksum).add_u16(!old).add_u16(new).finish()
+}
+
+/// CRC32c (Castagnoli) of `bytes`, initial and final value as SCTP and iSCSI have them.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, &byte| (crc >> 8) ^ CRC32C_TABLE[usize::from((crc as u8) ^ byte)])
+}
+
+const CRC32C_TABLE: [u32; 256] = crc32c_table();
+
+const fn crc32c_table() -> [u32; 256] {
+    const POLYNOMIAL_REFLECTED: u32 = 0x82f6_3b78;
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut crc = index as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc >> 1) ^ (POLYNOMIAL_REFLECTED & (crc & 1).wrapping_neg());
+            bit += 1;
+        }
+        table[index] = crc;
+        index += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// RFC 1071, word by word, in network order.
+    fn plain(bytes: &[u8]) -> u16 {
+        let mut sum = 0u32;
+        for pair in bytes.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        !(sum as u16)
+    }
+
+    #[test]
+    fn crc32c_of_the_iscsi_test_vectors() {
+        // RFC 3720, B.4.
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn sum_does_not_overflow_in_any_fold() {
+        assert_eq!(internet(&vec![0xff; 1 << 20]), 0);
+        assert_eq!(Sum(u64::MAX).finish(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_plain_sum(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(internet(&bytes), plain(&bytes));
+        }
+
+        #[test]
+        fn pieces_add_up(bytes in proptest::collection::vec(any::<u8>(), 0..200), at: u8) {
+            let (a, b) = bytes.split_at((usize::from(at) * 2).min(bytes.len() & !1));
+            let start = Sum::default().add_bytes(a);
+            prop_assert_eq!(start.add_bytes(b).finish(), plain(&bytes));
+            prop_assert_eq!((start + Sum::default().add_bytes(b)).finish(), plain(&bytes));
+        }
+
+        #[test]
+        fn update_equals_a_new_sum(mut bytes: [u8; 20], at in 0..10usize, new: u16) {
+            // An IPv4 header is never all zero, so the sum is not the -0 of RFC 1624, section 3.
+            bytes[0] |= 0x45;
+            let field = at * 2;
+            prop_assume!(field != 0);
+            let old = u16::from_be_bytes([bytes[field], bytes[field + 1]]);
+            let before = internet(&bytes);
+            bytes[field..field + 2].copy_from_slice(&new.to_be_bytes());
+            prop_assert_eq!(update(before, old, new), internet(&bytes));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! SCTP common header, RFC 9260. The chunks behind it are payload here.
+
+use crate::{be16, be32};
+
+/// View of an SCTP common header.
+#[derive(Clone, Copy, Debug)]
+pub struct Sctp<'a> {
+    header: &'a [u8; Sctp::LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> Sctp<'a> {
+    /// Bytes of the header.
+    pub const LEN: usize = 12;
+
+    /// `None` if `packet` ends inside the header.
+    pub fn new(packet: &'a [u8]) -> Option<Self> {
+        let (header, payload) = packet.split_first_chunk()?;
+        Some(Self { header, payload })
+    }
+
+    /// Source port.
+    pub fn sport(&self) -> u16 {
+        be16(self.header, 0)
+    }
+
+    /// Destination port.
+    pub fn dport(&self) -> u16 {
+        be16(self.header, 2)
+    }
+
+    /// Verification tag.
+    pub fn verification_tag(&self) -> u32 {
+        be32(self.header, 4)
+    }
+
+    /// CRC32c of the packet with this field zero; stored low byte first (RFC 9260 6.8).
+    pub fn checksum(&self) -> u32 {
+        be32(self.header, 8).swap_bytes()
+    }
+
+    /// The chunks.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FrameBuilder, checksum};
+
+    #[test]
+    fn reads_its_fields() {
+        let mut packet = FrameBuilder::ipv4([1; 4], [2; 4])
+            .sctp(36412, 2905)
+            .verification_tag(0xdead_beef)
+            .payload([3, 0, 0, 4])
+            .build_packet();
+        let sctp = Sctp::new(&packet[20..]).unwrap();
+        assert_eq!((sctp.sport(), sctp.dport()), (36412, 2905));
+        assert_eq!(sctp.verification_tag(), 0xdead_beef);
+        assert_eq!(sctp.payload(), [3, 0, 0, 4]);
+        assert!(Sctp::new(&packet[20..31]).is_none());
+
+        let stored = sctp.checksum();
+        packet[28..32].fill(0);
+        assert_eq!(checksum::crc32c(&packet[20..]), stored);
+    }
+}
