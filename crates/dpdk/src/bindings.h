@@ -57,6 +57,9 @@ static const uint32_t BIND_LCORE_WAIT = WAIT;
 static const uint32_t BIND_RING_ONE_TO_ONE = RING_F_SP_ENQ | RING_F_SC_DEQ;
 static const int BIND_SOCKET_ANY = SOCKET_ID_ANY;
 
+/* State of a Linux interface. */
+enum { BIND_INTERFACE_GONE, BIND_INTERFACE_DOWN, BIND_INTERFACE_UP };
+
 struct shim_link {
 	bool up;
 	/* Mb/s; 0 where the driver does not know. */
@@ -69,6 +72,7 @@ int shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned 
 void shim_ring_drain(struct rte_ring *ring);
 int shim_errno(void);
 int shim_link_get(uint16_t port, struct shim_link *link);
+unsigned int shim_interface_state(unsigned int if_index);
 bool shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf);
 int shim_log_to(ssize_t (*write)(void *cookie, const char *text, size_t length));
 

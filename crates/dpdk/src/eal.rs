@@ -178,7 +178,7 @@ fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
 }
 
 /// True for `[pci:][DOMAIN:]BUS:DEVICE.FUNCTION[,ARGS]`, numbers in hexadecimal.
-fn is_pci(devargs: &str) -> bool {
+pub(crate) fn is_pci(devargs: &str) -> bool {
     let address = devargs.split(',').next().unwrap_or_default();
     let address = address.strip_prefix("pci:").unwrap_or(address);
     let Some((rest, function)) = address.rsplit_once('.') else { return false };

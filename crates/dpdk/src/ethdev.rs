@@ -4,6 +4,7 @@
 //! Every call here happens at start or at the end. The last of the port and its queues to go stops
 //! and closes the ethdev, so no queue can name one that is closed.
 
+use crate::eal::is_pci;
 use crate::error::{Errno, Step};
 use crate::{PortConfig, PortInfo, SymmetricRss, rss, sys};
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -18,6 +19,8 @@ pub(crate) type Keep = Arc<dyn Send + Sync>;
 pub(crate) struct Ethdev {
     id: u16,
     removed: AtomicBool,
+    /// The Linux interface below a virtual device; 0 if there is none.
+    if_index: u32,
     /// Dropped after [`Drop::drop`] has closed the ethdev.
     _lower: Option<Keep>,
 }
@@ -51,9 +54,18 @@ fn find(devargs: &CStr) -> Option<u16> {
     }
 }
 
+/// Description of ethdev `id`, which exists.
+fn info(id: u16) -> Result<sys::rte_eth_dev_info, Errno> {
+    // SAFETY: a plain C struct that the call overwrites.
+    let mut info: sys::rte_eth_dev_info = unsafe { std::mem::zeroed() };
+    // SAFETY: EAL is up.
+    Errno::check(unsafe { sys::rte_eth_dev_info_get(id, &mut info) })?;
+    Ok(info)
+}
+
 impl Ethdev {
     /// Takes ethdev `id`; fails if it has an owner.
-    pub(crate) fn own(id: u16, lower: Option<Keep>) -> Result<Arc<Self>, Errno> {
+    pub(crate) fn own(id: u16, devargs: &str, lower: Option<Keep>) -> Result<Arc<Self>, Errno> {
         // SAFETY: a plain C struct: a number and a name.
         let mut owner: sys::rte_eth_dev_owner = unsafe { std::mem::zeroed() };
         // SAFETY: EAL is up; `owner` is written, then copied.
@@ -61,7 +73,10 @@ impl Ethdev {
             Errno::check(sys::rte_eth_dev_owner_new(&mut owner.id))?;
             Errno::check(sys::rte_eth_dev_owner_set(id, &owner))?;
         }
-        let ethdev = Arc::new(Self { id, removed: AtomicBool::new(false), _lower: lower });
+        // A driver of real hardware knows its link better than the kernel does.
+        let if_index = if is_pci(devargs) { 0 } else { info(id).map_or(0, |info| info.if_index) };
+        let removed = AtomicBool::new(false);
+        let ethdev = Arc::new(Self { id, removed, if_index, _lower: lower });
         let event = sys::BIND_EVENT_REMOVED;
         // SAFETY: the flag's address holds until `drop` has unregistered the callback. Where there
         // is no memory to register it, a removal goes unnoticed; nothing else depends on it.
@@ -75,21 +90,37 @@ impl Ethdev {
         self.id
     }
 
+    /// True once the driver said that the device is gone, or the interface below it is.
     pub(crate) fn removed(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
+            || self.interface_state() == Some(sys::BIND_INTERFACE_GONE)
+    }
+
+    /// State of the link: up, and the speed in megabits per second, 0 where it is not known.
+    pub(crate) fn link(&self) -> Result<sys::shim_link, Errno> {
+        let mut link = sys::shim_link { up: false, speed: 0 };
+        // SAFETY: the ethdev is open.
+        Errno::check(unsafe { sys::shim_link_get(self.id, &mut link) })?;
+        link.up &= self.interface_state().is_none_or(|state| state == sys::BIND_INTERFACE_UP);
+        Ok(link)
+    }
+
+    fn interface_state(&self) -> Option<u32> {
+        // SAFETY: asks the kernel about a number, whether or not it names an interface.
+        (self.if_index != 0).then(|| unsafe { sys::shim_interface_state(self.if_index) })
+    }
+
+    pub(crate) fn stats(&self) -> Result<sys::rte_eth_stats, Errno> {
+        // SAFETY: a plain C struct of numbers.
+        let mut stats: sys::rte_eth_stats = unsafe { std::mem::zeroed() };
+        // SAFETY: the ethdev is open.
+        Errno::check(unsafe { sys::rte_eth_stats_get(self.id, &mut stats) })?;
+        Ok(stats)
     }
 
     /// The argument of `on_removed`.
     fn flag(&self) -> *mut c_void {
         (&raw const self.removed).cast_mut().cast()
-    }
-
-    fn info(&self) -> Result<sys::rte_eth_dev_info, Errno> {
-        // SAFETY: a plain C struct that the call overwrites.
-        let mut info: sys::rte_eth_dev_info = unsafe { std::mem::zeroed() };
-        // SAFETY: the ethdev is open.
-        Errno::check(unsafe { sys::rte_eth_dev_info_get(self.id, &mut info) })?;
-        Ok(info)
     }
 
     fn mtu(&self) -> Result<u16, Errno> {
@@ -100,7 +131,7 @@ impl Ethdev {
     }
 
     pub(crate) fn describe(&self, devargs: &str) -> Result<PortInfo, Errno> {
-        let info = self.info()?;
+        let info = info(self.id)?;
         let mut mac = sys::rte_ether_addr { addr_bytes: [0; 6] };
         // SAFETY: the ethdev is open.
         Errno::check(unsafe { sys::rte_eth_macaddr_get(self.id, &mut mac) })?;
@@ -141,7 +172,7 @@ impl Ethdev {
     }
 
     fn set_offloads(&self, config: &PortConfig) -> Result<SymmetricRss, Errno> {
-        let info = self.info()?;
+        let info = info(self.id)?;
         // SAFETY: a plain C struct for which zero is "not set".
         let mut conf: sys::rte_eth_conf = unsafe { std::mem::zeroed() };
         let mtu = u32::from(self.mtu()?);
@@ -207,7 +238,7 @@ const L2_OVERHEAD: u32 = 14 + 2 * 4 + 4;
 
 impl Drop for Ethdev {
     fn drop(&mut self) {
-        let device = self.info().map_or(std::ptr::null_mut(), |info| info.device);
+        let device = info(self.id).map_or(std::ptr::null_mut(), |info| info.device);
         // SAFETY:
         // - no queue of this ethdev is left: each holds a reference to `self`;
         // - unregistering answers EAGAIN (-11) while the callback runs: after it, none will;

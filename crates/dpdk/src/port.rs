@@ -4,7 +4,7 @@
 
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, Keep};
-use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log, sys};
+use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Port {
         lower: Option<Keep>,
     ) -> Result<Self, PortError> {
         let in_use = |_| PortError::InUse { port: devargs.to_owned() };
-        let open = Ethdev::own(id, lower).map_err(in_use)?;
+        let open = Ethdev::own(id, devargs, lower).map_err(in_use)?;
         let info = open.describe(devargs).map_err(|errno| fail(devargs, Step::Info, errno))?;
         Ok(Self { open, info, configured: false, _one_user: PhantomData })
     }
@@ -146,36 +146,34 @@ impl Port {
         Ok((rx, tx))
     }
 
-    /// The port's counters; all zero once the device is gone.
+    /// The port's counters; all zero if they can not be read.
     pub fn stats(&self) -> PortStats {
-        // SAFETY: a plain C struct of numbers.
-        let mut stats: sys::rte_eth_stats = unsafe { std::mem::zeroed() };
-        // SAFETY: the port is open; `stats` is written on success.
-        if unsafe { sys::rte_eth_stats_get(self.open.id(), &mut stats) } != 0 {
-            return PortStats::default();
-        }
-        PortStats {
-            ipackets: stats.ipackets,
-            opackets: stats.opackets,
-            ibytes: stats.ibytes,
-            obytes: stats.obytes,
-            imissed: stats.imissed,
-            ierrors: stats.ierrors,
-            oerrors: stats.oerrors,
-            rx_nombuf: stats.rx_nombuf,
-        }
+        self.open.stats().map_or_else(
+            |_| PortStats::default(),
+            |stats| PortStats {
+                ipackets: stats.ipackets,
+                opackets: stats.opackets,
+                ibytes: stats.ibytes,
+                obytes: stats.obytes,
+                imissed: stats.imissed,
+                ierrors: stats.ierrors,
+                oerrors: stats.oerrors,
+                rx_nombuf: stats.rx_nombuf,
+            },
+        )
     }
 
-    /// State of the link, without waiting for it.
+    /// State of the link, without waiting for it: that of the port, and for a virtual device that
+    /// of the Linux interface below it.
     pub fn link(&self) -> Link {
-        let mut link = sys::shim_link { up: false, speed: 0 };
-        // SAFETY: the port is open; `link` is written in any case.
-        let ret = unsafe { sys::shim_link_get(self.open.id(), &mut link) };
-        let speed_mbps = Some(link.speed).filter(|&speed| ret == 0 && speed > 0);
-        Link { up: link.up, speed_mbps }
+        self.open.link().map_or(Link { up: false, speed_mbps: None }, |link| Link {
+            up: link.up,
+            speed_mbps: Some(link.speed).filter(|&speed| speed > 0),
+        })
     }
 
-    /// True once the driver said that the device is gone. Queues then receive and send nothing.
+    /// True once the device, or the Linux interface below it, is gone. Its queues may still be
+    /// used; they receive nothing, and what they send is lost.
     pub fn removed(&self) -> bool {
         self.open.removed()
     }

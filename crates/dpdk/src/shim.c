@@ -4,7 +4,12 @@
  * Every function here is called per burst or at start, none per packet.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "bindings.h"
 
@@ -52,6 +57,27 @@ shim_link_get(uint16_t port, struct shim_link *link)
 	link->up = ret == 0 && state.link_status == RTE_ETH_LINK_UP;
 	link->speed = state.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : state.link_speed;
 	return ret;
+}
+
+/*
+ * Drivers on top of a Linux interface say that the link is up, come what may: 22.11's af_packet and
+ * every pcap. An interface that can not be asked about counts as up.
+ */
+unsigned int
+shim_interface_state(unsigned int if_index)
+{
+	struct ifreq request = { .ifr_ifindex = (int)if_index };
+	unsigned int state = BIND_INTERFACE_UP;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return state;
+	if (ioctl(fd, SIOCGIFNAME, &request) < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
+		state = errno == ENODEV || errno == ENXIO ? BIND_INTERFACE_GONE : state;
+	else if ((request.ifr_flags & IFF_RUNNING) == 0)
+		state = BIND_INTERFACE_DOWN;
+	close(fd);
+	return state;
 }
 
 /* Selects the hash that sorts addresses and ports first; false where DPDK or the port has none. */

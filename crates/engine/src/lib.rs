@@ -73,8 +73,9 @@ pub struct Engine {
 
 /// One burst in this many is measured by stage: the counter itself costs as much as a stage.
 const SAMPLE_EVERY: u32 = 16;
-/// Flow records that may wait to be taken.
-const RECORDS_MAX: usize = 1024;
+/// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
+/// end by a packet, which cannot wait.
+const RECORDS_MAX: usize = 4096;
 
 /// What tracking produces: counters and flow records.
 struct Books {
@@ -84,9 +85,9 @@ struct Books {
 }
 
 impl Books {
-    /// Room for one more record, beside those that one burst can end.
+    /// Whether a flow that can wait may end now.
     fn has_room(&self) -> bool {
-        self.records.len() < RECORDS_MAX - BURST_MAX
+        self.records.len() < RECORDS_MAX / 2
     }
 
     fn end(&mut self, flow: FlowRecord) {
@@ -213,7 +214,12 @@ impl Engine {
         self.now = self.now.max(now);
         let mut looked_at = 0;
         while looked_at < budget && self.books.has_room() {
-            let timer = self.v4.expire_one(self.now).or_else(|| self.v6.expire_one(self.now));
+            // In turns, so that neither waits for the other's backlog.
+            let timer = if looked_at % 2 == 0 {
+                self.v4.expire_one(self.now).or_else(|| self.v6.expire_one(self.now))
+            } else {
+                self.v6.expire_one(self.now).or_else(|| self.v4.expire_one(self.now))
+            };
             let Some(ended) = timer else { break };
             if let Some(flow) = ended {
                 self.books.end(flow);
@@ -248,9 +254,9 @@ impl Engine {
         true
     }
 
-    /// The oldest flow record not yet taken. The queue is bounded: while it is full, `expire` and
-    /// `flush` end nothing. Only the reuse of ports cannot wait: a caller that takes no record over
-    /// many bursts loses the oldest, counted in [`Stats::records_lost`].
+    /// The oldest flow record not yet taken. The queue is bounded: while it is half full, `expire`
+    /// and `flush` end nothing. Only the reuse of ports cannot wait: a caller that takes no record
+    /// over many bursts loses the oldest, counted in [`Stats::records_lost`].
     pub fn next_record(&mut self) -> Option<FlowRecord> {
         self.books.records.pop_front()
     }

@@ -6,6 +6,7 @@ mod capture;
 mod cmd;
 mod config;
 mod doctor;
+mod feed;
 mod host;
 mod live;
 mod output;
@@ -30,6 +31,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Run(cmd::run::RunArgs),
+    Demo(cmd::demo::DemoArgs),
     Replay(cmd::replay::ReplayArgs),
     Check(cmd::check::CheckArgs),
     Doctor(cmd::doctor::DoctorArgs),
@@ -38,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Run(args) => cmd::run::run(&args),
+        Command::Demo(args) => cmd::demo::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),

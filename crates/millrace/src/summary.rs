@@ -6,6 +6,8 @@
 //! still held, and a run whose ledger is not balanced has failed.
 
 mod report;
+#[cfg(test)]
+mod tests;
 
 use engine::{EndReason, Reason, Stats};
 use serde::{Serialize, Serializer};
@@ -111,6 +113,8 @@ pub(crate) struct Flows {
     pub(crate) ended: Counts,
     /// Packets of new flows that found no room.
     pub(crate) table_full: u64,
+    /// Flow records lost because they were not written fast enough.
+    pub(crate) records_lost: u64,
 }
 
 /// Offloading has no members yet.
@@ -147,6 +151,7 @@ impl Summary {
         }
         self.flows.active += stats.active();
         self.flows.created += stats.created;
+        self.flows.records_lost += stats.records_lost;
         let full = Reason::TableFull as usize;
         self.flows.table_full += stats.passed[full] + stats.dropped[full];
     }

@@ -158,3 +158,71 @@ fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
         _ => address.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{EndReason, State, Tally, VlanTags};
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    fn record(sport: u16, bytes: u64) -> FlowRecord {
+        let orig = Tally { packets: 1, bytes, ip_bytes: bytes, tcp_flags: 0 };
+        FlowRecord {
+            src: Ipv4Addr::new(10, 0, 0, 1).into(),
+            dst: Ipv4Addr::new(10, 0, 0, 2).into(),
+            proto: UDP,
+            sport,
+            dport: 53,
+            zone: 0,
+            vlan: VlanTags::NONE,
+            start: 0,
+            end: 1_500_000,
+            orig,
+            reply: Tally { bytes: 1, ..Tally::default() },
+            state: State::Open,
+            end_reason: EndReason::Idle,
+        }
+    }
+
+    fn printed(top: Top) -> Vec<String> {
+        let mut out = Vec::new();
+        top.print(&mut out).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn keeps_the_busiest_and_of_equals_the_first() {
+        let mut top = Top::new(3);
+        for (sport, bytes) in [(1, 10), (2, 30), (3, 20), (4, 30), (5, 5), (6, 20), (7, 20)] {
+            top.offer(&record(sport, bytes));
+            assert!(top.kept.len() <= 3);
+        }
+        let lines = printed(top);
+        assert_eq!(lines[0], "busiest flows (3 of 7, by bytes)");
+        let sources: Vec<&str> =
+            lines[2..].iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+        assert_eq!(sources, ["10.0.0.1:2", "10.0.0.1:4", "10.0.0.1:3"]);
+    }
+
+    #[test]
+    fn keeps_none_where_none_is_wanted_and_prints_nothing() {
+        let mut top = Top::new(0);
+        top.offer(&record(1, 10));
+        assert!(printed(top).is_empty());
+        assert!(printed(Top::new(10)).is_empty());
+    }
+
+    #[test]
+    fn columns_are_aligned_with_the_longest_ipv6_address() {
+        let mut top = Top::new(2);
+        top.offer(&record(1, 10));
+        let address = Ipv6Addr::from([0xfd00_u16 | 0xff; 8]);
+        top.offer(&FlowRecord { src: address.into(), dst: address.into(), ..record(65_535, 20) });
+        let lines = printed(top);
+        let destination = lines[1].find("responder").unwrap();
+        assert!(lines[2][destination..].starts_with("[fdff:"));
+        assert!(lines[3][destination..].starts_with("10.0.0.2:53"));
+        let duration = |line: &str| line.find("1.50 ms").unwrap();
+        assert_eq!(duration(&lines[2]), duration(&lines[3]));
+    }
+}

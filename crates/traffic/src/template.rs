@@ -37,6 +37,8 @@ pub(crate) enum Transport {
 /// Ethernet, two tags, IPv6, TCP with the options of a SYN.
 const MAX_HEADERS: usize = 14 + 2 * 4 + Ipv6::LEN + 20 + SYN_OPTIONS.len();
 
+const _: () = assert!(MAX_HEADERS >= MIN_FRAME);
+
 /// Maximum segment size 1460, window scale 7.
 const SYN_OPTIONS: [u8; 8] = [2, 4, 0x05, 0xb4, 1, 3, 3, 7];
 
@@ -99,10 +101,10 @@ impl Templates {
     pub(crate) fn write(&self, buf: &mut [u8], ends: &Endpoints, packet: &Packet) -> usize {
         let buf: &mut [u8; MAX_FRAME] = buf.first_chunk_mut().expect("room for MAX_FRAME bytes");
         let template = self.shape(ends, packet);
+        // Brings the zeros of the padding as well: all shapes are as long as the longest.
         buf[..MAX_HEADERS].copy_from_slice(&template.bytes);
         let end = template.len + packet.payload_len;
         buf[template.len..end].copy_from_slice(&self.payload.bytes[..packet.payload_len]);
-        buf[end..end.max(MIN_FRAME)].fill(0);
 
         for (tag, id) in ends.vlans[..usize::from(ends.tags)].iter().enumerate() {
             put16(buf, 14 + tag * 4, *id);

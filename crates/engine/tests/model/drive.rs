@@ -6,27 +6,27 @@ use crate::traffic::{Dice, Packet, Pools};
 use engine::{BURST_MAX, Config, Engine, Malformed, Stats, Timeouts, Verdict, WhenFull, ZoneFrom};
 
 /// A tick of the timer wheel, nanoseconds.
-pub const TICK: u64 = 1 << 23;
+pub(crate) const TICK: u64 = 1 << 23;
 
 /// What one run is made of, from random bits.
 #[derive(Clone, Debug)]
-pub struct Case {
-    pub config: Config,
-    pub pools: Pools,
-    pub start: u64,
-    pub burst: usize,
+pub(crate) struct Case {
+    pub(crate) config: Config,
+    pub(crate) pools: Pools,
+    pub(crate) start: u64,
+    pub(crate) burst: usize,
     /// Steps of time are multiples of this.
     grid: u64,
 }
 
 impl Case {
     /// All times fall on ticks: when a flow ends is exact.
-    pub fn on_ticks(bits: [u64; 3]) -> Self {
+    pub(crate) fn on_ticks(bits: [u64; 3]) -> Self {
         Self::new(bits, TICK)
     }
 
     /// Times as they come: a flow may end up to a tick late.
-    pub fn off_ticks(bits: [u64; 3]) -> Self {
+    pub(crate) fn off_ticks(bits: [u64; 3]) -> Self {
         Self::new(bits, 1)
     }
 
@@ -77,7 +77,7 @@ fn any_timeouts(bits: u64, grid: u64) -> Timeouts {
 }
 
 /// Runs the operations on both; panics where they differ.
-pub fn agree(case: Case, operations: &[u64]) {
+pub(crate) fn agree(case: Case, operations: &[u64]) {
     let mut pair = Pair {
         engine: Engine::new(&case.config),
         model: Model::new(&case.config),
@@ -172,16 +172,16 @@ impl Pair {
 }
 
 /// The records that wait, sorted: their order among flows is not part of the promise.
-pub fn taken(engine: &mut Engine) -> Vec<Record> {
+pub(crate) fn taken(engine: &mut Engine) -> Vec<Record> {
     sorted(std::iter::from_fn(|| engine.next_record()).map(|flow| Record::from(&flow)).collect())
 }
 
-pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+pub(crate) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
     records.sort();
     records
 }
 
 /// The counters that depend on packets alone, not on the sampling of bursts.
-pub fn without_cycles(stats: &Stats) -> Stats {
+pub(crate) fn without_cycles(stats: &Stats) -> Stats {
     Stats { stage_cycles: Default::default(), sampled_packets: 0, ..stats.clone() }
 }

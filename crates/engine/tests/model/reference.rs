@@ -11,10 +11,10 @@ use engine::{
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-pub const FIN: u8 = 1;
-pub const SYN: u8 = 2;
-pub const RST: u8 = 4;
-pub const ACK: u8 = 16;
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+pub(crate) const ACK: u8 = 16;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -22,34 +22,34 @@ const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
 /// Address and port; the port is 0 where the protocol has none.
-pub type Endpoint = (IpAddr, u16);
+pub(crate) type Endpoint = (IpAddr, u16);
 
 /// A packet as its sender meant it.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    pub src: Endpoint,
-    pub dst: Endpoint,
-    pub proto: u8,
-    pub icmp: Option<Icmp>,
-    pub tcp_flags: u8,
+pub(crate) struct Seen {
+    pub(crate) src: Endpoint,
+    pub(crate) dst: Endpoint,
+    pub(crate) proto: u8,
+    pub(crate) icmp: Option<Icmp>,
+    pub(crate) tcp_flags: u8,
     /// VLAN identifiers, outermost first.
-    pub tags: Vec<u16>,
+    pub(crate) tags: Vec<u16>,
     /// Frame bytes to account.
-    pub bytes: u64,
-    pub ip_bytes: u64,
+    pub(crate) bytes: u64,
+    pub(crate) ip_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Icmp {
-    pub kind: u8,
-    pub code: u8,
+pub(crate) struct Icmp {
+    pub(crate) kind: u8,
+    pub(crate) code: u8,
     /// 0 for messages without one.
-    pub id: u16,
+    pub(crate) id: u16,
 }
 
 /// What makes packets one connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub(crate) struct Key {
     zone: u16,
     proto: u8,
     /// The smaller one first.
@@ -83,26 +83,26 @@ fn request_of(proto: u8, kind: u8) -> u8 {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tally {
-    pub packets: u64,
-    pub bytes: u64,
-    pub ip_bytes: u64,
-    pub tcp_flags: u8,
+pub(crate) struct Tally {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) ip_bytes: u64,
+    pub(crate) tcp_flags: u8,
 }
 
 /// A flow record, comparable and sortable, of the model or of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Record {
-    pub key: Key,
-    pub start: u64,
-    pub end: u64,
-    pub src: Endpoint,
-    pub dst: Endpoint,
-    pub tags: Vec<u16>,
-    pub orig: Tally,
-    pub reply: Tally,
-    pub state: &'static str,
-    pub end_reason: &'static str,
+pub(crate) struct Record {
+    pub(crate) key: Key,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) src: Endpoint,
+    pub(crate) dst: Endpoint,
+    pub(crate) tags: Vec<u16>,
+    pub(crate) orig: Tally,
+    pub(crate) reply: Tally,
+    pub(crate) state: &'static str,
+    pub(crate) end_reason: &'static str,
 }
 
 impl From<&FlowRecord> for Record {
@@ -223,28 +223,28 @@ impl Flow {
 }
 
 /// The reference.
-pub struct Model {
+pub(crate) struct Model {
     config: Config,
     now: u64,
     flows: BTreeMap<Key, Flow>,
     /// IPv4 flows, IPv6 flows.
     held: [u32; 2],
-    pub stats: Stats,
+    pub(crate) stats: Stats,
 }
 
 impl Model {
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let (flows, stats) = (BTreeMap::new(), Stats::default());
         Model { config: config.clone(), now: 0, flows, held: [0; 2], stats }
     }
 
     /// Time never runs backwards.
-    pub fn at(&mut self, now: u64) {
+    pub(crate) fn at(&mut self, now: u64) {
         self.now = self.now.max(now);
     }
 
     /// One packet; a flow that ended by it comes back with the verdict.
-    pub fn packet(&mut self, packet: &Result<Seen, Reason>) -> (Verdict, Option<Record>) {
+    pub(crate) fn packet(&mut self, packet: &Result<Seen, Reason>) -> (Verdict, Option<Record>) {
         let seen = match packet {
             Ok(seen) => seen,
             Err(reason) => return (self.without_flow(*reason), None),
@@ -296,7 +296,7 @@ impl Model {
 
     /// Takes the flows that the engine ended by `expire`; none may be early. If it says that it is
     /// done, nothing whose deadline passed `late` ago may be left.
-    pub fn expired(&mut self, ended: &[Record], is_done: bool, late: u64) {
+    pub(crate) fn expired(&mut self, ended: &[Record], is_done: bool, late: u64) {
         for record in ended {
             let flow = self.take(&record.key);
             let expected = flow.record(&record.key, flow.end_reason());
@@ -313,7 +313,7 @@ impl Model {
     }
 
     /// Takes the flows that the engine ended by `flush`.
-    pub fn flushed(&mut self, ended: &[Record]) {
+    pub(crate) fn flushed(&mut self, ended: &[Record]) {
         for record in ended {
             let flow = self.take(&record.key);
             assert_eq!(*record, flow.record(&record.key, EndReason::Exit));

@@ -11,31 +11,31 @@ use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
 
 /// Random bits, taken from one by one.
 #[derive(Clone, Copy, Debug)]
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
     /// A number below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         let number = self.0 % n;
         self.0 /= n;
         number
     }
 
-    pub fn one_in(&mut self, n: u64) -> bool {
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == n - 1
     }
 
-    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len() as u64) as usize]
     }
 }
 
 /// How many different endpoints there are.
 #[derive(Clone, Copy, Debug)]
-pub struct Pools {
-    pub hosts: usize,
-    pub ports: usize,
-    pub vlans: usize,
+pub(crate) struct Pools {
+    pub(crate) hosts: usize,
+    pub(crate) ports: usize,
+    pub(crate) vlans: usize,
 }
 
 /// Low and high ones, and such that only differ in the first or the last word.
@@ -53,7 +53,7 @@ const VLANS: [u16; 4] = [5, 0, 4095, 9];
 
 /// How a packet is handed over.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
+pub(crate) enum Shape {
     Whole,
     /// Two segments.
     Cut(usize),
@@ -67,19 +67,19 @@ pub enum Shape {
 
 /// A frame, and what its sender meant.
 #[derive(Clone, Debug)]
-pub struct Packet {
-    pub frame: Vec<u8>,
-    pub shape: Shape,
-    pub meaning: Result<Seen, Reason>,
+pub(crate) struct Packet {
+    pub(crate) frame: Vec<u8>,
+    pub(crate) shape: Shape,
+    pub(crate) meaning: Result<Seen, Reason>,
 }
 
 impl Packet {
-    pub fn new(dice: &mut Dice, pools: Pools) -> Self {
+    pub(crate) fn new(dice: &mut Dice, pools: Pools) -> Self {
         let draft = Draft::new(dice, pools);
         if dice.one_in(12) { faulty(dice, draft) } else { draft.finish(dice) }
     }
 
-    pub fn bytes(&self) -> BytesPacket<'_> {
+    pub(crate) fn bytes(&self) -> BytesPacket<'_> {
         match self.shape {
             Shape::Whole => BytesPacket::new(&self.frame),
             Shape::Cut(at) => BytesPacket::cut(&self.frame, at),
@@ -295,7 +295,8 @@ fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
         1 => (draft.ip_header(), Reason::IpTruncated),
         // Where there are no ports to find, the fixed header is enough.
         _ if draft.header_len == 0 => (l3 + draft.ip_header(), Reason::CaptureCut),
-        _ => (draft.l4() + 4, Reason::CaptureCut),
+        // Neither both ports nor type and code.
+        _ => (draft.l4() + 2, Reason::CaptureCut),
     };
     let mut bytes = dice.below(below as u64) as usize;
     if reason == Reason::IpTruncated {

@@ -44,7 +44,7 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
     writeln!(out, "{}", plan.settings)?;
     writeln!(
         out,
-        "# Flow tables: at most {} MB for each of {} workers.",
+        "# Flow tables: at most {} MB per worker, workers: {}.",
         mb(memory.engine_bytes_per_worker),
         memory.workers,
     )?;

@@ -47,11 +47,7 @@ fn print(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
         }
     }
     let count = |status| findings.iter().filter(|finding| finding.status == status).count();
-    let verdict = match count(Status::Fail) {
-        0 => "millrace runs here",
-        _ => "millrace does not run here",
-    };
-    let (ok, notes, warnings) = (count(Status::Ok), count(Status::Note), count(Status::Warn));
-    let failures = count(Status::Fail);
-    writeln!(out, "\n{verdict}: {ok} ok, {notes} notes, {warnings} warnings, {failures} failures")
+    let [ok, note, warn, fail] = [Status::Ok, Status::Note, Status::Warn, Status::Fail].map(count);
+    let verdict = if fail == 0 { "runs here" } else { "does not run here" };
+    writeln!(out, "\nmillrace {verdict} (ok {ok}, note {note}, warn {warn}, fail {fail})")
 }

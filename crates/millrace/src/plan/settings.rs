@@ -154,11 +154,11 @@ fn toml(value: &Value) -> String {
     }
 }
 
-/// `1048576` as `1_048_576`.
-pub(super) fn grouped(digits: &str) -> String {
+/// `1048576` as `1_048_576`; four digits read well as they are.
+fn grouped(digits: &str) -> String {
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if digits.len() > 4 && index > 0 && (digits.len() - index) % 3 == 0 {
             text.push('_');
         }
         text.push(digit);

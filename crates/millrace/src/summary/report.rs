@@ -21,6 +21,10 @@ impl Summary {
         let created = units::thousands(self.flows.created);
         writeln!(out, "flows: {created} created, {} active", units::thousands(self.flows.active))?;
         print_counts(out, "flows ended", &self.flows.ended)?;
+        if self.flows.records_lost > 0 {
+            let lost = units::thousands(self.flows.records_lost);
+            writeln!(out, "flow records lost, not written fast enough: {lost}")?;
+        }
         self.print_ledger(out)
     }
 

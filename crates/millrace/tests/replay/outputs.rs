@@ -14,7 +14,7 @@ fn csv_has_the_members_of_a_record_as_columns() {
     let frame = datagram(1000, 20).qinq(100).vlan(7);
     let capture = Pcap::plain().file(&[
         Packet::new(START_NS, frame.build()),
-        Packet::new(START_NS, { frame.reversed().payload([0; 30]).build() }),
+        Packet::new(START_NS, frame.reversed().payload([0; 30]).build()),
     ]);
     let path = scratch.path("flows.csv");
     let run = run(&["--flows", &path, "-"], &capture);

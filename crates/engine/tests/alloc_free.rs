@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! After `Engine::new` nothing is allocated: not for hits, not for new flows, not for flows that
+//! end, not for a full table, not for packets that are wrong.
+
+use engine::{BURST_MAX, Config, EndReason, Engine, Reason, Verdict};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use wire::{BytesPacket, FrameBuilder, tcp};
+
+/// The system's allocator; counts what this thread asks of it.
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to `System` with the same arguments.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.set(CALLS.get() + 1);
+        // SAFETY: the caller's promise is the one `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        CALLS.set(CALLS.get() + 1);
+        // SAFETY: as above.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations and releases during `work`.
+fn calls(work: impl FnOnce()) -> u64 {
+    let before = CALLS.get();
+    work();
+    CALLS.get() - before
+}
+
+/// Frames of `flows` flows, IPv4 and IPv6, some of them tagged.
+fn frames(flows: u16, flags: u8) -> Vec<Vec<u8>> {
+    let frame = |i: u16| {
+        let [a, b] = i.to_be_bytes();
+        let frame = match i % 3 {
+            0 => FrameBuilder::ipv4([10, 0, a, b], [10, 9, 9, 9]),
+            1 => FrameBuilder::ipv4([10, 0, a, b], [10, 9, 9, 9]).vlan(i % 7),
+            _ => FrameBuilder::ipv6([a; 16], [b; 16]).hop_by_hop(&[0; 6]),
+        };
+        frame.tcp(i, 80).flags(flags).build()
+    };
+    (0..flows).map(frame).collect()
+}
+
+/// The same frames whole, in two segments, and cut by a capture.
+fn packets(frames: &[Vec<u8>]) -> Vec<BytesPacket<'_>> {
+    let shape = |(i, frame): (usize, &'_ Vec<u8>)| match i % 5 {
+        0 => (20, frame.len()),
+        1 => (frame.len(), 30),
+        _ => (frame.len(), frame.len()),
+    };
+    let packet = |(i, frame)| match shape((i, frame)) {
+        (cut, len) if cut < len => BytesPacket::cut(frame, cut),
+        (len, captured) => BytesPacket::captured(&frame[..captured], len, len),
+    };
+    frames.iter().enumerate().map(packet).collect()
+}
+
+fn process(engine: &mut Engine, now: u64, packets: &[BytesPacket]) {
+    let mut verdicts = [Verdict::Forward; BURST_MAX];
+    for burst in packets.chunks(BURST_MAX) {
+        engine.process(now, burst, &mut verdicts);
+    }
+}
+
+fn take(engine: &mut Engine) -> u64 {
+    std::iter::from_fn(|| engine.next_record()).count() as u64
+}
+
+#[test]
+fn nothing_is_allocated_after_start() {
+    let [acks, syns, resets] = [tcp::ACK, tcp::SYN, tcp::RST].map(|flags| frames(3000, flags));
+    let [acks, syns, resets] = [&acks, &syns, &resets].map(|frames| packets(frames));
+    // Room for some 1600 IPv4 flows and for part of the IPv6 flows.
+    let config = Config { capacity_ipv4: 2000, capacity_ipv6: 100, ..Config::default() };
+    let mut engine = Engine::new(&config);
+    let mut taken = 0;
+    let allocated = calls(|| {
+        for turn in 0..4 {
+            let now = turn * 20_000_000_000;
+            process(&mut engine, now, &acks);
+            process(&mut engine, now + 1, &acks);
+            process(&mut engine, now + 2, &resets);
+            // More records than may wait: some are lost, none takes memory.
+            process(&mut engine, now + 3, &syns);
+            taken += take(&mut engine);
+            while engine.expire(now + 10_000_000_000, 32) > 0 {
+                taken += take(&mut engine);
+            }
+        }
+        process(&mut engine, 100_000_000_000, &acks);
+        while engine.flush(100) {
+            taken += take(&mut engine);
+        }
+        taken += take(&mut engine);
+    });
+    assert_eq!(allocated, 0);
+
+    // It did what it was watched at.
+    let stats = engine.stats();
+    assert!(stats.tracked > 20_000 && stats.created > 6_000, "{stats:?}");
+    assert!(stats.passed[Reason::TableFull as usize] > 0);
+    assert!(stats.passed[Reason::CaptureCut as usize] > 0);
+    for reason in [EndReason::Idle, EndReason::Reuse, EndReason::Exit] {
+        assert!(stats.ended[reason as usize] > 0, "{reason:?}: {stats:?}");
+    }
+    assert!(stats.records_lost > 0, "{stats:?}");
+    assert_eq!(taken + stats.records_lost, stats.created);
+}
+
+#[test]
+fn the_counter_counts() {
+    assert!(calls(|| drop(std::hint::black_box(Box::new(1)))) >= 2);
+}

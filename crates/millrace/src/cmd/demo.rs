@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace demo`: the bump in the wire between two virtual ports, with traffic, nothing needed.
+
+use crate::capture::Capture;
+use crate::cmd::run::{Until, seconds, secret, watch};
+use crate::feed::{Fed, Feeder, Frames, Source};
+use crate::host::{Cpus, Memory};
+use crate::live::{Live, Wire};
+use crate::output::OutputArgs;
+use crate::{signals, units};
+use anyhow::Context;
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, ring_cable};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use traffic::{Profile, Workload};
+
+/// Show the bump at work on virtual ports, with traffic made up in memory or from a capture
+///
+/// Needs no NIC, no hugepages, no privilege and no configuration. Two DPDK ports are joined by the
+/// bump; at the far ends a generator sends a mix of TCP, UDP and ICMP over IPv4 and IPv6, with and
+/// without VLAN tags, as fast as it can, and takes every packet back.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// Send the packets of this capture, over and over
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+    /// End after this many seconds
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    duration: Duration,
+    /// Traffic of another seed is another traffic
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace demo
+      Ten seconds of mixed traffic.
+  millrace demo --capture office.pcapng --duration 3
+      Three seconds of the packets of a capture.
+
+The ports are rings in memory (DPDK's net_ring): the figures say what the processor can do, not what
+a NIC would add or take away.
+
+Exit status: 0 good; 1 the run failed, a packet was lost, or the ledger is not balanced.";
+
+/// Packets that each direction of a cable holds.
+const CABLE: u32 = 4096;
+/// Packets on their way at most, of both directions: no ring and no pool can run out. Few, because
+/// the bump polls the ports in turn: an answer must not overtake its question.
+const WINDOW: u64 = 512;
+/// Mbufs for what is on its way, with the caches of the pool. One less than a power of two.
+const MBUFS: u32 = 2 * CABLE - 1;
+const DESCRIPTORS: u16 = 1024;
+/// What DPDK takes beside the mbufs.
+const EAL_MB: u32 = 64;
+
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let (outputs, mut sink) = args.output.open()?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let (source, title) = source(args)?;
+    if outputs.report {
+        println!("{title}");
+    }
+    let (mut live, generator) = start(source)?;
+    let until = Until { duration: Some(args.duration), interrupted: &interrupted };
+    let watched = watch(&mut live, &mut sink, until, outputs.report);
+    let fed = generator.finish();
+    let summary = watched.and_then(|()| live.finish(&mut sink));
+    let summary = summary.with_context(|| args.output.writing())?;
+    let top = sink.finish().with_context(|| args.output.writing())?;
+    let title = generator_line(fed);
+    outputs.finish(&title, &summary, top)?;
+    let is_lossless = fed.received == fed.sent && summary.ledger.rx == fed.sent;
+    Ok(if is_lossless { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn generator_line(fed: Fed) -> String {
+    let [sent, received] = [fed.sent, fed.received].map(units::thousands);
+    let lost = units::thousands(fed.sent - fed.received);
+    format!("\ngenerator: {sent} packets sent, {received} received back, {lost} lost")
+}
+
+/// Where the frames come from, and a line about it.
+fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
+    let Some(path) = &args.capture else {
+        let profile = Profile::default();
+        let title = format!(
+            "bump between two virtual ports; generator: mixed traffic, {} connections at a time",
+            units::thousands(profile.concurrent.into())
+        );
+        return Ok((Source::Workload(Box::new(Workload::new(args.seed, profile))), title));
+    };
+    let frames = read_capture(path)?;
+    let mut title = format!(
+        "bump between two virtual ports; generator: {} packets of {}, over and over",
+        units::thousands(frames.len() as u64),
+        path.display()
+    );
+    if frames.left_out > 0 {
+        let left_out = units::thousands(frames.left_out);
+        title += &format!("\n{left_out} packets left out: too long or of another kind of link");
+    }
+    Ok((Source::Frames(frames), title))
+}
+
+fn read_capture(path: &Path) -> anyhow::Result<Frames> {
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+    Ok(Frames::read(&name, &mut Capture::new(&name, file)?)?)
+}
+
+/// The generator on a thread of its own.
+struct Generator {
+    thread: JoinHandle<Fed>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Generator {
+    /// Stops it once all that is on its way has come back.
+    fn finish(self) -> Fed {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("a panic ends the process")
+    }
+}
+
+/// Brings up DPDK, both cables, the bump and the generator.
+fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
+    let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
+    let mut eal = Eal::init(&eal_config(data_bytes))?;
+    let mempool = Mempool::new(&eal, "demo", MBUFS, data_bytes, None)?;
+    let (a, mut far_a) = ring_cable(&eal, "demo_a", 1, CABLE)?;
+    let (b, mut far_b) = ring_cable(&eal, "demo_b", 1, CABLE)?;
+    let ends = [far_end(&mut far_a, mempool)?, far_end(&mut far_b, mempool)?];
+    let wire = Wire {
+        a,
+        b,
+        workers: eal.take_lcores(),
+        rx_descriptors: DESCRIPTORS,
+        tx_descriptors: DESCRIPTORS,
+    };
+    let config = engine::Config { secret: secret()?, ..engine::Config::default() };
+    let live = Live::start(&eal, vec![wire], &mempool, &config)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
+    let thread = std::thread::Builder::new().name("generator".to_owned());
+    let thread = thread.spawn(|| feeder.run()).context("cannot start the generator's thread")?;
+    Ok((live, Generator { thread, stop }))
+}
+
+/// One worker on the last cpu; the generator and this thread have the others.
+fn eal_config(data_bytes: u16) -> EalConfig {
+    let worker = Cpus::of_this_host().allowed.last().map_or(0, |cpu| *cpu as usize);
+    // Without hugepages a page holds one mbuf only.
+    let mbuf_bytes = (u32::from(data_bytes) + 1024).next_multiple_of(4096);
+    let memory_mb = EAL_MB + MBUFS.div_ceil((1 << 20) / mbuf_bytes);
+    let no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb);
+    EalConfig { lcores: vec![worker], no_huge, memory_mb, ..EalConfig::default() }
+}
+
+fn far_end(port: &mut Port, mempool: Mempool) -> anyhow::Result<(dpdk::RxQueue, dpdk::TxQueue)> {
+    let config = PortConfig {
+        rx_queues: 1,
+        tx_queues: 1,
+        rxd: DESCRIPTORS,
+        txd: DESCRIPTORS,
+        mempools: vec![mempool],
+    };
+    let (rx, tx) = port.configure(&config)?;
+    let queues = rx.into_iter().zip(tx).next();
+    Ok(queues.expect("one queue of each kind was asked for"))
+}

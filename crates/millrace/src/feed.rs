@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What stands at both ends of the demonstration's wire: sends frames into it and takes them back.
+//!
+//! It never has more packets on their way than the rings hold, so nothing is lost for want of room
+//! and every packet it does not get back is one that the bump kept.
+
+mod loopable;
+
+pub(crate) use loopable::Frames;
+
+use dpdk::{Burst, Mempool, RxQueue, TxQueue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use traffic::{Side, Workload};
+
+/// Frames made before they are sent.
+const BATCH: usize = 32;
+/// Longest silence after which packets on their way are given up.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Where the frames come from.
+pub(crate) enum Source {
+    /// Made up as they go.
+    Workload(Box<Workload>),
+    /// Those of a capture, over and over.
+    Frames(Frames),
+}
+
+impl Source {
+    /// Writes the next frame into `buf`; returns the side where it enters, and its length.
+    fn fill(&mut self, buf: &mut [u8]) -> (Side, usize) {
+        match self {
+            Source::Workload(workload) => workload.fill(buf),
+            Source::Frames(frames) => frames.fill(buf),
+        }
+    }
+
+    /// Bytes of the longest frame.
+    pub(crate) fn max_frame(&self) -> usize {
+        match self {
+            Source::Workload(_) => traffic::MAX_FRAME,
+            Source::Frames(frames) => frames.max_frame(),
+        }
+    }
+}
+
+/// The far ends of both cables, side A and side B.
+pub(crate) struct Feeder {
+    pub(crate) source: Source,
+    pub(crate) ends: [(RxQueue, TxQueue); 2],
+    pub(crate) mempool: Mempool,
+    /// Most packets on their way.
+    pub(crate) window: u64,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// Packets and frame bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fed {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+impl Feeder {
+    /// Sends until told to stop, then waits for what is still on its way.
+    pub(crate) fn run(mut self) -> Fed {
+        let mut fed = Fed::default();
+        let mut given_up = 0;
+        let mut heard = Instant::now();
+        let mut staging = Staging::new(self.source.max_frame());
+        loop {
+            let stopping = self.stop.load(Ordering::Relaxed);
+            let on_their_way = fed.sent - fed.received - given_up;
+            if stopping && on_their_way == 0 {
+                return fed;
+            }
+            match self.receive() {
+                0 if on_their_way > 0 && heard.elapsed() > PATIENCE => given_up += on_their_way,
+                0 => std::hint::spin_loop(),
+                received => {
+                    fed.received += received;
+                    heard = Instant::now();
+                }
+            }
+            if !stopping && on_their_way + (BATCH as u64) <= self.window {
+                if on_their_way == 0 {
+                    heard = Instant::now();
+                }
+                fed.sent += self.send(&mut staging);
+            }
+        }
+    }
+
+    fn receive(&mut self) -> u64 {
+        let mut burst = Burst::new();
+        let ends = self.ends.iter_mut();
+        ends.map(|(rx, _)| {
+            rx.burst(&mut burst);
+            burst.free_all() as u64
+        })
+        .sum()
+    }
+
+    /// Makes a batch and sends each side's share of it; returns the packets sent.
+    fn send(&mut self, staging: &mut Staging) -> u64 {
+        staging.fill(&mut self.source);
+        let mut sent = 0;
+        for (side, (_, tx)) in [Side::A, Side::B].into_iter().zip(&mut self.ends) {
+            let mut burst = Burst::new();
+            let count = staging.count(side);
+            if !self.mempool.alloc_bulk(&mut burst, count) {
+                continue;
+            }
+            for (mbuf, frame) in burst.iter_mut().zip(staging.frames(side)) {
+                mbuf.write(frame).expect("mbufs have room for the longest frame");
+            }
+            // The window is smaller than the ring: what is not taken now is taken soon.
+            while !burst.is_empty() {
+                sent += tx.burst(&mut burst) as u64;
+            }
+        }
+        sent
+    }
+}
+
+/// A batch of frames side by side in memory.
+struct Staging {
+    bytes: Vec<u8>,
+    room: usize,
+    frames: [(Side, usize); BATCH],
+}
+
+impl Staging {
+    fn new(room: usize) -> Self {
+        Self { bytes: vec![0; room * BATCH], room, frames: [(Side::A, 0); BATCH] }
+    }
+
+    fn fill(&mut self, source: &mut Source) {
+        for (place, frame) in self.bytes.chunks_exact_mut(self.room).zip(&mut self.frames) {
+            *frame = source.fill(place);
+        }
+    }
+
+    fn count(&self, side: Side) -> usize {
+        self.frames.iter().filter(|frame| frame.0 == side).count()
+    }
+
+    fn frames(&self, side: Side) -> impl Iterator<Item = &[u8]> {
+        let places = self.bytes.chunks_exact(self.room).zip(&self.frames);
+        places.filter(move |(_, frame)| frame.0 == side).map(|(place, frame)| &place[..frame.1])
+    }
+}

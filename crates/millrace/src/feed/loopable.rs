@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A capture in memory that is sent over and over, each frame from the side where its sender is.
+//!
+//! A capture does not say which side of the bump a packet came from, but a sender stays where it
+//! is: who speaks first to somebody unknown is on side A, whom they speak to is across.
+
+use crate::capture::{Capture, Fault};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use traffic::Side;
+use wire::ethernet::{Ethernet, ether_type};
+use wire::ipv4::Ipv4;
+use wire::ipv6::Ipv6;
+use wire::vlan::{self, Vlan};
+
+/// Longest frame that is sent: a jumbo frame with two VLAN tags.
+const FRAME_MAX: usize = 9022;
+/// Most frame bytes kept; the rest of the capture is left out.
+const BYTES_MAX: usize = 1 << 30;
+
+/// The frames of a capture.
+pub(crate) struct Frames {
+    bytes: Vec<u8>,
+    /// Side and end in `bytes`, in capture order.
+    frames: Vec<(Side, usize)>,
+    max_frame: usize,
+    next: usize,
+    /// Packets that no Ethernet wire carries: too long, or of another kind of link.
+    pub(crate) left_out: u64,
+}
+
+/// Why a capture cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoFrames {
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("{0}: no packet in it can be sent over Ethernet")]
+    Empty(String),
+}
+
+impl Frames {
+    /// Reads the whole capture. Packets that it cut are filled up with zeros to their length, so
+    /// that their headers tell the truth again.
+    pub(crate) fn read(name: &str, capture: &mut Capture) -> Result<Self, NoFrames> {
+        let mut frames =
+            Self { bytes: Vec::new(), frames: Vec::new(), max_frame: 0, next: 0, left_out: 0 };
+        let mut sides = Sides::default();
+        while let Some(packet) = capture.next()? {
+            let start = frames.bytes.len();
+            let len = packet.append_ethernet(&mut frames.bytes).map(|frame| frame.frame_len);
+            let Some(len) = len.filter(|len| (Ethernet::LEN..=FRAME_MAX).contains(len)) else {
+                frames.bytes.truncate(start);
+                frames.left_out += 1;
+                continue;
+            };
+            frames.bytes.resize(start + len, 0);
+            let side = sides.of(&frames.bytes[start..]);
+            frames.frames.push((side, start + len));
+            frames.max_frame = frames.max_frame.max(len);
+            if frames.bytes.len() > BYTES_MAX {
+                break;
+            }
+        }
+        match frames.frames.is_empty() {
+            true => Err(NoFrames::Empty(name.to_owned())),
+            false => Ok(frames),
+        }
+    }
+
+    /// Frames in one round.
+    pub(crate) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Bytes of the longest frame.
+    pub(crate) fn max_frame(&self) -> usize {
+        self.max_frame
+    }
+
+    /// Writes the next frame into `buf`; returns the side where it enters, and its length.
+    pub(crate) fn fill(&mut self, buf: &mut [u8]) -> (Side, usize) {
+        let start = self.next.checked_sub(1).map_or(0, |previous| self.frames[previous].1);
+        let (side, end) = self.frames[self.next];
+        buf[..end - start].copy_from_slice(&self.bytes[start..end]);
+        self.next = (self.next + 1) % self.frames.len();
+        (side, end - start)
+    }
+}
+
+/// Who is where.
+#[derive(Default)]
+struct Sides(HashMap<Station, Side>);
+
+/// A sender or receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Station {
+    Mac([u8; 6]),
+    Ip(IpAddr),
+}
+
+impl Sides {
+    /// The side where the sender of `frame` is.
+    fn of(&mut self, frame: &[u8]) -> Side {
+        let Some((src, dst)) = stations(frame) else { return Side::A };
+        let across = self.0.get(&dst).map(|side| side.other());
+        let side = *self.0.entry(src).or_insert(across.unwrap_or(Side::A));
+        self.0.entry(dst).or_insert(side.other());
+        side
+    }
+}
+
+fn stations(frame: &[u8]) -> Option<(Station, Station)> {
+    let ethernet = Ethernet::new(frame)?;
+    let (mut ether_type, mut payload) = (ethernet.ether_type(), ethernet.payload());
+    while vlan::is_tag(ether_type) {
+        let tag = Vlan::new(payload)?;
+        (ether_type, payload) = (tag.ether_type(), tag.payload());
+    }
+    let ip = match ether_type {
+        ether_type::IPV4 => Ipv4::new(payload).map(|ip| (ip.src().into(), ip.dst().into())),
+        ether_type::IPV6 => Ipv6::new(payload).map(|ip| (ip.src().into(), ip.dst().into())),
+        _ => None,
+    };
+    Some(match ip {
+        Some((src, dst)) => (Station::Ip(src), Station::Ip(dst)),
+        None => (Station::Mac(ethernet.src()), Station::Mac(ethernet.dst())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use traffic::PcapWriter;
+    use wire::FrameBuilder;
+
+    #[test]
+    fn each_frame_comes_from_the_side_of_its_sender_again_and_again() {
+        let request = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).vlan(5).udp(1000, 53);
+        let other = FrameBuilder::ipv4([10, 0, 0, 3], [10, 0, 0, 2]).udp(7, 53).build();
+        let frames = [request.build(), request.reversed().payload(b"answer").build(), other];
+        let mut pcap = PcapWriter::new(Vec::new()).unwrap();
+        frames.iter().for_each(|frame| pcap.write(0, frame).unwrap());
+        let bytes = std::io::Cursor::new(pcap.finish().unwrap());
+        let mut capture = Capture::new("test", bytes).unwrap();
+        let mut looped = Frames::read("test", &mut capture).unwrap();
+        assert_eq!((looped.len(), looped.left_out), (3, 0));
+        let mut buf = vec![0; looped.max_frame()];
+        for _ in 0..3 {
+            for (frame, expected) in frames.iter().zip([Side::A, Side::B, Side::A]) {
+                let (side, len) = looped.fill(&mut buf);
+                assert_eq!((side, &buf[..len]), (expected, &frame[..]));
+            }
+        }
+    }
+}

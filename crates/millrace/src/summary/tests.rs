@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Engines add up, the ledger is checked, and the report leaves out what did not happen.
+
+use super::*;
+
+fn stats() -> Stats {
+    let mut stats = Stats { tracked: 10, created: 5, ..Stats::default() };
+    stats.passed[Reason::NonIp as usize] = 3;
+    stats.dropped[Reason::TableFull as usize] = 2;
+    stats.ended[EndReason::Fin as usize] = 4;
+    stats
+}
+
+fn report(summary: &Summary) -> String {
+    let mut out = Vec::new();
+    summary.print(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_counters_of_several_engines_add_up() {
+    let mut summary = Summary::new();
+    summary.add_engine(&stats());
+    summary.add_engine(&stats());
+    summary.balance(30, 26, 0);
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(json["passed"]["non_ip"], 6);
+    assert_eq!(json["drops"]["table_full"], 4);
+    assert_eq!(json["drops"].as_object().unwrap().len(), Reason::ALL.len());
+    assert_eq!(json["flows"]["active"], 2);
+    assert_eq!(json["flows"]["created"], 10);
+    assert_eq!(json["flows"]["table_full"], 4);
+    assert_eq!(json["flows"]["ended"]["fin"], 8);
+    assert_eq!(json["ledger"]["balanced"], true);
+}
+
+#[test]
+fn reasons_of_the_caller_join_those_of_the_engine() {
+    let mut summary = Summary::new();
+    summary.add_engine(&stats());
+    summary.drops.add("tx_full", "the peer port took no more", 7);
+    summary.balance(20, 10, 1);
+    assert_eq!(summary.ledger.dropped, 9);
+    assert!(summary.ledger.balanced);
+}
+
+#[test]
+fn a_packet_too_few_or_too_many_is_seen() {
+    let mut summary = Summary::new();
+    summary.balance(10, 9, 0);
+    assert!(!summary.ledger.balanced);
+    assert!(report(&summary).contains("NOT BALANCED: off by 1"));
+    summary.balance(10, 9, 2);
+    assert!(!summary.ledger.balanced);
+    assert!(report(&summary).contains("NOT BALANCED: off by -1"));
+}
+
+#[test]
+fn the_report_has_only_what_happened() {
+    let mut summary = Summary::new();
+    summary.add_engine(&stats());
+    summary.balance(15, 13, 0);
+    let report = report(&summary);
+    assert!(report.contains("packets passed without a flow: 3\n"));
+    assert!(report.contains(Reason::NonIp.doc()));
+    assert!(report.contains("ledger: 15 received = 13 sent + 2 dropped + 0 held: balanced\n"));
+    assert!(!report.contains("fragment"));
+    assert!(!report.contains("idle"));
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The house rules that neither the compiler nor clippy knows, as a test over the whole tree.
+//!
+//! Each rule looks at one thing and names every place that breaks it. What a rule forbids is spelt
+//! in two halves here, so that this file keeps the rules too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+const COLUMNS_MAX: usize = 100;
+const LINES_MAX: usize = 500;
+const MODULE_DOC_LINES_MAX: usize = 15;
+const MAKEFILE_LINES_MAX: usize = 100;
+const SHIM_LINES_MAX: usize = 150;
+
+/// Who may depend on whom, and on how many crates from elsewhere.
+const CRATES: [(&str, &[&str], usize); 6] = [
+    ("wire", &[], 0),
+    ("engine", &["wire"], 1),
+    ("traffic", &["wire"], 1),
+    ("twin", &["wire"], 4),
+    ("dpdk", &["wire"], 4),
+    ("millrace", &["engine", "traffic", "dpdk", "twin", "wire"], 20),
+];
+
+/// The only places of unsafe Rust.
+const UNSAFE: [&str; 5] = [
+    "crates/dpdk/src/",
+    "crates/engine/src/table/raw.rs",
+    "crates/engine/src/hash.rs",
+    "crates/engine/src/hash/",
+    "crates/twin/src/ffi.rs",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// A text file of the tree.
+struct File {
+    /// Relative to the root, with `/`.
+    path: String,
+    text: String,
+}
+
+impl File {
+    fn is(&self, extensions: &[&str]) -> bool {
+        extensions.iter().any(|extension| self.path.ends_with(extension))
+    }
+
+    /// Tests and benchmarks, whole files of them.
+    fn is_test(&self) -> bool {
+        let folders = ["tests/", "benches/", "fuzz/"];
+        self.path.ends_with("tests.rs") || folders.iter().any(|folder| self.path.contains(folder))
+    }
+
+    /// The lines before the test module.
+    fn product_lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        let is_test = self.is_test();
+        let mut lines = self.text.lines().peekable();
+        let mut number = 0;
+        std::iter::from_fn(move || {
+            let line = lines.next().filter(|_| !is_test)?;
+            number += 1;
+            let tests_follow = lines.peek().is_some_and(|next| next.starts_with("mod tests {"));
+            (line != "#[cfg(test)]" || !tests_follow).then_some((number, line))
+        })
+    }
+}
+
+/// Every file of the tree that is text, without what builds leave behind.
+fn files() -> Vec<File> {
+    fn collect(root: &Path, folder: &Path, files: &mut Vec<File>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let is_built = ["target", "corpus", "artifacts", "coverage"].contains(&name);
+            if path.is_symlink() || is_built || name.starts_with('.') && name != ".ci" {
+                continue;
+            }
+            if path.is_dir() {
+                collect(root, &path, files);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let path = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                files.push(File { path, text });
+            }
+        }
+    }
+    let root = root();
+    let mut files = Vec::new();
+    collect(&root, &root, &mut files);
+    assert!(files.len() > 50, "the tree is not where it was: {}", root.display());
+    files
+}
+
+fn read_if_there(path: &str) -> Option<String> {
+    fs::read_to_string(root().join(path)).ok()
+}
+
+/// Fails with every complaint on a line of its own.
+fn assert_none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[test]
+fn files_begin_with_their_licence() {
+    let mut complaints = Vec::new();
+    for file in files() {
+        let script = file.text.starts_with("#!");
+        let named = ["Makefile", ".ci/run"].contains(&file.path.as_str());
+        if !script && !named && !file.is(&[".rs", ".c", ".h", ".py", ".sh"]) {
+            continue;
+        }
+        let head = file.text.lines().nth(usize::from(script)).unwrap_or_default();
+        let mark =
+            head.trim_start_matches("/* ").trim_start_matches("// ").trim_start_matches("# ");
+        if !mark.starts_with("SPDX-License-Identifier: BSD-3-Clause") {
+            complaints.push(format!("{}: no SPDX line at the top", file.path));
+        }
+    }
+    assert_none(complaints);
+}
+
+#[test]
+fn modules_say_what_they_are() {
+    let mut complaints = Vec::new();
+    for file in files().iter().filter(|file| file.is(&[".rs"]) && !file.is_test()) {
+        let doc = file.text.lines().skip(1).take_while(|line| line.starts_with("//!")).count();
+        if !(1..=MODULE_DOC_LINES_MAX).contains(&doc) {
+            complaints.push(format!("{}: {doc} lines of module documentation", file.path));
+        }
+    }
+    assert_none(complaints);
+}
+
+#[test]
+fn lines_and_files_have_a_size_to_read() {
+    let mut complaints = Vec::new();
+    for file in files() {
+        if file.is(&[".rs", ".c", ".h", ".py", ".sh", "Makefile", "install-deps"]) {
+            for (number, line) in file.text.lines().enumerate() {
+                if line.chars().count() > COLUMNS_MAX {
+                    let number = number + 1;
+                    complaints.push(format!("{}:{number}: over {COLUMNS_MAX} columns", file.path));
+                }
+            }
+        }
+        let (lines, most) = match file.path.as_str() {
+            "Makefile" => (file.text.lines().count(), MAKEFILE_LINES_MAX),
+            path if path.ends_with("shim.c") => (file.text.lines().count(), SHIM_LINES_MAX),
+            _ if file.is(&[".rs"]) => (file.product_lines().count(), LINES_MAX),
+            _ => continue,
+        };
+        if lines > most {
+            complaints.push(format!("{}: {lines} lines, at most {most}", file.path));
+        }
+    }
+    assert_none(complaints);
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let everywhere =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X "), concat!("XX", "X:")];
+    let in_rust = [
+        concat!("to", "do!("),
+        concat!("un", "implemented!("),
+        concat!("db", "g!("),
+        concat!("macro_", "rules!"),
+        concat!("allow(", "dead_code"),
+        concat!("allow(", "unused"),
+    ];
+    let mut complaints = Vec::new();
+    for file in files().iter().filter(|file| !file.is(&["Cargo.lock"])) {
+        let words = everywhere.iter().chain(in_rust.iter().filter(|_| file.is(&[".rs"])));
+        for word in words {
+            for (number, line) in file.text.lines().enumerate() {
+                if line.contains(word) {
+                    complaints.push(format!("{}:{}: {word}", file.path, number + 1));
+                }
+            }
+        }
+    }
+    assert_none(complaints);
+}
+
+#[test]
+fn no_file_knows_the_machine_it_was_written_on() {
+    let marks = [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("/ho", "me/"),
+        concat!("replace-", "with"),
+        concat!("index-", "url"),
+        concat!("snapshot.", "debian"),
+    ];
+    let mut complaints = Vec::new();
+    for file in files() {
+        for mark in marks.iter().filter(|mark| file.text.contains(**mark)) {
+            complaints.push(format!("{}: names {mark}", file.path));
+        }
+    }
+    assert_none(complaints);
+}
+
+#[test]
+fn unsafe_stays_behind_its_fence() {
+    let words = ["{", "fn ", "impl ", "extern ", "trait "].map(|word| format!("unsafe {word}"));
+    let mut complaints = Vec::new();
+    for file in files().iter().filter(|file| file.is(&[".rs"]) && !file.is_test()) {
+        let fenced = UNSAFE.iter().any(|place| file.path.starts_with(place));
+        let found = |line: &str| words.iter().any(|word| line.contains(word.as_str()));
+        for (number, _) in file.product_lines().filter(|(_, line)| !fenced && found(line)) {
+            complaints.push(format!("{}:{number}: unsafe code", file.path));
+        }
+    }
+    let heads = [
+        ("crates/wire/src/lib.rs", "#![forbid(unsafe_code)]"),
+        ("crates/traffic/src/lib.rs", "#![forbid(unsafe_code)]"),
+        ("crates/millrace/src/main.rs", "#![forbid(unsafe_code)]"),
+        ("crates/engine/src/lib.rs", "#![deny(unsafe_code)]"),
+    ];
+    for (path, head) in heads {
+        if !read_if_there(path).is_some_and(|text| text.lines().any(|line| line == head)) {
+            complaints.push(format!("{path}: lacks {head}"));
+        }
+    }
+    assert_none(complaints);
+}
+
+/// `wire`, `engine` and `traffic` are functions of their input: the same live, in a replay, in a
+/// test and under the fuzzer.
+#[test]
+fn pure_crates_touch_nothing() {
+    let words = [
+        "Instant::now",
+        "SystemTime::now",
+        "std::thread",
+        "std::fs",
+        "std::env::",
+        "std::net::",
+        "println!",
+        "eprintln!",
+        "print!(",
+        "static mut ",
+        "Mutex<",
+        "RwLock<",
+    ];
+    let mut complaints = Vec::new();
+    for file in files().iter().filter(|file| file.is(&[".rs"])) {
+        let pure = ["crates/wire/src/", "crates/engine/src/", "crates/traffic/src/"];
+        if pure.iter().any(|folder| file.path.starts_with(folder)) {
+            for (number, line) in file.product_lines() {
+                let code = line.split("//").next().unwrap_or_default();
+                for word in words.iter().filter(|word| code.contains(**word)) {
+                    complaints.push(format!("{}:{number}: {word}", file.path));
+                }
+            }
+        }
+    }
+    assert_none(complaints);
+}
+
+/// Names of the dependencies in one section of a manifest, ours and others'.
+fn dependencies(manifest: &DeTable, section: &str, ours: &BTreeSet<&str>) -> [Vec<String>; 2] {
+    let Some(DeValue::Table(table)) = manifest.get(section).map(|value| value.get_ref()) else {
+        return [Vec::new(), Vec::new()];
+    };
+    let names = table.keys().map(|key| key.get_ref().to_string());
+    let (inner, outer) = names.partition(|name| ours.contains(name.as_str()));
+    [inner, outer]
+}
+
+#[test]
+fn crates_depend_only_where_they_may() {
+    let ours: BTreeSet<&str> = CRATES.iter().map(|(name, ..)| *name).collect();
+    let mut complaints = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some((_, allowed, others_max)) = CRATES.iter().find(|(known, ..)| *known == name)
+        else {
+            complaints.push(format!("crates/{name}: not among the crates of this test"));
+            continue;
+        };
+        let text = read_if_there(&format!("crates/{name}/Cargo.toml")).unwrap();
+        let manifest = DeTable::parse(&text).unwrap();
+        let [inner, outer] = dependencies(manifest.get_ref(), "dependencies", &ours);
+        for other in inner.iter().filter(|other| !allowed.contains(&other.as_str())) {
+            complaints.push(format!("{name} must not depend on {other}"));
+        }
+        if outer.len() > *others_max {
+            complaints.push(format!("{name} depends on {outer:?}; at most {others_max}"));
+        }
+        // What a crate may not know, its tests may: but the twin stays an independent oracle.
+        let [inner, _] = dependencies(manifest.get_ref(), "dev-dependencies", &ours);
+        for other in inner.iter().filter(|other| name == "twin" && *other == "engine") {
+            complaints.push(format!("{name} must not depend on {other}, not even in tests"));
+        }
+    }
+    assert_none(complaints);
+}
+
+/// The documents that are about this tree; all of them once they are written.
+fn documents() -> Vec<File> {
+    let mut files = files();
+    files.retain(|file| {
+        let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+        top.contains(&file.path.as_str()) || file.path.starts_with("docs/") && file.is(&[".md"])
+    });
+    files
+}
+
+/// Whether words such as `engine/src/lib.rs` or `scripts/install-deps` mean a file of this tree:
+/// they begin with a folder of it or end as its files do.
+fn means_a_path(word: &str, folders: &BTreeSet<String>) -> bool {
+    let Some((first, rest)) = word.split_once('/') else {
+        return word.ends_with(".md") && !word.contains(|c: char| "*<{$ ".contains(c));
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let source = [".rs", ".toml", ".sh", ".md", ".c", ".h"].iter().any(|end| rest.ends_with(end));
+    !first.is_empty()
+        && first != ".."
+        && word.chars().all(plain)
+        && (folders.contains(first) || source)
+}
+
+/// What stands between backticks outside of code blocks, and the targets of links.
+fn references(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut in_block = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        }
+        if in_block {
+            continue;
+        }
+        let quoted = line.split('`').skip(1).step_by(2);
+        let linked = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let words = quoted.chain(linked.filter(|link| !link.contains(':') && !link.is_empty()));
+        found.extend(words.map(|word| (number + 1, word.trim_end_matches('/').to_owned())));
+    }
+    found
+}
+
+#[test]
+fn paths_in_documents_exist() {
+    let root = root();
+    let mut folders = BTreeSet::new();
+    for parent in [root.clone(), root.join("crates")] {
+        let entries = fs::read_dir(parent).unwrap().flatten().filter(|entry| entry.path().is_dir());
+        folders.extend(entries.filter_map(|entry| entry.file_name().into_string().ok()));
+    }
+    folders.retain(|folder| folder != "target" && folder != ".git");
+    let mut complaints = Vec::new();
+    for document in documents() {
+        let folder = Path::new(&document.path).parent().unwrap();
+        for (number, word) in references(&document.text) {
+            let exists = [root.clone(), root.join("crates"), root.join(folder)]
+                .iter()
+                .any(|base| base.join(&word).exists());
+            if means_a_path(&word, &folders) && !exists {
+                complaints.push(format!("{}:{number}: there is no {word}", document.path));
+            }
+        }
+    }
+    assert_none(complaints);
+}
+
+#[test]
+fn references_are_found_where_they_stand() {
+    let text = "See `crates/wire/src/lib.rs` and [this](docs/a.md#part), not [that](https://x.y/z).\n\
+                ```\n`no/path.rs`\n```\nand `scripts/install-deps/`\n";
+    let found: Vec<_> = references(text).into_iter().map(|(number, word)| (number, word)).collect();
+    let expected = [(1, "crates/wire/src/lib.rs"), (1, "docs/a.md"), (5, "scripts/install-deps")];
+    assert_eq!(found, expected.map(|(number, word)| (number, word.to_owned())));
+    let folders = ["engine".to_owned(), "scripts".to_owned()].into();
+    for word in ["engine/src", "scripts/install-deps", "other/x.rs", "docs.md"] {
+        assert!(means_a_path(word, &folders), "{word}");
+    }
+    for word in ["a / b", "/sys/kernel/x.h", "bench/<date>.md", "pcap/pcapng", "lookup"] {
+        assert!(!means_a_path(word, &folders), "{word}");
+    }
+}
+
+#[test]
+fn every_crate_is_on_the_map() {
+    let Some(map) = read_if_there("ARCHITECTURE.md") else {
+        println!("skipped: ARCHITECTURE.md is not written yet");
+        return;
+    };
+    let mut complaints = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !map.contains(&format!("`{name}`")) && !map.contains(&format!("crates/{name}")) {
+            complaints.push(format!("ARCHITECTURE.md does not name the crate {name}"));
+        }
+    }
+    assert_none(complaints);
+}
