@@ -35,8 +35,13 @@ fn tsc() -> u64 {
 
 fn main() {
     let burst: usize = std::env::args().nth(1).map_or(32, |a| a.parse().unwrap());
+    let only: Option<u64> = std::env::args().nth(2).map(|a| a.parse().unwrap());
+    let rounds_arg: Option<usize> = std::env::args().nth(3).map(|a| a.parse().unwrap());
     for flows in [10_000u64, 100_000, 1_000_000] {
-        for tcp in [false, true] {
+        if only.is_some_and(|o| o != flows) {
+            continue;
+        }
+        for tcp in [true] {
             let mut frames: Vec<[u8; 64]> =
                 (0..flows).flat_map(|i| [frame(i, false, tcp), frame(i, true, tcp)]).collect();
             let mut x = 88172645463325252u64;
@@ -59,7 +64,7 @@ fn main() {
             let mut at = 0;
             let mut best = f64::MAX;
             let mut before = engine.stats().clone();
-            let rounds = (8_000_000 / frames.len()).max(3);
+            let rounds = rounds_arg.unwrap_or((8_000_000 / frames.len()).max(3));
             let mut samples = vec![];
             for round in 0..rounds {
                 if round == 1 {

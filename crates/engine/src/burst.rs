@@ -85,24 +85,20 @@ impl<const W: usize> Lane<W> {
         mut ended: impl FnMut(FlowRecord),
     ) {
         for i in 0..self.len.min(BURST_MAX) {
-            let (key, candidate) = (&Key::from_words(&self.keys, i), self.candidates[i]);
-            let record = match candidate {
-                NO_RECORD => None,
-                record if table.is(record, key) => Some(record),
+            let key = Key::from_words(&self.keys, i);
+            let packet = (&self.metas[i], now);
+            if table.track(self.candidates[i], &key, packet, &mut ended) {
+                continue;
+            }
+            if self.candidates[i] != NO_RECORD {
                 // Another flow with the same tag: 1 in some thousand lookups.
-                _ => table.find(self.hashes[i], key),
-            };
-            match record {
-                Some(record) => {
-                    if let Some(flow) = table.track(record, &self.metas[i], now) {
-                        ended(flow);
-                    }
-                }
-                None => {
-                    self.misses[self.missed % BURST_MAX] = i as u8;
-                    self.missed += 1;
+                if let Some(record) = table.find(self.hashes[i], &key) {
+                    table.track(record, &key, packet, &mut ended);
+                    continue;
                 }
             }
+            self.misses[self.missed % BURST_MAX] = i as u8;
+            self.missed += 1;
         }
     }
 
@@ -118,9 +114,7 @@ impl<const W: usize> Lane<W> {
             let key = Key::from_words(&self.keys, i);
             let (meta, hash) = (&self.metas[i], self.hashes[i]);
             if let Some(record) = table.find(hash, &key) {
-                if let Some(flow) = table.track(record, meta, now) {
-                    outcome.ended(flow);
-                }
+                table.track(record, &key, (meta, now), &mut |flow| outcome.ended(flow));
             } else if table.admit(hash, key, (meta, now)) {
                 outcome.created();
             } else {

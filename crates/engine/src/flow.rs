@@ -3,8 +3,9 @@
 //! birth, death and the high words of counters.
 //!
 //! The hot part of an IPv4 flow is one cache line (16 bytes of it are kept free for the TCP window),
-//! of an IPv6 flow two. Counters there are low words; a carry, once in 2^16 bytes of headers or
-//! 2^32 packets, goes to the cold part. That makes 64 + 48 bytes per IPv4 flow.
+//! of an IPv6 flow two. Counters there are low words of 15 or 31 bits; what goes beyond them, once in
+//! 2^15 bytes of link-layer headers or 2^31 packets, is moved to the cold part. That makes 64 + 48
+//! bytes per IPv4 flow.
 
 use crate::ageing::Link;
 use crate::key::Key;
@@ -25,18 +26,21 @@ const ACK: u8 = 0x10;
 /// Flags that can change the state; packets without them take the short way.
 const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
+/// Set in a counter of the hot part: time to move it to the cold part.
+const TOP_BIT: u32 = 1 << 31;
+
 /// What every packet of a flow touches.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Hot<const W: usize> {
     pub(crate) key: Key<W>,
     pub(crate) last_seen: Nanos,
+    /// Below 2^31, as are the bytes: see [`Hot::count`].
     packets: [u32; 2],
     bytes: [u32; 2],
-    /// Frame bytes that are not IP bytes: link-layer header and padding.
+    /// Frame bytes that are not IP bytes (link-layer header and padding), below 2^15.
     overhead: [u16; 2],
     tcp_flags: [u8; 2],
-    /// Index into the timeouts.
     phase: Phase,
     /// 1: the originator is the second end of the key.
     orig_swapped: u8,
@@ -62,21 +66,22 @@ pub(crate) struct Cold {
 
 const _: () = assert!(size_of::<Cold>() == 48);
 
-/// Where a flow is in its life: decides its timeout.
+/// Where a flow is in its life: decides its timeout. Odd until the responder has answered, which is
+/// what the packet path asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    TcpSynSent,
-    TcpEstablished,
-    TcpClose,
-    UdpFirst,
-    UdpMultiple,
-    IcmpFirst,
-    IcmpReply,
-    OtherFirst,
-    OtherMultiple,
     /// The record is not in use.
-    Free,
+    Free = 0,
+    TcpSynSent = 1,
+    TcpEstablished = 2,
+    TcpClose = 4,
+    UdpFirst = 3,
+    UdpMultiple = 6,
+    IcmpFirst = 5,
+    IcmpReply = 8,
+    OtherFirst = 7,
+    OtherMultiple = 10,
 }
 
 impl Phase {
@@ -100,10 +105,10 @@ impl Phase {
         }
     }
 
-    /// True until the responder has answered.
+    /// 1 until the responder has answered, then 0.
     #[inline(always)]
-    fn is_first(self) -> bool {
-        matches!(self, Phase::TcpSynSent | Phase::UdpFirst | Phase::IcmpFirst | Phase::OtherFirst)
+    fn is_first(self) -> u8 {
+        self as u8 & 1
     }
 
     pub(crate) fn timeout(self, timeouts: &Timeouts) -> Nanos {
@@ -124,7 +129,7 @@ impl Phase {
     fn state(self) -> State {
         match self {
             Phase::TcpClose => State::Closing,
-            phase if phase.is_first() => State::New,
+            phase if phase.is_first() == 1 => State::New,
             _ => State::Open,
         }
     }
@@ -178,7 +183,7 @@ impl<const W: usize> Hot<W> {
     #[inline(always)]
     pub(crate) fn event(&self, meta: &Meta) -> Event {
         let direction = meta.swapped ^ self.orig_swapped;
-        if meta.tcp_flags & SYN_FIN_RST == 0 && !(direction == 1 && self.phase.is_first()) {
+        if meta.tcp_flags & SYN_FIN_RST | direction & self.phase.is_first() == 0 {
             return Event::None;
         }
         self.rare_event(meta, usize::from(direction))
@@ -202,28 +207,43 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    /// Adds a packet to its direction; true if a counter carried, then
-    /// [`Cold::carry`] must follow with the same packet.
+    /// Adds a packet to its direction. True: a counter has reached its top bit, and [`spill`] must
+    /// follow.
+    ///
+    /// [`spill`]: Self::spill
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos) -> Carry {
+    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos) -> bool {
         let direction = usize::from(meta.swapped ^ self.orig_swapped) & 1;
         self.last_seen = now;
-        let (packets, a) = self.packets[direction].overflowing_add(1);
-        let (bytes, b) = self.bytes[direction].overflowing_add(meta.bytes);
-        let (overhead, c) = self.overhead[direction].overflowing_add(meta.overhead);
+        self.tcp_flags[direction] |= meta.tcp_flags;
+        let packets = self.packets[direction].wrapping_add(1);
+        let bytes = self.bytes[direction].wrapping_add(meta.bytes);
+        let overhead = self.overhead[direction].wrapping_add(meta.overhead);
         self.packets[direction] = packets;
         self.bytes[direction] = bytes;
         self.overhead[direction] = overhead;
-        self.tcp_flags[direction] |= meta.tcp_flags;
-        Carry { direction: direction as u8, packets: a, bytes: b, overhead: c }
+        (packets | bytes | u32::from(overhead) << 16) & TOP_BIT != 0
+    }
+
+    /// Moves the top bits of the counters to the cold part.
+    #[cold]
+    pub(crate) fn spill(&mut self, cold: &mut Cold) {
+        for direction in 0..2 {
+            cold.packets_high[direction] += self.packets[direction] >> 31;
+            cold.bytes_high[direction] += self.bytes[direction] >> 31;
+            cold.overhead_high[direction] += u32::from(self.overhead[direction] >> 15);
+            self.packets[direction] &= !TOP_BIT;
+            self.bytes[direction] &= !TOP_BIT;
+            self.overhead[direction] &= 0x7fff;
+        }
     }
 
     fn tally(&self, cold: &Cold, direction: usize) -> Tally {
-        let wide = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let wide = |high: u32, low: u32| (u64::from(high) << 31) + u64::from(low);
         let bytes = wide(cold.bytes_high[direction], self.bytes[direction]);
         let overhead =
-            u64::from(cold.overhead_high[direction]) << 16 | u64::from(self.overhead[direction]);
+            (u64::from(cold.overhead_high[direction]) << 15) + u64::from(self.overhead[direction]);
         Tally {
             packets: wide(cold.packets_high[direction], self.packets[direction]),
             bytes,
@@ -267,22 +287,6 @@ impl<const W: usize> Hot<W> {
     }
 }
 
-/// Which low words wrapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Carry {
-    direction: u8,
-    packets: bool,
-    bytes: bool,
-    overhead: bool,
-}
-
-impl Carry {
-    #[inline(always)]
-    pub(crate) fn any(self) -> bool {
-        self.packets | self.bytes | self.overhead
-    }
-}
-
 impl Cold {
     pub(crate) const FREE: Cold = Cold {
         start: 0,
@@ -297,14 +301,5 @@ impl Cold {
     /// The cold part of a flow that begins now; its timer is the caller's.
     pub(crate) fn begin(meta: &Meta, now: Nanos, link: Link) -> Self {
         Cold { start: now, link, vlan: meta.vlan, icmp: meta.icmp, ..Self::FREE }
-    }
-
-    /// Takes the carries of a counted packet.
-    #[cold]
-    pub(crate) fn carry(&mut self, carry: Carry) {
-        let direction = usize::from(carry.direction) & 1;
-        self.packets_high[direction] += u32::from(carry.packets);
-        self.bytes_high[direction] += u32::from(carry.bytes);
-        self.overhead_high[direction] += u32::from(carry.overhead);
     }
 }

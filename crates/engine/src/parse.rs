@@ -47,6 +47,13 @@ impl Meta {
     };
 }
 
+/// Bytes of a frame that are not IP bytes, of which there are few even in a jumbo frame; the limit is
+/// that of the counter.
+#[inline(always)]
+fn overhead(bytes: usize, ip_len: usize) -> u16 {
+    bytes.saturating_sub(ip_len).min(0x7fff) as u16
+}
+
 /// The parsed packets of one burst, by IP version.
 pub(crate) struct Lanes {
     pub(crate) v4: Lane<2>,
@@ -110,7 +117,7 @@ fn short_way(head: &[u8], frame_len: usize, bytes: usize) -> Option<(Key4, Meta)
     let (key, swapped) = key4(u32_at(26), u32_at(30), ports, zone_proto(0, proto));
     let meta = Meta {
         bytes: bytes as u32,
-        overhead: bytes.saturating_sub(total_len) as u16,
+        overhead: overhead(bytes, total_len),
         tcp_flags,
         swapped: u8::from(swapped),
         ..Meta::EMPTY

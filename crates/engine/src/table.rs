@@ -86,34 +86,38 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    /// True if `record` is the flow with this key.
-    #[inline(always)]
-    pub(crate) fn is(&self, record: u32, key: &Key<W>) -> bool {
-        self.hot[record as usize].key == *key
-    }
-
     /// The record of the flow with this key.
     pub(crate) fn find(&self, hash: u64, key: &Key<W>) -> Option<u32> {
-        self.index.find(hash, |record| self.is(record, key))
+        self.index.find(hash, |record| self.hot[record as usize].key == *key)
     }
 
-    /// Counts a packet to its flow and moves the flow through its life. A flow that ends by it is
-    /// returned.
+    /// If `record` is the flow with this key, counts a packet to it and moves it through its life;
+    /// a flow that ends by the packet goes to `ended`. False: `record` is another flow, or none.
     #[inline(always)]
-    pub(crate) fn track(&mut self, record: u32, meta: &Meta, now: Nanos) -> Option<FlowRecord> {
-        let hot = &mut self.hot[record as usize];
+    pub(crate) fn track(
+        &mut self,
+        record: u32,
+        key: &Key<W>,
+        (meta, now): (&Meta, Nanos),
+        ended: &mut impl FnMut(FlowRecord),
+    ) -> bool {
+        // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
+        let Some(hot) = self.hot.get_mut(record as usize) else { return false };
+        if hot.key != *key {
+            return false;
+        }
         let event = hot.event(meta);
         if event != Event::None {
-            return self.track_event(record, event, (meta, now));
+            if let Some(flow) = self.track_event(record, event, (meta, now)) {
+                ended(flow);
+            }
+        } else if hot.count(meta, now) {
+            hot.spill(&mut self.cold.0[record as usize]);
         }
-        let carry = hot.count(meta, now);
-        if carry.any() {
-            self.cold.0[record as usize].carry(carry);
-        }
-        None
+        true
     }
 
-    /// The rare part of [`track`](Self::track).
+    /// The rare part of [`track`](Self::track): returns the flow that ended.
     #[inline(never)]
     fn track_event(
         &mut self,
@@ -134,9 +138,8 @@ impl<const W: usize> FlowTable<W> {
                 *cold = Cold::begin(meta, now, cold.link);
             }
         }
-        let carry = hot.count(meta, now);
-        if carry.any() {
-            cold.carry(carry);
+        if hot.count(meta, now) {
+            hot.spill(cold);
         }
         // A timer may come up early but never late: one that got shorter is armed anew.
         let timeout = hot.phase().timeout(&self.timeouts);
@@ -157,13 +160,13 @@ impl<const W: usize> FlowTable<W> {
         }
         let hot = &mut self.hot[record as usize];
         *hot = Hot::begin(key, meta);
-        let carry = hot.count(meta, now);
-        let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
+        let is_high = hot.count(meta, now);
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(meta, now, Link::UNLINKED);
-        if carry.any() {
-            cold.carry(carry);
+        if is_high {
+            hot.spill(cold);
         }
+        let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
         true

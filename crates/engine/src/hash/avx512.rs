@@ -53,36 +53,26 @@ pub(super) unsafe fn sip13<const W: usize>(
     }
 }
 
-/// # Safety
-/// The processor must have AVX-512F.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn compress(v: &mut [Wide; 4], message: Wide) {
-    // SAFETY: AVX-512F is there by the caller's promise.
-    unsafe {
-        v[3].iter_mut().zip(message).for_each(|(v3, word)| *v3 = _mm512_xor_si512(*v3, word));
-        round(v);
-        v[0].iter_mut().zip(message).for_each(|(v0, word)| *v0 = _mm512_xor_si512(*v0, word));
-    }
+fn compress(v: &mut [Wide; 4], message: Wide) {
+    v[3].iter_mut().zip(message).for_each(|(v3, word)| *v3 = _mm512_xor_si512(*v3, word));
+    round(v);
+    v[0].iter_mut().zip(message).for_each(|(v0, word)| *v0 = _mm512_xor_si512(*v0, word));
 }
 
-/// # Safety
-/// The processor must have AVX-512F.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn round([a, b, c, d]: &mut [Wide; 4]) {
-    // SAFETY: AVX-512F is there by the caller's promise.
-    unsafe {
-        for (((v0, v1), v2), v3) in a.iter_mut().zip(b).zip(c).zip(d) {
-            *v0 = _mm512_add_epi64(*v0, *v1);
-            *v2 = _mm512_add_epi64(*v2, *v3);
-            *v1 = _mm512_xor_si512(_mm512_rol_epi64::<13>(*v1), *v0);
-            *v3 = _mm512_xor_si512(_mm512_rol_epi64::<16>(*v3), *v2);
-            *v0 = _mm512_add_epi64(_mm512_rol_epi64::<32>(*v0), *v3);
-            *v2 = _mm512_add_epi64(*v2, *v1);
-            *v1 = _mm512_xor_si512(_mm512_rol_epi64::<17>(*v1), *v2);
-            *v3 = _mm512_xor_si512(_mm512_rol_epi64::<21>(*v3), *v0);
-            *v2 = _mm512_rol_epi64::<32>(*v2);
-        }
+fn round([a, b, c, d]: &mut [Wide; 4]) {
+    for (((v0, v1), v2), v3) in a.iter_mut().zip(b).zip(c).zip(d) {
+        *v0 = _mm512_add_epi64(*v0, *v1);
+        *v2 = _mm512_add_epi64(*v2, *v3);
+        *v1 = _mm512_xor_si512(_mm512_rol_epi64::<13>(*v1), *v0);
+        *v3 = _mm512_xor_si512(_mm512_rol_epi64::<16>(*v3), *v2);
+        *v0 = _mm512_add_epi64(_mm512_rol_epi64::<32>(*v0), *v3);
+        *v2 = _mm512_add_epi64(*v2, *v1);
+        *v1 = _mm512_xor_si512(_mm512_rol_epi64::<17>(*v1), *v2);
+        *v3 = _mm512_xor_si512(_mm512_rol_epi64::<21>(*v3), *v0);
+        *v2 = _mm512_rol_epi64::<32>(*v2);
     }
 }

@@ -5,7 +5,7 @@
 use super::{
     ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, PROTO_ICMP, PROTO_ICMPV6,
     PROTO_TCP, PROTO_UDP, Packet, Ports, Reason, TCP_MIN, UDP, VlanTags, ZoneFrom, key4, key6,
-    zone_proto,
+    overhead, zone_proto,
 };
 
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -97,7 +97,7 @@ pub(super) fn parse<P: Packet>(
     let zone = zone_of(&vlan, zone);
     let meta = |ip_len: usize, ends: Ends, swapped: bool| Meta {
         bytes: packet.wire_len() as u32,
-        overhead: packet.wire_len().saturating_sub(ip_len) as u16,
+        overhead: overhead(packet.wire_len(), ip_len),
         tcp_flags: ends.tcp_flags,
         swapped: u8::from(swapped),
         icmp: ends.icmp,
