@@ -103,7 +103,7 @@ impl Live {
                 tx_queues: wire.workers.len() as u16,
                 rxd: wire.rx_descriptors,
                 txd: wire.tx_descriptors,
-                mempools: vec![mempool.clone()],
+                mempools: vec![*mempool],
             };
             let (a_rx, a_tx) = wire.a.configure(&port_config)?;
             let (b_rx, b_tx) = wire.b.configure(&port_config)?;

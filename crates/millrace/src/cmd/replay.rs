@@ -7,21 +7,17 @@
 mod player;
 
 use crate::capture::{Capture, Fault};
-use crate::records::{RecordSink, RecordWriter, Target};
+use crate::cmd::run::secret;
+use crate::output::{OutputArgs, is_dash};
 use crate::summary::Summary;
-use crate::top::Top;
-use crate::units;
+use crate::{signals, units};
 use anyhow::Context;
-use clap::error::ErrorKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use player::{Played, Player};
-use signal_hook::consts::TERM_SIGNALS;
-use signal_hook::flag;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -36,18 +32,11 @@ pub(crate) struct ReplayArgs {
     /// Captures; `-` is standard input
     #[arg(required = true, value_name = "CAPTURE")]
     captures: Vec<PathBuf>,
-    /// Write one flow record per flow: JSON Lines to FILE.jsonl or `-`, CSV to FILE.csv
-    #[arg(long, value_name = "FILE")]
-    flows: Option<Target>,
-    /// Write the summary as JSON to FILE, or `-`
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     /// Flows of each IP version that the table holds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CAPACITY_MAX))]
     capacity: Option<u32>,
-    /// Busiest flows to print
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    top: u16,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const CAPACITY_MAX: i64 = engine::MAX_CAPACITY as i64;
@@ -68,31 +57,16 @@ Exit status: 0 good; 1 a capture could not be read to its end, or the ledger is 
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
-    let outputs = Outputs::open(args)?;
-    let interrupted = interrupt_flag().context("cannot catch signals")?;
-    let records = RecordSink::new(outputs.flows, Top::new(usize::from(args.top)));
+    let (outputs, records) = args.output.open()?;
+    let writing = || args.output.writing();
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut player = Player::new(&engine_config(args)?, records);
     let started = Instant::now();
-    let good =
-        play_all(&mut player, &args.captures, &interrupted).with_context(|| writing(args))?;
-    let (summary, records) = player.finish().with_context(|| writing(args))?;
-    let top = records.finish().with_context(|| writing(args))?;
-    if let Some(mut json) = outputs.json {
-        summary.write_json(&mut json).context("cannot write the summary")?;
-    }
-    if outputs.report {
-        print_report(&summary, top, started).context("cannot write the report")?;
-    }
-    if !summary.ledger.balanced {
-        anyhow::bail!("the ledger is not balanced, which is a fault of Millrace itself");
-    }
+    let good = play_all(&mut player, &args.captures, &interrupted).with_context(writing)?;
+    let (summary, records) = player.finish().with_context(writing)?;
+    let top = records.finish().with_context(writing)?;
+    outputs.finish(&title(&summary, started), &summary, top)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// What an error of the player is about: all it writes are flow records.
-fn writing(args: &ReplayArgs) -> String {
-    let target = args.flows.as_ref().map(Target::to_string).unwrap_or_default();
-    format!("cannot write flow records to {target}")
 }
 
 /// Plays every capture; returns whether all of them could be read to their end.
@@ -118,23 +92,11 @@ fn play_all(
 
 /// What the engine is built from: the defaults and the flags.
 fn engine_config(args: &ReplayArgs) -> anyhow::Result<engine::Config> {
-    let random = || getrandom::u64().context("cannot get random numbers from the system");
-    let mut config = engine::Config { secret: [random()?, random()?], ..Default::default() };
+    let mut config = engine::Config { secret: secret()?, ..Default::default() };
     if let Some(capacity) = args.capacity {
         (config.capacity_ipv4, config.capacity_ipv6) = (capacity, capacity);
     }
     Ok(config)
-}
-
-/// Set by the first SIGINT or SIGTERM, which end the replay with its summary. A second one ends the
-/// program at once: a read from a silent pipe does not notice the first.
-fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for &signal in TERM_SIGNALS {
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(&interrupted))?;
-        flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
 }
 
 fn open(path: &Path, name: &str, progress: &ProgressBar) -> Result<Capture, Fault> {
@@ -145,10 +107,6 @@ fn open(path: &Path, name: &str, progress: &ProgressBar) -> Result<Capture, Faul
         Ok(file) => Capture::new(name, progress.wrap_read(file)),
         Err(error) => Err(Capture::unreadable(name, error)),
     }
-}
-
-fn is_dash(path: &Path) -> bool {
-    path.as_os_str() == "-"
 }
 
 fn display_name(path: &Path) -> String {
@@ -187,51 +145,14 @@ fn report_capture(name: &str, played: &Played) {
     }
 }
 
-fn print_report(summary: &Summary, top: Top, started: Instant) -> io::Result<()> {
-    let out = &mut BufWriter::new(io::stdout().lock());
+/// What the report begins with.
+fn title(summary: &Summary, started: Instant) -> String {
     let seconds = started.elapsed().as_secs_f64();
     let packets = summary.ledger.rx;
-    writeln!(
-        out,
+    format!(
         "replayed {} packets of {:.3} s in {seconds:.3} s ({} packets/s)",
         units::thousands(packets),
         summary.duration_s,
         units::thousands((packets as f64 / seconds) as u64)
-    )?;
-    summary.print(out)?;
-    top.print(out)?;
-    out.flush()
-}
-
-/// What is written besides stderr, opened before work begins.
-struct Outputs {
-    flows: Option<RecordWriter>,
-    json: Option<Box<dyn Write>>,
-    /// Whether stdout is free for the report.
-    report: bool,
-}
-
-impl Outputs {
-    fn open(args: &ReplayArgs) -> anyhow::Result<Self> {
-        let flows_on_stdout = args.flows == Some(Target::Stdout);
-        let json_on_stdout = args.json.as_deref().is_some_and(is_dash);
-        if flows_on_stdout && json_on_stdout {
-            let message = "--flows and --json cannot both write to standard output\n";
-            clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
-        }
-        let create_flows = |target| {
-            RecordWriter::create(target).with_context(|| format!("cannot create {target}"))
-        };
-        let flows = args.flows.as_ref().map(create_flows).transpose()?;
-        let json = args.json.as_deref().map(create_json).transpose()?;
-        Ok(Self { flows, json, report: !flows_on_stdout && !json_on_stdout })
-    }
-}
-
-fn create_json(path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    if is_dash(path) {
-        return Ok(Box::new(io::stdout()));
-    }
-    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    Ok(Box::new(file))
+    )
 }
