@@ -54,7 +54,8 @@ static const uint32_t BIND_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 static const uint32_t BIND_EVENT_REMOVED = RTE_ETH_EVENT_INTR_RMV;
 static const uint32_t BIND_FLAG_REMOVED = RTE_ETH_DEV_INTR_RMV;
 static const uint32_t BIND_LCORE_WAIT = WAIT;
-static const uint32_t BIND_RING_ONE_TO_ONE = RING_F_SP_ENQ | RING_F_SC_DEQ;
+static const uint32_t BIND_RING_ONE_TO_ONE =
+	RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ;
 static const int BIND_SOCKET_ANY = SOCKET_ID_ANY;
 
 /* State of a Linux interface. */

@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Makes both ends of a cable with `queues` queues each: queue `q` of one end leads to queue `q`
-/// of the other. `packets` is how many each direction of a queue can hold, a power of two. `name`
-/// must be new in this process.
+/// of the other. `packets` is how many each direction of a queue can hold. `name` must be new in
+/// this process.
 pub fn ring_cable(
     eal: &Eal,
     name: &str,
@@ -20,18 +20,32 @@ pub fn ring_cable(
     let (result, log) = log::capture(|| {
         let there = Rings::new(&format!("{name}_there"), queues, packets)?;
         let back = Rings::new(&format!("{name}_back"), queues, packets)?;
-        let a = ethdev(&format!("{name}_a"), &back, &there)?;
-        let b = ethdev(&format!("{name}_b"), &there, &back)?;
-        let rings: Keep = Arc::new((there, back));
-        Ok((a, b, rings))
+        Ok(Arc::new((there, back)))
     });
-    let (a, b, rings) = result.map_err(|errno| {
-        let port = format!("cable {name}");
+    let rings = result.map_err(|errno| {
+        let port = name.to_owned();
         PortError::Probe { port, errno, log }
     })?;
-    let a = Port::take(eal, a, &format!("{name}_a"), Some(Arc::clone(&rings)))?;
-    let b = Port::take(eal, b, &format!("{name}_b"), Some(rings))?;
+    let (there, back) = &*rings;
+    let a = end(eal, &format!("{name}_a"), (back, there), &rings)?;
+    let b = end(eal, &format!("{name}_b"), (there, back), &rings)?;
     Ok((a, b))
+}
+
+/// A port that receives from the first rings and sends to the second, which both are of `cable`.
+fn end(
+    eal: &Eal,
+    name: &str,
+    (receive, transmit): (&Rings, &Rings),
+    cable: &Arc<(Rings, Rings)>,
+) -> Result<Port, PortError> {
+    let (result, log) = log::capture(|| ethdev(name, receive, transmit));
+    let id = result.map_err(|errno| {
+        let port = name.to_owned();
+        PortError::Probe { port, errno, log }
+    })?;
+    let keep: Keep = cable.clone();
+    Port::take(eal, id, name, Some(keep))
 }
 
 /// Number of a new ethdev on these rings.

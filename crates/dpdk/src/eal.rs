@@ -62,7 +62,13 @@ impl Eal {
         }
         log::init(config.log_level);
         let (result, log) = log::capture(|| start(args));
-        result.map_err(|errno| EalError::Init { errno, log })?;
+        result.map_err(|errno| {
+            if log.mentions("hugepage information") {
+                EalError::NoHugepages { log }
+            } else {
+                EalError::Init { errno, log }
+            }
+        })?;
         // EAL numbers the main lcore 0 and the workers from 1, as `arguments` asked.
         let workers = config.lcores.iter().zip(1..).map(|(&cpu, id)| Lcore::new(id, cpu)).collect();
         Ok(Self { workers })

@@ -98,6 +98,15 @@ pub enum EalError {
     /// An argument contains a zero byte.
     #[error("EAL argument {0:?} contains a zero byte")]
     ZeroByte(String),
+    /// Hugepages are wanted and none is free.
+    #[error(
+        "EAL did not start: no free hugepages; reserve some with \
+         `sysctl vm.nr_hugepages=512`, or do without{log}"
+    )]
+    NoHugepages {
+        /// What it logged.
+        log: Log,
+    },
     /// EAL refused.
     #[error("EAL did not start: {errno}{log}")]
     Init {

@@ -3,13 +3,14 @@
 //!
 //! The reason of a failure is often only in the log, so while EAL starts or a port is opened its
 //! lines are held back and become part of the error. After a success they are shown only if
-//! [`EalConfig::log_level`](crate::EalConfig::log_level) asks for more than errors: drivers complain
-//! about what they then do without. At all other times lines of that level go straight to the
-//! standard error.
+//! [`EalConfig::log_level`](crate::EalConfig::log_level) asks for more than errors: drivers
+//! complain about what they then do without. At all other times lines of that level go straight to
+//! the standard error.
 
 use crate::sys;
 use std::ffi::{c_char, c_void};
 use std::fmt;
+use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -86,7 +87,8 @@ pub(crate) fn capture<T, E>(work: impl FnOnce() -> Result<T, E>) -> (Result<T, E
 
 fn show(level: u32, line: &str) {
     if level <= SHOWN_LEVEL.load(Ordering::Relaxed) {
-        eprintln!("{line}");
+        // Without a standard error there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{line}");
     }
 }
 

@@ -61,6 +61,10 @@ impl TxQueue {
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst) -> usize {
         let Queue { port_id, queue_id, .. } = self.0;
+        // Some drivers look at the first packet without asking whether there is one.
+        if burst.is_empty() {
+            return 0;
+        }
         // SAFETY:
         // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
         // - the driver owns the first mbufs, as many as it returns, and leaves the others alone.

@@ -3,6 +3,7 @@
 //! this crate is safe. No lint looks at generated code, and the members of types that are used may
 //! well not be.
 #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
-#![allow(non_camel_case_types, non_upper_case_globals, unreachable_pub, unused)]
+#![allow(non_camel_case_types, non_upper_case_globals, unreachable_pub)]
+#![allow(unknown_lints, unused)]
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));

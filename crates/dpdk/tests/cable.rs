@@ -9,7 +9,7 @@ fn what_one_end_sends_the_other_receives() {
     let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
     let eal = Eal::init(&config).unwrap();
     let pool = Mempool::new(&eal, "cable", 4095, 2048, None).unwrap();
-    let (mut a, mut b) = ring_cable(&eal, "cable0", 2, 256).unwrap();
+    let (mut a, mut b) = ring_cable(&eal, "cable0", 2, 255).unwrap();
     let queues =
         PortConfig { rx_queues: 2, tx_queues: 2, rxd: 256, txd: 256, mempools: vec![pool] };
     let (mut a_rx, mut a_tx) = a.configure(&queues).unwrap();

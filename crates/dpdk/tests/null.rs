@@ -34,6 +34,7 @@ fn a_null_port_from_start_to_close() {
     assert_eq!((lcore.cpu(), lcore.id()), (cpu, 1));
     let job = lcore.launch(move || {
         let mut burst = Burst::new();
+        assert_eq!(tx.burst(&mut burst), 0);
         let mut sent = 0;
         for _ in 0..10_000 {
             assert_eq!(rx.burst(&mut burst), 64);
