@@ -17,13 +17,13 @@ use crate::summary::Summary;
 use board::{Board, Snapshot};
 use clock::Clock;
 use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, tsc, tsc_hz};
-use engine::{Engine, FlowRecord};
+use engine::FlowRecord;
 use rtrb::{Consumer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
-use worker::{Account, Path, Report, Worker};
+use worker::{Account, Outlets, Path, Report, Worker};
 
 /// Flow records on their way from a worker to the control thread.
 const RECORDS: usize = 1 << 16;
@@ -35,6 +35,8 @@ pub(crate) struct Wire {
     pub(crate) a: Port,
     pub(crate) b: Port,
     pub(crate) workers: Vec<Lcore>,
+    /// Where what both ports receive is stored.
+    pub(crate) mempool: Mempool,
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
 }
@@ -91,7 +93,6 @@ impl Live {
     pub(crate) fn start(
         eal: &Eal,
         wires: Vec<Wire>,
-        mempool: &Mempool,
         config: &engine::Config,
     ) -> Result<Self, PortError> {
         let clock = Clock::new(tsc(), tsc_hz(eal));
@@ -103,7 +104,7 @@ impl Live {
                 tx_queues: wire.workers.len() as u16,
                 rxd: wire.rx_descriptors,
                 txd: wire.tx_descriptors,
-                mempools: vec![*mempool],
+                mempools: vec![wire.mempool],
             };
             let (a_rx, a_tx) = wire.a.configure(&port_config)?;
             let (b_rx, b_tx) = wire.b.configure(&port_config)?;
@@ -112,27 +113,36 @@ impl Live {
             for ((lcore, up), down) in wire.workers.into_iter().zip(up).zip(down) {
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
-                let worker = Worker {
-                    paths: [up, down],
-                    engine: Engine::new(&engine::Config { cycle_counter: tsc, ..config.clone() }),
-                    clock,
+                let config = engine::Config { cycle_counter: tsc, ..config.clone() };
+                let outlets = Outlets {
                     board: Arc::clone(&board),
                     records: producer,
                     stop: Arc::clone(&stop),
-                    account: Account::default(),
                 };
-                ready.push((lcore, worker, board, records));
+                // The table is made by the lcore that uses it, so that its memory is near.
+                let work = move || Worker::new([up, down], &config, clock, outlets).run();
+                ready.push((lcore, work, board, records));
             }
             ports.extend([wire.a, wire.b].map(Watched::new));
         }
-        let workers = ready
-            .into_iter()
-            .map(|(lcore, worker, board, records)| {
-                let id = lcore.id();
-                Running { lcore: id, job: lcore.launch(|| worker.run()), board, records }
-            })
-            .collect();
-        Ok(Self { ports, workers, stop, started: Instant::now() })
+        // Only now: a port that cannot be configured must not leave workers behind.
+        let start = |(lcore, work, board, records): (Lcore, _, _, _)| Running {
+            lcore: lcore.id(),
+            job: lcore.launch(work),
+            board,
+            records,
+        };
+        let workers = ready.into_iter().map(start).collect();
+        let live = Self { ports, workers, stop, started: Instant::now() };
+        live.wait_until_ready();
+        Ok(Self { started: Instant::now(), ..live })
+    }
+
+    /// Waits until every worker has its table and polls its ports.
+    fn wait_until_ready(&self) {
+        while self.snapshots().iter().any(|snapshot| snapshot.is_empty()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// One turn of the control thread: takes the flow records there are, then sleeps a little.
@@ -197,7 +207,9 @@ impl Watched {
 
     fn event(&mut self) -> Option<PortEvent> {
         let name = || self.port.info().devargs.clone();
-        if self.removed {
+        // A tap that was moved into another network namespace works on, out of our sight.
+        let is_out_of_sight = self.port.info().driver == "net_tap" && self.port.removed();
+        if self.removed || is_out_of_sight {
             return None;
         }
         if self.port.removed() {

@@ -144,11 +144,12 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         a,
         b,
         workers: eal.take_lcores(),
+        mempool,
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
     };
     let config = engine::Config { secret: secret()?, ..engine::Config::default() };
-    let live = Live::start(&eal, vec![wire], &mempool, &config)?;
+    let live = Live::start(&eal, vec![wire], &config)?;
     let stop = Arc::new(AtomicBool::new(false));
     let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
     let thread = std::thread::Builder::new().name("generator".to_owned());

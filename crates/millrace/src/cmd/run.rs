@@ -82,21 +82,24 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 /// Brings up DPDK and the bump.
 fn start(mut plan: Plan) -> anyhow::Result<Live> {
     let mut eal = Eal::init(&plan.eal_config(Memory::free_hugepages_mb_of_this_host()))?;
-    let mbufs = &plan.eal;
-    let mempool = Mempool::new(&eal, "millrace", mbufs.mbufs, mbufs.mbuf_data_bytes, None)?;
     let mut lcores = eal.take_lcores().into_iter();
+    let (mbufs, data_bytes) = (plan.eal.mbufs / plan.pairs.len() as u32, plan.eal.mbuf_data_bytes);
     let mut wires = Vec::new();
-    for pair in plan.pairs {
+    for (number, pair) in plan.pairs.into_iter().enumerate() {
+        let a = Port::probe(&eal, &pair.a.to_string())?;
+        let b = Port::probe(&eal, &pair.b.to_string())?;
+        let pool = format!("pair{number}");
         wires.push(Wire {
-            a: Port::probe(&eal, &pair.a.to_string())?,
-            b: Port::probe(&eal, &pair.b.to_string())?,
+            mempool: Mempool::new(&eal, &pool, mbufs, data_bytes, a.info().socket_id)?,
+            a,
+            b,
             workers: lcores.by_ref().take(pair.workers.len()).collect(),
             rx_descriptors: pair.rx_descriptors,
             tx_descriptors: pair.tx_descriptors,
         });
     }
     plan.engine.secret = secret()?;
-    Ok(Live::start(&eal, wires, &mempool, &plan.engine)?)
+    Ok(Live::start(&eal, wires, &plan.engine)?)
 }
 
 /// The secret of the keyed hash.

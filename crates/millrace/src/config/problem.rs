@@ -76,6 +76,8 @@ pub(crate) enum Fault {
     CpuTwice { cpu: u32, first: Place },
     #[error("this host has no cpu {cpu}; it has {online}")]
     NoSuchCpu { cpu: u32, online: String },
+    #[error("this process may not use cpu {cpu}; it may use {usable}")]
+    CpuNotAllowed { cpu: u32, usable: String },
     #[error("{wanted} workers per pair need {needed} cpus; {free} are free for workers")]
     TooFewCpus { wanted: u32, needed: usize, free: usize },
     #[error("{found} packet buffers are too few: the queues alone can hold {needed}")]

@@ -27,6 +27,13 @@ impl Cpus {
         Self::read(Root(std::path::Path::new("/")))
     }
 
+    /// Cpus a worker can have. Isolated ones are not among those a process is given by itself, yet
+    /// it may go there.
+    pub(crate) fn usable(&self) -> Vec<u32> {
+        let usable = |cpu: &u32| self.allowed.contains(cpu) || self.isolated.contains(cpu);
+        self.online.iter().copied().filter(usable).collect()
+    }
+
     pub(super) fn read(root: Root) -> Self {
         let set = |name: &str| root.text(&format!("{CPU}/{name}")).map(|list| parse_cpus(&list));
         let allowed = root.field("proc/self/status", "Cpus_allowed_list");

@@ -22,6 +22,13 @@ pub(crate) struct Snapshot {
     pub(crate) idle_cycles: u64,
 }
 
+impl Snapshot {
+    /// True until the worker's first turn is over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.busy_cycles + self.idle_cycles == 0
+    }
+}
+
 /// A snapshot that one thread writes and others read.
 #[derive(Debug, Default)]
 pub(crate) struct Board([AtomicU64; 9]);

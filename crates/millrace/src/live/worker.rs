@@ -28,16 +28,21 @@ pub(super) struct Path {
     pub(super) tx: TxQueue,
 }
 
-/// Everything a worker owns.
-pub(super) struct Worker {
-    /// Up and down.
-    pub(super) paths: [Path; 2],
-    pub(super) engine: Engine,
-    pub(super) clock: Clock,
+/// What ties a worker to the control thread.
+pub(super) struct Outlets {
     pub(super) board: Arc<Board>,
     pub(super) records: Producer<FlowRecord>,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) account: Account,
+}
+
+/// Everything a worker owns.
+pub(super) struct Worker {
+    /// Up and down.
+    paths: [Path; 2],
+    engine: Engine,
+    clock: Clock,
+    outlets: Outlets,
+    account: Account,
 }
 
 /// What a worker counts beside its engine.
@@ -65,12 +70,23 @@ pub(crate) struct Report {
 }
 
 impl Worker {
+    /// A worker with an engine of its own, made from `config`.
+    pub(super) fn new(
+        paths: [Path; 2],
+        config: &engine::Config,
+        clock: Clock,
+        outlets: Outlets,
+    ) -> Self {
+        let engine = Engine::new(config);
+        Self { paths, engine, clock, outlets, account: Account::default() }
+    }
+
     /// Forwards until told to stop, then ends every flow.
     pub(super) fn run(mut self) -> Report {
         let mut burst = Burst::new();
         let mut since = tsc();
         let mut snapshot_at = 0;
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.outlets.stop.load(Ordering::Relaxed) {
             for _ in 0..TURNS {
                 for direction in 0..self.paths.len() {
                     let received = self.forward(direction, since, &mut burst);
@@ -88,7 +104,7 @@ impl Worker {
             let taken = self.hand_over();
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
-                self.board.write(&self.snapshot());
+                self.outlets.board.write(&self.snapshot());
             }
             let cycles = tsc().wrapping_sub(since);
             since += cycles;
@@ -110,6 +126,7 @@ impl Worker {
         if received == 0 {
             return 0;
         }
+        burst.prefetch_heads();
         let account = &mut self.account;
         account.received += received as u64;
         account.bursts += 1;
@@ -145,9 +162,9 @@ impl Worker {
     /// Gives flow records away as far as there is room; returns how many.
     fn hand_over(&mut self) -> usize {
         let mut taken = 0;
-        while self.records.slots() > 0 {
+        while self.outlets.records.slots() > 0 {
             let Some(record) = self.engine.next_record() else { break };
-            self.records.push(record).expect("there is a slot, and no one else pushes");
+            self.outlets.records.push(record).expect("there is a slot, and no one else pushes");
             taken += 1;
         }
         taken
@@ -167,20 +184,20 @@ impl Worker {
 
     /// Ends the flows that are left. Waits for whoever takes their records: nothing is lost.
     fn finish(mut self) -> Report {
-        self.board.write(&self.snapshot());
+        self.outlets.board.write(&self.snapshot());
         while self.engine.flush(TIMERS) {
             self.hand_over();
         }
         while let Some(record) = self.engine.next_record() {
             let mut waiting = Some(record);
             while let Some(record) = waiting.take() {
-                if let Err(rtrb::PushError::Full(record)) = self.records.push(record) {
+                if let Err(rtrb::PushError::Full(record)) = self.outlets.records.push(record) {
                     waiting = Some(record);
                     std::thread::yield_now();
                 }
             }
         }
-        self.board.write(&self.snapshot());
+        self.outlets.board.write(&self.snapshot());
         Report { account: self.account, stats: self.engine.stats().clone() }
     }
 }

@@ -41,7 +41,7 @@ impl EalPlan {
         let default = u32::try_from(default).unwrap_or(u32::MAX);
         let mbufs = settings.take_or_compute("mbufs", written.mbufs, default);
         let data = settings.take("mbuf_data_bytes", written.mbuf_data_bytes, MBUF_DATA_BYTES);
-        let needed_mb = memory::eal_megabytes(mbufs, data, pairs.len());
+        let needed_mb = memory::eal_megabytes(memory::pool_bytes(mbufs, data, huge), pairs.len());
         let memory_mb = settings.take_or_compute("memory_mb", written.memory_mb, needed_mb);
         let extra = settings.take("extra", written.extra, Vec::new());
 

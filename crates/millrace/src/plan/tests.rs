@@ -143,6 +143,15 @@ fn a_cpu_has_one_worker() {
 }
 
 #[test]
+fn a_worker_may_have_an_isolated_cpu_but_none_that_is_denied() {
+    let cpus = Cpus { allowed: vec![0], isolated: vec![2], ..cpus(0..4) };
+    let plan = |cpu| Plan::new(Config::read(&format!("{PAIR}workers = [{cpu}]\n")), &cpus);
+    assert_eq!(plan(2).unwrap().pairs[0].workers, [2]);
+    let fault = &plan(3).unwrap_err()[0].fault;
+    assert_eq!(*fault, Fault::CpuNotAllowed { cpu: 3, usable: "0,2".to_owned() });
+}
+
+#[test]
 fn faults_of_different_kinds_are_told_together() {
     let text = "[[pair]]\na = \"net_null0\"\nb = \"net_null0\"\nworkers = [7]\nworker = 1\n";
     assert_eq!(faults(text).len(), 3);
@@ -189,7 +198,7 @@ fn memory_covers_all_queues() {
         faults(&few),
         [
             "eal.mbufs: 60000 packet buffers are too few: the queues alone can hold 66816",
-            "eal.memory_mb: 64 MB are too little: packet buffers and ports take 208 MB",
+            "eal.memory_mb: 64 MB are too little: packet buffers and ports take 307 MB",
         ]
     );
 }

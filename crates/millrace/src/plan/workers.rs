@@ -9,11 +9,14 @@ use std::collections::HashMap;
 pub(super) fn impossible(pairs: &[Pair], cpus: &Cpus) -> Vec<Problem> {
     let mut taken: HashMap<u32, Place> = HashMap::new();
     let mut problems = Vec::new();
+    let usable = cpus.usable();
     for (index, pair) in pairs.iter().enumerate() {
         let Some(workers) = &pair.workers else { continue };
         for (worker, Written { value: cpu, place }) in workers.value.iter().enumerate() {
             let fault = if !cpus.online.contains(cpu) {
                 Fault::NoSuchCpu { cpu: *cpu, online: format_cpus(&cpus.online) }
+            } else if !usable.contains(cpu) {
+                Fault::CpuNotAllowed { cpu: *cpu, usable: format_cpus(&usable) }
             } else if let Some(first) = taken.get(cpu) {
                 Fault::CpuTwice { cpu: *cpu, first: *first }
             } else {
