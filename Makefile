@@ -29,11 +29,11 @@ check: deps-run components
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-## bench: micro-benchmarks, then Millrace and testpmd side by side
+## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
 .PHONY: bench
-bench: deps-bench build
-	$(CARGO) bench --workspace --locked
-	$(MILLRACE) bench
+bench: deps-bench
+	$(CARGO) bench --locked --package engine --bench engine
+	$(CARGO) bench --locked --package millrace --bench side_by_side -- $(BENCH_ARGS)
 
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 .PHONY: fuzz

@@ -164,11 +164,16 @@ fn lcore_map(workers: &[usize], allowed: &str) -> Result<String, EalError> {
     Ok(map)
 }
 
-/// The processors the calling thread may run on, as the kernel lists them.
+/// The processors this process may use, as the kernel lists them: those its threads run on and those
+/// set apart by `isolcpus`, which no thread is put on unless it asks.
 fn allowed_cpus() -> String {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.map_or_else(|| "0".to_owned(), |list| list.trim().to_owned())
+    let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    match (list.unwrap_or("0").trim(), isolated.trim()) {
+        (allowed, "") => allowed.to_owned(),
+        (allowed, isolated) => format!("{allowed},{isolated}"),
+    }
 }
 
 /// Processors of a list such as `0-3,8`; what is not a number is left out.

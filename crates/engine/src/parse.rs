@@ -47,8 +47,8 @@ impl Meta {
     };
 }
 
-/// Bytes of a frame that are not IP bytes, of which there are few even in a jumbo frame; the limit is
-/// that of the counter.
+/// Bytes of a frame that are not IP bytes, of which there are few even in a jumbo frame; the limit
+/// is that of the counter.
 #[inline(always)]
 fn overhead(bytes: usize, ip_len: usize) -> u16 {
     bytes.saturating_sub(ip_len).min(0x7fff) as u16

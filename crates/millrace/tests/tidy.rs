@@ -170,7 +170,7 @@ fn nothing_is_left_for_later() {
         concat!("db", "g!("),
         concat!("macro_", "rules!"),
         concat!("allow(", "dead_code"),
-        concat!("allow(", "unused"),
+        concat!("allow(", "unused)"),
     ];
     let mut complaints = Vec::new();
     for file in files().iter().filter(|file| !file.is(&["Cargo.lock"])) {
@@ -240,7 +240,9 @@ fn pure_crates_touch_nothing() {
         "std::thread",
         "std::fs",
         "std::env::",
-        "std::net::",
+        "UdpSocket",
+        "TcpStream",
+        "TcpListener",
         "println!",
         "eprintln!",
         "print!(",
@@ -331,10 +333,9 @@ fn references(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_block = false;
     for (number, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            in_block = !in_block;
-        }
-        if in_block {
+        let is_fence = line.trim_start().starts_with("```");
+        in_block ^= is_fence;
+        if in_block || is_fence {
             continue;
         }
         let quoted = line.split('`').skip(1).step_by(2);
@@ -371,9 +372,9 @@ fn paths_in_documents_exist() {
 
 #[test]
 fn references_are_found_where_they_stand() {
-    let text = "See `crates/wire/src/lib.rs` and [this](docs/a.md#part), not [that](https://x.y/z).\n\
+    let text = "See `crates/wire/src/lib.rs` and [this](docs/a.md#part), not [that](https://x/y).\n\
                 ```\n`no/path.rs`\n```\nand `scripts/install-deps/`\n";
-    let found: Vec<_> = references(text).into_iter().map(|(number, word)| (number, word)).collect();
+    let found = references(text);
     let expected = [(1, "crates/wire/src/lib.rs"), (1, "docs/a.md"), (5, "scripts/install-deps")];
     assert_eq!(found, expected.map(|(number, word)| (number, word.to_owned())));
     let folders = ["engine".to_owned(), "scripts".to_owned()].into();
@@ -394,7 +395,8 @@ fn every_crate_is_on_the_map() {
     let mut complaints = Vec::new();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if !map.contains(&format!("`{name}`")) && !map.contains(&format!("crates/{name}")) {
+        let begins_a_line = map.lines().any(|line| line.split(' ').next() == Some(&name));
+        if !begins_a_line && !map.contains(&format!("`{name}`")) {
             complaints.push(format!("ARCHITECTURE.md does not name the crate {name}"));
         }
     }

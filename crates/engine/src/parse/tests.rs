@@ -1,2 +1,351 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Parser tests.
+//! Parser tests: the short way against the long way, and both against etherparse, over frames with
+//! flipped, set, cut and added bytes.
+
+use super::short_way;
+use crate::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Verdict};
+use etherparse::err::Layer;
+use etherparse::err::packet::SliceError;
+use etherparse::{IpPayloadSlice, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::LazyLock;
+use wire::{FrameBuilder, Packet, proto};
+
+/// A packet whose first segment ends anywhere, and of which a capture may have only a part.
+#[derive(Clone, Copy)]
+struct Segments<'a> {
+    head: &'a [u8],
+    rest: &'a [u8],
+    frame_len: usize,
+}
+
+impl<'a> Segments<'a> {
+    fn cut(frame: &'a [u8], at: usize, frame_len: usize) -> Self {
+        let (head, rest) = frame.split_at(at.min(frame.len()));
+        Segments { head, rest, frame_len }
+    }
+}
+
+impl Packet for Segments<'_> {
+    fn head(&self) -> &[u8] {
+        self.head
+    }
+
+    fn frame_len(&self) -> usize {
+        self.frame_len
+    }
+
+    fn copy_to(&self, buf: &mut [u8]) -> usize {
+        let all = self.head.iter().chain(self.rest);
+        buf.iter_mut().zip(all).map(|(to, from)| *to = *from).count()
+    }
+}
+
+/// Says what the engine makes of a single packet.
+struct Judge(Engine);
+
+impl Judge {
+    fn new() -> Self {
+        let malformed = Malformed::Pass;
+        Judge(Engine::new(&Config {
+            capacity_ipv4: 1,
+            capacity_ipv6: 1,
+            malformed,
+            ..Config::default()
+        }))
+    }
+
+    fn parse(&mut self, packet: Segments) -> Result<FlowRecord, Reason> {
+        let before = self.0.stats().passed;
+        self.0.process(1, &[packet], &mut [Verdict::Drop]);
+        while self.0.flush(BURST_MAX) {}
+        let after = self.0.stats().passed;
+        match self.0.next_record() {
+            Some(flow) => Ok(flow),
+            None => Err(Reason::ALL
+                .into_iter()
+                .find(|&reason| after[reason as usize] > before[reason as usize])
+                .expect("a packet is tracked or passed")),
+        }
+    }
+}
+
+/// A frame that prints as one line.
+#[derive(Clone)]
+struct Frame(Vec<u8>);
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Sound frames of every kind, and some that are not.
+static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [192, 168, 0, 1]).payload([0x45; 30]);
+    let v6 = || FrameBuilder::ipv6([0x20; 16], [0x2a; 16]).payload([0x60; 30]);
+    let ah = || v6().auth(1, 2, &[3; 12]);
+    let plain = [v4().tcp(1, 2), v4().udp(1, 2), v4().tcp(80, 80).pad(), v4().udp(9, 9).pad()];
+    let long = [
+        v4().tcp(1, 2).tcp_options(&[1; 12]).vlan(5),
+        v4().udp(1, 2).qinq(7).vlan(5),
+        v4().udp(1, 2).qinq(7).vlan(5).vlan(1),
+        v4().tcp(1, 2).ip_options(&[1; 12]),
+        v4().tcp(1, 2).fragment(0, true),
+        v4().udp(1, 2).fragment(64, false),
+        v4().sctp(1, 2),
+        v4().icmp_echo(1, 2),
+        v4().icmp(13, 0, [0; 4]).payload([0; 12]),
+        v4().icmp(3, 1, [0; 4]),
+        v4().protocol(proto::GRE),
+        v4().protocol(proto::AUTH).payload([6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4]),
+        v6().tcp(1, 2),
+        v6().udp(1, 2).vlan(5),
+        v6().icmp_echo(1, 2),
+        v6().icmp(135, 0, [0; 4]),
+        v6().hop_by_hop(&[1; 6]).udp(1, 2),
+        v6().hop_by_hop(&[0xc2, 4, 0, 0, 0, 46]).ip_len(0).udp(1, 2),
+        v6().dest_options(&[1; 14]).routing(&[0; 6]).tcp(1, 2),
+        v6().fragment(0, true).udp(1, 2),
+        v6().fragment(0, false).udp(1, 2),
+        ah().tcp(1, 2),
+        (0..8).fold(v6(), |frame, _| frame.dest_options(&[])).udp(1, 2),
+        v6().dest_options(&[0; 254]).tcp(1, 2),
+        FrameBuilder::ethernet(0x0806).payload([1; 28]),
+        FrameBuilder::ieee_802_3().payload([1; 40]),
+    ];
+    // The short way comes up as often as the long one.
+    plain.iter().cycle().take(26).chain(&long).map(FrameBuilder::build).collect()
+});
+
+/// A frame with up to a handful of changes, most of them where headers are.
+fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+    let change = (0..8_u8, any::<u16>(), any::<u8>());
+    (0..FRAMES.len(), prop::collection::vec(change, 0..5)).prop_map(|(which, changes)| {
+        let mut frame = FRAMES[which].clone();
+        for (what, place, value) in changes {
+            let at = usize::from(place) % frame.len().max(1);
+            let near = usize::from(place) % frame.len().clamp(1, 64);
+            match what {
+                0 if at < frame.len() => frame[at] ^= 1 << (value % 8),
+                1..=3 if near < frame.len() => frame[near] ^= 1 << (value % 8),
+                4 | 5 if near < frame.len() => frame[near] = value,
+                6 => frame.truncate(at),
+                7 => frame.extend(vec![value; at % 80]),
+                _ => {}
+            }
+        }
+        frame
+    })
+}
+
+/// Bytes without sense behind a sensible EtherType.
+fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let types = prop::sample::select(vec![0x0800_u16, 0x86dd, 0x8100, 0x88a8, 0x9100, 5]);
+    let first = prop::sample::select(vec![0x45_u8, 0x46, 0x60, 0x81, 0]);
+    (types, first, prop::collection::vec(any::<u8>(), 0..400)).prop_map(|(kind, first, rest)| {
+        [&[0; 12][..], &kind.to_be_bytes(), &[first], &rest].concat()
+    })
+}
+
+fn frames() -> impl Strategy<Value = Vec<Frame>> {
+    let frame = prop_oneof![9 => any_frame(), 1 => any_bytes()];
+    prop::collection::vec(frame.prop_map(Frame), 40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+
+    /// The long way is the one that an empty first segment leads to.
+    #[test]
+    fn both_ways_agree(frames in frames(), captured in any::<u16>(), more in 0..2000_usize) {
+        let mut judge = Judge::new();
+        for Frame(frame) in frames {
+            let whole = judge.parse(Segments::cut(&frame, frame.len(), frame.len()));
+            prop_assert_eq!(&judge.parse(Segments::cut(&frame, 0, frame.len())), &whole);
+
+            // The same of a capture that was cut, and of a frame that says it was longer.
+            let (at, len) = (usize::from(captured) % (frame.len() + 1), frame.len() + more);
+            let short = judge.parse(Segments::cut(&frame[..at], at, len));
+            prop_assert_eq!(judge.parse(Segments::cut(&frame[..at], 0, len)), short);
+        }
+    }
+
+    #[test]
+    fn etherparse_agrees(frames in frames()) {
+        let mut judge = Judge::new();
+        for Frame(frame) in frames {
+            let ours = judge.parse(Segments::cut(&frame, frame.len(), frame.len()));
+            match SlicedPacket::from_ethernet(&frame) {
+                Ok(theirs) => compare(&frame, &theirs, ours),
+                Err(error) => if let Ok(flow) = ours {
+                    prop_assert!(only_they_refuse(&error, &flow), "{error:?}, but {flow:?}");
+                },
+            }
+        }
+    }
+}
+
+#[test]
+fn plain_packets_take_the_short_way() {
+    for frame in &FRAMES[..26] {
+        assert!(short_way(frame, frame.len(), frame.len()).is_some());
+    }
+    for frame in &FRAMES[26..] {
+        assert!(short_way(frame, frame.len(), frame.len()).is_none());
+    }
+}
+
+/// What etherparse refuses and a flow does not depend on.
+fn only_they_refuse(error: &SliceError, flow: &FlowRecord) -> bool {
+    // They look into an authentication header in IPv4; here it is a protocol like any other.
+    let is_ah_in_v4 = flow.src.is_ipv4() && flow.proto == proto::AUTH;
+    is_ah_in_v4
+        || match error {
+            // Hop-by-hop options that come late, an authentication header without a body.
+            SliceError::Ipv6Exts(_) => true,
+            SliceError::Len(error) => matches!(
+                error.layer,
+                // They want an authentication header to have all its fixed fields.
+                Layer::IpAuthHeader
+                // Eight bytes of every message, the whole body of timestamps; in either IP version.
+                | Layer::Icmpv4
+                | Layer::Icmpv4Timestamp
+                | Layer::Icmpv4TimestampReply
+                | Layer::Icmpv6
+                // Any protocol here.
+                | Layer::Igmp
+            ),
+            _ => false,
+        }
+}
+
+/// Compares a packet that etherparse takes, and lists where the two may differ.
+#[track_caller]
+fn compare(frame: &[u8], theirs: &SlicedPacket, ours: Result<FlowRecord, Reason>) {
+    let (net, payload) = match &theirs.net {
+        Some(NetSlice::Ipv4(ip)) => (theirs.net.as_ref(), Some(ip.payload())),
+        Some(NetSlice::Ipv6(ip)) => (theirs.net.as_ref(), Some(ip.payload())),
+        Some(NetSlice::Arp(_)) | None => (None, None),
+    };
+    let Some((net, payload)) = net.zip(payload) else {
+        let reasons = [Reason::NonIp, Reason::Llc, Reason::VlanDepth];
+        assert!(ours.is_err_and(|reason| reasons.contains(&reason)), "{theirs:?}");
+        return;
+    };
+    match ours {
+        Ok(flow) => same_packet(theirs, net, payload, &flow, frame.len()),
+        Err(reason) => {
+            assert!(only_we_refuse(reason, theirs, net, payload), "{reason:?} {theirs:?}")
+        }
+    }
+}
+
+/// What has no flow here although etherparse finds nothing wrong with it.
+fn only_we_refuse(
+    reason: Reason,
+    theirs: &SlicedPacket,
+    net: &NetSlice,
+    payload: &IpPayloadSlice,
+) -> bool {
+    let extensions = match net {
+        NetSlice::Ipv6(ip) => Some((ip.extensions().clone(), ip.header().payload_length())),
+        _ => None,
+    };
+    // They take the rest of the frame for payload where the length is 0; here only a jumbogram,
+    // which has hop-by-hop options, may have that length.
+    let has_no_length = extensions.as_ref().is_some_and(|(_, len)| *len == 0);
+    match reason {
+        // They read MACsec, and up to three tags.
+        Reason::NonIp => theirs.link_exts.iter().any(|ext| matches!(ext, LinkExtSlice::Macsec(_))),
+        Reason::VlanDepth => theirs.link_exts.len() == 3,
+        Reason::Fragment => payload.fragmented,
+        Reason::ExtensionLimit => extensions
+            .is_some_and(|(all, _)| all.slice().len() > 256 || all.into_iter().count() > 8),
+        // They do not look into fragments, nor into SCTP.
+        Reason::TransportTruncated => {
+            payload.fragmented || payload.ip_number.0 == proto::SCTP || has_no_length
+        }
+        Reason::TcpOffset => payload.fragmented,
+        // They take 0 for the rest of the packet; here that is for jumbograms.
+        Reason::UdpLength => {
+            let is_zero = |udp: &etherparse::UdpSlice| udp.length() == 0;
+            let is_zero = matches!(&theirs.transport, Some(TransportSlice::Udp(u)) if is_zero(u));
+            payload.fragmented || is_zero
+        }
+        Reason::ExtensionTruncated => has_no_length,
+        _ => false,
+    }
+}
+
+/// Addresses, ports, protocol, tags and lengths.
+fn same_packet(
+    theirs: &SlicedPacket,
+    net: &NetSlice,
+    payload: &IpPayloadSlice,
+    ours: &FlowRecord,
+    frame_len: usize,
+) {
+    let vlan: Vec<u16> = theirs
+        .link_exts
+        .iter()
+        .map(|ext| match ext {
+            LinkExtSlice::Vlan(tag) => tag.vlan_identifier().value(),
+            LinkExtSlice::Macsec(_) => panic!("a flow in MACsec: {theirs:?}"),
+        })
+        .collect();
+    assert_eq!(ours.vlan.ids(), vlan);
+    assert_eq!(ours.orig.bytes, frame_len as u64);
+
+    let (src, dst, ip_len, is_ah) = match net {
+        NetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            let is_ah = header.protocol().0 == proto::AUTH;
+            let ends = (header.source_addr().into(), header.destination_addr().into());
+            (ends.0, ends.1, usize::from(header.total_len()), is_ah)
+        }
+        NetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let len = match (header.payload_length(), header.next_header().0) {
+                // Nothing of them can be read from the frame, so the frame has to do.
+                (0, proto::HOP_BY_HOP) => frame_len - 14 - 4 * vlan.len(),
+                (len, _) => 40 + usize::from(len),
+            };
+            let ends = (header.source_addr().into(), header.destination_addr().into());
+            (ends.0, ends.1, len, false)
+        }
+        NetSlice::Arp(_) => unreachable!("compared before"),
+    };
+    assert_eq!((ours.src, ours.dst), (src, dst));
+    assert_eq!(ours.orig.ip_bytes, ip_len as u64);
+
+    // An authentication header is followed in IPv6, not in IPv4.
+    let number = if is_ah { proto::AUTH } else { payload.ip_number.0 };
+    assert_eq!(ours.proto, number);
+    let u16_at = |at: usize| u16::from_be_bytes([payload.payload[at], payload.payload[at + 1]]);
+    let (sport, dport) = match (number, src) {
+        (proto::TCP | proto::UDP | proto::SCTP, _) => (u16_at(0), u16_at(2)),
+        (proto::ICMP, IpAddr::V4(_)) => {
+            let has_id = matches!(payload.payload[0], 0 | 8 | 13..=18);
+            (if has_id { u16_at(4) } else { 0 }, u16_at(0))
+        }
+        (proto::ICMPV6, IpAddr::V6(_)) => {
+            let has_id = matches!(payload.payload[0], 128 | 129);
+            (if has_id { u16_at(4) } else { 0 }, u16_at(0))
+        }
+        _ => (0, 0),
+    };
+    assert_eq!((ours.sport, ours.dport), (sport, dport));
+    match &theirs.transport {
+        Some(TransportSlice::Tcp(tcp)) if !is_ah => {
+            assert_eq!(ours.orig.tcp_flags, tcp.slice()[13]);
+            assert_eq!((sport, dport), (tcp.source_port(), tcp.destination_port()));
+        }
+        Some(TransportSlice::Udp(udp)) if !is_ah => {
+            assert_eq!((sport, dport), (udp.source_port(), udp.destination_port()));
+        }
+        _ => assert!(number == proto::TCP || ours.orig.tcp_flags == 0),
+    }
+}

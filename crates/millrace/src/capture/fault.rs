@@ -28,7 +28,10 @@ pub(super) enum Cause {
     Truncated { needed: u64, found: u64 },
     #[error("truncated: the compressed file ends too early")]
     TruncatedGzip,
-    #[error("corrupt: a packet of {0} bytes, more than the {max} any capture has", max = super::PACKET_MAX)]
+    #[error(
+        "corrupt: a packet of {0} bytes, more than the {max} any capture has",
+        max = super::PACKET_MAX
+    )]
     PacketTooLong(u64),
     #[error("corrupt: a block length of {0}, which is not a multiple of 4 from 12 up")]
     BlockLength(u32),
