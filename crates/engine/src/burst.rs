@@ -55,9 +55,7 @@ impl<const W: usize> Lane<W> {
     #[inline(always)]
     pub(crate) fn push(&mut self, key: Key<W>, meta: Meta) {
         let at = self.len % BURST_MAX;
-        for (words, word) in self.keys.iter_mut().zip(key.0) {
-            words[at] = word;
-        }
+        key.to_words(&mut self.keys, at);
         self.metas[at] = meta;
         self.len += 1;
     }

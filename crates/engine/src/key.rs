@@ -97,6 +97,14 @@ impl<const W: usize> Key<W> {
         Key(std::array::from_fn(|word| words[word][i]))
     }
 
+    /// Makes it key `i` of a burst.
+    #[inline(always)]
+    pub(crate) fn to_words(self, words: &mut KeyWords<W>, i: usize) {
+        for (column, word) in words.iter_mut().zip(self.0) {
+            column[i] = word;
+        }
+    }
+
     /// IP protocol number.
     #[inline(always)]
     pub(crate) fn proto(&self) -> u8 {

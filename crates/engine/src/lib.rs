@@ -214,17 +214,15 @@ impl Engine {
         self.now = self.now.max(now);
         let mut looked_at = 0;
         while looked_at < budget && self.books.has_room() {
-            // In turns, so that neither waits for the other's backlog.
-            let timer = if looked_at % 2 == 0 {
-                self.v4.expire_one(self.now).or_else(|| self.v6.expire_one(self.now))
-            } else {
-                self.v6.expire_one(self.now).or_else(|| self.v4.expire_one(self.now))
-            };
-            let Some(ended) = timer else { break };
-            if let Some(flow) = ended {
-                self.books.end(flow);
+            // In turns, so that neither IP version waits for the other's backlog.
+            let books = &mut self.books;
+            let mut end = |flow| books.end(flow);
+            let v4 = self.v4.expire(self.now, budget - looked_at, &mut end);
+            let v6 = self.v6.expire(self.now, (budget - looked_at).saturating_sub(v4), &mut end);
+            looked_at += v4 + v6;
+            if v4 + v6 == 0 {
+                break;
             }
-            looked_at += 1;
         }
         looked_at
     }

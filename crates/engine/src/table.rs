@@ -172,22 +172,45 @@ impl<const W: usize> FlowTable<W> {
         true
     }
 
-    /// Looks at one timer: `None` if none is due by `now`, else the flow it ended, if it did.
-    pub(crate) fn expire_one(&mut self, now: Nanos) -> Option<Option<FlowRecord>> {
-        let record = self.wheel.pop(&mut self.cold, now)?;
-        let hot = &self.hot[record as usize];
-        // The next timer of the slot is most likely the next one asked for.
-        let next = self.cold.0[record as usize].link.next;
-        if next != NONE {
-            self.hot.prefetch(next as usize, 0);
-            self.cold.0.prefetch(next as usize, 0);
+    /// Looks at up to `budget` timers, at most [`BURST_MAX`], that are due by `now`; the flows they
+    /// end go to `ended`. Returns how many it looked at.
+    ///
+    /// In passes like those over a burst of packets, because every record and bucket is most likely
+    /// out of the cache by now.
+    pub(crate) fn expire(
+        &mut self,
+        now: Nanos,
+        budget: usize,
+        ended: &mut impl FnMut(FlowRecord),
+    ) -> usize {
+        let mut popped = [0; BURST_MAX];
+        let mut looked_at = 0;
+        for place in popped.iter_mut().take(budget) {
+            let Some(record) = self.wheel.pop(&mut self.cold, now) else { break };
+            self.hot.prefetch(record as usize, 0);
+            *place = record;
+            looked_at += 1;
         }
-        let deadline = hot.last_seen.saturating_add(hot.phase().timeout(&self.timeouts));
-        if deadline > now {
-            self.wheel.arm(&mut self.cold, record, deadline);
-            return Some(None);
+        let (mut words, mut hashes) = ([[0; BURST_MAX]; W], [0; BURST_MAX]);
+        let mut over = 0;
+        for i in 0..looked_at {
+            let record = popped[i];
+            let hot = &self.hot[record as usize];
+            let deadline = hot.last_seen.saturating_add(hot.phase().timeout(&self.timeouts));
+            if deadline > now {
+                self.wheel.arm(&mut self.cold, record, deadline);
+                continue;
+            }
+            hot.key.to_words(&mut words, over);
+            popped[over] = record;
+            over += 1;
         }
-        Some(Some(self.end(record, hot.end_reason())))
+        self.prepare(&words, over, &mut hashes);
+        for (record, hash) in popped.into_iter().zip(hashes).take(over) {
+            let reason = self.hot[record as usize].end_reason();
+            ended(self.end(record, hash, reason));
+        }
+        looked_at
     }
 
     /// Ends the live flow in `record`, if there is one.
@@ -196,7 +219,8 @@ impl<const W: usize> FlowTable<W> {
             return None;
         }
         self.wheel.disarm(&mut self.cold, record);
-        Some(self.end(record, EndReason::Exit))
+        let hash = self.hasher.hash_one(&self.hot[record as usize].key);
+        Some(self.end(record, hash, EndReason::Exit))
     }
 
     /// Record numbers below this may be in use.
@@ -205,10 +229,10 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// Takes a flow, its timer already disarmed, out of the table.
-    fn end(&mut self, record: u32, reason: EndReason) -> FlowRecord {
+    fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let hot = &mut self.hot[record as usize];
         let flow = hot.record(&self.cold.0[record as usize], reason);
-        self.index.remove(self.hasher.hash_one(&hot.key), record);
+        self.index.remove(hash, record);
         *hot = Hot::FREE;
         self.give_back(record);
         flow

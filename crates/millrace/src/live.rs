@@ -16,7 +16,7 @@ use crate::records::RecordSink;
 use crate::summary::Summary;
 use board::{Board, Snapshot};
 use clock::Clock;
-use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, tsc, tsc_hz};
+use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, SymmetricRss, tsc, tsc_hz};
 use engine::FlowRecord;
 use rtrb::{Consumer, RingBuffer};
 use std::sync::Arc;
@@ -52,6 +52,7 @@ pub(crate) struct Live {
 
 struct Watched {
     port: Port,
+    has_several_queues: bool,
     up: bool,
     removed: bool,
 }
@@ -123,7 +124,8 @@ impl Live {
                 let work = move || Worker::new([up, down], &config, clock, outlets).run();
                 ready.push((lcore, work, board, records));
             }
-            ports.extend([wire.a, wire.b].map(Watched::new));
+            let watched = |port| Watched::new(port, port_config.rx_queues > 1);
+            ports.extend([wire.a, wire.b].map(watched));
         }
         // Only now: a port that cannot be configured must not leave workers behind.
         let start = |(lcore, work, board, records): (Lcore, _, _, _)| Running {
@@ -160,6 +162,15 @@ impl Live {
     /// The counters of all workers.
     fn snapshots(&self) -> Vec<Snapshot> {
         self.workers.iter().map(|worker| worker.board.read()).collect()
+    }
+
+    /// Ports with several queues that do not bring both directions of a connection to one of them:
+    /// two workers then each see half a connection.
+    pub(crate) fn not_symmetric(&self) -> Vec<String> {
+        let has_queues = |watched: &&Watched| watched.has_several_queues;
+        let spreads = |watched: &&Watched| watched.port.info().rss == SymmetricRss::None;
+        let ports = self.ports.iter().filter(has_queues).filter(spreads);
+        ports.map(|watched| watched.port.info().devargs.clone()).collect()
     }
 
     /// What happened to the ports since the last call.
@@ -200,9 +211,9 @@ impl Live {
 }
 
 impl Watched {
-    fn new(port: Port) -> Self {
+    fn new(port: Port, has_several_queues: bool) -> Self {
         let up = port.link().up;
-        Self { port, up, removed: false }
+        Self { port, has_several_queues, up, removed: false }
     }
 
     fn event(&mut self) -> Option<PortEvent> {

@@ -9,6 +9,8 @@ use crate::records::RecordSink;
 use crate::signals;
 use anyhow::Context;
 use dpdk::{Eal, Mempool, Port};
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -65,6 +67,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (outputs, mut sink) = args.output.open()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut live = start(plan)?;
+    for port in live.not_symmetric() {
+        eprintln!(
+            "millrace: port {port}: has no symmetric RSS: packets of one connection may come to \
+             two workers, and each makes a flow of its share"
+        );
+    }
     let print_lines = outputs.report && !args.quiet;
     watch(
         &mut live,
@@ -120,10 +128,10 @@ pub(super) fn watch(
     sink: &mut RecordSink,
     until: Until<'_>,
     print_lines: bool,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let mut meter = Meter::new();
     if print_lines {
-        println!("{}", Meter::heading());
+        tell(io::stdout(), Meter::heading());
     }
     while !until.interrupted.load(Ordering::Relaxed)
         && until.duration.is_none_or(|duration| live.elapsed() < duration)
@@ -131,15 +139,20 @@ pub(super) fn watch(
         live.turn(sink)?;
         let Some(line) = meter.line(live) else { continue };
         if print_lines {
-            println!("{line}");
+            tell(io::stdout(), line);
         }
         for event in live.port_events() {
-            eprintln!("millrace: {event}");
+            tell(io::stderr(), format_args!("millrace: {event}"));
         }
         if live.all_removed() {
-            eprintln!("millrace: every port is gone: nothing is left to do");
+            tell(io::stderr(), "millrace: every port is gone: nothing is left to do");
             break;
         }
     }
     Ok(())
+}
+
+/// Writes a line. A bump carries its packets whether or not anyone is left to read it.
+fn tell(mut to: impl Write, line: impl fmt::Display) {
+    let _ = writeln!(to, "{line}");
 }

@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
-const TURNS: u32 = 16;
-/// Timers looked at in one round: as many as flows can begin between two.
-const TIMERS: usize = TURNS as usize * BURST_MAX;
+const TURNS: u32 = 4;
+/// Timers looked at in one round: twice as many as flows can begin between two, so that a backlog
+/// shrinks whatever arrives.
+const TIMERS: usize = 2 * TURNS as usize * 2 * BURST_MAX;
 /// One burst in this many is measured by stage.
 const SAMPLE_EVERY: u64 = 16;
 /// Time between two snapshots.

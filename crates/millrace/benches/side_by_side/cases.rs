@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is measured, and what it must come to.
+
+use crate::captures::Traffic;
+use std::fmt;
+use traffic::flood::Target;
+use traffic::scenario::Protocol;
+
+/// One line of the report.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// Name in the report and for `--only`.
+    pub(crate) name: String,
+    pub(crate) traffic: Traffic,
+    /// Workers, each with a queue and the whole capture of its own.
+    pub(crate) workers: usize,
+    pub(crate) load: Load,
+    pub(crate) bar: Bar,
+}
+
+/// What the packets do to the flow table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Every flow has room and stays: all packets but the first of each find it.
+    Stays,
+    /// Connections end and their ports are used again at once.
+    Reused,
+    /// A flow is over before its next packet: every packet makes a flow and one flow ends.
+    Renewed,
+    /// The table is full with a few of the flows: most packets find nothing and no room.
+    Overflows,
+}
+
+/// What the figures of a case are held against.
+#[derive(Clone, Debug)]
+pub(crate) enum Bar {
+    /// Nothing: others are compared with it.
+    None,
+    /// Cycles per packet above the floor: at most.
+    Net { must: f64, goal: f64 },
+    /// Cycles per packet over those of the case named: at most.
+    TimesSlower { than: String, must: f64 },
+    /// Mpps over those of the case named: at least.
+    TimesFaster { than: String, must: f64 },
+}
+
+impl Case {
+    /// True if testpmd would do exactly the same for both: what is in a packet is nothing to it.
+    pub(crate) fn same_floor(&self, other: &Self) -> bool {
+        let same_capture = match (self.traffic, other.traffic) {
+            (Traffic::Flood(_, a), Traffic::Flood(_, b)) => a == b,
+            (a, b) => a == b,
+        };
+        same_capture && self.workers == other.workers
+    }
+}
+
+impl fmt::Display for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bar::None => Ok(()),
+            Bar::Net { must, goal } => write!(f, "net <= {must} / {goal}"),
+            Bar::TimesSlower { than, must } => write!(f, "cycles <= {must:.2} x {than}"),
+            Bar::TimesFaster { than, must } => write!(f, "Mpps >= {must:.2} x {than}"),
+        }
+    }
+}
+
+/// Most workers of a case.
+pub(crate) const WORKERS_MAX: usize = 2;
+/// Distinct tuples of the short connections.
+const SHORT_TUPLES: u32 = 28_000;
+/// Flows of a flood: all of them fit into a table of the default size.
+const FLOOD_FLOWS: u32 = 1_000_000;
+/// Much more than chance, and little enough that nobody attacks for it.
+const FLOOD_MUST: f64 = 1.1;
+
+/// Every case; those with the same floor stand together.
+pub(crate) fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (flows, must, goal) in
+        [(10_000, 75.0, 50.0), (100_000, 110.0, 80.0), (1_000_000, 150.0, 110.0)]
+    {
+        for protocol in [Protocol::Udp, Protocol::Tcp] {
+            let traffic = Traffic::Established(protocol, flows);
+            let bar = Bar::Net { must, goal };
+            cases.push(Case { name: traffic.name(), traffic, workers: 1, load: Load::Stays, bar });
+        }
+    }
+    let traffic = Traffic::ShortTcp(SHORT_TUPLES);
+    let bar = Bar::Net { must: 220.0, goal: 150.0 };
+    cases.push(Case { name: traffic.name(), traffic, workers: 1, load: Load::Reused, bar });
+    let traffic = Traffic::Established(Protocol::Udp, 100_000);
+    let bar = Bar::TimesFaster { than: traffic.name(), must: 1.9 };
+    let name = format!("{}-{WORKERS_MAX}-workers", traffic.name());
+    cases.push(Case { name, traffic, workers: WORKERS_MAX, load: Load::Stays, bar });
+    cases.extend(floods());
+    cases
+}
+
+/// Every flood in every way; right before them, random tuples in that way.
+fn floods() -> impl Iterator<Item = Case> {
+    let others = Target::ALL.into_iter().filter(|target| *target != Target::Random);
+    let targets: Vec<Target> = std::iter::once(Target::Random).chain(others).collect();
+    let ways = [(Load::Stays, "stay"), (Load::Renewed, "new"), (Load::Overflows, "full")];
+    ways.into_iter().flat_map(move |(load, way)| {
+        let name = move |target: Target| format!("flood-{way}-{}", target.name());
+        let case = move |target: Target| {
+            let bar = match target {
+                Target::Random => Bar::None,
+                _ => Bar::TimesSlower { than: name(Target::Random), must: FLOOD_MUST },
+            };
+            let traffic = Traffic::Flood(target, FLOOD_FLOWS);
+            Case { name: name(target), traffic, workers: 1, load, bar }
+        };
+        targets.clone().into_iter().map(case)
+    })
+}

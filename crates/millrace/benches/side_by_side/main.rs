@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! testpmd and Millrace side by side: `cargo bench -p millrace --bench side_by_side -- --help`.
+//!
+//! Each repetition runs, for every capture, testpmd in io mode, which is the floor, and right after
+//! it Millrace on the same virtual ports with the same memory and the same worker cpus. What
+//! Millrace costs is the difference of the two in one repetition. `bench/README.md` is the method.
+//!
+//! Ends no process but its own children; gives hugepages back; writes below the directory for
+//! temporary files, and where `--json` and `--save` say.
+#![forbid(unsafe_code)]
+
+mod captures;
+mod cases;
+mod footprint;
+mod hugepages;
+mod machine;
+mod measured;
+mod millrace;
+mod process;
+mod report;
+mod stopwatch;
+mod table;
+mod testpmd;
+
+use anyhow::{Context, bail};
+use captures::Traffic;
+use cases::Case;
+use clap::Parser;
+use hugepages::Hugepages;
+use machine::Machine;
+use measured::Measured;
+use report::Report;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// testpmd and Millrace side by side on the same virtual ports.
+#[derive(Parser)]
+#[command(name = "side_by_side")]
+struct Args {
+    /// How often everything is run
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
+    reps: u32,
+    /// Length of one measurement; a start of a second before it does not count
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = at_least_one())]
+    seconds: u32,
+    /// Only the cases with NAME in their name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Print the names of the cases and end
+    #[arg(long)]
+    list: bool,
+    /// Do without hugepages even if there are some
+    #[arg(long)]
+    no_huge: bool,
+    /// Cpus of the workers, the first one first; by default the last this process may use
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// Write every single figure as JSON to FILE
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report to bench/results/<date>-NAME.md; by default NAME is the processor
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    save: Option<String>,
+    /// What cargo bench passes to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
+
+/// What every run has in common.
+struct Setup {
+    /// Where captures and configurations are.
+    dir: PathBuf,
+    /// Length of one measurement.
+    seconds: u32,
+    /// Whether memory of DPDK is in hugepages.
+    huge: bool,
+    /// Cpus of the workers: as many as any case needs, or as there are.
+    worker_cpus: Vec<usize>,
+    /// Cpus this process may use.
+    cpus: Vec<usize>,
+    /// Rate of the time-stamp counter.
+    tsc_hz: f64,
+}
+
+/// Megabytes of DPDK and its ports besides packet buffers.
+const DPDK_MB: usize = 160;
+
+impl Setup {
+    fn new(args: &Args, dir: PathBuf) -> Self {
+        let cpus = machine::allowed_cpus();
+        let worker_cpus = match &args.cpus[..] {
+            [] => cpus.iter().rev().copied().take(cases::WORKERS_MAX).collect(),
+            chosen => chosen.to_vec(),
+        };
+        let tsc_hz = stopwatch::measure_tsc_hz();
+        Self { dir, seconds: args.seconds, huge: false, worker_cpus, cpus, tsc_hz }
+    }
+
+    /// Packet buffers for all of a capture, once for every worker, and for what is under way.
+    fn mbufs(&self, case: &Case) -> usize {
+        case.workers * (case.traffic.packets() + 16_384)
+    }
+
+    /// Megabytes for them: header of the pool, `rte_mbuf`, headroom, data, places in rings.
+    fn memory_mb(&self, case: &Case) -> usize {
+        let one = 64 + 128 + 128 + MBUF_DATA_BYTES + 2 * 2 * size_of::<usize>();
+        DPDK_MB + (self.mbufs(case) * one).div_ceil(1 << 20)
+    }
+
+    fn capture(&self, traffic: Traffic) -> PathBuf {
+        self.dir.join(format!("{}.pcap", traffic.name()))
+    }
+
+    /// Devargs of both ports: each worker has a queue that replays the capture for ever, and one
+    /// that swallows packets. Without `no-rx` the other port would make packets as well.
+    fn ports(&self, case: &Case) -> [String; 2] {
+        let queue = format!("rx_pcap={},", self.capture(case.traffic).display());
+        let queues = queue.repeat(case.workers);
+        [format!("net_pcap0,{queues}infinite_rx=1"), "net_null0,no-rx=1".to_owned()]
+    }
+}
+
+/// Bytes of packet in a buffer: the frames have up to 76, and 2 M of them must fit into memory.
+const MBUF_DATA_BYTES: usize = 256;
+
+fn main() -> ExitCode {
+    run(&Args::parse()).unwrap_or_else(|error| {
+        eprintln!("side_by_side: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let is_wanted = |name: &str| {
+        args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
+    };
+    let mut cases = cases::all();
+    cases.retain(|case| is_wanted(&case.name));
+    let with_footprint = is_wanted(footprint::NAME);
+    if args.list {
+        cases.iter().for_each(|case| println!("{}", case.name));
+        println!("{}", footprint::NAME);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if cases.is_empty() && !with_footprint {
+        bail!("no case has any of {:?} in its name; --list shows them", args.only);
+    }
+
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let dir = TemporaryDir::new()?;
+    let mut setup = Setup::new(args, dir.0.clone());
+    cases.retain(|case| {
+        let has_cpus = case.workers <= setup.worker_cpus.len();
+        if !has_cpus {
+            eprintln!("{} is left out: its workers need {} cpus", case.name, case.workers);
+        }
+        has_cpus
+    });
+    let hugepages = (!args.no_huge && !cases.is_empty())
+        .then(|| Hugepages::reserve(cases.iter().map(|case| setup.memory_mb(case)).max()?))
+        .flatten();
+    setup.huge = hugepages.is_some();
+
+    let machine = Machine::new(&setup);
+    let commands = commands(&setup, &cases);
+    let measured = measure(&setup, cases, args.reps, &interrupted)?;
+    drop(hugepages);
+    let footprint = with_footprint.then(footprint::measure);
+    let report = Report { machine: machine.finish(), commands, measured, footprint };
+    print!("{}", report.to_markdown());
+    write_files(args, &report)?;
+    let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All repetitions of all cases. Cases of the same capture and number of workers share their floor.
+fn measure(
+    setup: &Setup,
+    cases: Vec<Case>,
+    reps: u32,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<Measured>> {
+    for traffic in cases.iter().map(|case| case.traffic) {
+        let path = setup.capture(traffic);
+        if !path.exists() {
+            eprintln!("writing {} packets of {}", traffic.packets(), traffic.name());
+            traffic.write(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    let mut measured: Vec<Measured> = cases.into_iter().map(Measured::new).collect();
+    for rep in 1..=reps {
+        for group in measured.chunk_by_mut(|a, b| a.case.same_floor(&b.case)) {
+            let floor = testpmd::run(setup, &group[0].case).map_err(|error| format!("{error:#}"));
+            for measured in group {
+                let both = floor.clone().and_then(|floor| {
+                    let millrace = millrace::run(setup, &measured.case);
+                    Ok((floor, millrace.map_err(|error| format!("{error:#}"))?))
+                });
+                // A signal from the terminal has ended the children as well.
+                if interrupted.load(Ordering::Relaxed) {
+                    bail!("interrupted");
+                }
+                let outcome = measured.add(rep, both);
+                eprintln!("{rep}/{reps} {:<24} {outcome}", measured.case.name);
+            }
+        }
+    }
+    Ok(measured)
+}
+
+fn write_files(args: &Args, report: &Report) -> anyhow::Result<()> {
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string_pretty(report)? + "\n";
+        fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(name) = &args.save {
+        let results = root().join("bench/results");
+        fs::create_dir_all(&results)?;
+        let name = if name.is_empty() { report.machine.slug() } else { name.clone() };
+        let path = results.join(format!("{}-{name}.md", report.machine.date()));
+        fs::write(&path, report.to_markdown())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("written: {}", path.display());
+    }
+    Ok(())
+}
+
+/// The root of the workspace.
+fn root() -> &'static Path {
+    let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
+    this_crate.ancestors().nth(2).unwrap_or(this_crate)
+}
+
+/// The command that makes this report again, and what it comes to in the first case.
+fn commands(setup: &Setup, cases: &[Case]) -> String {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let mut commands = "cargo bench -p millrace --bench side_by_side".to_owned();
+    if !args.is_empty() {
+        commands += &format!(" -- {}", args.join(" "));
+    }
+    if let Some(case) = cases.first() {
+        let testpmd = testpmd::arguments(setup, case).join(" ");
+        let config = millrace::configuration(setup, case);
+        commands += &format!("\n\n# {}\ndpdk-testpmd {testpmd}\n\n", case.name);
+        commands += &format!("millrace run millrace.toml\n\n# millrace.toml\n{config}");
+    }
+    commands
+}
+
+/// A new directory that goes with its value.
+struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    fn new() -> anyhow::Result<Self> {
+        let dir = std::env::temp_dir().join(format!("millrace-bench-{}", std::process::id()));
+        fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays: {error}", self.0.display());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Millrace on the ports of the floor, measured from outside by the lines it prints every second.
+
+use crate::cases::{Case, Load};
+use crate::process::Process;
+use crate::stopwatch::{Figures, Reading, WARM_UP};
+use crate::{MBUF_DATA_BYTES, Setup};
+use serde::Serialize;
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+use traffic::scenario::SHORT_TCP_PACKETS;
+
+/// What a run of Millrace comes to.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
+    /// Busy cycles per packet by its own account, of the whole run.
+    pub(crate) busy: f64,
+    /// Cycles per packet in each stage, of the whole run, in packet order.
+    pub(crate) stages: Vec<(String, f64)>,
+    /// Why the figures are not those of the case.
+    pub(crate) doubts: Vec<String>,
+}
+
+/// What is left of the timeouts where every packet is to make a new flow: less than the capture
+/// takes to come round at any rate that can be hoped for.
+const RENEWED_TIMEOUT_S: f64 = 0.05;
+/// Flows in the table of [`Load::Overflows`].
+const OVERFLOWING_CAPACITY: u32 = 1 << 16;
+
+/// Runs `case`.
+pub(crate) fn run(setup: &Setup, case: &Case) -> anyhow::Result<Run> {
+    let config = setup.dir.join("millrace.toml");
+    let json = setup.dir.join("summary.json");
+    fs::write(&config, configuration(setup, case))?;
+    // A little longer: its lines come late by some milliseconds each.
+    let duration = WARM_UP.as_secs_f64() + f64::from(setup.seconds) * 1.05 + 0.5;
+    let mut millrace = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_millrace"))
+            .arg("run")
+            .arg(&config)
+            .arg(format!("--duration={duration}"))
+            .arg(format!("--json={}", json.display()))
+            .arg("--top=0"),
+    )?;
+    let mut readings: Vec<Reading> = Vec::new();
+    for _ in 0..=setup.seconds {
+        let kpps = millrace.wait_for("its line of a second", kpps)?;
+        let mut now = Reading::take(millrace.id(), 0.0);
+        if let Some(last) = readings.last() {
+            now.packets = last.packets + kpps * 1e3 * now.seconds_since(last);
+        }
+        readings.push(now);
+    }
+    millrace.finish()?;
+    let (first, last) = (&readings[0], &readings[readings.len() - 1]);
+    let figures = Figures::between(first, last, case.workers, setup.tsc_hz);
+    let summary: Value = serde_json::from_slice(&fs::read(&json)?)?;
+    Ok(Run {
+        figures,
+        busy: total(&summary, "/busy_cycles") / total(&summary, "/packets"),
+        stages: stages(&summary),
+        doubts: doubts(&summary, case),
+    })
+}
+
+/// Configuration for `case`.
+pub(crate) fn configuration(setup: &Setup, case: &Case) -> String {
+    let [a, b] = setup.ports(case);
+    let workers = &setup.worker_cpus[..case.workers];
+    let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
+    let table = match case.load {
+        Load::Overflows => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
+        Load::Stays | Load::Reused | Load::Renewed => String::new(),
+    };
+    // Each timer comes up once in a measurement, however short that is.
+    let idle_s = match case.load {
+        Load::Renewed => RENEWED_TIMEOUT_S,
+        Load::Stays | Load::Reused | Load::Overflows => setup.seconds.into(),
+    };
+    let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_multiple"];
+    let timeouts = keys.map(|key| format!("{key} = {idle_s}\n")).concat();
+    format!(
+        "[eal]\nhuge = {huge}\nmemory_mb = {memory_mb}\nmbufs = {mbufs}\n\
+         mbuf_data_bytes = {MBUF_DATA_BYTES}\n\
+         [[pair]]\na = {a:?}\nb = {b:?}\nworkers = {workers:?}\n\
+         {table}[timeouts]\n{timeouts}"
+    )
+}
+
+/// The rate in a line that is printed every second; both directions.
+fn kpps(line: &str) -> Option<f64> {
+    let words: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    match words[..] {
+        [_second, up_kpps, _up_mbps, down_kpps, _down_mbps, ..] => Some(up_kpps + down_kpps),
+        _ => None,
+    }
+}
+
+/// Sum over all workers of the number at `pointer` below each.
+fn total(summary: &Value, pointer: &str) -> f64 {
+    let workers = summary["workers"].as_array().into_iter().flatten();
+    workers.filter_map(|worker| worker.pointer(pointer)?.as_f64()).sum()
+}
+
+/// Cycles per packet in each stage.
+fn stages(summary: &Value) -> Vec<(String, f64)> {
+    let packets = total(summary, "/packets");
+    let stages = ["rx", "parse", "lookup", "track", "miss", "tx", "housekeeping"];
+    let cycles = |stage| total(summary, &format!("/stage_cycles/{stage}")) / packets;
+    stages.map(|stage| (stage.to_owned(), cycles(stage))).into()
+}
+
+/// What the flow table went through must be what the case is about.
+fn doubts(summary: &Value, case: &Case) -> Vec<String> {
+    let number = |pointer| summary.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    let packets = number("/ledger/rx");
+    let (created, full) = (number("/flows/created"), number("/flows/table_full"));
+    let reused = number("/flows/ended/reuse");
+    let flows = (case.traffic.flows() * case.workers) as f64;
+    let connections = packets / f64::from(SHORT_TCP_PACKETS);
+    let checks = [
+        (summary["ledger"]["balanced"] == true, "the ledger is not balanced".to_owned()),
+        (number("/ledger/dropped") == 0.0, "packets were dropped".to_owned()),
+        match case.load {
+            Load::Stays => (
+                created == flows && full == 0.0,
+                format!("{created} flows were made of {flows}, {full} packets found no room"),
+            ),
+            Load::Reused => (
+                reused > 0.9 * (connections - flows) && full == 0.0,
+                format!("{reused} of {connections:.0} connections took the ports of another"),
+            ),
+            Load::Renewed => (
+                created > 0.9 * packets && full == 0.0,
+                format!("{created} flows were made of {packets} packets"),
+            ),
+            Load::Overflows => {
+                (full > 0.8 * packets, format!("{full} of {packets} packets found no room"))
+            }
+        },
+    ];
+    checks.into_iter().filter(|(holds, _)| !holds).map(|(_, doubt)| doubt).collect()
+}

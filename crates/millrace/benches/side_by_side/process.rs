@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A child process that is talked to line by line. It ends with its value, by its handle.
+
+use anyhow::{Context, anyhow, bail};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Longest time without the line that is waited for: a capture of 2 M packets is loaded in it.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Lines shown when something goes wrong.
+const TAIL: usize = 20;
+
+/// A running child.
+pub(crate) struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<String>,
+    tail: VecDeque<String>,
+}
+
+impl Process {
+    /// Starts `command`.
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {program}"))?;
+        let (sender, lines) = mpsc::channel();
+        let pipe = || anyhow!("{program} has no pipe");
+        forward(child.stdout.take().ok_or_else(pipe)?, sender.clone());
+        forward(child.stderr.take().ok_or_else(pipe)?, sender);
+        let stdin = child.stdin.take().ok_or_else(pipe)?;
+        Ok(Self { child, stdin, lines, tail: VecDeque::new() })
+    }
+
+    /// Process number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes one line to its standard input.
+    pub(crate) fn say(&mut self, line: &str) -> anyhow::Result<()> {
+        writeln!(self.stdin, "{line}").with_context(|| self.with_tail("does not listen"))
+    }
+
+    /// Reads lines up to the first in which `find` finds something.
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        what: &str,
+        mut find: impl FnMut(&str) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                bail!(self.with_tail(&format!("ended or hangs before {what}")));
+            };
+            let found = find(&line);
+            if self.tail.len() == TAIL {
+                self.tail.pop_front();
+            }
+            self.tail.push_back(line);
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait()? {
+                self.tail.extend(self.lines.try_iter());
+                if !status.success() {
+                    bail!(self.with_tail(&status.to_string()));
+                }
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        bail!(self.with_tail("does not end"))
+    }
+
+    fn with_tail(&self, what: &str) -> String {
+        let tail = self.tail.iter().skip(self.tail.len().saturating_sub(TAIL));
+        let tail: Vec<&str> = tail.map(String::as_str).collect();
+        format!("process {}: {what}; its last lines:\n{}", self.child.id(), tail.join("\n"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails only for one that has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends on what can be read, until there is no more.
+fn forward(pipe: impl Read + Send + 'static, sender: Sender<String>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What was measured, as Markdown for people and as JSON with every single figure.
+
+use crate::cases::{Bar, Load};
+use crate::footprint::{self, Footprint};
+use crate::machine::Machine;
+use crate::measured::{Measured, Repetition, Spread};
+use crate::table;
+use serde::Serialize;
+use std::fmt;
+use traffic::scenario::SHORT_TCP_PACKETS;
+
+/// Everything that is known in the end.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    pub(crate) machine: Machine,
+    pub(crate) commands: String,
+    pub(crate) measured: Vec<Measured>,
+    pub(crate) footprint: Option<Footprint>,
+}
+
+/// How a figure stands to its bar.
+enum Verdict {
+    Goal,
+    Must,
+    Missed,
+}
+
+impl Verdict {
+    fn new(holds_must: bool, holds_goal: bool) -> Self {
+        match (holds_must, holds_goal) {
+            (_, true) => Verdict::Goal,
+            (true, false) => Verdict::Must,
+            (false, false) => Verdict::Missed,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Goal => "goal",
+            Verdict::Must => "must",
+            Verdict::Missed => "MISSED",
+        })
+    }
+}
+
+impl Report {
+    /// The report for people.
+    pub(crate) fn to_markdown(&self) -> String {
+        let mut text = "# testpmd and Millrace side by side\n\n".to_owned();
+        for (name, fact) in self.machine.facts() {
+            text += &format!("- {name}: {fact}\n");
+        }
+        let cases: Vec<&Measured> =
+            self.measured.iter().filter(|measured| !measured.repetitions.is_empty()).collect();
+        if !cases.is_empty() {
+            text += &floor_table(&cases);
+            text += &ratio_table(&cases);
+            text += &stage_table(&cases);
+            text += &noise(&cases);
+        }
+        text += &self.trouble();
+        text += &self.footprint.map(footprint_line).unwrap_or_default();
+        text + &format!("\n## Commands\n\n```text\n{}\n```\n", self.commands.trim_end())
+    }
+
+    /// What went wrong, and what did not do what the case is about.
+    fn trouble(&self) -> String {
+        let mut text = String::new();
+        for Measured { case, repetitions, failures } in &self.measured {
+            let doubts = repetitions.iter().flat_map(|r| &r.millrace.doubts);
+            doubts.for_each(|doubt| text += &format!("- {}, doubtful: {doubt}\n", case.name));
+            failures.iter().for_each(|failure| text += &format!("- {}: {failure}\n", case.name));
+        }
+        if text.is_empty() { text } else { format!("\n## Trouble\n\n{text}") }
+    }
+}
+
+fn floor_table(cases: &[&Measured]) -> String {
+    let head = [
+        "case",
+        "floor Mpps",
+        "Mpps",
+        "floor cycles",
+        "cycles",
+        "net min",
+        "net median",
+        "net max",
+        "must / goal",
+        "verdict",
+    ];
+    let rows: Vec<_> = cases.iter().map(|case| floor_row(case)).collect();
+    let mut text = format!(
+        "\n## Cycles per packet: testpmd io, Millrace, and the difference\n\n\
+         Medians of {} repetitions; net is the difference within one.\n\n{}",
+        cases[0].repetitions.len(),
+        table::render(&head, &rows)
+    );
+    for measured in cases.iter().filter(|measured| measured.case.load == Load::Reused) {
+        let mpps = measured.median(|r| r.millrace.figures.mpps);
+        let connections = mpps * 1e3 / f64::from(SHORT_TCP_PACKETS);
+        let name = &measured.case.name;
+        text += &format!("\n{name}: {connections:.0} thousand connections per second.\n");
+    }
+    text
+}
+
+fn floor_row(measured: &Measured) -> Vec<String> {
+    let net = measured.spread(Repetition::net);
+    let mut row = vec![measured.case.name.clone()];
+    row.push(format!("{:.2}", measured.median(|r| r.floor.mpps)));
+    row.push(format!("{:.2}", measured.median(|r| r.millrace.figures.mpps)));
+    row.push(format!("{:.1}", measured.median(|r| r.floor.cycles)));
+    row.push(format!("{:.1}", measured.median(|r| r.millrace.figures.cycles)));
+    row.extend(net.cells(1));
+    row.extend(match measured.case.bar {
+        Bar::Net { must, goal } => [
+            format!("{must} / {goal}"),
+            Verdict::new(net.median <= must, net.median <= goal).to_string(),
+        ],
+        _ => [String::new(), String::new()],
+    });
+    row
+}
+
+/// Cases that are held against others.
+fn ratio_table(cases: &[&Measured]) -> String {
+    let rows: Vec<_> = cases.iter().flat_map(|case| ratio_rows(case, cases)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["case", "min", "median", "max", "must", "verdict"];
+    format!(
+        "\n## Ratios within one repetition\n\nFloods made for a hash: cycles over those of random \
+         tuples. Two workers: Mpps over those of one.\n\n{}",
+        table::render(&head, &rows)
+    )
+}
+
+fn ratio_rows(measured: &Measured, cases: &[&Measured]) -> Vec<Vec<String>> {
+    let find = |name: &String| cases.iter().find(|other| other.case.name == *name);
+    let row = |name: String, ratio: Spread, bar: String, verdict: String| {
+        [vec![name], ratio.cells(3).into(), vec![bar, verdict]].concat()
+    };
+    let name = measured.case.name.clone();
+    let bar = measured.case.bar.to_string();
+    let rows = match &measured.case.bar {
+        Bar::None | Bar::Net { .. } => None,
+        Bar::TimesSlower { than, must } => find(than).and_then(|other| {
+            let ratio = measured.ratio(other, |r| r.millrace.figures.cycles)?;
+            let verdict = Verdict::new(ratio.median <= *must, false);
+            Some(vec![row(name, ratio, bar, verdict.to_string())])
+        }),
+        Bar::TimesFaster { than, must } => find(than).and_then(|other| {
+            let ratio = measured.ratio(other, |r| r.millrace.figures.mpps)?;
+            let verdict = Verdict::new(ratio.median >= *must, false);
+            // What the machine gives to a program that shares nothing at all.
+            let floor = measured.ratio(other, |r| r.floor.mpps)?;
+            let of_testpmd = format!("{name}, testpmd itself");
+            let none = String::new;
+            let rows = vec![
+                row(name, ratio, bar, verdict.to_string()),
+                row(of_testpmd, floor, none(), none()),
+            ];
+            Some(rows)
+        }),
+    };
+    rows.unwrap_or_default()
+}
+
+fn stage_table(cases: &[&Measured]) -> String {
+    let stages = &cases[0].repetitions[0].millrace.stages;
+    let head: Vec<&str> =
+        ["case", "busy"].into_iter().chain(stages.iter().map(|(name, _)| name.as_str())).collect();
+    let row = |case: &&Measured| {
+        let stages = (0..stages.len()).map(|i| case.median(|r| r.millrace.stages[i].1));
+        let cycles = std::iter::once(case.median(|r| r.millrace.busy)).chain(stages);
+        let cells = cycles.map(|cycles| format!("{cycles:.1}"));
+        std::iter::once(case.case.name.clone()).chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
+    format!(
+        "\n## Inside Millrace: cycles per packet by its own account\n\nMedians. Of the whole run, \
+         its start included; what others took of the cpu counts as well.\n\n{}",
+        table::render(&head, &rows)
+    )
+}
+
+/// What the figures are worth.
+fn noise(cases: &[&Measured]) -> String {
+    let on_cpu = cases.iter().flat_map(|m| m.repetitions.iter().map(Repetition::on_cpu));
+    let on_cpu = Spread::of(on_cpu.map(|share| share * 100.0).collect());
+    let mut text = format!(
+        "\n## Noise\n\nThe workers had their cpus for {:.1} % of the time in the median \
+         repetition, for {:.1} % in the worst.",
+        on_cpu.median, on_cpu.min
+    );
+    let floors = cases.iter().filter(|case| case.repetitions.len() > 1);
+    let floors: Vec<Spread> = floors.map(|case| case.spread(|r| r.floor.cycles)).collect();
+    if floors.is_empty() {
+        return text + " Nothing can be said about the spread of one repetition.\n";
+    }
+    let cycles = Spread::of(floors.iter().map(|floor| floor.width()).collect());
+    let percent = floors.iter().map(|floor| 100.0 * floor.width() / floor.median);
+    let percent = Spread::of(percent.collect());
+    text += &format!(
+        " testpmd, which does the same every time, differs from itself by {:.0} cycles ({:.0} %) \
+         in the median case and {:.0} cycles ({:.0} %) in the worst: smaller differences mean \
+         nothing.\n",
+        cycles.median, percent.median, cycles.max, percent.max
+    );
+    text
+}
+
+fn footprint_line(footprint: Footprint) -> String {
+    let Footprint { flows, resident_bytes_per_flow, engine_bytes_per_flow } = footprint;
+    let (must, goal) = (footprint::MUST, footprint::GOAL);
+    let verdict = Verdict::new(resident_bytes_per_flow <= must, resident_bytes_per_flow <= goal);
+    format!(
+        "\n## Memory\n\n{flows} IPv4 flows in the table: {resident_bytes_per_flow:.1} bytes per \
+         flow resident, {engine_bytes_per_flow:.1} by the engine's own account; must / goal \
+         {must} / {goal}: {verdict}.\n"
+    )
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The floor: `dpdk-testpmd` in io mode, which takes packets from one port and gives them to the
+//! other without looking at them.
+
+use crate::cases::Case;
+use crate::process::Process;
+use crate::stopwatch::{Figures, Reading, WARM_UP};
+use crate::{MBUF_DATA_BYTES, Setup};
+use anyhow::Context;
+use std::process::Command;
+use std::time::Duration;
+
+/// Space before the data of a packet, which testpmd counts as part of a buffer.
+const HEADROOM: usize = 128;
+
+/// Runs the floor of `case`.
+pub(crate) fn run(setup: &Setup, case: &Case) -> anyhow::Result<Figures> {
+    let mut testpmd = Process::start(
+        // Its lines must come when they are printed, not when a buffer is full.
+        Command::new("stdbuf")
+            .args(["-oL", "dpdk-testpmd"])
+            .args(arguments(setup, case))
+            // What it leaves behind goes with the directory.
+            .env("RUNTIME_DIRECTORY", &setup.dir),
+    )?;
+    // Answered when the captures are loaded.
+    read(&mut testpmd).context("testpmd does not start; it comes with Debian's dpdk-dev")?;
+    testpmd.say("start")?;
+    std::thread::sleep(WARM_UP);
+    let first = read(&mut testpmd)?;
+    std::thread::sleep(Duration::from_secs(setup.seconds.into()));
+    let last = read(&mut testpmd)?;
+    testpmd.say("quit")?;
+    testpmd.finish()?;
+    Ok(Figures::between(&first, &last, case.workers, setup.tsc_hz))
+}
+
+/// Packets sent so far by the port that packets leave by.
+fn read(testpmd: &mut Process) -> anyhow::Result<Reading> {
+    testpmd.say("show port stats 1")?;
+    let sent = testpmd.wait_for("its statistics", |line| {
+        line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse().ok()
+    })?;
+    Ok(Reading::take(testpmd.id(), sent))
+}
+
+/// Its command line.
+pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
+    let workers = &setup.worker_cpus[..case.workers];
+    // The main lcore keeps off the workers, unless they have all cpus; here it only waits.
+    let others: Vec<usize> =
+        setup.cpus.iter().copied().filter(|cpu| !workers.contains(cpu)).collect();
+    let main = if others.is_empty() { &setup.cpus } else { &others };
+    let main: Vec<String> = main.iter().map(usize::to_string).collect();
+    let mut lcores = format!("0@({})", main.join(","));
+    for (cpu, lcore) in workers.iter().zip(1..) {
+        lcores += &format!(",{lcore}@{cpu}");
+    }
+    let count = case.workers;
+    let memory = if setup.huge { "--in-memory" } else { "--no-huge --no-shconf" };
+    let [a, b] = setup.ports(case);
+    let burst = engine::BURST_MAX;
+    format!(
+        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid} --lcores={lcores} \
+         --main-lcore=0 {memory} -m{mb} --vdev={a} --vdev={b} -- -i --forward-mode=io \
+         --nb-cores={count} --rxq={count} --txq={count} --burst={burst} \
+         --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
+        pid = std::process::id(),
+        mb = setup.memory_mb(case),
+        mbufs = setup.mbufs(case),
+        mbuf_bytes = MBUF_DATA_BYTES + HEADROOM,
+    )
+    .split(' ')
+    .map(str::to_owned)
+    .collect()
+}
