@@ -62,7 +62,7 @@ impl Case {
 
 fn any_timeouts(bits: u64, grid: u64) -> Timeouts {
     let mut dice = Dice(bits);
-    let mut any = || dice.pick(&[600, 0, 1, 3, 255, 256, 257, 70_000]) * TICK / grid * grid;
+    let mut any = || dice.pick(&[600, 400, 0, 1, 3, 255, 256, 70_000]) * TICK / grid * grid;
     Timeouts {
         tcp_syn_sent: any(),
         tcp_established: any(),

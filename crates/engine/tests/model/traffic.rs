@@ -236,7 +236,7 @@ impl Draft {
                 let needed = self.l4() + self.header_len;
                 let bytes = needed + dice.below((frame.len() - needed) as u64 + 1) as usize;
                 // Another link type: its header may be longer than the Ethernet header shown.
-                let wire_len = frame.len() + dice.pick(&[0, 2, 60_000]);
+                let wire_len = frame.len() + dice.pick(&[0, 2, 30_000]);
                 Shape::Captured { bytes, frame_len: frame.len(), wire_len }
             }
         };

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Time of the engine alone, per packet, over frames in memory: `cargo bench -p engine`.
+//!
+//! Before each burst its frames are copied into a small ring of buffers, as a NIC would leave them
+//! in the cache; that is not timed. Names say what the table does and whether it fits into the
+//! caches: 10 k IPv4 flows take about a megabyte, 1 M flows about 130. Frames, order and hash
+//! secret come from fixed seeds.
+
+use criterion::{Criterion, Throughput};
+use engine::{BURST_MAX, Config, Engine, Verdict};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// SplitMix64 (Steele, Lea, Flood, 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let a = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let b = (a ^ a >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        b ^ b >> 31
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.next() as usize % (i + 1));
+        }
+    }
+}
+
+/// One direction of flow `i`.
+type Flow = fn(i: u32) -> FrameBuilder;
+
+fn v4(i: u32) -> FrameBuilder {
+    FrameBuilder::ipv4(0x0a00_0000 + i % 0x00ff_ffff, 0xac10_0000 + i % 0xffff).pad()
+}
+
+fn v6(i: u32) -> FrameBuilder {
+    FrameBuilder::ipv6((0x2001_0db8 << 96) | u128::from(i), (0xfd << 120) | u128::from(i % 999))
+}
+
+fn udp_v4(i: u32) -> FrameBuilder {
+    v4(i).udp(i as u16, 53)
+}
+
+fn tcp_v4(i: u32) -> FrameBuilder {
+    v4(i).tcp(i as u16, 443)
+}
+
+fn udp_v6(i: u32) -> FrameBuilder {
+    v6(i).udp(i as u16, 53)
+}
+
+/// Half TCP, some of it tagged, a third IPv6.
+fn mixed(i: u32) -> FrameBuilder {
+    match i % 6 {
+        0 | 1 => tcp_v4(i),
+        2 => tcp_v4(i).vlan(7),
+        3 => udp_v4(i),
+        4 => udp_v6(i),
+        _ => v6(i).tcp(i as u16, 443),
+    }
+}
+
+/// The frames of flows `from..to`, both directions, in random order.
+fn frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
+    let both = |i| [flow(i).build(), flow(i).reversed().build()];
+    let mut frames: Vec<_> = (from..to).flat_map(both).collect();
+    Random(u64::from(to)).shuffle(&mut frames);
+    frames
+}
+
+/// The frames of flows `from..to`, one direction, in order.
+fn first_frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
+    (from..to).map(|i| flow(i).build()).collect()
+}
+
+fn engine(capacity: u32) -> Engine {
+    Engine::new(&Config {
+        capacity_ipv4: capacity,
+        capacity_ipv6: capacity,
+        secret: [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
+        ..Config::default()
+    })
+}
+
+/// An engine and the buffers its packets lie in.
+struct Bench {
+    engine: Engine,
+    ring: Vec<u8>,
+    at: usize,
+}
+
+impl Bench {
+    const BUFFER: usize = 512;
+
+    fn new(engine: Engine) -> Self {
+        Bench { engine, ring: vec![0; 1024 * Self::BUFFER], at: 0 }
+    }
+
+    /// Processes the frames, at most a burst, and times that.
+    fn burst(&mut self, now: u64, frames: &[Vec<u8>]) -> Duration {
+        if self.at + frames.len() * Self::BUFFER > self.ring.len() {
+            self.at = 0;
+        }
+        let buffers = &mut self.ring[self.at..];
+        for (buffer, frame) in buffers.chunks_mut(Self::BUFFER).zip(frames) {
+            buffer[..frame.len()].copy_from_slice(frame);
+        }
+        let mut packets: [_; BURST_MAX] = std::array::from_fn(|_| BytesPacket::new(&[]));
+        for ((packet, buffer), frame) in
+            packets.iter_mut().zip(buffers.chunks(Self::BUFFER)).zip(frames)
+        {
+            *packet = BytesPacket::new(&buffer[..frame.len()]);
+        }
+        self.at += frames.len() * Self::BUFFER;
+        let mut verdicts = [Verdict::Forward; BURST_MAX];
+        let start = Instant::now();
+        self.engine.process(now, black_box(&packets[..frames.len()]), &mut verdicts);
+        let time = start.elapsed();
+        black_box(verdicts);
+        time
+    }
+
+    /// Processes all frames, in whole bursts.
+    fn all(&mut self, now: u64, frames: &[Vec<u8>]) -> Duration {
+        frames.chunks(BURST_MAX).map(|burst| self.burst(now, burst)).sum()
+    }
+
+    /// Ends every flow; times that.
+    fn expire_all(&mut self, now: u64) -> Duration {
+        let mut time = Duration::ZERO;
+        loop {
+            let start = Instant::now();
+            let looked_at = self.engine.expire(now, BURST_MAX);
+            while let Some(flow) = self.engine.next_record() {
+                black_box(flow);
+            }
+            time += start.elapsed();
+            if looked_at == 0 {
+                return time;
+            }
+        }
+    }
+}
+
+/// Bursts of `size` over `frames`, again and again, at one point of time.
+fn bursts(c: &mut Criterion, name: &str, size: usize, bench: &mut Bench, frames: &[Vec<u8>]) {
+    let mut group = c.benchmark_group("engine");
+    group.throughput(Throughput::Elements(size as u64));
+    let mut bursts = frames.chunks_exact(size).cycle();
+    group.bench_function(name, |b| {
+        b.iter_custom(|iterations| {
+            bursts.by_ref().take(iterations as usize).map(|burst| bench.burst(SECOND, burst)).sum()
+        });
+    });
+    group.finish();
+}
+
+/// Packets that never reach the table.
+fn parse(c: &mut Criterion) {
+    let nine_extensions = |i| (0..9).fold(v6(i), |frame, _| frame.dest_options(&[])).udp(1, 2);
+    let cases: [(&str, Flow); 5] = [
+        ("parse/arp", |_| FrameBuilder::ethernet(ether_type::ARP).payload([1; 46])),
+        ("parse/ipv4_fragment", |i| v4(i).fragment(1480, false).protocol(proto::UDP)),
+        ("parse/ipv4_vlan_udp_bad_length", |i| udp_v4(i).qinq(7).vlan(8).udp_len(7)),
+        ("parse/ipv6_tcp_bad_offset", |i| v6(i).tcp(1, 2).data_offset(4)),
+        ("parse/ipv6_nine_extensions", nine_extensions),
+    ];
+    for (name, flow) in cases {
+        let frames = first_frames(flow, 0, 1024);
+        bursts(c, name, BURST_MAX, &mut Bench::new(engine(1)), &frames);
+    }
+}
+
+/// Packets of flows that are in the table.
+fn lookup_hit(c: &mut Criterion) {
+    let cases: [(&str, Flow, u32); 5] = [
+        ("lookup_hit/udp_ipv4_10k_in_cache", udp_v4, 10_000),
+        ("lookup_hit/tcp_ipv4_10k_in_cache", tcp_v4, 10_000),
+        ("lookup_hit/udp_ipv6_10k_in_cache", udp_v6, 10_000),
+        ("lookup_hit/udp_ipv4_1m_out_of_cache", udp_v4, 1_000_000),
+        ("lookup_hit/udp_ipv6_1m_out_of_cache", udp_v6, 1_000_000),
+    ];
+    for (name, flow, flows) in cases {
+        let frames = frames(flow, 0, flows);
+        let mut bench = Bench::new(engine(1 << 20));
+        bench.all(SECOND, &frames);
+        bursts(c, name, BURST_MAX, &mut bench, &frames);
+        assert_eq!(bench.engine.stats().active(), u64::from(flows));
+    }
+}
+
+/// Packets of flows that are not in the table, which is full.
+fn lookup_miss(c: &mut Criterion) {
+    for (name, capacity) in [
+        ("lookup_miss/udp_ipv4_10k_full_in_cache", 10_000),
+        ("lookup_miss/udp_ipv4_1m_full_out_of_cache", 1_000_000),
+    ] {
+        let mut bench = Bench::new(engine(capacity));
+        bench.all(SECOND, &first_frames(udp_v4, 0, capacity));
+        let others = frames(udp_v4, capacity, capacity + 200_000);
+        bursts(c, name, BURST_MAX, &mut bench, &others);
+        assert_eq!(bench.engine.stats().created, u64::from(capacity));
+    }
+}
+
+/// First packets of flows, into a table that fills up to three quarters, and their end.
+fn insert_and_expire(c: &mut Criterion) {
+    for (size, capacity) in [("10k_in_cache", 13_333), ("1m_out_of_cache", 1_333_333)] {
+        let frames = first_frames(udp_v4, 0, capacity / 4 * 3);
+        let mut bench = Bench::new(engine(capacity));
+        let mut group = c.benchmark_group("engine");
+        group.throughput(Throughput::Elements(frames.len() as u64));
+        let mut now = 0;
+        group.bench_function(format!("insert/udp_ipv4_{size}"), |b| {
+            b.iter_custom(|iterations| {
+                let once = |_| {
+                    now += 10 * SECOND;
+                    let time = bench.all(now, &frames);
+                    bench.expire_all(now + 6 * SECOND);
+                    time
+                };
+                (0..iterations).map(once).sum()
+            });
+        });
+        group.bench_function(format!("expire/udp_ipv4_{size}"), |b| {
+            b.iter_custom(|iterations| {
+                let once = |_| {
+                    now += 10 * SECOND;
+                    bench.all(now, &frames);
+                    bench.expire_all(now + 6 * SECOND)
+                };
+                (0..iterations).map(once).sum()
+            });
+        });
+        group.finish();
+    }
+}
+
+/// Everything at once: mixed traffic of known flows in bursts of 32 and 64.
+fn burst(c: &mut Criterion) {
+    for (size, flows) in [("10k_in_cache", 10_000), ("1m_out_of_cache", 1_000_000)] {
+        let frames = frames(mixed, 0, flows);
+        let mut bench = Bench::new(engine(1 << 20));
+        bench.all(SECOND, &frames);
+        for packets in [32, 64] {
+            bursts(c, &format!("burst_{packets}/mixed_{size}"), packets, &mut bench, &frames);
+        }
+    }
+}
+
+fn main() {
+    let mut c = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args();
+    for group in [parse, lookup_hit, lookup_miss, insert_and_expire, burst] {
+        group(&mut c);
+    }
+    c.final_summary();
+}

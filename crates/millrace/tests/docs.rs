@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The documents against the program: every option, key, member and reason that one of them has is
+//! in the other. What the program has, it is asked itself.
+
+use engine::Reason;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use traffic::PcapWriter;
+use wire::FrameBuilder;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn millrace(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.args(args).output().expect("the program was built for this test")
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = millrace(args);
+    assert!(output.status.success(), "millrace {args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A file of this test's own, removed with the value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, contents: impl AsRef<[u8]>) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
+        fs::write(&path, contents).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).expect("it was made by this test");
+    }
+}
+
+/// A row of a table, and the heading above it.
+struct Row {
+    heading: String,
+    cells: Vec<String>,
+}
+
+/// The rows of all tables of a document, without their column headings.
+fn rows(document: &str) -> Vec<Row> {
+    let text = read(document);
+    let (mut heading, mut rows, mut in_table) = (String::new(), Vec::new(), false);
+    for line in text.lines() {
+        if let Some(text) = line.strip_prefix("##") {
+            heading = text.trim_start_matches('#').trim().replace('`', "");
+        }
+        in_table = line.starts_with('|') && (in_table || line.starts_with("|--"));
+        if in_table && !line.starts_with("|--") {
+            let cells = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned());
+            rows.push(Row { heading: heading.clone(), cells: cells.collect() });
+        }
+    }
+    assert!(!rows.is_empty(), "{document} has no tables");
+    rows
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Fails with what only one of two sets has.
+fn assert_same(what: &str, documented: &BTreeSet<String>, real: &BTreeSet<String>) {
+    let invented: Vec<_> = documented.difference(real).collect();
+    let missing: Vec<_> = real.difference(documented).collect();
+    assert!(
+        invented.is_empty() && missing.is_empty(),
+        "{what}: not in the program: {invented:?}; not documented: {missing:?}"
+    );
+}
+
+fn subcommands() -> Vec<String> {
+    let help = stdout(&["--help"]);
+    let (_, list) = help.split_once("Commands:\n").unwrap();
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    // A line that goes on is set in further.
+    let first = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    first.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+}
+
+/// Long options of a subcommand with the names of their values, as `--top N`.
+fn options(subcommand: &str) -> BTreeSet<String> {
+    let help = stdout(&[subcommand, "--help"]);
+    let lines = help.lines().map(str::trim).filter(|line| line.starts_with('-'));
+    let words = lines.map(|line| line.split_whitespace().skip_while(|w| !w.starts_with("--")));
+    let options = words.filter_map(|mut words| {
+        let name = words.next()?;
+        let value = words.next().and_then(|word| word.strip_prefix('<')?.strip_suffix('>'));
+        Some(value.map_or(name.to_owned(), |value| format!("{name} {value}")))
+    });
+    options.filter(|option| option != "--help" && option != "--version").collect()
+}
+
+#[test]
+fn every_option_is_documented() {
+    let rows = rows("docs/commands.md");
+    for subcommand in subcommands() {
+        let heading = format!("millrace {subcommand}");
+        let own = rows.iter().filter(|row| row.heading == heading);
+        let named = own.flat_map(|row| quoted(&row.cells[0]));
+        let documented = named.filter(|option| option.starts_with("--")).collect();
+        assert_same(&heading, &documented, &options(&subcommand));
+    }
+}
+
+/// The command lines that a document shows: behind a prompt, set in, or between backticks.
+fn command_lines(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut in_block = false;
+    for line in text.lines() {
+        let shown = line.strip_prefix(if in_block { "$ " } else { "    " });
+        if line.starts_with("```") {
+            in_block = !in_block;
+        } else if let Some(shown) = shown {
+            lines.extend(shown.split('|').map(|command| command.trim().to_owned()));
+        } else if !in_block {
+            lines.extend(quoted(line));
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_command_line_is_one_of_the_program() {
+    let subcommands = subcommands();
+    let targets: Vec<String> = read("Makefile")
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("## ")?.split_once(':')?.0.to_owned()))
+        .collect();
+    let mut wrong = Vec::new();
+    for document in documents() {
+        for line in command_lines(&read(&document)) {
+            let words: Vec<&str> = line.trim_start_matches("sudo ").split_whitespace().collect();
+            let good = match words[..] {
+                ["make", target, ..] => targets.iter().any(|known| known == target),
+                ["millrace", subcommand, ref rest @ ..]
+                    if subcommand.bytes().all(|byte| byte.is_ascii_lowercase()) =>
+                {
+                    let known = subcommands.iter().any(|known| known == subcommand);
+                    let options = if known { options(subcommand) } else { BTreeSet::new() };
+                    let names: BTreeSet<_> = options.iter().map(|o| o.split(' ').next()).collect();
+                    let mut flags = rest.iter().filter(|word| word.starts_with("--"));
+                    known && flags.all(|flag| names.contains(&Some(*flag)))
+                }
+                _ => true,
+            };
+            if !good {
+                wrong.push(format!("{document}: {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+fn documents() -> Vec<String> {
+    let entries = fs::read_dir(root().join("docs")).unwrap().flatten();
+    let names = entries.map(|entry| format!("docs/{}", entry.file_name().to_str().unwrap()));
+    names.chain(["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(str::to_owned)).collect()
+}
+
+const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
+
+/// The keys of a plan under their sections, with the default of each as the documents write it.
+fn planned_keys() -> BTreeSet<String> {
+    let plan = Scratch::new("plan.toml", PAIR);
+    let text = stdout(&["check", plan.path()]);
+    let mut section = "";
+    let mut keys = BTreeSet::new();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            section = line;
+        } else if let Some((key, rest)) = line.split_once(" = ") {
+            let default = match rest.rsplit_once("# ") {
+                Some((value, "default")) => format!("`{}`", value.trim()),
+                Some((_, origin)) => origin.to_owned(),
+                None => "required".to_owned(),
+            };
+            keys.insert(format!("{section} {key}: {default}"));
+        }
+    }
+    keys
+}
+
+#[test]
+fn every_key_is_documented_with_its_default() {
+    let rows = rows("docs/configuration.md");
+    let keys = rows.iter().filter(|row| row.heading.starts_with('[')).map(|row| {
+        let default = row.cells[2].split(':').next().unwrap();
+        format!("{} {}: {default}", row.heading, row.cells[0].trim_matches('`'))
+    });
+    assert_same("keys", &keys.collect(), &planned_keys());
+}
+
+#[test]
+fn every_range_is_the_one_that_is_checked() {
+    for row in rows("docs/configuration.md").iter().filter(|row| row.heading.starts_with('[')) {
+        let key = row.cells[0].trim_matches('`');
+        let wrong = if row.cells[1].starts_with("list of whole") { "[-1]" } else { "-1" };
+        let text = match row.heading.as_str() {
+            "[[pair]]" => format!("{PAIR}{key} = {wrong}\n"),
+            section => format!("{PAIR}{section}\n{key} = {wrong}\n"),
+        };
+        let config = Scratch::new("range.toml", text);
+        let output = millrace(&["check", config.path()]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        let after = |mark: &str| message.split_once(mark).map(|(_, rest)| rest.trim());
+        let real = match (after("must be "), after("allowed: ")) {
+            (_, Some(choices)) => {
+                let choices: Vec<_> = choices.split(", ").map(|c| format!("`{c}`")).collect();
+                choices.join(", ")
+            }
+            (Some(range), None) if message.contains("out of range") => range.to_owned(),
+            // A string: anything, or a device.
+            _ => continue,
+        };
+        assert_eq!(row.cells[3], real, "{} {key}", row.heading);
+    }
+}
+
+#[test]
+fn every_reason_is_documented() {
+    let class = |reason: Reason| match reason {
+        Reason::TableFull => "full",
+        reason if reason.is_malformed() => "malformed",
+        _ => "passed",
+    };
+    let real = Reason::ALL.map(|r| format!("`{}`, {}, {}", r.name(), r.doc(), class(r)));
+    let rows = rows("docs/operating.md");
+    let reasons = rows.iter().filter(|row| row.heading == "Reasons");
+    let documented: BTreeSet<String> = reasons.map(|row| row.cells.join(", ")).collect();
+    // The two that are not the engine's are checked with the members of the summary.
+    let others = ["`tx_full`", "`link_type`"];
+    let of_the_engine = documented.iter().filter(|row| !others.iter().any(|o| row.starts_with(o)));
+    let of_the_engine: BTreeSet<String> = of_the_engine.cloned().collect();
+    assert_eq!(of_the_engine.len() + others.len(), documented.len());
+    assert_same("reasons", &of_the_engine, &real.into_iter().collect());
+}
+
+/// Paths of all members: `ports[].name`, `drops.REASON`.
+fn members(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) if ["drops", "passed", "flows.ended"].contains(&prefix) => {
+            assert!(!object.is_empty());
+            found.insert(format!("{prefix}.REASON"));
+        }
+        Value::Object(object) if !object.is_empty() => {
+            for (name, value) in object {
+                let dot = if prefix.is_empty() { "" } else { "." };
+                members(&format!("{prefix}{dot}{name}"), value, found);
+            }
+        }
+        Value::Array(elements) => {
+            found.insert(format!("{prefix}[]"));
+            elements.iter().for_each(|element| members(&format!("{prefix}[]"), element, found));
+        }
+        _ => {
+            found.insert(prefix.to_owned());
+        }
+    }
+}
+
+#[test]
+fn every_member_of_the_summary_is_documented() {
+    let run = ["run", "--pair", "net_null0,net_null1", "--duration", "0.1", "--json", "-"];
+    let run: Value = serde_json::from_str(&stdout(&run)).unwrap();
+    let capture = Scratch::new("empty.pcap", example());
+    let replay = stdout(&["replay", "--json", "-", capture.path()]);
+    let replay: Value = serde_json::from_str(&replay).unwrap();
+    let mut real = BTreeSet::new();
+    members("", &run, &mut real);
+    members("", &replay, &mut real);
+    let rows_of = |document, heading: &str| {
+        let rows = rows(document).into_iter().filter(move |row| row.heading == heading);
+        rows.flat_map(|row| quoted(&row.cells[0])).collect::<BTreeSet<String>>()
+    };
+    assert_same("summary", &rows_of("docs/summary.md", "The JSON summary"), &real);
+
+    let names = |counts: &Value| counts.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let counts = [&run["drops"], &run["passed"], &replay["drops"], &replay["passed"]];
+    let reasons = counts.into_iter().flat_map(names).collect();
+    assert_same("reasons", &rows_of("docs/operating.md", "Reasons"), &reasons);
+}
+
+/// The capture of which docs/flow-records.md shows the records.
+fn example() -> Vec<u8> {
+    const SECOND: u64 = 1_000_000_000;
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    const PSH_ACK: u8 = 24;
+    const FIN_ACK: u8 = 17;
+    let question = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 53]).udp(40_000, 53);
+    let question = question.payload([0; 29]);
+    let answer = question.clone().reversed().payload([0; 45]);
+    let ping = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).vlan(100).icmp_echo(77, 1);
+    let pong = ping.clone().reversed().icmp_echo_reply(77, 1);
+    let client: u128 = 0x2001_0db8 << 96 | 1;
+    let tcp = FrameBuilder::ipv6(client.to_be_bytes(), (client + 1).to_be_bytes()).tcp(50_000, 443);
+    let back = tcp.clone().reversed();
+    let exchange = [
+        (question, answer),
+        (ping.payload([0; 56]), pong.payload([0; 56])),
+        (tcp.clone().flags(SYN), back.clone().flags(SYN | ACK)),
+        (tcp.clone().flags(PSH_ACK).payload([0; 517]), back.clone().flags(ACK).payload([0; 1400])),
+        (tcp.clone().flags(FIN_ACK), back.flags(FIN_ACK)),
+    ];
+    let mut pcap = PcapWriter::new(Vec::new()).unwrap();
+    let mut time = 1_700_000_000 * SECOND;
+    for (there, back) in exchange {
+        pcap.write(time, &there.build()).unwrap();
+        pcap.write(time + SECOND / 250, &back.build()).unwrap();
+        time += SECOND / 10;
+    }
+    // The last acknowledgement, and much later something that lets the timeouts pass.
+    pcap.write(time, &tcp.flags(ACK).build()).unwrap();
+    pcap.write(time + 10 * SECOND, &FrameBuilder::ethernet(0x0806).build()).unwrap();
+    pcap.finish().unwrap()
+}
+
+#[test]
+fn every_column_is_documented_and_the_examples_are_real() {
+    let capture = Scratch::new("example.pcap", example());
+    let json = stdout(&["replay", "--flows", "-", capture.path()]);
+    let csv = Scratch::new("example.csv", "");
+    stdout(&["replay", "--flows", csv.path(), capture.path()]);
+    let csv = fs::read_to_string(&csv.0).unwrap();
+
+    let text = read("docs/flow-records.md");
+    for line in json.lines().chain(csv.lines()) {
+        assert!(text.lines().any(|shown| shown == line), "not shown: {line}");
+    }
+
+    let rows = rows("docs/flow-records.md");
+    let own = || rows.iter().filter(|row| row.heading == "Members" && row.cells.len() == 3);
+    let columns: Vec<_> = own().map(|row| row.cells[1].trim_matches('`')).collect();
+    assert_eq!(columns.join(","), csv.lines().next().unwrap());
+    let mut real = BTreeSet::new();
+    members("", &serde_json::from_str(json.lines().next().unwrap()).unwrap(), &mut real);
+    let real = real.iter().map(|member| member.trim_end_matches("[]").to_owned()).collect();
+    let documented = own().map(|row| row.cells[0].trim_matches('`').to_owned()).collect();
+    assert_same("flow record", &documented, &real);
+}
