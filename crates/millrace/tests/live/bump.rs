@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Starts `millrace run`, looks at what it prints, ends it, and has its outputs.
+
+use crate::process::Process;
+use crate::records::{Record, read_records};
+use crate::{Scratch, wait_until};
+use serde_json::Value;
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held by the test whose turn it is.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Small tables, and no flow that ends in the middle of a test on a slow machine.
+const CONFIG: &str = "\
+[table]
+capacity = 4096
+[timeouts]
+tcp_syn_sent = 600
+tcp_established = 600
+udp_first = 600
+udp_multiple = 600
+icmp_first = 600
+icmp_reply = 600
+";
+
+/// A run in preparation.
+pub(crate) struct Setup {
+    scratch: Scratch,
+    launcher: Command,
+    args: Vec<String>,
+    config: String,
+    duration: String,
+    flows: &'static str,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// A run under way.
+pub(crate) struct Bump {
+    process: Process,
+    scratch: Scratch,
+    flows: &'static str,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What a run left.
+pub(crate) struct Ended {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    scratch: Scratch,
+    flows: &'static str,
+}
+
+/// A line that is printed every second.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) up_kpps: f64,
+    pub(crate) down_kpps: f64,
+    pub(crate) flows: f64,
+}
+
+impl Setup {
+    /// Waits for its turn.
+    pub(crate) fn new(test: &str) -> Self {
+        Self::in_scratch(Scratch::new(test))
+    }
+
+    pub(crate) fn in_scratch(scratch: Scratch) -> Self {
+        // A test that failed on its turn has ended all that it started.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let launcher = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        // Every run ends by itself, in case that nobody is left to end it.
+        let duration = "300".to_owned();
+        let (args, config, flows) = (Vec::new(), CONFIG.to_owned(), "flows.jsonl");
+        Self { scratch, launcher, args, config, duration, flows, _turn: turn }
+    }
+
+    pub(crate) fn pair(self, a: &str, b: &str) -> Self {
+        self.args(&["--pair", &format!("{a},{b}")])
+    }
+
+    pub(crate) fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|arg| arg.to_string()));
+        self
+    }
+
+    /// More lines of configuration.
+    pub(crate) fn config(mut self, text: &str) -> Self {
+        self.config += text;
+        self
+    }
+
+    pub(crate) fn duration(mut self, seconds: &str) -> Self {
+        self.duration = seconds.to_owned();
+        self
+    }
+
+    /// Name of the file of flow records.
+    pub(crate) fn flows(mut self, name: &'static str) -> Self {
+        self.flows = name;
+        self
+    }
+
+    /// A command that is to start the program, which it is given as its last argument.
+    pub(crate) fn launcher(mut self, mut launcher: Command) -> Self {
+        launcher.arg(env!("CARGO_BIN_EXE_millrace"));
+        self.launcher = launcher;
+        self
+    }
+
+    /// Path of a file in the folder of the test.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.scratch.path(name)
+    }
+
+    /// Starts and waits until packets flow.
+    pub(crate) fn start(self) -> Bump {
+        let mut bump = self.spawn();
+        bump.wait_until("its heading", |bump| bump.stdout().contains("kpps"));
+        bump
+    }
+
+    /// Starts, and waits for its end.
+    pub(crate) fn run(self) -> Ended {
+        self.spawn().wait()
+    }
+
+    /// Starts a run that must not come to pass: only its message is left, which has `texts` in it.
+    pub(crate) fn assert_refused(self, status: i32, texts: &[&str]) {
+        let ended = self.run();
+        assert_eq!(ended.status, Some(status), "{}", ended.stderr);
+        assert!(!ended.stdout.contains("ledger"), "{}", ended.stdout);
+        for text in texts {
+            assert!(ended.stderr.contains(text), "{text:?} not in {:?}", ended.stderr);
+        }
+    }
+
+    fn spawn(self) -> Bump {
+        let Self { scratch, mut launcher, args, config, duration, flows, _turn } = self;
+        std::fs::write(scratch.path("bump.toml"), config).unwrap();
+        let file = |name: &str| File::create(scratch.path(name)).unwrap();
+        launcher.args(["run", &scratch.path("bump.toml"), "--duration", &duration]);
+        launcher.args(["--flows", &scratch.path(flows), "--json", &scratch.path("run.json")]);
+        launcher.args(args).stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
+        Bump { process: Process::spawn(&mut launcher), scratch, flows, _turn }
+    }
+}
+
+impl Bump {
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn stdout(&self) -> String {
+        self.scratch.read("out")
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.scratch.read("err")
+    }
+
+    /// The lines printed so far, one a second.
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        let text = self.stdout();
+        let complete = &text[..text.rfind('\n').unwrap_or(0)];
+        let numbers = |line: &str| {
+            let words = line.split_whitespace();
+            words.map(|word| word.replace('_', "").parse().ok()).collect::<Option<Vec<f64>>>()
+        };
+        let line = |line| match numbers(line).as_deref() {
+            Some(&[_, up_kpps, _, down_kpps, _, _, _, flows]) => {
+                Some(Line { up_kpps, down_kpps, flows })
+            }
+            _ => None,
+        };
+        complete.lines().filter_map(line).collect()
+    }
+
+    /// Waits until `condition` holds, and fails if the run ends before.
+    pub(crate) fn wait_until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        wait_until(what, || {
+            let ended = self.process.ended();
+            let holds = condition(self);
+            assert!(holds || ended.is_none(), "{what}: {ended:?}\n{}", self.stderr());
+            holds
+        });
+    }
+
+    /// Waits until a line printed after this call satisfies `condition`.
+    pub(crate) fn wait_for_line(&mut self, what: &str, condition: impl Fn(&Line) -> bool) {
+        let seen = self.lines().len();
+        self.wait_until(what, |bump| bump.lines()[seen..].iter().any(&condition));
+    }
+
+    /// Waits for a message on standard error.
+    pub(crate) fn wait_for_message(&mut self, text: &str) {
+        self.wait_until(text, |bump| bump.stderr().contains(text));
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        self.process.signal(name);
+    }
+
+    /// Ends the run as Ctrl-C does.
+    pub(crate) fn finish(self) -> Ended {
+        self.signal("INT");
+        self.wait()
+    }
+
+    /// Waits for the end of the run.
+    pub(crate) fn wait(mut self) -> Ended {
+        wait_until("the end of the run", || self.process.ended().is_some());
+        let status = self.process.ended().expect("it has ended").code();
+        let (stdout, stderr) = (self.stdout(), self.stderr());
+        let Self { scratch, flows, .. } = self;
+        Ended { status, stdout, stderr, scratch, flows }
+    }
+}
+
+impl Ended {
+    /// A run that went well: the ledger is balanced, and there is nothing to complain about.
+    #[track_caller]
+    pub(crate) fn assert_good(&self) {
+        assert_eq!((self.status, self.stderr.as_str()), (Some(0), ""));
+        self.assert_balanced();
+    }
+
+    /// Every packet and every flow is accounted for.
+    #[track_caller]
+    pub(crate) fn assert_balanced(&self) {
+        assert_eq!(self.status, Some(0), "{}", self.stderr);
+        assert!(self.stdout.contains("balanced"), "{}", self.stdout);
+        let summary = self.summary();
+        let ledger = &summary["ledger"];
+        let out = ["tx", "dropped", "held"].map(|member| count(&ledger[member]));
+        assert_eq!(ledger["balanced"], true);
+        assert_eq!(count(&ledger["rx"]), out.iter().sum::<u64>());
+        let flows = &summary["flows"];
+        assert_eq!(flows["active"], 0);
+        assert_eq!(count(&flows["created"]), total(&flows["ended"]));
+        assert_eq!(count(&flows["created"]), self.records().len() as u64);
+        let tracked: u64 = self.records().iter().map(Record::packets).sum();
+        let untracked = total(&summary["passed"]) + total(&summary["drops"])
+            - count(&summary["drops"]["tx_full"]);
+        assert_eq!(count(&ledger["rx"]), tracked + untracked);
+    }
+
+    pub(crate) fn summary(&self) -> Value {
+        serde_json::from_str(&self.scratch.read("run.json")).expect("the summary is JSON")
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        read_records(&self.scratch.path(self.flows))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.scratch.path(name)
+    }
+}
+
+/// A counter.
+#[track_caller]
+pub(crate) fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no counter"))
+}
+
+/// Sum of the counters in an object.
+#[track_caller]
+pub(crate) fn total(counters: &Value) -> u64 {
+    counters.as_object().expect("an object of counters").values().map(count).sum()
+}

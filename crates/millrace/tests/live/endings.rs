@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How a run ends: by time, by signal, by a signal while it ends, and with nobody to read.
+
+use crate::bump::Setup;
+use crate::captures::{Talk, write_pcap};
+use crate::{Scratch, wait_until};
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
+
+#[test]
+fn time_ends_a_run() {
+    let setup = Setup::new("duration").duration("1");
+    let ended = setup.pair("net_null0,no-rx=1", "net_null1,no-rx=1").run();
+    ended.assert_good();
+    assert!(ended.summary()["duration_s"].as_f64().unwrap() >= 1.0);
+}
+
+#[test]
+fn a_signal_ends_a_run_with_its_summary() {
+    for signal in ["INT", "TERM"] {
+        let setup = Setup::new("signal");
+        let bump = setup.pair("net_null0", "net_null1").start();
+        bump.signal(signal);
+        let ended = bump.wait();
+        ended.assert_good();
+        assert!(ended.stdout.contains("received ="), "{}", ended.stdout);
+    }
+}
+
+/// Nobody reads the flow records, so the first signal can not end the run: the second one does.
+#[test]
+fn a_second_signal_ends_a_run_at_once() {
+    let setup = Setup::new("second").flows("pipe.jsonl");
+    let pipe = setup.path("pipe.jsonl");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let capture = setup.path("a");
+    write_pcap(&capture, &Talk::new(1, 2000).frames[0]);
+    let port = format!("net_pcap0,rx_pcap={capture}");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let opener = std::thread::spawn(move || sender.send(File::open(pipe).unwrap()));
+    let mut bump = setup.pair(&port, "net_null0,no-rx=1").start();
+    let mut records = receiver.recv().unwrap();
+    opener.join().unwrap().unwrap();
+    bump.wait_for_line("all flows", |line| line.flows == 2000.0);
+    bump.signal("INT");
+    // Records are there, so that the end has begun; more than a pipe holds are to come.
+    records.read_exact(&mut [0]).unwrap();
+    assert!(!bump.stdout().contains("ledger"));
+    bump.signal("INT");
+    let ended = bump.wait();
+    assert_eq!(ended.status, Some(1));
+    assert!(!ended.stdout.contains("ledger"), "{}", ended.stdout);
+}
+
+/// A bump whose terminal is gone still has packets to carry.
+#[test]
+fn a_run_goes_on_when_nobody_reads_its_lines() {
+    let setup = Setup::new("unread").duration("2.5");
+    let mut launcher = Command::new("sh");
+    launcher.args(["-c", "{ \"$@\"; echo status $? >&2; } | head -n 1", "sh"]);
+    let ended = setup.launcher(launcher).pair("net_null0", "net_null1,no-rx=1").run();
+    assert_eq!(ended.stderr, "status 0\n");
+    let summary = ended.summary();
+    assert!(summary["duration_s"].as_f64().unwrap() >= 2.5);
+    assert_eq!(summary["ledger"]["balanced"], true);
+}
+
+/// EAL's folder, its sockets and its files would be here.
+#[test]
+fn a_run_leaves_nothing_behind() {
+    let scratch = Scratch::new("traces");
+    let runtime = scratch.path("runtime");
+    std::fs::create_dir(&runtime).unwrap();
+    let mut launcher = Command::new("env");
+    launcher.arg(format!("XDG_RUNTIME_DIR={runtime}"));
+    let setup = Setup::in_scratch(scratch).launcher(launcher);
+    let bump = setup.pair("net_null0", "net_null1").start();
+    let folders = [&runtime, "/var/run/dpdk", "/tmp/dpdk"]
+        .map(|folder| format!("{folder}/millrace-{}", bump.id()));
+    bump.finish().assert_good();
+    wait_until("its folders are gone", || {
+        folders.iter().all(|folder| !std::path::Path::new(folder).exists())
+    });
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The kernel's own TCP through the bump, between two hosts: what is transferred arrives unharmed,
+//! and every packet and byte that the kernel counted is in the records of the right direction.
+
+use crate::bump::{Ended, Setup, count, total};
+use crate::captures::{Talk, is_a, read_pcap};
+use crate::lan::{Host, Lan, Namespace, Traffic, nothing_is_under_way};
+use crate::process::{Process, run};
+use crate::records::{Record, Tally, conversations};
+use crate::{has_root_and, skip, wait_until};
+use std::fs::File;
+use std::path::Path;
+use std::process::Stdio;
+
+/// What both ways of connecting hosts need.
+const TOOLS: [&str; 7] = ["ip", "unshare", "nsenter", "setpriv", "python3", "curl", "ping"];
+const PORT: u16 = 8080;
+const FILE_BYTES: usize = 3 << 20;
+
+/// A web server on every address of `namespace`, for the files in `folder`.
+fn web_server(namespace: &Namespace, folder: &str) -> Process {
+    let mut command = namespace.command("python3");
+    command.args(["-m", "http.server", &PORT.to_string(), "--bind", "::", "--directory", folder]);
+    let server = Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
+    let probe = format!("curl --silent --output /dev/null http://[::1]:{PORT}/");
+    wait_until("the web server answers", || namespace.succeeds(&probe));
+    server
+}
+
+/// Fetches `/file` from `address` into `path`.
+fn fetch(host: &Host, address: &str, path: &str) {
+    let url = format!("http://{address}:{PORT}/file");
+    run(host.namespace.command("curl").args([
+        "--silent",
+        "--fail",
+        "--max-time",
+        "60",
+        &url,
+        "--output",
+        path,
+    ]));
+}
+
+/// Few packets under way: no buffer between the hosts overflows, so nothing is lost.
+fn keep_windows_small(host: &Host) {
+    let script = "echo 4096 32768 65536 > /proc/sys/net/ipv4/tcp_rmem";
+    run(host.namespace.command("sh").args(["-c", script]));
+}
+
+/// Bytes that no compression and no off-by-one leaves as they are.
+fn file() -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..FILE_BYTES).map(|_| next()).collect()
+}
+
+/// Whether the source of a record is host A.
+fn from_a(address: &str) -> bool {
+    !address.ends_with('2')
+}
+
+/// The records of TCP to the web server.
+fn web_records(ended: &Ended) -> Vec<Record> {
+    let is_web = |record: &Record| record.text("dport") == PORT.to_string();
+    ended.records().into_iter().filter(is_web).collect()
+}
+
+/// A file that host A fetched is in this record, and each end of its connection is.
+#[track_caller]
+fn assert_is_fetch(record: &Record) {
+    const FIN_SYN_ACK: u64 = 1 | 2 | 16;
+    let [request, response] = record.tallies();
+    // Headers, and what was sent again because a slow machine let a timer of TCP run out.
+    let bytes = FILE_BYTES as u64..2 * FILE_BYTES as u64;
+    assert!(bytes.contains(&response.ip_bytes), "{record:?}");
+    assert!(request.packets >= 4 && request.ip_bytes < response.ip_bytes, "{record:?}");
+    for flags in ["orig_tcp_flags", "reply_tcp_flags"] {
+        assert_eq!(record.number(flags) & FIN_SYN_ACK, FIN_SYN_ACK, "{record:?}");
+    }
+    assert_eq!(record.text("state"), "closing");
+}
+
+/// What the records and the summary say equals what the kernel counted: `settled` when all was
+/// quiet, `last` after the end.
+fn assert_counted(ended: &Ended, settled: [Traffic; 2], last: [Traffic; 2]) {
+    let summary = ended.summary();
+    for (port, (settled, last)) in settled.into_iter().zip(last).enumerate() {
+        let port = &summary["ports"][port];
+        // The two differ only where a kernel had a last word in between.
+        for (member, least, most) in [
+            ("rx_packets", settled.sent.0, last.sent.0),
+            ("rx_bytes", settled.sent.1, last.sent.1),
+            ("tx_packets", settled.received.0, last.received.0),
+            ("tx_bytes", settled.received.1, last.received.1),
+        ] {
+            assert!((least..=most).contains(&count(&port[member])), "{least} {most} {port}");
+        }
+    }
+    let mut sums = [Tally::default(); 2];
+    for record in ended.records() {
+        for (sum, tally) in sums.iter_mut().zip(record.by_side(from_a)) {
+            sum.add(tally);
+        }
+    }
+    assert_eq!(total(&summary["passed"]), 0, "{}", summary["passed"]);
+    assert_eq!(total(&summary["drops"]), 0, "{}", summary["drops"]);
+    for (port, sum) in sums.into_iter().enumerate() {
+        let port = &summary["ports"][port];
+        assert_eq!(
+            (sum.packets, sum.bytes),
+            (count(&port["rx_packets"]), count(&port["rx_bytes"]))
+        );
+    }
+}
+
+#[test]
+fn tcp_over_af_packet_is_counted_as_the_kernel_counts() {
+    if !has_root_and(&TOOLS) || !has_root_and(&["ethtool"]) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let setup = Setup::new("af_packet");
+    let [a, b] = Lan::ports();
+    let file = file();
+    std::fs::write(setup.path("file"), &file).unwrap();
+    let copies = ["v4", "v6"].map(|name| setup.path(name));
+    let folder = setup.path("");
+    lan.set_up();
+    let bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
+    lan.introduce();
+    lan.assign_addresses();
+    keep_windows_small(&lan.a);
+    let server = web_server(&lan.b.namespace, &folder);
+    fetch(&lan.a, lan.b.v4, &copies[0]);
+    fetch(&lan.a, &format!("[{}]", lan.b.v6), &copies[1]);
+    let settled = lan.settle(nothing_is_under_way);
+    let ended = bump.finish();
+    let last = [&lan.a, &lan.b].map(Host::traffic);
+    drop(server);
+    ended.assert_balanced();
+    for copy in copies {
+        assert!(std::fs::read(copy).unwrap() == file, "the file arrived changed");
+    }
+    let records = web_records(&ended);
+    assert_eq!(records.len(), 2);
+    records.iter().for_each(assert_is_fetch);
+    assert_counted(&ended, settled, last);
+}
+
+/// The kernel takes tags out of frames on their way to a packet socket; the driver puts them back.
+#[test]
+fn tags_stay_on_packets_through_af_packet() {
+    if !has_root_and(&TOOLS) || !has_root_and(&["ethtool"]) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let setup = Setup::new("vlan");
+    let [a, b] = Lan::ports();
+    std::fs::write(setup.path("file"), file()).unwrap();
+    let (copy, folder) = (setup.path("copy"), setup.path(""));
+    lan.set_up();
+    let bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
+    for (host, last) in [(&lan.a, 1), (&lan.b, 2)] {
+        keep_windows_small(host);
+        // A veth carries one tag beyond its MTU.
+        for (below, id, mtu, net) in [(host.interface, 100, 1500, 1), ("vlan100", 7, 1496, 2)] {
+            let vlan = format!("vlan{id}");
+            let add = format!("ip link add link {below} name {vlan} mtu {mtu} type vlan id {id}");
+            if !host.namespace.succeeds(&add) {
+                return skip("the kernel has no VLAN interfaces");
+            }
+            host.namespace.run(&format!("ip link set dev {vlan} up"));
+            host.assign(&vlan, &format!("10.9.{net}.{last}"));
+            host.assign(&vlan, &format!("2001:db8:a:{net}::{last}"));
+        }
+    }
+    let server = web_server(&lan.b.namespace, &folder);
+    for address in ["10.9.1.2", "[2001:db8:a:1::2]", "10.9.2.2", "[2001:db8:a:2::2]"] {
+        fetch(&lan.a, address, &copy);
+        assert!(std::fs::read(&copy).unwrap() == file(), "the file arrived changed");
+    }
+    lan.settle(nothing_is_under_way);
+    let ended = bump.finish();
+    drop(server);
+    ended.assert_balanced();
+    let records = web_records(&ended);
+    records.iter().for_each(assert_is_fetch);
+    let mut tags: Vec<_> = records.iter().map(|record| record.text("vlan")).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, ["100", "100", "100/7", "100/7"]);
+    assert!(records.iter().all(|record| record.text("zone") == "100"));
+    // Both hosts had to ask for the other's Ethernet address, with a tag and with two.
+    assert!(count(&ended.summary()["passed"]["non_ip"]) >= 4);
+}
+
+/// The same for every kind of frame, without VLAN interfaces. A service tag (802.1ad) becomes one
+/// of 802.1Q: `net_af_packet` writes back no other, whatever was taken out.
+#[test]
+fn tagged_frames_cross_af_packet() {
+    const SEND: &str = "import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind((sys.argv[1], 0))
+for frame in sys.stdin: out.send(bytes.fromhex(frame))";
+    if !has_root_and(&TOOLS) || !has_root_and(&["ethtool", "dumpcap"]) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let setup = Setup::new("tags");
+    let capture = setup.path("capture");
+    let [a, b] = Lan::ports();
+    let talk = Talk::new(1, 150);
+    let frames = &talk.frames[0];
+    let lines: String = frames.iter().map(|frame| hex(frame) + "\n").collect();
+    std::fs::write(setup.path("frames"), lines).unwrap();
+    let lines = File::open(setup.path("frames")).unwrap();
+    lan.set_up();
+    let bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
+    let count = frames.len().to_string();
+    let mut command = lan.b.namespace.command("dumpcap");
+    command.args(["-q", "-P", "-i", lan.b.interface, "-c", &count, "-w", &capture]);
+    let mut dumpcap = Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
+    wait_until("dumpcap listens", || std::fs::metadata(&capture).is_ok_and(|file| file.len() > 0));
+    run(lan.a.namespace.command("python3").args(["-c", SEND, lan.a.interface]).stdin(lines));
+    wait_until("all frames", || dumpcap.ended().is_some());
+    let ended = bump.finish();
+    ended.assert_good();
+    let without_service_tags = |mut frame: Vec<u8>| {
+        if frame[12..14] == [0x88, 0xa8] {
+            frame[12..14].copy_from_slice(&[0x81, 0x00]);
+        }
+        frame
+    };
+    let expected: Vec<_> = frames.iter().cloned().map(without_service_tags).collect();
+    assert!(read_pcap(&capture) == expected);
+    let mut sent = talk.conversations;
+    sent.values_mut().for_each(|sides| sides[1] = Tally::default());
+    assert_eq!(conversations(&ended.records(), is_a), sent);
+}
+
+fn hex(frame: &[u8]) -> String {
+    frame.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn hosts_on_taps_find_and_reach_one_another() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return skip("the kernel has no tap interfaces");
+    }
+    let Some(lan) = Lan::new() else { return };
+    let setup = Setup::new("tap");
+    let file = file();
+    std::fs::write(setup.path("file"), &file).unwrap();
+    let copies = ["v4", "v6"].map(|name| setup.path(name));
+    let folder = setup.path("");
+    let [a, b] = [&lan.a, &lan.b].map(|host| format!("iface={}", host.interface));
+    let (a, b) = (format!("net_tap0,{a}"), format!("net_tap1,{b}"));
+    let mut bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
+    lan.hand_out_taps();
+    lan.set_up();
+    lan.assign_addresses();
+    for host in [&lan.a, &lan.b] {
+        keep_windows_small(host);
+    }
+    let server = web_server(&lan.b.namespace, &folder);
+    fetch(&lan.a, lan.b.v4, &copies[0]);
+    fetch(&lan.a, &format!("[{}]", lan.b.v6), &copies[1]);
+    for address in [lan.b.v4, lan.b.v6] {
+        lan.a.namespace.run(&format!("ping -c 3 -i 0.2 -W 20 {address}"));
+    }
+    // An interface that is out of sight is not one that is gone.
+    bump.wait_for_line("another second", |_| true);
+    let settled = lan.settle(|_| true);
+    let ended = bump.finish();
+    drop(server);
+    ended.assert_good();
+    for copy in copies {
+        assert!(std::fs::read(copy).unwrap() == file, "the file arrived changed");
+    }
+    let records = web_records(&ended);
+    assert_eq!(records.len(), 2);
+    records.iter().for_each(assert_is_fetch);
+    let summary = ended.summary();
+    for (port, host) in settled.into_iter().enumerate() {
+        let port = &summary["ports"][port];
+        assert!(count(&port["rx_packets"]) >= host.sent.0, "{port} {host:?}");
+        assert!(count(&port["tx_packets"]) >= host.received.0, "{port} {host:?}");
+    }
+    // A question and an answer at least: who has 10.9.0.2?
+    assert!(count(&summary["passed"]["non_ip"]) >= 2);
+    for (proto, request) in [("1", 8 << 8), ("58", 128 << 8)] {
+        let is_echo =
+            |record: &Record| record.text("proto") == proto && record.number("dport") == request;
+        let mut echoes = ended.records();
+        echoes.retain(is_echo);
+        assert_eq!(echoes.len(), 1, "{echoes:?}");
+        assert_eq!(echoes[0].tallies().map(|tally| tally.packets), [3, 3]);
+    }
+}

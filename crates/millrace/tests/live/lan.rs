@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Two hosts and a bump between them, each a network namespace of its own. A namespace lives as
+//! long as the process that holds it; its interfaces go with it.
+
+use crate::process::{Process, mortal, run};
+use crate::{skip, wait_until};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A network namespace.
+pub(crate) struct Namespace {
+    holder: Process,
+}
+
+/// Packets and frame bytes, without FCS, that the kernel counted at an interface.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Traffic {
+    pub(crate) sent: (u64, u64),
+    pub(crate) received: (u64, u64),
+}
+
+impl Namespace {
+    /// `None`, with the reason told, where the system does not let us make one.
+    pub(crate) fn new() -> Option<Self> {
+        let mut command = mortal("unshare");
+        command.args([
+            "--net",
+            "sh",
+            "-c",
+            "ip link set dev lo up && echo ready && exec sleep 900",
+        ]);
+        let mut holder = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let mut line = String::new();
+        BufReader::new(holder.child().stdout.take()?).read_line(&mut line).ok()?;
+        if line != "ready\n" {
+            skip("no network namespace can be made here");
+            return None;
+        }
+        Some(Self { holder })
+    }
+
+    /// A command that runs inside, and ends with the test.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = mortal("nsenter");
+        command.args([&format!("--net=/proc/{}/ns/net", self.holder.id()), "--", program]);
+        command
+    }
+
+    /// What a command of blank-separated words prints; it must succeed.
+    pub(crate) fn run(&self, command: &str) -> String {
+        let mut words = command.split(' ');
+        run(self.command(words.next().unwrap_or_default()).args(words))
+    }
+
+    /// True if a command of blank-separated words succeeds.
+    pub(crate) fn succeeds(&self, command: &str) -> bool {
+        let mut words = command.split(' ');
+        let mut command = self.command(words.next().unwrap_or_default());
+        command.args(words).output().is_ok_and(|output| output.status.success())
+    }
+
+    /// What the kernel counted at `interface`.
+    pub(crate) fn traffic(&self, interface: &str) -> Traffic {
+        let text = self.run(&format!("ip -s -j link show dev {interface}"));
+        let value: Value = serde_json::from_str(&text).expect("ip prints JSON");
+        let of = |side: &str| {
+            let counter = |member: &str| value[0]["stats64"][side][member].as_u64().unwrap();
+            (counter("packets"), counter("bytes"))
+        };
+        Traffic { sent: of("tx"), received: of("rx") }
+    }
+
+    fn holder(&self) -> u32 {
+        self.holder.id()
+    }
+}
+
+/// A host at one end of the bump.
+pub(crate) struct Host {
+    pub(crate) namespace: Namespace,
+    /// The interface that leads to the bump.
+    pub(crate) interface: &'static str,
+    pub(crate) v4: &'static str,
+    pub(crate) v6: &'static str,
+}
+
+/// Host A, the bump, and host B.
+pub(crate) struct Lan {
+    pub(crate) a: Host,
+    pub(crate) bump: Namespace,
+    pub(crate) b: Host,
+}
+
+/// Ends of the cables in the namespace of the bump.
+pub(crate) const ENDS: [&str; 2] = ["end-a", "end-b"];
+
+impl Lan {
+    /// Three namespaces, without cables.
+    pub(crate) fn new() -> Option<Self> {
+        let host = |interface, v4, v6| {
+            let namespace = Namespace::new()?;
+            Some(Host { namespace, interface, v4, v6 })
+        };
+        Some(Self {
+            a: host("host-a", "10.9.0.1", "2001:db8:a::1")?,
+            bump: Namespace::new()?,
+            b: host("host-b", "10.9.0.2", "2001:db8:a::2")?,
+        })
+    }
+
+    /// Lays a veth from each host to the bump, down at both ends. What leaves a host is complete,
+    /// as on a real wire: no checksum and no cutting is left to hardware. `None` where there is no
+    /// veth.
+    pub(crate) fn with_cables() -> Option<Self> {
+        let lan = Self::new()?;
+        for (host, end) in [&lan.a, &lan.b].into_iter().zip(ENDS) {
+            let Host { namespace, interface, .. } = host;
+            let peer = format!("peer name {end} netns {}", lan.bump.holder());
+            if !namespace.succeeds(&format!("ip link add dev {interface} type veth {peer}")) {
+                skip("no veth interface can be made here");
+                return None;
+            }
+            for (namespace, interface) in [(namespace, *interface), (&lan.bump, end)] {
+                namespace.run(&format!("ip link set dev {interface} addrgenmode none"));
+                let off = "tx off tso off gso off gro off txvlan off";
+                namespace.run(&format!("ethtool -K {interface} {off}"));
+            }
+        }
+        Some(lan)
+    }
+
+    /// The ports of the bump on the cables.
+    pub(crate) fn ports() -> [String; 2] {
+        [0, 1].map(|end| format!("net_af_packet{end},iface={}", ENDS[end]))
+    }
+
+    /// Moves the interfaces of two tap ports from the bump to the hosts.
+    pub(crate) fn hand_out_taps(&self) {
+        for Host { namespace, interface, .. } in [&self.a, &self.b] {
+            let holder = namespace.holder();
+            self.bump.run(&format!("ip link set dev {interface} netns {holder}"));
+            namespace.run(&format!("ip link set dev {interface} addrgenmode none"));
+        }
+    }
+
+    /// Sets every interface up. Without an address no kernel sends anything yet.
+    pub(crate) fn set_up(&self) {
+        for end in ENDS {
+            if self.bump.succeeds(&format!("ip link show dev {end}")) {
+                self.bump.run(&format!("ip link set dev {end} up"));
+            }
+        }
+        for Host { namespace, interface, .. } in [&self.a, &self.b] {
+            namespace.run(&format!("ip link set dev {interface} up"));
+            let link = format!("ip link show dev {interface}");
+            wait_until("a carrier", || namespace.run(&link).contains("LOWER_UP"));
+        }
+    }
+
+    /// Gives the hosts their addresses. The first is one that multicast reports can come from.
+    pub(crate) fn assign_addresses(&self) {
+        for (host, local) in [(&self.a, "fe80::1"), (&self.b, "fe80::2")] {
+            for address in [local, host.v4, host.v6] {
+                host.assign(host.interface, address);
+            }
+        }
+    }
+
+    /// Tells each host where the other one is, so that no one has to ask.
+    pub(crate) fn introduce(&self) {
+        for (host, other) in [(&self.a, &self.b), (&self.b, &self.a)] {
+            let mac = other.mac();
+            for address in [other.v4, other.v6] {
+                host.namespace.run(&format!(
+                    "ip neigh replace {address} lladdr {mac} dev {} nud permanent",
+                    host.interface
+                ));
+            }
+        }
+    }
+
+    /// Waits until no host sends any more and `is_complete` holds; returns what they counted.
+    pub(crate) fn settle(&self, is_complete: impl Fn([Traffic; 2]) -> bool) -> [Traffic; 2] {
+        let traffic = || [&self.a, &self.b].map(Host::traffic);
+        let mut last = traffic();
+        wait_until("all packets have arrived", || {
+            std::thread::sleep(Duration::from_millis(300));
+            let before = std::mem::replace(&mut last, traffic());
+            before == last && is_complete(last)
+        });
+        last
+    }
+}
+
+/// True if all that either host sent has arrived at the other.
+pub(crate) fn nothing_is_under_way([a, b]: [Traffic; 2]) -> bool {
+    a.sent == b.received && b.sent == a.received
+}
+
+impl Host {
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.namespace.traffic(self.interface)
+    }
+
+    /// Gives an interface an address that can be used at once.
+    pub(crate) fn assign(&self, interface: &str, address: &str) {
+        let rest = if address.contains(':') { "/64 nodad" } else { "/24" };
+        self.namespace.run(&format!("ip address add dev {interface} {address}{rest}"));
+    }
+
+    fn mac(&self) -> String {
+        let text = self.namespace.run(&format!("ip -j link show dev {}", self.interface));
+        let value: Value = serde_json::from_str(&text).expect("ip prints JSON");
+        value[0]["address"].as_str().expect("an Ethernet interface has an address").to_owned()
+    }
+}

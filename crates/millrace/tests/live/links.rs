@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Links that go down and interfaces that vanish while packets flow: the run says so, goes on with
+//! what is left, and ends as any other.
+
+use crate::bump::Setup;
+use crate::captures::{Talk, write_pcap};
+use crate::lan::{ENDS, Lan};
+use crate::{has_cpus, has_root_and};
+
+const TOOLS: [&str; 6] = ["ip", "ethtool", "ping", "unshare", "nsenter", "setpriv"];
+
+#[test]
+fn a_link_that_comes_and_goes_is_told_and_survived() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let setup = Setup::new("link");
+    let [a, b] = Lan::ports();
+    let mut bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
+    lan.set_up();
+    lan.assign_addresses();
+    let reaches = || lan.a.namespace.succeeds("ping -c 1 -W 1 10.9.0.2");
+    for end in ENDS {
+        bump.wait_for_message(&format!("iface={end}: the link is up"));
+    }
+    // Either end of a cable takes the link down.
+    for (namespace, interface, port) in
+        [(&lan.bump, ENDS[0], 0), (&lan.b.namespace, lan.b.interface, 1)]
+    {
+        let told = bump.stderr().lines().count();
+        namespace.run(&format!("ip link set dev {interface} down"));
+        let port = ENDS[port];
+        bump.wait_for_message(&format!("iface={port}: the link is down; what should leave"));
+        lan.a.namespace.succeeds("ping -c 1 -W 1 10.9.0.2");
+        namespace.run(&format!("ip link set dev {interface} up"));
+        bump.wait_until("the link is up again", |bump| {
+            let text = bump.stderr();
+            let mut lines = text.lines().skip(told);
+            lines.any(|line| line.ends_with(&format!("iface={port}: the link is up")))
+        });
+        crate::wait_until("the other host is there again", reaches);
+    }
+    let ended = bump.finish();
+    ended.assert_balanced();
+    assert!(!ended.stderr.contains("is gone"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_interface_that_vanishes_leaves_the_other_pair_alone() {
+    if !has_root_and(&TOOLS) || !has_cpus(2) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let setup = Setup::new("vanish");
+    let [a, b] = Lan::ports();
+    let capture = setup.path("a");
+    write_pcap(&capture, &Talk::new(1, 100).frames[0]);
+    let endless = format!("net_pcap0,rx_pcap={capture},infinite_rx=1");
+    let mut bump = setup
+        .launcher(lan.bump.command("env"))
+        .pair(&a, &b)
+        .pair(&endless, "net_null0,no-rx=1")
+        .start();
+    lan.set_up();
+    for end in ENDS {
+        bump.wait_for_message(&format!("iface={end}: the link is up"));
+        lan.bump.run(&format!("ip link delete dev {end}"));
+        bump.wait_for_message(&format!("iface={end}: the device is gone; the other ports go on"));
+        bump.wait_for_line("packets of the other pair", |line| line.up_kpps > 0.0);
+    }
+    let ended = bump.finish();
+    ended.assert_balanced();
+    assert!(!ended.stderr.contains("every port"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_run_with_no_port_left_ends() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let [a, b] = Lan::ports();
+    let setup = Setup::new("gone").launcher(lan.bump.command("env"));
+    let bump = setup.pair(&a, &b).start();
+    for end in ENDS {
+        lan.bump.run(&format!("ip link delete dev {end}"));
+    }
+    let ended = bump.wait();
+    ended.assert_balanced();
+    assert!(ended.stderr.contains("every port is gone"), "{}", ended.stderr);
+}

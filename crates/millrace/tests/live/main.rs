@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace run` as its users run it: the real program on DPDK ports, with real packets, signals
+//! and neighbours; its outputs are held against what was sent and against the kernel's counters.
+//!
+//! Tests take turns, because a worker keeps a cpu busy. Whatever a test starts (the bump, network
+//! namespaces, servers) ends with the test, however that ends. A test that lacks something (root, a
+//! tool, a second cpu) says what on standard error and does nothing.
+
+mod bump;
+mod captures;
+mod endings;
+mod kernel;
+mod lan;
+mod links;
+mod memif;
+mod pairs;
+mod peer;
+mod privileges;
+mod process;
+mod records;
+mod refusals;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Nothing takes this long, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `condition` holds; fails with the name of what did not happen.
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Says why a test does nothing; past the test harness, which hides what a good test prints.
+fn skip(reason: &str) {
+    use std::io::Write;
+    let test = std::thread::current();
+    let test = test.name().unwrap_or_default();
+    writeln!(std::io::stderr(), "skipped {test}: {reason}").expect("there is a standard error");
+}
+
+/// True with one cpu for each of `workers`; says so otherwise.
+fn has_cpus(workers: usize) -> bool {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus < workers {
+        skip(&format!("{workers} workers need as many cpus, and there are {cpus}"));
+    }
+    cpus >= workers
+}
+
+/// True as root with all of `tools`; says what is missing otherwise.
+fn has_root_and(tools: &[&str]) -> bool {
+    if !is_root() {
+        skip("needs root");
+        return false;
+    }
+    has_tools(tools)
+}
+
+fn has_tools(tools: &[&str]) -> bool {
+    let missing: Vec<_> = tools.iter().filter(|tool| !is_installed(tool)).copied().collect();
+    if !missing.is_empty() {
+        skip(&format!("not installed: {}", missing.join(", ")));
+    }
+    missing.is_empty()
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output().expect("every system has id");
+    output.stdout == b"0\n"
+}
+
+fn is_installed(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
+}
+
+/// A folder that is gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Self {
+        Self::in_folder(Path::new(env!("CARGO_TARGET_TMPDIR")), test)
+    }
+
+    fn in_folder(folder: &Path, test: &str) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("live-{test}-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Path of a file in the folder.
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// The text of a file in the folder; nothing where there is no file.
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A bump between two shared-memory interfaces of another DPDK process.
+
+use crate::bump::{Bump, Setup, count};
+use crate::has_tools;
+use crate::peer::{PortCounts, Testpmd, at};
+use serde_json::Value;
+
+/// A bump whose ports wait for a peer at the socket of this path.
+fn start(test: &str) -> (Bump, String) {
+    let setup = Setup::new(test);
+    let socket = setup.path("memif");
+    let [a, b] = [0, 1].map(|id| format!("net_memif{id},role=server,id={id},{}", at(&socket)));
+    (setup.pair(&a, &b).start(), socket)
+}
+
+/// How often both ports were said to be `state`.
+fn times_told(bump: &Bump, state: &str) -> usize {
+    let text = bump.stderr();
+    text.lines().filter(|line| line.contains(&format!("the link is {state}"))).count()
+}
+
+#[test]
+fn another_dpdk_process_counts_the_same() {
+    if !has_tools(&["dpdk-testpmd", "setpriv"]) {
+        return;
+    }
+    let (mut bump, socket) = start("memif");
+    let mut peer = Testpmd::start(&socket);
+    bump.wait_until("both links are up", |bump| times_told(bump, "up") == 2);
+    // A few bursts go round and round, until what is left of them is taken off.
+    peer.enter("start tx_first 8", "io packet forwarding");
+    bump.wait_for_line("packets both ways", |line| line.up_kpps > 0.0 && line.down_kpps > 0.0);
+    peer.enter("stop", "Done.");
+    peer.enter("set fwd rxonly", "Set rxonly packet forwarding mode");
+    peer.enter("start", "rxonly packet forwarding");
+    bump.wait_for_line("silence", |line| line.up_kpps == 0.0 && line.down_kpps == 0.0);
+    peer.enter("stop", "Done.");
+    let counts = peer.counts();
+    let ended = bump.finish();
+    ended.assert_balanced();
+    let summary = ended.summary();
+    assert_eq!(summary["drops"]["tx_full"], 0);
+    let ports = [0, 1].map(|port| &summary["ports"][port]);
+    let seen = |port: &Value| PortCounts {
+        received: count(&port["tx_packets"]),
+        sent: count(&port["rx_packets"]),
+    };
+    assert_eq!(counts, ports.map(seen));
+    assert!(counts[0].sent > 0 && counts[1].sent > 0, "{counts:?}");
+}
+
+/// It is killed in silence: `net_memif` takes the shared memory away from under a worker that uses
+/// it when the peer dies, and what happens to packets in that moment is beyond us.
+#[test]
+fn a_peer_that_is_killed_and_comes_back_is_served_again() {
+    if !has_tools(&["dpdk-testpmd", "setpriv"]) {
+        return;
+    }
+    let (mut bump, socket) = start("memif-restart");
+    for round in 1..=3 {
+        let mut peer = Testpmd::start(&socket);
+        bump.wait_until("both links are up", |bump| times_told(bump, "up") == 2 * round);
+        peer.enter("start tx_first 8", "io packet forwarding");
+        bump.wait_for_line("packets both ways", |line| line.up_kpps > 0.0 && line.down_kpps > 0.0);
+        peer.enter("stop", "Done.");
+        bump.wait_for_line("silence", |line| line.up_kpps == 0.0 && line.down_kpps == 0.0);
+        drop(peer);
+        bump.wait_until("both links are down", |bump| times_told(bump, "down") == 2 * round);
+    }
+    let ended = bump.finish();
+    ended.assert_balanced();
+    assert!(!ended.stderr.contains("is gone"), "{}", ended.stderr);
+}

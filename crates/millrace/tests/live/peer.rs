@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `dpdk-testpmd`, another DPDK process at the other ends of two memifs, driven by its prompt.
+
+use crate::process::{Process, mortal};
+use crate::{Scratch, wait_until};
+use std::fs::File;
+use std::io::Write;
+use std::process::Stdio;
+
+/// A running testpmd.
+pub(crate) struct Testpmd {
+    process: Process,
+    scratch: Scratch,
+    prefix: String,
+}
+
+/// Packets of one of its ports.
+#[derive(Debug, PartialEq)]
+pub(crate) struct PortCounts {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+}
+
+impl Testpmd {
+    /// Starts with two memifs, numbers 0 and 1 of `socket`, and waits for its prompt.
+    pub(crate) fn start(socket: &str) -> Self {
+        let scratch = Scratch::new("testpmd");
+        let prefix = format!("live-peer-{}", std::process::id());
+        // Into a file it would print by the page.
+        let mut command = mortal("stdbuf");
+        command.args(["--output=L", "dpdk-testpmd", &format!("--lcores=(0,1)@{}", first_cpu())]);
+        command.args(["--no-huge", "-m128", "--no-pci", "--no-shconf", "--no-telemetry"]);
+        command.arg(format!("--file-prefix={prefix}"));
+        for id in 0..2 {
+            command.arg(format!("--vdev=net_memif{id},role=client,id={id},{}", at(socket)));
+        }
+        command.args(["--", "--interactive", "--no-mlockall", "--total-num-mbufs=8192"]);
+        let out = File::create(scratch.path("out")).unwrap();
+        command.stdin(Stdio::piped()).stderr(out.try_clone().unwrap()).stdout(out);
+        let process = Process::spawn(&mut command);
+        let peer = Self { process, scratch, prefix };
+        wait_until("the prompt of testpmd", || peer.output().contains("testpmd> "));
+        peer
+    }
+
+    /// Types a command and waits until `answer` was printed after it.
+    pub(crate) fn enter(&mut self, command: &str, answer: &str) {
+        let printed = self.output().len();
+        let stdin = self.process.child().stdin.as_mut().expect("its prompt is ours");
+        writeln!(stdin, "{command}").unwrap();
+        wait_until(command, || self.output()[printed..].contains(answer));
+    }
+
+    /// What each port counted.
+    pub(crate) fn counts(&mut self) -> [PortCounts; 2] {
+        let printed = self.output().len();
+        self.enter("show port stats all", "for port 1 ");
+        wait_until("both statistics", || self.output()[printed..].matches("Tx-pps").count() == 2);
+        let text = self.output()[printed..].to_owned();
+        let mut ports = text.split("NIC statistics for port").skip(1).map(|text| {
+            let counter = |name: &str| {
+                let (_, rest) = text.split_once(name).expect("testpmd names its counters");
+                rest.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a counter")
+            };
+            PortCounts { received: counter("RX-packets:"), sent: counter("TX-packets:") }
+        });
+        [(); 2].map(|()| ports.next().expect("two ports"))
+    }
+
+    fn output(&self) -> String {
+        self.scratch.read("out")
+    }
+}
+
+impl Drop for Testpmd {
+    /// It is killed, so it leaves its runtime directory to us.
+    fn drop(&mut self) {
+        let _ = self.process.child().kill();
+        let _ = self.process.child().wait();
+        let user = std::env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".to_owned());
+        for folder in ["/var/run", &user] {
+            let _ = std::fs::remove_dir_all(format!("{folder}/dpdk/{}", self.prefix));
+        }
+    }
+}
+
+/// Arguments of a memif at this socket.
+pub(crate) fn at(socket: &str) -> String {
+    format!("socket={socket},socket-abstract=no")
+}
+
+/// The first cpu we may use; a bump on two cpus takes the last one.
+fn first_cpu() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let first = list.trim().split([',', '-']).next().unwrap();
+    first.parse().expect("the kernel lists numbers")
+}

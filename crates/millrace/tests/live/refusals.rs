@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Runs that can not be: the message names the port, the flag or the file, and says what to do.
+
+use crate::bump::Setup;
+
+/// The run that `pair` and `args` ask for is refused with a message that has `texts` in it.
+#[track_caller]
+fn assert_refused(pair: [&str; 2], args: &[&str], texts: &[&str]) {
+    Setup::new("refused").pair(pair[0], pair[1]).args(args).assert_refused(1, texts);
+}
+
+#[test]
+fn a_port_that_no_driver_takes_is_named() {
+    let texts = ["port `net_nonsense0`", "no driver takes it", "net_af_packet0,iface=eth1"];
+    assert_refused(["net_nonsense0", "net_null0"], &[], &texts);
+    let texts = ["port `0000:fe:1f.7`", "vfio-pci"];
+    assert_refused(["net_null0", "0000:fe:1f.7"], &[], &texts);
+}
+
+#[test]
+fn a_port_whose_driver_refuses_is_named_with_the_reason() {
+    let texts = ["port `net_pcap0,rx_pcap=/nowhere.pcap`", "No such file or directory"];
+    assert_refused(["net_pcap0,rx_pcap=/nowhere.pcap", "net_null0"], &[], &texts);
+    let texts = ["port `net_af_packet0,iface=nowhere`"];
+    assert_refused(["net_af_packet0,iface=nowhere", "net_null0"], &[], &texts);
+    let texts = ["port `net_null0,nonsense=1`"];
+    assert_refused(["net_null0,nonsense=1", "net_null1"], &[], &texts);
+}
+
+#[test]
+fn a_port_has_one_place() {
+    let texts = ["--pair", "net_null0", "already a port"];
+    assert_refused(["net_null0", "net_null0"], &[], &texts);
+    let texts = ["--pair", "pair[1].a", "net_null1", "already a port"];
+    let second = ["--pair", "net_null1,size=60,net_null2"];
+    assert_refused(["net_null0", "net_null1"], &second, &texts);
+    let texts = ["Linux interface lo already belongs to a port"];
+    assert_refused(["net_af_packet0,iface=lo", "net_af_packet1,iface=lo"], &[], &texts);
+}
+
+#[test]
+fn workers_without_a_queue_or_a_cpu_are_refused() {
+    let texts = ["--workers", "128 cpus"];
+    assert_refused(["net_null0", "net_null1"], &["--workers", "128"], &texts);
+    if crate::has_cpus(2) {
+        let setup = Setup::new("queues");
+        let capture = setup.path("a");
+        crate::captures::write_pcap(&capture, &[]);
+        let port = format!("net_pcap0,rx_pcap={capture}");
+        let texts = [&format!("port `{port}` (net_pcap)"), "has 1 receive queue", "2 are needed"];
+        setup.pair(&port, "net_null0").args(&["--workers", "2"]).assert_refused(1, &texts);
+    }
+}
+
+#[test]
+fn what_is_no_device_is_told_how_to_be_one() {
+    let texts = ["--pair", "\"eth0\" is no device", "net_af_packet0,iface=eth1"];
+    assert_refused(["eth0", "net_null0"], &[], &texts);
+    let texts = ["no pair of ports", "--pair A,B"];
+    Setup::new("no-pair").assert_refused(1, &texts);
+}
+
+#[test]
+fn more_packet_buffers_than_memory_are_refused() {
+    let config = "[eal]\nmbufs = 16384\nmemory_mb = 64\n";
+    let setup = Setup::new("little").config(config);
+    let texts = ["bump.toml:", "eal.memory_mb", "64 MB are too little"];
+    setup.pair("net_null0", "net_null1").assert_refused(1, &texts);
+}
+
+#[test]
+fn wrong_use_is_status_2() {
+    for (args, text) in [
+        (&["--workers", "0"][..], "--workers"),
+        (&["--nonsense"], "--nonsense"),
+        (&["--pair"], "--pair"),
+    ] {
+        let setup = Setup::new("usage").pair("net_null0", "net_null1").args(args);
+        setup.assert_refused(2, &[text]);
+    }
+    let setup = Setup::new("usage").pair("net_null0", "net_null1").duration("0");
+    setup.assert_refused(2, &["--duration", "more than 0 seconds"]);
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The members of `--json`: a promise to other tools, so each one is named here again.
+
+use crate::bump::Setup;
+use serde_json::Value;
+
+#[track_caller]
+fn assert_members(value: &Value, expected: &str) {
+    let mut members: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut expected: Vec<&str> = expected.split(' ').collect();
+    members.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(members, expected);
+}
+
+#[test]
+fn the_summary_has_the_members_that_tools_rely_on() {
+    let setup = Setup::new("schema").duration("0.5");
+    let ended = setup.pair("net_null0", "net_null1,no-rx=1").run();
+    ended.assert_good();
+    let summary = ended.summary();
+    assert_members(
+        &summary,
+        "version dpdk duration_s ports workers directions cpu_util_percent drops passed ledger \
+         flows offload",
+    );
+    assert_eq!(summary["version"], env!("CARGO_PKG_VERSION"));
+    assert!(summary["dpdk"].as_str().unwrap().starts_with("DPDK "), "{summary}");
+    for (port, name) in ["net_null0", "net_null1,no-rx=1"].into_iter().enumerate() {
+        let port = &summary["ports"][port];
+        assert_eq!(port["name"], name);
+        assert_members(
+            port,
+            "name rx_packets rx_bytes tx_packets tx_bytes imissed ierrors rx_nombuf oerrors",
+        );
+    }
+    let worker = &summary["workers"][0];
+    assert_members(
+        worker,
+        "lcore packets bursts busy_cycles idle_cycles cycles_per_packet stage_cycles",
+    );
+    assert_members(&worker["stage_cycles"], "rx parse lookup track miss tx housekeeping");
+    for (direction, name) in ["up", "down"].into_iter().enumerate() {
+        let direction = &summary["directions"][direction];
+        assert_eq!(direction["name"], name);
+        assert_members(direction, "name packets pps wire_mbps");
+    }
+    assert_members(&summary["ledger"], "rx tx dropped held balanced");
+    assert_members(&summary["flows"], "active created ended table_full records_lost");
+    assert_members(&summary["flows"]["ended"], "idle fin rst reuse exit");
+    let util = summary["cpu_util_percent"].as_f64().unwrap();
+    assert!((0.0..=100.0).contains(&util), "{util}");
+    // Of 64 bytes, and 24 more on the wire.
+    let up = &summary["directions"][0];
+    let (pps, mbps) = (up["pps"].as_f64().unwrap(), up["wire_mbps"].as_f64().unwrap());
+    assert!((mbps / (pps * 88.0 * 8.0 / 1e6) - 1.0).abs() < 1e-6, "{up}");
+}
