@@ -129,7 +129,8 @@ impl Conversations {
     /// Where these differ from what they must be, in words.
     pub(crate) fn differences(&self, must: &Self) -> Vec<String> {
         let keys: BTreeSet<&Key> = self.counts.keys().chain(must.counts.keys()).collect();
-        let count = |counts: &BTreeMap<Key, Count>, key| counts.get(key).copied().unwrap_or_default();
+        let count =
+            |counts: &BTreeMap<Key, Count>, key| counts.get(key).copied().unwrap_or_default();
         let mut differences = Vec::new();
         for key in keys {
             let (tshark, most) = (count(&self.counts, key), count(&must.counts, key));

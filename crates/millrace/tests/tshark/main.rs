@@ -157,7 +157,12 @@ fn compare_batch(tshark: &Tshark, name: &str, captures: &[PathBuf]) -> Account {
     }
     let conversations = Conversations::parse(&dissection.conversations);
     account.conversations += conversations.len() as u64;
-    account.faults.extend(conversations.differences(&must).into_iter().map(|d| format!("{} {d}", captures[0].file_name().unwrap().display())));
+    account.faults.extend(
+        conversations
+            .differences(&must)
+            .into_iter()
+            .map(|d| format!("{} {d}", captures[0].file_name().unwrap().display())),
+    );
     account
 }
 

@@ -29,7 +29,10 @@ pub(crate) fn captures() -> Vec<(&'static str, Vec<u8>)> {
         ("malformed", ethernet(malformed())),
         (
             "truncated",
-            pcap(ETHERNET, [samples(), vec![sctp(), icmp(), echo()]].concat().iter().flat_map(truncated)),
+            pcap(
+                ETHERNET,
+                [samples(), vec![sctp(), icmp(), echo()]].concat().iter().flat_map(truncated),
+            ),
         ),
         ("short-packets", ethernet(short_packets())),
         ("cut", pcap(ETHERNET, samples().iter().flat_map(|frame| cut(frame, 0..usize::MAX)))),
