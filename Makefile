@@ -3,6 +3,7 @@
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
+SMOKE_SECONDS ?= 120
 MILLRACE := $${CARGO_TARGET_DIR:-target}/release/millrace
 
 .DEFAULT_GOAL := help
@@ -44,10 +45,10 @@ fuzz: deps-run
 		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-## smoke: real kernel TCP through a bump between network namespaces; needs root
+## smoke: SMOKE_SECONDS of kernel traffic, memif and link flaps through a bump; needs root
 .PHONY: smoke
 smoke: deps-test build
-	for script in smoke/*_test.sh; do MILLRACE="$(MILLRACE)" $$script || exit 1; done
+	MILLRACE="$(MILLRACE)" smoke/run.sh $(SMOKE_SECONDS)
 
 ## clean: remove what was built
 .PHONY: clean

@@ -36,6 +36,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_iterator_init",
     "rte_eth_iterator_next",
     "rte_eth_macaddr_get",
+    "rte_eth_promiscuous_disable",
     "rte_eth_promiscuous_enable",
     "rte_eth_rx_queue_setup",
     "rte_eth_stats_get",

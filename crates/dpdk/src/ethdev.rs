@@ -244,6 +244,8 @@ impl Drop for Ethdev {
         // - unregistering answers EAGAIN (-11) while the callback runs: after it, none will;
         // - the device was read before the close, and is removed only if it has no other ethdev.
         unsafe {
+            // A Linux interface under the port would stay promiscuous.
+            sys::rte_eth_promiscuous_disable(self.id);
             sys::rte_eth_dev_stop(self.id);
             let event = sys::BIND_EVENT_REMOVED;
             let (callback, flag) = (Some(on_removed as _), self.flag());

@@ -23,7 +23,7 @@ use tally::{Replayed, Tallies, Tally};
 use tool::{Readable, Tshark};
 
 /// Captures that tshark reads in one go.
-const BATCH: usize = 1;
+const BATCH: usize = 100;
 
 /// The most bytes of a frame outside its IP packet that a flow record tells from IP bytes.
 const OVERHEAD_MAX: u64 = 0x7fff;
@@ -148,6 +148,9 @@ fn compare_batch(tshark: &Tshark, name: &str, captures: &[PathBuf]) -> Account {
             account.compare_refused(capture, &replay(capture, &tshark.scratch(name)));
         }
     }
+    if readable.is_empty() {
+        return account;
+    }
     let dissection = tshark.dissect(name, &readable);
     let mut must = Conversations::default();
     for (Readable { path, .. }, packets) in readable.iter().zip(&dissection.captures) {
@@ -161,7 +164,7 @@ fn compare_batch(tshark: &Tshark, name: &str, captures: &[PathBuf]) -> Account {
         conversations
             .differences(&must)
             .into_iter()
-            .map(|d| format!("{} {d}", captures[0].file_name().unwrap().display())),
+            .map(|d| format!("{} {d}", captures[0].display())),
     );
     account
 }
