@@ -77,7 +77,8 @@ impl Feeder {
             }
             match self.receive() {
                 0 if on_their_way > 0 && heard.elapsed() > PATIENCE => given_up += on_their_way,
-                0 => std::hint::spin_loop(),
+                // The worker may have to share this cpu.
+                0 => std::thread::yield_now(),
                 received => {
                     fed.received += received;
                     heard = Instant::now();

@@ -98,11 +98,16 @@ impl RecordWriter {
     }
 
     /// Writes out what is buffered.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        match &mut self {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
             Self::JsonLines(out) => out.flush(),
             Self::Csv(out) => out.flush(),
         }
+    }
+
+    /// Writes out what is buffered and closes the target.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.flush()
     }
 }
 

@@ -39,7 +39,7 @@ Examples:
   millrace run --pair 0000:18:00.0,0000:18:00.1 --workers 4
       Two ports of a NIC that are bound to vfio-pci.
   millrace run --pair net_af_packet0,iface=eth1,net_af_packet1,iface=eth2
-      Two Linux interfaces; needs root or CAP_NET_RAW.
+      Two Linux interfaces; needs root, or CAP_NET_RAW and CAP_NET_ADMIN.
   millrace run --pair net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1 --duration 10
       A capture from memory, over and over, as fast as one worker goes; needs no privilege.
   millrace run bump.toml --flows flows.jsonl --json summary.json
@@ -91,14 +91,24 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 fn start(mut plan: Plan) -> anyhow::Result<Live> {
     let mut eal = Eal::init(&plan.eal_config(Memory::free_hugepages_mb_of_this_host()))?;
     let mut lcores = eal.take_lcores().into_iter();
-    let (mbufs, data_bytes) = (plan.eal.mbufs / plan.pairs.len() as u32, plan.eal.mbuf_data_bytes);
+    let all_workers: usize = plan.pairs.iter().map(|pair| pair.workers.len()).sum();
+    // Every worker has the same share of the packet buffers.
+    let share =
+        |workers: usize| (u64::from(plan.eal.mbufs) * workers as u64 / all_workers as u64) as u32;
+    let data_bytes = plan.eal.mbuf_data_bytes;
     let mut wires = Vec::new();
     for (number, pair) in plan.pairs.into_iter().enumerate() {
         let a = Port::probe(&eal, &pair.a.to_string())?;
         let b = Port::probe(&eal, &pair.b.to_string())?;
         let pool = format!("pair{number}");
         wires.push(Wire {
-            mempool: Mempool::new(&eal, &pool, mbufs, data_bytes, a.info().socket_id)?,
+            mempool: Mempool::new(
+                &eal,
+                &pool,
+                share(pair.workers.len()),
+                data_bytes,
+                a.info().socket_id,
+            )?,
             a,
             b,
             workers: lcores.by_ref().take(pair.workers.len()).collect(),
@@ -138,6 +148,7 @@ pub(super) fn watch(
     {
         live.turn(sink)?;
         let Some(line) = meter.line(live) else { continue };
+        sink.flush()?;
         if print_lines {
             tell(io::stdout(), line);
         }

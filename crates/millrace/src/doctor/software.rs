@@ -57,8 +57,8 @@ fn privileges(privileges: &Privileges) -> Finding {
         return Finding::new(TOPIC, Status::Ok, "root");
     }
     let mut missing = Vec::new();
-    if !privileges.net_raw {
-        missing.push("net_af_packet (CAP_NET_RAW)");
+    if !(privileges.net_raw && privileges.net_admin) {
+        missing.push("net_af_packet (CAP_NET_RAW and CAP_NET_ADMIN)");
     }
     if !privileges.net_admin {
         missing.push("net_tap (CAP_NET_ADMIN)");

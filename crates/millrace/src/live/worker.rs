@@ -109,11 +109,13 @@ impl Worker {
             }
             let cycles = tsc().wrapping_sub(since);
             since += cycles;
-            self.account.housekeeping_cycles += cycles;
             // Housekeeping with nothing to do belongs to the idle loop.
             match looked_at + taken {
                 0 => self.account.idle_cycles += cycles,
-                _ => self.account.busy_cycles += cycles,
+                _ => {
+                    self.account.busy_cycles += cycles;
+                    self.account.housekeeping_cycles += cycles;
+                }
             }
         }
         self.finish()

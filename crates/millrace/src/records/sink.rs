@@ -27,6 +27,11 @@ impl RecordSink {
         }
     }
 
+    /// Writes out what is buffered, for those who read along.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().map_or(Ok(()), RecordWriter::flush)
+    }
+
     /// Writes out what is buffered and returns the busiest flows.
     pub(crate) fn finish(self) -> io::Result<Top> {
         if let Some(writer) = self.writer {
