@@ -160,7 +160,9 @@ impl<const W: usize> Hot<W> {
 
     /// A flow before its first packet is counted.
     pub(crate) fn begin(key: Key<W>, meta: &Meta) -> Self {
-        let phase = Phase::first(key.proto());
+        // A stray RST must not name the originator of the SYN that follows it.
+        let is_reset = meta.tcp_flags & RST != 0;
+        let phase = if is_reset { Phase::TcpClose } else { Phase::first(key.proto()) };
         Hot { key, phase, orig_swapped: meta.swapped, ..Self::FREE }
     }
 

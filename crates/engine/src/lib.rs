@@ -217,8 +217,9 @@ impl Engine {
             // In turns, so that neither IP version waits for the other's backlog.
             let books = &mut self.books;
             let mut end = |flow| books.end(flow);
-            let v4 = self.v4.expire(self.now, budget - looked_at, &mut end);
-            let v6 = self.v6.expire(self.now, (budget - looked_at).saturating_sub(v4), &mut end);
+            let left = budget - looked_at;
+            let v4 = self.v4.expire(self.now, left.div_ceil(2), &mut end);
+            let v6 = self.v6.expire(self.now, left - v4, &mut end);
             looked_at += v4 + v6;
             if v4 + v6 == 0 {
                 break;

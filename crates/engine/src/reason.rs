@@ -20,7 +20,7 @@ pub enum Reason {
     Fragment,
     /// More than 8 IPv6 extension headers, or more than 256 bytes of them.
     ExtensionLimit,
-    /// The capture holds too few bytes of the packet to find its ports.
+    /// The capture holds too few bytes of the packet to find its ports and flags.
     CaptureCut,
     /// The frame ends inside the Ethernet header or a VLAN tag.
     EthernetTruncated,
@@ -30,7 +30,7 @@ pub enum Reason {
     IpVersion,
     /// The IPv4 header length is below 20 bytes or beyond the total length.
     IpHeaderLength,
-    /// The IP length says more bytes than the frame has, or (IPv4) fewer than the header.
+    /// The IP length says more bytes than the frame has, or (IPv4) fewer than 20.
     IpLength,
     /// An IPv6 extension header ends beyond the packet.
     ExtensionTruncated,
@@ -100,7 +100,7 @@ impl Reason {
             Reason::IpTruncated => "frame ends inside the IP header",
             Reason::IpVersion => "IP version field disagrees with the EtherType",
             Reason::IpHeaderLength => "IPv4 header length below 20 or beyond the total length",
-            Reason::IpLength => "IP length beyond the frame, or below its own header",
+            Reason::IpLength => "IP length beyond the frame, or below 20",
             Reason::ExtensionTruncated => "IPv6 extension header ends beyond the packet",
             Reason::TransportTruncated => "packet ends inside the TCP, UDP, SCTP or ICMP header",
             Reason::TcpOffset => "TCP data offset below 5 or beyond the packet",

@@ -50,7 +50,7 @@ pub struct Tally {
 }
 
 /// Up to two VLAN identifiers, outermost first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanTags {
     pub(crate) ids: [u16; 2],
 }

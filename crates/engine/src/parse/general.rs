@@ -67,6 +67,8 @@ struct Transport {
     end: usize,
     /// First of several fragments: lengths inside may point beyond it.
     is_fragment: bool,
+    /// RFC 2675 section 4: the length of a UDP datagram inside is 0.
+    is_jumbogram: bool,
 }
 
 /// What the transport header says.
@@ -172,6 +174,7 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<(Key4, usize, Ends, bool)
         at: l3 + header_len,
         end: l3 + total_len,
         is_fragment: fragment & 0x2000 != 0,
+        is_jumbogram: false,
     };
     let ends = ends(frame, transport, PROTO_ICMP)?;
     let [.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
@@ -186,15 +189,14 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool)
         return Err(Reason::IpVersion);
     }
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let ip_len = match (payload_len, header[6]) {
-        // A jumbogram (RFC 2675) has its length in the hop-by-hop header: take the frame's.
-        (0, HOP_BY_HOP) => frame.len.saturating_sub(l3),
-        (len, _) => IPV6 + len,
-    };
+    // A jumbogram (RFC 2675) has its length in the hop-by-hop header: take the frame's.
+    let is_jumbogram = payload_len == 0 && header[6] == HOP_BY_HOP;
+    let ip_len = if is_jumbogram { frame.len.saturating_sub(l3) } else { IPV6 + payload_len };
     if l3 + ip_len > frame.len {
         return Err(Reason::IpLength);
     }
     let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len)?;
+    let transport = Transport { is_jumbogram, ..transport };
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
     let address =
         |at: usize| u128::from_be_bytes(header[at..at + 16].try_into().expect("16 bytes of 40"));
@@ -205,7 +207,8 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool)
 
 /// Follows the extension headers (RFC 8200 section 4) to the transport header.
 fn extensions(frame: &Frame, next: u8, start: usize, end: usize) -> Result<Transport, Reason> {
-    let mut transport = Transport { proto: next, at: start, end, is_fragment: false };
+    let mut transport =
+        Transport { proto: next, at: start, end, is_fragment: false, is_jumbogram: false };
     for _ in 0..=EXTENSIONS_MAX {
         let Transport { proto, at, .. } = transport;
         if !matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
@@ -243,7 +246,7 @@ fn extensions(frame: &Frame, next: u8, start: usize, end: usize) -> Result<Trans
 
 /// Ports, or what stands in for them.
 fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
-    let Transport { proto, at, end, is_fragment } = transport;
+    let Transport { proto, at, end, is_fragment, is_jumbogram } = transport;
     let need = |len: usize| match at + len > end {
         true => Err(Reason::TransportTruncated),
         false => Ok(()),
@@ -265,7 +268,8 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
         PROTO_UDP => {
             need(UDP)?;
             let len = usize::from(frame.u16(at + 4, Reason::TransportTruncated)?);
-            if len < UDP || (at + len > end && !is_fragment) {
+            let is_short = len < UDP && !(len == 0 && is_jumbogram);
+            if is_short || (at + len > end && !is_fragment) {
                 return Err(Reason::UdpLength);
             }
             Ok(Ends { ports: ports()?, tcp_flags: 0, icmp: 0 })

@@ -68,7 +68,8 @@ impl Index {
     /// An index with room for `capacity` entries at a load that inserts never fail at.
     pub(crate) fn new(capacity: u32) -> Self {
         // At most 90 % load; a power of two so that the alternate bucket is an XOR away.
-        let wanted = (capacity as usize * 10).div_ceil(SLOTS * 9).max(2);
+        // Below 8 buckets that load is not always reached.
+        let wanted = (capacity as usize * 10).div_ceil(SLOTS * 9).max(8);
         Self { buckets: Region::new(wanted.next_power_of_two(), Bucket::EMPTY) }
     }
 
