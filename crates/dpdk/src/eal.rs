@@ -164,8 +164,8 @@ fn lcore_map(workers: &[usize], allowed: &str) -> Result<String, EalError> {
     Ok(map)
 }
 
-/// The processors this process may use, as the kernel lists them: those its threads run on and those
-/// set apart by `isolcpus`, which no thread is put on unless it asks.
+/// The processors this process may use, as the kernel lists them: those its threads run on and
+/// those set apart by `isolcpus`, which no thread is put on unless it asks.
 fn allowed_cpus() -> String {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
