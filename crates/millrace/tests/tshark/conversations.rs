@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tables of `tshark -z conv`, and what they must be: the flows of `millrace`, and the packets
-//! that tshark counts and a rule says `millrace` does not.
+//! The tables of `tshark -z conv`, and what they must be: the flows of `millrace`, set right packet
+//! by packet where tshark counts otherwise (`counted.rs`).
 //!
 //! tshark's tables know no VLAN; a pair of ends has one row there, whatever its tags. Versions
 //! differ in how exactly they print bytes: what is rounded is compared as far as it was printed.
 
+use crate::counted::{ip_conversation, is_counted_by_some, transport_conversation};
 use crate::packet::{Flow, Packet};
 use crate::tally::{End, Tallies, Tuple};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +22,7 @@ type Key = (&'static str, [End; 2], End);
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     counts: BTreeMap<Key, Count>,
-    /// What of it not every version of tshark counts: 4.0 gives up where TCP options go beyond the
-    /// packet or its capture, 4.4 does not.
+    /// What of it not every version of tshark counts.
     optional: BTreeMap<Key, Count>,
 }
 
@@ -93,18 +93,17 @@ impl Conversations {
         let theirs = keys_of_packet(packet);
         let count = Count { packets: 1, bytes: packet.frame_len(), rounding: 0 };
         for key in ours.difference(&theirs) {
-            self.remove(key, count);
+            self.remove(*key, count);
         }
         for key in theirs.difference(&ours) {
             self.add(*key, count);
         }
-        if packet.ends_in_tcp_options() {
-            for key in theirs.into_iter().filter(|(table, ..)| *table == "TCP") {
-                self.optional.entry(key).or_default().add(count);
-            }
-            return true;
+        let transport = theirs.iter().find(|(table, ..)| ["TCP", "SCTP"].contains(table));
+        let optional = transport.filter(|_| is_counted_by_some(packet));
+        if let Some(key) = optional {
+            self.optional.entry(*key).or_default().add(count);
         }
-        ours != theirs
+        optional.is_some() || ours != theirs
     }
 
     fn add(&mut self, key: Key, count: Count) {
@@ -113,12 +112,9 @@ impl Conversations {
         }
     }
 
-    fn remove(&mut self, key: &Key, count: Count) {
-        let sum = self.counts.get_mut(key).expect("what millrace counts is there");
+    fn remove(&mut self, key: Key, count: Count) {
+        let sum = self.counts.entry(key).or_default();
         *sum = sum.less(count);
-        if sum.packets == 0 {
-            self.counts.remove(key);
-        }
     }
 
     /// Directions of conversations.
@@ -151,8 +147,8 @@ impl Count {
     }
 
     fn less(self, other: Self) -> Self {
-        let (packets, bytes) = (self.packets - other.packets, self.bytes - other.bytes);
-        Self { packets, bytes, ..self }
+        let packets = self.packets.saturating_sub(other.packets);
+        Self { packets, bytes: self.bytes.saturating_sub(other.bytes), ..self }
     }
 
     /// Whether this is `other`, as far as it was printed.
@@ -174,9 +170,9 @@ fn keys_of_flow(tuple: &Tuple, from: End) -> Vec<Key> {
 
 /// Where tshark counts a packet.
 fn keys_of_packet(packet: &Packet) -> BTreeSet<Key> {
-    let transport = packet.transport_conversation();
+    let transport = transport_conversation(packet);
     let transport = transport.and_then(|(proto, ends)| transport_key(proto, ends));
-    packet.ip_conversation().map(ip_key).into_iter().chain(transport).collect()
+    ip_conversation(packet).map(ip_key).into_iter().chain(transport).collect()
 }
 
 fn ip_key([from, to]: [End; 2]) -> Key {

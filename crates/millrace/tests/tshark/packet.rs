@@ -4,6 +4,7 @@
 //! Only the outermost IP header counts. Of a field that occurs more than once the first value is
 //! meant: what follows behind an ICMP error's header is a quote.
 
+use crate::chain::Transport;
 use crate::tally::{End, Icmp, Tuple, is_icmp, request_of};
 use std::fmt;
 use std::net::IpAddr;
@@ -84,34 +85,6 @@ const ETHERNET: u64 = 1;
 const PPP: u64 = 4;
 const RAW_IP: u64 = 7;
 
-/// The IPv6 Mobility header (RFC 6275).
-const MOBILITY: u8 = 135;
-
-/// A kind of IPv6 extension header. Its length is `unit` bytes times the value of a field, and 8.
-struct Extension {
-    proto: u8,
-    /// Fields.
-    next: &'static str,
-    len: Option<&'static str>,
-    unit: u64,
-}
-
-const EXTENSIONS: [Extension; 5] = [
-    Extension { proto: 0, next: "ipv6.hopopts.nxt", len: Some("ipv6.hopopts.len"), unit: 8 },
-    Extension { proto: 43, next: "ipv6.routing.nxt", len: Some("ipv6.routing.len"), unit: 8 },
-    Extension { proto: 44, next: "ipv6.fraghdr.nxt", len: None, unit: 0 },
-    Extension { proto: 51, next: "ah.next_header", len: Some("ah.length"), unit: 4 },
-    Extension { proto: 60, next: "ipv6.dstopts.nxt", len: Some("ipv6.dstopts.len"), unit: 8 },
-];
-/// How tshark calls them where it runs out of bytes in one.
-const EXTENSION_NAMES: [&str; 5] =
-    ["AH", "IPv6 Destination", "IPv6 Fragment", "IPv6 Hop-by-Hop", "IPv6 Routing"];
-/// Most extension headers that `millrace` follows, and their bytes.
-const EXTENSIONS_MAX: usize = 8;
-const EXTENSION_BYTES_MAX: u64 = 256;
-/// What `millrace` reads of an extension header, whatever its kind.
-const EXTENSION_HEAD: u64 = 8;
-
 /// A packet's fields, in the order of [`FIELDS`]; the values of one are joined with commas.
 #[derive(Clone)]
 pub(crate) struct Packet(Vec<String>);
@@ -130,32 +103,6 @@ pub(crate) struct Flow {
     pub(crate) from: End,
 }
 
-/// Where the headers behind the IP header lead to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chain {
-    /// To a transport header.
-    Transport(Transport),
-    /// To a fragment other than the first.
-    Fragment,
-    /// Further than `millrace` follows.
-    TooLong,
-    /// Beyond the IP packet.
-    Truncated,
-    /// Beyond what was captured.
-    Cut,
-    /// To a header that tshark does not take for one.
-    Unseen,
-}
-
-/// What there is of the transport header and what it carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Transport {
-    pub(crate) proto: u8,
-    /// Bytes in the IP packet, and of these in the capture.
-    pub(crate) len: u64,
-    pub(crate) captured: u64,
-}
-
 impl Packet {
     pub(crate) fn parse(line: &str) -> Self {
         let fields: Vec<String> = line.split('\t').map(str::to_owned).collect();
@@ -164,7 +111,7 @@ impl Packet {
     }
 
     /// Every value of a field, outermost first.
-    fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let index = FIELDS.iter().position(|field| *field == name).expect("a field of the list");
         self.0[index].split(',').filter(|value| !value.is_empty())
     }
@@ -178,9 +125,15 @@ impl Packet {
         self.all(name).next().map(parse_number)
     }
 
-    /// Bytes on the wire.
+    /// Bytes on the wire: those that the capture claims or, if these are more, those it holds.
     pub(crate) fn frame_len(&self) -> u64 {
-        self.number("frame.len").expect("every frame has a length")
+        let claimed = self.number("frame.len").expect("every frame has a length");
+        claimed.max(self.captured_len())
+    }
+
+    /// Whether the capture claims fewer bytes than it holds.
+    pub(crate) fn claims_less(&self) -> bool {
+        self.number("frame.len") < self.number("frame.cap_len")
     }
 
     /// Bytes in the capture.
@@ -198,7 +151,7 @@ impl Packet {
     }
 
     /// What tshark found from the outermost IP header on.
-    fn ip_protocols(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn ip_protocols(&self) -> impl Iterator<Item = &str> {
         self.protocols().skip_while(|protocol| !is_ip(protocol))
     }
 
@@ -234,7 +187,7 @@ impl Packet {
         self.ip().is_some()
     }
 
-    fn is_ipv4(&self) -> bool {
+    pub(crate) fn is_ipv4(&self) -> bool {
         self.ip() == Some("ip")
     }
 
@@ -271,15 +224,20 @@ impl Packet {
         Some((src?.expect("an address"), dst?.expect("an address")))
     }
 
-    /// The length that a flow counts: that of IP, or the frame's behind the link header where a
-    /// jumbogram has none (RFC 2675).
+    /// Whether the length of an IPv6 packet is in its hop-by-hop header (RFC 2675).
+    pub(crate) fn is_jumbogram(&self) -> bool {
+        self.number("ipv6.plen") == Some(0) && self.number("ipv6.nxt") == Some(0)
+    }
+
+    /// The length that a flow counts: that of IP, or the frame's behind the link header where it is
+    /// a jumbogram.
     pub(crate) fn ip_len(&self) -> Option<u64> {
         if self.is_ipv4() {
-            return self.number("ip.len");
-        }
-        match (self.number("ipv6.plen")?, self.number("ipv6.nxt")?) {
-            (0, 0) => Some(self.frame_len() - self.link_len()?),
-            (len, _) => Some(40 + len),
+            self.number("ip.len")
+        } else if self.is_jumbogram() {
+            Some(self.frame_len() - self.link_len()?)
+        } else {
+            self.number("ipv6.plen").map(|len| 40 + len)
         }
     }
 
@@ -287,138 +245,6 @@ impl Packet {
     pub(crate) fn is_first_fragment(&self) -> bool {
         let more = if self.is_ipv4() { "ip.flags.mf" } else { "ipv6.fraghdr.more" };
         self.all(more).next().is_some_and(|more| ["1", "True"].contains(&more))
-    }
-
-    /// The ends of the IP packet as tshark's conversations of IP have them.
-    pub(crate) fn ip_conversation(&self) -> Option<[End; 2]> {
-        let (src, dst) = self.addresses()?;
-        let is_counted = if self.is_ipv4() {
-            let end = self.link_len()? + self.number("ip.hdr_len")?;
-            self.captured_len() >= end
-        } else {
-            let chain = self.chain();
-            // Which tshark takes for an extension header, and forgets the conversation over it.
-            let is_mobility = matches!(chain, Chain::Transport(t) if t.proto == MOBILITY);
-            !is_mobility && chain != Chain::Fragment && !self.gives_up_in(&EXTENSION_NAMES)
-        };
-        is_counted.then_some([(src, 0), (dst, 0)])
-    }
-
-    /// The transport protocol and its ends as tshark's conversations have them.
-    pub(crate) fn transport_conversation(&self) -> Option<(u8, [End; 2])> {
-        let (src, dst) = (self.addresses()?.0, self.final_destination()?);
-        let mut behind = self.ip_protocols().filter(|protocol| !is_ip(protocol));
-        let (proto, name) =
-            match behind.find(|protocol| !protocol.starts_with("ipv6.") && *protocol != "ah")? {
-                "tcp" if self.number("tcp.hdr_len")? >= 20 => (6, "tcp"),
-                // IPv6 has datagrams of length 0, jumbograms.
-                "udp" if self.number("udp.length")? >= 8 => (17, "udp"),
-                "udp" if self.number("udp.length")? == 0 && !self.is_ipv4() => (17, "udp"),
-                "sctp" => (132, "sctp"),
-                _ => return None,
-            };
-        // A header that ends too early.
-        if self.transport().is_some_and(|transport| match proto {
-            17 => transport.captured < 8,
-            132 => transport.captured <= 12 || self.gives_up_in(&["SCTP"]),
-            _ => false,
-        }) {
-            return None;
-        }
-        let [sport, dport] = self.ports(name)?;
-        Some((proto, [(src, sport), (dst, dport)]))
-    }
-
-    /// Whether TCP options go beyond the packet or its capture.
-    pub(crate) fn ends_in_tcp_options(&self) -> bool {
-        self.transport().is_some_and(|transport| {
-            let header_len = self.number("tcp.hdr_len");
-            transport.proto == 6 && header_len.is_some_and(|len| len > transport.captured)
-        })
-    }
-
-    /// Whether tshark ran out of bytes in one of these headers.
-    fn gives_up_in(&self, names: &[&str]) -> bool {
-        let marks = self.all("_ws.malformed").chain(self.all("_ws.short"));
-        let mut places = marks.filter_map(|mark| mark.split_once(": "));
-        places.any(|(_, place)| names.iter().any(|name| place.starts_with(name)))
-    }
-
-    /// The last address of a routing header that is not used up (RFC 8200 section 4.4, RFC 8754);
-    /// tshark's conversations of transport protocols go there.
-    fn final_destination(&self) -> Option<IpAddr> {
-        let (_, dst) = self.addresses()?;
-        let last = match self.number("ipv6.routing.segleft") {
-            None | Some(0) => None,
-            Some(_) => {
-                let segments = self.all("ipv6.routing.srh.addr").next();
-                segments.or(self.all("ipv6.routing.src.addr").last())
-            }
-        };
-        Some(last.map_or(dst, |address| address.parse().expect("an address")))
-    }
-
-    /// Follows the headers behind IP, once both addresses are known to be there.
-    pub(crate) fn chain(&self) -> Chain {
-        if !self.is_ipv4() {
-            return self.ipv6_chain().unwrap_or(Chain::Unseen);
-        }
-        let number = |name| self.number(name).unwrap_or(0);
-        match number("ip.frag_offset") {
-            0 => self.transport_behind(number("ip.proto") as u8, number("ip.hdr_len")),
-            _ => Chain::Fragment,
-        }
-    }
-
-    /// The transport header behind this many bytes of IP headers.
-    fn transport_behind(&self, proto: u8, headers: u64) -> Chain {
-        let len = self.ip_len().unwrap_or(0).saturating_sub(headers);
-        let start = self.link_len().unwrap_or(0) + headers;
-        let captured = self.captured_len().saturating_sub(start).min(len);
-        Chain::Transport(Transport { proto, len, captured })
-    }
-
-    fn ipv6_chain(&self) -> Option<Chain> {
-        let mut proto = self.number("ipv6.nxt")? as u8;
-        let end = self.ip_len()?.saturating_sub(40);
-        let captured = self.captured_len().saturating_sub(self.link_len()? + 40);
-        let mut seen = [0; EXTENSIONS.len()];
-        let (mut at, mut followed) = (0, 0);
-        while let Some(kind) = EXTENSIONS.iter().position(|extension| extension.proto == proto) {
-            let Extension { next, len, unit, .. } = EXTENSIONS[kind];
-            if followed == EXTENSIONS_MAX {
-                return Some(Chain::TooLong);
-            }
-            if at + EXTENSION_HEAD > end {
-                return Some(Chain::Truncated);
-            }
-            if at + EXTENSION_HEAD > captured {
-                return Some(Chain::Cut);
-            }
-            let value = |field| self.all(field).nth(seen[kind]).map(parse_number);
-            let units = len.map_or(Some(0), value)?;
-            if len.is_none() && value("ipv6.fraghdr.offset")? > 0 {
-                return Some(Chain::Fragment);
-            }
-            proto = value(next)? as u8;
-            at += units * unit + EXTENSION_HEAD;
-            if at > end {
-                return Some(Chain::Truncated);
-            }
-            if at > EXTENSION_BYTES_MAX {
-                return Some(Chain::TooLong);
-            }
-            seen[kind] += 1;
-            followed += 1;
-        }
-        Some(self.transport_behind(proto, 40 + at))
-    }
-
-    pub(crate) fn transport(&self) -> Option<Transport> {
-        match self.chain() {
-            Chain::Transport(transport) => Some(transport),
-            _ => None,
-        }
     }
 
     /// Whether the transport protocol is the ICMP of the IP version.
@@ -465,7 +291,7 @@ impl Packet {
         Flow { tuple: Tuple::new(proto, self.zone(), from, to), from }
     }
 
-    fn ports(&self, protocol: &str) -> Option<[u16; 2]> {
+    pub(crate) fn ports(&self, protocol: &str) -> Option<[u16; 2]> {
         let number = |end| self.number(&format!("{protocol}.{end}")).map(|port| port as u16);
         Some([number("srcport")?, number("dstport")?])
     }
@@ -491,7 +317,7 @@ impl Packet {
     }
 }
 
-fn is_ip(protocol: &str) -> bool {
+pub(crate) fn is_ip(protocol: &str) -> bool {
     ["ip", "ipv6"].contains(&protocol)
 }
 
@@ -499,7 +325,7 @@ fn is_tag(protocol: &str) -> bool {
     ["vlan", "ieee8021ad"].contains(&protocol)
 }
 
-fn parse_number(text: &str) -> u64 {
+pub(crate) fn parse_number(text: &str) -> u64 {
     let number = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),

@@ -6,7 +6,8 @@
 //! have counted the packet to the flow that tshark sees. So a rule that holds for one packet too
 //! many or too few fails the test.
 
-use crate::packet::{Chain, Packet};
+use crate::chain::Chain;
+use crate::packet::Packet;
 
 /// A class of packets that no flow of `millrace` counts.
 pub(crate) struct Rule {
@@ -122,8 +123,8 @@ pub(crate) const RULES: [Rule; 19] = [
     },
     Rule {
         reason: "capture_cut",
-        why: "captured bytes end in front of what is read of the transport header: the flags of \
-              TCP, the length of UDP, ports, identifier; tshark may have seen the ports before that",
+        why: "captured bytes end in front of what is read of the transport header: flags of TCP, \
+              length of UDP, ports, identifier; tshark may have seen the ports before that",
         holds: |packet| {
             packet.transport().is_some_and(|transport| {
                 transport.captured
@@ -151,13 +152,14 @@ pub(crate) const RULES: [Rule; 19] = [
     },
     Rule {
         reason: "udp_length",
-        why: "the UDP datagram is longer than the packet or shorter than its header (0 in a \
-              jumbogram); tshark counts it",
+        why: "the UDP datagram is longer than the packet or shorter than its header (0 is for \
+              jumbograms); tshark counts it",
         holds: |packet| {
             packet.transport().is_some_and(|transport| {
                 let len = packet.number("udp.length");
+                let is_short = |len| len < 8 && !(len == 0 && packet.is_jumbogram());
                 let is_beyond = |len| len > transport.len && !packet.is_first_fragment();
-                transport.proto == UDP && len.is_some_and(|len| len < 8 || is_beyond(len))
+                transport.proto == UDP && len.is_some_and(|len| is_short(len) || is_beyond(len))
             })
         },
     },
@@ -167,6 +169,15 @@ pub(crate) const RULES: [Rule; 19] = [
 fn link_least(packet: &Packet) -> u64 {
     packet.link_len().unwrap_or(0).max(1)
 }
+
+/// A flow record keeps the bytes of a frame outside its IP packet, and takes for IP bytes what is
+/// more than these.
+pub(crate) const OVERHEAD_MAX: u64 = 0x7fff;
+pub(crate) const OVERHEAD: &str =
+    "with more than 32767 bytes outside the IP packet, of which the rest counts as IP bytes";
+
+pub(crate) const CLAIMS_LESS: &str =
+    "of which the capture claims fewer bytes than it holds; to millrace, those it holds count";
 
 /// Packets that no rule is about.
 pub(crate) struct Exception {

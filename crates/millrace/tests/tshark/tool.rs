@@ -91,14 +91,14 @@ impl Tshark {
         Some(Self { folder })
     }
 
-    /// A path for files that are gone when the test is over.
-    pub(crate) fn scratch(&self, name: &str) -> PathBuf {
+    /// A path for a file that is gone when the test is over.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// Writes a capture that is gone when the test is over.
     pub(crate) fn write(&self, name: &str, capture: &[u8]) -> PathBuf {
-        let path = self.scratch(name);
+        let path = self.path(name);
         std::fs::write(&path, capture).unwrap();
         path
     }
@@ -117,7 +117,7 @@ impl Tshark {
 
     /// Dissects captures that are readable.
     pub(crate) fn dissect(&self, name: &str, captures: &[Readable]) -> Dissection {
-        let merged = self.folder.join(format!("{name}.pcapng"));
+        let merged = self.path(&format!("merged-{name}.pcapng"));
         let mut mergecap = self.command("mergecap");
         mergecap.args(["-a", "-I", "none", "-F", "pcapng", "-w"]).arg(&merged);
         succeed(mergecap.args(captures.iter().map(|capture| &capture.path)));
