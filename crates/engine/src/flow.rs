@@ -48,7 +48,7 @@ pub(crate) struct Hot<const W: usize> {
 
 const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
 
-/// What only the first, the last and a carrying packet touch.
+/// What only the first packet, the last, and one that fills a counter touch.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Cold {

@@ -3,7 +3,8 @@
 //!
 //! Keyed with 128 secret bits per table, so that nobody outside can prepare keys that share a
 //! bucket; linear hashes (CRC32c, XOR folds, Toeplitz) cannot be keyed to that end. One key alone
-//! costs about 45 cycles, nearly all of them latency; many side by side fill the execution units.
+//! is mostly latency, each step waiting for the one before; many side by side fill the execution
+//! units.
 //! The vector version is chosen at run time.
 #![allow(unsafe_code)]
 

@@ -23,13 +23,15 @@ impl Meter {
 
     /// Column headings for [`line`](Self::line).
     pub(crate) fn heading() -> String {
-        format!(
-            "{:>6}  {:>9} {:>9}  {:>9} {:>9}  {:>8}  {:>5}  {:>9}",
-            "time", "up", "", "down", "", "drops", "cpu", "flows"
-        ) + &format!(
-            "\n{:>6}  {:>9} {:>9}  {:>9} {:>9}  {:>8}  {:>5}  {:>9}",
-            "s", "kpps", "Mb/s", "kpps", "Mb/s", "", "%", "active"
-        )
+        let row = |[time, up, up_mbps, down, down_mbps, drops, cpu, flows]: [&str; 8]| {
+            format!(
+                "{time:>6}  {up:>9} {up_mbps:>9}  {down:>9} {down_mbps:>9}  {drops:>8}  {cpu:>5}  \
+                 {flows:>9}"
+            )
+        };
+        let names = row(["time", "up", "", "down", "", "drops", "cpu", "flows"]);
+        let units = row(["s", "kpps", "Mb/s", "kpps", "Mb/s", "", "%", "active"]);
+        format!("{names}\n{units}")
     }
 
     /// The next line, if a second has gone by.
