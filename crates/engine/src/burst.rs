@@ -7,7 +7,7 @@
 //! up again, so that two packets of one new flow make one flow.
 
 use crate::key::{Key, KeyWords};
-use crate::parse::Meta;
+use crate::parse::{Meta, Opening};
 use crate::table::{FlowTable, NO_RECORD};
 use crate::{BURST_MAX, FlowRecord, Nanos};
 
@@ -16,11 +16,20 @@ pub(crate) struct Lane<const W: usize> {
     len: usize,
     keys: KeyWords<W>,
     metas: [Meta; BURST_MAX],
+    openings: [Opening; BURST_MAX],
     hashes: [u64; BURST_MAX],
     /// [`NO_RECORD`]: not in the table.
     candidates: [u32; BURST_MAX],
     misses: [u8; BURST_MAX],
     missed: usize,
+}
+
+/// What a flow learns from one of its packets.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) meta: &'a Meta,
+    pub(crate) opening: &'a Opening,
+    pub(crate) now: Nanos,
 }
 
 /// Who is told what became of the packets of new flows.
@@ -30,7 +39,7 @@ pub(crate) trait Outcome {
     /// A flow ended by a packet.
     fn ended(&mut self, flow: FlowRecord);
     /// The packet at this place in the burst began no flow for want of room.
-    fn full(&mut self, position: u8);
+    fn full(&mut self, position: u16);
 }
 
 impl<const W: usize> Lane<W> {
@@ -39,6 +48,7 @@ impl<const W: usize> Lane<W> {
             len: 0,
             keys: [[0; BURST_MAX]; W],
             metas: [Meta::EMPTY; BURST_MAX],
+            openings: [Opening::plain(0); BURST_MAX],
             hashes: [0; BURST_MAX],
             candidates: [NO_RECORD; BURST_MAX],
             misses: [0; BURST_MAX],
@@ -53,11 +63,17 @@ impl<const W: usize> Lane<W> {
     }
 
     #[inline(always)]
-    pub(crate) fn push(&mut self, key: Key<W>, meta: Meta) {
+    pub(crate) fn push(&mut self, key: Key<W>, meta: Meta, opening: Opening) {
         let at = self.len % BURST_MAX;
         key.to_words(&mut self.keys, at);
         self.metas[at] = meta;
+        self.openings[at] = opening;
         self.len += 1;
+    }
+
+    #[inline(always)]
+    fn arrival(&self, i: usize, now: Nanos) -> Arrival<'_> {
+        Arrival { meta: &self.metas[i], opening: &self.openings[i], now }
     }
 
     /// Packets in the burst.
@@ -67,7 +83,10 @@ impl<const W: usize> Lane<W> {
     }
 
     /// Hash, bucket, candidate.
-    #[inline(always)]
+    ///
+    /// Each pass is a function of its own, never inlined: the loops then have the registers to
+    /// themselves.
+    #[inline(never)]
     pub(crate) fn look_up(&mut self, table: &FlowTable<W>) {
         let len = self.len.min(BURST_MAX);
         table.prepare(&self.keys, len, &mut self.hashes);
@@ -75,7 +94,7 @@ impl<const W: usize> Lane<W> {
     }
 
     /// Counts packets of known flows; flows that ended by them go to `ended`.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn track(
         &mut self,
         table: &mut FlowTable<W>,
@@ -84,23 +103,40 @@ impl<const W: usize> Lane<W> {
     ) {
         for i in 0..self.len.min(BURST_MAX) {
             let key = Key::from_words(&self.keys, i);
-            let packet = (&self.metas[i], now);
-            if table.track(self.candidates[i], &key, packet, &mut ended) {
-                continue;
+            if !table.count(self.candidates[i], &key, &self.metas[i], now) {
+                self.track_rare(table, i, now, &mut ended);
             }
-            if self.candidates[i] != NO_RECORD {
-                // Another flow with the same tag: 1 in some thousand lookups.
-                if let Some(record) = table.find(self.hashes[i], &key) {
-                    table.track(record, &key, packet, &mut ended);
-                    continue;
-                }
+        }
+    }
+
+    /// What is more than to count packet `i`: it opens, changes or ends a flow, or the candidate is
+    /// another flow with the same tag (1 in some thousand lookups).
+    #[inline(never)]
+    fn track_rare(
+        &mut self,
+        table: &mut FlowTable<W>,
+        i: usize,
+        now: Nanos,
+        ended: &mut impl FnMut(FlowRecord),
+    ) {
+        let i = i % BURST_MAX;
+        let key = Key::from_words(&self.keys, i);
+        let record = match self.candidates[i] {
+            NO_RECORD => None,
+            candidate if table.holds(candidate, &key) => Some(candidate),
+            _ => table.find(self.hashes[i], &key),
+        };
+        match record {
+            Some(record) => table.track(record, self.arrival(i, now), ended),
+            None => {
+                self.misses[self.missed % BURST_MAX] = i as u8;
+                self.missed += 1;
             }
-            self.misses[self.missed % BURST_MAX] = i as u8;
-            self.missed += 1;
         }
     }
 
     /// Begins new flows in packet order. Positions of packets that found no room go to `full`.
+    #[inline(never)]
     pub(crate) fn admit(
         &mut self,
         table: &mut FlowTable<W>,
@@ -110,13 +146,13 @@ impl<const W: usize> Lane<W> {
         for miss in &self.misses[..self.missed.min(BURST_MAX)] {
             let i = usize::from(*miss) % BURST_MAX;
             let key = Key::from_words(&self.keys, i);
-            let (meta, hash) = (&self.metas[i], self.hashes[i]);
+            let (packet, hash) = (self.arrival(i, now), self.hashes[i]);
             if let Some(record) = table.find(hash, &key) {
-                table.track(record, &key, (meta, now), &mut |flow| outcome.ended(flow));
-            } else if table.admit(hash, key, (meta, now)) {
+                table.track(record, packet, &mut |flow| outcome.ended(flow));
+            } else if table.admit(hash, key, packet) {
                 outcome.created();
             } else {
-                outcome.full(meta.position);
+                outcome.full(packet.opening.position);
             }
         }
     }

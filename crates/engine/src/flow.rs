@@ -9,7 +9,7 @@
 
 use crate::ageing::Link;
 use crate::key::Key;
-use crate::parse::Meta;
+use crate::parse::{Meta, Opening};
 use crate::record::{EndReason, FlowRecord, State, Tally, VlanTags};
 use crate::{Nanos, Timeouts};
 
@@ -181,18 +181,17 @@ impl<const W: usize> Hot<W> {
         self.phase = phase;
     }
 
-    /// What this packet does to the flow. Before [`count`](Self::count).
+    /// True for a packet that does no more than to be counted. One with a flag that can change the
+    /// state may turn out to be no more either: [`event`](Self::event) knows.
     #[inline(always)]
-    pub(crate) fn event(&self, meta: &Meta) -> Event {
+    pub(crate) fn is_one_more(&self, meta: &Meta) -> bool {
         let direction = meta.swapped ^ self.orig_swapped;
-        if meta.tcp_flags & SYN_FIN_RST | direction & self.phase.is_first() == 0 {
-            return Event::None;
-        }
-        self.rare_event(meta, usize::from(direction))
+        meta.tcp_flags & SYN_FIN_RST | direction & self.phase.is_first() == 0
     }
 
-    #[inline(never)]
-    fn rare_event(&self, meta: &Meta, direction: usize) -> Event {
+    /// What this packet does to the flow. Before [`count`](Self::count).
+    pub(crate) fn event(&self, meta: &Meta) -> Event {
+        let direction = usize::from(meta.swapped ^ self.orig_swapped);
         let flags = meta.tcp_flags;
         if self.phase == Phase::TcpClose {
             let opens = flags & (SYN | ACK | RST | FIN) == SYN;
@@ -301,7 +300,7 @@ impl Cold {
     };
 
     /// The cold part of a flow that begins now; its timer is the caller's.
-    pub(crate) fn begin(meta: &Meta, now: Nanos, link: Link) -> Self {
-        Cold { start: now, link, vlan: meta.vlan, icmp: meta.icmp, ..Self::FREE }
+    pub(crate) fn begin(opening: &Opening, now: Nanos, link: Link) -> Self {
+        Cold { start: now, link, vlan: opening.vlan, icmp: opening.icmp, ..Self::FREE }
     }
 }

@@ -3,14 +3,15 @@
 //!
 //! Both directions of a connection have the same key: the endpoint with the smaller (address,
 //! port) comes first, and a bit beside the key says whether a packet came from the other one. Equal
-//! addresses are thereby ordered by port. One key of whole words is compared and hashed without a
-//! branch; IPv4 and IPv6 differ only in the number of words.
+//! addresses are thereby ordered by port. "Smaller" is by the words that the processor loads, in
+//! its own byte order: any order will do, and this one needs no byte swapped. One key of whole words
+//! is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
 
 use crate::BURST_MAX;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// A flow key of `W` words: 2 for IPv4, 5 for IPv6. The last word is ports, zone and protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 #[repr(transparent)]
 pub(crate) struct Key<const W: usize>(pub(crate) [u64; W]);
 
@@ -25,20 +26,23 @@ const _: () = assert!(size_of::<Key4>() == 16 && size_of::<Key6>() == 40);
 /// What the two ends of a packet have beside their addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
-    /// TCP, UDP, SCTP: source and destination port.
-    Pair(u16, u16),
-    /// ICMP: identifier, and type * 256 + code with replies folded onto their request. They belong
-    /// to the packet, not to its ends, so they are not sorted.
-    Icmp(u16, u16),
+    /// TCP, UDP, SCTP: source and destination port as they lie in the header.
+    Pair([u8; 4]),
+    /// ICMP: identifier, then type and code with replies folded onto their request. They belong to
+    /// the packet, not to its ends, so they are not sorted.
+    Icmp([u8; 4]),
 }
 
 impl Ports {
-    /// What takes part in the order of the ends.
+    /// As seen from the source, and as seen from the destination.
     #[inline(always)]
-    fn sortable(self) -> (u16, u16) {
+    fn both_ways(self) -> (u32, u32) {
         match self {
-            Ports::Pair(src, dst) => (src, dst),
-            Ports::Icmp(..) => (0, 0),
+            Ports::Pair(bytes) => {
+                let forth = u32::from_ne_bytes(bytes);
+                (forth, forth.rotate_left(16))
+            }
+            Ports::Icmp(bytes) => (u32::from_ne_bytes(bytes), u32::from_ne_bytes(bytes)),
         }
     }
 }
@@ -49,33 +53,33 @@ pub(crate) fn zone_proto(zone: u16, proto: u8) -> u64 {
     u64::from(zone) << 32 | u64::from(proto) << 48
 }
 
-/// Key of a packet, and whether its source is the second end of the key.
+/// Key of a packet, and whether its source is the second end of the key. `addresses` are source
+/// and destination as they lie in the header.
 #[inline(always)]
-pub(crate) fn key4(src: u32, dst: u32, ports: Ports, zone_proto: u64) -> (Key4, bool) {
-    let (sport, dport) = ports.sortable();
-    let (a, b) = (u64::from(src) << 16 | u64::from(sport), u64::from(dst) << 16 | u64::from(dport));
-    let swapped = a > b;
-    let (low, high) = (a.min(b), a.max(b));
-    let pair = match ports {
-        Ports::Pair(..) => low & 0xffff | (high & 0xffff) << 16,
-        Ports::Icmp(id, kind) => u64::from(id) | u64::from(kind) << 16,
-    };
-    (Key([low >> 16 | high >> 16 << 32, pair | zone_proto]), swapped)
+pub(crate) fn key4(addresses: [u8; 8], ports: Ports, zone_proto: u64) -> (Key4, bool) {
+    let forth = u64::from_ne_bytes(addresses);
+    let back = forth.rotate_left(32);
+    let (ports_forth, ports_back) = ports.both_ways();
+    let swapped = if forth == back { ports_forth > ports_back } else { forth > back };
+    let pair = if swapped { ports_back } else { ports_forth };
+    (Key([forth.min(back), u64::from(pair) | zone_proto]), swapped)
 }
 
-/// Key of a packet, and whether its source is the second end of the key.
+/// Key of a packet, and whether its source is the second end of the key. `addresses` are source
+/// and destination as they lie in the header.
 #[inline(always)]
-pub(crate) fn key6(src: u128, dst: u128, ports: Ports, zone_proto: u64) -> (Key6, bool) {
-    let (sport, dport) = ports.sortable();
-    let swapped = (src, sport) > (dst, dport);
-    let (low, high) = if swapped { (dst, src) } else { (src, dst) };
-    let (low_port, high_port) = match ports {
-        Ports::Pair(..) if swapped => (dport, sport),
-        Ports::Pair(..) => (sport, dport),
-        Ports::Icmp(id, kind) => (id, kind),
+pub(crate) fn key6(addresses: &[u8; 32], ports: Ports, zone_proto: u64) -> (Key6, bool) {
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| addresses[at + i]));
+    let (src, dst) = ([word(0), word(8)], [word(16), word(24)]);
+    let (ports_forth, ports_back) = ports.both_ways();
+    let swapped = match (src[0] == dst[0], src[1] == dst[1]) {
+        (false, _) => src[0] > dst[0],
+        (true, false) => src[1] > dst[1],
+        (true, true) => ports_forth > ports_back,
     };
-    let last = u64::from(low_port) | u64::from(high_port) << 16 | zone_proto;
-    (Key([(low >> 64) as u64, low as u64, (high >> 64) as u64, high as u64, last]), swapped)
+    let pair = if swapped { ports_back } else { ports_forth };
+    let (first, second) = if swapped { (dst, src) } else { (src, dst) };
+    (Key([first[0], first[1], second[0], second[1], u64::from(pair) | zone_proto]), swapped)
 }
 
 /// The parts of a key, for flow records.
@@ -88,6 +92,14 @@ pub(crate) struct KeyParts {
     pub(crate) high_port: u16,
     pub(crate) zone: u16,
     pub(crate) proto: u8,
+}
+
+/// Without a branch or a call, which is what the derived comparison of five words comes to.
+impl<const W: usize> PartialEq for Key<W> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    }
 }
 
 impl<const W: usize> Key<W> {
@@ -114,17 +126,23 @@ impl<const W: usize> Key<W> {
     pub(crate) fn parts(&self) -> KeyParts {
         let words = &self.0;
         let v6 = |i: usize| {
-            let value = u128::from(words[i]) << 64 | u128::from(words[i + 1]);
-            IpAddr::V6(Ipv6Addr::from_bits(value))
+            let halves = [words[i].to_ne_bytes(), words[i + 1].to_ne_bytes()];
+            let bytes: [u8; 16] = std::array::from_fn(|byte| halves[byte / 8][byte % 8]);
+            IpAddr::from(bytes)
         };
-        let v4 = |bits: u64| IpAddr::V4(Ipv4Addr::from_bits(bits as u32));
-        let (low, high) = if W == 5 { (v6(0), v6(2)) } else { (v4(words[0]), v4(words[0] >> 32)) };
+        let (low, high) = if W == 5 {
+            (v6(0), v6(2))
+        } else {
+            let [a, b, c, d, e, f, g, h] = words[0].to_ne_bytes();
+            (IpAddr::from([a, b, c, d]), IpAddr::from([e, f, g, h]))
+        };
         let last = words[W - 1];
+        let [a, b, c, d] = (last as u32).to_ne_bytes();
         KeyParts {
             low,
             high,
-            low_port: last as u16,
-            high_port: (last >> 16) as u16,
+            low_port: u16::from_be_bytes([a, b]),
+            high_port: u16::from_be_bytes([c, d]),
             zone: (last >> 32) as u16,
             proto: self.proto(),
         }
@@ -136,54 +154,72 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn pair(sport: u16, dport: u16) -> Ports {
+        let ([a, b], [c, d]) = (sport.to_be_bytes(), dport.to_be_bytes());
+        Ports::Pair([a, b, c, d])
+    }
+
+    /// Two addresses side by side, as in a header.
+    fn ends<const N: usize, const N2: usize>(src: [u8; N], dst: [u8; N]) -> [u8; N2] {
+        std::array::from_fn(|i| if i < N { src[i] } else { dst[i - N] })
+    }
+
     #[test]
     fn equal_addresses_are_ordered_by_port() {
-        let forth = key4(7, 7, Ports::Pair(1, 2), 0);
-        let back = key4(7, 7, Ports::Pair(2, 1), 0);
+        let address: [u8; 8] = ends([7; 4], [7; 4]);
+        let forth = key4(address, pair(1, 2), 0);
+        let back = key4(address, pair(2, 1), 0);
         assert_eq!(forth.0, back.0);
-        assert_eq!((forth.1, back.1), (false, true));
-        let same = key4(7, 7, Ports::Pair(1, 1), 0);
-        assert!(!same.1);
+        assert_ne!(forth.1, back.1);
+        assert!(!key4(address, pair(1, 1), 0).1);
     }
 
     #[test]
     fn icmp_identifier_is_not_sorted() {
-        let forth = key4(1, 2, Ports::Icmp(99, 0x0800), 0);
-        let back = key4(2, 1, Ports::Icmp(99, 0x0800), 0);
+        let echo = Ports::Icmp([0, 99, 8, 0]);
+        let forth = key4(ends([1; 4], [2; 4]), echo, 0);
+        let back = key4(ends([2; 4], [1; 4]), echo, 0);
         assert_eq!(forth.0, back.0);
         assert_ne!(forth.1, back.1);
         assert_eq!(forth.0.parts().low_port, 99);
         assert_eq!(forth.0.parts().high_port, 0x0800);
     }
 
+    /// The parts of a key are the two ends, in the order that `swapped` says.
+    fn check<const W: usize, A: Into<IpAddr> + Copy>(
+        (forth, swapped): (Key<W>, bool),
+        (back, other): (Key<W>, bool),
+        ends: [(A, u16); 2],
+    ) {
+        assert_eq!(forth, back);
+        let [src, dst] = ends.map(|(address, port)| (address.into(), port));
+        assert!(swapped != other || src == dst);
+        let parts = forth.parts();
+        let (low, high) = if swapped { (dst, src) } else { (src, dst) };
+        assert_eq!((parts.low, parts.low_port), low);
+        assert_eq!((parts.high, parts.high_port), high);
+    }
+
     proptest! {
         #[test]
         fn both_directions_share_a_key_and_parts_come_back(
-            src: u128, dst: u128, sport: u16, dport: u16, zone: u16, proto: u8,
+            src: [u8; 16], dst: [u8; 16], sport: u16, dport: u16, zone: u16, proto: u8,
+            shared in 0..=16_usize,
         ) {
+            let mut dst = dst;
+            dst[..shared].copy_from_slice(&src[..shared]);
             let last = zone_proto(zone, proto);
-            let (forth, swapped) = key6(src, dst, Ports::Pair(sport, dport), last);
-            let (back, other) = key6(dst, src, Ports::Pair(dport, sport), last);
-            prop_assert_eq!(forth, back);
-            prop_assert!(swapped != other || (src, sport) == (dst, dport));
-            let parts = forth.parts();
-            let low = (IpAddr::V6(Ipv6Addr::from_bits(src)), sport);
-            let high = (IpAddr::V6(Ipv6Addr::from_bits(dst)), dport);
-            let (low, high) = if swapped { (high, low) } else { (low, high) };
-            prop_assert_eq!((parts.low, parts.low_port), low);
-            prop_assert_eq!((parts.high, parts.high_port), high);
+            let forth = key6(&ends(src, dst), pair(sport, dport), last);
+            let back = key6(&ends(dst, src), pair(dport, sport), last);
+            check(forth, back, [(src, sport), (dst, dport)]);
+            let parts = forth.0.parts();
             prop_assert_eq!((parts.zone, parts.proto), (zone, proto));
 
-            let (src, dst) = (src as u32, dst as u32);
-            let (forth, swapped) = key4(src, dst, Ports::Pair(sport, dport), last);
-            let (back, _) = key4(dst, src, Ports::Pair(dport, sport), last);
-            prop_assert_eq!(forth, back);
-            let parts = forth.parts();
-            let low = (IpAddr::V4(Ipv4Addr::from_bits(src)), sport);
-            let high = (IpAddr::V4(Ipv4Addr::from_bits(dst)), dport);
-            let (low, high) = if swapped { (high, low) } else { (low, high) };
-            prop_assert_eq!((parts.low, parts.low_port), low);
-            prop_assert_eq!((parts.high, parts.high_port), high);
+            let [src, dst] = [src, dst].map(|a| [a[0], a[1], a[2], a[3]]);
+            let forth = key4(ends(src, dst), pair(sport, dport), last);
+            let back = key4(ends(dst, src), pair(dport, sport), last);
+            check(forth, back, [(src, sport), (dst, dport)]);
+            let parts = forth.0.parts();
             prop_assert_eq!((parts.zone, parts.proto), (zone, proto));
         }
     }

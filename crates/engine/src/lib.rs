@@ -184,15 +184,18 @@ impl Engine {
     }
 
     /// Sorts the packets into lanes; those without a key get their verdict here.
-    #[inline(always)]
+    #[inline(never)]
     fn parse<P: wire::Packet>(&mut self, packets: &[P], verdicts: &mut [Verdict]) {
         self.lanes.v4.clear();
         self.lanes.v6.clear();
+        let mut bytes = 0;
         for (position, packet) in packets.iter().enumerate() {
+            bytes += packet.frame_len() as u64;
             if let Err(reason) = parse::parse(packet, position as u8, self.zone, &mut self.lanes) {
                 verdicts[position] = self.without_key(reason);
             }
         }
+        self.books.stats.bytes += bytes;
         // Those that find the table full are taken off again.
         self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
     }
@@ -286,7 +289,7 @@ impl Outcome for Admission<'_> {
         self.books.end(flow);
     }
 
-    fn full(&mut self, position: u8) {
+    fn full(&mut self, position: u16) {
         let stats = &mut self.books.stats;
         stats.tracked -= 1;
         match self.books.when_full {

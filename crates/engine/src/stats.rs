@@ -7,6 +7,8 @@ use crate::{EndReason, Reason};
 /// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Frame bytes of all packets, without FCS.
+    pub bytes: u64,
     /// Packets counted to a flow.
     pub tracked: u64,
     /// Packets forwarded without a flow, by [`Reason`].

@@ -8,6 +8,7 @@ mod index;
 pub(crate) mod raw;
 
 use crate::ageing::{Link, Links, NONE, Wheel};
+use crate::burst::Arrival;
 use crate::flow::{Cold, Event, Hot};
 use crate::hash::Hasher;
 use crate::key::{Key, KeyWords};
@@ -75,13 +76,11 @@ impl<const W: usize> FlowTable<W> {
     #[inline(always)]
     pub(crate) fn candidates(&self, hashes: &[u64], candidates: &mut [u32]) {
         for (&hash, candidate) in hashes.iter().zip(candidates) {
-            *candidate = NO_RECORD;
-            if let Some(record) = self.index.candidate(hash) {
-                *candidate = record;
-                self.hot.prefetch(record as usize, 0);
-                if W > 2 {
-                    self.hot.prefetch(record as usize, 64);
-                }
+            let record = self.index.candidate(hash);
+            *candidate = record;
+            self.hot.prefetch(record as usize, 0);
+            if W > 2 {
+                self.hot.prefetch(record as usize, 64);
             }
         }
     }
@@ -91,51 +90,46 @@ impl<const W: usize> FlowTable<W> {
         self.index.find(hash, |record| self.hot[record as usize].key == *key)
     }
 
-    /// If `record` is the flow with this key, counts a packet to it and moves it through its life;
-    /// a flow that ends by the packet goes to `ended`. False: `record` is another flow, or none.
+    /// True if `record` is the flow with this key.
+    pub(crate) fn holds(&self, record: u32, key: &Key<W>) -> bool {
+        self.hot.get(record as usize).is_some_and(|hot| hot.key == *key)
+    }
+
+    /// If `record` is the flow with this key and the packet no more than one more of it, counts it.
+    /// False, and nothing has changed: `record` is another flow, or none, or the packet does more.
     #[inline(always)]
-    pub(crate) fn track(
-        &mut self,
-        record: u32,
-        key: &Key<W>,
-        (meta, now): (&Meta, Nanos),
-        ended: &mut impl FnMut(FlowRecord),
-    ) -> bool {
+    #[must_use]
+    pub(crate) fn count(&mut self, record: u32, key: &Key<W>, meta: &Meta, now: Nanos) -> bool {
         // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
         let Some(hot) = self.hot.get_mut(record as usize) else { return false };
-        if hot.key != *key {
+        if hot.key != *key || !hot.is_one_more(meta) {
             return false;
         }
-        let event = hot.event(meta);
-        if event != Event::None {
-            if let Some(flow) = self.track_event(record, event, (meta, now)) {
-                ended(flow);
-            }
-        } else if hot.count(meta, now) {
+        if hot.count(meta, now) {
             hot.spill(&mut self.cold.0[record as usize]);
         }
         true
     }
 
-    /// The rare part of [`track`](Self::track): returns the flow that ended.
-    #[inline(never)]
-    fn track_event(
+    /// Counts any packet of the flow in `record` and moves it through its life; a flow that ends by
+    /// the packet goes to `ended`.
+    pub(crate) fn track(
         &mut self,
         record: u32,
-        event: Event,
-        (meta, now): (&Meta, Nanos),
-    ) -> Option<FlowRecord> {
+        packet: Arrival,
+        ended: &mut impl FnMut(FlowRecord),
+    ) {
+        let Arrival { meta, opening, now } = packet;
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
-        let mut ended = None;
         let before = hot.phase().timeout(&self.timeouts);
-        match event {
+        match hot.event(meta) {
             Event::None => {}
             Event::Enter(phase) => hot.enter(phase),
             Event::Reuse => {
-                ended = Some(hot.record(cold, EndReason::Reuse));
+                ended(hot.record(cold, EndReason::Reuse));
                 *hot = Hot::begin(hot.key, meta);
-                *cold = Cold::begin(meta, now, cold.link);
+                *cold = Cold::begin(opening, now, cold.link);
             }
         }
         if hot.count(meta, now) {
@@ -147,12 +141,12 @@ impl<const W: usize> FlowTable<W> {
             self.wheel.disarm(&mut self.cold, record);
             self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
         }
-        ended
     }
 
     /// Makes a record for a new flow and counts its first packet. False: the table is full.
     #[must_use]
-    pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, (meta, now): (&Meta, Nanos)) -> bool {
+    pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, packet: Arrival) -> bool {
+        let Arrival { meta, opening, now } = packet;
         let Some(record) = self.take_record() else { return false };
         if !self.index.insert(hash, record) {
             self.give_back(record);
@@ -162,7 +156,7 @@ impl<const W: usize> FlowTable<W> {
         *hot = Hot::begin(key, meta);
         let is_high = hot.count(meta, now);
         let cold = &mut self.cold.0[record as usize];
-        *cold = Cold::begin(meta, now, Link::UNLINKED);
+        *cold = Cold::begin(opening, now, Link::UNLINKED);
         if is_high {
             hot.spill(cold);
         }

@@ -3,20 +3,19 @@
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
 use super::{
-    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, PROTO_ICMP, PROTO_ICMPV6,
-    PROTO_TCP, PROTO_UDP, Packet, Ports, Reason, TCP_MIN, UDP, VlanTags, ZoneFrom, key4, key6,
-    overhead, zone_proto,
+    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_ICMP,
+    PROTO_ICMPV6, PROTO_TCP, PROTO_UDP, Packet, Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags,
+    ZoneFrom, key4, key6, zone_proto,
 };
 
-const ETHERTYPE_IPV6: u16 = 0x86dd;
+pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// 802.1Q, 802.1ad, and the value that switches used before 802.1ad.
 const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Below this the field is the length of an 802.3 frame.
 const ETHERTYPE_MIN: u16 = 0x0600;
-const VLAN_TAG: usize = 4;
 const VLAN_TAGS_MAX: usize = 2;
 
-const IPV6: usize = 40;
+pub(super) const IPV6: usize = 40;
 const EXTENSIONS_MAX: usize = 8;
 const EXTENSION_BYTES_MAX: usize = 256;
 const HOP_BY_HOP: u8 = 0;
@@ -97,23 +96,22 @@ pub(super) fn parse<P: Packet>(
     let frame = Frame { bytes, len };
     let (ethertype, vlan, l3) = link_layer(&frame)?;
     let zone = zone_of(&vlan, zone);
-    let meta = |ip_len: usize, ends: Ends, swapped: bool| Meta {
-        bytes: packet.wire_len() as u32,
-        overhead: overhead(packet.wire_len(), ip_len),
-        tcp_flags: ends.tcp_flags,
+    let bytes = packet.wire_len();
+    let meta = |ip_len: usize, tcp_flags: u8, swapped: bool| Meta {
+        bytes: bytes as u32,
+        overhead: bytes.saturating_sub(ip_len).min(OVERHEAD_MAX) as u16,
+        tcp_flags,
         swapped: u8::from(swapped),
-        icmp: ends.icmp,
-        vlan,
-        position,
     };
+    let opening = |icmp: u16| Opening { vlan, icmp, ..Opening::plain(position) };
     match ethertype {
         ETHERTYPE_IPV4 => {
             let (key, ip_len, ends, swapped) = ipv4(&frame, l3, zone)?;
-            lanes.v4.push(key, meta(ip_len, ends, swapped));
+            lanes.v4.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(ends.icmp));
         }
         ETHERTYPE_IPV6 => {
             let (key, ip_len, ends, swapped) = ipv6(&frame, l3, zone)?;
-            lanes.v6.push(key, meta(ip_len, ends, swapped));
+            lanes.v6.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(ends.icmp));
         }
         ..ETHERTYPE_MIN => return Err(Reason::Llc),
         _ => return Err(Reason::NonIp),
@@ -140,7 +138,7 @@ fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), Reason> {
     }
 }
 
-fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
+pub(super) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
     let id = match from {
         ZoneFrom::None => None,
         ZoneFrom::OuterVlan => vlan.ids().first(),
@@ -177,9 +175,8 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<(Key4, usize, Ends, bool)
         is_jumbogram: false,
     };
     let ends = ends(frame, transport, PROTO_ICMP)?;
-    let [.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
-    let (src, dst) = (u32::from_be_bytes([s0, s1, s2, s3]), u32::from_be_bytes([d0, d1, d2, d3]));
-    let (key, swapped) = key4(src, dst, ends.ports, zone_proto(zone, transport.proto));
+    let addresses = *header.last_chunk().expect("8 bytes of 20");
+    let (key, swapped) = key4(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok((key, total_len, ends, swapped))
 }
 
@@ -198,10 +195,8 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool)
     let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len)?;
     let transport = Transport { is_jumbogram, ..transport };
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
-    let address =
-        |at: usize| u128::from_be_bytes(header[at..at + 16].try_into().expect("16 bytes of 40"));
-    let zone_proto = zone_proto(zone, transport.proto);
-    let (key, swapped) = key6(address(8), address(24), ends.ports, zone_proto);
+    let addresses = header.last_chunk().expect("32 bytes of 40");
+    let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok((key, ip_len, ends, swapped))
 }
 
@@ -252,8 +247,7 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
         false => Ok(()),
     };
     let ports = || -> Result<Ports, Reason> {
-        let [a, b, c, d] = frame.read(at, Reason::TransportTruncated)?;
-        Ok(Ports::Pair(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+        Ok(Ports::Pair(frame.read(at, Reason::TransportTruncated)?))
     };
     match proto {
         PROTO_TCP => {
@@ -284,15 +278,16 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             let request = request_of(proto, kind);
             let identifier = if request.is_some() {
                 need(ICMP_ECHO)?;
-                frame.u16(at + 4, Reason::TransportTruncated)?
+                frame.read(at + 4, Reason::TransportTruncated)?
             } else {
-                0
+                [0; 2]
             };
-            let key_kind = u16::from_be_bytes([request.unwrap_or(kind), code]);
+            let [high, low] = identifier;
+            let ports = Ports::Icmp([high, low, request.unwrap_or(kind), code]);
             let icmp = u16::from_be_bytes([kind, code]);
-            Ok(Ends { ports: Ports::Icmp(identifier, key_kind), tcp_flags: 0, icmp })
+            Ok(Ends { ports, tcp_flags: 0, icmp })
         }
-        _ => Ok(Ends { ports: Ports::Pair(0, 0), tcp_flags: 0, icmp: 0 }),
+        _ => Ok(Ends { ports: Ports::Pair([0; 4]), tcp_flags: 0, icmp: 0 }),
     }
 }
 

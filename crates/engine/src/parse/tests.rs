@@ -2,7 +2,8 @@
 //! Parser tests: the short way against the long way, and both against etherparse, over frames with
 //! flipped, set, cut and added bytes.
 
-use super::short_way;
+use super::short::{self, Lengths};
+use super::{Lane, Lanes, ZoneFrom};
 use crate::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Verdict};
 use etherparse::err::Layer;
 use etherparse::err::packet::SliceError;
@@ -82,14 +83,27 @@ impl fmt::Debug for Frame {
     }
 }
 
+/// Frames for the short way, as many as for the long one.
+const SHORT: usize = 30;
+
 /// Sound frames of every kind, and some that are not.
 static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [192, 168, 0, 1]).payload([0x45; 30]);
     let v6 = || FrameBuilder::ipv6([0x20; 16], [0x2a; 16]).payload([0x60; 30]);
     let ah = || v6().auth(1, 2, &[3; 12]);
-    let plain = [v4().tcp(1, 2), v4().udp(1, 2), v4().tcp(80, 80).pad(), v4().udp(9, 9).pad()];
-    let long = [
+    let plain = [
+        v4().tcp(1, 2),
+        v4().udp(1, 2),
+        v4().tcp(80, 80).pad(),
+        v4().udp(9, 9).pad(),
         v4().tcp(1, 2).tcp_options(&[1; 12]).vlan(5),
+        v4().udp(1, 2).vlan(4095),
+        v6().tcp(1, 2),
+        v6().udp(1, 2),
+        v6().tcp(1, 2).vlan(0),
+        v6().udp(1, 2).vlan(5),
+    ];
+    let long = [
         v4().udp(1, 2).qinq(7).vlan(5),
         v4().udp(1, 2).qinq(7).vlan(5).vlan(1),
         v4().tcp(1, 2).ip_options(&[1; 12]),
@@ -101,8 +115,6 @@ static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         v4().icmp(3, 1, [0; 4]),
         v4().protocol(proto::GRE),
         v4().protocol(proto::AUTH).payload([6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4]),
-        v6().tcp(1, 2),
-        v6().udp(1, 2).vlan(5),
         v6().icmp_echo(1, 2),
         v6().icmp(135, 0, [0; 4]),
         v6().hop_by_hop(&[1; 6]).udp(1, 2),
@@ -117,7 +129,7 @@ static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         FrameBuilder::ieee_802_3().payload([1; 40]),
     ];
     // The short way comes up as often as the long one.
-    plain.iter().cycle().take(26).chain(&long).map(FrameBuilder::build).collect()
+    plain.iter().cycle().take(SHORT).chain(&long).map(FrameBuilder::build).collect()
 });
 
 /// A frame with up to a handful of changes, most of them where headers are.
@@ -190,11 +202,11 @@ proptest! {
 
 #[test]
 fn plain_packets_take_the_short_way() {
-    for frame in &FRAMES[..26] {
-        assert!(short_way(frame, frame.len(), frame.len()).is_some());
-    }
-    for frame in &FRAMES[26..] {
-        assert!(short_way(frame, frame.len(), frame.len()).is_none());
+    let mut lanes = Lanes { v4: Lane::new(), v6: Lane::new() };
+    for (i, frame) in FRAMES.iter().enumerate() {
+        let lengths = Lengths { frame: frame.len(), bytes: frame.len() };
+        let taken = short::parse(frame, lengths, 0, ZoneFrom::None, &mut lanes);
+        assert_eq!(taken, i < SHORT, "{frame:02x?}");
     }
 }
 

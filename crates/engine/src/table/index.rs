@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The index of the flow table: hash to record number, in one or two cache lines.
 //!
-//! Two-choice, bucketized, fixed: every bucket is one cache line of eight slots, a slot is a 16-bit
+//! Two-choice, bucketized, fixed: every bucket is one cache line of eight slots, a slot is a 15-bit
 //! tag and the number of a record. A flow lives in its primary bucket or, where that was full, in
 //! the alternate one, which follows from bucket and tag alone, so that making room never touches a
 //! record. A bucket remembers which tags moved out of it; a miss therefore reads one line. Full
 //! keys are compared in the record: this file knows no keys. It is a table, not a cache: what was
 //! inserted stays until it is removed.
 
+use super::NO_RECORD;
 use super::raw::{Region, match_tags};
 
 const SLOTS: usize = 8;
@@ -52,6 +53,12 @@ impl Bucket {
     }
 }
 
+/// Tag of a hash: its upper bits, which do not choose the bucket; never 0.
+#[inline(always)]
+fn tag_of(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1 << 15
+}
+
 /// Where the two buckets of a hash are, and its tag.
 #[derive(Clone, Copy)]
 struct Place {
@@ -79,8 +86,7 @@ impl Index {
 
     #[inline(always)]
     fn place(&self, hash: u64) -> Place {
-        let tag = (hash >> 48) as u16;
-        Place { primary: hash as usize & (self.buckets.len() - 1), tag: tag + u16::from(tag == 0) }
+        Place { primary: hash as usize & (self.buckets.len() - 1), tag: tag_of(hash) }
     }
 
     /// The other bucket of an entry with `tag` that is in `bucket`; its own inverse.
@@ -98,26 +104,29 @@ impl Index {
     }
 
     /// A record that may be the one for `hash`: right in all but 1 of some thousand cases, to be
-    /// confirmed by its key. None: there is no such record, for certain.
+    /// confirmed by its key. [`NO_RECORD`]: there is no such record, for certain.
     #[inline(always)]
-    pub(crate) fn candidate(&self, hash: u64) -> Option<u32> {
-        let Place { primary, tag } = self.place(hash);
-        let bucket = &self.buckets[primary];
+    pub(crate) fn candidate(&self, hash: u64) -> u32 {
+        let tag = tag_of(hash);
+        let bucket = self.buckets.wrapping_get(hash as usize);
         let matches = bucket.matches(tag);
         if matches != 0 {
-            return Some(bucket.records[matches.trailing_zeros() as usize & (SLOTS - 1)]);
+            return bucket.records[matches.trailing_zeros() as usize & (SLOTS - 1)];
         }
         if bucket.may_have_moved(tag) {
-            return self.candidate_in_other(primary, tag);
+            return self.candidate_in_other(hash);
         }
-        None
+        NO_RECORD
     }
 
     #[inline(never)]
-    fn candidate_in_other(&self, primary: usize, tag: u16) -> Option<u32> {
+    fn candidate_in_other(&self, hash: u64) -> u32 {
+        let Place { primary, tag } = self.place(hash);
         let bucket = &self.buckets[self.other(primary, tag)];
-        let matches = bucket.matches(tag);
-        (matches != 0).then(|| bucket.records[matches.trailing_zeros() as usize & (SLOTS - 1)])
+        match bucket.matches(tag) {
+            0 => NO_RECORD,
+            matches => bucket.records[matches.trailing_zeros() as usize & (SLOTS - 1)],
+        }
     }
 
     /// The record for `hash` that `is_it` confirms: every slot that the tag allows is tried.

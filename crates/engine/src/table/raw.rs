@@ -45,6 +45,14 @@ impl<T: Copy> Region<T> {
         Self::layout(self.len).size()
     }
 
+    /// Element `i`, modulo the length where that is a power of two.
+    #[inline(always)]
+    pub(crate) fn wrapping_get(&self, i: usize) -> &T {
+        // SAFETY: `x & (len - 1)` is at most `len - 1`, `len` is at least 1, and `new` initialised
+        // all `len` elements at `base`, owned by self.
+        unsafe { &*self.base.as_ptr().add(i & (self.len - 1)) }
+    }
+
     /// Starts to load the cache line at byte `offset` of element `i`; any index is allowed, one
     /// outside the region loads nothing of use.
     #[inline(always)]

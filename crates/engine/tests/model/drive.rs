@@ -135,6 +135,8 @@ impl Pair {
         let mut verdicts = [Verdict::Forward; BURST_MAX];
         self.engine.process(self.now, &packets, &mut verdicts);
         self.model.at(self.now);
+        self.model.stats.bytes +=
+            packets.iter().map(|packet| wire::Packet::frame_len(packet) as u64).sum::<u64>();
         let mut reused = vec![];
         for (packet, verdict) in self.waiting.iter().zip(verdicts) {
             let (expected, ended) = self.model.packet(&packet.meaning);

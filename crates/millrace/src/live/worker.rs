@@ -139,22 +139,23 @@ impl Worker {
         }
 
         let mut verdicts = [Verdict::Forward; BURST_MAX];
+        let bytes_before = self.engine.stats().bytes;
         self.engine.process(self.clock.at(since), burst, &mut verdicts);
+        let mut bytes = self.engine.stats().bytes - bytes_before;
         if verdicts[..received].iter().fold(false, |any, v| any | (*v == Verdict::Drop)) {
             burst.retain(|i| verdicts[i] == Verdict::Forward);
+            bytes = frame_bytes(burst);
         }
 
         let judged = if is_sampled { tsc() } else { 0 };
-        let bytes: usize = burst.iter().map(Packet::frame_len).sum();
-        let forwarded = burst.len();
         let sent = path.tx.burst(burst);
-        let unsent: usize = burst.iter().map(Packet::frame_len).sum();
-        let (packets, sent_bytes) = &mut account.sent[direction];
-        *packets += sent as u64;
-        *sent_bytes += (bytes - unsent) as u64;
-        if sent < forwarded {
+        if !burst.is_empty() {
+            bytes -= frame_bytes(burst);
             account.tx_full += burst.free_all() as u64;
         }
+        let (sent_packets, sent_bytes) = &mut account.sent[direction];
+        *sent_packets += sent as u64;
+        *sent_bytes += bytes;
         if is_sampled {
             account.sampled_tx_cycles += tsc().wrapping_sub(judged);
             account.sampled_packets += received as u64;
@@ -203,4 +204,8 @@ impl Worker {
         self.outlets.board.write(&self.snapshot());
         Report { account: self.account, stats: self.engine.stats().clone() }
     }
+}
+
+fn frame_bytes(burst: &Burst) -> u64 {
+    burst.iter().map(|mbuf| mbuf.frame_len() as u64).sum()
 }
