@@ -85,6 +85,11 @@ impl Capture {
         Fault::new(name, 0, 0, Cause::Read(error))
     }
 
+    /// Bytes of the (decompressed) capture read so far: whole records.
+    pub(crate) fn offset(&self) -> u64 {
+        self.input.offset()
+    }
+
     /// The next packet; `None` at the end of the capture. Not to be called again after a fault.
     pub(crate) fn next(&mut self) -> Result<Option<CapturedPacket<'_>>, Fault> {
         let found = match &mut self.format {

@@ -16,6 +16,7 @@ pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 
 use engine::{Malformed, WhenFull, ZoneFrom};
 use section::{Document, Section};
+use std::path::Path;
 
 /// Everything a configuration can say.
 #[derive(Default)]
@@ -100,6 +101,30 @@ pub(crate) const ZONE: &Choices<ZoneFrom> = &[
 ];
 
 impl Config {
+    /// Reads a file. One that cannot be read gives a `Config` with nothing but this problem.
+    pub(crate) fn read_file(path: &Path) -> Self {
+        match std::fs::read(path) {
+            Ok(bytes) => Self::read_bytes(&bytes),
+            Err(error) => {
+                let (place, key) = (Place::Whole {}, String::new());
+                let problem = Problem { place, key, fault: Fault::Unreadable(error.to_string()) };
+                Self { problems: vec![problem], ..Self::default() }
+            }
+        }
+    }
+
+    /// Reads what should be text.
+    pub(crate) fn read_bytes(bytes: &[u8]) -> Self {
+        let mut chunks = bytes.utf8_chunks();
+        let text = chunks.next().map_or("", |chunk| chunk.valid());
+        if text.len() == bytes.len() {
+            return Self::read(text);
+        }
+        let fault = Fault::Syntax(format!("the byte {:#04x} is not UTF-8", bytes[text.len()]));
+        let problem = Problem { place: Place::after(text), key: String::new(), fault };
+        Self { problems: vec![problem], ..Self::default() }
+    }
+
     /// Reads TOML. Text that is no TOML gives a `Config` with nothing but problems.
     pub(crate) fn read(text: &str) -> Self {
         let document = Document::new(text);

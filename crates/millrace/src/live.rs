@@ -53,6 +53,7 @@ pub(crate) struct Live {
 struct Watched {
     port: Port,
     has_several_queues: bool,
+    /// What was told of the link last. One that is up from the start needs no word.
     up: bool,
     removed: bool,
 }
@@ -173,7 +174,7 @@ impl Live {
         ports.map(|watched| watched.port.info().devargs.clone()).collect()
     }
 
-    /// What happened to the ports since the last call.
+    /// What happened to the ports since the last call; the first time, what is not as it should be.
     pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
         self.ports.iter_mut().filter_map(Watched::event).collect()
     }
@@ -212,8 +213,7 @@ impl Live {
 
 impl Watched {
     fn new(port: Port, has_several_queues: bool) -> Self {
-        let up = port.link().up;
-        Self { port, has_several_queues, up, removed: false }
+        Self { port, has_several_queues, up: true, removed: false }
     }
 
     fn event(&mut self) -> Option<PortEvent> {

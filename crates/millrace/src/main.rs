@@ -1,61 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace`: one program, one subcommand per job.
+//! The program; everything is in the library.
 #![forbid(unsafe_code)]
 
-mod capture;
-mod cmd;
-mod config;
-mod doctor;
-mod feed;
-mod host;
-mod live;
-mod output;
-mod plan;
-mod records;
-mod signals;
-mod summary;
-mod top;
-mod units;
-
-use clap::{Parser, Subcommand};
-use std::process::ExitCode;
-
-/// A bump in the wire that knows every connection.
-#[derive(Parser)]
-#[command(version, propagate_version = true, disable_help_subcommand = true)]
-struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Run(cmd::run::RunArgs),
-    Demo(cmd::demo::DemoArgs),
-    Replay(cmd::replay::ReplayArgs),
-    Check(cmd::check::CheckArgs),
-    Doctor(cmd::doctor::DoctorArgs),
-}
-
-fn main() -> ExitCode {
-    let result = match Args::parse().command {
-        Command::Run(args) => cmd::run::run(&args),
-        Command::Demo(args) => cmd::demo::run(&args),
-        Command::Replay(args) => cmd::replay::run(&args),
-        Command::Check(args) => cmd::check::run(&args),
-        Command::Doctor(args) => cmd::doctor::run(&args),
-    };
-    result.unwrap_or_else(|error| {
-        if is_closed_pipe(&error) {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("millrace: {error:#}");
-        ExitCode::FAILURE
-    })
-}
-
-/// Whoever read our output has seen enough (`| head`): that ends us quietly and is no failure.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    io_errors.into_iter().any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+fn main() -> std::process::ExitCode {
+    millrace::main()
 }

@@ -12,7 +12,7 @@ mod settings;
 mod tests;
 mod workers;
 
-pub(crate) use args::PlanArgs;
+pub(crate) use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
 pub(crate) use settings::{Origin, Settings};
 
@@ -81,6 +81,15 @@ impl Plan {
         let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
         let engine = plan_engine(config, &mut settings);
         Ok(Self { eal, pairs, engine, settings })
+    }
+}
+
+/// The engine of a `config` whose pairs, if it has any, are not used.
+fn engine_config(config: Config) -> Result<engine::Config, Vec<Problem>> {
+    if config.problems.is_empty() {
+        Ok(plan_engine(config, &mut Settings::default()))
+    } else {
+        Err(config.problems)
     }
 }
 

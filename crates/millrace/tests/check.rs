@@ -20,7 +20,7 @@ fn json(output: &Output) -> Value {
 struct Config(std::path::PathBuf);
 
 impl Config {
-    fn new(name: &str, text: &str) -> Self {
+    fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
         let file = format!("millrace-check-{name}-{}.toml", std::process::id());
         let path = std::env::temp_dir().join(file);
         std::fs::write(&path, text).unwrap();
@@ -92,14 +92,18 @@ fn flags_make_a_plan_without_a_file() {
     assert_eq!(json["plan"]["pair"][0]["b"]["value"], "net_null0,no-rx=1");
     assert_eq!(json["plan"]["pair"][0]["b"]["from"], "flag");
 
-    let output = check(&["--pair", "net_null0", "--pair", "18:00.2,18:00.2"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        text(&output.stderr),
-        "--pair: pair[0]: \"net_null0\" names one device; a pair is A,B\n\
-         --pair: pair[1].b: 0000:18:00.2 is already a port of this configuration (--pair); a port \
-         has one place\n"
-    );
+    for (pair, message) in [
+        ("net_null0", "pair[0]: \"net_null0\" names one device; a pair is A,B"),
+        (
+            "18:00.2,18:00.2",
+            "pair[0].b: 0000:18:00.2 is already a port of this configuration (--pair); a port has \
+             one place",
+        ),
+    ] {
+        let output = check(&["--pair", pair]);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(text(&output.stderr), format!("--pair: {message}\n"));
+    }
 }
 
 #[test]
@@ -120,17 +124,38 @@ fn flags_come_before_the_file() {
 }
 
 #[test]
-fn what_can_not_be_read_or_means_nothing_is_refused() {
-    let output = check(&["/nonexistent/millrace.toml"]);
+fn what_is_no_text_is_refused_where_it_ends_to_be_one() {
+    let config = Config::new("binary", b"[table]\ncapacity = 5 # \xc3\xbc\xfc\n");
+    let output = check(&[config.path()]);
     assert_eq!(output.status.code(), Some(1));
+    let expected = format!("{}:2:17: not TOML: the byte 0xfc is not UTF-8\n", config.path());
+    assert_eq!(text(&output.stderr), expected);
+}
+
+#[test]
+fn a_wrong_command_line_is_wrong_use() {
+    let output = check(&["/nonexistent/millrace.toml"]);
+    assert_eq!(output.status.code(), Some(2));
     let message = text(&output.stderr);
     assert!(message.starts_with("/nonexistent/millrace.toml: cannot be read: "), "{message}");
 
     let output = check(&[]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     let message = "pair: no pair of ports: write [[pair]] with a and b, or give --pair A,B\n";
     assert_eq!(text(&output.stderr), message);
 
+    let output = check(&["--pair", "eth1,net_null0", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(json(&output)["problems"][0]["flag"], "--pair");
+
     assert_eq!(check(&["--workers", "0"]).status.code(), Some(2));
     assert_eq!(check(&["--wrokers", "1"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_file_without_a_pair_does_not_hold() {
+    let config = Config::new("no-pair", "[table]\ncapacity = 5\n");
+    let output = check(&[config.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no pair of ports"), "{}", text(&output.stderr));
 }

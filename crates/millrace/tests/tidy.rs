@@ -220,6 +220,7 @@ fn unsafe_stays_behind_its_fence() {
         ("crates/wire/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/traffic/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/millrace/src/main.rs", "#![forbid(unsafe_code)]"),
+        ("crates/millrace/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/engine/src/lib.rs", "#![deny(unsafe_code)]"),
     ];
     for (path, head) in heads {

@@ -65,6 +65,11 @@ impl Fault {
     pub(super) fn new(file: &str, offset: u64, packet: u64, cause: Cause) -> Self {
         Self { file: file.to_owned(), offset, packet, cause }
     }
+
+    /// Bytes of the (decompressed) capture before the record that is at fault.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
 }
 
 impl fmt::Display for Fault {

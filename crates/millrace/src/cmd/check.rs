@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 /// Check a configuration and print the whole plan: what `run` would do with the same arguments.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     plan: PlanArgs,
@@ -17,6 +18,8 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     json: bool,
 }
+
+const EXIT_STATUS: &str = "Exit status: 0 good; 1 the file is refused; 2 wrong use.";
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.plan(&Cpus::of_this_host());
@@ -26,11 +29,11 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         (Ok(plan), false) => print(&mut out, &plan)?,
         (Err(problems), true) => {
             writeln!(out, "{:#}", problems_json(&problems))?;
-            return Ok(ExitCode::FAILURE);
+            return Ok(problems.exit_code());
         }
         (Err(problems), false) => {
             eprintln!("{problems}");
-            return Ok(ExitCode::FAILURE);
+            return Ok(problems.exit_code());
         }
     }
     Ok(ExitCode::SUCCESS)

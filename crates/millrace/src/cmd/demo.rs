@@ -50,7 +50,8 @@ Examples:
 The ports are rings in memory (DPDK's net_ring): the figures say what the processor can do, not what
 a NIC would add or take away.
 
-Exit status: 0 good; 1 the run failed, a packet was lost, or the ledger is not balanced.";
+Exit status: 0 good; 1 the run failed, a packet was lost, or the ledger is not balanced;
+2 wrong use.";
 
 /// Packets that each direction of a cable holds.
 const CABLE: u32 = 4096;

@@ -9,6 +9,7 @@ mod player;
 use crate::capture::{Capture, Fault};
 use crate::cmd::run::secret;
 use crate::output::{OutputArgs, is_dash};
+use crate::plan::EngineArgs;
 use crate::summary::Summary;
 use crate::{signals, units};
 use anyhow::Context;
@@ -32,14 +33,11 @@ pub(crate) struct ReplayArgs {
     /// Captures; `-` is standard input
     #[arg(required = true, value_name = "CAPTURE")]
     captures: Vec<PathBuf>,
-    /// Flows of each IP version that the table holds
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CAPACITY_MAX))]
-    capacity: Option<u32>,
+    #[command(flatten)]
+    engine: EngineArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
-
-const CAPACITY_MAX: i64 = engine::MAX_CAPACITY as i64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,20 +45,30 @@ Examples:
       What became of the packets, and the ten busiest flows.
   millrace replay --flows flows.csv monday.pcap.gz tuesday.pcap.gz
       One row for each flow of two days.
+  millrace replay --config bump.toml office.pcapng
+      With the table, policy and timeouts of a configuration for `millrace run`.
   tcpdump -w - -i eth0 | millrace replay --flows - - | jq .dport
       Flow records from a capture that is still being made.
 
-Exit status: 0 good; 1 a capture could not be read to its end, or the ledger is not balanced;
-2 wrong use.";
+Exit status: 0 good; 1 the configuration is refused, a capture could not be read to its end, or the
+ledger is not balanced; 2 wrong use.";
 
 /// Captures of less than this many bytes are done before a bar is of use.
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    let mut config = match args.engine.engine_config() {
+        Ok(config) => config,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(problems.exit_code());
+        }
+    };
+    config.secret = secret()?;
     let (outputs, records) = args.output.open()?;
     let writing = || args.output.writing();
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let mut player = Player::new(&engine_config(args)?, records);
+    let mut player = Player::new(&config, records);
     let started = Instant::now();
     let good = play_all(&mut player, &args.captures, &interrupted).with_context(writing)?;
     let (summary, records) = player.finish().with_context(writing)?;
@@ -88,15 +96,6 @@ fn play_all(
     }
     progress.finish_and_clear();
     Ok(good)
-}
-
-/// What the engine is built from: the defaults and the flags.
-fn engine_config(args: &ReplayArgs) -> anyhow::Result<engine::Config> {
-    let mut config = engine::Config { secret: secret()?, ..Default::default() };
-    if let Some(capacity) = args.capacity {
-        (config.capacity_ipv4, config.capacity_ipv6) = (capacity, capacity);
-    }
-    Ok(config)
 }
 
 fn open(path: &Path, name: &str, progress: &ProgressBar) -> Result<Capture, Fault> {

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
-            return Ok(ExitCode::FAILURE);
+            return Ok(problems.exit_code());
         }
     };
     let (outputs, mut sink) = args.output.open()?;
@@ -140,6 +140,7 @@ pub(super) fn watch(
     print_lines: bool,
 ) -> io::Result<()> {
     let mut meter = Meter::new();
+    tell_port_events(live);
     if print_lines {
         tell(io::stdout(), Meter::heading());
     }
@@ -152,15 +153,19 @@ pub(super) fn watch(
         if print_lines {
             tell(io::stdout(), line);
         }
-        for event in live.port_events() {
-            tell(io::stderr(), format_args!("millrace: {event}"));
-        }
+        tell_port_events(live);
         if live.all_removed() {
             tell(io::stderr(), "millrace: every port is gone: nothing is left to do");
             break;
         }
     }
     Ok(())
+}
+
+fn tell_port_events(live: &mut Live) {
+    for event in live.port_events() {
+        tell(io::stderr(), format_args!("millrace: {event}"));
+    }
 }
 
 /// Writes a line. A bump carries its packets whether or not anyone is left to read it.

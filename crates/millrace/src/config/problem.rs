@@ -4,6 +4,10 @@
 use super::devargs::{DeviceFault, PairError};
 use serde::Serialize;
 use std::fmt;
+use std::process::ExitCode;
+
+/// Wrong use: the same status as that of a flag that does not exist.
+const WRONG_USE: u8 = 2;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -22,6 +26,17 @@ pub(crate) enum Place {
     Flag { flag: &'static str },
     /// The configuration as a whole.
     Whole {},
+}
+
+impl Place {
+    /// The place in a file that begins with `text`, right behind it.
+    pub(super) fn after(text: &str) -> Self {
+        let line_start = text.rfind('\n').map_or(0, |newline| newline + 1);
+        Self::File {
+            line: text.matches('\n').count() + 1,
+            column: text[line_start..].chars().count() + 1,
+        }
+    }
 }
 
 impl fmt::Display for Place {
@@ -112,6 +127,22 @@ pub(crate) struct Problems {
     pub(crate) list: Vec<Problem>,
 }
 
+impl Problems {
+    /// Exit status of a command that refuses these: wrong use as soon as the command line is wrong,
+    /// or the file that it names cannot be read; a failed check where only what the file says is.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        let is_of_command_line = |problem: &Problem| match problem.place {
+            Place::Flag { .. } => true,
+            Place::Whole {} => {
+                self.file.is_empty() || matches!(problem.fault, Fault::Unreadable(_))
+            }
+            Place::File { .. } => false,
+        };
+        let is_wrong_use = self.list.iter().any(is_of_command_line);
+        if is_wrong_use { ExitCode::from(WRONG_USE) } else { ExitCode::FAILURE }
+    }
+}
+
 impl std::error::Error for Problems {}
 
 impl fmt::Display for Problems {
@@ -127,12 +158,21 @@ impl fmt::Display for Problems {
                 Place::Whole {} => write!(f, "{}: ", self.file)?,
             }
             if !key.is_empty() {
-                write!(f, "{key}: ")?;
+                write!(f, "{}: ", printable(key))?;
             }
-            write!(f, "{fault}")?;
+            f.write_str(&printable(&fault.to_string()))?;
         }
         Ok(())
     }
+}
+
+/// Text that may be from a file, without what would move a terminal's cursor or end the line.
+fn printable(text: &str) -> String {
+    let escaped = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 impl Serialize for Problem {

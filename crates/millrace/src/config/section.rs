@@ -76,12 +76,7 @@ impl<'a> Document<'a> {
     }
 
     fn place(&self, span: &Range<usize>) -> Place {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Place::File {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
+        Place::after(self.text.get(..span.start).unwrap_or(self.text))
     }
 
     fn problem(&self, span: &Range<usize>, key: &str, fault: Fault) {

@@ -159,6 +159,19 @@ fn one_fault_reads_as_a_sentence() {
 }
 
 #[test]
+fn what_a_file_says_cannot_break_a_line() {
+    let text = "\"a\\nb\" = 1\n[table]\nzone = \"\\u001b[2J\"\n[eal]\nhuge = [1,\n2]\n";
+    let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
+    assert_eq!(
+        problems.to_string(),
+        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, timeouts\n\
+         m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not one of its values; allowed: \"none\", \
+         \"outer-vlan\", \"inner-vlan\"\n\
+         m.toml:5:8: eal.huge: [1,\\n2] is not one of its values; allowed: \"auto\", true, false"
+    );
+}
+
+#[test]
 fn limits_are_within_the_range_and_their_neighbours_are_not() {
     let cases = [
         (

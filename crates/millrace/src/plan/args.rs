@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The part of a command line that makes a plan: a file, flags, or both.
+//! The parts of a command line that make a plan, or an engine only: a file, flags, or both.
 
-use super::Plan;
-use crate::config::{Config, Fault, Pair, Place, Problem, Problems, Written, split_pair};
+use super::{Plan, engine_config};
+use crate::config::{Config, Pair, Place, Problem, Problems, Written, split_pair};
 use crate::host::Cpus;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -23,12 +23,7 @@ pub(crate) struct PlanArgs {
 impl PlanArgs {
     /// The plan, or all that is wrong with it.
     pub(crate) fn plan(&self, cpus: &Cpus) -> Result<Plan, Problems> {
-        let file = self.config.as_ref().map(|path| path.display().to_string());
-        let file = file.unwrap_or_default();
-        let mut config = match self.read_file() {
-            Ok(config) => config,
-            Err(problem) => return Err(Problems { file, list: vec![problem] }),
-        };
+        let (file, mut config) = read_file(self.config.as_deref());
         if !self.pairs.is_empty() {
             config.pairs.clear();
         }
@@ -53,13 +48,37 @@ impl PlanArgs {
         }
         Plan::new(config, cpus).map_err(|list| Problems { file, list })
     }
+}
 
-    fn read_file(&self) -> Result<Config, Problem> {
-        let Some(path) = &self.config else { return Ok(Config::default()) };
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let fault = Fault::Unreadable(error.to_string());
-            Problem { place: Place::Whole {}, key: String::new(), fault }
-        })?;
-        Ok(Config::read(&text))
+/// What an engine without ports is made from.
+#[derive(clap::Args)]
+pub(crate) struct EngineArgs {
+    /// Configuration file (TOML) for table, policy and timeouts; what it says of ports, workers and
+    /// DPDK is read but not used
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Flows of each IP version that the table holds, instead of the capacities of the file
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CAPACITY_MAX))]
+    capacity: Option<u32>,
+}
+
+const CAPACITY_MAX: i64 = engine::MAX_CAPACITY as i64;
+
+impl EngineArgs {
+    /// The engine, or all that is wrong with the file. Its secret is filled in by the caller.
+    pub(crate) fn engine_config(&self) -> Result<engine::Config, Problems> {
+        let (file, mut config) = read_file(self.config.as_deref());
+        if let Some(value) = self.capacity {
+            let capacity = Written { value, place: Place::Flag { flag: "--capacity" } };
+            config.table.capacity = Some(capacity.clone());
+            config.table.capacity_ipv6 = Some(capacity);
+        }
+        engine_config(config).map_err(|list| Problems { file, list })
     }
+}
+
+/// The name of a file and what is in it; neither without a file.
+fn read_file(path: Option<&Path>) -> (String, Config) {
+    let name = path.map(|path| path.display().to_string()).unwrap_or_default();
+    (name, path.map(Config::read_file).unwrap_or_default())
 }

@@ -142,7 +142,8 @@ impl fmt::Display for Settings {
     }
 }
 
-/// JSON scalars and lists of them are TOML as they stand; numbers get their thousands apart.
+/// JSON scalars and lists of them are TOML as they stand, but for the control characters that JSON
+/// does not escape; numbers get their thousands apart.
 fn toml(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_u64() => grouped(&number.to_string()),
@@ -150,7 +151,13 @@ fn toml(value: &Value) -> String {
             let items: Vec<_> = items.iter().map(toml).collect();
             format!("[{}]", items.join(", "))
         }
-        other => other.to_string(),
+        other => {
+            let escaped = |character: char| match character.is_control() {
+                true => format!("\\u{:04x}", u32::from(character)),
+                false => character.to_string(),
+            };
+            other.to_string().chars().map(escaped).collect()
+        }
     }
 }
 

@@ -72,7 +72,12 @@ fn what_is_written_takes_effect() {
 
 #[test]
 fn a_plan_shown_and_read_again_is_the_same_plan() {
-    for text in [PAIR.to_owned(), format!("{PAIR}[table]\ncapacity = 5\n[eal]\nhuge = false\n")] {
+    for rest in [
+        "",
+        "[table]\ncapacity = 5\n[eal]\nhuge = false\n",
+        "[eal]\nextra = [\"\\u0001\\u007f\\u0085\\t\\n\\\"\"]\n",
+    ] {
+        let text = format!("{PAIR}{rest}");
         let first = plan(&text).unwrap();
         let second = plan(&first.settings.to_string()).unwrap();
         let without_engine = |plan: &Plan| format!("{:?} {:?}", plan.eal, plan.pairs);

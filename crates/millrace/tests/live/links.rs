@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Links that go down and interfaces that vanish while packets flow: the run says so, goes on with
-//! what is left, and ends as any other.
+//! Links that are down at the start, links that go down and interfaces that vanish while packets
+//! flow: the run says so, goes on with what is left, and ends as any other.
 
 use crate::bump::Setup;
 use crate::captures::{Talk, write_pcap};
@@ -8,6 +8,25 @@ use crate::lan::{ENDS, Lan};
 use crate::{has_cpus, has_root_and};
 
 const TOOLS: [&str; 6] = ["ip", "ethtool", "ping", "unshare", "nsenter", "setpriv"];
+
+#[test]
+fn a_link_that_is_down_at_the_start_is_told_once() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let [a, b] = Lan::ports();
+    lan.set_up();
+    lan.bump.run(&format!("ip link set dev {} down", ENDS[1]));
+    let mut bump = Setup::new("down").launcher(lan.bump.command("env")).pair(&a, &b).start();
+    for second in ["a second", "another second"] {
+        bump.wait_for_line(second, |_| true);
+    }
+    let ended = bump.finish();
+    ended.assert_balanced();
+    let down = "the link is down; what should leave by it is dropped";
+    assert_eq!(ended.stderr, format!("millrace: port {b}: {down}\n"));
+}
 
 #[test]
 fn a_link_that_comes_and_goes_is_told_and_survived() {

@@ -1,47 +1,52 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs that can not be: the message names the port, the flag or the file, and says what to do.
+//! Runs that can not be: the message names the port, the flag or the file, and says what to do; the
+//! status tells a command line that is wrong from a run that fails.
 
 use crate::bump::Setup;
 
-/// The run that `pair` and `args` ask for is refused with a message that has `texts` in it.
+/// The run with `pair` fails with a message that has `texts` in it.
 #[track_caller]
-fn assert_refused(pair: [&str; 2], args: &[&str], texts: &[&str]) {
-    Setup::new("refused").pair(pair[0], pair[1]).args(args).assert_refused(1, texts);
+fn assert_fails(pair: [&str; 2], texts: &[&str]) {
+    Setup::new("fails").pair(pair[0], pair[1]).assert_refused(1, texts);
+}
+
+/// What `pair` and `args` ask for is wrong use, with a message that has `texts` in it.
+#[track_caller]
+fn assert_wrong_use(pair: [&str; 2], args: &[&str], texts: &[&str]) {
+    Setup::new("usage").pair(pair[0], pair[1]).args(args).assert_refused(2, texts);
 }
 
 #[test]
 fn a_port_that_no_driver_takes_is_named() {
     let texts = ["port `net_nonsense0`", "no driver takes it", "net_af_packet0,iface=eth1"];
-    assert_refused(["net_nonsense0", "net_null0"], &[], &texts);
-    let texts = ["port `0000:fe:1f.7`", "vfio-pci"];
-    assert_refused(["net_null0", "0000:fe:1f.7"], &[], &texts);
+    assert_fails(["net_nonsense0", "net_null0"], &texts);
+    assert_fails(["net_null0", "0000:fe:1f.7"], &["port `0000:fe:1f.7`", "vfio-pci"]);
 }
 
 #[test]
 fn a_port_whose_driver_refuses_is_named_with_the_reason() {
     let texts = ["port `net_pcap0,rx_pcap=/nowhere.pcap`", "No such file or directory"];
-    assert_refused(["net_pcap0,rx_pcap=/nowhere.pcap", "net_null0"], &[], &texts);
+    assert_fails(["net_pcap0,rx_pcap=/nowhere.pcap", "net_null0"], &texts);
     let texts = ["port `net_af_packet0,iface=nowhere`"];
-    assert_refused(["net_af_packet0,iface=nowhere", "net_null0"], &[], &texts);
-    let texts = ["port `net_null0,nonsense=1`"];
-    assert_refused(["net_null0,nonsense=1", "net_null1"], &[], &texts);
+    assert_fails(["net_af_packet0,iface=nowhere", "net_null0"], &texts);
+    assert_fails(["net_null0,nonsense=1", "net_null1"], &["port `net_null0,nonsense=1`"]);
 }
 
 #[test]
 fn a_port_has_one_place() {
     let texts = ["--pair", "net_null0", "already a port"];
-    assert_refused(["net_null0", "net_null0"], &[], &texts);
+    assert_wrong_use(["net_null0", "net_null0"], &[], &texts);
     let texts = ["--pair", "pair[1].a", "net_null1", "already a port"];
     let second = ["--pair", "net_null1,size=60,net_null2"];
-    assert_refused(["net_null0", "net_null1"], &second, &texts);
+    assert_wrong_use(["net_null0", "net_null1"], &second, &texts);
     let texts = ["Linux interface lo already belongs to a port"];
-    assert_refused(["net_af_packet0,iface=lo", "net_af_packet1,iface=lo"], &[], &texts);
+    assert_wrong_use(["net_af_packet0,iface=lo", "net_af_packet1,iface=lo"], &[], &texts);
 }
 
 #[test]
 fn workers_without_a_queue_or_a_cpu_are_refused() {
     let texts = ["--workers", "128 cpus"];
-    assert_refused(["net_null0", "net_null1"], &["--workers", "128"], &texts);
+    assert_wrong_use(["net_null0", "net_null1"], &["--workers", "128"], &texts);
     if crate::has_cpus(2) {
         let setup = Setup::new("queues");
         let capture = setup.path("a");
@@ -55,28 +60,33 @@ fn workers_without_a_queue_or_a_cpu_are_refused() {
 #[test]
 fn what_is_no_device_is_told_how_to_be_one() {
     let texts = ["--pair", "\"eth0\" is no device", "net_af_packet0,iface=eth1"];
-    assert_refused(["eth0", "net_null0"], &[], &texts);
-    let texts = ["no pair of ports", "--pair A,B"];
-    Setup::new("no-pair").assert_refused(1, &texts);
+    assert_wrong_use(["eth0", "net_null0"], &[], &texts);
 }
 
 #[test]
-fn more_packet_buffers_than_memory_are_refused() {
-    let config = "[eal]\nmbufs = 16384\nmemory_mb = 64\n";
-    let setup = Setup::new("little").config(config);
+fn what_a_file_says_is_refused_with_status_1() {
+    let texts = ["bump.toml: pair: no pair of ports", "--pair A,B"];
+    Setup::new("no-pair").assert_refused(1, &texts);
+    let setup = Setup::new("little").config("[eal]\nmbufs = 16384\nmemory_mb = 64\n");
     let texts = ["bump.toml:", "eal.memory_mb", "64 MB are too little"];
     setup.pair("net_null0", "net_null1").assert_refused(1, &texts);
 }
 
 #[test]
-fn wrong_use_is_status_2() {
+fn a_wrong_command_line_is_status_2_whatever_the_file_says() {
+    let setup = Setup::new("both").config("[eal]\nmbuffs = 16384\n");
+    let texts = ["bump.toml:", "eal.mbuffs", "--pair: pair[0]: \"eth0\" is no device"];
+    setup.pair("eth0", "net_null1").assert_refused(2, &texts);
+}
+
+#[test]
+fn wrong_flags_are_wrong_use() {
     for (args, text) in [
         (&["--workers", "0"][..], "--workers"),
         (&["--nonsense"], "--nonsense"),
         (&["--pair"], "--pair"),
     ] {
-        let setup = Setup::new("usage").pair("net_null0", "net_null1").args(args);
-        setup.assert_refused(2, &[text]);
+        assert_wrong_use(["net_null0", "net_null1"], args, &[text]);
     }
     let setup = Setup::new("usage").pair("net_null0", "net_null1").duration("0");
     setup.assert_refused(2, &["--duration", "more than 0 seconds"]);

@@ -4,7 +4,9 @@
 
 mod captures;
 mod clock;
+mod configuration;
 mod faults;
+mod folder;
 mod formats;
 mod links;
 mod outputs;
@@ -63,11 +65,11 @@ impl From<Output> for Run {
     }
 }
 
-/// `millrace replay`, with a small table unless the arguments have another.
+/// `millrace replay`, with a small table unless the arguments have a word on it.
 fn replay(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     command.arg("replay").args(args);
-    if !args.contains(&"--capacity") {
+    if !args.contains(&"--capacity") && !args.contains(&"--config") {
         command.args(["--capacity", "256"]);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

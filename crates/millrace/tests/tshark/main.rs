@@ -9,6 +9,8 @@ mod account;
 mod chain;
 mod conversations;
 mod counted;
+#[path = "../replay/folder.rs"]
+mod folder;
 mod packet;
 mod rules;
 mod synthetic;
@@ -18,6 +20,7 @@ mod tool;
 use account::Account;
 use conversations::Conversations;
 use counted::CAUSES;
+use folder::real_captures;
 use rules::{CLAIMS_LESS, OVERHEAD, RULES};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,38 +48,11 @@ fn synthesised_captures_have_the_flows_that_tshark_sees() {
 
 #[test]
 fn real_captures_have_the_flows_that_tshark_sees() {
-    let folder = folder();
-    if !folder.is_dir() {
-        eprintln!("skipped: no captures in {} (set MILLRACE_CAPTURES)", folder.display());
-        return;
-    }
+    let Some(captures) = real_captures() else { return };
     let Some(tshark) = Tshark::new("real") else { return };
-    let mut captures = Vec::new();
-    captures_in(&folder, &mut captures);
-    captures.sort();
     let account = compare(&tshark, &captures);
     account.print();
     account.assert_good();
-}
-
-/// `MILLRACE_CAPTURES`, or a folder beside the checkout.
-fn folder() -> PathBuf {
-    match std::env::var_os("MILLRACE_CAPTURES") {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/captures"),
-    }
-}
-
-fn captures_in(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if path.is_dir() {
-            captures_in(&path, found);
-        } else if matches!(extension, Some("pcap" | "pcapng" | "cap" | "gz")) {
-            found.push(path);
-        }
-    }
 }
 
 /// Compares captures, in two threads.

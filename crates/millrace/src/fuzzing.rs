@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the fuzz targets see of the program: its readers of files that anyone may have written.
+//!
+//! Not documented and not an interface: it changes with `fuzz`.
+
+use crate::capture::{self, Capture};
+use crate::config::{Config, Place, Problem, Problems};
+use crate::host::Cpus;
+use crate::plan::Plan;
+use std::io::Read;
+
+/// What became of one capture.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Every packet before the end or the fault.
+    pub packets: Vec<Packet>,
+    /// The end of the last whole record before the fault, and what is wrong.
+    pub fault: Option<(u64, String)>,
+}
+
+/// A packet of a capture.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// What the capture has of it.
+    pub bytes: Vec<u8>,
+    /// Bytes on the wire.
+    pub original_len: usize,
+    /// Where its record ends in the (decompressed) capture.
+    pub end: u64,
+    /// The Ethernet frame it becomes, and the length of that frame before the capture cut it.
+    pub frame: Option<(Vec<u8>, usize)>,
+}
+
+/// Reads a capture to its end or its fault.
+pub fn read_capture(source: impl Read + 'static) -> Reading {
+    let mut reading = Reading::default();
+    let fault = |fault: capture::Fault| Some((fault.offset(), fault.to_string()));
+    let mut capture = match Capture::new("capture", source) {
+        Ok(capture) => capture,
+        Err(error) => return Reading { fault: fault(error), ..reading },
+    };
+    loop {
+        let packet = match capture.next() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return reading,
+            Err(error) => return Reading { fault: fault(error), ..reading },
+        };
+        let mut frame = Vec::new();
+        let lengths = packet.append_ethernet(&mut frame);
+        assert_eq!(lengths.map_or(0, |lengths| lengths.captured_len), frame.len());
+        reading.packets.push(Packet {
+            time_ns: packet.time_ns,
+            bytes: packet.bytes.to_vec(),
+            original_len: packet.original_len,
+            frame: lengths.map(|lengths| (frame, lengths.frame_len)),
+            end: capture.offset(),
+        });
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Line and column of each problem, where it has a place in the file.
+    pub places: Vec<Option<(usize, usize)>>,
+    /// What the user is told.
+    pub message: String,
+}
+
+/// The plan of a configuration file on a host with cpus 0 to 3, as `millrace check` prints it.
+pub fn plan(file: &[u8]) -> Result<String, Refusal> {
+    let cpus: Vec<u32> = (0..4).collect();
+    let cpus = Cpus { online: cpus.clone(), allowed: cpus, ..Cpus::default() };
+    let place = |problem: &Problem| match problem.place {
+        Place::File { line, column } => Some((line, column)),
+        Place::Flag { .. } | Place::Whole {} => None,
+    };
+    match Plan::new(Config::read_bytes(file), &cpus) {
+        Ok(plan) => Ok(plan.settings.to_string()),
+        Err(list) => {
+            let places = list.iter().map(place).collect();
+            let message = Problems { file: "file".to_owned(), list }.to_string();
+            Err(Refusal { places, message })
+        }
+    }
+}

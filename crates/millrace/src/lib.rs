@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace`: one program, one subcommand per job.
+//!
+//! A library only so that fuzz targets reach its readers of files: what is public serves `main.rs`
+//! and `fuzz`, and promises nothing to anyone else.
+#![forbid(unsafe_code)]
+
+mod capture;
+mod cmd;
+mod config;
+mod doctor;
+mod feed;
+#[doc(hidden)]
+pub mod fuzzing;
+mod host;
+mod live;
+mod output;
+mod plan;
+mod records;
+mod signals;
+mod summary;
+mod top;
+mod units;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A bump in the wire that knows every connection.
+#[derive(Parser)]
+#[command(version, propagate_version = true, disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(cmd::run::RunArgs),
+    Demo(cmd::demo::DemoArgs),
+    Replay(cmd::replay::ReplayArgs),
+    Check(cmd::check::CheckArgs),
+    Doctor(cmd::doctor::DoctorArgs),
+}
+
+/// The whole program, from its arguments to its exit status.
+pub fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Run(args) => cmd::run::run(&args),
+        Command::Demo(args) => cmd::demo::run(&args),
+        Command::Replay(args) => cmd::replay::run(&args),
+        Command::Check(args) => cmd::check::run(&args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        if is_closed_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("millrace: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Whoever read our output has seen enough (`| head`): that ends us quietly and is no failure.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io_errors.into_iter().any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

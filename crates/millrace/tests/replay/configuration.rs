@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `--config`: table, policy and timeouts of a file, with or without the ports of a live run.
+
+use crate::captures::{Packet, Pcap};
+use crate::{Run, SECOND_NS, START_NS, Scratch, datagram, datagrams, run};
+use serde_json::Value;
+
+/// Ports that no run could have: one device twice, and cpus that no machine has.
+const LIVE: &str = "\
+[[pair]]
+a = \"0000:18:00.0\"
+b = \"0000:18:00.0\"
+workers = [1000, 1000]
+[eal]
+memory_mb = 16
+";
+
+fn run_with(test: &str, config: &str, args: &[&str], capture: &[u8]) -> Run {
+    let scratch = Scratch::new(test);
+    let path = scratch.write("bump.toml", config.as_bytes());
+    run(&[&["--config", &path, "--json", "-", "-"], args].concat(), capture)
+}
+
+fn summary_with(test: &str, config: &str, args: &[&str], capture: &[u8]) -> Value {
+    let run = run_with(test, config, args, capture);
+    run.assert_good();
+    run.summary()
+}
+
+/// A capture of these frames, all of one time.
+fn capture_of(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    let packet = |frame| Packet::new(START_NS, frame);
+    Pcap::plain().file(&frames.into_iter().map(packet).collect::<Vec<_>>())
+}
+
+#[test]
+fn timeouts_are_those_of_the_file() {
+    let capture = datagrams(&[0, 20 * SECOND_NS]);
+    let created = |timeouts: &str| {
+        let config = format!("[table]\ncapacity = 10\n[timeouts]\n{timeouts}\n");
+        let summary = summary_with("timeouts", &config, &[], &capture);
+        summary["flows"]["created"].as_u64().unwrap()
+    };
+    assert_eq!(created("udp_first = 19.9"), 2);
+    assert_eq!(created("udp_first = 20.1"), 1);
+    assert_eq!(created("udp_multiple = 60"), 2);
+}
+
+#[test]
+fn the_table_is_that_of_the_file_but_for_the_flag() {
+    let config = "[table]\ncapacity = 100\nwhen_full = \"drop\"\n";
+    let many = capture_of((0..300).map(|port| datagram(port, 0).build()));
+    for (args, capacity) in [(&[][..], 100), (&["--capacity", "250"], 250)] {
+        let summary = summary_with("table", config, args, &many);
+        assert_eq!(summary["flows"]["created"], capacity);
+        assert_eq!(summary["drops"]["table_full"], 300 - capacity);
+    }
+}
+
+#[test]
+fn zone_and_policy_are_those_of_the_file() {
+    let cut_in_its_header = datagram(1, 0).build()[..20].to_vec();
+    let frames = [datagram(1, 0).vlan(1).build(), datagram(1, 0).vlan(2).build()];
+    let capture = capture_of(frames.into_iter().chain([cut_in_its_header]));
+    let small = "[table]\ncapacity = 10\n";
+    let summary = summary_with("default", small, &[], &capture);
+    assert_eq!(summary["flows"]["created"], 2);
+    assert_eq!(summary["passed"]["ip_truncated"], 1);
+    let config = format!("{small}zone = \"none\"\n[policy]\nmalformed = \"drop\"\n");
+    let summary = summary_with("zone", &config, &[], &capture);
+    assert_eq!(summary["flows"]["created"], 1);
+    assert_eq!(summary["drops"]["ip_truncated"], 1);
+}
+
+#[test]
+fn ports_and_cpus_of_a_file_need_not_be_here() {
+    let config = format!("{LIVE}[table]\ncapacity = 10\n");
+    let summary = summary_with("live", &config, &[], &datagrams(&[0]));
+    assert_eq!(summary["flows"]["created"], 1);
+}
+
+#[test]
+fn a_file_with_faults_is_refused_before_anything_is_written() {
+    let config = format!("{LIVE}worker = 1\n[timeouts]\nudp_frist = 3\ntcp_close = 0\n");
+    let run = run_with("faults", &config, &[], &datagrams(&[0]));
+    assert_eq!((run.status, run.stdout.as_str()), (Some(1), ""));
+    let faults: Vec<_> = run.stderr.lines().map(|line| line.split_once(".toml:")).collect();
+    let faults: Vec<_> = faults.into_iter().map(|fault| fault.unwrap().1).collect();
+    assert!(faults[0].starts_with("7:1: eal.worker: no such key"), "{faults:?}");
+    assert!(faults[1].starts_with("9:1: timeouts.udp_frist: no such key; nearest: udp_first"));
+    assert_eq!(faults[2], "10:13: timeouts.tcp_close: 0 is out of range: must be 0.001 to 2592000");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_wrong_use() {
+    let run = run(&["--config", "/nowhere/bump.toml", "-"], &datagrams(&[0]));
+    assert_eq!((run.status, run.stdout.as_str()), (Some(2), ""));
+    let message = "/nowhere/bump.toml: cannot be read: No such file or directory";
+    assert!(run.stderr.starts_with(message), "{}", run.stderr);
+}

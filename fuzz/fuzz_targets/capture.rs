@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Any bytes as a capture: no panic, and packets that keep within their file. Where the file is cut
+//! changes nothing before the cut, and neither does how it is read.
+//!
+//! Input: a byte that chooses a capture of our own and whether it is compressed; edits of it.
+#![no_main]
+
+#[path = "../../crates/millrace/tests/replay/captures.rs"]
+mod captures;
+mod edits;
+
+use captures::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
+use edits::edited;
+use libfuzzer_sys::fuzz_target;
+use millrace::fuzzing::{Reading, read_capture};
+use std::io::{Cursor, Read};
+use std::sync::LazyLock;
+
+/// The longest packet that is read.
+const PACKET_MAX: usize = 256 * 1024;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+static ORIGINALS: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
+    [
+        Pcap::plain().file(&[packet(60), packet(0), packet(61)]),
+        Pcap { order: Order::Big, nanoseconds: true, network: 113 }.file(&[packet(62)]),
+        pcapng(Order::Little),
+        pcapng(Order::Big),
+    ]
+});
+
+fn packet(len: usize) -> Packet {
+    Packet::new(1_700_000_000_000_000_000, vec![7; len])
+}
+
+/// Every kind of block, in two sections.
+fn pcapng(order: Order) -> Vec<u8> {
+    const RESOLUTION: u16 = 9;
+    const RAW_IP: u16 = 101;
+    Pcapng::new(order)
+        .interface(ETHERNET, 0, &[(RESOLUTION, &[9])])
+        .block(5, &[0; 12])
+        .enhanced(0, 1_000, &packet(61))
+        .simple(&packet(62))
+        .section(Order::Big)
+        .clock(0x80 | 20, -1)
+        .interface(RAW_IP, 96, &[])
+        .obsolete(1, 1_000, &packet(63))
+        .bytes
+}
+
+/// Yields one byte for each read.
+struct Trickle(Cursor<Vec<u8>>);
+
+impl Read for Trickle {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = buffer.len().min(1);
+        self.0.read(&mut buffer[..n])
+    }
+}
+
+fn read(file: &[u8]) -> Reading {
+    read_capture(Cursor::new(file.to_vec()))
+}
+
+fn assert_sound(reading: &Reading) {
+    let mut end = 0;
+    for packet in &reading.packets {
+        assert!(packet.bytes.len() <= packet.original_len.min(PACKET_MAX));
+        assert!(packet.end >= end + packet.bytes.len() as u64);
+        end = packet.end;
+        if let Some((frame, frame_len)) = &packet.frame {
+            assert!(frame.len() <= *frame_len);
+        }
+    }
+    if let Some((offset, _)) = &reading.fault {
+        assert!(*offset >= end);
+    }
+}
+
+/// Until `cut` the file has whole records only, or else the last one is cut.
+fn assert_same_before(cut: usize, file: &[u8], reading: &Reading) {
+    let before = reading.packets.iter().filter(|packet| packet.end <= cut as u64).count();
+    let shorter = read(&file[..cut]);
+    assert_eq!(shorter.packets, reading.packets[..before]);
+}
+
+fn assert_plain(file: &[u8], reading: &Reading, choice: usize) {
+    let captured: usize = reading.packets.iter().map(|packet| packet.bytes.len()).sum();
+    assert!(captured <= file.len());
+    assert_same_before(file.len() * choice / 256, file, reading);
+    if let Some(packet) = reading.packets.get(choice % reading.packets.len().max(1)) {
+        let end = packet.end as usize;
+        assert_same_before(end, file, reading);
+        assert_eq!(read(&file[..end]).fault, None);
+    }
+    if let Some((offset @ 1.., _)) = &reading.fault {
+        let whole = read(&file[..*offset as usize]);
+        assert_eq!((&whole.packets, whole.fault), (&reading.packets, None));
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [choice, edits @ ..] = data else { return };
+    let choice = usize::from(*choice);
+    let original = &ORIGINALS[choice % ORIGINALS.len()];
+    let is_gzip_edited = choice / ORIGINALS.len() % 8 == 0;
+    let original = if is_gzip_edited { gzip(original) } else { original.clone() };
+    let file = edited(original, edits);
+    let reading = read(&file);
+    assert_sound(&reading);
+    let trickled = read_capture(Trickle(Cursor::new(file.clone())));
+    if file.starts_with(&GZIP_MAGIC) {
+        // What a damaged stream yields before its fault depends on how it is read.
+        let common = reading.packets.len().min(trickled.packets.len());
+        assert_eq!(reading.packets[..common], trickled.packets[..common]);
+        assert!(reading == trickled || reading.fault.is_some());
+    } else {
+        assert_eq!(reading, trickled);
+        assert_plain(&file, &reading, choice);
+        assert_eq!(read(&gzip(&file)), reading);
+    }
+});
