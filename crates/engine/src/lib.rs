@@ -20,7 +20,7 @@ mod table;
 pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
-pub use stats::{Stage, Stats};
+pub use stats::{STALL_CYCLES, Stage, Stats};
 
 use burst::{Lane, Outcome};
 use parse::Lanes;
@@ -153,7 +153,9 @@ impl Engine {
             self.process_in_stages(packets, verdicts, |engine, stage| {
                 let cycles = (engine.cycle_counter)();
                 let spent = cycles.wrapping_sub(last);
-                engine.books.stats.stage_cycles[stage as usize] += spent;
+                if spent < STALL_CYCLES {
+                    engine.books.stats.stage_cycles[stage as usize] += spent;
+                }
                 last = cycles;
             });
             self.books.stats.sampled_packets += packets.len() as u64;

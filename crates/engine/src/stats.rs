@@ -21,7 +21,7 @@ pub struct Stats {
     pub ended: [u64; EndReason::ALL.len()],
     /// Flow records overwritten before anyone took them.
     pub records_lost: u64,
-    /// Cycles per [`Stage`] over the sampled bursts.
+    /// Cycles per [`Stage`] over the sampled bursts, but for stages longer than [`STALL_CYCLES`].
     pub stage_cycles: [u64; Stage::ALL.len()],
     /// Packets in the sampled bursts.
     pub sampled_packets: u64,
@@ -38,6 +38,10 @@ impl Stats {
         self.created - self.ended.iter().sum::<u64>()
     }
 }
+
+/// No stage of a burst takes so long (half a millisecond and more) unless the worker was
+/// interrupted: what others did with its cpu says nothing about the stage.
+pub const STALL_CYCLES: u64 = 1 << 21;
 
 /// The engine's part of a packet's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

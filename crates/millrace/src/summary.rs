@@ -63,6 +63,8 @@ pub(crate) struct Worker {
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
+    /// Of turns so long that something else must have had the cpu.
+    pub(crate) stalled_cycles: u64,
     /// Busy cycles over packets.
     pub(crate) cycles_per_packet: f64,
     pub(crate) stage_cycles: StageCycles,

@@ -71,6 +71,7 @@ fn worker(lcore: u32, Report { account, stats }: &Report) -> summary::Worker {
         bursts: account.bursts,
         busy_cycles: account.busy_cycles,
         idle_cycles: account.idle_cycles,
+        stalled_cycles: account.stalled_cycles,
         cycles_per_packet: account.busy_cycles as f64 / packets.max(1) as f64,
         stage_cycles: stage_cycles(account, stats),
     }

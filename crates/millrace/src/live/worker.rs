@@ -7,7 +7,7 @@
 use super::board::{Board, Snapshot};
 use super::clock::Clock;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
-use engine::{BURST_MAX, Engine, FlowRecord, Stats, Verdict};
+use engine::{BURST_MAX, Engine, FlowRecord, STALL_CYCLES, Stats, Verdict};
 use rtrb::Producer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,11 +57,31 @@ pub(crate) struct Account {
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
+    /// In turns of more than [`STALL_CYCLES`]: neither busy nor idle, but interrupted.
+    pub(crate) stalled_cycles: u64,
     pub(crate) housekeeping_cycles: u64,
     /// Cycles of receiving and sending in the sampled bursts, and their packets.
     pub(crate) sampled_rx_cycles: u64,
     pub(crate) sampled_tx_cycles: u64,
     pub(crate) sampled_packets: u64,
+}
+
+impl Account {
+    /// Books the cycles of a turn that did `work`; true if it was a busy one.
+    #[inline(always)]
+    fn charge(&mut self, cycles: u64, work: usize) -> bool {
+        let account = match work {
+            _ if cycles >= STALL_CYCLES => &mut self.stalled_cycles,
+            0 => &mut self.idle_cycles,
+            _ => &mut self.busy_cycles,
+        };
+        *account += cycles;
+        work > 0 && cycles < STALL_CYCLES
+    }
+}
+
+fn unless_stalled(cycles: u64) -> u64 {
+    if cycles < STALL_CYCLES { cycles } else { 0 }
 }
 
 /// What is left of a worker.
@@ -92,12 +112,8 @@ impl Worker {
                 for direction in 0..self.paths.len() {
                     let received = self.forward(direction, since, &mut burst);
                     let now = tsc();
-                    let cycles = now.wrapping_sub(since);
+                    self.account.charge(now.wrapping_sub(since), received);
                     since = now;
-                    match received {
-                        0 => self.account.idle_cycles += cycles,
-                        _ => self.account.busy_cycles += cycles,
-                    }
                 }
             }
             let now = self.clock.at(since);
@@ -110,13 +126,8 @@ impl Worker {
             let cycles = tsc().wrapping_sub(since);
             since += cycles;
             // Housekeeping with nothing to do belongs to the idle loop.
-            match looked_at + taken {
-                0 => self.account.idle_cycles += cycles,
-                _ => {
-                    self.account.busy_cycles += cycles;
-                    self.account.housekeeping_cycles += cycles;
-                }
-            }
+            let was_busy = self.account.charge(cycles, looked_at + taken);
+            self.account.housekeeping_cycles += if was_busy { cycles } else { 0 };
         }
         self.finish()
     }
@@ -135,7 +146,7 @@ impl Worker {
         account.bursts += 1;
         let is_sampled = account.bursts % SAMPLE_EVERY == 0;
         if is_sampled {
-            account.sampled_rx_cycles += tsc().wrapping_sub(since);
+            account.sampled_rx_cycles += unless_stalled(tsc().wrapping_sub(since));
         }
 
         let mut verdicts = [Verdict::Forward; BURST_MAX];
@@ -157,7 +168,7 @@ impl Worker {
         *sent_packets += sent as u64;
         *sent_bytes += bytes;
         if is_sampled {
-            account.sampled_tx_cycles += tsc().wrapping_sub(judged);
+            account.sampled_tx_cycles += unless_stalled(tsc().wrapping_sub(judged));
             account.sampled_packets += received as u64;
         }
         received

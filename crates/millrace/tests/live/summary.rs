@@ -37,7 +37,8 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     let worker = &summary["workers"][0];
     assert_members(
         worker,
-        "lcore packets bursts busy_cycles idle_cycles cycles_per_packet stage_cycles",
+        "lcore packets bursts busy_cycles idle_cycles stalled_cycles cycles_per_packet \
+         stage_cycles",
     );
     assert_members(&worker["stage_cycles"], "rx parse lookup track miss tx housekeeping");
     for (direction, name) in ["up", "down"].into_iter().enumerate() {
