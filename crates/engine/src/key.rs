@@ -4,8 +4,8 @@
 //! Both directions of a connection have the same key: the endpoint with the smaller (address,
 //! port) comes first, and a bit beside the key says whether a packet came from the other one. Equal
 //! addresses are thereby ordered by port. "Smaller" is by the words that the processor loads, in
-//! its own byte order: any order will do, and this one needs no byte swapped. One key of whole words
-//! is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
+//! its own byte order: any order will do, and this one needs no byte swapped. One key of whole
+//! words is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
 
 use crate::BURST_MAX;
 use std::net::IpAddr;

@@ -11,6 +11,8 @@ use traffic::scenario::Protocol;
 pub(crate) struct Case {
     /// Name in the report and for `--only`.
     pub(crate) name: String,
+    /// Cases of one heat run at the same time, in turns: their figures can be compared.
+    pub(crate) heat: String,
     pub(crate) traffic: Traffic,
     /// Workers, each with a queue and the whole capture of its own.
     pub(crate) workers: usize,
@@ -45,6 +47,12 @@ pub(crate) enum Bar {
 }
 
 impl Case {
+    /// With a heat of its own.
+    fn of_one_worker(traffic: Traffic, load: Load, bar: Bar) -> Self {
+        let name = traffic.name();
+        Case { heat: name.clone(), name, traffic, workers: 1, load, bar }
+    }
+
     /// True if testpmd would do exactly the same for both: what is in a packet is nothing to it.
     pub(crate) fn same_floor(&self, other: &Self) -> bool {
         let same_capture = match (self.traffic, other.traffic) {
@@ -75,7 +83,7 @@ const FLOOD_FLOWS: u32 = 1_000_000;
 /// Much more than chance, and little enough that nobody attacks for it.
 const FLOOD_MUST: f64 = 1.1;
 
-/// Every case; those with the same floor stand together.
+/// Every case; those of one heat stand together.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     for (flows, must, goal) in
@@ -83,19 +91,28 @@ pub(crate) fn all() -> Vec<Case> {
     {
         for protocol in [Protocol::Udp, Protocol::Tcp] {
             let traffic = Traffic::Established(protocol, flows);
-            let bar = Bar::Net { must, goal };
-            cases.push(Case { name: traffic.name(), traffic, workers: 1, load: Load::Stays, bar });
+            cases.push(Case::of_one_worker(traffic, Load::Stays, Bar::Net { must, goal }));
         }
     }
     let traffic = Traffic::ShortTcp(SHORT_TUPLES);
-    let bar = Bar::Net { must: 220.0, goal: 150.0 };
-    cases.push(Case { name: traffic.name(), traffic, workers: 1, load: Load::Reused, bar });
-    let traffic = Traffic::Established(Protocol::Udp, 100_000);
-    let bar = Bar::TimesFaster { than: traffic.name(), must: 1.9 };
-    let name = format!("{}-{WORKERS_MAX}-workers", traffic.name());
-    cases.push(Case { name, traffic, workers: WORKERS_MAX, load: Load::Stays, bar });
+    cases.push(Case::of_one_worker(traffic, Load::Reused, Bar::Net { must: 220.0, goal: 150.0 }));
+    cases.extend(workers());
     cases.extend(floods());
     cases
+}
+
+/// One worker and two.
+fn workers() -> [Case; 2] {
+    let traffic = Traffic::Established(Protocol::Udp, 100_000);
+    let name = |workers: usize| format!("workers-{workers}");
+    [1, WORKERS_MAX].map(|workers| {
+        let bar = match workers {
+            1 => Bar::None,
+            _ => Bar::TimesFaster { than: name(1), must: 1.9 },
+        };
+        let (name, heat) = (name(workers), "workers".to_owned());
+        Case { name, heat, traffic, workers, load: Load::Stays, bar }
+    })
 }
 
 /// Every flood in every way; right before them, random tuples in that way.
@@ -111,7 +128,8 @@ fn floods() -> impl Iterator<Item = Case> {
                 _ => Bar::TimesSlower { than: name(Target::Random), must: FLOOD_MUST },
             };
             let traffic = Traffic::Flood(target, FLOOD_FLOWS);
-            Case { name: name(target), traffic, workers: 1, load, bar }
+            let heat = format!("flood-{way}");
+            Case { name: name(target), heat, traffic, workers: 1, load, bar }
         };
         targets.clone().into_iter().map(case)
     })

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! testpmd and Millrace side by side: `cargo bench -p millrace --bench side_by_side -- --help`.
 //!
-//! Each repetition runs, for every capture, testpmd in io mode, which is the floor, and right after
-//! it Millrace on the same virtual ports with the same memory and the same worker cpus. What
-//! Millrace costs is the difference of the two in one repetition. `bench/README.md` is the method.
+//! Each repetition runs, for every capture, testpmd in io mode, which is the floor, and Millrace on
+//! the same virtual ports with the same memory and, in turns of a tenth of a second, on the same
+//! worker cpus. What Millrace costs is the difference of the two. `bench/README.md` is the method.
 //!
 //! Ends no process but its own children; gives hugepages back; writes below the directory for
 //! temporary files, and where `--json` and `--save` say.
@@ -12,6 +12,7 @@
 mod captures;
 mod cases;
 mod footprint;
+mod heat;
 mod hugepages;
 mod machine;
 mod measured;
@@ -44,7 +45,7 @@ struct Args {
     /// How often everything is run
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
     reps: u32,
-    /// Length of one measurement; a start of a second before it does not count
+    /// How long each side runs in one repetition; a second of warm-up before does not count
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = at_least_one())]
     seconds: u32,
     /// Only the cases with NAME in their name; may be repeated
@@ -115,6 +116,16 @@ impl Setup {
         DPDK_MB + (self.mbufs(case) * one).div_ceil(1 << 20)
     }
 
+    /// Megabytes of all that run at once.
+    fn largest_heat_mb(&self, cases: &[Case]) -> usize {
+        let heats = cases.chunk_by(|a, b| a.heat == b.heat);
+        // No heat has more floors than cases.
+        heats
+            .map(|heat| 2 * heat.iter().map(|case| self.memory_mb(case)).sum::<usize>())
+            .max()
+            .unwrap_or(0)
+    }
+
     fn capture(&self, traffic: Traffic) -> PathBuf {
         self.dir.join(format!("{}.pcap", traffic.name()))
     }
@@ -168,7 +179,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
         has_cpus
     });
     let hugepages = (!args.no_huge && !cases.is_empty())
-        .then(|| Hugepages::reserve(cases.iter().map(|case| setup.memory_mb(case)).max()?))
+        .then(|| Hugepages::reserve(setup.largest_heat_mb(&cases)))
         .flatten();
     setup.huge = hugepages.is_some();
 
@@ -184,7 +195,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// All repetitions of all cases. Cases of the same capture and number of workers share their floor.
+/// All repetitions of all cases, heat by heat.
 fn measure(
     setup: &Setup,
     cases: Vec<Case>,
@@ -200,19 +211,17 @@ fn measure(
     }
     let mut measured: Vec<Measured> = cases.into_iter().map(Measured::new).collect();
     for rep in 1..=reps {
-        for group in measured.chunk_by_mut(|a, b| a.case.same_floor(&b.case)) {
-            let floor = testpmd::run(setup, &group[0].case).map_err(|error| format!("{error:#}"));
-            for measured in group {
-                let both = floor.clone().and_then(|floor| {
-                    let millrace = millrace::run(setup, &measured.case);
-                    Ok((floor, millrace.map_err(|error| format!("{error:#}"))?))
-                });
-                // A signal from the terminal has ended the children as well.
-                if interrupted.load(Ordering::Relaxed) {
-                    bail!("interrupted");
-                }
-                let outcome = measured.add(rep, both);
-                eprintln!("{rep}/{reps} {:<24} {outcome}", measured.case.name);
+        for group in measured.chunk_by_mut(|a, b| a.case.heat == b.case.heat) {
+            let cases: Vec<&Case> = group.iter().map(|measured| &measured.case).collect();
+            let outcome = heat::run(setup, &cases, interrupted).map_err(|e| format!("{e:#}"));
+            // A signal from the terminal has ended the children as well.
+            if interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            for (i, measured) in group.iter_mut().enumerate() {
+                let both = outcome.as_ref().map(|both| both[i].clone()).map_err(String::clone);
+                let line = measured.add(rep, both);
+                eprintln!("{rep}/{reps} {:<24} {line}", measured.case.name);
             }
         }
     }
@@ -251,7 +260,7 @@ fn commands(setup: &Setup, cases: &[Case]) -> String {
     }
     if let Some(case) = cases.first() {
         let testpmd = testpmd::arguments(setup, case).join(" ");
-        let config = millrace::configuration(setup, case);
+        let config = millrace::configuration(setup, case, 2);
         commands += &format!("\n\n# {}\ndpdk-testpmd {testpmd}\n\n", case.name);
         commands += &format!("millrace run millrace.toml\n\n# millrace.toml\n{config}");
     }

@@ -2,13 +2,16 @@
 //! Millrace on the ports of the floor, measured from outside by the lines it prints every second.
 
 use crate::cases::{Case, Load};
+use crate::heat::{Contender, Readings};
 use crate::process::Process;
-use crate::stopwatch::{Figures, Reading, WARM_UP};
+use crate::stopwatch::{Figures, Reading};
 use crate::{MBUF_DATA_BYTES, Setup};
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use traffic::scenario::SHORT_TCP_PACKETS;
 
 /// What a run of Millrace comes to.
@@ -16,8 +19,6 @@ use traffic::scenario::SHORT_TCP_PACKETS;
 pub(crate) struct Run {
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    /// Busy cycles per packet by its own account, of the whole run.
-    pub(crate) busy: f64,
     /// Cycles per packet in each stage, of the whole run, in packet order.
     pub(crate) stages: Vec<(String, f64)>,
     /// Why the figures are not those of the case.
@@ -30,44 +31,67 @@ const RENEWED_TIMEOUT_S: f64 = 0.05;
 /// Flows in the table of [`Load::Overflows`].
 const OVERFLOWING_CAPACITY: u32 = 1 << 16;
 
-/// Runs `case`.
-pub(crate) fn run(setup: &Setup, case: &Case) -> anyhow::Result<Run> {
-    let config = setup.dir.join("millrace.toml");
-    let json = setup.dir.join("summary.json");
-    fs::write(&config, configuration(setup, case))?;
-    // A little longer: its lines come late by some milliseconds each.
-    let duration = WARM_UP.as_secs_f64() + f64::from(setup.seconds) * 1.05 + 0.5;
-    let mut millrace = Process::start(
-        Command::new(env!("CARGO_BIN_EXE_millrace"))
-            .arg("run")
-            .arg(&config)
-            .arg(format!("--duration={duration}"))
-            .arg(format!("--json={}", json.display()))
-            .arg("--top=0"),
-    )?;
-    let mut readings: Vec<Reading> = Vec::new();
-    for _ in 0..=setup.seconds {
-        let kpps = millrace.wait_for("its line of a second", kpps)?;
-        let mut now = Reading::take(millrace.id(), 0.0);
-        if let Some(last) = readings.last() {
-            now.packets = last.packets + kpps * 1e3 * now.seconds_since(last);
-        }
-        readings.push(now);
-    }
-    millrace.finish()?;
-    let (first, last) = (&readings[0], &readings[readings.len() - 1]);
-    let figures = Figures::between(first, last, case.workers, setup.tsc_hz);
-    let summary: Value = serde_json::from_slice(&fs::read(&json)?)?;
-    Ok(Run {
-        figures,
-        busy: total(&summary, "/busy_cycles") / total(&summary, "/packets"),
-        stages: stages(&summary),
-        doubts: doubts(&summary, case),
-    })
+/// Millrace, forwarding.
+pub(crate) struct Millrace {
+    process: Process,
+    json: PathBuf,
+    readings: Readings,
+    /// When it printed its last line.
+    line_at: Instant,
 }
 
-/// Configuration for `case`.
-pub(crate) fn configuration(setup: &Setup, case: &Case) -> String {
+impl Millrace {
+    /// Starts `case`, which is one of `contenders`, lets it warm up and stops it.
+    pub(crate) fn start(setup: &Setup, case: &Case, contenders: usize) -> anyhow::Result<Self> {
+        let config = setup.dir.join(format!("{}.toml", case.name));
+        let json = setup.dir.join(format!("{}.json", case.name));
+        fs::write(&config, configuration(setup, case, contenders))?;
+        let mut process = Process::start(
+            Command::new(env!("CARGO_BIN_EXE_millrace"))
+                .arg("run")
+                .arg(&config)
+                .arg(format!("--json={}", json.display()))
+                .arg("--top=0"),
+        )?;
+        // Its first second is its warm-up.
+        process.wait_for("its line of a second", kpps)?;
+        let line_at = Instant::now();
+        process.stand_still()?;
+        Ok(Self { process, json, readings: Readings::default(), line_at })
+    }
+
+    /// Ends it.
+    pub(crate) fn finish(self, setup: &Setup, case: &Case) -> anyhow::Result<Run> {
+        let figures = self.readings.figures(setup, case)?;
+        self.process.interrupt()?;
+        self.process.go_on()?;
+        self.process.finish()?;
+        let summary: Value = serde_json::from_slice(&fs::read(&self.json)?)?;
+        Ok(Run { figures, stages: stages(&summary), doubts: doubts(&summary, case) })
+    }
+}
+
+impl Contender for Millrace {
+    fn process(&self) -> &Process {
+        &self.process
+    }
+
+    fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        // The rate in a line is that since the line before, turns of others included.
+        while let Some(kpps) = self.process.line_before(end, kpps)? {
+            let packets = kpps * 1e3 * self.line_at.elapsed().as_secs_f64();
+            let before = self.readings.latest().map_or(0.0, |reading| reading.packets);
+            let id = self.process.id();
+            self.readings.add(Reading::take(id, before + packets, ran + begin.elapsed()));
+            self.line_at = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// Configuration for `case`, which takes turns with the others of `contenders`.
+pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> String {
     let [a, b] = setup.ports(case);
     let workers = &setup.worker_cpus[..case.workers];
     let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
@@ -75,10 +99,13 @@ pub(crate) fn configuration(setup: &Setup, case: &Case) -> String {
         Load::Overflows => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
         Load::Stays | Load::Reused | Load::Renewed => String::new(),
     };
-    // Each timer comes up once in a measurement, however short that is.
+    // Each timer comes up once in a measurement, however short that is. The clock goes on while
+    // others have their turn.
     let idle_s = match case.load {
         Load::Renewed => RENEWED_TIMEOUT_S,
-        Load::Stays | Load::Reused | Load::Overflows => setup.seconds.into(),
+        Load::Stays | Load::Reused | Load::Overflows => {
+            f64::from(setup.seconds) * contenders as f64
+        }
     };
     let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_multiple"];
     let timeouts = keys.map(|key| format!("{key} = {idle_s}\n")).concat();

@@ -2,10 +2,11 @@
 //! A child process that is talked to line by line. It ends with its value, by its handle.
 
 use anyhow::{Context, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// Longest time without the line that is waited for: a capture of 2 M packets is loaded in it.
@@ -62,14 +63,59 @@ impl Process {
                 bail!(self.with_tail(&format!("ended or hangs before {what}")));
             };
             let found = find(&line);
-            if self.tail.len() == TAIL {
-                self.tail.pop_front();
-            }
-            self.tail.push_back(line);
+            self.keep(line);
             if let Some(found) = found {
                 return Ok(found);
             }
         }
+    }
+
+    /// Reads lines up to the first in which `find` finds something, but no longer than to `end`.
+    pub(crate) fn line_before<T>(
+        &mut self,
+        end: Instant,
+        mut find: impl FnMut(&str) -> Option<T>,
+    ) -> anyhow::Result<Option<T>> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = match self.lines.recv_timeout(left) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => bail!(self.with_tail("has ended")),
+            };
+            let found = find(&line);
+            self.keep(line);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Stops it until it may go on.
+    pub(crate) fn stand_still(&self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it run.
+    pub(crate) fn go_on(&self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) -> anyhow::Result<()> {
+        self.signal(Signal::INT)
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| self.with_tail("is gone"))
+    }
+
+    fn keep(&mut self, line: String) {
+        if self.tail.len() == TAIL {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(line);
     }
 
     /// Waits for its end, which must be a good one.

@@ -94,7 +94,8 @@ fn floor_table(cases: &[&Measured]) -> String {
     let rows: Vec<_> = cases.iter().map(|case| floor_row(case)).collect();
     let mut text = format!(
         "\n## Cycles per packet: testpmd io, Millrace, and the difference\n\n\
-         Medians of {} repetitions; net is the difference within one.\n\n{}",
+         Medians of {} repetitions; net is the difference within one, in turns on the same \
+         cpus.\n\n{}",
         cases[0].repetitions.len(),
         table::render(&head, &rows)
     );
@@ -172,18 +173,17 @@ fn ratio_rows(measured: &Measured, cases: &[&Measured]) -> Vec<Vec<String>> {
 
 fn stage_table(cases: &[&Measured]) -> String {
     let stages = &cases[0].repetitions[0].millrace.stages;
-    let head: Vec<&str> =
-        ["case", "busy"].into_iter().chain(stages.iter().map(|(name, _)| name.as_str())).collect();
+    let names = stages.iter().map(|(name, _)| name.as_str());
+    let head: Vec<&str> = std::iter::once("case").chain(names).collect();
     let row = |case: &&Measured| {
         let stages = (0..stages.len()).map(|i| case.median(|r| r.millrace.stages[i].1));
-        let cycles = std::iter::once(case.median(|r| r.millrace.busy)).chain(stages);
-        let cells = cycles.map(|cycles| format!("{cycles:.1}"));
+        let cells = stages.map(|cycles| format!("{cycles:.1}"));
         std::iter::once(case.case.name.clone()).chain(cells).collect()
     };
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
     format!(
-        "\n## Inside Millrace: cycles per packet by its own account\n\nMedians. Of the whole run, \
-         its start included; what others took of the cpu counts as well.\n\n{}",
+        "\n## Inside Millrace: cycles per packet by its own account\n\nMedians. Sampled over \
+         the whole run, its start included.\n\n{}",
         table::render(&head, &rows)
     )
 }

@@ -15,7 +15,8 @@ pub(crate) const WARM_UP: Duration = Duration::from_secs(1);
 
 /// A process at one moment.
 pub(crate) struct Reading {
-    at: Instant,
+    /// How long it could run so far.
+    ran: Duration,
     /// Packets sent so far.
     pub(crate) packets: f64,
     /// Nanoseconds on a cpu by thread.
@@ -25,36 +26,31 @@ pub(crate) struct Reading {
 /// What a run comes to.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
-    /// Million packets per second of all workers.
+    /// Million packets per second of all workers, in their turns.
     pub(crate) mpps: f64,
     /// Cycles of the time-stamp counter per packet.
     pub(crate) cycles: f64,
-    /// Share of time in which the workers had their cpus.
+    /// Share of their turns in which the workers had their cpus.
     pub(crate) on_cpu: f64,
 }
 
 impl Reading {
-    /// Reads the account of process `id`, which has sent `packets`.
-    pub(crate) fn take(id: u32, packets: f64) -> Self {
+    /// Reads the account of process `id`, which has sent `packets` in turns of `ran` together.
+    pub(crate) fn take(id: u32, packets: f64, ran: Duration) -> Self {
         let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
         let on_cpu = threads.filter_map(|thread| {
             let account = fs::read_to_string(thread.path().join("schedstat")).ok()?;
             let nanoseconds = account.split(' ').next()?.parse().ok()?;
             Some((thread.file_name().to_string_lossy().into_owned(), nanoseconds))
         });
-        Self { at: Instant::now(), packets, on_cpu: on_cpu.collect() }
-    }
-
-    /// Seconds from the moment before to this one.
-    pub(crate) fn seconds_since(&self, before: &Self) -> f64 {
-        (self.at - before.at).as_secs_f64()
+        Self { ran, packets, on_cpu: on_cpu.collect() }
     }
 }
 
 impl Figures {
     /// Of a process with `workers` between two moments.
     pub(crate) fn between(first: &Reading, last: &Reading, workers: usize, tsc_hz: f64) -> Self {
-        let seconds = last.seconds_since(first);
+        let seconds = (last.ran - first.ran).as_secs_f64();
         let packets = last.packets - first.packets;
         let used = |(thread, after): (&String, &u64)| {
             after.saturating_sub(first.on_cpu.get(thread).copied().unwrap_or(0)) as f64 / 1e9

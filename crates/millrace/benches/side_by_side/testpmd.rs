@@ -3,45 +3,72 @@
 //! other without looking at them.
 
 use crate::cases::Case;
+use crate::heat::{Contender, Readings};
 use crate::process::Process;
 use crate::stopwatch::{Figures, Reading, WARM_UP};
 use crate::{MBUF_DATA_BYTES, Setup};
 use anyhow::Context;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Space before the data of a packet, which testpmd counts as part of a buffer.
 const HEADROOM: usize = 128;
 
-/// Runs the floor of `case`.
-pub(crate) fn run(setup: &Setup, case: &Case) -> anyhow::Result<Figures> {
-    let mut testpmd = Process::start(
-        // Its lines must come when they are printed, not when a buffer is full.
-        Command::new("stdbuf")
-            .args(["-oL", "dpdk-testpmd"])
-            .args(arguments(setup, case))
-            // What it leaves behind goes with the directory.
-            .env("RUNTIME_DIRECTORY", &setup.dir),
-    )?;
-    // Answered when the captures are loaded.
-    read(&mut testpmd).context("testpmd does not start; it comes with Debian's dpdk-dev")?;
-    testpmd.say("start")?;
-    std::thread::sleep(WARM_UP);
-    let first = read(&mut testpmd)?;
-    std::thread::sleep(Duration::from_secs(setup.seconds.into()));
-    let last = read(&mut testpmd)?;
-    testpmd.say("quit")?;
-    testpmd.finish()?;
-    Ok(Figures::between(&first, &last, case.workers, setup.tsc_hz))
+/// testpmd, forwarding.
+pub(crate) struct Testpmd {
+    process: Process,
+    readings: Readings,
 }
 
-/// Packets sent so far by the port that packets leave by.
-fn read(testpmd: &mut Process) -> anyhow::Result<Reading> {
-    testpmd.say("show port stats 1")?;
-    let sent = testpmd.wait_for("its statistics", |line| {
-        line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse().ok()
-    })?;
-    Ok(Reading::take(testpmd.id(), sent))
+impl Testpmd {
+    /// Starts the floor of `case`, lets it warm up and stops it.
+    pub(crate) fn start(setup: &Setup, case: &Case) -> anyhow::Result<Self> {
+        let process = Process::start(
+            // Its lines must come when they are printed, not when a buffer is full.
+            Command::new("stdbuf")
+                .args(["-oL", "dpdk-testpmd"])
+                .args(arguments(setup, case))
+                // What it leaves behind goes with the directory.
+                .env("RUNTIME_DIRECTORY", &setup.dir),
+        )?;
+        let mut testpmd = Self { process, readings: Readings::default() };
+        // Answered when the captures are loaded.
+        testpmd.sent().context("testpmd does not start; it comes with Debian's dpdk-dev")?;
+        testpmd.process.say("start")?;
+        std::thread::sleep(WARM_UP);
+        testpmd.process.stand_still()?;
+        Ok(testpmd)
+    }
+
+    /// Packets sent so far by the port that packets leave by.
+    fn sent(&mut self) -> anyhow::Result<f64> {
+        self.process.say("show port stats 1")?;
+        self.process.wait_for("its statistics", |line| {
+            line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse().ok()
+        })
+    }
+
+    /// Ends it.
+    pub(crate) fn finish(mut self, setup: &Setup, case: &Case) -> anyhow::Result<Figures> {
+        self.process.go_on()?;
+        self.process.say("quit")?;
+        self.process.finish()?;
+        self.readings.figures(setup, case)
+    }
+}
+
+impl Contender for Testpmd {
+    fn process(&self) -> &Process {
+        &self.process
+    }
+
+    fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        std::thread::sleep(end.saturating_duration_since(begin));
+        let sent = self.sent()?;
+        self.readings.add(Reading::take(self.process.id(), sent, ran + begin.elapsed()));
+        Ok(())
+    }
 }
 
 /// Its command line.
@@ -61,7 +88,7 @@ pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
     let [a, b] = setup.ports(case);
     let burst = engine::BURST_MAX;
     format!(
-        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid} --lcores={lcores} \
+        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{count} --lcores={lcores} \
          --main-lcore=0 {memory} -m{mb} --vdev={a} --vdev={b} -- -i --forward-mode=io \
          --nb-cores={count} --rxq={count} --txq={count} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A heat: programs that are compared run in turns on the same cpus.
+//!
+//! All of them are started, then each is stopped and continued a tenth of a second at a time, the
+//! others standing still meanwhile. A machine that grows slower or faster does so for all of them:
+//! on a virtual machine that is the difference between a figure and a guess.
+
+use crate::Setup;
+use crate::cases::Case;
+use crate::millrace::{Millrace, Run};
+use crate::process::Process;
+use crate::stopwatch::{Figures, Reading};
+use crate::testpmd::Testpmd;
+use anyhow::bail;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Long enough that refilled caches are a small part of it, short enough that nothing else changes.
+const TURN: Duration = Duration::from_millis(100);
+
+/// A program in a heat. It is stopped except in [`turn`](Contender::turn).
+pub(crate) trait Contender {
+    /// The child.
+    fn process(&self) -> &Process;
+    /// Runs until `end`; `ran` is how long it did so in the turns before.
+    fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()>;
+}
+
+/// Runs `cases` and the floor of each. Gives the floor and the run of every case, in their order.
+pub(crate) fn run(
+    setup: &Setup,
+    cases: &[&Case],
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<(Figures, Run)>> {
+    let mut floors: Vec<(&Case, Testpmd)> = Vec::new();
+    for case in cases {
+        if !floors.iter().any(|(other, _)| other.same_floor(case)) {
+            floors.push((case, Testpmd::start(setup, case)?));
+        }
+    }
+    let mut runs = Vec::new();
+    for case in cases {
+        runs.push(Millrace::start(setup, case, cases.len() + floors.len())?);
+    }
+    let mut contenders: Vec<&mut dyn Contender> = Vec::new();
+    contenders.extend(floors.iter_mut().map(|(_, floor)| floor as &mut dyn Contender));
+    contenders.extend(runs.iter_mut().map(|run| run as &mut dyn Contender));
+    take_turns(setup, &mut contenders, interrupted)?;
+
+    let mut figures: Vec<(&Case, Figures)> = Vec::new();
+    for (case, floor) in floors {
+        figures.push((case, floor.finish(setup, case)?));
+    }
+    let both = |(case, run): (&&Case, Millrace)| {
+        let floor = figures.iter().find(|(other, _)| other.same_floor(case));
+        let (_, floor) = floor.expect("every case has started its floor");
+        Ok((*floor, run.finish(setup, case)?))
+    };
+    cases.iter().zip(runs).map(both).collect()
+}
+
+/// Forwards and backwards through the contenders, so that a steady drift is the same for all.
+fn take_turns(
+    setup: &Setup,
+    contenders: &mut [&mut dyn Contender],
+    interrupted: &AtomicBool,
+) -> anyhow::Result<()> {
+    let rounds = Duration::from_secs(setup.seconds.into()).div_duration_f64(TURN) as u32;
+    for round in 0..rounds {
+        for contender in contenders.iter_mut() {
+            if interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            contender.process().go_on()?;
+            contender.turn(Instant::now() + TURN, TURN * round)?;
+            contender.process().stand_still()?;
+        }
+        contenders.reverse();
+    }
+    Ok(())
+}
+
+/// Readings of a contender in its turns.
+#[derive(Default)]
+pub(crate) struct Readings {
+    first: Option<Reading>,
+    last: Option<Reading>,
+}
+
+impl Readings {
+    /// Notes one.
+    pub(crate) fn add(&mut self, reading: Reading) {
+        match self.first {
+            None => self.first = Some(reading),
+            Some(_) => self.last = Some(reading),
+        }
+    }
+
+    /// The one before.
+    pub(crate) fn latest(&self) -> Option<&Reading> {
+        self.last.as_ref().or(self.first.as_ref())
+    }
+
+    /// What they come to.
+    pub(crate) fn figures(&self, setup: &Setup, case: &Case) -> anyhow::Result<Figures> {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else {
+            bail!("it gave no two figures: --seconds is too short");
+        };
+        Ok(Figures::between(first, last, case.workers, setup.tsc_hz))
+    }
+}
