@@ -6,6 +6,8 @@ use std::fs;
 
 const NR: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+const COMPACT: &str = "/proc/sys/vm/compact_memory";
+const ATTEMPTS: u32 = 5;
 const PAGE_MB: u64 = 2;
 
 /// Enough free hugepages, as long as this lives.
@@ -22,9 +24,16 @@ impl Hugepages {
         if free >= wanted {
             return Some(Self { before: None });
         }
-        // The kernel gives what it can; it is no error of the write if that is less.
-        fs::write(NR, (total + wanted - free).to_string()).ok()?;
         let reserved = Self { before: Some(total) };
+        for _ in 0..ATTEMPTS {
+            // The kernel gives what it can; it is no error of the write if that is less.
+            fs::write(NR, (total + wanted - free).to_string()).ok()?;
+            if read(FREE)? >= wanted {
+                break;
+            }
+            // Free memory lies in small pieces between files that were read.
+            fs::write(COMPACT, "1").ok()?;
+        }
         if read(FREE)? < wanted {
             eprintln!("no {megabytes} MB of hugepages to be had: both sides do without");
             return None;

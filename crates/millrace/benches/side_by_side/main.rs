@@ -118,12 +118,11 @@ impl Setup {
 
     /// Megabytes of all that run at once.
     fn largest_heat_mb(&self, cases: &[Case]) -> usize {
-        let heats = cases.chunk_by(|a, b| a.heat == b.heat);
-        // No heat has more floors than cases.
-        heats
-            .map(|heat| 2 * heat.iter().map(|case| self.memory_mb(case)).sum::<usize>())
-            .max()
-            .unwrap_or(0)
+        let of_heat = |heat: &[Case]| -> usize {
+            let floors = heat.chunk_by(Case::same_floor).map(|cases| &cases[0]);
+            heat.iter().chain(floors).map(|case| self.memory_mb(case)).sum()
+        };
+        cases.chunk_by(|a, b| a.heat == b.heat).map(of_heat).max().unwrap_or(0)
     }
 
     fn capture(&self, traffic: Traffic) -> PathBuf {
