@@ -71,6 +71,23 @@ impl<const W: usize> Lane<W> {
         self.len += 1;
     }
 
+    /// Four at once; the words of their keys one after the other.
+    #[inline(always)]
+    pub(crate) fn push_four(
+        &mut self,
+        words: [[u64; 4]; W],
+        metas: [Meta; 4],
+        openings: [Opening; 4],
+    ) {
+        let at = self.len.min(BURST_MAX - 4);
+        for (column, words) in self.keys.iter_mut().zip(words) {
+            column[at..at + 4].copy_from_slice(&words);
+        }
+        self.metas[at..at + 4].copy_from_slice(&metas);
+        self.openings[at..at + 4].copy_from_slice(&openings);
+        self.len += 4;
+    }
+
     #[inline(always)]
     fn arrival(&self, i: usize, now: Nanos) -> Arrival<'_> {
         Arrival { meta: &self.metas[i], opening: &self.openings[i], now }

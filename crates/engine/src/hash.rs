@@ -15,6 +15,7 @@ mod avx512;
 
 use crate::BURST_MAX;
 use crate::key::{Key, KeyWords};
+use crate::vectors::Vectors;
 
 /// Keys hashed side by side.
 const LANES: usize = 16;
@@ -28,30 +29,6 @@ pub(crate) struct Hasher {
     /// The state before the first word: the secret, mixed with the constants.
     init: [u64; 4],
     vectors: Vectors,
-}
-
-/// What the processor has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vectors {
-    None,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(all(target_arch = "x86_64", avx512))]
-    Avx512,
-}
-
-impl Vectors {
-    fn detect() -> Self {
-        #[cfg(all(target_arch = "x86_64", avx512, not(miri)))]
-        if std::is_x86_feature_detected!("avx512f") {
-            return Vectors::Avx512;
-        }
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if std::is_x86_feature_detected!("avx2") {
-            return Vectors::Avx2;
-        }
-        Vectors::None
-    }
 }
 
 impl Hasher {

@@ -16,6 +16,7 @@ mod reason;
 mod record;
 mod stats;
 mod table;
+mod vectors;
 
 pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
 pub use reason::Reason;
@@ -26,6 +27,7 @@ use burst::{Lane, Outcome};
 use parse::Lanes;
 use std::collections::VecDeque;
 use table::FlowTable;
+use vectors::Vectors;
 
 /// Nanoseconds: a span, or a time since the Unix epoch.
 pub type Nanos = u64;
@@ -64,6 +66,7 @@ pub struct Engine {
     books: Books,
     zone: ZoneFrom,
     malformed: Malformed,
+    vectors: Vectors,
     cycle_counter: fn() -> u64,
     now: Nanos,
     bursts: u32,
@@ -125,6 +128,7 @@ impl Engine {
             },
             zone: config.zone,
             malformed: config.malformed,
+            vectors: Vectors::detect(),
             cycle_counter: config.cycle_counter,
             now: 0,
             bursts: 0,
@@ -190,14 +194,18 @@ impl Engine {
     fn parse<P: wire::Packet>(&mut self, packets: &[P], verdicts: &mut [Verdict]) {
         self.lanes.v4.clear();
         self.lanes.v6.clear();
-        let mut bytes = 0;
-        for (position, packet) in packets.iter().enumerate() {
-            bytes += packet.frame_len() as u64;
-            if let Err(reason) = parse::parse(packet, position as u8, self.zone, &mut self.lanes) {
-                verdicts[position] = self.without_key(reason);
+        let mut at = 0;
+        while at < packets.len() {
+            at += parse::parse_plain(&packets[at..], at as u8, self.vectors, &mut self.lanes);
+            for packet in packets[at..].iter().take(parse::GROUP) {
+                if let Err(reason) = parse::parse(packet, at as u8, self.zone, &mut self.lanes) {
+                    verdicts[at] = self.without_key(reason);
+                }
+                at += 1;
             }
         }
-        self.books.stats.bytes += bytes;
+        let bytes: usize = packets.iter().map(P::frame_len).sum();
+        self.books.stats.bytes += bytes as u64;
         // Those that find the table full are taken off again.
         self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
     }

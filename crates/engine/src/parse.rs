@@ -2,18 +2,21 @@
 //! Bytes to flow key: every byte bounds-checked, never a panic, one [`Reason`] for whatever has no
 //! key.
 //!
-//! Two ways to the same result. The short one takes what nearly every packet is; the long one takes
-//! everything. A property test holds the one against the other, and both against a parser that is
-//! not ours.
+//! Three ways to the same result: plain packets side by side, what nearly every packet is in short,
+//! and a long way for everything. Property tests hold them against each other, and against a parser
+//! that is not ours.
 
 use crate::burst::Lane;
 use crate::flow::{PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP};
 use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
 use crate::record::VlanTags;
+use crate::vectors::Vectors;
 use crate::{Reason, ZoneFrom};
 use short::Lengths;
 use wire::Packet;
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod general;
 mod short;
 
@@ -70,6 +73,30 @@ const IPV4_MIN: usize = 20;
 const TCP_MIN: usize = 20;
 const UDP: usize = 8;
 const VLAN_TAG: usize = 4;
+
+/// Most packets that are parsed side by side.
+pub(crate) const GROUP: usize = 4;
+
+/// Puts the first of these packets, as long as they are of the plainest kind, into their lane;
+/// returns how many. The very first has position `first`.
+#[inline(always)]
+pub(crate) fn parse_plain<P: Packet>(
+    packets: &[P],
+    first: u8,
+    vectors: Vectors,
+    lanes: &mut Lanes,
+) -> usize {
+    // Only to save an attempt.
+    let is_ipv4 = |packet: &P| packet.head().get(12..14) == Some(&ETHERTYPE_IPV4.to_be_bytes());
+    match packets.first().is_some_and(is_ipv4) {
+        #[cfg(target_arch = "x86_64")]
+        true => avx2::parse(packets, first, vectors, &mut lanes.v4),
+        _ => {
+            let _ = (first, vectors, lanes);
+            0
+        }
+    }
+}
 
 /// Puts key and metadata of a packet into its lane, or says why it has none.
 #[inline(always)]

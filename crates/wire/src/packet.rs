@@ -16,6 +16,7 @@ pub trait Packet {
 
     /// Bytes to account for this packet. Differs from `frame_len` only where a capture of another
     /// link type is presented with a synthetic Ethernet header.
+    #[inline(always)]
     fn wire_len(&self) -> usize {
         self.frame_len()
     }
@@ -53,14 +54,17 @@ impl<'a> BytesPacket<'a> {
 }
 
 impl Packet for BytesPacket<'_> {
+    #[inline(always)]
     fn head(&self) -> &[u8] {
         self.segments[0]
     }
 
+    #[inline(always)]
     fn frame_len(&self) -> usize {
         self.frame_len
     }
 
+    #[inline(always)]
     fn wire_len(&self) -> usize {
         self.wire_len
     }

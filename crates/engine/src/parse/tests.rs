@@ -3,8 +3,8 @@
 //! flipped, set, cut and added bytes.
 
 use super::short::{self, Lengths};
-use super::{Lane, Lanes, ZoneFrom};
-use crate::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Verdict};
+use super::{Lane, Lanes, Vectors, ZoneFrom, parse_plain};
+use crate::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Verdict};
 use etherparse::err::Layer;
 use etherparse::err::packet::SliceError;
 use etherparse::{IpPayloadSlice, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -88,7 +88,7 @@ const SHORT: usize = 30;
 
 /// Sound frames of every kind, and some that are not.
 static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [192, 168, 0, 1]).payload([0x45; 30]);
+    let v4 = || FrameBuilder::ipv4([10, 0, 0, 200], [192, 168, 0, 1]).payload([0x45; 30]);
     let v6 = || FrameBuilder::ipv6([0x20; 16], [0x2a; 16]).payload([0x60; 30]);
     let ah = || v6().auth(1, 2, &[3; 12]);
     let plain = [
@@ -207,6 +207,62 @@ fn plain_packets_take_the_short_way() {
         let lengths = Lengths { frame: frame.len(), bytes: frame.len() };
         let taken = short::parse(frame, lengths, 0, ZoneFrom::None, &mut lanes);
         assert_eq!(taken, i < SHORT, "{frame:02x?}");
+    }
+}
+
+/// Stats and flows of one burst.
+fn outcome(frames: &[Vec<u8>], vectors: Vectors) -> (Stats, Vec<FlowRecord>) {
+    let mut engine = Engine::new(&Config { cycle_counter: || 0, ..small() });
+    engine.vectors = vectors;
+    let packets: Vec<_> = frames.iter().map(|f| Segments::cut(f, f.len(), f.len())).collect();
+    engine.process(1, &packets, &mut [Verdict::Drop; BURST_MAX]);
+    while engine.flush(BURST_MAX) {}
+    let flows = std::iter::from_fn(|| engine.next_record()).collect();
+    (engine.stats().clone(), flows)
+}
+
+fn small() -> Config {
+    Config { capacity_ipv4: 64, capacity_ipv6: 64, malformed: Malformed::Pass, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #[test]
+    fn side_by_side_is_one_by_one(
+        frames in prop::collection::vec(any_frame(), 4..20),
+        plain in prop::collection::vec(0..4_usize, 0..16),
+        at in any::<prop::sample::Index>(),
+    ) {
+        // A run of plain packets somewhere among others.
+        let mut frames = frames;
+        let at = at.index(frames.len());
+        frames.splice(at..at, plain.into_iter().map(|which| FRAMES[which].clone()));
+        prop_assert_eq!(outcome(&frames, Vectors::detect()), outcome(&frames, Vectors::None));
+    }
+}
+
+/// Fails where there is AVX2 and nothing is made of it; elsewhere there is nothing to see.
+#[test]
+fn plain_ipv4_is_parsed_side_by_side() {
+    let vectors = Vectors::detect();
+    if vectors == Vectors::None {
+        println!("skipped: no vectors");
+        return;
+    }
+    let mut lanes = Lanes { v4: Lane::new(), v6: Lane::new() };
+    let packet = |i: usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
+    let plain: Vec<_> = (0..11).map(|i| packet(i % 4)).collect();
+    assert_eq!(parse_plain(&plain, 0, vectors, &mut lanes), 8);
+    assert_eq!(lanes.v4.len(), 8);
+    for i in 4..FRAMES.len() {
+        let is_plain = i < SHORT && i % 10 < 4;
+        for place in 0..4 {
+            let mut group = [packet(0), packet(1), packet(2), packet(3)];
+            group[place] = packet(i);
+            lanes.v4.clear();
+            let taken = parse_plain(&group, 0, vectors, &mut lanes);
+            assert_eq!(taken, if is_plain { 4 } else { 0 }, "{:?}", Frame(FRAMES[i].clone()));
+        }
     }
 }
 

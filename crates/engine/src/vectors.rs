@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which vector extensions there are: asked of the processor once, at start.
+
+/// What the processor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Vectors {
+    None,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(all(target_arch = "x86_64", avx512))]
+    Avx512,
+}
+
+impl Vectors {
+    pub(crate) fn detect() -> Self {
+        #[cfg(all(target_arch = "x86_64", avx512, not(miri)))]
+        if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx2") {
+            return Vectors::Avx512;
+        }
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if std::is_x86_feature_detected!("avx2") {
+            return Vectors::Avx2;
+        }
+        Vectors::None
+    }
+}
