@@ -256,8 +256,9 @@ impl Engine {
                 *v6 += 1;
                 self.v6.flush_one(*v6 - 1)
             } else {
+                // Flows that began behind the cursor meanwhile are for the next round.
                 self.flushed = (0, 0);
-                return false;
+                return self.books.stats.active() > 0;
             };
             if let Some(flow) = flow {
                 self.books.end(flow);

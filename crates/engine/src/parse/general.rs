@@ -204,10 +204,13 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool)
 fn extensions(frame: &Frame, next: u8, start: usize, end: usize) -> Result<Transport, Reason> {
     let mut transport =
         Transport { proto: next, at: start, end, is_fragment: false, is_jumbogram: false };
-    for _ in 0..=EXTENSIONS_MAX {
+    for count in 0.. {
         let Transport { proto, at, .. } = transport;
         if !matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
-            return Ok(transport);
+            break;
+        }
+        if count == EXTENSIONS_MAX {
+            return Err(Reason::ExtensionLimit);
         }
         if at + 8 > end {
             return Err(Reason::ExtensionTruncated);
@@ -236,7 +239,7 @@ fn extensions(frame: &Frame, next: u8, start: usize, end: usize) -> Result<Trans
             return Err(Reason::ExtensionLimit);
         }
     }
-    Err(Reason::ExtensionLimit)
+    Ok(transport)
 }
 
 /// Ports, or what stands in for them.

@@ -312,14 +312,19 @@ fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
 
 /// Frames that nothing is wrong with.
 fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
-    let builder = draft.builder;
+    let (is_v4, extra, builder) = (draft.is_v4(), draft.extra, draft.builder);
     let v6 = FrameBuilder::ipv6([0xfe; 16], [0xfd; 16]).udp(7, 7);
     match dice.below(7) {
         0 => (FrameBuilder::ethernet(ether_type::ARP).payload([1; 28]).build(), Reason::NonIp),
         1 => (FrameBuilder::ethernet(ether_type::MIN).vlan(3).build(), Reason::NonIp),
         2 => (FrameBuilder::ieee_802_3().payload([0x42; 38]).build(), Reason::Llc),
         3 => (builder.vlan(1).vlan(2).vlan(3).build(), Reason::VlanDepth),
-        4 => (builder.fragment(8 + 8 * dice.below(9) as usize, true).build(), Reason::Fragment),
+        4 => {
+            // Behind 8 other headers it is one too many.
+            let is_ninth = !is_v4 && extra == 8 * 8;
+            let reason = if is_ninth { Reason::ExtensionLimit } else { Reason::Fragment };
+            (builder.fragment(8 + 8 * dice.below(9) as usize, true).build(), reason)
+        }
         5 => ((0..9).fold(v6, |b, _| b.dest_options(&[])).build(), Reason::ExtensionLimit),
         _ => (v6.dest_options(&[1; 254]).auth(1, 2, &[]).build(), Reason::ExtensionLimit),
     }
