@@ -18,8 +18,12 @@ pub(crate) struct Lane<const W: usize> {
     metas: [Meta; BURST_MAX],
     openings: [Opening; BURST_MAX],
     hashes: [u64; BURST_MAX],
+    /// Packets whose hash is known and whose bucket is on its way to the cache.
+    hashed: usize,
     /// [`NO_RECORD`]: not in the table.
     candidates: [u32; BURST_MAX],
+    /// Packets whose candidate is known.
+    looked_up: usize,
     misses: [u8; BURST_MAX],
     missed: usize,
 }
@@ -50,7 +54,9 @@ impl<const W: usize> Lane<W> {
             metas: [Meta::EMPTY; BURST_MAX],
             openings: [Opening::plain(0); BURST_MAX],
             hashes: [0; BURST_MAX],
+            hashed: 0,
             candidates: [NO_RECORD; BURST_MAX],
+            looked_up: 0,
             misses: [0; BURST_MAX],
             missed: 0,
         }
@@ -59,6 +65,8 @@ impl<const W: usize> Lane<W> {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.len = 0;
+        self.hashed = 0;
+        self.looked_up = 0;
         self.missed = 0;
     }
 
@@ -99,15 +107,20 @@ impl<const W: usize> Lane<W> {
         self.len
     }
 
-    /// Hash, bucket, candidate.
+    /// Hashes the packets that were added since the last call and starts to load their buckets;
+    /// then finds the candidates of those before, whose buckets have had the time to come. A last
+    /// call with nothing added completes the burst.
     ///
     /// Each pass is a function of its own, never inlined: the loops then have the registers to
     /// themselves.
     #[inline(never)]
     pub(crate) fn look_up(&mut self, table: &FlowTable<W>) {
         let len = self.len.min(BURST_MAX);
-        table.prepare(&self.keys, len, &mut self.hashes);
-        table.candidates(&self.hashes[..len], &mut self.candidates[..len]);
+        table.prepare(&self.keys, self.hashed..len, &mut self.hashes);
+        let waiting = self.looked_up..self.hashed;
+        table.candidates(&self.hashes[waiting.clone()], &mut self.candidates[waiting]);
+        self.looked_up = self.hashed;
+        self.hashed = len;
     }
 
     /// Counts packets of known flows; flows that ended by them go to `ended`.

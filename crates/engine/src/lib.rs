@@ -74,6 +74,8 @@ pub struct Engine {
     flushed: (u32, u32),
 }
 
+/// Packets that are parsed while the buckets of as many before them are on their way.
+const PART: usize = 32;
 /// One burst in this many is measured by stage: the counter itself costs as much as a stage.
 const SAMPLE_EVERY: u32 = 16;
 /// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
@@ -175,10 +177,17 @@ impl Engine {
         verdicts: &mut [Verdict],
         mut done: impl FnMut(&mut Self, Stage),
     ) {
-        self.parse(packets, verdicts);
-        done(self, Stage::Parse);
-        self.lanes.v4.look_up(&self.v4);
-        self.lanes.v6.look_up(&self.v6);
+        self.lanes.v4.clear();
+        self.lanes.v6.clear();
+        for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
+            self.parse(part, first, verdicts);
+            done(self, Stage::Parse);
+            self.look_up();
+            done(self, Stage::Lookup);
+        }
+        self.look_up();
+        // Those that find the table full are taken off again.
+        self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
         done(self, Stage::Lookup);
         self.lanes.v4.track(&mut self.v4, self.now, |flow| self.books.end(flow));
         self.lanes.v6.track(&mut self.v6, self.now, |flow| self.books.end(flow));
@@ -189,25 +198,30 @@ impl Engine {
         done(self, Stage::Miss);
     }
 
-    /// Sorts the packets into lanes; those without a key get their verdict here.
+    /// Sorts packets, of which the first has position `first`, into lanes; those without a key get
+    /// their verdict here.
     #[inline(never)]
-    fn parse<P: wire::Packet>(&mut self, packets: &[P], verdicts: &mut [Verdict]) {
-        self.lanes.v4.clear();
-        self.lanes.v6.clear();
+    fn parse<P: wire::Packet>(&mut self, packets: &[P], first: usize, verdicts: &mut [Verdict]) {
         let mut at = 0;
         while at < packets.len() {
-            at += parse::parse_plain(&packets[at..], at as u8, self.vectors, &mut self.lanes);
+            let position = (first + at) as u8;
+            at += parse::parse_plain(&packets[at..], position, self.vectors, &mut self.lanes);
             for packet in packets[at..].iter().take(parse::GROUP) {
-                if let Err(reason) = parse::parse(packet, at as u8, self.zone, &mut self.lanes) {
-                    verdicts[at] = self.without_key(reason);
+                let position = (first + at) as u8;
+                if let Err(reason) = parse::parse(packet, position, self.zone, &mut self.lanes) {
+                    verdicts[first + at] = self.without_key(reason);
                 }
                 at += 1;
             }
         }
         let bytes: usize = packets.iter().map(P::frame_len).sum();
         self.books.stats.bytes += bytes as u64;
-        // Those that find the table full are taken off again.
-        self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
+    }
+
+    #[inline(always)]
+    fn look_up(&mut self) {
+        self.lanes.v4.look_up(&self.v4);
+        self.lanes.v6.look_up(&self.v6);
     }
 
     #[inline(never)]

@@ -16,6 +16,7 @@ use crate::parse::Meta;
 use crate::{BURST_MAX, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
 use raw::Region;
+use std::ops::Range;
 
 /// In place of a record number: none.
 pub(crate) const NO_RECORD: u32 = u32::MAX;
@@ -63,11 +64,16 @@ impl<const W: usize> FlowTable<W> {
         self.index.bytes() + self.hot.bytes() + self.cold.0.bytes() + self.wheel.bytes()
     }
 
-    /// Hashes the first `len` keys of a burst and starts to load their buckets.
+    /// Hashes these keys of a burst and starts to load their buckets.
     #[inline(always)]
-    pub(crate) fn prepare(&self, keys: &KeyWords<W>, len: usize, hashes: &mut [u64; BURST_MAX]) {
-        self.hasher.hash_burst(keys, len, hashes);
-        for &hash in &hashes[..len] {
+    pub(crate) fn prepare(
+        &self,
+        keys: &KeyWords<W>,
+        range: Range<usize>,
+        hashes: &mut [u64; BURST_MAX],
+    ) {
+        self.hasher.hash_burst(keys, range.clone(), hashes);
+        for &hash in &hashes[range] {
             self.index.prefetch(hash);
         }
     }
@@ -199,7 +205,7 @@ impl<const W: usize> FlowTable<W> {
             popped[over] = record;
             over += 1;
         }
-        self.prepare(&words, over, &mut hashes);
+        self.prepare(&words, 0..over, &mut hashes);
         for (record, hash) in popped.into_iter().zip(hashes).take(over) {
             let reason = self.hot[record as usize].end_reason();
             ended(self.end(record, hash, reason));
