@@ -18,6 +18,9 @@ pub struct Config {
     pub zone: ZoneFrom,
     /// How long a flow lives without a packet.
     pub timeouts: Timeouts,
+    /// Whether the tables take 2 MB pages of the system's pool, if there are enough. Transparent
+    /// huge pages are asked for in any case.
+    pub huge_pages: bool,
     /// Secret of the keyed hash: 128 random bits from the operating system, new for every table.
     pub secret: [u64; 2],
     /// A free-running cycle counter for the stage account; the engine itself knows no clock.
@@ -36,6 +39,7 @@ impl Default for Config {
             malformed: Malformed::Pass,
             zone: ZoneFrom::OuterVlan,
             timeouts: Timeouts::default(),
+            huge_pages: false,
             secret: [0, 0],
             cycle_counter: || 0,
         }

@@ -118,10 +118,9 @@ impl Engine {
         for capacity in [config.capacity_ipv4, config.capacity_ipv6] {
             assert!((1..=MAX_CAPACITY).contains(&capacity), "capacity {capacity} out of range");
         }
-        let [a, b] = config.secret;
         Self {
-            v4: FlowTable::new(config.capacity_ipv4, [a, b], config.timeouts),
-            v6: FlowTable::new(config.capacity_ipv6, [a, b], config.timeouts),
+            v4: FlowTable::new(config.capacity_ipv4, config),
+            v6: FlowTable::new(config.capacity_ipv6, config),
             lanes: Box::new(Lanes { v4: Lane::new(), v6: Lane::new() }),
             books: Books {
                 stats: Stats::default(),

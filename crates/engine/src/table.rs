@@ -13,7 +13,7 @@ use crate::flow::{Cold, Event, Hot};
 use crate::hash::Hasher;
 use crate::key::{Key, KeyWords};
 use crate::parse::Meta;
-use crate::{BURST_MAX, EndReason, FlowRecord, Nanos, Timeouts};
+use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
 use raw::Region;
 use std::ops::Range;
@@ -46,15 +46,15 @@ impl Links for ColdParts {
 }
 
 impl<const W: usize> FlowTable<W> {
-    pub(crate) fn new(capacity: u32, secret: [u64; 2], timeouts: Timeouts) -> Self {
-        let len = capacity as usize;
+    pub(crate) fn new(capacity: u32, config: &Config) -> Self {
+        let (len, huge) = (capacity as usize, config.huge_pages);
         Self {
-            index: Index::new(capacity),
-            hot: Region::new(len, Hot::FREE),
-            cold: ColdParts(Region::new(len, Cold::FREE)),
+            index: Index::new(capacity, huge),
+            hot: Region::new(len, Hot::FREE, huge),
+            cold: ColdParts(Region::new(len, Cold::FREE, huge)),
             wheel: Wheel::new(),
-            hasher: Hasher::new(secret),
-            timeouts,
+            hasher: Hasher::new(config.secret),
+            timeouts: config.timeouts,
             free: NONE,
             fresh: 0,
         }

@@ -16,7 +16,7 @@ pub(crate) use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
 pub(crate) use settings::{Origin, Settings};
 
-use crate::config::{self, Config, Devargs, Fault, Place, Problem, Written};
+use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Written};
 use crate::host::Cpus;
 use engine::{Nanos, Timeouts};
 use std::collections::HashMap;
@@ -79,7 +79,8 @@ impl Plan {
             .filter_map(|(pair, cpus)| plan_pair(pair, cpus, &mut settings))
             .collect();
         let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
-        let engine = plan_engine(config, &mut settings);
+        let mut engine = plan_engine(config, &mut settings);
+        engine.huge_pages = eal.huge != Huge::No;
         Ok(Self { eal, pairs, engine, settings })
     }
 }

@@ -73,11 +73,11 @@ pub(crate) struct Index {
 
 impl Index {
     /// An index with room for `capacity` entries at a load that inserts never fail at.
-    pub(crate) fn new(capacity: u32) -> Self {
+    pub(crate) fn new(capacity: u32, huge_pages: bool) -> Self {
         // At most 90 % load; a power of two so that the alternate bucket is an XOR away.
         // Below 8 buckets that load is not always reached.
         let wanted = (capacity as usize * 10).div_ceil(SLOTS * 9).max(8);
-        Self { buckets: Region::new(wanted.next_power_of_two(), Bucket::EMPTY) }
+        Self { buckets: Region::new(wanted.next_power_of_two(), Bucket::EMPTY, huge_pages) }
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -10,27 +10,35 @@ use std::ptr::NonNull;
 const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 
-/// A fixed array taken at start: aligned to cache lines, on transparent huge pages where the
-/// system grants them, every page touched before the first packet.
+/// A fixed array taken at start: aligned to cache lines, on huge pages where the system grants them,
+/// every page touched before the first packet.
 pub(crate) struct Region<T: Copy> {
     base: NonNull<T>,
     len: usize,
+    /// From the pool of huge pages, not from the allocator.
+    is_mapped: bool,
 }
 
 impl<T: Copy> Region<T> {
-    /// `len` (at least 1) copies of `value`.
-    pub(crate) fn new(len: usize, value: T) -> Self {
+    /// `len` (at least 1) copies of `value`. With `huge_pages` those of the system's pool are tried
+    /// first; transparent ones always.
+    pub(crate) fn new(len: usize, value: T, huge_pages: bool) -> Self {
         let layout = Self::layout(len);
-        // SAFETY: `layout` has a non-zero size, `layout()` asserts it.
-        let Some(base) = NonNull::new(unsafe { alloc(layout) }.cast::<T>()) else {
-            handle_alloc_error(layout)
-        };
-        advise_huge_pages(base.cast(), layout);
+        let mapped = if huge_pages { map_huge_pages(layout) } else { None };
+        let base = mapped.unwrap_or_else(|| {
+            // SAFETY: `layout` has a non-zero size, `layout()` asserts it.
+            let Some(base) = NonNull::new(unsafe { alloc(layout) }) else {
+                handle_alloc_error(layout)
+            };
+            advise_huge_pages(base, layout);
+            base
+        });
+        let base = base.cast::<T>();
         for i in 0..len {
             // SAFETY: `base` is valid for writes of `len` aligned `T` by `layout()`, and i < len.
             unsafe { base.add(i).write(value) };
         }
-        Self { base, len }
+        Self { base, len, is_mapped: mapped.is_some() }
     }
 
     fn layout(len: usize) -> Layout {
@@ -80,8 +88,13 @@ impl<T: Copy> DerefMut for Region<T> {
 
 impl<T: Copy> Drop for Region<T> {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the same layout; `T: Copy` has nothing to drop.
-        unsafe { dealloc(self.base.as_ptr().cast(), Self::layout(self.len)) }
+        let (base, layout) = (self.base.as_ptr().cast(), Self::layout(self.len));
+        if self.is_mapped {
+            unmap_huge_pages(base, layout);
+        } else {
+            // SAFETY: allocated in `new` with the same layout; `T: Copy` has nothing to drop.
+            unsafe { dealloc(base, layout) }
+        }
     }
 }
 
@@ -89,6 +102,39 @@ impl<T: Copy> Drop for Region<T> {
 unsafe impl<T: Copy + Send> Send for Region<T> {}
 // SAFETY: shared access only reads, like a `Box<[T]>`.
 unsafe impl<T: Copy + Sync> Sync for Region<T> {}
+
+/// Memory for `layout` from the pool of huge pages that the administrator has set apart, which is
+/// there even where memory is in pieces or transparent huge pages are off. None: there are too few,
+/// or the region is too small to be worth one.
+fn map_huge_pages(layout: Layout) -> Option<NonNull<u8>> {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if layout.align() == HUGE_PAGE {
+        let flags =
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
+        let (len, protection) = (mapped_len(layout), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping, of no file, at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+        return if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) };
+    }
+    let _ = layout;
+    None
+}
+
+/// Ends what `map_huge_pages` has made for `layout` at `base`.
+fn unmap_huge_pages(base: *mut u8, layout: Layout) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: `Region::new` mapped this range, and the region that owned it is being dropped.
+    unsafe {
+        libc::munmap(base.cast(), mapped_len(layout));
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (base, layout);
+}
+
+/// Whole pages.
+fn mapped_len(layout: Layout) -> usize {
+    layout.size().next_multiple_of(HUGE_PAGE)
+}
 
 /// Random probes over hundreds of megabytes miss the TLB at every packet on 4 KiB pages. Advice
 /// only: a refusal (no THP in this kernel) costs speed, so the result is not looked at.
@@ -150,8 +196,11 @@ mod tests {
 
     #[test]
     fn a_region_is_aligned_initialised_and_counted() {
-        for len in [1, 7, 64, 100_000] {
-            let mut region = Region::new(len, [7_u64; 8]);
+        // With huge pages, whether or not there are any.
+        for (len, huge_pages) in
+            [(1, true), (7, false), (64, true), (100_000, false), (99_999, true)]
+        {
+            let mut region = Region::new(len, [7_u64; 8], huge_pages);
             assert_eq!(region.len(), len);
             assert_eq!(region.as_ptr().align_offset(CACHE_LINE), 0);
             assert!(region.iter().all(|line| *line == [7; 8]));
