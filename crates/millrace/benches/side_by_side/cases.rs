@@ -101,17 +101,19 @@ pub(crate) fn all() -> Vec<Case> {
     cases
 }
 
-/// One worker and two.
-fn workers() -> [Case; 2] {
-    let traffic = Traffic::Established(Protocol::Udp, 100_000);
-    let name = |workers: usize| format!("workers-{workers}");
-    [1, WORKERS_MAX].map(|workers| {
-        let bar = match workers {
-            1 => Bar::None,
-            _ => Bar::TimesFaster { than: name(1), must: 1.9 },
-        };
-        let (name, heat) = (name(workers), "workers".to_owned());
-        Case { name, heat, traffic, workers, load: Load::Stays, bar }
+/// One worker and two: with flows that fit into the caches of a core, and with more.
+fn workers() -> impl Iterator<Item = Case> {
+    [10_000, 100_000].into_iter().flat_map(|flows| {
+        let traffic = Traffic::Established(Protocol::Udp, flows);
+        let name = move |workers: usize| format!("workers-{workers}-{}", traffic.name());
+        [1, WORKERS_MAX].map(|workers| {
+            let bar = match workers {
+                1 => Bar::None,
+                _ => Bar::TimesFaster { than: name(1), must: 1.9 },
+            };
+            let (name, heat) = (name(workers), format!("workers-{flows}"));
+            Case { name, heat, traffic, workers, load: Load::Stays, bar }
+        })
     })
 }
 

@@ -118,9 +118,11 @@ impl Setup {
 
     /// Megabytes of all that run at once.
     fn largest_heat_mb(&self, cases: &[Case]) -> usize {
+        let table_mb = millrace::table_mb();
         let of_heat = |heat: &[Case]| -> usize {
             let floors = heat.chunk_by(Case::same_floor).map(|cases| &cases[0]);
-            heat.iter().chain(floors).map(|case| self.memory_mb(case)).sum()
+            let tables: usize = heat.iter().map(|case| case.workers * table_mb).sum();
+            tables + heat.iter().chain(floors).map(|case| self.memory_mb(case)).sum::<usize>()
         };
         cases.chunk_by(|a, b| a.heat == b.heat).map(of_heat).max().unwrap_or(0)
     }

@@ -25,6 +25,13 @@ pub(crate) struct Run {
     pub(crate) doubts: Vec<String>,
 }
 
+/// Megabytes of the tables of one worker, which take hugepages as well: three parts for each IP
+/// version, each in pages of its own.
+pub(crate) fn table_mb() -> usize {
+    let engine = engine::Engine::new(&engine::Config::default());
+    engine.memory_bytes().div_ceil(1 << 20) + 2 * 3 * 2
+}
+
 /// What is left of the timeouts where every packet is to make a new flow: less than the capture
 /// takes to come round at any rate that can be hoped for.
 const RENEWED_TIMEOUT_S: f64 = 0.05;
