@@ -6,7 +6,7 @@
 
 use crate::eal::is_pci;
 use crate::error::{Errno, Step};
-use crate::{PortConfig, PortInfo, SymmetricRss, rss, sys};
+use crate::{PortConfig, PortInfo, SymmetricRss, log, rss, sys};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
 use std::sync::Arc;
@@ -239,24 +239,28 @@ const L2_OVERHEAD: u32 = 14 + 2 * 4 + 4;
 impl Drop for Ethdev {
     fn drop(&mut self) {
         let device = info(self.id).map_or(std::ptr::null_mut(), |info| info.device);
-        // SAFETY:
-        // - no queue of this ethdev is left: each holds a reference to `self`;
-        // - unregistering answers EAGAIN (-11) while the callback runs: after it, none will;
-        // - the device was read before the close, and is removed only if it has no other ethdev.
-        unsafe {
-            // A Linux interface under the port would stay promiscuous.
-            sys::rte_eth_promiscuous_disable(self.id);
-            sys::rte_eth_dev_stop(self.id);
-            let event = sys::BIND_EVENT_REMOVED;
-            let (callback, flag) = (Some(on_removed as _), self.flag());
-            while sys::rte_eth_dev_callback_unregister(self.id, event, callback, flag) == -11 {
-                std::thread::yield_now();
+        // Drivers complain about parting with what they never had: nobody can do anything about it.
+        log::hush(|| {
+            // SAFETY:
+            // - no queue of this ethdev is left: each holds a reference to `self`;
+            // - unregistering answers EAGAIN (-11) while the callback runs: after it, none will;
+            // - the device was read before the close, and is removed only if it has no other
+            //   ethdev.
+            unsafe {
+                // A Linux interface under the port would stay promiscuous.
+                sys::rte_eth_promiscuous_disable(self.id);
+                sys::rte_eth_dev_stop(self.id);
+                let event = sys::BIND_EVENT_REMOVED;
+                let (callback, flag) = (Some(on_removed as _), self.flag());
+                while sys::rte_eth_dev_callback_unregister(self.id, event, callback, flag) == -11 {
+                    std::thread::yield_now();
+                }
+                sys::rte_eth_dev_close(self.id);
+                if !device.is_null() && !has_ethdev(device) {
+                    sys::rte_dev_remove(device);
+                }
             }
-            sys::rte_eth_dev_close(self.id);
-            if !device.is_null() && !has_ethdev(device) {
-                sys::rte_dev_remove(device);
-            }
-        }
+        });
     }
 }
 

@@ -8,6 +8,7 @@
 //! the standard error.
 
 use crate::sys;
+use std::convert::Infallible;
 use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::io::Write;
@@ -83,6 +84,15 @@ pub(crate) fn capture<T, E>(work: impl FnOnce() -> Result<T, E>) -> (Result<T, E
         held.iter().for_each(|(level, line)| show(*level, line));
     }
     (result, Log::default())
+}
+
+/// Runs `work`, which cannot fail, and shows what DPDK says of it only if more than errors is asked
+/// for.
+pub(crate) fn hush(work: impl FnOnce()) {
+    let (Ok(()), _) = capture(|| -> Result<(), Infallible> {
+        work();
+        Ok(())
+    });
 }
 
 fn show(level: u32, line: &str) {

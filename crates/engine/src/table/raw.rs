@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 
-/// A fixed array taken at start: aligned to cache lines, on huge pages where the system grants them,
-/// every page touched before the first packet.
+/// A fixed array taken at start: aligned to cache lines, on huge pages where the system grants
+/// them, every page touched before the first packet.
 pub(crate) struct Region<T: Copy> {
     base: NonNull<T>,
     len: usize,

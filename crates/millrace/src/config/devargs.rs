@@ -4,6 +4,8 @@
 //! Only the name is understood here, since two ports must not have the same one. What follows the
 //! first comma belongs to the driver, which is the judge of it.
 
+use std::path::Path;
+
 /// Longest name DPDK keeps (`RTE_DEV_NAME_MAX_LEN` less its final zero).
 const NAME_MAX_BYTES: usize = 63;
 
@@ -75,7 +77,19 @@ impl Devargs {
 
     /// The Linux interface behind the port, where its driver is given one.
     pub(crate) fn interface(&self) -> Option<&str> {
-        self.arguments.split(',').find_map(|argument| argument.strip_prefix("iface="))
+        self.values("iface").next()
+    }
+
+    /// Captures that the port replays for ever: its driver keeps their packets in packet buffers.
+    pub(crate) fn captures_in_buffers(&self) -> impl Iterator<Item = &Path> {
+        let is_kept = self.values("infinite_rx").next_back().is_some_and(|value| value == "1");
+        self.values("rx_pcap").filter(move |_| is_kept).map(Path::new)
+    }
+
+    /// Values of the arguments `key=value`.
+    fn values<'a>(&'a self, key: &'a str) -> impl DoubleEndedIterator<Item = &'a str> {
+        let arguments = self.arguments.split(',').filter_map(|argument| argument.split_once('='));
+        arguments.filter_map(move |(name, value)| (name == key).then_some(value))
     }
 }
 

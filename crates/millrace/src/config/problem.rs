@@ -95,7 +95,7 @@ pub(crate) enum Fault {
     CpuNotAllowed { cpu: u32, usable: String },
     #[error("{wanted} workers per pair need {needed} cpus; {free} are free for workers")]
     TooFewCpus { wanted: u32, needed: usize, free: usize },
-    #[error("{found} packet buffers are too few: the queues alone can hold {needed}")]
+    #[error("{found} packet buffers are too few: {needed} can be in use at one time")]
     TooFewMbufs { found: u32, needed: u64 },
     #[error("{found} MB are too little: packet buffers and ports take {needed} MB")]
     TooLittleMemory { found: u32, needed: u32 },

@@ -4,8 +4,8 @@
 use super::{PairPlan, Plan, Settings, memory};
 use crate::config::{self, Fault, Huge, Problem};
 
-/// Fewest mbufs taken by default: room for drivers that hold packets of their own.
-const MBUFS_LEAST: u64 = 16_384;
+/// The default is a multiple of this: room for drivers that hold packets of their own.
+const MBUFS_STEP: u64 = 16_384;
 /// DPDK's own default.
 const MBUF_DATA_BYTES: u16 = 2048;
 
@@ -32,7 +32,7 @@ impl EalPlan {
         settings: &mut Settings,
     ) -> Result<Self, Vec<Problem>> {
         let needed = memory::mbufs_needed(pairs);
-        let default = needed.max(MBUFS_LEAST).next_power_of_two();
+        let default = needed.max(1).next_multiple_of(MBUFS_STEP);
         let mbufs_place = written.mbufs.as_ref().map(|mbufs| mbufs.place);
         let memory_place = written.memory_mb.as_ref().map(|memory| memory.place);
 

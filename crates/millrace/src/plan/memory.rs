@@ -2,8 +2,11 @@
 //! How much memory a plan takes, before any of it is taken.
 
 use super::PairPlan;
+use crate::capture::Capture;
 use crate::config::Huge;
 use serde::Serialize;
+use std::fs::File;
+use std::path::Path;
 
 /// Table, record and timer of one IPv4 flow at full load. An upper bound: the design's limit.
 const IPV4_FLOW_BYTES: u64 = 144;
@@ -53,13 +56,27 @@ impl super::Plan {
     }
 }
 
-/// Mbufs that can be out at one time: all descriptors full, all workers busy.
+/// Mbufs that can be out at one time: all descriptors full, all workers busy, captures that a port
+/// replays for ever. Pairs share them evenly, whatever each one needs.
 pub(super) fn mbufs_needed(pairs: &[PairPlan]) -> u64 {
     let of_pair = |pair: &PairPlan| {
         let queues = 2 * (u64::from(pair.rx_descriptors) + u64::from(pair.tx_descriptors));
-        pair.workers.len() as u64 * (queues + WORKER_MBUFS)
+        let captures = pair.a.captures_in_buffers().chain(pair.b.captures_in_buffers());
+        pair.workers.len() as u64 * (queues + WORKER_MBUFS) + captures.map(packets_in).sum::<u64>()
     };
-    pairs.iter().map(of_pair).sum()
+    pairs.len() as u64 * pairs.iter().map(of_pair).max().unwrap_or(0)
+}
+
+/// Packets in a capture; those before the fault in one that is not whole. What is wrong with it is
+/// for its driver to say.
+fn packets_in(path: &Path) -> u64 {
+    let capture = File::open(path).ok().and_then(|file| Capture::new("", file).ok());
+    let Some(mut capture) = capture else { return 0 };
+    let mut packets = 0;
+    while let Ok(Some(_)) = capture.next() {
+        packets += 1;
+    }
+    packets
 }
 
 /// Megabytes DPDK needs for a pool of `pool_bytes` and the ports of `pairs`.

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::config::Huge;
+use std::fs::File;
+use traffic::PcapWriter;
 
 fn cpus(online: std::ops::Range<u32>) -> Cpus {
     let online: Vec<u32> = online.collect();
@@ -192,7 +194,7 @@ fn the_program_chooses_free_cpus() {
 fn memory_covers_all_queues() {
     let text = format!("{PAIR}workers = [1, 2]\nrx_descriptors = 8192\ntx_descriptors = 8192\n");
     let plan = plan(&text).unwrap();
-    assert_eq!(plan.eal.mbufs, 131_072);
+    assert_eq!(plan.eal.mbufs, 81_920);
     let memory = plan.memory();
     assert_eq!(memory.workers, 2);
     assert!(memory.mbuf_bytes < memory.eal_bytes);
@@ -202,10 +204,32 @@ fn memory_covers_all_queues() {
     assert_eq!(
         faults(&few),
         [
-            "eal.mbufs: 60000 packet buffers are too few: the queues alone can hold 66816",
+            "eal.mbufs: 60000 packet buffers are too few: 66816 can be in use at one time",
             "eal.memory_mb: 64 MB are too little: packet buffers and ports take 307 MB",
         ]
     );
+}
+
+#[test]
+fn a_capture_that_is_replayed_for_ever_has_its_buffers() {
+    let file = std::env::temp_dir().join(format!("millrace-plan-{}.pcap", std::process::id()));
+    let mut capture = PcapWriter::new(File::create(&file).unwrap()).unwrap();
+    for time_ns in 0..20_000 {
+        capture.write(time_ns, &[0; 60]).unwrap();
+    }
+    capture.finish().unwrap();
+    let mbufs = |arguments: &str| {
+        let a = format!("net_pcap0,rx_pcap={}{arguments}", file.display());
+        let text = format!("[[pair]]\na = {a:?}\nb = \"net_null0,no-rx=1\"\nworkers = [1]\n");
+        plan(&text).unwrap().eal.mbufs
+    };
+    assert_eq!(mbufs(""), 16_384);
+    assert_eq!(mbufs(",infinite_rx=0"), 16_384);
+    assert_eq!(mbufs(",infinite_rx=1"), 32_768);
+    let again = format!(",rx_pcap={},infinite_rx=1", file.display());
+    assert_eq!(mbufs(&again), 49_152);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(mbufs(",infinite_rx=1"), 16_384, "the driver will say that there is no such file");
 }
 
 #[test]
