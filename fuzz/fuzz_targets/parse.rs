@@ -5,7 +5,7 @@
 //! Input: two bytes that say where to cut, one of options, the frame.
 #![no_main]
 
-use engine::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Verdict, ZoneFrom};
+use engine::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Tally, Verdict, ZoneFrom};
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
 use wire::BytesPacket;
@@ -57,12 +57,37 @@ fn outcome(engine: &mut Engine, packet: BytesPacket) -> Outcome {
     Outcome { verdict: verdict[0], flow, reason }
 }
 
+/// Four such packets at once, which may be parsed side by side, are four times one.
+fn check_four(engine: &mut Engine, frame: &[u8], one: &Outcome) {
+    let before = engine.stats().packets();
+    let mut verdicts = [Verdict::Drop; 4];
+    let packet = BytesPacket::new(frame);
+    engine.process(1, &[packet.clone(), packet.clone(), packet.clone(), packet], &mut verdicts);
+    while engine.flush(BURST_MAX) {}
+    assert_eq!(verdicts, [one.verdict; 4]);
+    assert_eq!(engine.stats().packets(), before + 4);
+    let times_4 = |tally: Tally| Tally {
+        packets: 4 * tally.packets,
+        bytes: 4 * tally.bytes,
+        ip_bytes: 4 * tally.ip_bytes,
+        ..tally
+    };
+    let expected = one.flow.clone().map(|flow| FlowRecord {
+        orig: times_4(flow.orig),
+        reply: times_4(flow.reply),
+        ..flow
+    });
+    assert_eq!(engine.next_record(), expected);
+    assert_eq!(engine.next_record(), None);
+}
+
 fuzz_target!(|data: &[u8]| {
     let [a, b, options, frame @ ..] = data else { return };
     let at = usize::from(u16::from_le_bytes([*a, *b])) % (frame.len() + 1);
     ENGINES.with_borrow_mut(|engines| {
         let engine = &mut engines[usize::from(*options) % 3];
         let whole = outcome(engine, BytesPacket::new(frame));
+        check_four(engine, frame, &whole);
         assert_eq!(outcome(engine, BytesPacket::cut(frame, at)), whole);
         assert_eq!(outcome(engine, BytesPacket::cut(frame, 0)), whole);
 
