@@ -36,6 +36,14 @@ bench: deps-bench
 	$(CARGO) bench --locked --package engine --bench engine
 	$(CARGO) bench --locked --package millrace --bench side_by_side -- $(BENCH_ARGS)
 
+## aarch64: tests of the crates without DPDK for 64-bit ARM, under qemu; needs its compiler and std
+.PHONY: aarch64
+aarch64:
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+	$(CARGO) test --locked --package wire --package engine --package traffic \
+		--target aarch64-unknown-linux-gnu
+
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 .PHONY: fuzz
 fuzz: deps-run

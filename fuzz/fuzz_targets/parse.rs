@@ -5,7 +5,9 @@
 //! Input: two bytes that say where to cut, one of options, the frame.
 #![no_main]
 
-use engine::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Tally, Verdict, ZoneFrom};
+use engine::{
+    BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Tally, Verdict, ZoneFrom,
+};
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
 use wire::BytesPacket;

@@ -80,6 +80,7 @@ impl<const W: usize> Lane<W> {
     }
 
     /// Four at once; the words of their keys one after the other.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn push_four(
         &mut self,
