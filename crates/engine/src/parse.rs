@@ -57,6 +57,10 @@ impl Opening {
     }
 }
 
+/// Most bytes of a packet that are accounted for. The limit is that of the counter; only a capture
+/// that is not one has more.
+const BYTES_MAX: usize = 1 << 31;
+
 /// Most bytes of a frame that are not IP bytes. The limit is that of the counter; even a jumbo
 /// frame has few.
 const OVERHEAD_MAX: usize = 0x7fff;

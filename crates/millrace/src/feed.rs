@@ -16,8 +16,10 @@ use traffic::{Side, Workload};
 
 /// Frames made before they are sent.
 const BATCH: usize = 32;
-/// Longest silence after which packets on their way are given up.
+/// Longest silence after which packets on their way are given up, so that others can be sent: a
+/// worker that was kept from its cpu has them still, and at the end they are waited for.
 const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE_AT_END: Duration = Duration::from_secs(5);
 
 /// Where the frames come from.
 pub(crate) enum Source {
@@ -71,12 +73,15 @@ impl Feeder {
         let mut staging = Staging::new(self.source.max_frame());
         loop {
             let stopping = self.stop.load(Ordering::Relaxed);
-            let on_their_way = fed.sent - fed.received - given_up;
-            if stopping && on_their_way == 0 {
+            let missing = fed.sent - fed.received;
+            // Late ones come back after all.
+            given_up = missing.min(given_up);
+            let on_their_way = missing - given_up;
+            if stopping && (missing == 0 || heard.elapsed() > PATIENCE_AT_END) {
                 return fed;
             }
             match self.receive() {
-                0 if on_their_way > 0 && heard.elapsed() > PATIENCE => given_up += on_their_way,
+                0 if on_their_way > 0 && heard.elapsed() > PATIENCE => given_up = missing,
                 // The worker may have to share this cpu.
                 0 => std::thread::yield_now(),
                 received => {

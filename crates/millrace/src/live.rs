@@ -56,6 +56,7 @@ struct Watched {
     /// What was told of the link last. One that is up from the start needs no word.
     up: bool,
     removed: bool,
+    out_of_sight: bool,
 }
 
 struct Running {
@@ -74,6 +75,9 @@ pub(crate) enum PortEvent {
     Down(String),
     /// The device is gone; the others go on.
     Removed(String),
+    /// The interface of a tap is deleted, or it works on in another network namespace: from here
+    /// both look the same.
+    OutOfSight(String),
 }
 
 impl fmt::Display for PortEvent {
@@ -86,6 +90,11 @@ impl fmt::Display for PortEvent {
             PortEvent::Removed(port) => {
                 write!(f, "port {port}: the device is gone; the other ports go on")
             }
+            PortEvent::OutOfSight(port) => write!(
+                f,
+                "port {port}: its interface has left this network namespace: moved to another, or \
+                 deleted"
+            ),
         }
     }
 }
@@ -184,8 +193,9 @@ impl Live {
         self.ports.iter().all(|watched| watched.removed)
     }
 
-    /// Stops the workers, takes their last records and closes the account.
-    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> io::Result<Summary> {
+    /// Stops the workers, takes their last records and closes the account. The summary is there
+    /// whether or not the records could be written.
+    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> (Summary, io::Result<()>) {
         let duration = self.started.elapsed();
         self.stop.store(true, Ordering::Relaxed);
         // An error of writing must not leave the workers waiting for room in their rings.
@@ -194,10 +204,10 @@ impl Live {
             written = written.and(self.take_records(sink));
             std::thread::sleep(Duration::from_millis(1));
         }
-        written.and(self.take_records(sink))?;
+        written = written.and(self.take_records(sink));
         let reports: Vec<(u32, Report)> =
             self.workers.into_iter().map(|worker| (worker.lcore, worker.job.join().0)).collect();
-        Ok(report::summary(&self.ports, &reports, duration))
+        (report::summary(&self.ports, &reports, duration), written)
     }
 
     fn take_records(&mut self, sink: &mut RecordSink) -> io::Result<()> {
@@ -213,19 +223,20 @@ impl Live {
 
 impl Watched {
     fn new(port: Port, has_several_queues: bool) -> Self {
-        Self { port, has_several_queues, up: true, removed: false }
+        Self { port, has_several_queues, up: true, removed: false, out_of_sight: false }
     }
 
     fn event(&mut self) -> Option<PortEvent> {
         let name = || self.port.info().devargs.clone();
-        // A tap that was moved into another network namespace works on, out of our sight.
-        let is_out_of_sight = self.port.info().driver == "net_tap" && self.port.removed();
-        if self.removed || is_out_of_sight {
+        if self.removed || self.out_of_sight {
             return None;
         }
         if self.port.removed() {
-            self.removed = true;
-            return Some(PortEvent::Removed(name()));
+            // A tap that was moved into another network namespace works on.
+            self.out_of_sight = self.port.info().driver == "net_tap";
+            self.removed = !self.out_of_sight;
+            let event = if self.removed { PortEvent::Removed } else { PortEvent::OutOfSight };
+            return Some(event(name()));
         }
         let up = self.port.link().up;
         if up == self.up {

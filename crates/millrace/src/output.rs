@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::error::ErrorKind;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The flags for it.
@@ -32,14 +33,15 @@ pub(crate) struct Outputs {
 }
 
 impl OutputArgs {
-    /// Creates every output.
-    pub(crate) fn open(&self) -> anyhow::Result<(Outputs, RecordSink)> {
+    /// Creates every output. None of them may be one of the `inputs`, which are still to be read.
+    pub(crate) fn open(&self, inputs: &[PathBuf]) -> anyhow::Result<(Outputs, RecordSink)> {
         let flows_on_stdout = self.flows == Some(Target::Stdout);
         let json_on_stdout = self.json.as_deref().is_some_and(is_dash);
         if flows_on_stdout && json_on_stdout {
             let message = "--flows and --json cannot both write to standard output\n";
             clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
         }
+        self.refuse_to_overwrite(inputs);
         let create_flows = |target| {
             RecordWriter::create(target).with_context(|| format!("cannot create {target}"))
         };
@@ -47,6 +49,24 @@ impl OutputArgs {
         let json = self.json.as_deref().map(create_json).transpose()?;
         let sink = RecordSink::new(flows, Top::new(usize::from(self.top)));
         Ok((Outputs { json, report: !flows_on_stdout && !json_on_stdout }, sink))
+    }
+
+    /// Ends the program where two outputs are one file, or an output is an input: whatever would be
+    /// in it then, nobody wants it.
+    fn refuse_to_overwrite(&self, inputs: &[PathBuf]) {
+        let flows = self.flows.as_ref().and_then(Target::path);
+        let outputs = [("--flows", flows), ("--json", self.json.as_deref())];
+        let named = outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?)));
+        let named: Vec<_> = named.filter(|(_, path)| !is_dash(path)).collect();
+        for (i, (flag, path)) in named.iter().enumerate() {
+            let others = named[..i].iter().map(|(_, other)| *other);
+            let mut others = others.chain(inputs.iter().map(PathBuf::as_path));
+            if others.any(|other| is_same_file(path, other)) {
+                let path = path.display();
+                let message = format!("{flag} {path} would overwrite a file of the same command\n");
+                clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
+            }
+        }
     }
 
     /// What an error of writing flow records is about.
@@ -79,6 +99,15 @@ fn print_report(title: &str, summary: &Summary, top: Top) -> io::Result<()> {
     summary.print(out)?;
     top.print(out)?;
     out.flush()
+}
+
+/// True for two names of one regular file, there or not; devices may be written to twice.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    match (a.metadata(), b.metadata()) {
+        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        (Err(_), Err(_)) => a == b,
+        _ => false,
+    }
 }
 
 /// True for the name that stands for standard input or output.

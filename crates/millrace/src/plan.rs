@@ -14,6 +14,7 @@ mod workers;
 
 pub(crate) use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
+pub(crate) use memory::engine_bytes;
 pub(crate) use settings::{Origin, Settings};
 
 use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Written};

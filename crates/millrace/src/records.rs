@@ -12,7 +12,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where flow records go, as the command line says it.
@@ -29,6 +29,16 @@ pub(crate) enum Target {
 pub(crate) enum Format {
     JsonLines,
     Csv,
+}
+
+impl Target {
+    /// The file, if it is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Target::Stdout => None,
+            Target::File(path, _) => Some(path),
+        }
+    }
 }
 
 impl FromStr for Target {

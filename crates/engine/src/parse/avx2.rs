@@ -9,8 +9,8 @@
 #![allow(unused_unsafe, unsafe_code)]
 
 use super::{
-    ETHERNET, IPV4_MIN, Lane, Meta, OVERHEAD_MAX, Opening, PROTO_TCP, PROTO_UDP, Packet, TCP_MIN,
-    UDP, Vectors,
+    BYTES_MAX, ETHERNET, IPV4_MIN, Lane, Meta, OVERHEAD_MAX, Opening, PROTO_TCP, PROTO_UDP, Packet,
+    TCP_MIN, UDP, Vectors,
 };
 use core::arch::x86_64::{
     __m256i, _mm_loadl_epi64, _mm_unpacklo_epi64, _mm256_add_epi64, _mm256_and_si256,
@@ -99,7 +99,7 @@ unsafe fn parse_group<P: Packet>([a, b, c, d]: &[P; 4]) -> Option<([[u64; 4]; 2]
             _mm256_cmpgt_epi64(frame_end, frames),
             _mm256_cmpgt_epi64(least, said),
             _mm256_cmpgt_epi64(said, l4_len),
-            _mm256_cmpgt_epi64(bytes, all(u32::MAX.into())),
+            _mm256_cmpgt_epi64(bytes, all(BYTES_MAX as u64)),
         ]);
         let taken = _mm256_castsi256_pd(_mm256_andnot_si256(is_wrong, is_plain));
         if _mm256_movemask_pd(taken) != 0b1111 {

@@ -3,9 +3,9 @@
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
 use super::{
-    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_ICMP,
-    PROTO_ICMPV6, PROTO_TCP, PROTO_UDP, Packet, Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags,
-    ZoneFrom, key4, key6, zone_proto,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, OVERHEAD_MAX, Opening,
+    PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP, Packet, Ports, Reason, TCP_MIN, UDP, VLAN_TAG,
+    VlanTags, ZoneFrom, key4, key6, zone_proto,
 };
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -96,7 +96,7 @@ pub(super) fn parse<P: Packet>(
     let frame = Frame { bytes, len };
     let (ethertype, vlan, l3) = link_layer(&frame)?;
     let zone = zone_of(&vlan, zone);
-    let bytes = packet.wire_len();
+    let bytes = packet.wire_len().min(BYTES_MAX);
     let meta = |ip_len: usize, tcp_flags: u8, swapped: bool| Meta {
         bytes: bytes as u32,
         overhead: bytes.saturating_sub(ip_len).min(OVERHEAD_MAX) as u16,

@@ -7,8 +7,8 @@
 
 use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
 use super::{
-    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP, PROTO_UDP,
-    Ports, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP,
+    PROTO_UDP, Ports, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
 };
 
 const ETHERTYPE_VLAN: u16 = 0x8100;
@@ -115,7 +115,7 @@ fn meta(bytes: usize, ip_len: usize, tcp_flags: u8, swapped: bool) -> Option<Met
     // An IP packet longer than the frame's account has wrapped around: too much as well.
     let overhead = bytes.wrapping_sub(ip_len);
     let swapped = u8::from(swapped);
-    (overhead <= OVERHEAD_MAX).then_some(Meta {
+    (overhead <= OVERHEAD_MAX && bytes <= BYTES_MAX).then_some(Meta {
         bytes: bytes as u32,
         overhead: overhead as u16,
         tcp_flags,

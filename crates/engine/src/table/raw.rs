@@ -114,7 +114,16 @@ fn map_huge_pages(layout: Layout) -> Option<NonNull<u8>> {
         let (len, protection) = (mapped_len(layout), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a new mapping, of no file, at an address of the kernel's choice.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
-        return if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        // A page that is promised but may not be had (a container's limit) would end the process
+        // at its first use. SAFETY: fills the new mapping with pages, or says that it cannot.
+        if unsafe { libc::madvise(base, len, libc::MADV_POPULATE_WRITE) } != 0 {
+            unmap_huge_pages(base.cast(), layout);
+            return None;
+        }
+        return NonNull::new(base.cast());
     }
     let _ = layout;
     None

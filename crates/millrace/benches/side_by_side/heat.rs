@@ -66,14 +66,18 @@ fn take_turns(
     interrupted: &AtomicBool,
 ) -> anyhow::Result<()> {
     let rounds = Duration::from_secs(setup.seconds.into()).div_duration_f64(TURN) as u32;
-    for round in 0..rounds {
-        for contender in contenders.iter_mut() {
+    let mut contenders: Vec<_> = contenders.iter_mut().map(|c| (c, Duration::ZERO)).collect();
+    for _ in 0..rounds {
+        for (contender, ran) in &mut contenders {
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }
+            let begin = Instant::now();
             contender.process().go_on()?;
-            contender.turn(Instant::now() + TURN, TURN * round)?;
+            contender.turn(begin + TURN, *ran)?;
             contender.process().stand_still()?;
+            // Longer than its turn, if it took its time to answer.
+            *ran += begin.elapsed();
         }
         contenders.reverse();
     }

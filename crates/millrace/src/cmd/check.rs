@@ -58,7 +58,11 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
         if eal.no_huge { "without" } else { "from" },
         mb(memory.mbuf_bytes),
     )?;
-    writeln!(out, "# Together: {} MB.", mb(memory.total_bytes))
+    writeln!(out, "# Together: {} MB.", mb(memory.total_bytes))?;
+    match Memory::refuse_more_than_there_is(memory.total_bytes) {
+        Ok(()) => Ok(()),
+        Err(too_little) => writeln!(out, "# Not here: {too_little}."),
+    }
 }
 
 fn plan_json(plan: &Plan) -> Value {

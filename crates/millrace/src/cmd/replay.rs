@@ -8,8 +8,9 @@ mod player;
 
 use crate::capture::{Capture, Fault};
 use crate::cmd::run::secret;
+use crate::host::Memory;
 use crate::output::{OutputArgs, is_dash};
-use crate::plan::EngineArgs;
+use crate::plan::{EngineArgs, engine_bytes};
 use crate::summary::Summary;
 use crate::{signals, units};
 use anyhow::Context;
@@ -64,15 +65,18 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
             return Ok(problems.exit_code());
         }
     };
+    Memory::refuse_more_than_there_is(engine_bytes(&config))?;
     config.secret = secret()?;
-    let (outputs, records) = args.output.open()?;
+    let inputs = [args.captures.as_slice(), args.engine.files()].concat();
+    let (outputs, records) = args.output.open(&inputs)?;
     let writing = || args.output.writing();
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut player = Player::new(&config, records);
     let started = Instant::now();
     let good = play_all(&mut player, &args.captures, &interrupted).with_context(writing)?;
     let (summary, records) = player.finish().with_context(writing)?;
-    let top = records.finish().with_context(writing)?;
+    let (top, written) = records.finish();
+    written.with_context(writing)?;
     outputs.finish(&title(&summary, started), &summary, top)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -64,7 +64,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(problems.exit_code());
         }
     };
-    let (outputs, mut sink) = args.output.open()?;
+    Memory::refuse_more_than_there_is(plan.memory().total_bytes)?;
+    let (outputs, mut sink) = args.output.open(args.plan.files())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut live = start(plan)?;
     for port in live.not_symmetric() {
@@ -74,17 +75,26 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let print_lines = outputs.report && !args.quiet;
-    watch(
-        &mut live,
-        &mut sink,
-        Until { duration: args.duration, interrupted: &interrupted },
-        print_lines,
-    )
-    .with_context(|| args.output.writing())?;
-    let summary = live.finish(&mut sink).with_context(|| args.output.writing())?;
-    let top = sink.finish().with_context(|| args.output.writing())?;
+    let until = Until { duration: args.duration, interrupted: &interrupted };
+    let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
+    let (summary, taken) = live.finish(&mut sink);
+    let (top, written) = sink.finish();
     outputs.finish("", &summary, top)?;
-    Ok(ExitCode::SUCCESS)
+    records_written(lost, taken.and(written), &args.output)
+}
+
+/// The exit status as far as flow records go: `lost` was told when it happened. Whoever closed the
+/// other end of a pipe has seen enough, which is no failure.
+pub(super) fn records_written(
+    lost: Option<io::Error>,
+    rest: io::Result<()>,
+    output: &OutputArgs,
+) -> anyhow::Result<ExitCode> {
+    match lost {
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Some(_) => Ok(ExitCode::FAILURE),
+        None => rest.map(|()| ExitCode::SUCCESS).with_context(|| output.writing()),
+    }
 }
 
 /// Brings up DPDK and the bump.
@@ -132,13 +142,16 @@ pub(super) struct Until<'a> {
     pub(super) interrupted: &'a AtomicBool,
 }
 
-/// Takes records and prints lines until the run is over.
+/// Takes records and prints lines until the run is over. Records that cannot be written end the
+/// records, not the bump: the error is told and returned.
 pub(super) fn watch(
     live: &mut Live,
     sink: &mut RecordSink,
     until: Until<'_>,
     print_lines: bool,
-) -> io::Result<()> {
+    output: &OutputArgs,
+) -> Option<io::Error> {
+    let mut lost = None;
     let mut meter = Meter::new();
     tell_port_events(live);
     if print_lines {
@@ -147,9 +160,15 @@ pub(super) fn watch(
     while !until.interrupted.load(Ordering::Relaxed)
         && until.duration.is_none_or(|duration| live.elapsed() < duration)
     {
-        live.turn(sink)?;
-        let Some(line) = meter.line(live) else { continue };
-        sink.flush()?;
+        let taken = live.turn(sink);
+        let line = meter.line(live);
+        let flushed = if line.is_some() { sink.flush() } else { Ok(()) };
+        if let Err(error) = taken.and(flushed) {
+            let writing = output.writing();
+            tell(io::stderr(), format_args!("millrace: {writing}: {error}; the bump goes on"));
+            lost = Some(error);
+        }
+        let Some(line) = line else { continue };
         if print_lines {
             tell(io::stdout(), line);
         }
@@ -159,7 +178,7 @@ pub(super) fn watch(
             break;
         }
     }
-    Ok(())
+    lost
 }
 
 fn tell_port_events(live: &mut Live) {

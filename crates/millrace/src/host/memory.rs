@@ -2,6 +2,7 @@
 //! Memory: what is free, hugepages, and what the process may lock.
 
 use super::Root;
+use crate::units;
 
 const HUGEPAGES: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
@@ -31,7 +32,29 @@ pub(crate) struct HugepagePool {
     pub(crate) per_node: Vec<u64>,
 }
 
+/// There is less memory than a plan takes.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "flow tables and packet buffers take up to {}, and this host has {} to give: lower `capacity`, \
+     or the number of workers",
+    units::bytes(*.needed_bytes),
+    units::bytes(*.there_is)
+)]
+pub(crate) struct TooLittle {
+    needed_bytes: u64,
+    there_is: u64,
+}
+
 impl Memory {
+    /// Refuses to take more than this host has to give: the kernel would say nothing, and end some
+    /// process for want of memory once the tables are written to.
+    pub(crate) fn refuse_more_than_there_is(needed_bytes: u64) -> Result<(), TooLittle> {
+        let memory = Self::read(Root(std::path::Path::new("/")));
+        let Some(available) = memory.available_bytes else { return Ok(()) };
+        let there_is = available + (memory.free_hugepages_mb() << 20);
+        if needed_bytes <= there_is { Ok(()) } else { Err(TooLittle { needed_bytes, there_is }) }
+    }
+
     /// Megabytes of free hugepages on this host, all sizes together.
     pub(crate) fn free_hugepages_mb_of_this_host() -> u64 {
         free_mb(&read_hugepages(Root(std::path::Path::new("/"))))

@@ -21,6 +21,11 @@ pub(crate) struct PlanArgs {
 }
 
 impl PlanArgs {
+    /// The file that is read.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        self.config.as_slice()
+    }
+
     /// The plan, or all that is wrong with it.
     pub(crate) fn plan(&self, cpus: &Cpus) -> Result<Plan, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());
@@ -65,6 +70,11 @@ pub(crate) struct EngineArgs {
 const CAPACITY_MAX: i64 = engine::MAX_CAPACITY as i64;
 
 impl EngineArgs {
+    /// The file that is read.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        self.config.as_slice()
+    }
+
     /// The engine, or all that is wrong with the file. Its secret is filled in by the caller.
     pub(crate) fn engine_config(&self) -> Result<engine::Config, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());

@@ -39,11 +39,16 @@ pub(crate) struct Memory {
     pub(crate) total_bytes: u64,
 }
 
+/// Flow tables, records and timers of one engine: at most this.
+pub(crate) fn engine_bytes(config: &engine::Config) -> u64 {
+    u64::from(config.capacity_ipv4) * IPV4_FLOW_BYTES
+        + u64::from(config.capacity_ipv6) * IPV6_FLOW_BYTES
+}
+
 impl super::Plan {
     /// The memory this plan takes.
     pub(crate) fn memory(&self) -> Memory {
-        let engine_bytes_per_worker = u64::from(self.engine.capacity_ipv4) * IPV4_FLOW_BYTES
-            + u64::from(self.engine.capacity_ipv6) * IPV6_FLOW_BYTES;
+        let engine_bytes_per_worker = engine_bytes(&self.engine);
         let workers = self.pairs.iter().map(|pair| pair.workers.len() as u64).sum::<u64>();
         let eal_bytes = u64::from(self.eal.memory_mb) << 20;
         Memory {

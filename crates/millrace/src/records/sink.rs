@@ -6,7 +6,8 @@ use crate::top::Top;
 use engine::FlowRecord;
 use std::io;
 
-/// Takes every flow record of a run.
+/// Takes every flow record of a run. The first error of writing is the last: what comes after it is
+/// offered to the busiest flows only.
 pub(crate) struct RecordSink {
     writer: Option<RecordWriter>,
     top: Top,
@@ -21,22 +22,24 @@ impl RecordSink {
     /// Takes one record.
     pub(crate) fn take(&mut self, record: &FlowRecord) -> io::Result<()> {
         self.top.offer(record);
-        match &mut self.writer {
-            Some(writer) => writer.write(record),
-            None => Ok(()),
-        }
+        self.write(|writer| writer.write(record))
     }
 
     /// Writes out what is buffered, for those who read along.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.writer.as_mut().map_or(Ok(()), RecordWriter::flush)
+        self.write(RecordWriter::flush)
     }
 
-    /// Writes out what is buffered and returns the busiest flows.
-    pub(crate) fn finish(self) -> io::Result<Top> {
-        if let Some(writer) = self.writer {
-            writer.finish()?;
+    fn write(&mut self, write: impl FnOnce(&mut RecordWriter) -> io::Result<()>) -> io::Result<()> {
+        let written = self.writer.as_mut().map_or(Ok(()), write);
+        if written.is_err() {
+            self.writer = None;
         }
-        Ok(self.top)
+        written
+    }
+
+    /// Writes out what is buffered; the busiest flows are there whether or not that succeeds.
+    pub(crate) fn finish(self) -> (Top, io::Result<()>) {
+        (self.top, self.writer.map_or(Ok(()), RecordWriter::finish))
     }
 }

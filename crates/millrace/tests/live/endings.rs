@@ -83,3 +83,20 @@ fn a_run_leaves_nothing_behind() {
         folders.iter().all(|folder| !std::path::Path::new(folder).exists())
     });
 }
+
+#[test]
+fn records_that_cannot_be_written_end_the_records_and_not_the_bump() {
+    let setup = Setup::new("full").duration("2.5").flows("full.jsonl");
+    let capture = setup.path("in.pcap");
+    let gre = wire::FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).protocol(wire::proto::GRE);
+    write_pcap(&capture, &[gre.payload([0; 30]).build()]);
+    std::os::unix::fs::symlink("/dev/full", setup.path("full.jsonl")).unwrap();
+    let port = format!("net_pcap0,rx_pcap={capture}");
+    let setup = setup.pair(&port, "net_null0,no-rx=1").config("other_first = 0.05\n");
+    let ended = setup.run();
+    assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+    let told = ended.stderr.matches("cannot write flow records to ").count();
+    assert_eq!(told, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("full.jsonl") && ended.stderr.contains("the bump goes on"));
+    assert!(ended.stdout.contains("ledger: 1 received = 1 sent"), "{}", ended.stdout);
+}

@@ -279,7 +279,10 @@ fn hosts_on_taps_find_and_reach_one_another() {
     let settled = lan.settle(|_| true);
     let ended = bump.finish();
     drop(server);
-    ended.assert_good();
+    ended.assert_balanced();
+    let out_of_sight = [a, b].map(|port| format!("port {port}: its interface has left this "));
+    assert!(out_of_sight.iter().all(|text| ended.stderr.contains(text)), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 2, "{}", ended.stderr);
     for copy in copies {
         assert!(std::fs::read(copy).unwrap() == file, "the file arrived changed");
     }

@@ -2,7 +2,7 @@
 //! Where results go: files, standard output, full disks, closed pipes, and signals.
 
 use crate::captures::{Packet, Pcap};
-use crate::{START_NS, Scratch, datagram, datagrams, replay, run};
+use crate::{Run, START_NS, Scratch, datagram, datagrams, replay, run};
 use std::io::{Read, Write};
 use std::process::Command;
 use std::thread::sleep;
@@ -119,4 +119,24 @@ fn ctrl_c_ends_a_replay_with_its_report() {
     child.stdout.take().unwrap().read_to_string(&mut report).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(report.contains("balanced"), "{report}");
+}
+
+#[test]
+fn an_output_that_is_another_file_of_the_command_is_refused() {
+    let scratch = Scratch::new("overwrite");
+    let capture = datagrams(&[0]);
+    let path = scratch.write("a.csv", &capture);
+    std::os::unix::fs::symlink(&path, scratch.path("b.csv")).unwrap();
+    let (link, both) = (scratch.path("b.csv"), scratch.path("new.jsonl"));
+    for args in [
+        &["--json", &path, &path][..],
+        &["--flows", &path, &path],
+        &["--flows", &link, &path],
+        &["--flows", &both, "--json", &both, &path],
+    ] {
+        let run = Run::from(replay(args).output().unwrap());
+        assert_eq!(run.status, Some(2), "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains("would overwrite"), "{}", run.stderr);
+        assert_eq!(std::fs::read(&path).unwrap(), capture, "{args:?}");
+    }
 }
