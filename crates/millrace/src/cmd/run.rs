@@ -52,6 +52,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
+        Err(_) if seconds > 0.0 => Err("more seconds than can be counted".to_owned()),
         _ => Err("must be more than 0 seconds".to_owned()),
     }
 }

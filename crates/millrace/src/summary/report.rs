@@ -2,7 +2,7 @@
 //! The summary as it is written: JSON for other tools, and a report for people with only what
 //! happened and the meaning of every reason.
 
-use super::{Counts, Summary};
+use super::{Counts, Summary, Worker};
 use crate::units;
 use std::io::{self, Write};
 
@@ -25,7 +25,20 @@ impl Summary {
             let lost = units::thousands(self.flows.records_lost);
             writeln!(out, "flow records lost, not written fast enough: {lost}")?;
         }
+        self.print_stalls(out)?;
         self.print_ledger(out)
+    }
+
+    /// A line if the workers were kept from their cpus for long enough to spoil every figure.
+    fn print_stalls(&self, out: &mut impl Write) -> io::Result<()> {
+        let sum = |cycles: fn(&Worker) -> u64| self.workers.iter().map(cycles).sum::<u64>();
+        let stalled = sum(|worker| worker.stalled_cycles);
+        let all = stalled + sum(|worker| worker.busy_cycles) + sum(|worker| worker.idle_cycles);
+        if stalled * STALLS_TOLD < all || stalled == 0 {
+            return Ok(());
+        }
+        let percent = 100.0 * stalled as f64 / all as f64;
+        writeln!(out, "workers were kept from their cpus for {percent:.0} % of the time")
     }
 
     fn print_ledger(&self, out: &mut impl Write) -> io::Result<()> {
@@ -44,6 +57,9 @@ impl Summary {
         )
     }
 }
+
+/// One part in this many of the time.
+const STALLS_TOLD: u64 = 20;
 
 /// A heading with the total, and one line for each counter that is not 0.
 fn print_counts(out: &mut impl Write, heading: &str, counts: &Counts) -> io::Result<()> {

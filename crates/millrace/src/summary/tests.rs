@@ -67,3 +67,17 @@ fn the_report_has_only_what_happened() {
     assert!(!report.contains("fragment"));
     assert!(!report.contains("idle"));
 }
+
+#[test]
+fn stalls_are_told_where_they_spoil_the_figures() {
+    let report_of = |stalled_cycles: u64| {
+        let mut summary = Summary::new();
+        let busy = Worker { stalled_cycles, busy_cycles: 50, ..Worker::default() };
+        let idle = Worker { idle_cycles: 50 - stalled_cycles, ..Worker::default() };
+        summary.workers = vec![busy, idle];
+        report(&summary)
+    };
+    assert!(report_of(5).contains("workers were kept from their cpus for 5 % of the time\n"));
+    assert!(!report_of(4).contains("kept from"));
+    assert!(!report_of(0).contains("kept from"));
+}
