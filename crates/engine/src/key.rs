@@ -69,7 +69,7 @@ pub(crate) fn key4(addresses: [u8; 8], ports: Ports, zone_proto: u64) -> (Key4, 
 /// and destination as they lie in the header.
 #[inline(always)]
 pub(crate) fn key6(addresses: &[u8; 32], ports: Ports, zone_proto: u64) -> (Key6, bool) {
-    // Byte by byte, the compiler puts words together in vectors, at ten times the price.
+    // Taken byte by byte, the compiler puts each word together in vectors, shuffle by shuffle.
     let word = |at: usize| {
         let bytes = addresses[at..].first_chunk().expect("8 bytes of 32");
         u64::from_ne_bytes(*bytes)

@@ -132,7 +132,8 @@ fn map_huge_pages(layout: Layout) -> Option<NonNull<u8>> {
 /// Ends what `map_huge_pages` has made for `layout` at `base`.
 fn unmap_huge_pages(base: *mut u8, layout: Layout) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: `Region::new` mapped this range, and the region that owned it is being dropped.
+    // SAFETY: `map_huge_pages` mapped this range, and no reference into it is left: its region is
+    // being dropped, or was never made.
     unsafe {
         libc::munmap(base.cast(), mapped_len(layout));
     }
