@@ -24,7 +24,7 @@ pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{STALL_CYCLES, Stage, Stats};
 
 use burst::{Lane, Outcome};
-use parse::Lanes;
+use parse::{Lanes, PART, Part};
 use std::collections::VecDeque;
 use table::FlowTable;
 use vectors::Vectors;
@@ -65,7 +65,6 @@ pub struct Engine {
     lanes: Box<Lanes>,
     books: Books,
     zone: ZoneFrom,
-    malformed: Malformed,
     vectors: Vectors,
     cycle_counter: fn() -> u64,
     now: Nanos,
@@ -74,8 +73,6 @@ pub struct Engine {
     flushed: (u32, u32),
 }
 
-/// Packets that are parsed while the buckets of as many before them are on their way.
-const PART: usize = 32;
 /// One burst in this many is measured by stage: the counter itself costs as much as a stage.
 const SAMPLE_EVERY: u32 = 16;
 /// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
@@ -87,12 +84,24 @@ struct Books {
     stats: Stats,
     records: VecDeque<FlowRecord>,
     when_full: WhenFull,
+    malformed: Malformed,
 }
 
 impl Books {
     /// Whether a flow that can wait may end now.
     fn has_room(&self) -> bool {
         self.records.len() < RECORDS_MAX / 2
+    }
+
+    /// What becomes of a packet without a key.
+    #[inline(never)]
+    fn without_key(&mut self, reason: Reason) -> Verdict {
+        if reason.is_malformed() && self.malformed == Malformed::Drop {
+            self.stats.dropped[reason as usize] += 1;
+            return Verdict::Drop;
+        }
+        self.stats.passed[reason as usize] += 1;
+        Verdict::Forward
     }
 
     fn end(&mut self, flow: FlowRecord) {
@@ -126,9 +135,9 @@ impl Engine {
                 stats: Stats::default(),
                 records: VecDeque::with_capacity(RECORDS_MAX),
                 when_full: config.when_full,
+                malformed: config.malformed,
             },
             zone: config.zone,
-            malformed: config.malformed,
             vectors: Vectors::detect(),
             cycle_counter: config.cycle_counter,
             now: 0,
@@ -178,6 +187,7 @@ impl Engine {
     ) {
         self.lanes.v4.clear();
         self.lanes.v6.clear();
+        // Each part is parsed while the buckets of the one before are on their way.
         for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
             self.parse(part, first, verdicts);
             done(self, Stage::Parse);
@@ -201,18 +211,11 @@ impl Engine {
     /// their verdict here.
     #[inline(never)]
     fn parse<P: wire::Packet>(&mut self, packets: &[P], first: usize, verdicts: &mut [Verdict]) {
-        let mut at = 0;
-        while at < packets.len() {
-            let position = (first + at) as u8;
-            at += parse::parse_plain(&packets[at..], position, self.vectors, &mut self.lanes);
-            for packet in packets[at..].iter().take(parse::GROUP) {
-                let position = (first + at) as u8;
-                if let Err(reason) = parse::parse(packet, position, self.zone, &mut self.lanes) {
-                    verdicts[first + at] = self.without_key(reason);
-                }
-                at += 1;
-            }
-        }
+        let part = Part { packets, first: first as u8, zone: self.zone, vectors: self.vectors };
+        let books = &mut self.books;
+        part.parse(&mut self.lanes, &mut |position, reason| {
+            verdicts[position] = books.without_key(reason);
+        });
         let bytes: usize = packets.iter().map(P::frame_len).sum();
         self.books.stats.bytes += bytes as u64;
     }
@@ -221,16 +224,6 @@ impl Engine {
     fn look_up(&mut self) {
         self.lanes.v4.look_up(&self.v4);
         self.lanes.v6.look_up(&self.v6);
-    }
-
-    #[inline(never)]
-    fn without_key(&mut self, reason: Reason) -> Verdict {
-        if reason.is_malformed() && self.malformed == Malformed::Drop {
-            self.books.stats.dropped[reason as usize] += 1;
-            return Verdict::Drop;
-        }
-        self.books.stats.passed[reason as usize] += 1;
-        Verdict::Forward
     }
 
     /// Ends flows whose time is over, looking at no more than `budget` timers. Returns the timers

@@ -18,7 +18,10 @@ use wire::Packet;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod general;
+mod part;
 mod short;
+
+pub(crate) use part::{PART, Part};
 
 /// What a flow needs of every packet beside its key: one word.
 #[derive(Clone, Copy)]
@@ -78,33 +81,9 @@ const TCP_MIN: usize = 20;
 const UDP: usize = 8;
 const VLAN_TAG: usize = 4;
 
-/// Most packets that are parsed side by side.
-pub(crate) const GROUP: usize = 4;
-
-/// Puts the first of these packets, as long as they are of the plainest kind, into their lane;
-/// returns how many. The very first has position `first`.
-#[inline(always)]
-pub(crate) fn parse_plain<P: Packet>(
-    packets: &[P],
-    first: u8,
-    vectors: Vectors,
-    lanes: &mut Lanes,
-) -> usize {
-    // Only to save an attempt.
-    let is_ipv4 = |packet: &P| packet.head().get(12..14) == Some(&ETHERTYPE_IPV4.to_be_bytes());
-    match packets.first().is_some_and(is_ipv4) {
-        #[cfg(target_arch = "x86_64")]
-        true => avx2::parse(packets, first, vectors, &mut lanes.v4),
-        _ => {
-            let _ = (first, vectors, lanes);
-            0
-        }
-    }
-}
-
 /// Puts key and metadata of a packet into its lane, or says why it has none.
 #[inline(always)]
-pub(crate) fn parse<P: Packet>(
+fn parse<P: Packet>(
     packet: &P,
     position: u8,
     zone: ZoneFrom,

@@ -1,266 +1,355 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The short way for four packets side by side, with AVX2: 62 instructions a packet fewer.
+//! The short way for four packets side by side, with AVX2: a third of the instructions.
 //!
-//! Takes four packets that are all untagged IPv4 without options, not fragments, TCP or UDP, with
-//! nothing wrong; or none of them. A word of each packet makes a vector; what is compared, sorted
-//! and put together then is done once for the four.
+//! Takes four packets that all are IPv4 without options or all IPv6 without extension headers, all
+//! untagged or all with one VLAN tag, not fragments, TCP or UDP, with nothing wrong; or none of
+//! them. A word of each packet makes a vector; what is compared, sorted and put together then is
+//! done once for the four.
 
 // Vectors are inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
 // intrinsics are unsafe even with the feature enabled: newer ones find the blocks superfluous.
 #![allow(unused_unsafe, unsafe_code)]
 
+mod words;
+
+use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
+use super::part::{Places, next};
+use super::short::ETHERTYPE_VLAN;
 use super::{
-    BYTES_MAX, ETHERNET, IPV4_MIN, Lane, Meta, OVERHEAD_MAX, Opening, PROTO_TCP, PROTO_UDP, Packet,
-    TCP_MIN, UDP, Vectors,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP,
+    PROTO_UDP, Packet, Part, TCP_MIN, UDP, VLAN_TAG, Vectors, VlanTags,
 };
 use core::arch::x86_64::{
-    __m256i, _mm_loadl_epi64, _mm_unpacklo_epi64, _mm256_add_epi64, _mm256_and_si256,
-    _mm256_andnot_si256, _mm256_blendv_epi8, _mm256_castsi256_pd, _mm256_cmpeq_epi64,
-    _mm256_cmpgt_epi64, _mm256_movemask_pd, _mm256_or_si256, _mm256_set_epi64x, _mm256_set_m128i,
-    _mm256_set1_epi64x, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8,
-    _mm256_shuffle_epi32, _mm256_slli_epi64, _mm256_srli_epi64, _mm256_storeu_si256,
-    _mm256_sub_epi64, _mm256_xor_si256,
+    _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
+    _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_or_si256, _mm256_shuffle_epi8,
+    _mm256_shuffle_epi32, _mm256_slli_epi64, _mm256_srli_epi64, _mm256_sub_epi64,
+};
+use words::{
+    Words, above, all, and4, byte, equal, holds_for_all, or4, pick, swapped_u16, to_array, words,
+    words_at,
 };
 
-/// Puts packets into `lane` four by four, the first with position `first`, up to a group of which
-/// it does not take all. Returns how many packets it took; none where there is no AVX2.
+/// Puts packets into their lanes four by four, up to a group of which it does not take all. Gives
+/// those it did not take; all where there is no AVX2.
 #[inline(always)]
-pub(super) fn parse<P: Packet>(
-    packets: &[P],
-    first: u8,
-    vectors: Vectors,
-    lane: &mut Lane<2>,
-) -> usize {
-    match vectors {
-        Vectors::None => 0,
-        // SAFETY: `detect` has found AVX2.
-        _ => unsafe { parse_groups(packets, first, lane) },
+pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes) -> Places {
+    let first = part.packets.get(places.trailing_zeros() as usize);
+    let Some(start) = first.and_then(|first| first.head().first_chunk()) else { return places };
+    let [.., a, b, _, _, c, d]: &[u8; ETHERNET + VLAN_TAG] = start;
+    if part.vectors == Vectors::None {
+        return places;
+    }
+    // SAFETY: `detect` has found AVX2.
+    unsafe {
+        match [[*a, *b], [*c, *d]].map(u16::from_be_bytes) {
+            [ETHERTYPE_IPV4, _] => run::<false, 0, P>(part, places, lanes),
+            [ETHERTYPE_IPV6, _] => run::<true, 0, P>(part, places, lanes),
+            [ETHERTYPE_VLAN, ETHERTYPE_IPV4] => run::<false, VLAN_TAG, P>(part, places, lanes),
+            [ETHERTYPE_VLAN, ETHERTYPE_IPV6] => run::<true, VLAN_TAG, P>(part, places, lanes),
+            _ => places,
+        }
     }
 }
 
 /// # Safety
 /// The processor must have AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn parse_groups<P: Packet>(packets: &[P], first: u8, lane: &mut Lane<2>) -> usize {
-    let mut taken = 0;
-    while let Some(group) = packets[taken..].first_chunk() {
+unsafe fn run<const V6: bool, const TAG: usize, P: Packet>(
+    part: Part<P>,
+    mut places: Places,
+    lanes: &mut Lanes,
+) -> Places {
+    while let Some((group, rest)) = Group::next(part.packets, places) {
         // SAFETY: AVX2 is there by the caller's promise.
-        let Some((words, metas)) = (unsafe { parse_group(group) }) else { break };
-        // SAFETY: a `Meta` is a word of integers, and x86 has the first of them in the low bits.
-        let metas = unsafe { std::mem::transmute::<[u64; 4], [Meta; 4]>(metas) };
-        let position = first + taken as u8;
-        let openings = [0, 1, 2, 3].map(|i| Opening::plain(position + i));
-        lane.push_four(words, metas, openings);
-        taken += 4;
+        if unsafe { group.parse::<V6, TAG>(part, lanes) }.is_none() {
+            break;
+        }
+        places = rest;
     }
-    taken
+    places
 }
 
-/// What is read of a frame.
-type Head = [u8; ETHERNET + IPV4_MIN + TCP_MIN];
+/// Four packets.
+struct Group<'a, P> {
+    packets: [&'a P; 4],
+    /// Their places in the part.
+    places: [usize; 4],
+}
 
-/// Keys, word by word, and metadata as words.
+/// What the link layer says of four packets.
+struct Links {
+    zones: [u16; 4],
+    openings: [Opening; 4],
+}
+
+/// What is known of four packets before their lengths are judged.
+struct Headers {
+    /// All ones unless there is something else about them: options, extensions, fragments.
+    is_plain: Words,
+    proto: Words,
+    /// Bytes of the IP packet, and those of them behind its header.
+    ip_len: Words,
+    l4_len: Words,
+    /// Ports and UDP length; TCP offset and flags.
+    transport: Words,
+    tcp: Words,
+}
+
+impl<'a, P: Packet> Group<'a, P> {
+    /// The first four, and the others.
+    #[inline(always)]
+    fn next(packets: &'a [P], mut rest: Places) -> Option<(Self, Places)> {
+        let first = rest.trailing_zeros();
+        // Side by side in memory as well: one check is enough.
+        if rest.wrapping_shr(first) & 0b1111 == 0b1111 {
+            let at = first as usize;
+            let packets: &[P; 4] = packets.get(at..)?.first_chunk()?;
+            let places = [at, at + 1, at + 2, at + 3];
+            return Some((Self { packets: packets.each_ref(), places }, rest & !(0b1111 << first)));
+        }
+        let places = [(); 4].map(|()| next(&mut rest));
+        let [a, b, c, d] = places;
+        let packets = [packets.get(a)?, packets.get(b)?, packets.get(c)?, packets.get(d)?];
+        Some((Self { packets, places }, rest))
+    }
+
+    /// Puts them into their lane if they all are of this IP version, behind `TAG` bytes of VLAN
+    /// tag, and plain.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn parse<const V6: bool, const TAG: usize>(
+        &self,
+        part: Part<P>,
+        lanes: &mut Lanes,
+    ) -> Option<()> {
+        // SAFETY: AVX2 is there by the caller's promise.
+        unsafe {
+            let Links { zones, openings } = self.links::<TAG>(part)?;
+            let zones = words(zones.map(|zone| u64::from(zone) << 32));
+            if V6 {
+                let (words, metas) = self.ipv6::<TAG>(zones)?;
+                lanes.v6.push_four(words, metas, openings);
+            } else {
+                let (words, metas) = self.ipv4::<TAG>(zones)?;
+                lanes.v4.push_four(words, metas, openings);
+            }
+        }
+        Some(())
+    }
+
+    /// What is read of each frame, from byte `from` on.
+    #[inline(always)]
+    fn heads<const N: usize>(&self, from: usize) -> Option<[&'a [u8; N]; 4]> {
+        let [a, b, c, d] = self.packets.map(|packet| packet.head().get(from..)?.first_chunk());
+        Some([a?, b?, c?, d?])
+    }
+
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn links<const TAG: usize>(&self, part: Part<P>) -> Option<Links> {
+        let openings = self.places.map(|place| Opening::plain(part.first + place as u8));
+        if TAG == 0 {
+            return Some(Links { zones: [0; 4], openings });
+        }
+        // SAFETY: AVX2 is there by the caller's promise.
+        let ids = unsafe {
+            let tags = words_at::<12, 20>(self.heads(0)?);
+            let types = _mm256_and_si256(tags, all(0xffff));
+            if !holds_for_all(equal(types, ETHERTYPE_VLAN.to_be().into())) {
+                return None;
+            }
+            to_array(_mm256_and_si256(swapped_u16(tags, 2), all(0x0fff)))
+        };
+        let vlans = ids.map(|id| VlanTags { ids: [id as u16, VlanTags::NONE.ids[1]] });
+        let [a, b, c, d] = vlans;
+        let [e, f, g, h] = openings;
+        let openings = [(a, e), (b, f), (c, g), (d, h)];
+        let openings = openings.map(|(vlan, opening)| Opening { vlan, ..opening });
+        Some(Links { zones: vlans.map(|vlan| zone_of(&vlan, part.zone)), openings })
+    }
+
+    /// Keys, word by word, and metadata. `TAG` bytes more are before the EtherType.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn ipv4<const TAG: usize>(&self, zones: Words) -> Option<([[u64; 4]; 2], [Meta; 4])> {
+        let heads = self.heads::<{ ETHERNET + IPV4_MIN + TCP_MIN }>(TAG)?;
+        // SAFETY: AVX2 is there by the caller's promise.
+        unsafe {
+            // EtherType, version, total length; what follows of the header.
+            let (ip, ip_8) = (words_at::<12, _>(heads), words_at::<20, _>(heads));
+            let ip_len = swapped_u16(ip, 4);
+            let headers = Headers {
+                is_plain: _mm256_and_si256(
+                    equal(_mm256_and_si256(ip, all(0xff_ffff)), 0x45_0008),
+                    equal(_mm256_and_si256(ip_8, all(0xff3f)), 0),
+                ),
+                proto: byte(ip_8, 3),
+                ip_len,
+                l4_len: _mm256_sub_epi64(ip_len, all(IPV4_MIN as u64)),
+                transport: words_at::<34, _>(heads),
+                tcp: words_at::<46, _>(heads),
+            };
+            let metas = self.metas(&headers, TAG)?;
+            let (keys, swapped) = key4(words_at::<26, _>(heads), &headers, zones);
+            Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
+        }
+    }
+
+    /// Keys, word by word, and metadata. `TAG` bytes more are before the EtherType.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn ipv6<const TAG: usize>(&self, zones: Words) -> Option<([[u64; 4]; 5], [Meta; 4])> {
+        let heads = self.heads::<{ ETHERNET + IPV6 + TCP_MIN }>(TAG)?;
+        // SAFETY: AVX2 is there by the caller's promise.
+        unsafe {
+            // EtherType, version, payload length; next header.
+            let (ip, ip_8) = (words_at::<12, _>(heads), words_at::<20, _>(heads));
+            let l4_len = swapped_u16(ip, 6);
+            let headers = Headers {
+                is_plain: equal(_mm256_and_si256(ip, all(0xf0_ffff)), 0x60_dd86),
+                proto: byte(ip_8, 0),
+                ip_len: _mm256_add_epi64(l4_len, all(IPV6 as u64)),
+                l4_len,
+                transport: words_at::<54, _>(heads),
+                tcp: words_at::<66, _>(heads),
+            };
+            let metas = self.metas(&headers, TAG)?;
+            let source = [words_at::<22, _>(heads), words_at::<30, _>(heads)];
+            let destination = [words_at::<38, _>(heads), words_at::<46, _>(heads)];
+            let (keys, swapped) = key6(source, destination, &headers, zones);
+            Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
+        }
+    }
+
+    /// Metadata but for the direction, unless a packet is anything but plain. `TAG` bytes of frame
+    /// more are before the IP header.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn metas(&self, headers: &Headers, tag: usize) -> Option<Words> {
+        let Headers { is_plain, proto, ip_len, l4_len, transport, tcp } = *headers;
+        // SAFETY: AVX2 is there by the caller's promise.
+        unsafe {
+            let frames = words(self.packets.map(|packet| packet.frame_len() as u64));
+            let bytes = words(self.packets.map(|packet| packet.wire_len() as u64));
+            let overhead = _mm256_sub_epi64(bytes, ip_len);
+            let frame_end = _mm256_add_epi64(ip_len, all((ETHERNET + tag) as u64));
+            let is_tcp = equal(proto, PROTO_TCP.into());
+            let tcp_len = _mm256_srli_epi64::<2>(_mm256_and_si256(tcp, all(0xf0)));
+            let said = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
+            let least = _mm256_blendv_epi8(all(UDP as u64), all(TCP_MIN as u64), is_tcp);
+            let is_known = _mm256_or_si256(is_tcp, equal(proto, PROTO_UDP.into()));
+            let is_short = equal(_mm256_andnot_si256(all(OVERHEAD_MAX as u64), overhead), 0);
+            let is_wrong = or4([
+                _mm256_cmpgt_epi64(frame_end, frames),
+                _mm256_cmpgt_epi64(least, said),
+                _mm256_cmpgt_epi64(said, l4_len),
+                _mm256_cmpgt_epi64(bytes, all(BYTES_MAX as u64)),
+            ]);
+            let is_right = equal(is_wrong, 0);
+            holds_for_all(and4([is_plain, is_known, is_short, is_right])).then(|| {
+                let flags = _mm256_slli_epi64::<48>(_mm256_and_si256(byte(tcp, 1), is_tcp));
+                let overhead = _mm256_slli_epi64::<32>(overhead);
+                _mm256_or_si256(_mm256_or_si256(bytes, overhead), flags)
+            })
+        }
+    }
+}
+
+/// Metadata of packets whose source is the second end of the key where `swapped` is all ones.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn parse_group<P: Packet>([a, b, c, d]: &[P; 4]) -> Option<([[u64; 4]; 2], [u64; 4])> {
-    let heads: [&Head; 4] = [
-        a.head().first_chunk()?,
-        b.head().first_chunk()?,
-        c.head().first_chunk()?,
-        d.head().first_chunk()?,
-    ];
+unsafe fn with_direction(metas: Words, swapped: Words) -> [Meta; 4] {
+    // SAFETY: AVX2 is there by the caller's promise. A `Meta` is a word of integers, and x86 has
+    // the first of them in the low bits.
+    unsafe {
+        let direction = _mm256_slli_epi64::<56>(_mm256_and_si256(swapped, all(1)));
+        std::mem::transmute::<[u64; 4], [Meta; 4]>(to_array(_mm256_or_si256(metas, direction)))
+    }
+}
+
+/// The last word of the keys as seen from the source and as seen from the destination.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn last_words(headers: &Headers, zones: Words) -> [Words; 2] {
+    let Headers { transport, proto, .. } = *headers;
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
-        let frames = words([a.frame_len(), b.frame_len(), c.frame_len(), d.frame_len()]);
-        let bytes = words([a.wire_len(), b.wire_len(), c.wire_len(), d.wire_len()]);
-        // EtherType, version, total length; what follows of the header.
-        let (ip, ip_8) = (words_at::<12>(heads), words_at::<20>(heads));
-        // Ports and UDP length; TCP offset and flags.
-        let (transport, tcp) = (words_at::<34>(heads), words_at::<46>(heads));
-        let proto = byte(ip_8, 3);
-        let total_len = swapped_u16(ip, 4);
-        let overhead = _mm256_sub_epi64(bytes, total_len);
-
-        let is_tcp = equal(proto, PROTO_TCP.into());
-        let tcp_len = _mm256_srli_epi64::<2>(_mm256_and_si256(tcp, all(0xf0)));
-        let said = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
-        let least = _mm256_blendv_epi8(all(UDP as u64), all(TCP_MIN as u64), is_tcp);
-        let l4_len = _mm256_sub_epi64(total_len, all(IPV4_MIN as u64));
-        let frame_end = _mm256_add_epi64(total_len, all(ETHERNET as u64));
-        let is_plain = and4([
-            equal(_mm256_and_si256(ip, all(0xff_ffff)), 0x45_0008),
-            equal(_mm256_and_si256(ip_8, all(0xff3f)), 0),
-            _mm256_or_si256(is_tcp, equal(proto, PROTO_UDP.into())),
-            equal(_mm256_andnot_si256(all(OVERHEAD_MAX as u64), overhead), 0),
-        ]);
-        let is_wrong = or4([
-            _mm256_cmpgt_epi64(frame_end, frames),
-            _mm256_cmpgt_epi64(least, said),
-            _mm256_cmpgt_epi64(said, l4_len),
-            _mm256_cmpgt_epi64(bytes, all(BYTES_MAX as u64)),
-        ]);
-        let taken = _mm256_castsi256_pd(_mm256_andnot_si256(is_wrong, is_plain));
-        if _mm256_movemask_pd(taken) != 0b1111 {
-            return None;
-        }
-
-        let ([first, last], swapped) = key(words_at::<26>(heads), transport, proto);
-        let meta = or4([
-            bytes,
-            _mm256_slli_epi64::<32>(overhead),
-            _mm256_slli_epi64::<48>(_mm256_and_si256(byte(tcp, 1), is_tcp)),
-            _mm256_slli_epi64::<56>(_mm256_and_si256(swapped, all(1))),
-        ]);
-        Some(([to_array(first), to_array(last)], to_array(meta)))
+        let above_ports = _mm256_or_si256(zones, _mm256_slli_epi64::<48>(proto));
+        let forth = _mm256_and_si256(transport, all(u32::MAX.into()));
+        let back = _mm256_shuffle_epi8(transport, pick([2, 3, 0, 1, -1, -1, -1, -1]));
+        [_mm256_or_si256(forth, above_ports), _mm256_or_si256(back, above_ports)]
     }
 }
 
-/// The words of the keys as in `key4`, and all ones where the source is the second end.
+/// The words of the keys as in `key::key4`, and all ones where the source is the second end.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn key(forth: __m256i, ports: __m256i, proto: __m256i) -> ([__m256i; 2], __m256i) {
+unsafe fn key4(forth: Words, headers: &Headers, zones: Words) -> ([Words; 2], Words) {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
         let back = _mm256_shuffle_epi32::<0b10_11_00_01>(forth);
-        let ports_forth = _mm256_and_si256(ports, all(u32::MAX.into()));
-        let ports_back = _mm256_shuffle_epi8(ports, pick([2, 3, 0, 1, -1, -1, -1, -1]));
-        // There is only a signed comparison.
-        let sign = all(1 << 63);
-        let is_above =
-            _mm256_cmpgt_epi64(_mm256_xor_si256(forth, sign), _mm256_xor_si256(back, sign));
-        let is_above_by_port = _mm256_cmpgt_epi64(ports_forth, ports_back);
+        let [last_forth, last_back] = last_words(headers, zones);
+        let by_ports = _mm256_cmpgt_epi64(last_forth, last_back);
         let swapped =
-            _mm256_blendv_epi8(is_above, is_above_by_port, _mm256_cmpeq_epi64(forth, back));
-        let pair = _mm256_blendv_epi8(ports_forth, ports_back, swapped);
+            _mm256_blendv_epi8(above(forth, back), by_ports, _mm256_cmpeq_epi64(forth, back));
         let words = [
             _mm256_blendv_epi8(forth, back, swapped),
-            _mm256_or_si256(pair, _mm256_slli_epi64::<48>(proto)),
+            _mm256_blendv_epi8(last_forth, last_back, swapped),
         ];
         (words, swapped)
     }
 }
 
-/// The word at byte `AT` of each head.
+/// The words of the keys as in `key::key6`, and all ones where the source is the second end.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn words_at<const AT: usize>([a, b, c, d]: [&Head; 4]) -> __m256i {
-    const { assert!(AT + 8 <= size_of::<Head>()) };
-    // SAFETY: AVX2 is there by the caller's promise; the loads are unaligned, and each is of 8
-    // bytes inside the head.
-    unsafe {
-        let [a, b, c, d] = [a, b, c, d].map(|head| _mm_loadl_epi64(head.as_ptr().add(AT).cast()));
-        _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b))
-    }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn words([a, b, c, d]: [usize; 4]) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64) }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn and4([a, b, c, d]: [__m256i; 4]) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_and_si256(_mm256_and_si256(a, b), _mm256_and_si256(c, d)) }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn or4([a, b, c, d]: [__m256i; 4]) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)) }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn all(word: u64) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_set1_epi64x(word as i64) }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn equal(a: __m256i, b: u64) -> __m256i {
+unsafe fn key6(
+    src: [Words; 2],
+    dst: [Words; 2],
+    headers: &Headers,
+    zones: Words,
+) -> ([Words; 5], Words) {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
-        match b {
-            0 => _mm256_cmpeq_epi64(a, _mm256_setzero_si256()),
-            b => _mm256_cmpeq_epi64(a, all(b)),
-        }
+        let [last_forth, last_back] = last_words(headers, zones);
+        let by_ports = _mm256_cmpgt_epi64(last_forth, last_back);
+        let by_low =
+            _mm256_blendv_epi8(above(src[1], dst[1]), by_ports, _mm256_cmpeq_epi64(src[1], dst[1]));
+        let swapped =
+            _mm256_blendv_epi8(above(src[0], dst[0]), by_low, _mm256_cmpeq_epi64(src[0], dst[0]));
+        let words = [
+            _mm256_blendv_epi8(src[0], dst[0], swapped),
+            _mm256_blendv_epi8(src[1], dst[1], swapped),
+            _mm256_blendv_epi8(dst[0], src[0], swapped),
+            _mm256_blendv_epi8(dst[1], src[1], swapped),
+            _mm256_blendv_epi8(last_forth, last_back, swapped),
+        ];
+        (words, swapped)
     }
-}
-
-/// Byte `at` of each word.
-///
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn byte(words: __m256i, at: i8) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_shuffle_epi8(words, pick([at, -1, -1, -1, -1, -1, -1, -1])) }
-}
-
-/// The number in network order at byte `at` of each word.
-///
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn swapped_u16(words: __m256i, at: i8) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_shuffle_epi8(words, pick([at + 1, at, -1, -1, -1, -1, -1, -1])) }
-}
-
-/// Control of a shuffle that does the same to each word: which byte comes where, negative for 0.
-///
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn pick(bytes: [i8; 8]) -> __m256i {
-    // The upper word of a pair is 8 bytes on; a negative one stays negative.
-    let upper = bytes.map(|byte| if byte < 0 { byte } else { byte + 8 });
-    let [a, b, c, d, e, f, g, h] = bytes;
-    let [i, j, k, l, m, n, o, p] = upper;
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe {
-        _mm256_setr_epi8(
-            a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, //
-            a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p,
-        )
-    }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn to_array(words: __m256i) -> [u64; 4] {
-    let mut array = [0; 4];
-    // SAFETY: AVX2 is there by the caller's promise; the store is unaligned, of 32 bytes.
-    unsafe { _mm256_storeu_si256(array.as_mut_ptr().cast(), words) };
-    array
 }

@@ -11,7 +11,7 @@ use super::{
     PROTO_UDP, Ports, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
 };
 
-const ETHERTYPE_VLAN: u16 = 0x8100;
+pub(super) const ETHERTYPE_VLAN: u16 = 0x8100;
 
 /// Lengths of a packet beside those in its headers.
 #[derive(Clone, Copy)]

@@ -2,8 +2,9 @@
 //! Parser tests: the short way against the long way, and both against etherparse, over frames with
 //! flipped, set, cut and added bytes.
 
+use super::part::below;
 use super::short::{self, Lengths};
-use super::{Lane, Lanes, Vectors, ZoneFrom, parse_plain};
+use super::{Lane, Lanes, Part, Vectors, ZoneFrom};
 use crate::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Verdict};
 use etherparse::err::Layer;
 use etherparse::err::packet::SliceError;
@@ -11,6 +12,7 @@ use etherparse::{IpPayloadSlice, LinkExtSlice, NetSlice, SlicedPacket, Transport
 use proptest::prelude::*;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::LazyLock;
 use wire::{FrameBuilder, Packet, proto};
 
@@ -211,8 +213,8 @@ fn plain_packets_take_the_short_way() {
 }
 
 /// Stats and flows of one burst.
-fn outcome(frames: &[Vec<u8>], vectors: Vectors) -> (Stats, Vec<FlowRecord>) {
-    let mut engine = Engine::new(&Config { cycle_counter: || 0, ..small() });
+fn outcome(frames: &[Vec<u8>], zone: ZoneFrom, vectors: Vectors) -> (Stats, Vec<FlowRecord>) {
+    let mut engine = Engine::new(&Config { cycle_counter: || 0, zone, ..small() });
     engine.vectors = vectors;
     let packets: Vec<_> = frames.iter().map(|f| Segments::cut(f, f.len(), f.len())).collect();
     engine.process(1, &packets, &mut [Verdict::Drop; BURST_MAX]);
@@ -225,43 +227,74 @@ fn small() -> Config {
     Config { capacity_ipv4: 64, capacity_ipv6: 64, malformed: Malformed::Pass, ..Config::default() }
 }
 
+/// The first frames by kind, as they are parsed side by side, and where the addresses begin.
+const KINDS: [(Range<usize>, usize); 4] = [(0..4, 26), (4..6, 30), (6..8, 22), (8..10, 26)];
+
+/// Plain frames of one kind, whose addresses and ports are the same in part.
+fn run() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let value = prop::sample::select(vec![0, 1, 127, 128, 255_u8]);
+    let changes = prop::collection::vec((0..36_usize, value), 0..4);
+    let frames = prop::collection::vec((any::<prop::sample::Index>(), changes), 1..9);
+    (0..KINDS.len(), frames).prop_map(|(kind, frames)| {
+        let (which, addresses) = KINDS[kind].clone();
+        let ends = if which.start < 6 { 12 } else { 36 };
+        let frame = |(index, changes): (prop::sample::Index, Vec<(usize, u8)>)| {
+            let mut frame = FRAMES[which.start + index.index(which.len())].clone();
+            changes.into_iter().for_each(|(at, value)| frame[addresses + at % ends] = value);
+            frame
+        };
+        frames.into_iter().map(frame).collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
     #[test]
     fn side_by_side_is_one_by_one(
-        frames in prop::collection::vec(any_frame(), 4..20),
-        plain in prop::collection::vec(0..4_usize, 0..16),
-        at in any::<prop::sample::Index>(),
+        runs in prop::collection::vec(
+            prop_oneof![2 => run(), 1 => any_frame().prop_map(|frame| vec![frame])],
+            1..16,
+        ),
+        zone in prop::sample::select(vec![
+            ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan,
+        ]),
     ) {
-        // A run of plain packets somewhere among others.
-        let mut frames = frames;
-        let at = at.index(frames.len());
-        frames.splice(at..at, plain.into_iter().map(|which| FRAMES[which].clone()));
-        prop_assert_eq!(outcome(&frames, Vectors::detect()), outcome(&frames, Vectors::None));
+        let mut frames = runs.concat();
+        frames.truncate(BURST_MAX);
+        let found = outcome(&frames, zone, Vectors::detect());
+        prop_assert_eq!(found, outcome(&frames, zone, Vectors::None));
     }
 }
 
 /// Fails where there is AVX2 and nothing is made of it; elsewhere there is nothing to see.
 #[test]
-fn plain_ipv4_is_parsed_side_by_side() {
+fn plain_packets_of_a_kind_are_parsed_side_by_side() {
     let vectors = Vectors::detect();
     if vectors == Vectors::None {
         println!("skipped: no vectors");
         return;
     }
     let mut lanes = Lanes { v4: Lane::new(), v6: Lane::new() };
-    let packet = |i: usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
-    let plain: Vec<_> = (0..11).map(|i| packet(i % 4)).collect();
-    assert_eq!(parse_plain(&plain, 0, vectors, &mut lanes), 8);
-    assert_eq!(lanes.v4.len(), 8);
-    for i in 4..FRAMES.len() {
-        let is_plain = i < SHORT && i % 10 < 4;
-        for place in 0..4 {
-            let mut group = [packet(0), packet(1), packet(2), packet(3)];
-            group[place] = packet(i);
-            lanes.v4.clear();
-            let taken = parse_plain(&group, 0, vectors, &mut lanes);
-            assert_eq!(taken, if is_plain { 4 } else { 0 }, "{:?}", Frame(FRAMES[i].clone()));
+    let mut taken = |frames: &[usize]| {
+        let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
+        let packets: Vec<_> = frames.iter().map(packet).collect();
+        let part = Part { packets: &packets, first: 0, zone: ZoneFrom::None, vectors };
+        lanes.v4.clear();
+        lanes.v6.clear();
+        let rest = part.side_by_side(below(packets.len()), &mut lanes);
+        let taken = packets.len() - rest.count_ones() as usize;
+        assert_eq!(lanes.v4.len() + lanes.v6.len(), taken);
+        taken
+    };
+    for (kind, _) in KINDS {
+        let plain: Vec<usize> = kind.clone().cycle().take(11).collect();
+        assert_eq!(taken(&plain), 8, "{kind:?}");
+        for (other, place) in (0..FRAMES.len()).flat_map(|other| (0..4).map(move |p| (other, p))) {
+            let mut group = [plain[0], plain[1], plain[2], plain[3]];
+            group[place] = other;
+            let is_same = other < SHORT && kind.contains(&(other % 10));
+            let frame = Frame(FRAMES[other].clone());
+            assert_eq!(taken(&group), if is_same { 4 } else { 0 }, "{kind:?}, {frame:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::captures::Traffic;
 use std::fmt;
+use std::ops::Range;
 use traffic::flood::Target;
 use traffic::scenario::Protocol;
 
@@ -16,6 +17,8 @@ pub(crate) struct Case {
     pub(crate) traffic: Traffic,
     /// Workers, each with a queue and the whole capture of its own.
     pub(crate) workers: usize,
+    /// Which of the cpus for workers is the first one's.
+    pub(crate) first_cpu: usize,
     pub(crate) load: Load,
     pub(crate) bar: Bar,
 }
@@ -42,15 +45,20 @@ pub(crate) enum Bar {
     Net { must: f64, goal: f64 },
     /// Cycles per packet over those of the case named: at most.
     TimesSlower { than: String, must: f64 },
-    /// Mpps over those of the case named: at least.
-    TimesFaster { than: String, must: f64 },
+    /// Mpps over those of the cases named, in their mean: at least.
+    TimesFaster { than: Vec<String>, must: f64 },
 }
 
 impl Case {
     /// With a heat of its own.
     fn of_one_worker(traffic: Traffic, load: Load, bar: Bar) -> Self {
         let name = traffic.name();
-        Case { heat: name.clone(), name, traffic, workers: 1, load, bar }
+        Case { heat: name.clone(), name, traffic, workers: 1, first_cpu: 0, load, bar }
+    }
+
+    /// Which of the cpus for workers it needs.
+    pub(crate) fn cpus(&self) -> Range<usize> {
+        self.first_cpu..self.first_cpu + self.workers
     }
 
     /// True if testpmd would do exactly the same for both: what is in a packet is nothing to it.
@@ -59,7 +67,7 @@ impl Case {
             (Traffic::Flood(_, a), Traffic::Flood(_, b)) => a == b,
             (a, b) => a == b,
         };
-        same_capture && self.workers == other.workers
+        same_capture && self.cpus() == other.cpus()
     }
 }
 
@@ -69,7 +77,9 @@ impl fmt::Display for Bar {
             Bar::None => Ok(()),
             Bar::Net { must, goal } => write!(f, "net <= {must} / {goal}"),
             Bar::TimesSlower { than, must } => write!(f, "cycles <= {must:.2} x {than}"),
-            Bar::TimesFaster { than, must } => write!(f, "Mpps >= {must:.2} x {than}"),
+            Bar::TimesFaster { than, must } => {
+                write!(f, "Mpps >= {must:.2} x mean of {}", than.join(", "))
+            }
         }
     }
 }
@@ -101,19 +111,22 @@ pub(crate) fn all() -> Vec<Case> {
     cases
 }
 
-/// One worker and two: with flows that fit into the caches of a core, and with more.
+/// One worker on each cpu and one on all, so that a cpu slower than the others does not look like
+/// something shared: with captures and flows that fit into the caches of a core, and with more.
 fn workers() -> impl Iterator<Item = Case> {
-    [10_000, 100_000].into_iter().flat_map(|flows| {
+    [1_000, 10_000, 100_000].into_iter().flat_map(|flows| {
         let traffic = Traffic::Established(Protocol::Udp, flows);
-        let name = move |workers: usize| format!("workers-{workers}-{}", traffic.name());
-        [1, WORKERS_MAX].map(|workers| {
-            let bar = match workers {
-                1 => Bar::None,
-                _ => Bar::TimesFaster { than: name(1), must: 1.9 },
-            };
-            let (name, heat) = (name(workers), format!("workers-{flows}"));
-            Case { name, heat, traffic, workers, load: Load::Stays, bar }
-        })
+        let of = |workers, first_cpu, name, bar| Case {
+            name: format!("workers-{name}-{}", traffic.name()),
+            heat: format!("workers-{flows}"),
+            workers,
+            first_cpu,
+            ..Case::of_one_worker(traffic, Load::Stays, bar)
+        };
+        let alone = [of(1, 0, "1a", Bar::None), of(1, 1, "1b", Bar::None)];
+        let than = alone.iter().map(|case| case.name.clone()).collect();
+        let both = of(WORKERS_MAX, 0, "2", Bar::TimesFaster { than, must: 1.9 });
+        alone.into_iter().chain([both])
     })
 }
 
@@ -131,7 +144,8 @@ fn floods() -> impl Iterator<Item = Case> {
             };
             let traffic = Traffic::Flood(target, FLOOD_FLOWS);
             let heat = format!("flood-{way}");
-            Case { name: name(target), heat, traffic, workers: 1, load, bar }
+            let case = Case::of_one_worker(traffic, load, bar);
+            Case { name: name(target), heat, ..case }
         };
         targets.clone().into_iter().map(case)
     })

@@ -173,9 +173,9 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dir = TemporaryDir::new()?;
     let mut setup = Setup::new(args, dir.0.clone());
     cases.retain(|case| {
-        let has_cpus = case.workers <= setup.worker_cpus.len();
+        let has_cpus = case.cpus().end <= setup.worker_cpus.len();
         if !has_cpus {
-            eprintln!("{} is left out: its workers need {} cpus", case.name, case.workers);
+            eprintln!("{} is left out: it needs {} cpus", case.name, case.cpus().end);
         }
         has_cpus
     });

@@ -63,14 +63,21 @@ impl Measured {
         self.spread(figure).median
     }
 
-    /// A figure over that of `other` in the same repetition. `None` if they have none in common.
+    /// A figure over the mean of those of `others`, at least one, in the same repetition. `None`
+    /// if they have none in common.
     pub(crate) fn ratio(
         &self,
-        other: &Self,
+        others: &[&Self],
         figure: impl Fn(&Repetition) -> f64,
     ) -> Option<Spread> {
-        let same = |this: &Repetition| other.repetitions.iter().find(|r| r.number == this.number);
-        let ratio = |this| Some(figure(this) / figure(same(this)?));
+        let ratio = |this: &Repetition| {
+            let same = |other: &&Self| {
+                let theirs = other.repetitions.iter().find(|r| r.number == this.number);
+                theirs.map(&figure)
+            };
+            let sum: f64 = others.iter().map(same).sum::<Option<f64>>()?;
+            Some(figure(this) * others.len() as f64 / sum)
+        };
         let ratios: Vec<f64> = self.repetitions.iter().filter_map(ratio).collect();
         (!ratios.is_empty()).then(|| Spread::of(ratios))
     }

@@ -100,7 +100,7 @@ impl Contender for Millrace {
 /// Configuration for `case`, which takes turns with the others of `contenders`.
 pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> String {
     let [a, b] = setup.ports(case);
-    let workers = &setup.worker_cpus[..case.workers];
+    let workers = &setup.worker_cpus[case.cpus()];
     let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
     let table = match case.load {
         Load::Overflows => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),

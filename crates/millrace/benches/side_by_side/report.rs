@@ -135,13 +135,13 @@ fn ratio_table(cases: &[&Measured]) -> String {
     let head = ["case", "min", "median", "max", "must", "verdict"];
     format!(
         "\n## Ratios within one repetition\n\nFloods made for a hash: cycles over those of random \
-         tuples. Two workers: Mpps over those of one.\n\n{}",
+         tuples. Two workers: Mpps over those of one, in the mean of both cpus.\n\n{}",
         table::render(&head, &rows)
     )
 }
 
 fn ratio_rows(measured: &Measured, cases: &[&Measured]) -> Vec<Vec<String>> {
-    let find = |name: &String| cases.iter().find(|other| other.case.name == *name);
+    let find = |name: &String| cases.iter().copied().find(|other| other.case.name == *name);
     let row = |name: String, ratio: Spread, bar: String, verdict: String| {
         [vec![name], ratio.cells(3).into(), vec![bar, verdict]].concat()
     };
@@ -150,23 +150,25 @@ fn ratio_rows(measured: &Measured, cases: &[&Measured]) -> Vec<Vec<String>> {
     let rows = match &measured.case.bar {
         Bar::None | Bar::Net { .. } => None,
         Bar::TimesSlower { than, must } => find(than).and_then(|other| {
-            let ratio = measured.ratio(other, |r| r.millrace.figures.cycles)?;
+            let ratio = measured.ratio(&[other], |r| r.millrace.figures.cycles)?;
             let verdict = Verdict::new(ratio.median <= *must, false);
             Some(vec![row(name, ratio, bar, verdict.to_string())])
         }),
-        Bar::TimesFaster { than, must } => find(than).and_then(|other| {
-            let ratio = measured.ratio(other, |r| r.millrace.figures.mpps)?;
-            let verdict = Verdict::new(ratio.median >= *must, false);
-            // What the machine gives to a program that shares nothing at all.
-            let floor = measured.ratio(other, |r| r.floor.mpps)?;
-            let of_testpmd = format!("{name}, testpmd itself");
-            let none = String::new;
-            let rows = vec![
-                row(name, ratio, bar, verdict.to_string()),
-                row(of_testpmd, floor, none(), none()),
-            ];
-            Some(rows)
-        }),
+        Bar::TimesFaster { than, must } => {
+            than.iter().map(find).collect::<Option<Vec<_>>>().and_then(|others| {
+                let ratio = measured.ratio(&others, |r| r.millrace.figures.mpps)?;
+                let verdict = Verdict::new(ratio.median >= *must, false);
+                // What the machine gives to a program that shares nothing at all.
+                let floor = measured.ratio(&others, |r| r.floor.mpps)?;
+                let of_testpmd = format!("{name}, testpmd itself");
+                let none = String::new;
+                let rows = vec![
+                    row(name, ratio, bar, verdict.to_string()),
+                    row(of_testpmd, floor, none(), none()),
+                ];
+                Some(rows)
+            })
+        }
     };
     rows.unwrap_or_default()
 }

@@ -73,7 +73,7 @@ impl Contender for Testpmd {
 
 /// Its command line.
 pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
-    let workers = &setup.worker_cpus[..case.workers];
+    let workers = &setup.worker_cpus[case.cpus()];
     // The main lcore keeps off the workers, unless they have all cpus; here it only waits.
     let others: Vec<usize> =
         setup.cpus.iter().copied().filter(|cpu| !workers.contains(cpu)).collect();
@@ -88,11 +88,12 @@ pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
     let [a, b] = setup.ports(case);
     let burst = engine::BURST_MAX;
     format!(
-        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{count} --lcores={lcores} \
-         --main-lcore=0 {memory} -m{mb} --vdev={a} --vdev={b} -- -i --forward-mode=io \
-         --nb-cores={count} --rxq={count} --txq={count} --burst={burst} \
+        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count} \
+         --lcores={lcores} --main-lcore=0 {memory} -m{mb} --vdev={a} --vdev={b} -- \
+         -i --forward-mode=io --nb-cores={count} --rxq={count} --txq={count} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
         pid = std::process::id(),
+        first = case.first_cpu,
         mb = setup.memory_mb(case),
         mbufs = setup.mbufs(case),
         mbuf_bytes = MBUF_DATA_BYTES + HEADROOM,

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Words of four packets side by side, and what is done with them.
+
+use core::arch::x86_64::{
+    __m256i, _mm_loadl_epi64, _mm_unpacklo_epi64, _mm256_and_si256, _mm256_castsi256_pd,
+    _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_movemask_pd, _mm256_or_si256, _mm256_set_epi64x,
+    _mm256_set_m128i, _mm256_set1_epi64x, _mm256_setr_epi8, _mm256_setzero_si256,
+    _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_xor_si256,
+};
+
+/// A word of each of four packets.
+pub(super) type Words = __m256i;
+
+/// The word at byte `AT` of each head.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn words_at<const AT: usize, const N: usize>(
+    [a, b, c, d]: [&[u8; N]; 4],
+) -> Words {
+    const { assert!(AT + 8 <= N) };
+    // SAFETY: AVX2 is there by the caller's promise; the loads are unaligned, and each is of 8
+    // bytes inside the head.
+    unsafe {
+        let [a, b, c, d] = [a, b, c, d].map(|head| _mm_loadl_epi64(head.as_ptr().add(AT).cast()));
+        _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b))
+    }
+}
+
+/// A number of each packet.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn words([a, b, c, d]: [u64; 4]) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe { _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64) }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn and4([a, b, c, d]: [Words; 4]) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe { _mm256_and_si256(_mm256_and_si256(a, b), _mm256_and_si256(c, d)) }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn or4([a, b, c, d]: [Words; 4]) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe { _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)) }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn all(word: u64) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe { _mm256_set1_epi64x(word as i64) }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn equal(a: Words, b: u64) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe {
+        match b {
+            0 => _mm256_cmpeq_epi64(a, _mm256_setzero_si256()),
+            b => _mm256_cmpeq_epi64(a, all(b)),
+        }
+    }
+}
+
+/// All ones where `a` is above `b`, as numbers without a sign.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn above(a: Words, b: Words) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe {
+        // There is only a signed comparison.
+        let sign = all(1 << 63);
+        _mm256_cmpgt_epi64(_mm256_xor_si256(a, sign), _mm256_xor_si256(b, sign))
+    }
+}
+
+/// True if all four are all ones.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn holds_for_all(truths: Words) -> bool {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe { _mm256_movemask_pd(_mm256_castsi256_pd(truths)) == 0b1111 }
+}
+
+/// Byte `at` of each word.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn byte(words: Words, at: i8) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe { _mm256_shuffle_epi8(words, pick([at, -1, -1, -1, -1, -1, -1, -1])) }
+}
+
+/// The number in network order at byte `at` of each word.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn swapped_u16(words: Words, at: i8) -> Words {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe { _mm256_shuffle_epi8(words, pick([at + 1, at, -1, -1, -1, -1, -1, -1])) }
+}
+
+/// Control of a shuffle that does the same to each word: which byte comes where, negative for 0.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn pick(bytes: [i8; 8]) -> Words {
+    // The upper word of a pair is 8 bytes on; a negative one stays negative.
+    let upper = bytes.map(|byte| if byte < 0 { byte } else { byte + 8 });
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let [i, j, k, l, m, n, o, p] = upper;
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe {
+        _mm256_setr_epi8(
+            a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, //
+            a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p,
+        )
+    }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn to_array(words: Words) -> [u64; 4] {
+    let mut array = [0; 4];
+    // SAFETY: AVX2 is there by the caller's promise; the store is unaligned, of 32 bytes.
+    unsafe { _mm256_storeu_si256(array.as_mut_ptr().cast(), words) };
+    array
+}
