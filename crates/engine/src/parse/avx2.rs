@@ -25,8 +25,8 @@ use core::arch::x86_64::{
     _mm256_shuffle_epi32, _mm256_slli_epi64, _mm256_srli_epi64, _mm256_sub_epi64,
 };
 use words::{
-    Words, above, all, and4, byte, equal, holds_for_all, or4, pick, swapped_u16, to_array, words,
-    words_at,
+    Heads, Words, above, all, and4, byte, equal, holds_for_all, or4, pick, swapped_u16, to_array,
+    words,
 };
 
 /// Puts packets into their lanes four by four, up to a group of which it does not take all. Gives
@@ -142,9 +142,9 @@ impl<'a, P: Packet> Group<'a, P> {
 
     /// What is read of each frame, from byte `from` on.
     #[inline(always)]
-    fn heads<const N: usize>(&self, from: usize) -> Option<[&'a [u8; N]; 4]> {
+    fn heads<const N: usize>(&self, from: usize) -> Option<Heads<'a, N>> {
         let [a, b, c, d] = self.packets.map(|packet| packet.head().get(from..)?.first_chunk());
-        Some([a?, b?, c?, d?])
+        Some(Heads([a?, b?, c?, d?]))
     }
 
     /// # Safety
@@ -158,7 +158,7 @@ impl<'a, P: Packet> Group<'a, P> {
         }
         // SAFETY: AVX2 is there by the caller's promise.
         let ids = unsafe {
-            let tags = words_at::<12, 20>(self.heads(0)?);
+            let tags = self.heads::<20>(0)?.words_at::<12>();
             let types = _mm256_and_si256(tags, all(0xffff));
             if !holds_for_all(equal(types, ETHERTYPE_VLAN.to_be().into())) {
                 return None;
@@ -184,7 +184,7 @@ impl<'a, P: Packet> Group<'a, P> {
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
             // EtherType, version, total length; what follows of the header.
-            let (ip, ip_8) = (words_at::<12, _>(heads), words_at::<20, _>(heads));
+            let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
             let ip_len = swapped_u16(ip, 4);
             let headers = Headers {
                 is_plain: _mm256_and_si256(
@@ -194,11 +194,11 @@ impl<'a, P: Packet> Group<'a, P> {
                 proto: byte(ip_8, 3),
                 ip_len,
                 l4_len: _mm256_sub_epi64(ip_len, all(IPV4_MIN as u64)),
-                transport: words_at::<34, _>(heads),
-                tcp: words_at::<46, _>(heads),
+                transport: heads.words_at::<34>(),
+                tcp: heads.words_at::<46>(),
             };
             let metas = self.metas(&headers, TAG)?;
-            let (keys, swapped) = key4(words_at::<26, _>(heads), &headers, zones);
+            let (keys, swapped) = key4(heads.words_at::<26>(), &headers, zones);
             Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
         }
     }
@@ -214,19 +214,19 @@ impl<'a, P: Packet> Group<'a, P> {
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
             // EtherType, version, payload length; next header.
-            let (ip, ip_8) = (words_at::<12, _>(heads), words_at::<20, _>(heads));
+            let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
             let l4_len = swapped_u16(ip, 6);
             let headers = Headers {
                 is_plain: equal(_mm256_and_si256(ip, all(0xf0_ffff)), 0x60_dd86),
                 proto: byte(ip_8, 0),
                 ip_len: _mm256_add_epi64(l4_len, all(IPV6 as u64)),
                 l4_len,
-                transport: words_at::<54, _>(heads),
-                tcp: words_at::<66, _>(heads),
+                transport: heads.words_at::<54>(),
+                tcp: heads.words_at::<66>(),
             };
             let metas = self.metas(&headers, TAG)?;
-            let source = [words_at::<22, _>(heads), words_at::<30, _>(heads)];
-            let destination = [words_at::<38, _>(heads), words_at::<46, _>(heads)];
+            let source = [heads.words_at::<22>(), heads.words_at::<30>()];
+            let destination = [heads.words_at::<38>(), heads.words_at::<46>()];
             let (keys, swapped) = key6(source, destination, &headers, zones);
             Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
         }

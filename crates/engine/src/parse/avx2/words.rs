@@ -11,21 +11,25 @@ use core::arch::x86_64::{
 /// A word of each of four packets.
 pub(super) type Words = __m256i;
 
-/// The word at byte `AT` of each head.
-///
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn words_at<const AT: usize, const N: usize>(
-    [a, b, c, d]: [&[u8; N]; 4],
-) -> Words {
-    const { assert!(AT + 8 <= N) };
-    // SAFETY: AVX2 is there by the caller's promise; the loads are unaligned, and each is of 8
-    // bytes inside the head.
-    unsafe {
-        let [a, b, c, d] = [a, b, c, d].map(|head| _mm_loadl_epi64(head.as_ptr().add(AT).cast()));
-        _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b))
+/// The first bytes of four packets.
+#[derive(Clone, Copy)]
+pub(super) struct Heads<'a, const N: usize>(pub(super) [&'a [u8; N]; 4]);
+
+impl<const N: usize> Heads<'_, N> {
+    /// The word at byte `AT` of each.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn words_at<const AT: usize>(self) -> Words {
+        const { assert!(AT + 8 <= N) };
+        // SAFETY: AVX2 is there by the caller's promise; the loads are unaligned, and each is of
+        // 8 bytes inside the head.
+        unsafe {
+            let [a, b, c, d] = self.0.map(|head| _mm_loadl_epi64(head.as_ptr().add(AT).cast()));
+            _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b))
+        }
     }
 }
 
