@@ -15,7 +15,6 @@ const FUNCTIONS: &[&str] = &[
     "rte_dev_remove",
     "rte_eal_get_lcore_state",
     "rte_eal_get_runtime_dir",
-    "rte_eal_init",
     "rte_eal_remote_launch",
     "rte_eal_wait_lcore",
     "rte_eth_dev_adjust_nb_rx_tx_desc",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Any bytes as a capture: no panic, and packets that keep within their file. Where the file is cut
-//! changes nothing before the cut, and neither does how it is read.
+//! changes nothing before the cut, and neither does how it is read. Replayed, every packet and
+//! every flow is accounted for.
 //!
 //! Input: a byte that chooses a capture of our own and whether it is compressed; edits of it.
 #![no_main]
@@ -12,40 +13,66 @@ mod edits;
 use captures::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
-use millrace::fuzzing::{Reading, read_capture};
+use millrace::fuzzing::{Reading, read_capture, replay};
 use std::io::{Cursor, Read};
 use std::sync::LazyLock;
+use wire::{FrameBuilder, tcp};
 
 /// The longest packet that is read.
 const PACKET_MAX: usize = 256 * 1024;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const START_NS: u64 = 1_700_000_000_000_000_000;
+/// Between packets: longer than some timeouts, shorter than others.
+const STEP_NS: u64 = 20_000_000_000;
+const ETHER_TYPE_AT: usize = 12;
 
 static ORIGINALS: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
+    let ethernet = packets(<[u8]>::to_vec);
+    let cooked = packets(|frame| [&[0; 14], &frame[ETHER_TYPE_AT..]].concat());
     [
-        Pcap::plain().file(&[packet(60), packet(0), packet(61)]),
-        Pcap { order: Order::Big, nanoseconds: true, network: 113 }.file(&[packet(62)]),
+        Pcap::plain().file(&ethernet),
+        Pcap { order: Order::Big, nanoseconds: true, network: 113 }.file(&cooked),
         pcapng(Order::Little),
         pcapng(Order::Big),
     ]
 });
 
-fn packet(len: usize) -> Packet {
-    Packet::new(1_700_000_000_000_000_000, vec![7; len])
+/// A connection that is over and begins again, others of every table that wait for their timeout,
+/// and an empty packet; each frame as `link` makes it.
+fn packets(link: impl Fn(&[u8]) -> Vec<u8>) -> Vec<Packet> {
+    let v4 = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
+    let v6 = FrameBuilder::ipv6([0xfd, 0, 0, 0, 0, 0, 0, 1], [0xfd, 0, 0, 0, 0, 0, 0, 2]);
+    let tcp = v4.clone().tcp(1_000, 80);
+    let syn = tcp.clone().flags(tcp::SYN);
+    let frames = [
+        syn.clone(),
+        syn.clone().flags(tcp::SYN | tcp::ACK).reversed(),
+        tcp.flags(tcp::RST),
+        syn,
+        v6.clone().udp(1_000, 53).payload([0; 4]),
+        v6.udp(1_000, 53).reversed(),
+        v4.vlan(5).icmp_echo(7, 1),
+    ];
+    let frames = frames.map(|frame| link(&frame.build()));
+    let bytes = frames.into_iter().chain([Vec::new()]);
+    bytes.zip(0..).map(|(bytes, i)| Packet::new(START_NS + i * STEP_NS, bytes)).collect()
 }
 
 /// Every kind of block, in two sections.
 fn pcapng(order: Order) -> Vec<u8> {
     const RESOLUTION: u16 = 9;
     const RAW_IP: u16 = 101;
+    let ethernet = packets(<[u8]>::to_vec);
+    let raw_ip = packets(|frame| frame[ETHER_TYPE_AT + 2..].to_vec());
     Pcapng::new(order)
         .interface(ETHERNET, 0, &[(RESOLUTION, &[9])])
         .block(5, &[0; 12])
-        .enhanced(0, 1_000, &packet(61))
-        .simple(&packet(62))
+        .enhanced(0, STEP_NS, &ethernet[0])
+        .simple(&ethernet[1])
         .section(Order::Big)
         .clock(0x80 | 20, -1)
         .interface(RAW_IP, 96, &[])
-        .obsolete(1, 1_000, &packet(63))
+        .obsolete(1, STEP_NS, &raw_ip[4])
         .bytes
 }
 
@@ -109,6 +136,7 @@ fuzz_target!(|data: &[u8]| {
     let file = edited(original, edits);
     let reading = read(&file);
     assert_sound(&reading);
+    assert_eq!(replay(Cursor::new(file.clone())), reading.packets.len() as u64);
     let trickled = read_capture(Trickle(Cursor::new(file.clone())));
     if file.starts_with(&GZIP_MAGIC) {
         // What a damaged stream yields before its fault depends on how it is read.
@@ -118,6 +146,8 @@ fuzz_target!(|data: &[u8]| {
     } else {
         assert_eq!(reading, trickled);
         assert_plain(&file, &reading, choice);
-        assert_eq!(read(&gzip(&file)), reading);
+        let (first, second) = file.split_at(file.len() * choice / 256);
+        let compressed = [gzip(first), gzip(second), vec![0; choice]].concat();
+        assert_eq!(read(&compressed), reading);
     }
 });

@@ -11,45 +11,7 @@ use edits::edited;
 use libfuzzer_sys::fuzz_target;
 use millrace::fuzzing::{Refusal, plan};
 
-const EVERY_KEY: &str = r#"
-[eal]
-huge = false
-memory_mb = 1024
-mbufs = 65_536
-mbuf_data_bytes = 4096
-extra = ["--single-file-segments", "\u00e9"]
-
-[[pair]]
-a = "0000:18:00.2,mprq_en=1"
-b = "18:00.3"
-workers = [1, 2]
-rx_descriptors = 512
-tx_descriptors = 256
-
-[[pair]]
-a = "net_af_packet0,iface=eth1"
-b = "net_null1,copy=1"
-
-[table]
-capacity = 2_097_152
-capacity_ipv6 = 524_288
-when_full = "drop"
-zone = "inner-vlan"
-
-[policy]
-malformed = "drop"
-
-[timeouts]
-tcp_syn_sent = 3
-tcp_established = 86400
-tcp_close = 2.5
-udp_first = 4
-udp_multiple = 60
-icmp_first = 0.25
-icmp_reply = 1
-other_first = 7
-other_multiple = 8
-"#;
+const EVERY_KEY: &str = include_str!("../../crates/millrace/src/config/every_key.toml");
 
 /// A plan as it is printed once every value stands in a file.
 fn without_origins(shown: &str) -> String {

@@ -61,6 +61,9 @@ static const int BIND_SOCKET_ANY = SOCKET_ID_ANY;
 /* State of a Linux interface. */
 enum { BIND_INTERFACE_GONE, BIND_INTERFACE_DOWN, BIND_INTERFACE_UP };
 
+/* Takes text, as fopencookie's write function does. */
+typedef ssize_t shim_write(void *cookie, const char *text, size_t length);
+
 struct shim_link {
 	bool up;
 	/* Mb/s; 0 where the driver does not know. */
@@ -75,6 +78,7 @@ int shim_errno(void);
 int shim_link_get(uint16_t port, struct shim_link *link);
 unsigned int shim_interface_state(unsigned int if_index);
 bool shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf);
-int shim_log_to(ssize_t (*write)(void *cookie, const char *text, size_t length));
+int shim_log_to(shim_write write);
+int shim_eal_init(int argc, char **argv, shim_write write);
 
 #endif

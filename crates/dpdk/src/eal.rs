@@ -7,7 +7,7 @@
 
 use crate::error::{EalError, Errno};
 use crate::lcore::Lcore;
-use crate::log::{self, LogLevel};
+use crate::log::{self, Log, LogLevel};
 use crate::sys;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char};
@@ -26,7 +26,7 @@ pub struct EalConfig {
     pub memory_mb: u32,
     /// Devargs of every port that will be opened. PCI devices not among them are left alone.
     pub ports: Vec<String>,
-    /// Further arguments, passed on as they are.
+    /// Further arguments, passed on as they are. None may ask for help ([`asks_for_help`]).
     pub extra: Vec<String>,
     /// Log lines this severe are shown on the standard error.
     pub log_level: LogLevel,
@@ -56,19 +56,30 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 impl Eal {
     /// Starts EAL; the calling thread becomes the main lcore.
     pub fn init(config: &EalConfig) -> Result<Self, EalError> {
+        let refused =
+            |arguments: &[String], log| EalError::Arguments { arguments: arguments.join(" "), log };
+        if let Some(help) = config.extra.iter().find(|argument| asks_for_help(argument)) {
+            return Err(refused(std::slice::from_ref(help), Log::default()));
+        }
         let args = arguments(config, &allowed_cpus())?;
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(EalError::StartedBefore);
         }
         log::init(config.log_level);
         let (result, log) = log::capture(|| start(args));
-        result.map_err(|errno| {
-            if log.mentions("hugepage information") {
+        let unread = result.map_err(|errno| {
+            let is_out_of_memory = errno == Errno::NoMemory && !config.no_huge;
+            if log.mentions("hugepage information") || is_out_of_memory {
                 EalError::NoHugepages { log }
+            } else if log.mentions(BAD_ARGUMENTS) && !config.extra.is_empty() {
+                refused(&config.extra, log.without(&[BAD_ARGUMENTS]))
             } else {
                 EalError::Init { errno, log }
             }
         })?;
+        if !unread.is_empty() {
+            return Err(refused(&unread, Log::default()));
+        }
         // EAL numbers the main lcore 0 and the workers from 1, as `arguments` asked.
         let workers = config.lcores.iter().zip(1..).map(|(&cpu, id)| Lcore::new(id, cpu)).collect();
         Ok(Self { workers })
@@ -86,7 +97,20 @@ pub fn version() -> String {
     unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
 }
 
-fn start(args: Vec<CString>) -> Result<(), Errno> {
+/// True for an argument that makes EAL print what there is and end the process: `--help`, which may
+/// be cut short, `-h`, also behind the `-v` that takes no value, and `--log-level=help`.
+pub fn asks_for_help(argument: &str) -> bool {
+    let is_long = argument.len() > 2 && "--help".starts_with(argument);
+    let letters = argument.strip_prefix('-').unwrap_or_default();
+    let is_short = letters.trim_start_matches('v').starts_with('h');
+    is_long || is_short || argument == "help" || argument.ends_with("=help")
+}
+
+/// EAL's words for arguments that it does not take.
+const BAD_ARGUMENTS: &str = "Invalid 'command line' arguments";
+
+/// Starts EAL; returns the arguments it has left unread, which belong to no option.
+fn start(args: Vec<CString>) -> Result<Vec<String>, Errno> {
     let count = args.len() as i32;
     // EAL keeps some of these pointers, so the arguments stay for ever.
     let mut argv: Vec<*mut c_char> = args.into_iter().map(CString::into_raw).collect();
@@ -94,10 +118,16 @@ fn start(args: Vec<CString>) -> Result<(), Errno> {
     let argv = argv.leak();
     // SAFETY:
     // - `argv` holds `count` C strings and a null, writable and never freed;
-    // - it is the first call in this process (`STARTED`).
-    let ret = unsafe { sys::rte_eal_init(count, argv.as_mut_ptr()) };
+    // - it is the first call in this process (`STARTED`);
+    // - `write_printed` keeps to the contract of fopencookie's write function.
+    let ret = unsafe { sys::shim_eal_init(count, argv.as_mut_ptr(), Some(log::write_printed)) };
     remove_runtime_dir();
-    if ret < 0 { Err(Errno::last()) } else { Ok(()) }
+    let read = usize::try_from(ret).map_err(|_| Errno::last())?;
+    // It moves what it does not read to the end.
+    let unread = argv[..argv.len() - 1].iter().skip(read + 1);
+    // SAFETY: these are the C strings of `args`, in another order, and never freed.
+    let text = |&argument: &*mut c_char| unsafe { CStr::from_ptr(argument) };
+    Ok(unread.map(|argument| text(argument).to_string_lossy().into_owned()).collect())
 }
 
 /// EAL may have made a directory for files that our arguments tell it not to write.
@@ -120,7 +150,8 @@ fn file_prefix() -> String {
 fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError> {
     let log_level = config.log_level.with_reasons() as u32;
     let mut args = vec![
-        "millrace".to_owned(),
+        // The name in what EAL says of the others.
+        "EAL".to_owned(),
         "--no-telemetry".to_owned(),
         format!("--file-prefix={}", file_prefix()),
         format!("--log-level=*:{log_level}"),
@@ -209,6 +240,17 @@ mod tests {
         }
         for devargs in ["net_null0", "net_pcap0,rx_pcap=a:b:c.d", "", "net_tap0,iface=x.1", "::."] {
             assert!(!is_pci(devargs), "{devargs}");
+        }
+    }
+
+    #[test]
+    fn what_ends_the_process_is_known() {
+        for argument in ["--help", "--he", "-h", "-vvh", "--log-level=help", "help"] {
+            assert!(asks_for_help(argument), "{argument}");
+        }
+        for argument in ["--huge-dir=/h", "-v", "--", "-", "", "--no-hpet", "--file-prefix=helper"]
+        {
+            assert!(!asks_for_help(argument), "{argument}");
         }
     }
 

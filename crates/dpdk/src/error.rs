@@ -98,10 +98,19 @@ pub enum EalError {
     /// An argument contains a zero byte.
     #[error("EAL argument {0:?} contains a zero byte")]
     ZeroByte(String),
-    /// Hugepages are wanted and none is free.
+    /// EAL does not know some of its further arguments, lacks one, or has no use for one.
+    #[error("EAL does not take these arguments: {arguments}{log}")]
+    Arguments {
+        /// Those among which they are.
+        arguments: String,
+        /// What it said of them.
+        log: Log,
+    },
+    /// Hugepages are wanted, and there are too few.
     #[error(
-        "EAL did not start: no free hugepages; reserve some with \
-         `sysctl vm.nr_hugepages=512`, or do without{log}"
+        "EAL did not start: too few hugepages for this process; reserve some with \
+         `sysctl vm.nr_hugepages=512`, raise the hugetlb limit of its control group, or do \
+         without{log}"
     )]
     NoHugepages {
         /// What it logged.
@@ -147,14 +156,16 @@ pub enum PortError {
         log: Log,
     },
     /// The driver refused the device or its parameters.
-    #[error("port `{port}`: could not be opened: {errno}{log}")]
+    #[error("port `{port}`: could not be opened: {errno}{log}{}", advice(.log, .parameters))]
     Probe {
         /// Its devargs.
         port: String,
         /// Why.
         errno: Errno,
-        /// What DPDK logged.
+        /// What its driver logged.
         log: Log,
+        /// The parameters that its driver takes, as the driver says, where they are known.
+        parameters: Option<String>,
     },
     /// The port is open already.
     #[error("port `{port}` is in use already; name each port once")]
@@ -188,6 +199,20 @@ pub enum PortError {
         /// What DPDK logged.
         log: Log,
     },
+}
+
+/// More lines, so that no refusal is without a reason and a way out.
+fn advice(log: &Log, parameters: &Option<String>) -> String {
+    let reason = match log.is_empty() {
+        true => {
+            "\n  its driver does not say why: a parameter may be wrong, unknown to it or missing"
+        }
+        false => "",
+    };
+    match parameters {
+        Some(parameters) => format!("{reason}\n  its driver takes {parameters}"),
+        None => reason.to_owned(),
+    }
 }
 
 /// Steps of a port's configuration.

@@ -49,6 +49,28 @@ impl Log {
     pub(crate) fn mentions(&self, text: &str) -> bool {
         self.lines.iter().any(|line| line.contains(text))
     }
+
+    /// True if nothing was logged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// What is left without the lines that contain one of `texts`.
+    pub(crate) fn without(mut self, texts: &[&str]) -> Self {
+        self.lines.retain(|line| !texts.iter().any(|text| line.contains(text)));
+        self
+    }
+
+    /// Each line once: EAL reads its arguments twice, and repeats what is fatal.
+    fn new(held: Vec<(u32, String)>) -> Self {
+        let mut lines = Vec::new();
+        for (_, line) in held {
+            if !line.starts_with("EAL: FATAL: ") && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        Self { lines }
+    }
 }
 
 impl fmt::Display for Log {
@@ -56,6 +78,9 @@ impl fmt::Display for Log {
         self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
+
+/// Level of lines that are printed, not logged, while EAL starts: always shown.
+const PRINTED: u32 = 0;
 
 /// Lines held back, with their level; `None` while nothing is held back.
 static HELD: Mutex<Option<Vec<(u32, String)>>> = Mutex::new(None);
@@ -78,11 +103,11 @@ pub(crate) fn capture<T, E>(work: impl FnOnce() -> Result<T, E>) -> (Result<T, E
     let result = work();
     let held = HELD.lock().expect("no holder panics").take().unwrap_or_default();
     if result.is_err() {
-        return (result, Log { lines: held.into_iter().map(|(_, line)| line).collect() });
+        return (result, Log::new(held));
     }
-    if SHOWN_LEVEL.load(Ordering::Relaxed) > LogLevel::Error as u32 {
-        held.iter().for_each(|(level, line)| show(*level, line));
-    }
+    let is_more_shown = SHOWN_LEVEL.load(Ordering::Relaxed) > LogLevel::Error as u32;
+    let shown = held.iter().filter(|(level, _)| is_more_shown || *level == PRINTED);
+    shown.for_each(|(level, line)| show(*level, line));
     (result, Log::default())
 }
 
@@ -102,12 +127,27 @@ fn show(level: u32, line: &str) {
     }
 }
 
-/// fopencookie's write function: DPDK flushes after each message, so `text` is whole lines.
+/// fopencookie's write function for the log: DPDK flushes after each message, so `text` is whole
+/// lines.
 extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) -> isize {
-    // SAFETY: stdio hands over `length` initialised bytes that stay for the length of the call.
-    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
     // SAFETY: reads a number of the calling thread, set by the message being written.
     let level = unsafe { sys::rte_log_cur_msg_loglevel() } as u32;
+    // SAFETY: stdio hands over `length` initialised bytes that stay for the length of the call.
+    take(level, unsafe { std::slice::from_raw_parts(text.cast(), length) })
+}
+
+/// The same for what EAL prints, line by line.
+pub(crate) extern "C" fn write_printed(
+    _cookie: *mut c_void,
+    text: *const c_char,
+    length: usize,
+) -> isize {
+    // SAFETY: as in `write`.
+    take(PRINTED, unsafe { std::slice::from_raw_parts(text.cast(), length) })
+}
+
+/// Holds the lines of `bytes` back or shows them; returns how many bytes there were.
+fn take(level: u32, bytes: &[u8]) -> isize {
     for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
         match HELD.lock().expect("no holder panics").as_mut() {
             Some(held) if held.len() < HELD_MAX => held.push((level, line.to_owned())),
@@ -115,5 +155,5 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
             None => show(level, line),
         }
     }
-    length as isize
+    bytes.len() as isize
 }

@@ -4,7 +4,7 @@
 
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, Keep};
-use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log};
+use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log, parameters};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -96,7 +96,12 @@ impl Port {
             // EAL's words once a driver has tried.
             Err(_) if !log.mentions("cannot attach") => Err(PortError::NoDriver { port, log }),
             Err(Errno::NotSupported) => Err(PortError::NoDriver { port, log }),
-            Err(errno) => Err(PortError::Probe { port, errno, log }),
+            Err(errno) => {
+                // EAL says once more that it failed.
+                let log = log.without(&["cannot attach", "Failed to attach"]);
+                let parameters = parameters::of(devargs);
+                Err(PortError::Probe { port, errno, log, parameters })
+            }
         }
     }
 

@@ -98,12 +98,46 @@ shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf
 #endif
 }
 
-/* Sends every log line of DPDK to `write` instead of the standard error and syslog. */
-int
-shim_log_to(ssize_t (*write)(void *cookie, const char *text, size_t length))
+static FILE *
+stream_to(shim_write write)
 {
 	const cookie_io_functions_t functions = { .write = write };
-	FILE *stream = fopencookie(NULL, "w", functions);
+
+	return fopencookie(NULL, "w", functions);
+}
+
+/* Sends every log line of DPDK to `write` instead of the standard error and syslog. */
+int
+shim_log_to(shim_write write)
+{
+	FILE *stream = stream_to(write);
 
 	return stream == NULL ? -1 : rte_openlog_stream(stream);
+}
+
+/*
+ * Starts EAL. What is wrong with its arguments goes to the standard error beside its log, and all
+ * there are to the standard output; here the first goes to `write`, and the second nowhere. Both
+ * streams are variables of glibc, and nothing but C code of this thread uses them meanwhile.
+ */
+int
+shim_eal_init(int argc, char **argv, shim_write write)
+{
+	FILE *const out = stdout, *const err = stderr;
+	FILE *nowhere = stream_to(NULL), *errors = stream_to(write);
+	int ret;
+
+	if (nowhere == NULL || errors == NULL) {
+		rte_errno = ENOMEM;
+		return -1;
+	}
+	setvbuf(errors, NULL, _IOLBF, BUFSIZ);
+	stdout = nowhere;
+	stderr = errors;
+	ret = rte_eal_init(argc, argv);
+	stdout = out;
+	stderr = err;
+	fclose(nowhere);
+	fclose(errors);
+	return ret;
 }

@@ -24,6 +24,19 @@ fn failures_name_the_port_and_keep_the_reason() {
     let error = Port::probe(&eal, "net_af_packet0,iface=nonexistent0").unwrap_err();
     assert!(matches!(error, PortError::Probe { .. }), "{error:?}");
 
+    // Drivers say nothing of their own about these.
+    for (devargs, takes) in [
+        ("net_null0,bogus=1", "size=<int>"),
+        ("net_af_packet0", "iface=<string>"),
+        ("net_pcap0,bogus=1", "rx_pcap=<string>"),
+    ] {
+        let text = Port::probe(&eal, devargs).unwrap_err().to_string();
+        for part in [devargs, "does not say why", "its driver takes ", takes] {
+            assert!(text.contains(part), "{part} not in {text}");
+        }
+        assert!(!text.contains("attach"), "{text}");
+    }
+
     let pool = Mempool::new(&eal, "pool", 511, 2048, None).unwrap();
     let mut port = Port::probe(&eal, "net_ring0").unwrap();
     let has = port.info().max_rx_queues;

@@ -22,6 +22,7 @@ pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{STALL_CYCLES, Stage, Stats};
+pub use table::raw::Memory;
 
 use burst::{Lane, Outcome};
 use parse::{Lanes, PART, Part};
@@ -287,7 +288,12 @@ impl Engine {
 
     /// Bytes of memory taken at start: table, records, timers.
     pub fn memory_bytes(&self) -> usize {
-        self.v4.bytes() + self.v6.bytes()
+        self.memory().bytes
+    }
+
+    /// The same by where it lies.
+    pub fn memory(&self) -> Memory {
+        [self.v4.memory(), self.v6.memory()].into_iter().sum()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::key::{Key, KeyWords};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
-use raw::Region;
+use raw::{Memory, Region};
 use std::ops::Range;
 
 /// In place of a record number: none.
@@ -60,8 +60,9 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.index.bytes() + self.hot.bytes() + self.cold.0.bytes() + self.wheel.bytes()
+    pub(crate) fn memory(&self) -> Memory {
+        let wheel = Memory { bytes: self.wheel.bytes(), ..Memory::default() };
+        [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel].into_iter().sum()
     }
 
     /// Hashes these keys of a burst and starts to load their buckets.

@@ -9,6 +9,7 @@
 //! that says what and where, after the packets before it.
 
 mod fault;
+mod gzip;
 mod input;
 mod link;
 mod pcap;
@@ -20,7 +21,6 @@ pub(crate) use fault::Fault;
 pub(crate) use link::{Frame, LinkType};
 
 use fault::Cause;
-use flate2::read::MultiGzDecoder;
 use input::Input;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -30,8 +30,6 @@ const PACKET_MAX: usize = 256 * 1024;
 
 /// Longest pcapng block that is looked into: a packet, its options, and as much again.
 const WINDOW_MAX: usize = 2 * PACKET_MAX;
-
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// One packet of a capture.
 #[derive(Debug, PartialEq, Eq)]
@@ -119,8 +117,8 @@ impl Capture {
 
 impl Format {
     fn recognise(input: &mut Input) -> Result<Self, Cause> {
-        if input.fill(GZIP_MAGIC.len())?.starts_with(&GZIP_MAGIC) {
-            input.wrap(|source| Box::new(MultiGzDecoder::new(source)));
+        if input.fill(gzip::MAGIC.len())?.starts_with(gzip::MAGIC) {
+            input.wrap(|source| Box::new(gzip::Members::new(source)));
         }
         let start = input.fill(size_of::<u32>())?;
         if start.is_empty() {

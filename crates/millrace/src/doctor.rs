@@ -22,6 +22,8 @@ pub(crate) enum Status {
     Ok,
     /// Worth knowing; costs nothing, or only in some uses.
     Note,
+    /// What would tell cannot be read.
+    Unknown,
     /// Costs speed, or puts something at risk.
     Warn,
     /// Nothing runs.
@@ -43,6 +45,11 @@ pub(crate) struct Finding {
 impl Finding {
     fn new(topic: &str, status: Status, found: impl Into<String>) -> Self {
         Self { topic: topic.to_owned(), status, found: found.into(), advice: None }
+    }
+
+    /// What `source` below the root would tell.
+    fn unknown(topic: &str, source: &str) -> Self {
+        Self::new(topic, Status::Unknown, format!("unknown: /{source} cannot be read"))
     }
 
     fn advise(self, advice: impl Into<String>) -> Self {

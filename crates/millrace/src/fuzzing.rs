@@ -4,10 +4,14 @@
 //! Not documented and not an interface: it changes with `fuzz`.
 
 use crate::capture::{self, Capture};
+use crate::cmd::replay::Player;
 use crate::config::{Config, Place, Problem, Problems};
 use crate::host::Cpus;
 use crate::plan::Plan;
-use std::io::Read;
+use crate::records::{RecordSink, RecordWriter};
+use crate::top::Top;
+use std::io::{self, Read};
+use std::sync::atomic::AtomicBool;
 
 /// What became of one capture.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,6 +62,25 @@ pub fn read_capture(source: impl Read + 'static) -> Reading {
             end: capture.offset(),
         });
     }
+}
+
+/// Plays a capture to its end or its fault as `millrace replay` does, to a table that is soon full;
+/// returns how many packets it had. Each of them, and each flow, is accounted for.
+pub fn replay(source: impl Read + 'static) -> u64 {
+    const WRITTEN: &str = "what is written to nowhere is written";
+    let config = engine::Config { capacity_ipv4: 4, capacity_ipv6: 2, ..engine::Config::default() };
+    let nowhere = RecordWriter::JsonLines(Box::new(io::sink()));
+    let mut player = Player::new(&config, RecordSink::new(Some(nowhere), Top::new(1)));
+    if let Ok(mut capture) = Capture::new("capture", source) {
+        player.play(&mut capture, &AtomicBool::new(false)).expect(WRITTEN);
+    }
+    let (summary, records) = player.finish().expect(WRITTEN);
+    summary.print(&mut io::sink()).expect(WRITTEN);
+    records.finish().0.print(&mut io::sink()).expect(WRITTEN);
+    assert!(summary.ledger.balanced, "{summary:?}");
+    let flows = &summary.flows;
+    assert_eq!((flows.active, flows.created), (0, flows.ended.total()), "{summary:?}");
+    summary.ledger.rx
 }
 
 /// Why a configuration is refused.

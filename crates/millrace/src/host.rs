@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A snapshot of the host as `/sys` and `/proc` show it. Reads only, and only below the root it is
-//! given, so that tests can show it any machine. What can not be read counts as absent.
+//! given, so that tests can show it any machine. What can not be read is `None`, or empty where
+//! that says as much.
 
+mod cgroup;
 mod cpus;
 mod memory;
 mod nics;
 mod software;
 
 pub(crate) use cpus::{Cpus, Processor, format_cpus};
-pub(crate) use memory::{HugepagePool, Memory};
+pub(crate) use memory::{HugepagePool, Memory, NO_LIMIT};
 pub(crate) use nics::{Interface, Nic};
 pub(crate) use software::{Privileges, Software};
 
@@ -20,8 +22,8 @@ pub(crate) struct Host {
     pub(crate) cpus: Cpus,
     pub(crate) processor: Processor,
     pub(crate) memory: Memory,
-    /// Every NIC on the PCI bus.
-    pub(crate) nics: Vec<Nic>,
+    /// Every NIC on the PCI bus, where there is one.
+    pub(crate) nics: Option<Vec<Nic>>,
     pub(crate) software: Software,
 }
 

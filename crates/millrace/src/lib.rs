@@ -23,6 +23,7 @@ mod top;
 mod units;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// A bump in the wire that knows every connection.
@@ -55,7 +56,8 @@ pub fn main() -> ExitCode {
         if is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("millrace: {error:#}");
+        // Its terminal may be gone, which is no reason to panic.
+        let _ = writeln!(std::io::stderr(), "millrace: {error:#}");
         ExitCode::FAILURE
     })
 }

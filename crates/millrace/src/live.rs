@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use board::{Board, Snapshot};
 use clock::Clock;
 use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, SymmetricRss, tsc, tsc_hz};
-use engine::FlowRecord;
+use engine::{FlowRecord, Memory};
 use rtrb::{Consumer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,6 +172,11 @@ impl Live {
     /// The counters of all workers.
     fn snapshots(&self) -> Vec<Snapshot> {
         self.workers.iter().map(|worker| worker.board.read()).collect()
+    }
+
+    /// Memory of all engines.
+    pub(crate) fn memory(&self) -> Memory {
+        self.snapshots().into_iter().map(|snapshot| snapshot.memory).sum()
     }
 
     /// Ports with several queues that do not bring both directions of a connection to one of them:

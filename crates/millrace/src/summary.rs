@@ -68,6 +68,9 @@ pub(crate) struct Worker {
     /// Busy cycles over packets.
     pub(crate) cycles_per_packet: f64,
     pub(crate) stage_cycles: StageCycles,
+    /// Memory of its flow tables, and the part of it on hugepages.
+    pub(crate) table_bytes: u64,
+    pub(crate) table_huge_page_bytes: u64,
 }
 
 /// Cycles per stage of a packet's path.

@@ -28,14 +28,36 @@ fn this_host_gets_findings_in_both_forms() {
 
 #[test]
 fn a_host_on_which_nothing_runs_fails() {
-    let empty = std::env::temp_dir().join(format!("millrace-doctor-{}", std::process::id()));
-    std::fs::create_dir_all(&empty).unwrap();
-    let output = doctor(&["--root", empty.to_str().unwrap()]);
-    std::fs::remove_dir_all(&empty).unwrap();
+    let bare = std::env::temp_dir().join(format!("millrace-doctor-{}", std::process::id()));
+    std::fs::create_dir_all(bare.join("usr/lib")).unwrap();
+    let output = doctor(&["--root", bare.to_str().unwrap()]);
+    std::fs::remove_dir_all(&bare).unwrap();
     assert_eq!(output.status.code(), Some(1));
     let text = std::str::from_utf8(&output.stdout).unwrap();
     assert!(text.contains("FAIL  dpdk"), "{text}");
     assert!(text.contains("millrace does not run here"), "{text}");
+}
+
+#[test]
+fn a_host_of_which_nothing_can_be_read_is_unknown_in_both_forms() {
+    let empty = std::env::temp_dir().join(format!("millrace-unknown-{}", std::process::id()));
+    std::fs::create_dir_all(&empty).unwrap();
+    let [text, json] = [&["--root"][..], &["--json", "--root"]]
+        .map(|arguments| doctor(&[arguments, &[empty.to_str().unwrap()]].concat()));
+    std::fs::remove_dir_all(&empty).unwrap();
+    assert_eq!((text.status.code(), json.status.code()), (Some(0), Some(0)));
+    let text = std::str::from_utf8(&text.stdout).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.starts_with("millrace runs here, as far as can be told (ok 0, note 0, "),
+        "{last}"
+    );
+    assert!(text.contains("?     memlock"), "{text}");
+    assert!(text.contains("  unknown: /proc/self/limits cannot be read\n"), "{text}");
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    for finding in json["findings"].as_array().unwrap() {
+        assert_eq!(finding["status"], "unknown", "{finding}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! inserted stays until it is removed.
 
 use super::NO_RECORD;
-use super::raw::{Region, match_tags};
+use super::raw::{Memory, Region, match_tags};
 
 const SLOTS: usize = 8;
 /// Buckets looked at to make room before an insert is given up. At 95 % load the search needs a
@@ -80,8 +80,8 @@ impl Index {
         Self { buckets: Region::new(wanted.next_power_of_two(), Bucket::EMPTY, huge_pages) }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.buckets.bytes()
+    pub(crate) fn memory(&self) -> Memory {
+        self.buckets.memory()
     }
 
     #[inline(always)]

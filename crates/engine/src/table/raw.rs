@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::iter::Sum;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -15,8 +16,40 @@ const CACHE_LINE: usize = 64;
 pub(crate) struct Region<T: Copy> {
     base: NonNull<T>,
     len: usize,
-    /// From the pool of huge pages, not from the allocator.
-    is_mapped: bool,
+    pages: Pages,
+}
+
+/// Where a region lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pages {
+    /// In memory of the allocator, as it should: small, or huge pages were not asked for.
+    Ordinary,
+    /// On pages of the system's pool.
+    Huge,
+    /// In memory of the allocator, since the pool had too few pages.
+    Refused,
+}
+
+/// Memory taken at start, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub bytes: usize,
+    /// The part on 2 MB pages of the system's pool.
+    pub huge_page_bytes: usize,
+    /// The part that was to lie there too, had there been room. Transparent huge pages may be
+    /// under it.
+    pub refused_bytes: usize,
+}
+
+impl Sum for Memory {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            bytes: sum.bytes + part.bytes,
+            huge_page_bytes: sum.huge_page_bytes + part.huge_page_bytes,
+            refused_bytes: sum.refused_bytes + part.refused_bytes,
+        })
+    }
 }
 
 impl<T: Copy> Region<T> {
@@ -25,6 +58,11 @@ impl<T: Copy> Region<T> {
     pub(crate) fn new(len: usize, value: T, huge_pages: bool) -> Self {
         let layout = Self::layout(len);
         let mapped = if huge_pages { map_huge_pages(layout) } else { None };
+        let pages = match mapped {
+            Some(_) => Pages::Huge,
+            None if huge_pages && layout.align() == HUGE_PAGE => Pages::Refused,
+            None => Pages::Ordinary,
+        };
         let base = mapped.unwrap_or_else(|| {
             // SAFETY: `layout` has a non-zero size, `layout()` asserts it.
             let Some(base) = NonNull::new(unsafe { alloc(layout) }) else {
@@ -38,7 +76,7 @@ impl<T: Copy> Region<T> {
             // SAFETY: `base` is valid for writes of `len` aligned `T` by `layout()`, and i < len.
             unsafe { base.add(i).write(value) };
         }
-        Self { base, len, is_mapped: mapped.is_some() }
+        Self { base, len, pages }
     }
 
     fn layout(len: usize) -> Layout {
@@ -48,9 +86,11 @@ impl<T: Copy> Region<T> {
         layout.align_to(align).expect("region larger than the address space")
     }
 
-    /// Bytes taken.
-    pub(crate) fn bytes(&self) -> usize {
-        Self::layout(self.len).size()
+    /// What was taken.
+    pub(crate) fn memory(&self) -> Memory {
+        let bytes = Self::layout(self.len).size();
+        let part = |pages| if self.pages == pages { bytes } else { 0 };
+        Memory { bytes, huge_page_bytes: part(Pages::Huge), refused_bytes: part(Pages::Refused) }
     }
 
     /// Element `i`, modulo the length where that is a power of two.
@@ -89,7 +129,7 @@ impl<T: Copy> DerefMut for Region<T> {
 impl<T: Copy> Drop for Region<T> {
     fn drop(&mut self) {
         let (base, layout) = (self.base.as_ptr().cast(), Self::layout(self.len));
-        if self.is_mapped {
+        if self.pages == Pages::Huge {
             unmap_huge_pages(base, layout);
         } else {
             // SAFETY: allocated in `new` with the same layout; `T: Copy` has nothing to drop.
@@ -214,7 +254,10 @@ mod tests {
             assert_eq!(region.len(), len);
             assert_eq!(region.as_ptr().align_offset(CACHE_LINE), 0);
             assert!(region.iter().all(|line| *line == [7; 8]));
-            assert_eq!(region.bytes(), len * 64);
+            let Memory { bytes, huge_page_bytes, refused_bytes } = region.memory();
+            assert_eq!(bytes, len * 64);
+            let wanted = if huge_pages && bytes >= HUGE_PAGE { bytes } else { 0 };
+            assert_eq!(huge_page_bytes + refused_bytes, wanted);
             region[len - 1] = [1; 8];
             assert_eq!(region[len - 1], [1; 8]);
             region.prefetch(len * 2, 0);

@@ -29,6 +29,10 @@ pub(super) enum Cause {
     #[error("truncated: the compressed file ends too early")]
     TruncatedGzip,
     #[error(
+        "trailing garbage: what follows the compressed data ({0:#04x}) is neither gzip nor zeros"
+    )]
+    TrailingGarbage(u8),
+    #[error(
         "corrupt: a packet of {0} bytes, more than the {max} any capture has",
         max = super::PACKET_MAX
     )]
@@ -56,7 +60,7 @@ impl From<io::Error> for Cause {
         // Only a decoder reports this: a plain file that ends is no input error.
         match error.kind() {
             ErrorKind::UnexpectedEof => Cause::TruncatedGzip,
-            _ => Cause::Read(error),
+            _ => error.downcast().unwrap_or_else(Cause::Read),
         }
     }
 }

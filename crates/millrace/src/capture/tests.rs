@@ -102,6 +102,51 @@ fn a_long_stream_passes_through_the_window() {
     assert!(read.eq((0..2_000).map(|i| lengths(i % 1_500))));
 }
 
+/// `file` as gzip members, cut where it hurts: within its records.
+fn members(file: &[u8], count: usize) -> Vec<u8> {
+    file.chunks(file.len().div_ceil(count)).flat_map(gzip).collect()
+}
+
+#[test]
+fn zeros_behind_the_last_gzip_member_are_padding() {
+    let file = pcapng(Order::Little);
+    let expected = read_bytes(&file);
+    assert_eq!((expected.0.len(), &expected.1), (4, &None));
+    for count in 1..4 {
+        for zeros in [0, 1, 2, 511, 100_000] {
+            let padded = [members(&file, count), vec![0; zeros]].concat();
+            assert_eq!(read_bytes(&padded), expected, "{count} members, {zeros} zeros");
+            assert_eq!(read_all(Trickle(io::Cursor::new(padded))), expected);
+        }
+    }
+}
+
+#[test]
+fn anything_else_behind_the_last_gzip_member_is_a_fault_after_all_packets() {
+    let file = pcapng(Order::Little);
+    let place = format!("file: packet 5 at byte {}: ", file.len());
+    let garbage = |byte: &str| {
+        let what = format!("what follows the compressed data ({byte}) is neither gzip nor zeros");
+        format!("{place}trailing garbage: {what}")
+    };
+    let cut = format!("{place}truncated: the compressed file ends too early");
+    for (tail, message) in [
+        (b"PK".to_vec(), garbage("0x50")),
+        (vec![0x1f, 0x20], garbage("0x1f")),
+        ([vec![0; 100_000], vec![9]].concat(), garbage("0x09")),
+        ([vec![0; 2], gzip(&file)].concat(), garbage("0x1f")),
+        (vec![0x1f], cut.clone()),
+        (gzip(&file)[..9].to_vec(), cut),
+    ] {
+        for count in 1..4 {
+            let followed = [members(&file, count), tail.clone()].concat();
+            let expected = (read_bytes(&file).0, Some(message.clone()));
+            assert_eq!(read_bytes(&followed), expected);
+            assert_eq!(read_all(Trickle(io::Cursor::new(followed))), expected);
+        }
+    }
+}
+
 #[test]
 fn interfaces_belong_to_their_section() {
     let file = Pcapng::new(Order::Little).clock(9, 0).section(Order::Little);

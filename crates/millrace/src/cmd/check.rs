@@ -8,9 +8,12 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Check a configuration and print the whole plan: what `run` would do with the same arguments.
+/// Check a configuration and print the whole plan: what `run` would do with the same arguments
+///
+/// Starts nothing and touches no port. The plan is a configuration itself; all that is wrong is
+/// told at once, each fault with its place and what to write instead.
 #[derive(clap::Args)]
-#[command(after_help = EXIT_STATUS)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     plan: PlanArgs,
@@ -19,7 +22,16 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-const EXIT_STATUS: &str = "Exit status: 0 good; 1 the file is refused; 2 wrong use.";
+const EXAMPLES: &str = "\
+Examples:
+  millrace check bump.toml
+      What a configuration comes to, or what is wrong with it.
+  millrace check --pair 0000:18:00.0,0000:18:00.1 > bump.toml
+      A configuration with every key, to begin from.
+  millrace check bump.toml --workers 4 --json | jq .memory
+      The memory that four workers for each pair take.
+
+Exit status: 0 good; 1 the file is refused; 2 wrong use.";
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.plan(&Cpus::of_this_host());
@@ -47,9 +59,10 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
     writeln!(out, "{}", plan.settings)?;
     writeln!(
         out,
-        "# Flow tables: at most {} MB per worker, workers: {}.",
+        "# Flow tables: at most {} MB per worker, workers: {}{}.",
         mb(memory.engine_bytes_per_worker),
         memory.workers,
+        room_in_hugepages(plan, eal.no_huge),
     )?;
     writeln!(
         out,
@@ -63,6 +76,17 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
         Ok(()) => Ok(()),
         Err(too_little) => writeln!(out, "# Not here: {too_little}."),
     }
+}
+
+/// How many hugepages the flow tables find, where they look for any.
+fn room_in_hugepages(plan: &Plan, no_huge: bool) -> String {
+    if !plan.engine.huge_pages {
+        return String::new();
+    }
+    let taken = if no_huge { 0 } else { u64::from(plan.eal.memory_mb) };
+    let left = Memory::free_hugepages_mb_of_this_host().saturating_sub(taken);
+    let left = left.min(Memory::free_table_pages_mb_of_this_host());
+    format!("; hugepages for them: {left} MB")
 }
 
 fn plan_json(plan: &Plan) -> Value {

@@ -2,7 +2,7 @@
 //! `millrace demo`: the bump in the wire between two virtual ports, with traffic, nothing needed.
 
 use crate::capture::Capture;
-use crate::cmd::run::{Until, records_written, seconds, secret, watch};
+use crate::cmd::run::{Until, records_written, seconds, secret, tell, watch};
 use crate::feed::{Fed, Feeder, Frames, Source};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Wire};
@@ -11,6 +11,7 @@ use crate::{signals, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, ring_cable};
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let (source, title) = source(args)?;
     if outputs.report {
-        println!("{title}");
+        tell(io::stdout(), title);
     }
     let (mut live, generator) = start(source)?;
     let until = Until { duration: Some(args.duration), interrupted: &interrupted };
@@ -101,6 +102,9 @@ fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
         return Ok((Source::Workload(Box::new(Workload::new(args.seed, profile))), title));
     };
     let frames = read_capture(path)?;
+    if let Some(fault) = &frames.fault {
+        tell(io::stderr(), format_args!("millrace: {fault}; the packets before it are sent"));
+    }
     let mut title = format!(
         "bump between two virtual ports; generator: {} packets of {}, over and over",
         units::thousands(frames.len() as u64),

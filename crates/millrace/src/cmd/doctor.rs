@@ -7,8 +7,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Check this host and say what to do.
+/// Check this host and say what to do
+///
+/// Looks at cpus, memory, hugepages, kernel, DPDK, privileges and every NIC on the PCI bus, and
+/// says what to do about what it finds. Reads /proc and /sys and changes nothing.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
@@ -17,6 +21,17 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace doctor
+      What this host lacks for packets at speed.
+  millrace doctor --json | jq '.findings[] | select(.status == \"warn\")'
+      What costs speed here, for another program to read.
+  millrace doctor --root copy
+      Another host, of which the folder has /proc and /sys.
+
+Exit status: 0 good; 1 something found stops every run; 2 wrong use.";
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(args.root.is_dir(), "{} is no directory", args.root.display());
@@ -38,6 +53,7 @@ fn print(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
         let mark = match status {
             Status::Ok => "ok  ",
             Status::Note => "note",
+            Status::Unknown => "?   ",
             Status::Warn => "WARN",
             Status::Fail => "FAIL",
         };
@@ -47,7 +63,13 @@ fn print(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
         }
     }
     let count = |status| findings.iter().filter(|finding| finding.status == status).count();
-    let [ok, note, warn, fail] = [Status::Ok, Status::Note, Status::Warn, Status::Fail].map(count);
-    let verdict = if fail == 0 { "runs here" } else { "does not run here" };
-    writeln!(out, "\nmillrace {verdict} (ok {ok}, note {note}, warn {warn}, fail {fail})")
+    let [ok, note, unknown, warn, fail] =
+        [Status::Ok, Status::Note, Status::Unknown, Status::Warn, Status::Fail].map(count);
+    let verdict = match (fail, unknown) {
+        (0, 0) => "runs here",
+        (0, _) => "runs here, as far as can be told",
+        _ => "does not run here",
+    };
+    let counts = format!("ok {ok}, note {note}, unknown {unknown}, warn {warn}, fail {fail}");
+    writeln!(out, "\nmillrace {verdict} ({counts})")
 }

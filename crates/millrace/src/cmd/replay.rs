@@ -6,6 +6,8 @@
 
 mod player;
 
+pub(crate) use player::Player;
+
 use crate::capture::{Capture, Fault};
 use crate::cmd::run::secret;
 use crate::host::Memory;
@@ -15,7 +17,7 @@ use crate::summary::Summary;
 use crate::{signals, units};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use player::{Played, Player};
+use player::Played;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};

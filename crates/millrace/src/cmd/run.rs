@@ -6,9 +6,9 @@ use crate::live::{Live, Meter, Wire};
 use crate::output::OutputArgs;
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
-use crate::signals;
+use crate::{signals, units};
 use anyhow::Context;
-use dpdk::{Eal, Mempool, Port};
+use dpdk::{Eal, EalConfig, EalError, Mempool, Port};
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -68,7 +68,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Memory::refuse_more_than_there_is(plan.memory().total_bytes)?;
     let (outputs, mut sink) = args.output.open(args.plan.files())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let mut live = start(plan)?;
+    let eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
+    let wants_huge_pages = !eal.no_huge;
+    let mut live = start(plan, &eal)?;
+    let tables = live.memory();
+    if wants_huge_pages && tables.refused_bytes > 0 {
+        tell(io::stderr(), without_huge_pages(tables));
+    }
     for port in live.not_symmetric() {
         eprintln!(
             "millrace: port {port}: has no symmetric RSS: packets of one connection may come to \
@@ -98,9 +104,22 @@ pub(super) fn records_written(
     }
 }
 
+/// What to say of flow tables that should lie in hugepages and do not.
+fn without_huge_pages(tables: engine::Memory) -> String {
+    let [refused, all] =
+        [tables.refused_bytes, tables.bytes].map(|bytes| units::bytes(bytes as u64));
+    format!(
+        "millrace: flow tables: {refused} of {all} found no room in hugepages of 2 MB: slower \
+         where there are no transparent ones; set apart more, or lower `capacity`"
+    )
+}
+
 /// Brings up DPDK and the bump.
-fn start(mut plan: Plan) -> anyhow::Result<Live> {
-    let mut eal = Eal::init(&plan.eal_config(Memory::free_hugepages_mb_of_this_host()))?;
+fn start(mut plan: Plan, eal: &EalConfig) -> anyhow::Result<Live> {
+    let mut eal = Eal::init(eal).map_err(|error| match error {
+        EalError::Arguments { .. } => anyhow::anyhow!("eal.extra: {error}"),
+        _ => error.into(),
+    })?;
     let mut lcores = eal.take_lcores().into_iter();
     let all_workers: usize = plan.pairs.iter().map(|pair| pair.workers.len()).sum();
     // Every worker has the same share of the packet buffers.
@@ -189,6 +208,6 @@ fn tell_port_events(live: &mut Live) {
 }
 
 /// Writes a line. A bump carries its packets whether or not anyone is left to read it.
-fn tell(mut to: impl Write, line: impl fmt::Display) {
+pub(super) fn tell(mut to: impl Write, line: impl fmt::Display) {
     let _ = writeln!(to, "{line}");
 }

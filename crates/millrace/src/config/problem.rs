@@ -97,6 +97,10 @@ pub(crate) enum Fault {
     TooFewCpus { wanted: u32, needed: usize, free: usize },
     #[error("{found} packet buffers are too few: {needed} can be in use at one time")]
     TooFewMbufs { found: u32, needed: u64 },
+    #[error(
+        "{0:?} makes DPDK print its options and end; leave it out (dpdk-testpmd --help prints them)"
+    )]
+    AsksForHelp(String),
     #[error("{found} MB are too little: packet buffers and ports take {needed} MB")]
     TooLittleMemory { found: u32, needed: u32 },
 }

@@ -4,47 +4,7 @@ use super::*;
 use std::collections::BTreeSet;
 use toml::de::{DeTable, DeValue};
 
-/// Every key there is, none with its default value.
-const FULL: &str = r#"
-# A comment stays a comment.
-[eal]
-huge = false
-memory_mb = 1024
-mbufs = 65_536
-mbuf_data_bytes = 4096
-extra = ["--single-file-segments"]
-
-[[pair]]
-a = "0000:18:00.2,mprq_en=1"
-b = "18:00.3"
-workers = [1, 2]
-rx_descriptors = 512
-tx_descriptors = 256
-
-[[pair]]
-a = "net_null0"
-b = "net_null1,copy=1"
-
-[table]
-capacity = 2_097_152
-capacity_ipv6 = 524_288
-when_full = "drop"
-zone = "inner-vlan"
-
-[policy]
-malformed = "drop"
-
-[timeouts]
-tcp_syn_sent = 3
-tcp_established = 86400
-tcp_close = 2.5
-udp_first = 4
-udp_multiple = 60
-icmp_first = 0.25
-icmp_reply = 1
-other_first = 7
-other_multiple = 8
-"#;
+const EVERY_KEY: &str = include_str!("every_key.toml");
 
 /// `line:column key` of every problem.
 fn places(text: &str) -> Vec<String> {
@@ -62,20 +22,20 @@ fn faults(text: &str) -> Vec<Fault> {
 
 #[test]
 fn every_key_is_read() {
-    let config = Config::read(FULL);
+    let config = Config::read(EVERY_KEY);
     assert!(config.problems.is_empty(), "{:?}", config.problems);
     let value = |written: &Option<Written<u32>>| written.as_ref().map(|written| written.value);
     assert_eq!(config.eal.huge.map(|huge| huge.value), Some(Huge::No));
     assert_eq!(value(&config.eal.memory_mb), Some(1024));
     assert_eq!(value(&config.eal.mbufs), Some(65_536));
-    assert_eq!(config.eal.extra.unwrap().value, ["--single-file-segments"]);
+    assert_eq!(config.eal.extra.unwrap().value, ["--single-file-segments", "é"]);
     assert_eq!(config.pairs.len(), 2);
     let pair = &config.pairs[0];
     assert_eq!(pair.b.as_ref().unwrap().value.to_string(), "0000:18:00.3");
-    assert_eq!(pair.b.as_ref().unwrap().place, Place::File { line: 12, column: 5 });
+    assert_eq!(pair.b.as_ref().unwrap().place, Place::File { line: 11, column: 5 });
     let workers = &pair.workers.as_ref().unwrap().value;
     assert_eq!(workers.iter().map(|worker| worker.value).collect::<Vec<_>>(), [1, 2]);
-    assert_eq!(workers[1].place, Place::File { line: 13, column: 15 });
+    assert_eq!(workers[1].place, Place::File { line: 12, column: 15 });
     assert!(config.pairs[1].workers.is_none());
     assert_eq!(value(&config.table.capacity), Some(2_097_152));
     assert_eq!(config.table.when_full.unwrap().value, WhenFull::Drop);
@@ -267,10 +227,10 @@ fn typing_errors(text: &str) -> Vec<String> {
 
 #[test]
 fn no_typing_error_changes_a_key_unnoticed() {
-    let right = keys(FULL).unwrap();
+    let right = keys(EVERY_KEY).unwrap();
     let mut changed_keys = 0;
     let mut tried = 0;
-    for text in typing_errors(FULL) {
+    for text in typing_errors(EVERY_KEY) {
         tried += 1;
         let problems = Config::read(&text).problems;
         match keys(&text) {

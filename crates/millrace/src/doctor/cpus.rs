@@ -4,6 +4,9 @@
 use super::{Finding, Status};
 use crate::host::{Cpus, Host, Processor, format_cpus};
 
+const CPU_INFO: &str = "proc/cpuinfo";
+const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+
 pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
     let mut findings = vec![count(&host.cpus)];
     findings.extend(instructions(&host.processor));
@@ -23,7 +26,7 @@ fn count(cpus: &Cpus) -> Finding {
         format_cpus(&cpus.allowed)
     );
     match cpus.allowed.len() {
-        0 => Finding::new("cpus", Status::Note, "unknown: /proc and /sys do not tell"),
+        0 => Finding::unknown("cpus", "proc/self/status"),
         1 => Finding::new("cpus", Status::Warn, found)
             .advise("one cpu serves both the worker and all else: give it a second one"),
         _ => Finding::new("cpus", Status::Ok, found),
@@ -32,27 +35,35 @@ fn count(cpus: &Cpus) -> Finding {
 
 /// Debian builds DPDK for x86-64 with SSE4.2; EAL stops without it.
 fn instructions(processor: &Processor) -> Option<Finding> {
-    let has = |flag: &str| processor.flags.iter().any(|have| have == flag);
-    if processor.flags.is_empty() {
+    const TOPIC: &str = "instructions";
+    let Some(flags) = &processor.flags else {
+        return Some(Finding::unknown(TOPIC, CPU_INFO));
+    };
+    let has = |flag: &str| flags.iter().any(|have| have == flag);
+    if flags.is_empty() {
         return None;
     }
     if !has("sse4_2") {
-        let finding = Finding::new("instructions", Status::Fail, "no SSE4.2");
+        let finding = Finding::new(TOPIC, Status::Fail, "no SSE4.2");
         return Some(finding.advise("DPDK needs it: use a newer processor or cpu model of the VM"));
     }
     let wide = ["avx512f", "avx2", "sse4_2"].into_iter().find(|flag| has(flag));
-    Some(Finding::new("instructions", Status::Ok, format!("widest: {}", wide.unwrap_or("sse4_2"))))
+    Some(Finding::new(TOPIC, Status::Ok, format!("widest: {}", wide.unwrap_or("sse4_2"))))
 }
 
 fn clock(processor: &Processor) -> Finding {
     const TOPIC: &str = "tsc";
-    let source = processor.clock_source.as_deref().unwrap_or("unknown");
-    if processor.flags.is_empty() {
+    let Some(flags) = &processor.flags else { return Finding::unknown(TOPIC, CPU_INFO) };
+    // The kernel keeps to another clock where it found the TSC to drift.
+    let Some(source) = &processor.clock_source else {
+        return Finding::unknown(TOPIC, CLOCK_SOURCE);
+    };
+    if flags.is_empty() {
         return Finding::new(TOPIC, Status::Note, format!("not an x86 processor; clock {source}"));
     }
     let missing: Vec<_> = ["constant_tsc", "nonstop_tsc"]
         .into_iter()
-        .filter(|wanted| !processor.flags.iter().any(|flag| flag == wanted))
+        .filter(|wanted| !flags.iter().any(|flag| flag == wanted))
         .collect();
     if missing.is_empty() {
         return Finding::new(TOPIC, Status::Ok, format!("steady; the kernel's clock is {source}"));
@@ -63,10 +74,11 @@ fn clock(processor: &Processor) -> Finding {
 
 fn governor(processor: &Processor) -> Finding {
     const TOPIC: &str = "governor";
-    match &processor.governors[..] {
-        [] => Finding::new(TOPIC, Status::Note, "not visible, as in most virtual machines"),
-        [only] if only == "performance" => Finding::new(TOPIC, Status::Ok, "performance"),
-        others => Finding::new(TOPIC, Status::Warn, others.join(", "))
+    match processor.governors.as_deref() {
+        None => Finding::unknown(TOPIC, "sys/devices/system/cpu"),
+        Some([]) => Finding::new(TOPIC, Status::Note, "not visible, as in most virtual machines"),
+        Some([only]) if only == "performance" => Finding::new(TOPIC, Status::Ok, "performance"),
+        Some(others) => Finding::new(TOPIC, Status::Warn, others.join(", "))
             .advise("cpupower frequency-set -g performance"),
     }
 }
@@ -76,14 +88,15 @@ fn threads(processor: &Processor) -> Finding {
         Some(true) => Finding::new("smt", Status::Note, "cpus share cores")
             .advise("give a worker a core: leave its sibling idle (thread_siblings_list in sysfs)"),
         Some(false) => Finding::new("smt", Status::Ok, "each cpu has a core of its own"),
-        None => Finding::new("smt", Status::Note, "unknown"),
+        None => Finding::unknown("smt", "sys/devices/system/cpu/smt/active"),
     }
 }
 
 fn nodes(processor: &Processor) -> Finding {
     match processor.nodes {
-        1 => Finding::new("numa", Status::Ok, "1 node"),
-        nodes => Finding::new("numa", Status::Note, format!("{nodes} nodes"))
+        None => Finding::unknown("numa", "sys/devices/system/node/online"),
+        Some(1) => Finding::new("numa", Status::Ok, "1 node"),
+        Some(nodes) => Finding::new("numa", Status::Note, format!("{nodes} nodes"))
             .advise("choose workers on the node of their NIC ([[pair]] workers)"),
     }
 }
@@ -91,6 +104,9 @@ fn nodes(processor: &Processor) -> Finding {
 fn isolated(cpus: &Cpus) -> Finding {
     const TOPIC: &str = "isolation";
     const ADVICE: &str = "for figures without gaps boot with isolcpus=N nohz_full=N rcu_nocbs=N";
+    if !cpus.isolated_known {
+        return Finding::unknown(TOPIC, "sys/devices/system/cpu/isolated");
+    }
     if cpus.isolated.is_empty() {
         return Finding::new(TOPIC, Status::Note, "no cpu is set apart for workers").advise(ADVICE);
     }
@@ -107,9 +123,11 @@ fn isolated(cpus: &Cpus) -> Finding {
 
 fn interrupts(host: &Host) -> Finding {
     const TOPIC: &str = "irqbalance";
-    if !host.software.irqbalance {
-        return Finding::new(TOPIC, Status::Ok, "not running");
+    const RUNNING: &str = "running: it may move interrupts to the cpu of a worker";
+    match host.software.irqbalance {
+        None => Finding::unknown(TOPIC, "proc/1/comm"),
+        Some(false) => Finding::new(TOPIC, Status::Ok, "not running"),
+        Some(true) => Finding::new(TOPIC, Status::Note, RUNNING)
+            .advise("ban the workers' cpus (IRQBALANCE_BANNED_CPULIST) or stop it while measuring"),
     }
-    Finding::new(TOPIC, Status::Note, "running: it may move interrupts to the cpu of a worker")
-        .advise("ban the workers' cpus (IRQBALANCE_BANNED_CPULIST) or stop it while measuring")
 }

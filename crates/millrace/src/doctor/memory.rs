@@ -2,7 +2,7 @@
 //! Findings on memory.
 
 use super::{Finding, Status};
-use crate::host::{HugepagePool, Memory};
+use crate::host::{HugepagePool, Memory, NO_LIMIT};
 
 /// Less than this and EAL's least does not fit.
 const LEAST_MB: u64 = 192;
@@ -24,7 +24,7 @@ pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {
 fn available(memory: &Memory) -> Finding {
     const TOPIC: &str = "memory";
     let Some(available_mb) = memory.available_bytes.map(|bytes| bytes >> 20) else {
-        return Finding::new(TOPIC, Status::Note, "free memory unknown");
+        return Finding::unknown(TOPIC, "proc/meminfo");
     };
     let found = format!("{available_mb} MB available");
     match available_mb {
@@ -41,6 +41,9 @@ fn hugepages(memory: &Memory) -> Finding {
     const ADVICE: &str = "for speed: echo 512 > \
         /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages (1 GB); 1G pages at boot: \
         default_hugepagesz=1G hugepagesz=1G hugepages=N";
+    if memory.hugepages.is_empty() {
+        return Finding::unknown(TOPIC, "sys/kernel/mm/hugepages");
+    }
     let pools: Vec<_> = memory.hugepages.iter().filter(|pool| pool.total > 0).collect();
     if pools.is_empty() {
         let found = "none; runs go without (--no-huge), and PCI devices may not work";
@@ -48,11 +51,14 @@ fn hugepages(memory: &Memory) -> Finding {
     }
     let shown: Vec<_> = pools.iter().map(|pool| show(pool)).collect();
     let found = shown.join(", ");
-    if memory.free_hugepages_mb() == 0 {
-        return Finding::new(TOPIC, Status::Warn, found)
-            .advise("all are taken: end the program that has them, or add more");
+    let finding = |status| Finding::new(TOPIC, status, found);
+    if memory.free_hugepages_mb() > 0 {
+        finding(Status::Ok)
+    } else if pools.iter().all(|pool| pool.free == 0) {
+        finding(Status::Warn).advise("all are taken: end the program that has them, or add more")
+    } else {
+        finding(Status::Warn).advise("raise the hugetlb limits of this process's control groups")
     }
-    Finding::new(TOPIC, Status::Ok, found)
 }
 
 fn show(pool: &HugepagePool) -> String {
@@ -60,7 +66,13 @@ fn show(pool: &HugepagePool) -> String {
         kilobytes if kilobytes >= 1 << 20 => format!("{}G", kilobytes >> 20),
         kilobytes => format!("{}M", kilobytes >> 10),
     };
-    format!("{size}: {} of {} free", pool.free, pool.total)
+    let found = format!("{size}: {} of {} free", pool.free, pool.total);
+    match pool.allowed {
+        Some(allowed) if allowed < pool.free => {
+            format!("{found}, {allowed} of them for this control group")
+        }
+        _ => found,
+    }
 }
 
 /// A worker's memory should be on its own node, so every node needs some.
@@ -75,18 +87,22 @@ fn uneven(pool: &HugepagePool) -> Option<Finding> {
 
 fn mount(memory: &Memory) -> Finding {
     const TOPIC: &str = "hugetlbfs";
-    match &memory.hugepage_mounts[..] {
-        [] => Finding::new(TOPIC, Status::Note, "not mounted; Millrace does not need it")
+    match memory.hugepage_mounts.as_deref() {
+        None => Finding::unknown(TOPIC, "proc/mounts"),
+        Some([]) => Finding::new(TOPIC, Status::Note, "not mounted; Millrace does not need it")
             .advise("other DPDK programs may: mount -t hugetlbfs none /dev/hugepages"),
-        mounts => Finding::new(TOPIC, Status::Ok, format!("mounted at {}", mounts.join(", "))),
+        Some(mounts) => {
+            Finding::new(TOPIC, Status::Ok, format!("mounted at {}", mounts.join(", ")))
+        }
     }
 }
 
 fn transparent(memory: &Memory) -> Finding {
     const TOPIC: &str = "transparent hugepages";
     match memory.transparent.as_deref() {
+        None => Finding::unknown(TOPIC, "sys/kernel/mm/transparent_hugepage/enabled"),
         Some(mode @ ("always" | "madvise")) => Finding::new(TOPIC, Status::Ok, mode),
-        mode => Finding::new(TOPIC, Status::Note, mode.unwrap_or("not in this kernel")).advise(
+        Some(mode) => Finding::new(TOPIC, Status::Note, mode).advise(
             "large flow tables are faster with them: echo madvise > \
              /sys/kernel/mm/transparent_hugepage/enabled",
         ),
@@ -96,7 +112,8 @@ fn transparent(memory: &Memory) -> Finding {
 fn lock_limit(memory: &Memory) -> Finding {
     const TOPIC: &str = "memlock";
     match memory.lock_limit_bytes.map(|bytes| bytes >> 20) {
-        None => Finding::new(TOPIC, Status::Ok, "no limit"),
+        None => Finding::unknown(TOPIC, "proc/self/limits"),
+        Some(limit_mb) if limit_mb == NO_LIMIT >> 20 => Finding::new(TOPIC, Status::Ok, "no limit"),
         Some(limit_mb) if limit_mb >= LOCK_MB => {
             Finding::new(TOPIC, Status::Ok, format!("{limit_mb} MB"))
         }

@@ -10,14 +10,17 @@ const SHARING_DRIVERS: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
 const USER_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
-    if host.nics.is_empty() {
+    let Some(nics) = &host.nics else {
+        return vec![Finding::unknown("nics", "sys/bus/pci/devices")];
+    };
+    if nics.is_empty() {
         let none =
             "none on the PCI bus; virtual ports work (net_pcap, net_memif, net_af_packet...)";
         return vec![Finding::new("nics", Status::Note, none)];
     }
     let mut findings = vec![vfio(&host.software)];
-    let several_nodes = host.processor.nodes > 1;
-    findings.extend(host.nics.iter().map(|nic| diagnose_nic(nic, several_nodes)));
+    let several_nodes = host.processor.nodes.is_some_and(|nodes| nodes > 1);
+    findings.extend(nics.iter().map(|nic| diagnose_nic(nic, several_nodes)));
     findings
 }
 

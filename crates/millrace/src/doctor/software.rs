@@ -13,14 +13,14 @@ const WANTED_DRIVERS: [&str; 6] =
 
 pub(super) fn diagnose(software: &Software) -> Vec<Finding> {
     let mut findings = vec![kernel(software), dpdk(software)];
-    findings.push(privileges(&software.privileges));
+    findings.push(privileges(software.privileges.as_ref()));
     findings.extend(socket_families(software));
     findings
 }
 
 fn kernel(software: &Software) -> Finding {
     let Some(release) = &software.kernel else {
-        return Finding::new("kernel", Status::Note, "release unknown");
+        return Finding::unknown("kernel", "proc/sys/kernel/osrelease");
     };
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -34,6 +34,9 @@ fn kernel(software: &Software) -> Finding {
 
 fn dpdk(software: &Software) -> Finding {
     let Some(dpdk) = &software.dpdk else {
+        if !software.has_libraries {
+            return Finding::unknown("dpdk", "usr/lib");
+        }
         return Finding::new("dpdk", Status::Fail, "no driver directory below /usr/lib")
             .advise("install DPDK: scripts/install-deps run, or apt-get install libdpdk-dev");
     };
@@ -51,8 +54,11 @@ fn dpdk(software: &Software) -> Finding {
         .advise("install the packages of these drivers: apt-cache search librte-net")
 }
 
-fn privileges(privileges: &Privileges) -> Finding {
+fn privileges(privileges: Option<&Privileges>) -> Finding {
     const TOPIC: &str = "privileges";
+    let Some(privileges) = privileges else {
+        return Finding::unknown(TOPIC, "proc/self/status");
+    };
     if privileges.root {
         return Finding::new(TOPIC, Status::Ok, "root");
     }
@@ -74,7 +80,10 @@ fn privileges(privileges: &Privileges) -> Finding {
 
 fn socket_families(software: &Software) -> Vec<Finding> {
     let finding = |family: &str, topic, driver| {
-        if software.socket_families.contains(&family) {
+        let Some(families) = &software.socket_families else {
+            return Finding::unknown(topic, "proc/net/protocols");
+        };
+        if families.contains(&family) {
             return Finding::new(topic, Status::Ok, format!("known to the kernel; {driver} works"));
         }
         Finding::new(topic, Status::Note, format!("not known to the kernel; no {driver}"))

@@ -4,7 +4,7 @@
 //! A capture does not say which side of the bump a packet came from, but a sender stays where it
 //! is: who speaks first to somebody unknown is on side A, whom they speak to is across.
 
-use crate::capture::{Capture, Fault};
+use crate::capture::{Capture, CapturedPacket, Fault};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use traffic::Side;
@@ -19,6 +19,7 @@ const FRAME_MAX: usize = 9022;
 const BYTES_MAX: usize = 1 << 30;
 
 /// The frames of a capture.
+#[derive(Default)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
     /// Side and end in `bytes`, in capture order.
@@ -27,6 +28,8 @@ pub(crate) struct Frames {
     next: usize,
     /// Packets that no Ethernet wire carries: too long, or of another kind of link.
     pub(crate) left_out: u64,
+    /// Why the capture could not be read further.
+    pub(crate) fault: Option<Fault>,
 }
 
 /// Why a capture cannot be sent.
@@ -39,32 +42,40 @@ pub(crate) enum NoFrames {
 }
 
 impl Frames {
-    /// Reads the whole capture. Packets that it cut are filled up with zeros to their length, so
-    /// that their headers tell the truth again.
+    /// Reads the capture to its end or its fault; a fault before the first frame is an error.
     pub(crate) fn read(name: &str, capture: &mut Capture) -> Result<Self, NoFrames> {
-        let mut frames =
-            Self { bytes: Vec::new(), frames: Vec::new(), max_frame: 0, next: 0, left_out: 0 };
+        let mut frames = Self::default();
         let mut sides = Sides::default();
-        while let Some(packet) = capture.next()? {
-            let start = frames.bytes.len();
-            let len = packet.append_ethernet(&mut frames.bytes).map(|frame| frame.frame_len);
-            let Some(len) = len.filter(|len| (Ethernet::LEN..=FRAME_MAX).contains(len)) else {
-                frames.bytes.truncate(start);
-                frames.left_out += 1;
-                continue;
-            };
-            frames.bytes.resize(start + len, 0);
-            let side = sides.of(&frames.bytes[start..]);
-            frames.frames.push((side, start + len));
-            frames.max_frame = frames.max_frame.max(len);
-            if frames.bytes.len() > BYTES_MAX {
-                break;
+        while frames.bytes.len() <= BYTES_MAX {
+            match capture.next() {
+                Ok(Some(packet)) => frames.push(&packet, &mut sides),
+                Ok(None) => break,
+                Err(fault) => {
+                    frames.fault = Some(fault);
+                    break;
+                }
             }
         }
-        match frames.frames.is_empty() {
-            true => Err(NoFrames::Empty(name.to_owned())),
-            false => Ok(frames),
+        if !frames.frames.is_empty() {
+            return Ok(frames);
         }
+        Err(frames.fault.map_or_else(|| NoFrames::Empty(name.to_owned()), NoFrames::Fault))
+    }
+
+    /// Adds a packet. What the capture cut off is filled up with zeros, so that the headers tell
+    /// the truth again.
+    fn push(&mut self, packet: &CapturedPacket<'_>, sides: &mut Sides) {
+        let start = self.bytes.len();
+        let len = packet.append_ethernet(&mut self.bytes).map(|frame| frame.frame_len);
+        let Some(len) = len.filter(|len| (Ethernet::LEN..=FRAME_MAX).contains(len)) else {
+            self.bytes.truncate(start);
+            self.left_out += 1;
+            return;
+        };
+        self.bytes.resize(start + len, 0);
+        let side = sides.of(&self.bytes[start..]);
+        self.frames.push((side, start + len));
+        self.max_frame = self.max_frame.max(len);
     }
 
     /// Frames in one round.
@@ -130,26 +141,52 @@ fn stations(frame: &[u8]) -> Option<(Station, Station)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Cursor;
     use traffic::PcapWriter;
     use wire::FrameBuilder;
+
+    fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+        let mut pcap = PcapWriter::new(Vec::new()).unwrap();
+        frames.iter().for_each(|frame| pcap.write(0, frame).unwrap());
+        pcap.finish().unwrap()
+    }
+
+    fn read(file: &[u8]) -> Result<Frames, NoFrames> {
+        Frames::read("test", &mut Capture::new("test", Cursor::new(file.to_vec()))?)
+    }
 
     #[test]
     fn each_frame_comes_from_the_side_of_its_sender_again_and_again() {
         let request = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).vlan(5).udp(1000, 53);
         let other = FrameBuilder::ipv4([10, 0, 0, 3], [10, 0, 0, 2]).udp(7, 53).build();
         let frames = [request.build(), request.reversed().payload(b"answer").build(), other];
-        let mut pcap = PcapWriter::new(Vec::new()).unwrap();
-        frames.iter().for_each(|frame| pcap.write(0, frame).unwrap());
-        let bytes = std::io::Cursor::new(pcap.finish().unwrap());
-        let mut capture = Capture::new("test", bytes).unwrap();
-        let mut looped = Frames::read("test", &mut capture).unwrap();
+        let mut looped = read(&pcap(&frames)).unwrap();
         assert_eq!((looped.len(), looped.left_out), (3, 0));
+        assert!(looped.fault.is_none());
         let mut buf = vec![0; looped.max_frame()];
         for _ in 0..3 {
             for (frame, expected) in frames.iter().zip([Side::A, Side::B, Side::A]) {
                 let (side, len) = looped.fill(&mut buf);
                 assert_eq!((side, &buf[..len]), (expected, &frame[..]));
             }
+        }
+    }
+
+    #[test]
+    fn a_capture_that_is_cut_gives_the_frames_before_the_cut() {
+        const HEADERS_LEN: usize = 24 + 16;
+        let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(7, 53).build();
+        let first_end = HEADERS_LEN + frame.len();
+        let file = pcap(&[frame.clone(), frame]);
+        for cut in first_end + 1..file.len() {
+            let frames = read(&file[..cut]).unwrap();
+            let fault = frames.fault.as_ref().map(Fault::to_string).unwrap();
+            let message = format!("test: packet 2 at byte {first_end}: truncated");
+            assert!(fault.starts_with(&message), "{fault}");
+            assert_eq!(frames.len(), 1);
+        }
+        for cut in HEADERS_LEN..first_end {
+            assert!(matches!(read(&file[..cut]), Err(NoFrames::Fault(_))), "cut at {cut}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Cpus: which there are, which are set apart, and how steady they run.
 
 use super::Root;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -15,6 +16,8 @@ pub(crate) struct Cpus {
     pub(crate) allowed: Vec<u32>,
     /// Those that the scheduler leaves alone (`isolcpus`).
     pub(crate) isolated: Vec<u32>,
+    /// Whether the kernel told which they are.
+    pub(crate) isolated_known: bool,
     /// Those without a tick while one thread runs (`nohz_full`).
     pub(crate) nohz_full: Vec<u32>,
     /// Those whose RCU work is done elsewhere (`rcu_nocbs`).
@@ -39,11 +42,13 @@ impl Cpus {
         let allowed = root.field("proc/self/status", "Cpus_allowed_list");
         let allowed = allowed.map(|list| parse_cpus(&list)).unwrap_or_default();
         let online = set("online").unwrap_or_else(|| allowed.clone());
+        let isolated = set("isolated");
         let command_line = root.text("proc/cmdline").unwrap_or_default();
         let rcu_nocbs = command_line.split(' ').find_map(|word| word.strip_prefix("rcu_nocbs="));
         Self {
             allowed: allowed.into_iter().filter(|cpu| online.contains(cpu)).collect(),
-            isolated: set("isolated").unwrap_or_default(),
+            isolated_known: isolated.is_some(),
+            isolated: isolated.unwrap_or_default(),
             nohz_full: set("nohz_full").unwrap_or_default(),
             rcu_nocbs: rcu_nocbs.map(parse_cpus).unwrap_or_default(),
             online,
@@ -54,36 +59,33 @@ impl Cpus {
 /// How the processor runs.
 #[derive(Debug)]
 pub(crate) struct Processor {
-    /// Feature flags of the first cpu; empty on architectures that name them otherwise.
-    pub(crate) flags: Vec<String>,
+    /// Feature flags of the first cpu; none on architectures that name them otherwise.
+    pub(crate) flags: Option<Vec<String>>,
     /// Frequency governors in use, each once; none where the host has no say.
-    pub(crate) governors: Vec<String>,
+    pub(crate) governors: Option<Vec<String>>,
     /// Whether cpus share cores.
     pub(crate) smt: Option<bool>,
     /// The kernel's own choice of clock.
     pub(crate) clock_source: Option<String>,
     /// NUMA nodes.
-    pub(crate) nodes: usize,
+    pub(crate) nodes: Option<usize>,
 }
 
 impl Processor {
     pub(super) fn read(root: Root) -> Self {
-        let flags = root.field("proc/cpuinfo", "flags").unwrap_or_default();
-        let mut governors: Vec<String> = root
-            .names(CPU)
-            .iter()
-            .filter_map(|name| root.text(&format!("{CPU}/{name}/cpufreq/scaling_governor")))
-            .collect();
-        governors.sort();
-        governors.dedup();
+        let cpu_info = root.text("proc/cpuinfo");
+        let flags = cpu_info.map(|_| root.field("proc/cpuinfo", "flags").unwrap_or_default());
+        let words = |flags: String| flags.split_whitespace().map(str::to_owned).collect();
+        let governor = |name: &String| root.text(&format!("{CPU}/{name}/cpufreq/scaling_governor"));
+        let governors = || root.names(CPU).iter().filter_map(governor).collect::<BTreeSet<_>>();
         let nodes = root.text("sys/devices/system/node/online");
         let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
         Self {
-            flags: flags.split_whitespace().map(str::to_owned).collect(),
-            governors,
+            flags: flags.map(words),
+            governors: root.has(CPU).then(|| governors().into_iter().collect()),
             smt: root.number(&format!("{CPU}/smt/active")).map(|active| active == 1),
             clock_source: root.text(clock),
-            nodes: nodes.map_or(1, |list| parse_cpus(&list).len().max(1)),
+            nodes: nodes.map(|list| parse_cpus(&list).len()).filter(|nodes| *nodes > 0),
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Memory: what is free, hugepages, and what the process may lock.
 
-use super::Root;
+use super::{Root, cgroup};
 use crate::units;
 
 const HUGEPAGES: &str = "sys/kernel/mm/hugepages";
@@ -15,12 +15,15 @@ pub(crate) struct Memory {
     /// One pool per size of page, smallest first.
     pub(crate) hugepages: Vec<HugepagePool>,
     /// Where hugetlbfs is mounted.
-    pub(crate) hugepage_mounts: Vec<String>,
+    pub(crate) hugepage_mounts: Option<Vec<String>>,
     /// `always`, `madvise` or `never`.
     pub(crate) transparent: Option<String>,
-    /// What the process may lock; `None` is no limit.
+    /// What the process may lock; [`NO_LIMIT`] is no limit.
     pub(crate) lock_limit_bytes: Option<u64>,
 }
+
+/// In place of a number of bytes.
+pub(crate) const NO_LIMIT: u64 = u64::MAX;
 
 /// Hugepages of one size.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,9 +31,21 @@ pub(crate) struct HugepagePool {
     pub(crate) page_kb: u64,
     pub(crate) total: u64,
     pub(crate) free: u64,
+    /// As many as the control groups of this process leave it.
+    pub(crate) allowed: Option<u64>,
     /// Total of each NUMA node.
     pub(crate) per_node: Vec<u64>,
 }
+
+impl HugepagePool {
+    /// Megabytes of this pool that the process can have.
+    fn free_mb(&self) -> u64 {
+        self.allowed.map_or(self.free, |allowed| allowed.min(self.free)) * self.page_kb / 1024
+    }
+}
+
+/// Pages of the size that flow tables take, in kilobytes.
+const TABLE_PAGE_KB: u64 = 2048;
 
 /// There is less memory than a plan takes.
 #[derive(Debug, thiserror::Error)]
@@ -55,12 +70,18 @@ impl Memory {
         if needed_bytes <= there_is { Ok(()) } else { Err(TooLittle { needed_bytes, there_is }) }
     }
 
-    /// Megabytes of free hugepages on this host, all sizes together.
+    /// Megabytes of hugepages that this process can have, all sizes together.
     pub(crate) fn free_hugepages_mb_of_this_host() -> u64 {
         free_mb(&read_hugepages(Root(std::path::Path::new("/"))))
     }
 
-    /// Megabytes of free hugepages, all sizes together.
+    /// The same of the pages that flow tables take.
+    pub(crate) fn free_table_pages_mb_of_this_host() -> u64 {
+        let pools = read_hugepages(Root(std::path::Path::new("/")));
+        pools.iter().find(|pool| pool.page_kb == TABLE_PAGE_KB).map_or(0, HugepagePool::free_mb)
+    }
+
+    /// Megabytes of hugepages that this process can have, all sizes together.
     pub(crate) fn free_hugepages_mb(&self) -> u64 {
         free_mb(&self.hugepages)
     }
@@ -68,17 +89,17 @@ impl Memory {
     pub(super) fn read(root: Root) -> Self {
         let available = root.field("proc/meminfo", "MemAvailable");
         let kilobytes = available.and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok());
-        let mounts = root.text("proc/mounts").unwrap_or_default();
-        let mounts = mounts.lines().filter_map(|line| {
+        let place = |line: &str| {
             let mut words = line.split(' ').skip(1);
             let place = words.next()?;
             (words.next() == Some("hugetlbfs")).then(|| place.to_owned())
-        });
+        };
+        let mounts = root.text("proc/mounts");
         let transparent = root.text("sys/kernel/mm/transparent_hugepage/enabled");
         Self {
             available_bytes: kilobytes.map(|kilobytes| kilobytes << 10),
             hugepages: read_hugepages(root),
-            hugepage_mounts: mounts.collect(),
+            hugepage_mounts: mounts.map(|text| text.lines().filter_map(place).collect()),
             transparent: transparent.and_then(|text| bracketed(&text)),
             lock_limit_bytes: read_lock_limit(root),
         }
@@ -86,7 +107,7 @@ impl Memory {
 }
 
 fn free_mb(pools: &[HugepagePool]) -> u64 {
-    pools.iter().map(|pool| pool.free * pool.page_kb / 1024).sum()
+    pools.iter().map(HugepagePool::free_mb).sum()
 }
 
 fn read_hugepages(root: Root) -> Vec<HugepagePool> {
@@ -104,6 +125,8 @@ fn read_hugepages(root: Root) -> Vec<HugepagePool> {
                 page_kb,
                 total: root.number(&format!("{HUGEPAGES}/{name}/nr_hugepages"))?,
                 free: root.number(&format!("{HUGEPAGES}/{name}/free_hugepages"))?,
+                allowed: cgroup::hugepage_bytes_left(root, page_kb)
+                    .and_then(|bytes| bytes.checked_div(page_kb << 10)),
                 per_node: nodes.iter().filter_map(on_node).collect(),
             })
         })
@@ -126,5 +149,24 @@ fn bracketed(text: &str) -> Option<String> {
 fn read_lock_limit(root: Root) -> Option<u64> {
     let limits = root.text("proc/self/limits")?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
-    line.split_whitespace().next()?.parse().ok()
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(NO_LIMIT),
+        bytes => bytes.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_host_has_is_refused_and_what_is_half_free_is_not() {
+        let too_little = Memory::refuse_more_than_there_is(u64::MAX).unwrap_err();
+        // Others take and give memory meanwhile, but not that much.
+        let half = too_little.there_is / 2;
+        assert!(half > 0 && Memory::refuse_more_than_there_is(half).is_ok(), "{half}");
+        let there_is = units::bytes(too_little.there_is);
+        let message = too_little.to_string();
+        assert!(message.contains(&format!("this host has {there_is} to give")), "{message}");
+    }
 }

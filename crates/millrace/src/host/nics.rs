@@ -34,8 +34,10 @@ pub(crate) struct Interface {
     pub(crate) master: Option<String>,
 }
 
-pub(super) fn read(root: Root) -> Vec<Nic> {
-    root.names(DEVICES).into_iter().filter_map(|address| read_nic(root, address)).collect()
+/// Every NIC on the PCI bus; `None` without such a bus.
+pub(super) fn read(root: Root) -> Option<Vec<Nic>> {
+    let nics = || root.names(DEVICES).into_iter().filter_map(|address| read_nic(root, address));
+    root.has(DEVICES).then(|| nics().collect())
 }
 
 fn read_nic(root: Root, address: String) -> Option<Nic> {

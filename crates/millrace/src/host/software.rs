@@ -11,9 +11,11 @@ const CAP_NET_RAW: u32 = 13;
 pub(crate) struct Software {
     /// Kernel release.
     pub(crate) kernel: Option<String>,
+    /// There are libraries, among which DPDK would be.
+    pub(crate) has_libraries: bool,
     /// DPDK with its drivers, the first found.
     pub(crate) dpdk: Option<Dpdk>,
-    pub(crate) privileges: Privileges,
+    pub(crate) privileges: Option<Privileges>,
     /// Kernel modules that can hand a NIC to DPDK, of those that are loaded.
     pub(crate) nic_modules: Vec<&'static str>,
     /// vfio works without an IOMMU, as someone has asked for.
@@ -21,9 +23,9 @@ pub(crate) struct Software {
     /// The IOMMU is on: devices stand in groups.
     pub(crate) iommu_groups: usize,
     /// Socket families the kernel knows, of `PACKET` and `XDP`.
-    pub(crate) socket_families: Vec<&'static str>,
+    pub(crate) socket_families: Option<Vec<&'static str>>,
     /// A daemon moves interrupts between cpus.
-    pub(crate) irqbalance: bool,
+    pub(crate) irqbalance: Option<bool>,
 }
 
 /// DPDK as installed.
@@ -52,18 +54,20 @@ impl Software {
         let modules = ["vfio_pci", "uio_pci_generic", "igb_uio"];
         let module_loaded = |name: &&&str| root.has(&format!("sys/module/{name}"));
         let noiommu = root.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
-        let protocols = root.text("proc/net/protocols").unwrap_or_default();
-        let known = |family: &&&str| {
-            protocols.lines().any(|line| line.split_whitespace().next() == Some(**family))
+        let known = |protocols: String| {
+            let names = protocols.lines().filter_map(|line| line.split_whitespace().next());
+            let names: Vec<_> = names.collect();
+            ["PACKET", "XDP"].into_iter().filter(|family| names.contains(family)).collect()
         };
         Self {
             kernel: root.text("proc/sys/kernel/osrelease"),
+            has_libraries: root.has("usr/lib"),
             dpdk: read_dpdk(root),
             privileges: read_privileges(root),
             nic_modules: modules.iter().filter(module_loaded).copied().collect(),
             vfio_without_iommu: noiommu.as_deref() == Some("Y"),
             iommu_groups: root.names("sys/kernel/iommu_groups").len(),
-            socket_families: ["PACKET", "XDP"].iter().filter(known).copied().collect(),
+            socket_families: root.text("proc/net/protocols").map(known),
             irqbalance: runs(root, "irqbalance"),
         }
     }
@@ -104,23 +108,27 @@ fn read_dpdk(root: Root) -> Option<Dpdk> {
     })
 }
 
-fn read_privileges(root: Root) -> Privileges {
+fn read_privileges(root: Root) -> Option<Privileges> {
     let status = "proc/self/status";
-    let users = root.field(status, "Uid").unwrap_or_default();
+    let users = root.field(status, "Uid")?;
     let capabilities = root.field(status, "CapEff");
     let capabilities = capabilities.and_then(|text| u64::from_str_radix(&text, 16).ok());
     let may = |capability: u32| capabilities.unwrap_or(0) >> capability & 1 == 1;
-    Privileges {
+    Some(Privileges {
         // Columns: real, effective, ...
         root: users.split_whitespace().nth(1) == Some("0"),
         net_raw: may(CAP_NET_RAW),
         net_admin: may(CAP_NET_ADMIN),
-    }
+    })
 }
 
-fn runs(root: Root, program: &str) -> bool {
-    root.names("proc")
+/// Whether `program` runs. Who is not shown the first process is not shown all of them.
+fn runs(root: Root, program: &str) -> Option<bool> {
+    let name = |process: &str| root.text(&format!("proc/{process}/comm"));
+    let runs = root
+        .names("proc")
         .iter()
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .any(|process| root.text(&format!("proc/{process}/comm")).as_deref() == Some(program))
+        .any(|process| name(process).as_deref() == Some(program));
+    (runs || name("1").is_some()).then_some(runs)
 }

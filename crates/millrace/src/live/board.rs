@@ -4,6 +4,7 @@
 //! One writer, which copies its own counters here about a thousand times a second; plain loads and
 //! stores, no lock. A reader may see one counter a moment older than the next.
 
+use engine::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A worker's counters so far.
@@ -20,6 +21,8 @@ pub(crate) struct Snapshot {
     /// Cycles in turns with and without packets.
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
+    /// Of the engine.
+    pub(crate) memory: Memory,
 }
 
 impl Snapshot {
@@ -31,24 +34,29 @@ impl Snapshot {
 
 /// A snapshot that one thread writes and others read.
 #[derive(Debug, Default)]
-pub(crate) struct Board([AtomicU64; 9]);
+pub(crate) struct Board([AtomicU64; 12]);
 
 impl Board {
     pub(crate) fn write(&self, snapshot: &Snapshot) {
-        let Snapshot { sent: [up, down], received, dropped, active, busy_cycles, idle_cycles } =
-            *snapshot;
-        let values =
-            [up.0, up.1, down.0, down.1, received, dropped, active, busy_cycles, idle_cycles];
+        let Snapshot { sent: [up, down], received, dropped, active, .. } = *snapshot;
+        let Snapshot { busy_cycles, idle_cycles, memory, .. } = *snapshot;
+        let Memory { bytes, huge_page_bytes, refused_bytes } = memory;
+        let [bytes, huge, refused] = [bytes, huge_page_bytes, refused_bytes].map(|n| n as u64);
+        let counters = [up.0, up.1, down.0, down.1, received, dropped, active];
+        let values = counters.into_iter().chain([busy_cycles, idle_cycles, bytes, huge, refused]);
         for (place, value) in self.0.iter().zip(values) {
             place.store(value, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn read(&self) -> Snapshot {
-        let [up, up_bytes, down, down_bytes, received, dropped, active, busy_cycles, idle_cycles] =
-            self.0.each_ref().map(|place| place.load(Ordering::Relaxed));
+        let values = self.0.each_ref().map(|place| place.load(Ordering::Relaxed));
+        let [up, up_bytes, down, down_bytes, received, dropped, active, rest @ ..] = values;
+        let [busy_cycles, idle_cycles, memory @ ..] = rest;
+        let [bytes, huge_page_bytes, refused_bytes] = memory.map(|n| n as usize);
         let sent = [(up, up_bytes), (down, down_bytes)];
-        Snapshot { sent, received, dropped, active, busy_cycles, idle_cycles }
+        let memory = Memory { bytes, huge_page_bytes, refused_bytes };
+        Snapshot { sent, received, dropped, active, busy_cycles, idle_cycles, memory }
     }
 }
 
@@ -67,6 +75,7 @@ mod tests {
             active: 7,
             busy_cycles: 8,
             idle_cycles: 9,
+            memory: Memory { bytes: 10, huge_page_bytes: 11, refused_bytes: 12 },
         };
         board.write(&snapshot);
         assert_eq!(board.read(), snapshot);

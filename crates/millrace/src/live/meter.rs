@@ -84,5 +84,6 @@ fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
         active: sum.active + next.active,
         busy_cycles: sum.busy_cycles + next.busy_cycles,
         idle_cycles: sum.idle_cycles + next.idle_cycles,
+        memory: [sum.memory, next.memory].into_iter().sum(),
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn summary(ports: &[Watched], reports: &[(u32, Report)], duration: Du
     let (mut busy, mut all) = (0, 0);
     let (mut received, mut sent, mut tx_full) = (0, 0, 0);
     let mut directions = [(0, 0); 2];
-    for (_, Report { account, stats }) in reports {
+    for (_, Report { account, stats, .. }) in reports {
         summary.add_engine(stats);
         busy += account.busy_cycles;
         all += account.busy_cycles + account.idle_cycles;
@@ -63,7 +63,7 @@ fn port(watched: &Watched) -> summary::Port {
     }
 }
 
-fn worker(lcore: u32, Report { account, stats }: &Report) -> summary::Worker {
+fn worker(lcore: u32, Report { account, stats, memory }: &Report) -> summary::Worker {
     let packets = account.received;
     summary::Worker {
         lcore,
@@ -74,6 +74,8 @@ fn worker(lcore: u32, Report { account, stats }: &Report) -> summary::Worker {
         stalled_cycles: account.stalled_cycles,
         cycles_per_packet: account.busy_cycles as f64 / packets.max(1) as f64,
         stage_cycles: stage_cycles(account, stats),
+        table_bytes: memory.bytes as u64,
+        table_huge_page_bytes: memory.huge_page_bytes as u64,
     }
 }
 

@@ -7,7 +7,7 @@
 use super::board::{Board, Snapshot};
 use super::clock::Clock;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
-use engine::{BURST_MAX, Engine, FlowRecord, STALL_CYCLES, Stats, Verdict};
+use engine::{BURST_MAX, Engine, FlowRecord, Memory, STALL_CYCLES, Stats, Verdict};
 use rtrb::Producer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,6 +88,7 @@ fn unless_stalled(cycles: u64) -> u64 {
 pub(crate) struct Report {
     pub(crate) account: Account,
     pub(crate) stats: Stats,
+    pub(crate) memory: Memory,
 }
 
 impl Worker {
@@ -194,6 +195,7 @@ impl Worker {
             active: stats.active(),
             busy_cycles: account.busy_cycles,
             idle_cycles: account.idle_cycles,
+            memory: self.engine.memory(),
         }
     }
 
@@ -213,7 +215,8 @@ impl Worker {
             }
         }
         self.outlets.board.write(&self.snapshot());
-        Report { account: self.account, stats: self.engine.stats().clone() }
+        let (stats, memory) = (self.engine.stats().clone(), self.engine.memory());
+        Report { account: self.account, stats, memory }
     }
 }
 

@@ -2,7 +2,7 @@
 //! What DPDK starts with: memory, packet buffers, and whether they lie in hugepages.
 
 use super::{PairPlan, Plan, Settings, memory};
-use crate::config::{self, Fault, Huge, Problem};
+use crate::config::{self, Fault, Huge, Problem, Written};
 
 /// The default is a multiple of this: room for drivers that hold packets of their own.
 const MBUFS_STEP: u64 = 16_384;
@@ -35,6 +35,7 @@ impl EalPlan {
         let default = needed.max(1).next_multiple_of(MBUFS_STEP);
         let mbufs_place = written.mbufs.as_ref().map(|mbufs| mbufs.place);
         let memory_place = written.memory_mb.as_ref().map(|memory| memory.place);
+        let mut problems: Vec<_> = written.extra.iter().flat_map(requests_for_help).collect();
 
         settings.open("eal");
         let huge = settings.take("huge", written.huge, Huge::Auto);
@@ -45,7 +46,6 @@ impl EalPlan {
         let memory_mb = settings.take_or_compute("memory_mb", written.memory_mb, needed_mb);
         let extra = settings.take("extra", written.extra, Vec::new());
 
-        let mut problems = Vec::new();
         if let Some(place) = mbufs_place.filter(|_| u64::from(mbufs) < needed) {
             let fault = Fault::TooFewMbufs { found: mbufs, needed };
             problems.push(Problem { place, key: "eal.mbufs".to_owned(), fault });
@@ -60,6 +60,15 @@ impl EalPlan {
             Err(problems)
         }
     }
+}
+
+/// Arguments that would end the program, and with a status of 0.
+fn requests_for_help(extra: &Written<Vec<String>>) -> impl Iterator<Item = Problem> {
+    let requests = extra.value.iter().enumerate().filter(|(_, word)| dpdk::asks_for_help(word));
+    requests.map(|(index, word)| {
+        let (key, fault) = (format!("eal.extra[{index}]"), Fault::AsksForHelp(word.clone()));
+        Problem { place: extra.place, key, fault }
+    })
 }
 
 impl Plan {

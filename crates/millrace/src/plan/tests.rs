@@ -210,6 +210,32 @@ fn memory_covers_all_queues() {
     );
 }
 
+/// The worst capacities are those that just need an index of twice the size. A table of a few
+/// kilobytes may take some more.
+#[test]
+fn what_a_plan_says_of_an_engine_is_enough() {
+    for capacity in [1000, 4096, 7373, 58_983, 100_000, 471_860] {
+        let tables = format!("[table]\ncapacity = {capacity}\ncapacity_ipv6 = {capacity}\n");
+        let plan = plan(&format!("{PAIR}{tables}")).unwrap();
+        let taken = engine::Engine::new(&plan.engine).memory_bytes() as u64;
+        let told = plan.memory().engine_bytes_per_worker;
+        assert!(taken <= told, "{capacity}: {taken} bytes taken, {told} told");
+        assert!(told <= 2 * taken, "{capacity}: {taken} bytes taken, {told} told");
+    }
+}
+
+#[test]
+fn an_argument_that_would_end_the_program_is_refused() {
+    let faults = faults(&format!("{PAIR}[eal]\nextra = [\"-v\", \"-h\", \"--log-level=help\"]\n"));
+    let told = |index: usize, word: &str| {
+        format!(
+            "eal.extra[{index}]: {word:?} makes DPDK print its options and end; leave it out \
+             (dpdk-testpmd --help prints them)"
+        )
+    };
+    assert_eq!(faults, [told(1, "-h"), told(2, "--log-level=help")]);
+}
+
 #[test]
 fn a_capture_that_is_replayed_for_ever_has_its_buffers() {
     let file = std::env::temp_dir().join(format!("millrace-plan-{}.pcap", std::process::id()));

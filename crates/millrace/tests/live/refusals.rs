@@ -29,7 +29,29 @@ fn a_port_whose_driver_refuses_is_named_with_the_reason() {
     assert_fails(["net_pcap0,rx_pcap=/nowhere.pcap", "net_null0"], &texts);
     let texts = ["port `net_af_packet0,iface=nowhere`"];
     assert_fails(["net_af_packet0,iface=nowhere", "net_null0"], &texts);
-    assert_fails(["net_null0,nonsense=1", "net_null1"], &["port `net_null0,nonsense=1`"]);
+}
+
+#[test]
+fn a_port_whose_driver_is_silent_is_named_with_what_it_takes() {
+    let why = "its driver does not say why: a parameter may be wrong, unknown to it or missing";
+    let texts = ["port `net_null0,nonsense=1`", why, "its driver takes size=<int> copy=<int>"];
+    assert_fails(["net_null0,nonsense=1", "net_null1"], &texts);
+    let texts = ["port `net_af_packet0`", why, "its driver takes iface=<string> qpairs=<int>"];
+    assert_fails(["net_af_packet0", "net_null0"], &texts);
+}
+
+#[test]
+fn arguments_that_dpdk_does_not_take_are_named_and_nothing_else_is_printed() {
+    for (extra, reason) in [("--bogus", "\n  EAL: unrecognized option '--bogus'"), ("stray", "")] {
+        let setup = Setup::new("extra").config(&format!("[eal]\nextra = [\"{extra}\"]\n"));
+        let ended = setup.pair("net_null0", "net_null1").run();
+        assert_eq!((ended.status, ended.stdout.as_str()), (Some(1), ""));
+        let told = format!("eal.extra: EAL does not take these arguments: {extra}{reason}");
+        assert_eq!(ended.stderr, format!("millrace: {told}\n"));
+    }
+    let setup = Setup::new("help").config("[eal]\nextra = [\"-v\", \"--help\"]\n");
+    let texts = ["bump.toml:", "eal.extra[1]: \"--help\" makes DPDK print its options and end"];
+    setup.pair("net_null0", "net_null1").assert_refused(1, &texts);
 }
 
 #[test]

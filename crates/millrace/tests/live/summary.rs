@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The members of `--json`: a promise to other tools, so each one is named here again.
 
-use crate::bump::Setup;
+use crate::bump::{Setup, count};
 use serde_json::Value;
 
 #[track_caller]
@@ -38,8 +38,10 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     assert_members(
         worker,
         "lcore packets bursts busy_cycles idle_cycles stalled_cycles cycles_per_packet \
-         stage_cycles",
+         stage_cycles table_bytes table_huge_page_bytes",
     );
+    let [table, huge] = ["table_bytes", "table_huge_page_bytes"].map(|it| count(&worker[it]));
+    assert!(0 < table && huge <= table, "{worker}");
     assert_members(&worker["stage_cycles"], "rx parse lookup track miss tx housekeeping");
     for (direction, name) in ["up", "down"].into_iter().enumerate() {
         let direction = &summary["directions"][direction];

@@ -89,6 +89,20 @@ fn gzip_cut_at_every_byte() {
 }
 
 #[test]
+fn what_follows_gzip_is_padding_or_garbage() {
+    let file = datagrams(&[0, 1, 2]);
+    let (first, second) = file.split_at(file.len() / 2);
+    let padded = [gzip(first), gzip(second), vec![0; 10_240]].concat();
+    let run = flows_of(&padded);
+    run.assert_good();
+    assert_eq!(tracked(&run.records()), 3);
+
+    let run = flows_of(&[&padded[..], b"garbage"].concat());
+    run.assert_failed(&format!("packet 4 at byte {}: trailing garbage", file.len()));
+    assert_eq!(tracked(&run.records()), 3);
+}
+
+#[test]
 fn corrupt_captures_say_what_is_wrong_and_where() {
     let pcap = Pcap::plain();
     let good = pcap.file(&[packet()]);

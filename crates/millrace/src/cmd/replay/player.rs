@@ -16,7 +16,7 @@ use wire::BytesPacket;
 const BUDGET: usize = 256;
 
 /// The engine, the burst that is being filled, and the account of both.
-pub(super) struct Player {
+pub(crate) struct Player {
     engine: Engine,
     burst: Burst,
     records: RecordSink,
@@ -30,7 +30,7 @@ pub(super) struct Player {
 
 /// What one capture gave.
 #[derive(Default)]
-pub(super) struct Played {
+pub(crate) struct Played {
     /// Why it ended early.
     pub(super) fault: Option<Fault>,
     /// Packets of each link type that is not read.
@@ -49,14 +49,14 @@ struct Burst {
 }
 
 impl Player {
-    pub(super) fn new(config: &engine::Config, records: RecordSink) -> Self {
+    pub(crate) fn new(config: &engine::Config, records: RecordSink) -> Self {
         let (engine, burst) = (Engine::new(config), Burst::default());
         Self { engine, burst, records, span_ns: None, rx: 0, tx: 0, unread: 0 }
     }
 
     /// Plays a capture to its end, to its fault, or until `interrupted`. An error is one of writing
     /// flow records.
-    pub(super) fn play(
+    pub(crate) fn play(
         &mut self,
         capture: &mut Capture,
         interrupted: &AtomicBool,
@@ -76,7 +76,7 @@ impl Player {
     }
 
     /// Ends all flows that are left and returns the summary; the records are written.
-    pub(super) fn finish(mut self) -> io::Result<(Summary, RecordSink)> {
+    pub(crate) fn finish(mut self) -> io::Result<(Summary, RecordSink)> {
         self.process()?;
         while self.engine.flush(BUDGET) {
             self.take_records()?;

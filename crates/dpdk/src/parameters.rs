@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The parameters that a virtual device may be given, as its driver has them.
+//!
+//! A driver that refuses a parameter seldom says which. But the shared object of a driver, which
+//! EAL has loaded, holds a line about it, made for DPDK's tools. Nothing depends on it: what is not
+//! found there is not shown.
+
+use std::fs;
+use std::path::Path;
+
+/// What the line begins with.
+const MARK: &[u8] = b"PMD_INFO_STRING= ";
+
+/// The parameters of the driver of `devargs`, such as `iface=<string> qpairs=<int>`.
+pub(crate) fn of(devargs: &str) -> Option<String> {
+    let device = devargs.split(',').next().unwrap_or_default();
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let library = maps
+        .lines()
+        .filter_map(|line| Some(&line[line.find('/')?..]))
+        .find(|path| is_driver_of(device, path))?;
+    let name_and_parameters = |line: &[u8]| in_line(&String::from_utf8_lossy(line));
+    lines(&fs::read(library).ok()?)
+        .filter_map(name_and_parameters)
+        .find(|(name, _)| is_named_after(device, name))
+        .map(|(_, parameters)| parameters)
+}
+
+/// Whether `library` is the driver of `device`: `.../librte_net_null.so.23.0` of `net_null0`.
+fn is_driver_of(device: &str, library: &str) -> bool {
+    let file = Path::new(library).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let driver = file.strip_prefix("librte_").and_then(|rest| rest.split_once(".so"));
+    driver.is_some_and(|(driver, _)| is_named_after(device, driver))
+}
+
+/// The name of a device is that of its driver and a number.
+fn is_named_after(device: &str, driver: &str) -> bool {
+    device.trim_end_matches(|last: char| last.is_ascii_digit()) == driver
+}
+
+/// What follows the mark, up to the zero byte, wherever there is one.
+fn lines(library: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let starts = library.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK);
+    let line = |(start, _)| library[start + MARK.len()..].split(|byte| *byte == 0).next();
+    starts.filter_map(line)
+}
+
+/// Name of the driver and its parameters from such a line, which is JSON without escapes.
+fn in_line(line: &str) -> Option<(String, String)> {
+    let value = |key: &str| {
+        let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;
+        Some(rest.split_once('"')?.0.trim().to_owned())
+    };
+    Some((value("name")?, value("params")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_driver_is_found_and_read() {
+        let library = b"\x7fELF\0PMD_INFO_STRING= {\"name\": \"net_x\", \"pci_ids\": []}\0..\
+            PMD_INFO_STRING= {\"name\": \"net_y\", \"params\": \"a=<int> \", \"pci_ids\": []}\0";
+        let found: Vec<_> =
+            lines(library).map(|line| in_line(std::str::from_utf8(line).unwrap())).collect();
+        assert_eq!(found, [None, Some(("net_y".to_owned(), "a=<int>".to_owned()))]);
+    }
+
+    #[test]
+    fn a_device_leads_to_its_driver() {
+        let library = "/usr/lib/dpdk/pmds-23.0/librte_net_af_packet.so.23.0";
+        assert!(is_driver_of("net_af_packet0", library));
+        assert!(is_driver_of("net_af_packet12", library));
+        for device in ["net_af_packets0", "net_af0", "0000:18:00.0", ""] {
+            assert!(!is_driver_of(device, library), "{device}");
+        }
+    }
+}
