@@ -157,3 +157,93 @@ impl Staging {
         places.filter(move |(_, frame)| frame.0 == side).map(|(place, frame)| &place[..frame.1])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpdk::{Eal, EalConfig, Port, PortConfig, ring_cable};
+    use traffic::{Profile, Workload};
+
+    const WINDOW: u64 = 64;
+    /// Nothing takes this long, however busy the machine is.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// One queue of each kind.
+    fn end(port: &mut Port, pool: Mempool) -> (RxQueue, TxQueue) {
+        let config =
+            PortConfig { rx_queues: 1, tx_queues: 1, rxd: 64, txd: 64, mempools: vec![pool] };
+        let (mut rx, mut tx) = port.configure(&config).unwrap();
+        (rx.remove(0), tx.remove(0))
+    }
+
+    /// What a bump does, when a test wants it.
+    struct Bump {
+        ends: [(RxQueue, TxQueue); 2],
+        taken: u64,
+        lost: u64,
+    }
+
+    impl Bump {
+        /// Takes what is there and passes it on but for the first `losses` of each direction.
+        fn forward(&mut self, losses: usize) {
+            let [(a_rx, a_tx), (b_rx, b_tx)] = &mut self.ends;
+            for (rx, tx) in [(a_rx, b_tx), (b_rx, a_tx)] {
+                let mut burst = Burst::new();
+                self.taken += rx.burst(&mut burst) as u64;
+                self.lost += burst.retain(|i| i >= losses) as u64;
+                while !burst.is_empty() {
+                    tx.burst(&mut burst);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn late_packets_are_counted_when_they_come_and_lost_ones_never() {
+        let config = EalConfig { no_huge: true, memory_mb: 64, ..EalConfig::default() };
+        let eal = Eal::init(&config).unwrap();
+        let mempool = Mempool::new(&eal, "feed", 4095, 2048, None).unwrap();
+        let (mut a, mut far_a) = ring_cable(&eal, "feed_a", 1, 1024).unwrap();
+        let (mut b, mut far_b) = ring_cable(&eal, "feed_b", 1, 1024).unwrap();
+        let ends = [end(&mut a, mempool), end(&mut b, mempool)];
+        let mut bump = Bump { ends, taken: 0, lost: 0 };
+        let ends = [end(&mut far_a, mempool), end(&mut far_b, mempool)];
+        let source = Source::Workload(Box::new(Workload::new(1, Profile::default())));
+        let stop = Arc::new(AtomicBool::new(false));
+        let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
+        let start = Instant::now();
+        let feeder = std::thread::spawn(|| feeder.run());
+
+        // Nobody takes them: a window full of packets, and when these are late another one.
+        loop {
+            let on_their_way = u64::from(mempool.in_use());
+            let waited = start.elapsed();
+            if waited < PATIENCE {
+                assert!(on_their_way <= WINDOW, "{on_their_way} after {waited:?}");
+            }
+            if on_their_way >= 2 * WINDOW {
+                break;
+            }
+            assert!(waited < LONG, "{on_their_way} on their way, and never more");
+            std::thread::yield_now();
+        }
+
+        // The late ones come back after all, and so do many more.
+        let is_feeding = || !feeder.is_finished() && start.elapsed() < LONG;
+        while bump.taken < 100 * WINDOW && is_feeding() {
+            bump.forward(0);
+        }
+        // Those that never do are missing in the end, and only those.
+        while bump.lost < 3 && is_feeding() {
+            bump.forward(1);
+        }
+        stop.store(true, Ordering::Relaxed);
+        while is_feeding() {
+            bump.forward(0);
+        }
+        assert!(feeder.is_finished(), "{} packets in {LONG:?}", bump.taken);
+        let fed = feeder.join().unwrap();
+        assert_eq!(fed, Fed { sent: bump.taken, received: bump.taken - bump.lost });
+        assert_eq!(mempool.in_use(), 0);
+    }
+}

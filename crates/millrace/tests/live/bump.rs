@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Starts `millrace run`, looks at what it prints, ends it, and has its outputs.
 
-use crate::process::Process;
+use crate::process::{Process, run};
 use crate::records::{Record, read_records};
 use crate::{Scratch, wait_until};
 use serde_json::Value;
@@ -11,6 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Held by the test whose turn it is.
 static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for a turn, which lasts as long as what is returned.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    // A test that failed on its turn has ended all that it started.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Small tables, and no flow that ends in the middle of a test on a slow machine.
 const CONFIG: &str = "\
@@ -68,13 +74,11 @@ impl Setup {
     }
 
     pub(crate) fn in_scratch(scratch: Scratch) -> Self {
-        // A test that failed on its turn has ended all that it started.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let launcher = Command::new(env!("CARGO_BIN_EXE_millrace"));
         // Every run ends by itself, in case that nobody is left to end it.
         let duration = "300".to_owned();
         let (args, config, flows) = (Vec::new(), CONFIG.to_owned(), "flows.jsonl");
-        Self { scratch, launcher, args, config, duration, flows, _turn: turn }
+        Self { scratch, launcher, args, config, duration, flows, _turn: turn() }
     }
 
     pub(crate) fn pair(self, a: &str, b: &str) -> Self {
@@ -113,6 +117,14 @@ impl Setup {
     /// Path of a file in the folder of the test.
     pub(crate) fn path(&self, name: &str) -> String {
         self.scratch.path(name)
+    }
+
+    /// What `millrace check` says about such a run.
+    pub(crate) fn check(&self) -> Value {
+        std::fs::write(self.path("bump.toml"), &self.config).unwrap();
+        let mut check = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let output = run(check.args(["check", "--json", &self.path("bump.toml")]).args(&self.args));
+        serde_json::from_str(&output).expect("the plan is JSON")
     }
 
     /// Starts and waits until packets flow.

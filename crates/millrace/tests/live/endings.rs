@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How a run ends: by time, by signal, by a signal while it ends, and with nobody to read.
+//! How a run ends: by time, by signal, by a signal while it ends, and with nobody to read; and what
+//! does not end it.
 
 use crate::bump::Setup;
 use crate::captures::{Talk, write_pcap};
 use crate::{Scratch, wait_until};
+use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
 use std::process::Command;
@@ -16,16 +18,47 @@ fn time_ends_a_run() {
     assert!(ended.summary()["duration_s"].as_f64().unwrap() >= 1.0);
 }
 
+/// The shell that starts the tests may ignore some of these, and a program inherits that.
 #[test]
 fn a_signal_ends_a_run_with_its_summary() {
-    for signal in ["INT", "TERM"] {
-        let setup = Setup::new("signal");
+    for signal in ["INT", "TERM", "QUIT", "HUP"] {
+        let mut launcher = Command::new("env");
+        launcher.arg(format!("--default-signal={signal}"));
+        let setup = Setup::new("signal").launcher(launcher);
         let bump = setup.pair("net_null0", "net_null1").start();
         bump.signal(signal);
         let ended = bump.wait();
         ended.assert_good();
         assert!(ended.stdout.contains("received ="), "{}", ended.stdout);
     }
+}
+
+#[test]
+fn a_run_under_nohup_goes_on_when_its_terminal_hangs_up() {
+    let setup = Setup::new("nohup").launcher(Command::new("nohup"));
+    let mut bump = setup.pair("net_null0", "net_null1,no-rx=1").start();
+    let lines = bump.lines().len();
+    bump.signal("HUP");
+    // One line could have been on its way.
+    bump.wait_until("two more lines", |bump| bump.lines().len() >= lines + 2);
+    // The hang-up was not the first of two signals either.
+    bump.finish().assert_good();
+}
+
+/// What is printed after a terminal has closed is an error, on standard error too.
+#[test]
+fn a_run_whose_terminal_is_gone_loses_its_report_and_nothing_else() {
+    let setup = Setup::new("gone").duration("1.5");
+    let mut launcher = Command::new("sh");
+    launcher.args(["-c", "exec \"$@\" >/dev/full 2>&1", "sh"]);
+    let capture = setup.path("a");
+    write_pcap(&capture, &Talk::new(1, 20).frames[0]);
+    let port = format!("net_pcap0,rx_pcap={capture}");
+    let ended = setup.launcher(launcher).pair(&port, "net_null0,no-rx=1").run();
+    assert_eq!(ended.status, Some(1), "the report could not be written");
+    let summary = ended.summary();
+    assert_eq!(summary["ledger"]["balanced"], true);
+    assert_eq!((&summary["flows"]["created"], ended.records().len()), (&Value::from(20), 20));
 }
 
 /// Nobody reads the flow records, so the first signal can not end the run: the second one does.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace run` as its users run it: the real program on DPDK ports, with real packets, signals
-//! and neighbours; its outputs are held against what was sent and against the kernel's counters.
+//! `millrace run` and `demo` as their users run them: the real program on DPDK ports, with real
+//! packets, signals and neighbours; its outputs are held against what was sent and against the
+//! kernel's counters.
 //!
 //! Tests take turns, because a worker keeps a cpu busy. Whatever a test starts (the bump, network
 //! namespaces, servers) ends with the test, however that ends. A test that lacks something (root, a
@@ -8,11 +9,13 @@
 
 mod bump;
 mod captures;
+mod demo;
 mod endings;
 mod kernel;
 mod lan;
 mod links;
 mod memif;
+mod memory;
 mod pairs;
 mod peer;
 mod privileges;
