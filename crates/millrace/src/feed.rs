@@ -57,7 +57,7 @@ pub(crate) struct Feeder {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// Packets and frame bytes.
+/// Packets, of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fed {
     pub(crate) sent: u64,

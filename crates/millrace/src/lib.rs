@@ -4,6 +4,7 @@
 //! A library only so that fuzz targets reach its readers of files: what is public serves `main.rs`
 //! and `fuzz`, and promises nothing to anyone else.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod capture;
 mod cmd;

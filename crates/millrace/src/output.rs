@@ -6,6 +6,7 @@ use crate::summary::Summary;
 use crate::top::Top;
 use anyhow::Context;
 use clap::error::ErrorKind;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
@@ -74,6 +75,11 @@ impl OutputArgs {
         let target = self.flows.as_ref().map(Target::to_string).unwrap_or_default();
         format!("cannot write flow records to {target}")
     }
+}
+
+/// Writes a line. A bump carries its packets whether or not anyone is left to read it.
+pub(crate) fn tell(mut to: impl Write, line: impl fmt::Display) {
+    let _ = writeln!(to, "{line}");
 }
 
 impl Outputs {

@@ -3,9 +3,10 @@
 
 use crate::config::Problems;
 use crate::host::{Cpus, Memory};
+use crate::output::tell;
 use crate::plan::{Plan, PlanArgs};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Check a configuration and print the whole plan: what `run` would do with the same arguments
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             return Ok(problems.exit_code());
         }
         (Err(problems), false) => {
-            eprintln!("{problems}");
+            tell(io::stderr(), &problems);
             return Ok(problems.exit_code());
         }
     }

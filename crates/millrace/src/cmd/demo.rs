@@ -2,11 +2,12 @@
 //! `millrace demo`: the bump in the wire between two virtual ports, with traffic, nothing needed.
 
 use crate::capture::Capture;
-use crate::cmd::run::{Until, records_written, seconds, secret, tell, watch};
+use crate::cmd::run::{Until, records_written, seconds, secret, watch};
 use crate::feed::{Fed, Feeder, Frames, Source};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Wire};
-use crate::output::OutputArgs;
+use crate::output::{OutputArgs, tell};
+use crate::plan::engine_bytes;
 use crate::{signals, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, ring_cable};
@@ -66,6 +67,7 @@ const DESCRIPTORS: u16 = 1024;
 const EAL_MB: u32 = 64;
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    Memory::refuse_more_than_there_is(engine_bytes(&engine::Config::default()))?;
     let (outputs, mut sink) = args.output.open(args.capture.as_slice())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let (source, title) = source(args)?;

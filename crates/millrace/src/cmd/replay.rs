@@ -11,7 +11,7 @@ pub(crate) use player::Player;
 use crate::capture::{Capture, Fault};
 use crate::cmd::run::secret;
 use crate::host::Memory;
-use crate::output::{OutputArgs, is_dash};
+use crate::output::{OutputArgs, is_dash, tell};
 use crate::plan::{EngineArgs, engine_bytes};
 use crate::summary::Summary;
 use crate::{signals, units};
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let mut config = match args.engine.engine_config() {
         Ok(config) => config,
         Err(problems) => {
-            eprintln!("{problems}");
+            tell(io::stderr(), &problems);
             return Ok(problems.exit_code());
         }
     };
@@ -135,18 +135,20 @@ fn progress_bar(captures: &[PathBuf]) -> ProgressBar {
 fn report_capture(name: &str, played: &Played) {
     for (link_type, packets) in &played.unread {
         let packets = units::thousands(*packets);
-        eprintln!("millrace: {name}: link type {link_type} is not read; packets passed: {packets}");
+        let warning = format_args!("link type {link_type} is not read; packets passed: {packets}");
+        tell(io::stderr(), format_args!("millrace: {name}: {warning}"));
     }
     if played.backwards > 0 {
-        eprintln!(
+        let warning = format!(
             "millrace: {name}: packets older than one before them, which were given its time: {} \
              (older by up to {})",
             units::thousands(played.backwards),
             units::duration(played.backwards_ns)
         );
+        tell(io::stderr(), warning);
     }
     if let Some(fault) = &played.fault {
-        eprintln!("millrace: {fault}");
+        tell(io::stderr(), format_args!("millrace: {fault}"));
     }
 }
 

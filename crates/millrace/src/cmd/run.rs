@@ -3,14 +3,13 @@
 
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, Wire};
-use crate::output::OutputArgs;
+use crate::output::{OutputArgs, tell};
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
 use crate::{signals, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, EalError, Mempool, Port};
-use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = match args.plan.plan(&Cpus::of_this_host()) {
         Ok(plan) => plan,
         Err(problems) => {
-            eprintln!("{problems}");
+            tell(io::stderr(), &problems);
             return Ok(problems.exit_code());
         }
     };
@@ -76,10 +75,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         tell(io::stderr(), without_huge_pages(tables));
     }
     for port in live.not_symmetric() {
-        eprintln!(
+        let warning = format_args!(
             "millrace: port {port}: has no symmetric RSS: packets of one connection may come to \
              two workers, and each makes a flow of its share"
         );
+        tell(io::stderr(), warning);
     }
     let print_lines = outputs.report && !args.quiet;
     let until = Until { duration: args.duration, interrupted: &interrupted };
@@ -205,9 +205,4 @@ fn tell_port_events(live: &mut Live) {
     for event in live.port_events() {
         tell(io::stderr(), format_args!("millrace: {event}"));
     }
-}
-
-/// Writes a line. A bump carries its packets whether or not anyone is left to read it.
-pub(super) fn tell(mut to: impl Write, line: impl fmt::Display) {
-    let _ = writeln!(to, "{line}");
 }
