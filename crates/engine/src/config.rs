@@ -2,6 +2,7 @@
 //! What an engine is built from. Every value has a default; none is read from anywhere.
 
 use crate::Nanos;
+use crate::hash::{Purpose, derive};
 
 /// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
 #[derive(Clone, Debug)]
@@ -21,10 +22,18 @@ pub struct Config {
     /// Whether the tables take 2 MB pages of the system's pool, if there are enough. Transparent
     /// huge pages are asked for in any case.
     pub huge_pages: bool,
-    /// Secret of the keyed hash: 128 random bits from the operating system, new for every table.
+    /// 128 random bits from the operating system, from which each table derives the secret of its
+    /// keyed hash.
     pub secret: [u64; 2],
     /// A free-running cycle counter for the stage account; the engine itself knows no clock.
     pub cycle_counter: fn() -> u64,
+}
+
+impl Config {
+    /// The same for one of several workers: what shows of one table tells nothing about another.
+    pub fn of_worker(&self, worker: u64) -> Self {
+        Self { secret: derive(self.secret, Purpose::Worker(worker)), ..self.clone() }
+    }
 }
 
 /// Largest capacity of one table: indices are 31 bits wide, and marks narrower still.

@@ -95,6 +95,25 @@ const fn length_block<const W: usize>() -> u64 {
     (8 * W as u64) << 56
 }
 
+/// What a secret is derived for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose {
+    /// The table of keys with this many words.
+    Table(u64),
+    /// The engine of this worker.
+    Worker(u64),
+}
+
+/// Another secret: the hash is a pseudorandom function, so neither tells anything about the other.
+pub(crate) fn derive(secret: [u64; 2], purpose: Purpose) -> [u64; 2] {
+    let [kind, number] = match purpose {
+        Purpose::Table(words) => [0, words],
+        Purpose::Worker(worker) => [1, worker],
+    };
+    let hasher = Hasher::new(secret);
+    [0, 1].map(|half| hasher.hash_one(&Key([kind, number, half])))
+}
+
 #[inline(always)]
 fn round(v: &mut [u64; 4]) {
     let [mut v0, mut v1, mut v2, mut v3] = *v;
@@ -113,6 +132,7 @@ fn round(v: &mut [u64; 4]) {
 mod tests {
     use super::*;
     use siphasher::sip::SipHasher13;
+    use std::collections::BTreeSet;
     use std::hash::Hasher as _;
 
     const SECRET: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
@@ -149,6 +169,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn derived_secrets_differ() {
+        let purposes = (0..8).flat_map(|n| [Purpose::Table(n), Purpose::Worker(n)]);
+        let secrets = purposes.flat_map(|purpose| derive(SECRET, purpose));
+        let all: BTreeSet<u64> =
+            secrets.chain(SECRET).chain(derive([0, 0], Purpose::Table(0))).collect();
+        assert_eq!(all.len(), 2 * 16 + 2 + 2);
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(crate) mod raw;
 use crate::ageing::{Link, Links, NONE, Wheel};
 use crate::burst::Arrival;
 use crate::flow::{Cold, Event, Hot};
-use crate::hash::Hasher;
+use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
@@ -53,7 +53,7 @@ impl<const W: usize> FlowTable<W> {
             hot: Region::new(len, Hot::FREE, huge),
             cold: ColdParts(Region::new(len, Cold::FREE, huge)),
             wheel: Wheel::new(),
-            hasher: Hasher::new(config.secret),
+            hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
             timeouts: config.timeouts,
             free: NONE,
             fresh: 0,
@@ -254,5 +254,32 @@ impl<const W: usize> FlowTable<W> {
     fn give_back(&mut self, record: u32) {
         self.cold.0[record as usize].link = Link::listed(self.free);
         self.free = record;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Hashes of the same keys in a table with this secret.
+    fn hashes<const W: usize>(secret: [u64; 2]) -> [u64; BURST_MAX] {
+        let table = FlowTable::<W>::new(8, &Config { secret, ..Config::default() });
+        let keys = [std::array::from_fn(|i| i as u64); W];
+        let mut hashes = [0; BURST_MAX];
+        table.prepare(&keys, 0..BURST_MAX, &mut hashes);
+        hashes
+    }
+
+    fn the_secret_decides<const W: usize>() {
+        let secrets = [[0, 0], [1, 0], [0, 1], [1, 1], [u64::MAX, 0], [0, u64::MAX]];
+        let all: BTreeSet<u64> = secrets.into_iter().flat_map(hashes::<W>).collect();
+        assert_eq!(all.len(), secrets.len() * BURST_MAX);
+    }
+
+    #[test]
+    fn the_secret_decides_where_every_key_goes() {
+        the_secret_decides::<2>();
+        the_secret_decides::<5>();
     }
 }

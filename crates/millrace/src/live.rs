@@ -124,7 +124,8 @@ impl Live {
             for ((lcore, up), down) in wire.workers.into_iter().zip(up).zip(down) {
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
-                let config = engine::Config { cycle_counter: tsc, ..config.clone() };
+                let config = config.of_worker(ready.len() as u64);
+                let config = engine::Config { cycle_counter: tsc, ..config };
                 let outlets = Outlets {
                     board: Arc::clone(&board),
                     records: producer,

@@ -150,7 +150,7 @@ fn start(mut plan: Plan, eal: &EalConfig) -> anyhow::Result<Live> {
     Ok(Live::start(&eal, wires, &plan.engine)?)
 }
 
-/// The secret of the keyed hash.
+/// The secret from which those of all tables are derived.
 pub(super) fn secret() -> anyhow::Result<[u64; 2]> {
     let random = || getrandom::u64().context("cannot get random numbers from the system");
     Ok([random()?, random()?])

@@ -64,6 +64,7 @@ pub(crate) struct Ended {
 pub(crate) struct Line {
     pub(crate) up_kpps: f64,
     pub(crate) down_kpps: f64,
+    pub(crate) dropped: f64,
     pub(crate) flows: f64,
 }
 
@@ -93,6 +94,12 @@ impl Setup {
     /// More lines of configuration.
     pub(crate) fn config(mut self, text: &str) -> Self {
         self.config += text;
+        self
+    }
+
+    /// Another size of the flow table.
+    pub(crate) fn capacity(mut self, flows: u32) -> Self {
+        self.config = self.config.replace("capacity = 4096", &format!("capacity = {flows}"));
         self
     }
 
@@ -182,8 +189,8 @@ impl Bump {
             words.map(|word| word.replace('_', "").parse().ok()).collect::<Option<Vec<f64>>>()
         };
         let line = |line| match numbers(line).as_deref() {
-            Some(&[_, up_kpps, _, down_kpps, _, _, _, flows]) => {
-                Some(Line { up_kpps, down_kpps, flows })
+            Some(&[_, up_kpps, _, down_kpps, _, dropped, _, flows]) => {
+                Some(Line { up_kpps, down_kpps, dropped, flows })
             }
             _ => None,
         };

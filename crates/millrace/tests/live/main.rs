@@ -9,8 +9,10 @@
 
 mod bump;
 mod captures;
+mod cycles;
 mod demo;
 mod endings;
+mod hugepages;
 mod kernel;
 mod lan;
 mod links;
@@ -18,10 +20,12 @@ mod memif;
 mod memory;
 mod pairs;
 mod peer;
+mod pressure;
 mod privileges;
 mod process;
 mod records;
 mod refusals;
+mod secret;
 mod summary;
 
 use std::path::{Path, PathBuf};

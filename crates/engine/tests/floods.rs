@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Flows that all have one hash value under a weak hash are flows like any others to the table.
+
+use engine::{BURST_MAX, Config, Engine, Reason, Verdict};
+use std::collections::HashSet;
+use traffic::flood::{self, Target};
+use wire::BytesPacket;
+
+/// What 4096 buckets are for: no index is ever fuller.
+const CAPACITY: usize = 29_491;
+/// Flows that come too late.
+const LATE: usize = 100;
+
+fn frames(seed: u64, target: Target) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let count = (CAPACITY + LATE) as u32;
+    flood::packets(seed, target, count, |_, frame| frames.push(frame.to_vec()));
+    frames
+}
+
+fn process(engine: &mut Engine, frames: &[Vec<u8>]) {
+    let mut verdicts = [Verdict::Drop; BURST_MAX];
+    for frames in frames.chunks(BURST_MAX) {
+        let packets: Vec<_> = frames.iter().map(|frame| BytesPacket::new(frame)).collect();
+        engine.process(0, &packets, &mut verdicts);
+    }
+}
+
+/// New flows and packets that found the table full so far.
+fn created_and_refused(engine: &Engine) -> [u64; 2] {
+    let stats = engine.stats();
+    [stats.created, stats.passed[Reason::TableFull as usize]]
+}
+
+#[test]
+fn a_flood_fills_the_table_to_the_last_record_and_is_found_again() {
+    for (seed, target) in (0..3).flat_map(|seed| Target::ALL.map(|target| (seed, target))) {
+        let secret = [0x6b8b_4567_327b_23c6 ^ seed, 0x643c_9869_6633_4873];
+        let capacity_ipv4 = CAPACITY as u32;
+        let config = Config { capacity_ipv4, capacity_ipv6: 1, secret, ..Config::default() };
+        let mut engine = Engine::new(&config);
+        let frames = frames(seed, target);
+        let (early, late) = frames.split_at(CAPACITY);
+        for round in ["first", "second"] {
+            process(&mut engine, early);
+            let expected = [CAPACITY as u64, 0];
+            assert_eq!(created_and_refused(&engine), expected, "{target:?}, {round} round");
+        }
+        process(&mut engine, late);
+        assert_eq!(created_and_refused(&engine), [CAPACITY, LATE].map(|n| n as u64), "{target:?}");
+
+        let mut flows = HashSet::new();
+        let mut are_left = true;
+        while are_left {
+            are_left = engine.flush(BURST_MAX);
+            while let Some(flow) = engine.next_record() {
+                assert_eq!((flow.orig.packets, flow.reply.packets), (2, 0), "{flow:?}");
+                flows.insert((flow.src, flow.sport, flow.dst, flow.dport));
+            }
+        }
+        assert_eq!(flows.len(), CAPACITY, "{target:?}");
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Where the cycles of a worker went: a bump that has nothing to do is idle, one that never waits
+//! is busy, and all of its time is in one account.
+
+use crate::bump::{Ended, Setup, count};
+use std::time::Instant;
+
+/// Runs for a second between these ports; checks that busy, idle and stalled cycles come to what
+/// went by, as seen from outside: no more than start, run and end took, and no less than the run.
+fn run(test: &str, a: &str, b: &str) -> Ended {
+    let setup = Setup::new(test).duration("1").pair(a, b);
+    let (cycles, start) = (dpdk::tsc(), Instant::now());
+    let ended = setup.run();
+    let (cycles, seconds) = (dpdk::tsc() - cycles, start.elapsed().as_secs_f64());
+    ended.assert_good();
+    let summary = ended.summary();
+    let of_run = cycles as f64 / seconds * summary["duration_s"].as_f64().unwrap();
+    let worker = &summary["workers"][0];
+    let accounts = ["busy_cycles", "idle_cycles", "stalled_cycles"];
+    let accounted: u64 = accounts.iter().map(|account| count(&worker[account])).sum();
+    assert!(accounted <= cycles, "more than {cycles}: {worker}");
+    assert!(accounted as f64 > 0.9 * of_run, "not most of {of_run}: {worker}");
+    ended
+}
+
+fn utilization(ended: &Ended) -> f64 {
+    ended.summary()["cpu_util_percent"].as_f64().unwrap()
+}
+
+#[test]
+fn a_bump_without_packets_is_idle() {
+    let ended = run("idle", "net_null0,no-rx=1", "net_null1,no-rx=1");
+    assert!(utilization(&ended) < 50.0, "{}", ended.summary());
+    assert_eq!(ended.summary()["ledger"]["rx"], 0);
+}
+
+#[test]
+fn a_bump_that_never_waits_for_packets_is_busy() {
+    let ended = run("busy", "net_null0,copy=1", "net_null1,copy=1");
+    assert!(utilization(&ended) > 50.0, "{}", ended.summary());
+}

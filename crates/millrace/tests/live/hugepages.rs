@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A run in huge pages, which the test sets apart and gives back.
+
+use crate::bump::{Setup, count};
+use crate::captures::{Talk, write_pcap};
+use crate::{has_root_and, skip};
+use std::fs;
+
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+/// For packet buffers and the tables of [`CAPACITY`]; more than enough.
+const PAGES: u64 = 300;
+/// Of tables that are larger than everything else together.
+const CAPACITY: u32 = 1_000_000;
+
+fn pages(file: &str) -> Option<u64> {
+    fs::read_to_string(format!("{POOL}/{file}")).ok()?.trim().parse().ok()
+}
+
+fn set_pages(pages: u64) -> std::io::Result<()> {
+    fs::write(format!("{POOL}/nr_hugepages"), pages.to_string())
+}
+
+/// [`PAGES`] more huge pages than there were before.
+struct Reserved {
+    before: u64,
+}
+
+impl Reserved {
+    /// `None`, with the reason told, where the system does not let us.
+    fn new() -> Option<Self> {
+        let Some((before, free)) = pages("nr_hugepages").zip(pages("free_hugepages")) else {
+            skip("there are no huge pages of 2 MB here");
+            return None;
+        };
+        let reserved = Self { before };
+        if let Err(error) = set_pages(before + PAGES) {
+            skip(&format!("huge pages cannot be set apart here: {error}"));
+        } else if pages("free_hugepages") < Some(free + PAGES) {
+            skip(&format!("memory is too full, or in pieces, for {PAGES} huge pages"));
+        } else {
+            return Some(reserved);
+        }
+        None
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let _ = set_pages(self.before);
+    }
+}
+
+/// Bytes of huge pages that process `id` has, by the kernel's account.
+fn huge_page_bytes(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:"));
+    let kilobytes = line.expect("the kernel counts them").trim().trim_end_matches(" kB");
+    kilobytes.parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn a_run_in_huge_pages_has_its_tables_there() {
+    if !has_root_and(&[]) {
+        return;
+    }
+    // Whoever else would take these pages has to wait for this test to end.
+    let setup = Setup::new("huge").capacity(CAPACITY).config("[eal]\nhuge = true\n");
+    let Some(_reserved) = Reserved::new() else { return };
+    let capture = setup.path("a");
+    let frames = &Talk::new(1, 100).frames[0];
+    write_pcap(&capture, frames);
+    let port = format!("net_pcap0,rx_pcap={capture}");
+    let mut bump = setup.pair(&port, "net_null0,no-rx=1").start();
+    bump.wait_for_line("all flows", |line| line.flows == 100.0);
+    let taken = huge_page_bytes(bump.id());
+    let ended = bump.finish();
+    ended.assert_good();
+    let summary = ended.summary();
+    assert_eq!(summary["ledger"]["tx"], frames.len());
+    let worker = &summary["workers"][0];
+    let [bytes, huge] = ["table_bytes", "table_huge_page_bytes"].map(|it| count(&worker[it]));
+    // All but the timers.
+    assert!(huge > bytes / 10 * 9, "{worker}");
+    assert!(huge < taken && taken < 2 * huge, "of {taken}: {worker}");
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Somebody takes too little: nobody reads the flow records, or a port has no room. What is lost is
+//! counted, and everything else goes on.
+
+use crate::bump::{Bump, Setup, count, total};
+use crate::captures::{Talk, is_complete, write_pcap};
+use crate::peer::{PortCounts, Testpmd, at};
+use crate::{has_cpus, has_tools, wait_until};
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
+use wire::{FrameBuilder, tcp};
+
+/// A TCP connection after the other, each of a SYN and a reset, all with the same ports: a flow
+/// record each, which cannot wait.
+fn connections(count: usize) -> Vec<Vec<u8>> {
+    let frame =
+        |flags| FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1024, 80).flags(flags).build();
+    let connection = [frame(tcp::SYN), frame(tcp::RST)];
+    connection.iter().cycle().take(2 * count).cloned().collect()
+}
+
+#[test]
+fn packets_are_forwarded_while_nobody_takes_the_records() {
+    // More than the ring of records and the queue of the engine hold, by far.
+    const CONNECTIONS: usize = 100_000;
+    let setup = Setup::new("untaken").flows("pipe.jsonl");
+    let [pipe, capture, out] = ["pipe.jsonl", "a", "b_out"].map(|name| setup.path(name));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let frames = connections(CONNECTIONS);
+    write_pcap(&capture, &frames);
+    let opener = std::thread::spawn(move || File::open(pipe).unwrap());
+    let a = format!("net_pcap0,rx_pcap={capture}");
+    let b = format!("net_pcap1,tx_pcap={out}");
+    let mut bump = setup.pair(&a, &b).start();
+    let mut records = opener.join().unwrap();
+
+    bump.wait_until("all frames", |_| is_complete(&out, &frames));
+    bump.signal("INT");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        records.read_to_string(&mut text).unwrap();
+        text
+    });
+    let ended = bump.wait();
+    let taken = reader.join().unwrap().lines().count() as u64;
+
+    assert_eq!((ended.status, ended.stderr.as_str()), (Some(0), ""));
+    let summary = ended.summary();
+    let (ledger, flows) = (&summary["ledger"], &summary["flows"]);
+    assert_eq!(ledger["balanced"], true);
+    assert_eq!((count(&ledger["tx"]), count(&ledger["dropped"])), (frames.len() as u64, 0));
+    let all = CONNECTIONS as u64;
+    assert_eq!((count(&flows["created"]), total(&flows["ended"])), (all, all), "{flows}");
+    let lost = count(&flows["records_lost"]);
+    assert!(lost > 0, "there was room for all: {flows}");
+    assert_eq!(taken + lost, all);
+}
+
+/// Packets dropped in the seconds that were told so far.
+fn dropped(bump: &Bump) -> f64 {
+    bump.lines().iter().map(|line| line.dropped).sum()
+}
+
+#[test]
+fn what_a_port_without_a_peer_cannot_take_is_dropped_and_counted() {
+    let setup = Setup::new("peerless");
+    let (socket, capture) = (setup.path("memif"), setup.path("a"));
+    let frames = &Talk::new(1, 500).frames[0];
+    write_pcap(&capture, frames);
+    let a = format!("net_pcap0,rx_pcap={capture}");
+    let b = format!("net_memif0,role=server,{}", at(&socket));
+    let mut bump = setup.pair(&a, &b).start();
+    bump.wait_until("all frames", |bump| dropped(bump) >= frames.len() as f64);
+    let ended = bump.finish();
+    ended.assert_balanced();
+    let summary = ended.summary();
+    assert_eq!(summary["drops"]["tx_full"], frames.len());
+    assert_eq!(summary["ledger"]["tx"], 0);
+}
+
+/// The other process sends and does not receive; then it takes what there was room for.
+#[test]
+fn a_port_that_is_full_takes_what_it_has_room_for() {
+    if !has_tools(&["dpdk-testpmd", "setpriv"]) || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("full-port");
+    let socket = setup.path("memif");
+    let [a, b] = [0, 1].map(|id| format!("net_memif{id},role=server,id={id},{}", at(&socket)));
+    let mut bump = setup.pair(&a, &b).start();
+    let mut peer = Testpmd::start(&socket);
+    bump.wait_until("both links are up", |bump| bump.stderr().matches("link is up").count() == 2);
+    peer.enter("set fwd txonly", "Set txonly packet forwarding mode");
+    peer.enter("start", "txonly packet forwarding");
+    bump.wait_for_line("full ports", |line| line.dropped > 0.0);
+    peer.enter("stop", "Done.");
+    // Silence is a line of its own: what was sent is forwarded or dropped by then.
+    bump.wait_for_line("silence", |line| line.dropped == 0.0);
+    peer.enter("set fwd rxonly", "Set rxonly packet forwarding mode");
+    peer.enter("start", "rxonly packet forwarding");
+    let mut counts = peer.counts();
+    wait_until("a second in which nothing more comes", || {
+        bump.wait_for_line("a second", |_| true);
+        let last = std::mem::replace(&mut counts, peer.counts());
+        counts == last && counts.iter().all(|port| port.received > 0)
+    });
+    let ended = bump.finish();
+    ended.assert_balanced();
+    let summary = ended.summary();
+    assert!(count(&summary["drops"]["tx_full"]) > 0, "{summary}");
+    assert_eq!(summary["ledger"]["dropped"], summary["drops"]["tx_full"]);
+    let seen = |port: usize| {
+        let member = |name: &str| count(&summary["ports"][port][name]);
+        PortCounts { received: member("tx_packets"), sent: member("rx_packets") }
+    };
+    assert_eq!(counts, [seen(0), seen(1)]);
+    let received: u64 = counts.iter().map(|port| port.received).sum();
+    assert_eq!(received, count(&summary["ledger"]["tx"]));
+}
