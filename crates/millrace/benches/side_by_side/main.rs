@@ -22,6 +22,7 @@ mod report;
 mod stopwatch;
 mod table;
 mod testpmd;
+mod yardstick;
 
 use anyhow::{Context, bail};
 use captures::Traffic;
@@ -37,6 +38,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use yardstick::Yardstick;
 
 /// testpmd and Millrace side by side on the same virtual ports.
 #[derive(Parser)]
@@ -186,21 +188,23 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let machine = Machine::new(&setup);
     let commands = commands(&setup, &cases);
-    let measured = measure(&setup, cases, args.reps, &interrupted)?;
+    let mut yardsticks = Vec::new();
+    let measured = measure(&setup, cases, args.reps, &mut yardsticks, &interrupted)?;
     drop(hugepages);
     let footprint = with_footprint.then(footprint::measure);
-    let report = Report { machine: machine.finish(), commands, measured, footprint };
+    let report = Report { machine: machine.finish(), commands, measured, yardsticks, footprint };
     print!("{}", report.to_markdown());
     write_files(args, &report)?;
     let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// All repetitions of all cases, heat by heat.
+/// All repetitions of all cases, heat by heat, each after a look at the machine itself.
 fn measure(
     setup: &Setup,
     cases: Vec<Case>,
     reps: u32,
+    yardsticks: &mut Vec<yardstick::Reading>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<Measured>> {
     for traffic in cases.iter().map(|case| case.traffic) {
@@ -210,10 +214,12 @@ fn measure(
             traffic.write(&path).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
+    let yardstick = setup.worker_cpus.first().map(|&cpu| Yardstick::new(cpu));
     let mut measured: Vec<Measured> = cases.into_iter().map(Measured::new).collect();
     for rep in 1..=reps {
         for group in measured.chunk_by_mut(|a, b| a.case.heat == b.case.heat) {
             let cases: Vec<&Case> = group.iter().map(|measured| &measured.case).collect();
+            yardsticks.extend(yardstick.iter().map(Yardstick::read));
             let outcome = heat::run(setup, &cases, interrupted).map_err(|e| format!("{e:#}"));
             // A signal from the terminal has ended the children as well.
             if interrupted.load(Ordering::Relaxed) {

@@ -5,7 +5,7 @@ use crate::cases::{Bar, Load};
 use crate::footprint::{self, Footprint};
 use crate::machine::Machine;
 use crate::measured::{Measured, Repetition, Spread};
-use crate::table;
+use crate::{table, yardstick};
 use serde::Serialize;
 use std::fmt;
 use traffic::scenario::SHORT_TCP_PACKETS;
@@ -16,6 +16,8 @@ pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) commands: String,
     pub(crate) measured: Vec<Measured>,
+    /// The machine itself, before every heat.
+    pub(crate) yardsticks: Vec<yardstick::Reading>,
     pub(crate) footprint: Option<Footprint>,
 }
 
@@ -60,6 +62,7 @@ impl Report {
             text += &ratio_table(&cases);
             text += &stage_table(&cases);
             text += &noise(&cases);
+            text += &yardstick_table(&self.yardsticks);
         }
         text += &self.trouble();
         text += &self.footprint.map(footprint_line).unwrap_or_default();
@@ -214,6 +217,23 @@ fn noise(cases: &[&Measured]) -> String {
         cycles.median, percent.median, cycles.max, percent.max
     );
     text
+}
+
+/// What the machine itself did meanwhile.
+fn yardstick_table(readings: &[yardstick::Reading]) -> String {
+    if readings.is_empty() {
+        return String::new();
+    }
+    let rows = yardstick::NAMES.iter().enumerate().map(|(i, name)| {
+        let spread = Spread::of(readings.iter().map(|reading| reading.0[i]).collect());
+        let figures = [spread.min, spread.median, spread.max].map(|figure| format!("{figure:.1}"));
+        [vec![(*name).to_owned()], figures.to_vec()].concat()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    "\n## The machine itself\n\nLoops that never change, on the first worker's cpu before every \
+     heat: cycles of the time-stamp counter for one step.\n\n"
+        .to_owned()
+        + &table::render(&["loop", "min", "median", "max"], &rows)
 }
 
 fn footprint_line(footprint: Footprint) -> String {
