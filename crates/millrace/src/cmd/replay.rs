@@ -135,7 +135,7 @@ fn progress_bar(captures: &[PathBuf]) -> ProgressBar {
 fn report_capture(name: &str, played: &Played) {
     for (link_type, packets) in &played.unread {
         let packets = units::thousands(*packets);
-        let warning = format_args!("link type {link_type} is not read; packets passed: {packets}");
+        let warning = format!("link type {link_type} is not read; packets passed: {packets}");
         tell(io::stderr(), format_args!("millrace: {name}: {warning}"));
     }
     if played.backwards > 0 {

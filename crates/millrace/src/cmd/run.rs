@@ -75,7 +75,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         tell(io::stderr(), without_huge_pages(tables));
     }
     for port in live.not_symmetric() {
-        let warning = format_args!(
+        let warning = format!(
             "millrace: port {port}: has no symmetric RSS: packets of one connection may come to \
              two workers, and each makes a flow of its share"
         );
