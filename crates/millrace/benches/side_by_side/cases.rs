@@ -19,6 +19,8 @@ pub(crate) struct Case {
     pub(crate) workers: usize,
     /// Which of the cpus for workers is the first one's.
     pub(crate) first_cpu: usize,
+    /// Whether each worker has a pair of ports of its own, not a queue of one pair.
+    pub(crate) own_ports: bool,
     pub(crate) load: Load,
     pub(crate) bar: Bar,
 }
@@ -53,12 +55,23 @@ impl Case {
     /// With a heat of its own.
     fn of_one_worker(traffic: Traffic, load: Load, bar: Bar) -> Self {
         let name = traffic.name();
-        Case { heat: name.clone(), name, traffic, workers: 1, first_cpu: 0, load, bar }
+        let heat = name.clone();
+        Case { name, heat, traffic, workers: 1, first_cpu: 0, own_ports: false, load, bar }
     }
 
     /// Which of the cpus for workers it needs.
     pub(crate) fn cpus(&self) -> Range<usize> {
         self.first_cpu..self.first_cpu + self.workers
+    }
+
+    /// Pairs of ports.
+    pub(crate) fn pairs(&self) -> usize {
+        if self.own_ports { self.workers } else { 1 }
+    }
+
+    /// Queues of each port.
+    pub(crate) fn queues(&self) -> usize {
+        self.workers / self.pairs()
     }
 
     /// True if testpmd would do exactly the same for both: what is in a packet is nothing to it.
@@ -67,7 +80,7 @@ impl Case {
             (Traffic::Flood(_, a), Traffic::Flood(_, b)) => a == b,
             (a, b) => a == b,
         };
-        same_capture && self.cpus() == other.cpus()
+        same_capture && self.cpus() == other.cpus() && self.own_ports == other.own_ports
     }
 }
 
@@ -86,6 +99,8 @@ impl fmt::Display for Bar {
 
 /// Most workers of a case.
 pub(crate) const WORKERS_MAX: usize = 2;
+/// Name of the workers with a pair of ports each.
+const OWN_PORTS: &str = "2p";
 /// Distinct tuples of the short connections.
 const SHORT_TUPLES: u32 = 28_000;
 /// Flows of a flood: all of them fit into a table of the default size.
@@ -113,6 +128,8 @@ pub(crate) fn all() -> Vec<Case> {
 
 /// One worker on each cpu and one on all, so that a cpu slower than the others does not look like
 /// something shared: with captures and flows that fit into the caches of a core, and with more.
+/// On all cpus both with ports of their own and with queues of the same ports, where drivers may
+/// share what workers do not.
 fn workers() -> impl Iterator<Item = Case> {
     [1_000, 10_000, 100_000].into_iter().flat_map(|flows| {
         let traffic = Traffic::Established(Protocol::Udp, flows);
@@ -121,12 +138,14 @@ fn workers() -> impl Iterator<Item = Case> {
             heat: format!("workers-{flows}"),
             workers,
             first_cpu,
+            own_ports: name == OWN_PORTS,
             ..Case::of_one_worker(traffic, Load::Stays, bar)
         };
         let alone = [of(1, 0, "1a", Bar::None), of(1, 1, "1b", Bar::None)];
-        let than = alone.iter().map(|case| case.name.clone()).collect();
-        let both = of(WORKERS_MAX, 0, "2", Bar::TimesFaster { than, must: 1.9 });
-        alone.into_iter().chain([both])
+        let than: Vec<String> = alone.iter().map(|case| case.name.clone()).collect();
+        let bar = || Bar::TimesFaster { than: than.clone(), must: 1.9 };
+        let both = [OWN_PORTS, "2q"].map(|name| of(WORKERS_MAX, 0, name, bar()));
+        alone.into_iter().chain(both)
     })
 }
 

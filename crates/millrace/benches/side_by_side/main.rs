@@ -133,12 +133,14 @@ impl Setup {
         self.dir.join(format!("{}.pcap", traffic.name()))
     }
 
-    /// Devargs of both ports: each worker has a queue that replays the capture for ever, and one
-    /// that swallows packets. Without `no-rx` the other port would make packets as well.
-    fn ports(&self, case: &Case) -> [String; 2] {
+    /// Devargs of each pair of ports: each worker has a queue that replays the capture for ever,
+    /// and one that swallows packets. Without `no-rx` the other port would make packets as well.
+    fn pairs(&self, case: &Case) -> Vec<[String; 2]> {
         let queue = format!("rx_pcap={},", self.capture(case.traffic).display());
-        let queues = queue.repeat(case.workers);
-        [format!("net_pcap0,{queues}infinite_rx=1"), "net_null0,no-rx=1".to_owned()]
+        let queues = queue.repeat(case.queues());
+        let pair =
+            |i| [format!("net_pcap{i},{queues}infinite_rx=1"), format!("net_null{i},no-rx=1")];
+        (0..case.pairs()).map(pair).collect()
     }
 }
 

@@ -99,8 +99,11 @@ impl Contender for Millrace {
 
 /// Configuration for `case`, which takes turns with the others of `contenders`.
 pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> String {
-    let [a, b] = setup.ports(case);
-    let workers = &setup.worker_cpus[case.cpus()];
+    let cpus = setup.worker_cpus[case.cpus()].chunks(case.queues());
+    let pair = |([a, b], workers): ([String; 2], &[usize])| {
+        format!("[[pair]]\na = {a:?}\nb = {b:?}\nworkers = {workers:?}\n")
+    };
+    let pairs: String = setup.pairs(case).into_iter().zip(cpus).map(pair).collect();
     let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
     let table = match case.load {
         Load::Overflows => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
@@ -119,8 +122,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
     format!(
         "[eal]\nhuge = {huge}\nmemory_mb = {memory_mb}\nmbufs = {mbufs}\n\
          mbuf_data_bytes = {MBUF_DATA_BYTES}\n\
-         [[pair]]\na = {a:?}\nb = {b:?}\nworkers = {workers:?}\n\
-         {table}[timeouts]\n{timeouts}"
+         {pairs}{table}[timeouts]\n{timeouts}"
     )
 }
 

@@ -17,6 +17,8 @@ const HEADROOM: usize = 128;
 /// testpmd, forwarding.
 pub(crate) struct Testpmd {
     process: Process,
+    /// Of ports.
+    pairs: usize,
     readings: Readings,
 }
 
@@ -31,7 +33,7 @@ impl Testpmd {
                 // What it leaves behind goes with the directory.
                 .env("RUNTIME_DIRECTORY", &setup.dir),
         )?;
-        let mut testpmd = Self { process, readings: Readings::default() };
+        let mut testpmd = Self { process, pairs: case.pairs(), readings: Readings::default() };
         // Answered when the captures are loaded.
         testpmd.sent().context("testpmd does not start; it comes with Debian's dpdk-dev")?;
         testpmd.process.say("start")?;
@@ -40,12 +42,16 @@ impl Testpmd {
         Ok(testpmd)
     }
 
-    /// Packets sent so far by the port that packets leave by.
+    /// Packets sent so far by the ports that packets leave by: the second of each pair.
     fn sent(&mut self) -> anyhow::Result<f64> {
-        self.process.say("show port stats 1")?;
-        self.process.wait_for("its statistics", |line| {
-            line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse().ok()
-        })
+        let mut sent = 0.0;
+        for pair in 0..self.pairs {
+            self.process.say(&format!("show port stats {}", 2 * pair + 1))?;
+            sent += self.process.wait_for("its statistics", |line| {
+                line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse::<f64>().ok()
+            })?;
+        }
+        Ok(sent)
     }
 
     /// Ends it.
@@ -83,14 +89,15 @@ pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
     for (cpu, lcore) in workers.iter().zip(1..) {
         lcores += &format!(",{lcore}@{cpu}");
     }
-    let count = case.workers;
+    let (count, queues) = (case.workers, case.queues());
     let memory = if setup.huge { "--in-memory" } else { "--no-huge --no-shconf" };
-    let [a, b] = setup.ports(case);
+    let vdev = |[a, b]: [String; 2]| format!("--vdev={a} --vdev={b} ");
+    let vdevs: String = setup.pairs(case).into_iter().map(vdev).collect();
     let burst = engine::BURST_MAX;
     format!(
-        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count} \
-         --lcores={lcores} --main-lcore=0 {memory} -m{mb} --vdev={a} --vdev={b} -- \
-         -i --forward-mode=io --nb-cores={count} --rxq={count} --txq={count} --burst={burst} \
+        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues} \
+         --lcores={lcores} --main-lcore=0 {memory} -m{mb} {vdevs}-- \
+         -i --forward-mode=io --nb-cores={count} --rxq={queues} --txq={queues} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
         pid = std::process::id(),
         first = case.first_cpu,
