@@ -27,6 +27,7 @@ mod records;
 mod refusals;
 mod secret;
 mod summary;
+mod twin;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

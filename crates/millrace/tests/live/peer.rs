@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `dpdk-testpmd`, another DPDK process at the other ends of two memifs, driven by its prompt.
+//! `dpdk-testpmd`, another DPDK process, driven by its prompt: at the other ends of two memifs, or
+//! with ports of its own.
 
 use crate::process::{Process, mortal};
 use crate::{Scratch, wait_until};
@@ -24,17 +25,20 @@ pub(crate) struct PortCounts {
 impl Testpmd {
     /// Starts with two memifs, numbers 0 and 1 of `socket`, and waits for its prompt.
     pub(crate) fn start(socket: &str) -> Self {
+        let memif = |id| format!("--vdev=net_memif{id},role=client,id={id},{}", at(socket));
+        Self::with(&[memif(0), memif(1)], &[])
+    }
+
+    /// Starts with these arguments for EAL and for itself, and waits for its prompt.
+    pub(crate) fn with(eal: &[String], own: &[&str]) -> Self {
         let scratch = Scratch::new("testpmd");
-        let prefix = format!("live-peer-{}", std::process::id());
+        let prefix = scratch.0.file_name().expect("a name").to_string_lossy().into_owned();
         // Into a file it would print by the page.
         let mut command = mortal("stdbuf");
         command.args(["--output=L", "dpdk-testpmd", &format!("--lcores=(0,1)@{}", first_cpu())]);
         command.args(["--no-huge", "-m128", "--no-pci", "--no-shconf", "--no-telemetry"]);
-        command.arg(format!("--file-prefix={prefix}"));
-        for id in 0..2 {
-            command.arg(format!("--vdev=net_memif{id},role=client,id={id},{}", at(socket)));
-        }
-        command.args(["--", "--interactive", "--no-mlockall", "--total-num-mbufs=8192"]);
+        command.arg(format!("--file-prefix={prefix}")).args(eal);
+        command.args(["--", "--interactive", "--no-mlockall", "--total-num-mbufs=8192"]).args(own);
         let out = File::create(scratch.path("out")).unwrap();
         command.stdin(Stdio::piped()).stderr(out.try_clone().unwrap()).stdout(out);
         let process = Process::spawn(&mut command);
@@ -67,7 +71,8 @@ impl Testpmd {
         [(); 2].map(|()| ports.next().expect("two ports"))
     }
 
-    fn output(&self) -> String {
+    /// What it has printed so far.
+    pub(crate) fn output(&self) -> String {
         self.scratch.read("out")
     }
 }

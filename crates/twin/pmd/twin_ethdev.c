@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The port: devargs, queues, link, statistics. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_kvargs.h>
+#include <rte_malloc.h>
+#include <rte_version.h>
+#include <bus_vdev_driver.h>
+#include <ethdev_vdev.h>
+
+#include "twin.h"
+
+#define ARG_WIRE "wire"
+
+static const char *const known_args[] = { ARG_WIRE, NULL };
+
+RTE_LOG_REGISTER(log_type, pmd.net.twin, NOTICE);
+
+int
+twin_log_type(void)
+{
+	return log_type;
+}
+
+static int
+configure(struct rte_eth_dev *dev __rte_unused)
+{
+	return 0;
+}
+
+static int
+start(struct rte_eth_dev *dev)
+{
+	uint16_t i;
+
+	for (i = 0; i < dev->data->nb_rx_queues; i++)
+		dev->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STARTED;
+	for (i = 0; i < dev->data->nb_tx_queues; i++)
+		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STARTED;
+	twin_wire_set_started(dev->data->dev_private, true);
+	return 0;
+}
+
+/* What is in a ring goes back to its pool. */
+static void
+drain(struct rte_ring *ring)
+{
+	struct rte_mbuf *packet;
+
+	while (rte_ring_sc_dequeue(ring, (void **)&packet) == 0)
+		rte_pktmbuf_free(packet);
+}
+
+static int
+stop(struct rte_eth_dev *dev)
+{
+	struct twin_port *port = dev->data->dev_private;
+	uint16_t i;
+
+	twin_wire_set_started(port, false);
+	for (i = 0; i < dev->data->nb_rx_queues; i++) {
+		dev->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
+		drain(port->rxq[i].ring);
+	}
+	for (i = 0; i < dev->data->nb_tx_queues; i++)
+		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
+	return 0;
+}
+
+static int
+close_port(struct rte_eth_dev *dev)
+{
+	struct twin_port *port = dev->data->dev_private;
+
+	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+		return 0;
+	twin_wire_unplug(port);
+	twin_nic_free(port->nic);
+	rte_free(port->rxq);
+	rte_free(port->txq);
+	dev->data->mac_addrs = NULL; /* part of the private data */
+	return 0;
+}
+
+static int
+info(struct rte_eth_dev *dev __rte_unused, struct rte_eth_dev_info *info)
+{
+	info->max_mac_addrs = 1;
+	info->max_rx_pktlen = UINT32_MAX;
+	info->max_rx_queues = 1;
+	info->max_tx_queues = RTE_MAX_QUEUES_PER_PORT;
+	info->min_rx_bufsize = 0;
+	info->rx_desc_lim = (struct rte_eth_desc_lim){
+		.nb_max = TWIN_RXD_MAX, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
+	};
+	info->tx_desc_lim = info->rx_desc_lim;
+	info->default_rxportconf.ring_size = 1024;
+	info->default_txportconf.ring_size = 1024;
+	info->tx_offload_capa = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	return 0;
+}
+
+static int
+rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors, unsigned int socket,
+	       const struct rte_eth_rxconf *conf __rte_unused,
+	       struct rte_mempool *pool __rte_unused)
+{
+	struct twin_port *port = dev->data->dev_private;
+	struct twin_rxq *rxq = &port->rxq[queue];
+	char name[RTE_RING_NAMESIZE];
+
+	snprintf(name, sizeof(name), "twin_%u_%u", dev->data->port_id, queue);
+	rxq->ring = rte_ring_create(name, rte_align32pow2(descriptors), socket,
+				    RING_F_SC_DEQ | RING_F_EXACT_SZ);
+	if (rxq->ring == NULL)
+		return -rte_errno;
+	rxq->port = port;
+	dev->data->rx_queues[queue] = rxq;
+	return 0;
+}
+
+static void
+rx_queue_release(struct rte_eth_dev *dev, uint16_t queue)
+{
+	struct twin_rxq *rxq = dev->data->rx_queues[queue];
+
+	if (rxq == NULL)
+		return;
+	drain(rxq->ring);
+	rte_ring_free(rxq->ring);
+	rxq->ring = NULL;
+}
+
+static int
+tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors __rte_unused,
+	       unsigned int socket __rte_unused, const struct rte_eth_txconf *conf __rte_unused)
+{
+	struct twin_port *port = dev->data->dev_private;
+
+	port->txq[queue].port = port;
+	dev->data->tx_queues[queue] = &port->txq[queue];
+	return 0;
+}
+
+static int
+stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
+{
+	const struct twin_port *port = dev->data->dev_private;
+	uint16_t i;
+
+	for (i = 0; i < dev->data->nb_rx_queues; i++) {
+		const struct twin_rxq *rxq = &port->rxq[i];
+
+		stats->ipackets += rxq->packets;
+		stats->ibytes += rxq->bytes;
+		stats->imissed += __atomic_load_n(&rxq->missed, __ATOMIC_RELAXED);
+	}
+	for (i = 0; i < dev->data->nb_tx_queues; i++) {
+		stats->opackets += port->txq[i].packets;
+		stats->obytes += port->txq[i].bytes;
+		stats->oerrors += port->txq[i].errors;
+	}
+	return 0;
+}
+
+static int
+stats_reset(struct rte_eth_dev *dev)
+{
+	struct twin_port *port = dev->data->dev_private;
+	uint16_t i;
+
+	for (i = 0; i < dev->data->nb_rx_queues; i++) {
+		port->rxq[i].packets = 0;
+		port->rxq[i].bytes = 0;
+		__atomic_store_n(&port->rxq[i].missed, 0, __ATOMIC_RELAXED);
+	}
+	for (i = 0; i < dev->data->nb_tx_queues; i++) {
+		port->txq[i].packets = 0;
+		port->txq[i].bytes = 0;
+		port->txq[i].errors = 0;
+	}
+	return 0;
+}
+
+/* The link is set where it changes. */
+static int
+link_update(struct rte_eth_dev *dev __rte_unused, int wait __rte_unused)
+{
+	return 0;
+}
+
+/* Whatever is on a cable arrives: there is nothing to turn on. */
+static int
+accept_all(struct rte_eth_dev *dev __rte_unused)
+{
+	return 0;
+}
+
+static int
+mtu_set(struct rte_eth_dev *dev __rte_unused, uint16_t mtu __rte_unused)
+{
+	return 0;
+}
+
+static int
+mac_addr_set(struct rte_eth_dev *dev __rte_unused, struct rte_ether_addr *addr __rte_unused)
+{
+	return 0;
+}
+
+static int
+flow_ops_get(struct rte_eth_dev *dev __rte_unused, const struct rte_flow_ops **ops)
+{
+	*ops = &twin_flow_ops;
+	return 0;
+}
+
+static const struct eth_dev_ops ops = {
+	.dev_configure = configure,
+	.dev_start = start,
+	.dev_stop = stop,
+	.dev_close = close_port,
+	.dev_infos_get = info,
+	.rx_queue_setup = rx_queue_setup,
+	.rx_queue_release = rx_queue_release,
+	.tx_queue_setup = tx_queue_setup,
+	.link_update = link_update,
+	.stats_get = stats_get,
+	.stats_reset = stats_reset,
+	.promiscuous_enable = accept_all,
+	.promiscuous_disable = accept_all,
+	.allmulticast_enable = accept_all,
+	.allmulticast_disable = accept_all,
+	.mtu_set = mtu_set,
+	.mac_addr_set = mac_addr_set,
+	.flow_ops_get = flow_ops_get,
+};
+
+static int
+keep_string(const char *key __rte_unused, const char *value, void *to)
+{
+	if (value == NULL || value[0] == '\0')
+		return -EINVAL;
+	*(const char **)to = value;
+	return 0;
+}
+
+/* Connects the port as its devargs say. */
+static int
+parse(struct twin_port *port, const char *args)
+{
+	struct rte_kvargs *kvargs = rte_kvargs_parse(args, known_args);
+	const char *wire = NULL;
+	int ret;
+
+	if (kvargs == NULL) {
+		TWIN_LOG(ERR, "unknown parameter in '%s'; there is: wire=NAME\n", args);
+		return -EINVAL;
+	}
+	ret = rte_kvargs_process(kvargs, ARG_WIRE, keep_string, &wire);
+	if (ret == 0 && wire != NULL) {
+		port->wire = twin_wire_plug(wire, port);
+		ret = port->wire != NULL ? 0 : -EINVAL;
+	} else {
+		TWIN_LOG(ERR, "wire=NAME is missing: two ports with one NAME are its ends\n");
+		ret = -EINVAL;
+	}
+	rte_kvargs_free(kvargs);
+	return ret;
+}
+
+static int
+fill(struct rte_eth_dev *dev, const char *args)
+{
+	struct twin_port *port = dev->data->dev_private;
+	int socket = dev->data->numa_node;
+	int ret;
+
+	port->dev = dev;
+	rte_eth_random_addr(port->mac.addr_bytes);
+	dev->data->mac_addrs = &port->mac;
+	dev->data->promiscuous = 1;
+	dev->data->all_multicast = 1;
+	dev->data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS | RTE_ETH_DEV_FLOW_OPS_THREAD_SAFE;
+	dev->dev_ops = &ops;
+	dev->rx_pkt_burst = twin_rx;
+	dev->tx_pkt_burst = twin_tx;
+	port->rxq = rte_zmalloc_socket(NULL, sizeof(*port->rxq), RTE_CACHE_LINE_SIZE, socket);
+	port->txq = rte_zmalloc_socket(NULL, RTE_MAX_QUEUES_PER_PORT * sizeof(*port->txq),
+				       RTE_CACHE_LINE_SIZE, socket);
+	if (port->rxq == NULL || port->txq == NULL)
+		return -ENOMEM;
+	ret = parse(port, args);
+	if (ret == 0)
+		port->nic = twin_nic_new();
+	return ret;
+}
+
+/* Structures inside of DPDK may change with every release. */
+static bool
+is_built_for_this_dpdk(void)
+{
+	char version[64];
+
+	snprintf(version, sizeof(version), "%s %d.%02d.%d%s", RTE_VER_PREFIX, RTE_VER_YEAR,
+		 RTE_VER_MONTH, RTE_VER_MINOR, RTE_VER_SUFFIX);
+	if (strcmp(rte_version(), version) == 0)
+		return true;
+	TWIN_LOG(ERR, "built for %s, loaded into %s: build it again\n", version, rte_version());
+	return false;
+}
+
+static int
+probe(struct rte_vdev_device *vdev)
+{
+	struct rte_eth_dev *dev;
+	struct twin_port *port;
+	int ret;
+
+	if (!is_built_for_this_dpdk() || rte_eal_process_type() != RTE_PROC_PRIMARY)
+		return -ENOTSUP;
+	dev = rte_eth_vdev_allocate(vdev, sizeof(*port));
+	if (dev == NULL)
+		return -ENOMEM;
+	ret = fill(dev, rte_vdev_device_args(vdev));
+	if (ret == 0) {
+		rte_eth_dev_probing_finish(dev);
+		return 0;
+	}
+	port = dev->data->dev_private;
+	rte_free(port->rxq);
+	rte_free(port->txq);
+	dev->data->mac_addrs = NULL;
+	rte_eth_dev_release_port(dev);
+	return ret;
+}
+
+static int
+remove_port(struct rte_vdev_device *vdev)
+{
+	struct rte_eth_dev *dev = rte_eth_dev_allocated(rte_vdev_device_name(vdev));
+
+	if (dev == NULL)
+		return 0;
+	close_port(dev);
+	return rte_eth_dev_release_port(dev);
+}
+
+static struct rte_vdev_driver twin_driver = {
+	.probe = probe,
+	.remove = remove_port,
+};
+
+RTE_PMD_REGISTER_VDEV(net_twin, twin_driver);
+RTE_PMD_REGISTER_PARAM_STRING(net_twin, ARG_WIRE "=<name>");

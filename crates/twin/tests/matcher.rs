@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The tables of rules against a model: every rule is asked, one after the other, what it thinks of
+//! the packet's description. The model never sees a byte of the frame.
+
+use proptest::prelude::*;
+use twin::{Action, Attributes, HEADER_MAX, Handle, Item, Nic, Proto, Verdict};
+use wire::FrameBuilder;
+use wire::ethernet::ether_type;
+
+/// What a packet is made from.
+#[derive(Clone, Debug)]
+struct Packet {
+    vlan: Option<u16>,
+    is_v6: bool,
+    src: u8,
+    dst: u8,
+    is_tcp: bool,
+    sport: u16,
+    dport: u16,
+}
+
+impl Packet {
+    fn frame(&self) -> Vec<u8> {
+        let (src, dst) = (self.src, self.dst);
+        let builder = match self.is_v6 {
+            true => FrameBuilder::ipv6(v6(src), v6(dst)),
+            false => FrameBuilder::ipv4([10, 0, 0, src], [10, 0, 0, dst]),
+        };
+        let builder = match self.vlan {
+            Some(id) => builder.vlan(id),
+            None => builder,
+        };
+        match self.is_tcp {
+            true => builder.tcp(self.sport, self.dport).build(),
+            false => builder.udp(self.sport, self.dport).build(),
+        }
+    }
+}
+
+fn v6(last: u8) -> [u8; 16] {
+    let mut address = [0x20; 16];
+    address[15] = last;
+    address
+}
+
+/// What a rule asks for; `None` for what does not matter, a mask beside what matters in part.
+#[derive(Clone, Debug)]
+struct Rule {
+    priority: u32,
+    ether_type: bool,
+    vlan: Option<Option<(u16, u16)>>,
+    is_v6: bool,
+    src: Option<(u8, u8)>,
+    dst: Option<(u8, u8)>,
+    /// Whether it is TCP, and the ports.
+    transport: Option<(bool, Masked, Masked)>,
+}
+
+/// A value and the bits of it that count.
+type Masked = Option<(u16, u16)>;
+
+fn same<T>(wanted: Option<(T, T)>, value: T) -> bool
+where
+    T: Copy + PartialEq + std::ops::BitAnd<Output = T>,
+{
+    wanted.is_none_or(|(wanted, mask)| wanted & mask == value & mask)
+}
+
+impl Rule {
+    /// The model.
+    fn matches(&self, packet: &Packet) -> bool {
+        let is_ip = !self.ether_type || packet.vlan.is_none();
+        let vlan = match (self.vlan, packet.vlan) {
+            (None, _) => true,
+            (Some(wanted), Some(id)) => same(wanted, id),
+            (Some(_), None) => false,
+        };
+        let transport = self.transport.is_none_or(|(is_tcp, sport, dport)| {
+            is_tcp == packet.is_tcp && same(sport, packet.sport) && same(dport, packet.dport)
+        });
+        let addresses = same(self.src, packet.src) && same(self.dst, packet.dst);
+        is_ip && vlan && self.is_v6 == packet.is_v6 && addresses && transport
+    }
+
+    /// As the NIC takes it.
+    fn items(&self) -> Vec<Item> {
+        let mut eth = empty(Proto::Eth);
+        if self.ether_type {
+            let number = if self.is_v6 { ether_type::IPV6 } else { ether_type::IPV4 };
+            put(&mut eth, 12, Some((number.to_be_bytes(), [0xff; 2])));
+        }
+        let mut items = vec![eth];
+        if let Some(id) = self.vlan {
+            let mut vlan = empty(Proto::Vlan);
+            put(&mut vlan, 0, id.map(|(id, mask)| (id.to_be_bytes(), mask.to_be_bytes())));
+            items.push(vlan);
+        }
+        let (proto, src, dst) =
+            if self.is_v6 { (Proto::Ipv6, 23, 39) } else { (Proto::Ipv4, 15, 19) };
+        let mut ip = empty(proto);
+        put(&mut ip, src, self.src.map(|(value, mask)| ([value], [mask])));
+        put(&mut ip, dst, self.dst.map(|(value, mask)| ([value], [mask])));
+        items.push(ip);
+        if let Some((is_tcp, sport, dport)) = self.transport {
+            let mut ports = empty(if is_tcp { Proto::Tcp } else { Proto::Udp });
+            let bytes = |port: (u16, u16)| (port.0.to_be_bytes(), port.1.to_be_bytes());
+            put(&mut ports, 0, sport.map(bytes));
+            put(&mut ports, 2, dport.map(bytes));
+            items.push(ports);
+        }
+        items
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes { priority: self.priority, ingress: true, ..Attributes::default() }
+    }
+}
+
+fn empty(proto: Proto) -> Item {
+    Item { proto, spec: [0; HEADER_MAX], mask: [0; HEADER_MAX] }
+}
+
+fn put<const N: usize>(item: &mut Item, at: usize, value: Option<([u8; N], [u8; N])>) {
+    if let Some((value, mask)) = value {
+        item.spec[at..at + N].copy_from_slice(&value);
+        item.mask[at..at + N].copy_from_slice(&mask);
+    }
+}
+
+/// Few values, so that packets and rules meet.
+fn packet() -> impl Strategy<Value = Packet> {
+    let vlan = proptest::option::of(0..4_u16);
+    (vlan, any::<bool>(), 0..4_u8, 0..4_u8, any::<bool>(), 0..4_u16, 0..4_u16).prop_map(
+        |(vlan, is_v6, src, dst, is_tcp, sport, dport)| Packet {
+            vlan,
+            is_v6,
+            src,
+            dst,
+            is_tcp,
+            sport,
+            dport,
+        },
+    )
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    let byte = || proptest::option::of((0..4_u8, prop_oneof![Just(0xff), 0..4_u8]));
+    let word = || proptest::option::of((0..4_u16, prop_oneof![Just(0xffff), 0..4_u16]));
+    let transport = proptest::option::of((any::<bool>(), word(), word()));
+    let vlan = proptest::option::of(word());
+    (0..3_u32, any::<bool>(), vlan, any::<bool>(), byte(), byte(), transport).prop_map(
+        |(priority, ether_type, vlan, is_v6, src, dst, transport)| Rule {
+            priority,
+            ether_type,
+            vlan,
+            is_v6,
+            src,
+            dst,
+            transport,
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create(Rule),
+    /// One of those there are.
+    Destroy(prop::sample::Index),
+    Flush,
+    Receive(Packet),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => rule().prop_map(Step::Create),
+        3 => any::<prop::sample::Index>().prop_map(Step::Destroy),
+        1 => Just(Step::Flush),
+        20 => packet().prop_map(Step::Receive),
+    ]
+}
+
+/// A rule in the NIC, with the mark it puts on packets.
+struct Live {
+    rule: Rule,
+    mark: u32,
+    handle: Handle,
+    hits: u64,
+}
+
+/// Rules of one priority may all be right: which is asked first is the NIC's affair.
+fn check(live: &mut [Live], packet: &Packet, verdict: Verdict) -> Result<(), TestCaseError> {
+    let matching = live.iter().filter(|live| live.rule.matches(packet));
+    let best = matching.map(|live| live.rule.priority).min();
+    let Some(mark) = verdict.mark else {
+        prop_assert_eq!(best, None, "no rule was hit");
+        return Ok(());
+    };
+    let hit = live.iter_mut().find(|live| live.mark == mark).expect("a mark that was given");
+    prop_assert!(hit.rule.matches(packet), "{:?} was hit", hit.rule);
+    prop_assert_eq!(Some(hit.rule.priority), best);
+    hit.hits += 1;
+    Ok(())
+}
+
+fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut nic = Nic::new();
+    let mut live: Vec<Live> = Vec::new();
+    let mut gone: Vec<Handle> = Vec::new();
+    for (mark, step) in (1..).zip(steps) {
+        match step {
+            Step::Create(rule) => {
+                let (attributes, items) = (rule.attributes(), rule.items());
+                let actions = [Action::Mark(mark), Action::Count];
+                let good = nic.validate(&attributes, &items, &actions);
+                let created = nic.create(&attributes, &items, &actions);
+                prop_assert_eq!(good, created.map(|_| ()));
+                // Refused only where the same is there.
+                let of = |items: Vec<Item>| items.iter().map(masked).collect::<Vec<_>>();
+                let is_there = live.iter().any(|other| {
+                    let same = of(other.rule.items()) == of(items.clone());
+                    same && other.rule.priority == rule.priority
+                });
+                prop_assert_eq!(created.is_err(), is_there);
+                live.extend(created.ok().map(|handle| Live { rule, mark, handle, hits: 0 }));
+            }
+            Step::Destroy(index) if !live.is_empty() => {
+                let one = live.swap_remove(index.index(live.len()));
+                prop_assert_eq!(nic.query(one.handle, false).unwrap().hits, one.hits);
+                prop_assert!(nic.destroy(one.handle).is_ok());
+                gone.push(one.handle);
+            }
+            Step::Destroy(_) => {}
+            Step::Flush => {
+                nic.flush();
+                gone.extend(live.drain(..).map(|live| live.handle));
+            }
+            Step::Receive(packet) => {
+                let frame = packet.frame();
+                let verdict = nic.classify(&frame, frame.len() as u32);
+                check(&mut live, &packet, verdict)?;
+            }
+        }
+        prop_assert_eq!(nic.len(), live.len());
+    }
+    for handle in gone {
+        prop_assert!(nic.destroy(handle).is_err(), "{handle:?} was gone");
+    }
+    Ok(())
+}
+
+/// What counts of an item.
+fn masked(item: &Item) -> (Proto, Vec<(u8, u8)>) {
+    let bytes = item.spec.iter().zip(&item.mask).map(|(spec, mask)| (spec & mask, *mask));
+    (item.proto, bytes.collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn rules_match_as_a_scan_of_all_of_them(steps in prop::collection::vec(step(), 1..120)) {
+        run(steps)?;
+    }
+
+    #[test]
+    fn any_bytes_are_a_frame(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let mut nic = Nic::new();
+        let attributes = Attributes { ingress: true, ..Attributes::default() };
+        for proto in [Proto::Tcp, Proto::Udp, Proto::Sctp, Proto::Icmp, Proto::Icmp6] {
+            let mut item = empty(proto);
+            item.mask = [0xff; HEADER_MAX];
+            nic.create(&attributes, &[item], &[Action::Drop]).unwrap();
+        }
+        nic.classify(&bytes, bytes.len() as u32);
+    }
+}
