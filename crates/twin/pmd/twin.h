@@ -20,6 +20,10 @@
 /* Descriptors of a queue; a power of two. */
 #define TWIN_RXD_MIN 64
 #define TWIN_RXD_MAX 32768
+/* Of each direction. */
+#define TWIN_QUEUES_MAX 64
+#define TWIN_RSS_KEY_LEN 40
+#define TWIN_RETA_SIZE 128
 
 /* ---- model ------------------------------------------------------------------------------- */
 
@@ -102,14 +106,26 @@ struct twin_frame {
 
 #define TWIN_HAS_MARK 1u
 #define TWIN_HAS_FLAG 2u
-#define TWIN_HAS_QUEUE 4u
+#define TWIN_HAS_HASH 4u
 #define TWIN_DROPPED 8u
 
 struct twin_verdict {
 	uint32_t flags;
 	uint32_t mark;
-	uint32_t queue;
+	uint32_t hash; /* of RSS */
+	uint16_t queue;
+	uint16_t network; /* of enum twin_proto, none where it is unknown */
+	uint16_t transport;
 };
+
+/* What RSS hashes; the same of IPv6 TWIN_RSS_IPV6_SHIFT bits up. */
+#define TWIN_RSS_IP 1u
+#define TWIN_RSS_FRAGMENT 2u
+#define TWIN_RSS_OTHER 4u
+#define TWIN_RSS_TCP 8u
+#define TWIN_RSS_UDP 16u
+#define TWIN_RSS_SCTP 32u
+#define TWIN_RSS_IPV6_SHIFT 8
 
 /* A NIC without rules. Ends the process where there is no memory. */
 struct twin_nic *twin_nic_new(void);
@@ -131,6 +147,9 @@ void twin_flow_flush(const struct twin_nic *nic);
 /* Writes packets and bytes. */
 uint64_t twin_flow_query(const struct twin_nic *nic, uint64_t handle, bool reset,
 			 uint64_t tally[2], struct twin_refusal *refusal);
+/* The queue of a hash is reta[hash % reta_len]; without types all packets go to the first queue. */
+void twin_nic_set_rss(const struct twin_nic *nic, uint16_t types, const uint8_t *key,
+		      const uint16_t *reta, uint32_t reta_len);
 /* One verdict for each frame. */
 void twin_nic_classify(const struct twin_nic *nic, const struct twin_frame *frames,
 		       uint32_t count, struct twin_verdict *verdicts);
@@ -156,6 +175,12 @@ struct twin_txq {
 	uint64_t errors;
 } __rte_cache_aligned;
 
+struct twin_rss {
+	uint64_t hash_functions; /* as ethdev names them */
+	uint8_t key[TWIN_RSS_KEY_LEN];
+	uint16_t reta[TWIN_RETA_SIZE];
+};
+
 /* A cable: what one end sends, the other receives. */
 struct twin_wire {
 	LIST_ENTRY(twin_wire) next;
@@ -170,9 +195,9 @@ struct twin_port {
 	struct twin_nic *nic;
 	struct twin_wire *wire;
 	unsigned int side; /* of the wire */
-	uint32_t rxd;
 	bool started; /* under the lock of the wire */
 	struct rte_ether_addr mac;
+	struct twin_rss rss;
 	struct twin_rxq *rxq;
 	struct twin_txq *txq;
 };
@@ -188,6 +213,16 @@ uint16_t twin_tx(void *queue, struct rte_mbuf **packets, uint16_t count);
 struct twin_wire *twin_wire_plug(const char *name, struct twin_port *port);
 void twin_wire_unplug(struct twin_port *port);
 void twin_wire_set_started(struct twin_port *port, bool started);
+
+/* twin_rss.c */
+uint64_t twin_rss_supported(void);
+int twin_rss_configure(struct rte_eth_dev *dev);
+int twin_rss_hash_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);
+int twin_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);
+int twin_rss_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups,
+			 uint16_t size);
+int twin_rss_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups,
+			uint16_t size);
 
 /* twin_flow.c */
 extern const struct rte_flow_ops twin_flow_ops;

@@ -25,21 +25,21 @@ twin_log_type(void)
 }
 
 static int
-configure(struct rte_eth_dev *dev __rte_unused)
-{
-	return 0;
-}
-
-static int
 start(struct rte_eth_dev *dev)
 {
+	struct twin_port *port = dev->data->dev_private;
 	uint16_t i;
 
-	for (i = 0; i < dev->data->nb_rx_queues; i++)
+	for (i = 0; i < dev->data->nb_rx_queues; i++) {
+		if (port->rxq[i].ring == NULL) {
+			TWIN_LOG(ERR, "receive queue %u was not set up\n", i);
+			return -EINVAL;
+		}
 		dev->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STARTED;
+	}
 	for (i = 0; i < dev->data->nb_tx_queues; i++)
 		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STARTED;
-	twin_wire_set_started(dev->data->dev_private, true);
+	twin_wire_set_started(port, true);
 	return 0;
 }
 
@@ -89,8 +89,12 @@ info(struct rte_eth_dev *dev __rte_unused, struct rte_eth_dev_info *info)
 {
 	info->max_mac_addrs = 1;
 	info->max_rx_pktlen = UINT32_MAX;
-	info->max_rx_queues = 1;
-	info->max_tx_queues = RTE_MAX_QUEUES_PER_PORT;
+	info->max_rx_queues = TWIN_QUEUES_MAX;
+	info->max_tx_queues = TWIN_QUEUES_MAX;
+	info->hash_key_size = TWIN_RSS_KEY_LEN;
+	info->reta_size = TWIN_RETA_SIZE;
+	info->flow_type_rss_offloads = twin_rss_supported();
+	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	info->min_rx_bufsize = 0;
 	info->rx_desc_lim = (struct rte_eth_desc_lim){
 		.nb_max = TWIN_RXD_MAX, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
@@ -184,6 +188,31 @@ stats_reset(struct rte_eth_dev *dev)
 	return 0;
 }
 
+static const uint32_t packet_types[] = {
+	RTE_PTYPE_L2_ETHER,
+	RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
+	RTE_PTYPE_L3_IPV6_EXT_UNKNOWN,
+	RTE_PTYPE_L4_ICMP,
+	RTE_PTYPE_L4_SCTP,
+	RTE_PTYPE_L4_TCP,
+	RTE_PTYPE_L4_UDP,
+	RTE_PTYPE_UNKNOWN, /* the end, for those that look for it */
+};
+
+static const uint32_t *
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 11, 0, 0)
+supported_ptypes_get(struct rte_eth_dev *dev __rte_unused, size_t *count)
+{
+	*count = RTE_DIM(packet_types) - 1;
+	return packet_types;
+}
+#else
+supported_ptypes_get(struct rte_eth_dev *dev __rte_unused)
+{
+	return packet_types;
+}
+#endif
+
 /* The link is set where it changes. */
 static int
 link_update(struct rte_eth_dev *dev __rte_unused, int wait __rte_unused)
@@ -218,15 +247,20 @@ flow_ops_get(struct rte_eth_dev *dev __rte_unused, const struct rte_flow_ops **o
 }
 
 static const struct eth_dev_ops ops = {
-	.dev_configure = configure,
+	.dev_configure = twin_rss_configure,
 	.dev_start = start,
 	.dev_stop = stop,
 	.dev_close = close_port,
 	.dev_infos_get = info,
+	.dev_supported_ptypes_get = supported_ptypes_get,
 	.rx_queue_setup = rx_queue_setup,
 	.rx_queue_release = rx_queue_release,
 	.tx_queue_setup = tx_queue_setup,
 	.link_update = link_update,
+	.reta_update = twin_rss_reta_update,
+	.reta_query = twin_rss_reta_query,
+	.rss_hash_update = twin_rss_hash_update,
+	.rss_hash_conf_get = twin_rss_hash_conf_get,
 	.stats_get = stats_get,
 	.stats_reset = stats_reset,
 	.promiscuous_enable = accept_all,
@@ -287,8 +321,9 @@ fill(struct rte_eth_dev *dev, const char *args)
 	dev->dev_ops = &ops;
 	dev->rx_pkt_burst = twin_rx;
 	dev->tx_pkt_burst = twin_tx;
-	port->rxq = rte_zmalloc_socket(NULL, sizeof(*port->rxq), RTE_CACHE_LINE_SIZE, socket);
-	port->txq = rte_zmalloc_socket(NULL, RTE_MAX_QUEUES_PER_PORT * sizeof(*port->txq),
+	port->rxq = rte_zmalloc_socket(NULL, TWIN_QUEUES_MAX * sizeof(*port->rxq),
+				       RTE_CACHE_LINE_SIZE, socket);
+	port->txq = rte_zmalloc_socket(NULL, TWIN_QUEUES_MAX * sizeof(*port->txq),
 				       RTE_CACHE_LINE_SIZE, socket);
 	if (port->rxq == NULL || port->txq == NULL)
 		return -ENOMEM;

@@ -25,6 +25,16 @@ twin_rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return got;
 }
 
+static const uint32_t packet_types[] = {
+	[TWIN_PROTO_IPV4] = RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
+	[TWIN_PROTO_IPV6] = RTE_PTYPE_L3_IPV6_EXT_UNKNOWN,
+	[TWIN_PROTO_TCP] = RTE_PTYPE_L4_TCP,
+	[TWIN_PROTO_UDP] = RTE_PTYPE_L4_UDP,
+	[TWIN_PROTO_SCTP] = RTE_PTYPE_L4_SCTP,
+	[TWIN_PROTO_ICMP] = RTE_PTYPE_L4_ICMP,
+	[TWIN_PROTO_ICMP6] = RTE_PTYPE_L4_ICMP,
+};
+
 /* What a driver leaves in an mbuf that a NIC has filled. */
 static inline void
 receive(struct rte_mbuf *m, uint16_t port_id, const struct twin_verdict *verdict)
@@ -33,8 +43,13 @@ receive(struct rte_mbuf *m, uint16_t port_id, const struct twin_verdict *verdict
 	m->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
 	m->tx_offload = 0;
 	m->vlan_tci = 0;
-	m->packet_type = RTE_PTYPE_UNKNOWN;
+	m->packet_type = RTE_PTYPE_L2_ETHER | packet_types[verdict->network] |
+			 packet_types[verdict->transport];
 	m->port = port_id;
+	if (verdict->flags & TWIN_HAS_HASH) {
+		m->ol_flags |= RTE_MBUF_F_RX_RSS_HASH;
+		m->hash.rss = verdict->hash;
+	}
 	if (verdict->flags & TWIN_HAS_FLAG)
 		m->ol_flags |= RTE_MBUF_F_RX_FDIR;
 	if (verdict->flags & TWIN_HAS_MARK) {
@@ -63,15 +78,15 @@ deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 	twin_nic_classify(to->nic, frames, count, verdicts);
 	for (i = 0; i < count; i++) {
 		const struct twin_verdict *verdict = &verdicts[i];
-		uint32_t queue = verdict->flags & TWIN_HAS_QUEUE ? verdict->queue : 0;
 
-		if (verdict->flags & TWIN_DROPPED || queue >= to->dev->data->nb_rx_queues) {
+		if (verdict->flags & TWIN_DROPPED ||
+		    verdict->queue >= to->dev->data->nb_rx_queues) {
 			rte_pktmbuf_free(packets[i]);
 			continue;
 		}
 		receive(packets[i], to->dev->data->port_id, verdict);
 		kept[kept_count] = packets[i];
-		queues[kept_count++] = queue;
+		queues[kept_count++] = verdict->queue;
 	}
 	for (i = 0; i < kept_count;) {
 		struct twin_rxq *rxq = &to->rxq[queues[i]];

@@ -9,6 +9,7 @@ use crate::nic::{Action, Handle, Nic, Verdict};
 use crate::pattern::{Attributes, HEADER_MAX, Item, Proto};
 use crate::refusal::errno::ENOTSUP;
 use crate::refusal::{Cause, Refusal};
+use crate::rss::{KEY_LEN, Rss, RssTypes};
 use std::ffi::c_char;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -67,12 +68,15 @@ pub(crate) struct TwinFrame {
 pub(crate) struct TwinVerdict {
     flags: u32,
     mark: u32,
-    queue: u32,
+    hash: u32,
+    queue: u16,
+    network: u16,
+    transport: u16,
 }
 
 const HAS_MARK: u32 = 1;
 const HAS_FLAG: u32 = 2;
-const HAS_QUEUE: u32 = 4;
+const HAS_HASH: u32 = 4;
 const DROPPED: u32 = 8;
 
 impl TwinNic {
@@ -176,13 +180,22 @@ impl From<Refusal> for TwinRefusal {
 }
 
 impl From<Verdict> for TwinVerdict {
-    fn from(Verdict { mark, flag, queue, drop }: Verdict) -> Self {
+    fn from(verdict: Verdict) -> Self {
+        let Verdict { mark, flag, queue, hash, drop, network, transport } = verdict;
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         let flags = bit(mark.is_some(), HAS_MARK)
             | bit(flag, HAS_FLAG)
-            | bit(queue.is_some(), HAS_QUEUE)
+            | bit(hash.is_some(), HAS_HASH)
             | bit(drop, DROPPED);
-        Self { flags, mark: mark.unwrap_or(0), queue: queue.unwrap_or(0).into() }
+        let number = |proto: Option<Proto>| proto.map_or(0, |proto| proto as u16);
+        Self {
+            flags,
+            mark: mark.unwrap_or(0),
+            hash: hash.unwrap_or(0),
+            queue,
+            network: number(network),
+            transport: number(transport),
+        }
     }
 }
 
@@ -308,6 +321,24 @@ pub(crate) unsafe extern "C" fn twin_flow_query(
     });
     // SAFETY: by the contract above.
     unsafe { answer(result, refusal) }
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive; `key` can be read, and `reta` holds `reta_len` queues.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_set_rss(
+    nic: *const TwinNic,
+    types: u16,
+    key: *const [u8; KEY_LEN],
+    reta: *const u16,
+    reta_len: u32,
+) {
+    // SAFETY: by the contract above.
+    let (nic, key, reta) = unsafe { (&*nic, &*key, slice(reta, reta_len)) };
+    nic.write().set_rss(Rss::new(RssTypes(types), key, reta.to_vec()));
 }
 
 /// See `pmd/twin.h`.

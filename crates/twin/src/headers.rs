@@ -22,7 +22,10 @@ pub(crate) const SLOTS: usize = 5;
 
 /// The headers of one frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Headers([Option<(Proto, usize)>; SLOTS]);
+pub(crate) struct Headers {
+    at: [Option<(Proto, usize)>; SLOTS],
+    is_fragment: bool,
+}
 
 impl Headers {
     /// Reads as far as the headers are whole.
@@ -35,16 +38,21 @@ impl Headers {
 
     /// Which protocol is at `slot`.
     pub(crate) fn proto(&self, slot: Slot) -> Option<Proto> {
-        self.0[slot as usize].map(|(proto, _)| proto)
+        self.at[slot as usize].map(|(proto, _)| proto)
     }
 
     /// Offset of the header at `slot`; the frame's start where there is none.
     pub(crate) fn offset(&self, slot: Slot) -> usize {
-        self.0[slot as usize].map_or(0, |(_, offset)| offset)
+        self.at[slot as usize].map_or(0, |(_, offset)| offset)
+    }
+
+    /// Whether it is a part of a packet, be it the first.
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.is_fragment
     }
 
     fn put(&mut self, slot: Slot, proto: Proto, offset: usize) {
-        self.0[slot as usize] = Some((proto, offset));
+        self.at[slot as usize] = Some((proto, offset));
     }
 
     fn walk(&mut self, frame: &[u8]) -> Option<()> {
@@ -64,11 +72,13 @@ impl Headers {
                 let ip = wire::ipv4::Ipv4::new(packet).filter(|ip| ip.version() == 4)?;
                 self.put(Slot::Network, Proto::Ipv4, offset);
                 let is_later_fragment = ip.fragment_offset() != 0;
+                self.is_fragment = is_later_fragment || ip.more_fragments();
                 (ip.protocol(), (!is_later_fragment).then(|| ip.header_len())?)
             }
             ether_type::IPV6 => {
                 let ip = wire::ipv6::Ipv6::new(packet).filter(|ip| ip.version() == 6)?;
                 self.put(Slot::Network, Proto::Ipv6, offset);
+                self.is_fragment = ip.next_header() == wire::proto::FRAGMENT;
                 (ip.next_header(), wire::ipv6::Ipv6::LEN)
             }
             _ => return None,

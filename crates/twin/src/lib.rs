@@ -13,6 +13,7 @@ mod headers;
 mod nic;
 mod pattern;
 mod refusal;
+pub mod rss;
 mod table;
 
 pub use nic::{Action, Handle, Nic, Tally, Verdict};

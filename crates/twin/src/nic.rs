@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One port: its rules and what they do with a packet.
 
-use crate::headers::Headers;
-use crate::pattern::{Attributes, Item, Key, Shape};
+use crate::headers::{Headers, Slot};
+use crate::pattern::{Attributes, Item, Key, Proto, Shape};
 use crate::refusal::errno::{EEXIST, EINVAL, ENOENT, ENOSPC, ENOTSUP};
 use crate::refusal::{Cause, Refusal};
+use crate::rss::Rss;
 use crate::table::Table;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -32,8 +33,14 @@ pub struct Verdict {
     pub mark: Option<u32>,
     /// Whether a rule flagged it.
     pub flag: bool,
-    /// The queue a rule chose; RSS chooses where there is none.
-    pub queue: Option<u16>,
+    /// The queue: that of a rule, else that of RSS, else the first.
+    pub queue: u16,
+    /// The hash of RSS, where a packet is of a type that is hashed.
+    pub hash: Option<u32>,
+    /// The headers that were found.
+    pub network: Option<Proto>,
+    /// Not for fragments.
+    pub transport: Option<Proto>,
     /// Whether it is delivered to nobody.
     pub drop: bool,
 }
@@ -51,11 +58,20 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(pub(crate) u64);
 
+/// What a rule does to a packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Effect {
+    mark: Option<u32>,
+    flag: bool,
+    queue: Option<u16>,
+    drop: bool,
+}
+
 struct Rule {
     generation: u32,
     /// Table and row; `None` for a place without a rule.
     at: Option<(u32, u32)>,
-    verdict: Verdict,
+    effect: Effect,
     counts: bool,
     hits: AtomicU64,
     bytes: AtomicU64,
@@ -70,13 +86,14 @@ pub struct Nic {
     rules: Vec<Rule>,
     /// Places without a rule.
     free: Vec<u32>,
+    rss: Rss,
 }
 
 /// A rule that was found good.
 struct Checked {
     shape: Shape,
     key: Key,
-    verdict: Verdict,
+    effect: Effect,
     counts: bool,
 }
 
@@ -118,7 +135,7 @@ impl Nic {
         pattern: &[Item],
         actions: &[Action],
     ) -> Result<Handle, Refusal> {
-        let Checked { shape, key, verdict, counts } = check(attributes, pattern, actions)?;
+        let Checked { shape, key, effect, counts } = check(attributes, pattern, actions)?;
         let table = match self.table_of(&shape, attributes) {
             Some(table) => table,
             None => self.add_table(Table::new(shape, attributes.group, attributes.priority)),
@@ -133,7 +150,7 @@ impl Nic {
             self.rules.push(Rule::nowhere());
         }
         let rule = &mut self.rules[place as usize];
-        *rule = Rule { at, verdict, counts, ..Rule::nowhere_of(rule.generation) };
+        *rule = Rule { at, effect, counts, ..Rule::nowhere_of(rule.generation) };
         Ok(Handle::new(place, rule.generation))
     }
 
@@ -176,23 +193,35 @@ impl Nic {
         Ok(Tally { hits: read(&rule.hits), bytes: read(&rule.bytes) })
     }
 
+    /// Spreads packets over queues from now on.
+    pub fn set_rss(&mut self, rss: Rss) {
+        self.rss = rss;
+    }
+
     /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.
     pub fn classify(&self, bytes: &[u8], len: u32) -> Verdict {
-        if self.order.is_empty() {
-            return Verdict::default();
-        }
         let headers = Headers::of(bytes);
+        let hash = self.rss.hash(bytes, &headers);
+        let Effect { mark, flag, queue, drop } = self.hit(bytes, len, &headers);
+        let of_rss = || hash.map_or(0, |hash| self.rss.queue(hash));
+        let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
+        let network = headers.proto(Slot::Network);
+        Verdict { mark, flag, drop, queue: queue.unwrap_or_else(of_rss), hash, network, transport }
+    }
+
+    /// What the rule does that a frame hits.
+    fn hit(&self, bytes: &[u8], len: u32, headers: &Headers) -> Effect {
         let tables = self.order.iter().map(|&table| &self.tables[table as usize]);
         let mut tables = tables.filter(|table| table.group == 0);
-        let Some(place) = tables.find_map(|table| table.matches(bytes, &headers)) else {
-            return Verdict::default();
+        let Some(place) = tables.find_map(|table| table.matches(bytes, headers)) else {
+            return Effect::default();
         };
         let rule = &self.rules[place as usize];
         if rule.counts {
             rule.hits.fetch_add(1, Relaxed);
             rule.bytes.fetch_add(len.into(), Relaxed);
         }
-        rule.verdict
+        rule.effect
     }
 
     fn table_of(&self, shape: &Shape, attributes: &Attributes) -> Option<usize> {
@@ -237,7 +266,7 @@ impl Rule {
 
     fn nowhere_of(generation: u32) -> Self {
         let (hits, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { generation, at: None, verdict: Verdict::default(), counts: false, hits, bytes }
+        Self { generation, at: None, effect: Effect::default(), counts: false, hits, bytes }
     }
 }
 
@@ -273,23 +302,23 @@ fn check(
         _ => {}
     }
     let (shape, key) = Shape::of(pattern)?;
-    let (verdict, counts) = outcome(actions)?;
-    Ok(Checked { shape, key, verdict, counts })
+    let (effect, counts) = outcome(actions)?;
+    Ok(Checked { shape, key, effect, counts })
 }
 
 /// What a list of actions comes to.
-fn outcome(actions: &[Action]) -> Result<(Verdict, bool), Refusal> {
-    let mut verdict = Verdict::default();
+fn outcome(actions: &[Action]) -> Result<(Effect, bool), Refusal> {
+    let mut effect = Effect::default();
     let (mut counts, mut fates) = (false, 0);
     if actions.is_empty() {
         return Err(Refusal::new(EINVAL, Cause::Actions, c"a rule without an action does nothing"));
     }
     for (place, action) in actions.iter().enumerate() {
         match *action {
-            Action::Mark(mark) => verdict.mark = Some(mark),
-            Action::Flag => verdict.flag = true,
-            Action::Queue(queue) => verdict.queue = Some(queue),
-            Action::Drop => verdict.drop = true,
+            Action::Mark(mark) => effect.mark = Some(mark),
+            Action::Flag => effect.flag = true,
+            Action::Queue(queue) => effect.queue = Some(queue),
+            Action::Drop => effect.drop = true,
             Action::Passthru => {}
             Action::Count => counts = true,
         }
@@ -299,5 +328,5 @@ fn outcome(actions: &[Action]) -> Result<(Verdict, bool), Refusal> {
             return Err(Refusal::new(EINVAL, Cause::Action(place), message));
         }
     }
-    Ok((verdict, counts))
+    Ok((effect, counts))
 }

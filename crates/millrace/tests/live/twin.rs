@@ -2,7 +2,7 @@
 //! The twin NIC in a program that is not ours: testpmd makes the rules and shows what the NIC did.
 
 use crate::peer::Testpmd;
-use crate::{Scratch, has_tools, skip};
+use crate::{Scratch, has_tools, skip, wait_until};
 use std::fs::File;
 use std::path::Path;
 use traffic::PcapWriter;
@@ -28,23 +28,27 @@ struct Bench {
 const TWIN: &str = "2";
 
 impl Bench {
-    fn new(driver: &str, frames: &[Vec<u8>]) -> Self {
+    /// Each port has `queues`; all frames come by the first one of port 0.
+    fn new(driver: &str, frames: &[Vec<u8>], queues: usize) -> Self {
         let scratch = Scratch::new("twin");
-        let capture = scratch.path("frames.pcap");
-        let mut writer = PcapWriter::new(File::create(&capture).unwrap()).unwrap();
-        for frame in frames {
-            writer.write(0, frame).unwrap();
-        }
-        writer.finish().unwrap();
+        let captures = (0..queues).map(|queue| {
+            let capture = scratch.path(&format!("{queue}.pcap"));
+            let mut writer = PcapWriter::new(File::create(&capture).unwrap()).unwrap();
+            let frames = if queue == 0 { frames } else { &[] };
+            frames.iter().for_each(|frame| writer.write(0, frame).unwrap());
+            writer.finish().unwrap();
+            format!(",rx_pcap={capture}")
+        });
         let eal = [
             format!("-d{driver}"),
-            format!("--vdev=net_pcap0,rx_pcap={capture}"),
+            format!("--vdev=net_pcap0{}", captures.collect::<String>()),
             "--vdev=net_twin0,wire=w".to_owned(),
             "--vdev=net_twin1,wire=w".to_owned(),
             "--vdev=net_null0,no-rx=1".to_owned(),
         ];
         // It would throw away what is in the capture before it starts.
-        let testpmd = Testpmd::with(&eal, &["--no-flush-rx"]);
+        let [rxq, txq] = ["rxq", "txq"].map(|queue| format!("--{queue}={queues}"));
+        let testpmd = Testpmd::with(&eal, &["--no-flush-rx", &rxq, &txq]);
         Self { testpmd, _scratch: scratch }
     }
 
@@ -52,15 +56,22 @@ impl Bench {
         self.testpmd.enter(&rule.replace('@', TWIN), answer);
     }
 
-    /// Lets the frames through; what testpmd printed of those that arrived.
-    fn forward(&mut self, arriving: usize) -> String {
+    /// Lets the frames through; what testpmd printed of those that arrived, a line for each.
+    fn forward(&mut self, arriving: usize) -> Vec<String> {
         self.testpmd.enter("set verbose 1", "verbose level");
         let begin = self.testpmd.output().len();
-        self.testpmd.enter("start", &format!("port {TWIN}/queue 0: received {arriving} packets"));
+        self.testpmd.enter("start", "packet forwarding - ports=4");
+        let mut received = Vec::new();
+        wait_until("all frames arrive", || {
+            let printed = self.testpmd.output()[begin..].to_owned();
+            let bursts = printed.split("\nport ").filter(|burst| burst.starts_with(TWIN));
+            let lines = bursts.flat_map(str::lines).filter(|line| line.contains(" - dst="));
+            received = lines.map(str::to_owned).collect();
+            // The last line may not be whole yet.
+            received.len() == arriving && received.iter().all(|line| line.contains("Receive queue"))
+        });
         self.testpmd.enter("stop", "Done.");
-        let printed = self.testpmd.output()[begin..].to_owned();
-        let (_, received) = printed.split_once(&format!("port {TWIN}/queue 0")).unwrap();
-        received.to_owned()
+        received
     }
 
     /// What a rule counted: packets and bytes.
@@ -87,7 +98,7 @@ const OF_PORT_80: &str = "flow create @ ingress pattern eth / ipv4 src is 10.0.0
 fn testpmd_sees_marks_drops_and_counts() {
     let Some(driver) = driver() else { return };
     let frames: Vec<_> = [80, 81, 82].map(|dport| tcp(dport).build()).into();
-    let mut bench = Bench::new(&driver, &frames);
+    let mut bench = Bench::new(&driver, &frames, 1);
     bench.flow(&format!("{OF_PORT_80} / count / end"), "Flow rule #0 created");
     bench.flow(
         "flow create @ ingress pattern eth / ipv4 / tcp dst is 82 / end actions drop / count / end",
@@ -95,8 +106,9 @@ fn testpmd_sees_marks_drops_and_counts() {
     );
     let received = bench.forward(2);
     // Only the first, whose number is that of the rule.
-    assert_eq!(received.matches("FDIR matched").count(), 1, "{received}");
-    assert!(received.contains("FDIR matched ID=0x4d"), "{received}");
+    assert!(received[0].contains("FDIR matched ID=0x4d"), "{received:?}");
+    assert!(!received[1].contains("FDIR matched"), "{received:?}");
+    assert!(received[0].contains("hw ptype: L2_ETHER L3_IPV4_EXT_UNKNOWN L4_TCP"), "{received:?}");
     let bytes = frames[0].len() as u64;
     assert_eq!(bench.tally(0), (1, bytes));
     assert_eq!(bench.tally(1), (1, bytes));
@@ -104,10 +116,28 @@ fn testpmd_sees_marks_drops_and_counts() {
     bench.flow(&format!("{OF_PORT_80} / end"), "Flow rule #0 created");
 }
 
+/// Two of Microsoft's "Verifying the RSS Hash Calculation"; the low bit of the hash is the queue.
+#[test]
+fn testpmd_sees_hashes_and_queues() {
+    let Some(driver) = driver() else { return };
+    let frames = [
+        FrameBuilder::ipv4([66, 9, 149, 187], [161, 142, 100, 80]).tcp(2794, 1766).build(),
+        FrameBuilder::ipv4([38, 27, 205, 30], [209, 142, 163, 6]).tcp(48228, 2217).build(),
+    ];
+    let mut bench = Bench::new(&driver, &frames, 2);
+    bench.flow("port config all rss tcp", "testpmd> ");
+    let received = bench.forward(2);
+    for (hash, queue) in [("0x51ccc178", 0), ("0xafc7327f", 1)] {
+        let line = received.iter().find(|line| line.contains(&format!("RSS hash={hash}")));
+        let line = line.unwrap_or_else(|| panic!("no packet with hash {hash}: {received:?}"));
+        assert!(line.contains(&format!("RSS queue={queue:#x}")), "{line}");
+    }
+}
+
 #[test]
 fn testpmd_shows_why_a_rule_is_refused() {
     let Some(driver) = driver() else { return };
-    let mut bench = Bench::new(&driver, &[]);
+    let mut bench = Bench::new(&driver, &[], 1);
     bench.flow(&format!("{OF_PORT_80} / end"), "Flow rule #0 created");
     bench.flow(
         &format!("{OF_PORT_80} / end"),

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Receive-side scaling: the Toeplitz hash of addresses and ports chooses the queue.
+//!
+//! The hash is that of Microsoft's "RSS hash functions", over source address, destination address,
+//! source port, destination port; a table over it (RETA) says which queue.
+
+use crate::headers::{Headers, Slot};
+use crate::pattern::Proto;
+
+/// Bytes of a hash key.
+pub const KEY_LEN: usize = 40;
+/// Two IPv6 addresses and two ports.
+const INPUT_MAX: usize = 36;
+
+/// What packets are hashed, and over what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RssTypes(pub u16);
+
+/// IPv4 of any kind, over the addresses; so are the three after it.
+pub const IPV4: u16 = 1;
+/// Fragments.
+pub const FRAGMENT: u16 = 1 << 1;
+/// Any transport but those below.
+pub const OTHER: u16 = 1 << 2;
+/// TCP, over addresses and ports; so are the two after it.
+pub const TCP: u16 = 1 << 3;
+/// UDP.
+pub const UDP: u16 = 1 << 4;
+/// SCTP.
+pub const SCTP: u16 = 1 << 5;
+/// The same of IPv6, so many bits up.
+pub const IPV6_SHIFT: u32 = 8;
+
+/// How packets are spread.
+pub struct Rss {
+    types: RssTypes,
+    /// The hash of a byte at a place; that of an input is the XOR over its bytes.
+    tables: Box<[[u32; 256]; INPUT_MAX]>,
+    /// Queues by the low part of the hash.
+    reta: Vec<u16>,
+}
+
+impl Default for Rss {
+    /// Nothing is spread: queue 0.
+    fn default() -> Self {
+        Self { types: RssTypes::default(), tables: Box::new([[0; 256]; INPUT_MAX]), reta: vec![0] }
+    }
+}
+
+impl Rss {
+    /// `reta` has at least one queue.
+    pub fn new(types: RssTypes, key: &[u8; KEY_LEN], reta: Vec<u16>) -> Self {
+        assert!(!reta.is_empty(), "a table without queues");
+        let mut tables = Box::new([[0; 256]; INPUT_MAX]);
+        for (place, table) in tables.iter_mut().enumerate() {
+            for (value, hash) in table.iter_mut().enumerate() {
+                let bits = (0..8).filter(|bit| value & 0x80 >> bit != 0);
+                *hash = bits.fold(0, |hash, bit| hash ^ window(key, 8 * place + bit));
+            }
+        }
+        Self { types, tables, reta }
+    }
+
+    /// The hash of a frame; `None` if it is of no type that is hashed.
+    pub(crate) fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
+        let (shift, addresses) = match headers.proto(Slot::Network)? {
+            Proto::Ipv4 => (0, 12..20),
+            Proto::Ipv6 => (IPV6_SHIFT, 8..40),
+            _ => return None,
+        };
+        let types = self.types.0 >> shift;
+        let network = &frame[headers.offset(Slot::Network)..];
+        let addresses = &network[addresses];
+        let kind = match headers.proto(Slot::Transport) {
+            _ if headers.is_fragment() => FRAGMENT,
+            Some(Proto::Tcp) => TCP,
+            Some(Proto::Udp) => UDP,
+            Some(Proto::Sctp) => SCTP,
+            _ => OTHER,
+        };
+        let has_ports = kind & (TCP | UDP | SCTP) != 0;
+        if types & kind != 0 && has_ports {
+            let ports = &frame[headers.offset(Slot::Transport)..][..4];
+            return Some(self.toeplitz(addresses.iter().chain(ports)));
+        }
+        (types & (kind | IPV4) != 0).then(|| self.toeplitz(addresses.iter()))
+    }
+
+    /// The queue of a packet with this hash.
+    pub(crate) fn queue(&self, hash: u32) -> u16 {
+        self.reta[hash as usize % self.reta.len()]
+    }
+
+    fn toeplitz<'a>(&self, input: impl Iterator<Item = &'a u8>) -> u32 {
+        let bytes = self.tables.iter().zip(input);
+        bytes.fold(0, |hash, (table, &byte)| hash ^ table[usize::from(byte)])
+    }
+}
+
+/// The 32 bits of the key from `bit` on.
+fn window(key: &[u8; KEY_LEN], bit: usize) -> u32 {
+    let byte = |i: usize| u64::from(key.get(bit / 8 + i).copied().unwrap_or(0));
+    let word = (0..5).fold(0, |word, i| word << 8 | byte(i));
+    (word >> (8 - bit % 8)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::FrameBuilder;
+
+    /// Of Microsoft's "Verifying the RSS Hash Calculation".
+    const KEY: [u8; KEY_LEN] = [
+        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
+        0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
+        0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+    ];
+
+    fn hash(types: u16, frame: &[u8]) -> Option<u32> {
+        Rss::new(RssTypes(types), &KEY, vec![0]).hash(frame, &Headers::of(frame))
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_verification_suite() {
+        let v4 = FrameBuilder::ipv4([66, 9, 149, 187], [161, 142, 100, 80]);
+        let frame = v4.clone().tcp(2794, 1766).build();
+        assert_eq!(hash(TCP, &frame), Some(0x51cc_c178));
+        assert_eq!(hash(IPV4, &frame), Some(0x323e_8fc2));
+        assert_eq!(hash(UDP | SCTP | OTHER | FRAGMENT, &frame), None);
+        assert_eq!(hash(TCP, &v4.clone().vlan(5).tcp(2794, 1766).build()), Some(0x51cc_c178));
+        let fragment = v4.clone().fragment(0, true).udp(2794, 1766).payload([0; 16]).build();
+        assert_eq!(hash(UDP, &fragment), None);
+        assert_eq!(hash(UDP | FRAGMENT, &fragment), Some(0x323e_8fc2));
+        let src = [0x3ffe, 0x2501, 0x200, 0x1fff, 0, 0, 0, 7];
+        let dst = [0x3ffe, 0x2501, 0x200, 3, 0, 0, 0, 1];
+        let frame = FrameBuilder::ipv6(src, dst).tcp(2794, 1766).build();
+        assert_eq!(hash(TCP << IPV6_SHIFT, &frame), Some(0x4020_7d3d));
+        assert_eq!(hash(IPV4 << IPV6_SHIFT, &frame), Some(0x2cc1_8cd5));
+        assert_eq!(hash(TCP | IPV4, &frame), None);
+    }
+
+    #[test]
+    fn the_table_chooses_by_the_low_part() {
+        let rss = Rss::new(RssTypes(TCP), &KEY, (0..128).map(|entry| entry % 3).collect());
+        assert_eq!(rss.queue(0x51cc_c178), 0x78 % 3);
+        assert_eq!(Rss::default().queue(0x51cc_c178), 0);
+    }
+}
