@@ -50,6 +50,7 @@ enum twin_action_kind {
 	TWIN_ACTION_DROP,
 	TWIN_ACTION_PASSTHRU,
 	TWIN_ACTION_COUNT,
+	TWIN_ACTION_RSS,
 };
 
 /* A header and the bits of it that count, in network byte order. */
@@ -57,11 +58,16 @@ struct twin_item {
 	uint16_t proto;
 	uint8_t spec[TWIN_HEADER_MAX];
 	uint8_t mask[TWIN_HEADER_MAX];
+	/* Of Ethernet and VLAN: whether a tag follows, and whether that matters. */
+	uint8_t has_vlan;
+	uint8_t vlan_matters;
 };
 
 struct twin_action {
 	uint32_t kind;
-	uint32_t value; /* of mark and queue */
+	uint32_t value; /* of mark and queue; types of rss, 0 for those of the port */
+	const uint16_t *queues; /* of rss */
+	uint32_t queue_count;
 };
 
 #define TWIN_INGRESS 1u
@@ -216,6 +222,7 @@ void twin_wire_set_started(struct twin_port *port, bool started);
 
 /* twin_rss.c */
 uint64_t twin_rss_supported(void);
+uint16_t twin_rss_types(uint64_t hash_functions);
 int twin_rss_configure(struct rte_eth_dev *dev);
 int twin_rss_hash_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);
 int twin_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);

@@ -54,6 +54,19 @@ layout_of(enum rte_flow_item_type type)
 	return NULL;
 }
 
+/* The bit that Ethernet and VLAN items have beside the header. */
+static void
+take_has_vlan(const struct rte_flow_item *item, const void *mask, struct twin_item *to)
+{
+	if (item->type == RTE_FLOW_ITEM_TYPE_ETH) {
+		to->has_vlan = ((const struct rte_flow_item_eth *)item->spec)->has_vlan;
+		to->vlan_matters = ((const struct rte_flow_item_eth *)mask)->has_vlan;
+	} else if (item->type == RTE_FLOW_ITEM_TYPE_VLAN) {
+		to->has_vlan = ((const struct rte_flow_item_vlan *)item->spec)->has_more_vlan;
+		to->vlan_matters = ((const struct rte_flow_item_vlan *)mask)->has_more_vlan;
+	}
+}
+
 static int
 take_item(const struct rte_flow_item *item, struct twin_item *to, struct rte_flow_error *error)
 {
@@ -76,14 +89,16 @@ take_item(const struct rte_flow_item *item, struct twin_item *to, struct rte_flo
 	mask = item->mask != NULL ? item->mask : layout->mask;
 	memcpy(to->spec, item->spec, layout->len);
 	memcpy(to->mask, mask, layout->len);
+	take_has_vlan(item, mask, to);
 	return 0;
 }
 
 static void
 take_action(const struct rte_flow_action *action, struct twin_action *to)
 {
-	to->kind = TWIN_ACTION_NONE;
-	to->value = 0;
+	const struct rte_flow_action_rss *rss;
+
+	memset(to, 0, sizeof(*to)); /* the model refuses TWIN_ACTION_NONE */
 	switch (action->type) {
 	case RTE_FLOW_ACTION_TYPE_MARK:
 		to->kind = TWIN_ACTION_MARK;
@@ -105,15 +120,50 @@ take_action(const struct rte_flow_action *action, struct twin_action *to)
 	case RTE_FLOW_ACTION_TYPE_COUNT:
 		to->kind = TWIN_ACTION_COUNT;
 		break;
-	default: /* the model refuses TWIN_ACTION_NONE */
+	case RTE_FLOW_ACTION_TYPE_RSS:
+		rss = action->conf;
+		to->kind = TWIN_ACTION_RSS;
+		to->value = twin_rss_types(rss->types);
+		to->queues = rss->queue;
+		to->queue_count = rss->queue_num;
+		break;
+	default:
 		break;
 	}
 }
 
-static bool
-needs_conf(enum rte_flow_action_type type)
+/* What can be said only here, where the port is known. */
+static const char *
+trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 {
-	return type == RTE_FLOW_ACTION_TYPE_MARK || type == RTE_FLOW_ACTION_TYPE_QUEUE;
+	const uint16_t queues = port->dev->data->nb_rx_queues;
+	const struct rte_flow_action_rss *rss = action->conf;
+	const struct rte_flow_action_queue *queue = action->conf;
+	uint32_t i;
+
+	if (action->conf == NULL)
+		return action->type == RTE_FLOW_ACTION_TYPE_MARK ||
+		       action->type == RTE_FLOW_ACTION_TYPE_QUEUE ||
+		       action->type == RTE_FLOW_ACTION_TYPE_RSS ? "the action needs a value" : NULL;
+	if (action->type == RTE_FLOW_ACTION_TYPE_QUEUE && queue->index >= queues)
+		return "queue index out of range";
+	if (action->type != RTE_FLOW_ACTION_TYPE_RSS)
+		return NULL;
+	if (rss->func != RTE_ETH_HASH_FUNCTION_DEFAULT &&
+	    rss->func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
+		return "only Toeplitz is supported";
+	if (rss->level > 1)
+		return "only the outermost headers are hashed";
+	if (rss->types & ~twin_rss_supported())
+		return "a type that is not supported";
+	if (rss->key_len != 0 && (rss->key_len != TWIN_RSS_KEY_LEN ||
+				  memcmp(rss->key, port->rss.key, TWIN_RSS_KEY_LEN) != 0))
+		return "another key than that of the port";
+	for (i = 0; i < rss->queue_num; i++) {
+		if (rss->queue[i] >= queues)
+			return "queue index out of range";
+	}
+	return NULL;
 }
 
 static int
@@ -138,9 +188,10 @@ take_items(struct parts *parts, const struct rte_flow_item *item, struct rte_flo
 }
 
 static int
-take_actions(struct parts *parts, const struct rte_flow_action *action, uint16_t queues,
-	     struct rte_flow_error *error)
+take_actions(struct parts *parts, const struct rte_flow_action *action,
+	     const struct twin_port *port, struct rte_flow_error *error)
 {
+	const char *trouble;
 	uint32_t count = 0;
 
 	for (; action->type != RTE_FLOW_ACTION_TYPE_END; action++) {
@@ -149,14 +200,11 @@ take_actions(struct parts *parts, const struct rte_flow_action *action, uint16_t
 		if (count == ITEMS_MAX)
 			return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_NUM,
 						  action, "too many actions");
-		if (needs_conf(action->type) && action->conf == NULL)
+		trouble = trouble_of(action, port);
+		if (trouble != NULL)
 			return rte_flow_error_set(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF,
-						  action, "the action needs a value");
+						  action, trouble);
 		take_action(action, &parts->actions[count]);
-		if (action->type == RTE_FLOW_ACTION_TYPE_QUEUE &&
-		    parts->actions[count].value >= queues)
-			return rte_flow_error_set(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF,
-						  action, "queue index out of range");
 		parts->action_of[count++] = action;
 	}
 	parts->rule.action_count = count;
@@ -181,7 +229,7 @@ take_apart(struct parts *parts, const struct rte_eth_dev *dev, const struct rte_
 	};
 	ret = take_items(parts, pattern, error);
 	if (ret == 0)
-		ret = take_actions(parts, actions, dev->data->nb_rx_queues, error);
+		ret = take_actions(parts, actions, dev->data->dev_private, error);
 	return ret;
 }
 

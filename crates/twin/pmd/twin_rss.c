@@ -47,18 +47,27 @@ twin_rss_supported(void)
 	return all;
 }
 
-static void
-apply(const struct twin_port *port)
+/* In the model's terms. */
+uint16_t
+twin_rss_types(uint64_t hash_functions)
 {
-	const struct twin_rss *rss = &port->rss;
 	uint16_t bits = 0;
 	unsigned int i;
 
 	for (i = 0; i < RTE_DIM(types); i++) {
-		if (rss->hash_functions & types[i].hash_function)
+		if (hash_functions & types[i].hash_function)
 			bits |= types[i].type;
 	}
-	twin_nic_set_rss(port->nic, bits, rss->key, rss->reta, TWIN_RETA_SIZE);
+	return bits;
+}
+
+static void
+apply(const struct twin_port *port)
+{
+	const struct twin_rss *rss = &port->rss;
+
+	twin_nic_set_rss(port->nic, twin_rss_types(rss->hash_functions), rss->key, rss->reta,
+			 TWIN_RETA_SIZE);
 }
 
 static void

@@ -5,7 +5,7 @@
 //! it is a programmer's error, and must not unwind into C.
 #![allow(unsafe_code)]
 
-use crate::nic::{Action, Handle, Nic, Verdict};
+use crate::nic::{Action, Handle, Nic, Spread, Verdict};
 use crate::pattern::{Attributes, HEADER_MAX, Item, Proto};
 use crate::refusal::errno::ENOTSUP;
 use crate::refusal::{Cause, Refusal};
@@ -22,6 +22,8 @@ pub(crate) struct TwinItem {
     proto: u16,
     spec: [u8; HEADER_MAX],
     mask: [u8; HEADER_MAX],
+    has_vlan: u8,
+    vlan_matters: u8,
 }
 
 /// `struct twin_action`.
@@ -29,6 +31,8 @@ pub(crate) struct TwinItem {
 pub(crate) struct TwinAction {
     kind: u32,
     value: u32,
+    queues: *const u16,
+    queue_count: u32,
 }
 
 /// `struct twin_rule`.
@@ -113,7 +117,7 @@ struct Parts {
 impl TwinRule {
     /// # Safety
     ///
-    /// `items` and `actions` hold as many as their counts say.
+    /// `items`, `actions` and the queues of each action hold as many as their counts say.
     unsafe fn parts(&self) -> Result<Parts, Refusal> {
         // SAFETY: the counts are those of the arrays, by the contract above.
         let (items, actions) =
@@ -132,10 +136,12 @@ impl TwinRule {
                 Cause::Item(place),
                 c"this item is not supported",
             ))?;
-            Ok(Item { proto, spec: item.spec, mask: item.mask })
+            let has_vlan = (item.vlan_matters != 0).then_some(item.has_vlan != 0);
+            Ok(Item { proto, spec: item.spec, mask: item.mask, has_vlan })
         });
         let actions = actions.iter().enumerate().map(|(place, action)| {
-            action_of(action).ok_or(Refusal::new(
+            // SAFETY: its queues are those of a live rule, by the contract above.
+            unsafe { action_of(action) }.ok_or(Refusal::new(
                 ENOTSUP,
                 Cause::Action(place),
                 c"this action is not supported",
@@ -150,7 +156,11 @@ impl TwinRule {
 }
 
 /// By the numbers of `enum twin_action_kind`.
-fn action_of(action: &TwinAction) -> Option<Action> {
+///
+/// # Safety
+///
+/// `queues` holds as many as its count says.
+unsafe fn action_of(action: &TwinAction) -> Option<Action> {
     match action.kind {
         1 => Some(Action::Mark(action.value)),
         2 => Some(Action::Flag),
@@ -158,6 +168,12 @@ fn action_of(action: &TwinAction) -> Option<Action> {
         4 => Some(Action::Drop),
         5 => Some(Action::Passthru),
         6 => Some(Action::Count),
+        7 => {
+            // SAFETY: by the contract above.
+            let queues = unsafe { slice(action.queues, action.queue_count) };
+            let types = RssTypes(u16::try_from(action.value).ok()?);
+            Some(Action::Rss(Spread { types, queues: queues.into() }))
+        }
         _ => None,
     }
 }

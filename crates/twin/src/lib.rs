@@ -16,6 +16,6 @@ mod refusal;
 pub mod rss;
 mod table;
 
-pub use nic::{Action, Handle, Nic, Tally, Verdict};
+pub use nic::{Action, Handle, Nic, Spread, Tally, Verdict};
 pub use pattern::{Attributes, HEADER_MAX, Item, Proto};
 pub use refusal::{Cause, Refusal};

@@ -5,12 +5,12 @@ use crate::headers::{Headers, Slot};
 use crate::pattern::{Attributes, Item, Key, Proto, Shape};
 use crate::refusal::errno::{EEXIST, EINVAL, ENOENT, ENOSPC, ENOTSUP};
 use crate::refusal::{Cause, Refusal};
-use crate::rss::Rss;
+use crate::rss::{Rss, RssTypes};
 use crate::table::Table;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a rule does, one of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Puts a number on the packet.
     Mark(u32),
@@ -18,12 +18,23 @@ pub enum Action {
     Flag,
     /// Delivers to this queue.
     Queue(u16),
+    /// Spreads over queues, by the port's key. No types: those of the port.
+    Rss(Spread),
     /// Delivers to no queue.
     Drop,
     /// Delivers as without the rule.
     Passthru,
     /// Counts packets and bytes.
     Count,
+}
+
+/// How a rule spreads packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// What is hashed; what is not goes to the first of the queues.
+    pub types: RssTypes,
+    /// At least one.
+    pub queues: Box<[u16]>,
 }
 
 /// What becomes of a packet.
@@ -63,8 +74,18 @@ pub struct Handle(pub(crate) u64);
 struct Effect {
     mark: Option<u32>,
     flag: bool,
-    queue: Option<u16>,
-    drop: bool,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Fate {
+    /// As without the rule.
+    #[default]
+    Usual,
+    Queue(u16),
+    /// Place of the spread.
+    Spread(u32),
+    Drop,
 }
 
 struct Rule {
@@ -87,6 +108,8 @@ pub struct Nic {
     /// Places without a rule.
     free: Vec<u32>,
     rss: Rss,
+    /// Those that rules have asked for; equal ones are one.
+    spreads: Vec<Spread>,
 }
 
 /// A rule that was found good.
@@ -94,6 +117,8 @@ struct Checked {
     shape: Shape,
     key: Key,
     effect: Effect,
+    /// What its fate is about, if it is one.
+    spread: Option<Spread>,
     counts: bool,
 }
 
@@ -135,7 +160,8 @@ impl Nic {
         pattern: &[Item],
         actions: &[Action],
     ) -> Result<Handle, Refusal> {
-        let Checked { shape, key, effect, counts } = check(attributes, pattern, actions)?;
+        let Checked { shape, key, mut effect, spread, counts } =
+            check(attributes, pattern, actions)?;
         let table = match self.table_of(&shape, attributes) {
             Some(table) => table,
             None => self.add_table(Table::new(shape, attributes.group, attributes.priority)),
@@ -146,6 +172,9 @@ impl Nic {
         };
         let row = self.tables[table].insert(&key, place).ok_or(EXISTS)?;
         let at = Some((table as u32, row));
+        if let Some(spread) = spread {
+            effect.fate = Fate::Spread(self.place_of_spread(spread));
+        }
         if self.free.pop().is_none() {
             self.rules.push(Rule::nowhere());
         }
@@ -178,6 +207,7 @@ impl Nic {
         }
         self.order.clear();
         self.tables.clear();
+        self.spreads.clear();
     }
 
     /// What a rule with [`Action::Count`] counted; from zero again if `reset`.
@@ -201,12 +231,24 @@ impl Nic {
     /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.
     pub fn classify(&self, bytes: &[u8], len: u32) -> Verdict {
         let headers = Headers::of(bytes);
-        let hash = self.rss.hash(bytes, &headers);
-        let Effect { mark, flag, queue, drop } = self.hit(bytes, len, &headers);
-        let of_rss = || hash.map_or(0, |hash| self.rss.queue(hash));
+        let Effect { mark, flag, fate } = self.hit(bytes, len, &headers);
+        let mut hash = self.rss.hash(bytes, &headers);
+        let queue = match fate {
+            Fate::Usual => hash.map_or(0, |hash| self.rss.queue(hash)),
+            Fate::Queue(queue) => queue,
+            Fate::Spread(place) => {
+                let Spread { types, queues } = &self.spreads[place as usize];
+                if types.0 != 0 {
+                    hash = self.rss.hash_of(*types, bytes, &headers);
+                }
+                queues[hash.unwrap_or(0) as usize % queues.len()]
+            }
+            Fate::Drop => 0,
+        };
+        let drop = matches!(fate, Fate::Drop);
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
         let network = headers.proto(Slot::Network);
-        Verdict { mark, flag, drop, queue: queue.unwrap_or_else(of_rss), hash, network, transport }
+        Verdict { mark, flag, drop, queue, hash, network, transport }
     }
 
     /// What the rule does that a frame hits.
@@ -222,6 +264,15 @@ impl Nic {
             rule.bytes.fetch_add(len.into(), Relaxed);
         }
         rule.effect
+    }
+
+    fn place_of_spread(&mut self, spread: Spread) -> u32 {
+        let place = self.spreads.iter().position(|other| *other == spread);
+        let place = place.unwrap_or_else(|| {
+            self.spreads.push(spread);
+            self.spreads.len() - 1
+        });
+        place as u32
     }
 
     fn table_of(&self, shape: &Shape, attributes: &Attributes) -> Option<usize> {
@@ -302,31 +353,38 @@ fn check(
         _ => {}
     }
     let (shape, key) = Shape::of(pattern)?;
-    let (effect, counts) = outcome(actions)?;
-    Ok(Checked { shape, key, effect, counts })
+    let (effect, spread, counts) = outcome(actions)?;
+    Ok(Checked { shape, key, effect, spread, counts })
 }
 
 /// What a list of actions comes to.
-fn outcome(actions: &[Action]) -> Result<(Effect, bool), Refusal> {
+fn outcome(actions: &[Action]) -> Result<(Effect, Option<Spread>, bool), Refusal> {
     let mut effect = Effect::default();
-    let (mut counts, mut fates) = (false, 0);
+    let (mut counts, mut fates, mut spread) = (false, 0, None);
     if actions.is_empty() {
         return Err(Refusal::new(EINVAL, Cause::Actions, c"a rule without an action does nothing"));
     }
     for (place, action) in actions.iter().enumerate() {
-        match *action {
-            Action::Mark(mark) => effect.mark = Some(mark),
+        match action {
+            Action::Mark(mark) => effect.mark = Some(*mark),
             Action::Flag => effect.flag = true,
-            Action::Queue(queue) => effect.queue = Some(queue),
-            Action::Drop => effect.drop = true,
+            Action::Queue(queue) => effect.fate = Fate::Queue(*queue),
+            Action::Rss(Spread { queues, .. }) if queues.is_empty() => {
+                let message = c"rss needs at least one queue";
+                return Err(Refusal::new(EINVAL, Cause::Action(place), message));
+            }
+            Action::Rss(of_rule) => spread = Some(of_rule.clone()),
+            Action::Drop => effect.fate = Fate::Drop,
             Action::Passthru => {}
             Action::Count => counts = true,
         }
-        fates += u32::from(matches!(action, Action::Queue(_) | Action::Drop | Action::Passthru));
+        let is_fate =
+            matches!(action, Action::Queue(_) | Action::Rss(_) | Action::Drop | Action::Passthru);
+        fates += u32::from(is_fate);
         if fates > 1 {
-            let message = c"a packet has one fate: queue, drop or passthru";
+            let message = c"a packet has one fate: queue, rss, drop or passthru";
             return Err(Refusal::new(EINVAL, Cause::Action(place), message));
         }
     }
-    Ok((effect, counts))
+    Ok((effect, spread, counts))
 }

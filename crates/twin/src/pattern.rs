@@ -92,6 +92,8 @@ pub struct Item {
     pub spec: [u8; HEADER_MAX],
     /// Bits of `spec` that count; without any, the header only has to be there.
     pub mask: [u8; HEADER_MAX],
+    /// Whether a tag follows an Ethernet header or a tag; `None` where it does not matter.
+    pub has_vlan: Option<bool>,
 }
 
 /// Where a rule stands among others, and which packets it is for.
@@ -122,6 +124,8 @@ struct Word {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     protos: [Option<Proto>; SLOTS],
+    /// Places where there must be nothing.
+    absent: [bool; SLOTS],
     words: Box<[Word]>,
 }
 
@@ -135,6 +139,7 @@ impl Shape {
     /// The shape and the key of a pattern. `Err` names the item that cannot follow the others.
     pub(crate) fn of(items: &[Item]) -> Result<(Self, Key), Refusal> {
         let mut protos = [None; SLOTS];
+        let mut absent = [false; SLOTS];
         let mut words = Vec::new();
         let mut key = [0; WORDS_MAX];
         let mut next = Slot::Ethernet as usize;
@@ -143,6 +148,15 @@ impl Shape {
                 .map_err(|(errno, message)| Refusal::new(errno, Cause::Item(place), message))?;
             next = slot as usize + 1;
             protos[slot as usize] = Some(item.proto);
+            if absent[slot as usize] {
+                let message = c"an item before says that there is no tag";
+                return Err(Refusal::new(EINVAL, Cause::Item(place), message));
+            }
+            match item.has_vlan {
+                Some(true) if next <= Slot::InnerVlan as usize => protos[next] = Some(Proto::Vlan),
+                Some(false) if next <= Slot::InnerVlan as usize => absent[next] = true,
+                _ => {}
+            }
             for offset in (0..item.proto.header_len()).step_by(8) {
                 let len = item.proto.header_len();
                 let mask = load(&item.mask[..len], offset);
@@ -152,7 +166,7 @@ impl Shape {
                 }
             }
         }
-        Ok((Self { protos, words: words.into() }, key))
+        Ok((Self { protos, absent, words: words.into() }, key))
     }
 
     /// How many words of a key count.
@@ -163,8 +177,9 @@ impl Shape {
     /// The key of a frame; `None` if its headers are not those of the shape.
     pub(crate) fn key(&self, frame: &[u8], headers: &Headers) -> Option<Key> {
         let has = |slot: Slot| {
-            let wanted = self.protos[slot as usize];
-            wanted.is_none() || wanted == headers.proto(slot)
+            let (wanted, there) = (self.protos[slot as usize], headers.proto(slot));
+            let is_free = !self.absent[slot as usize] || there.is_none();
+            is_free && (wanted.is_none() || wanted == there)
         };
         if !ALL_SLOTS.into_iter().all(has) {
             return None;

@@ -63,12 +63,17 @@ impl Rss {
 
     /// The hash of a frame; `None` if it is of no type that is hashed.
     pub(crate) fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
+        self.hash_of(self.types, frame, headers)
+    }
+
+    /// The same with types of its own.
+    pub(crate) fn hash_of(&self, types: RssTypes, frame: &[u8], headers: &Headers) -> Option<u32> {
         let (shift, addresses) = match headers.proto(Slot::Network)? {
             Proto::Ipv4 => (0, 12..20),
             Proto::Ipv6 => (IPV6_SHIFT, 8..40),
             _ => return None,
         };
-        let types = self.types.0 >> shift;
+        let types = types.0 >> shift;
         let network = &frame[headers.offset(Slot::Network)..];
         let addresses = &network[addresses];
         let kind = match headers.proto(Slot::Transport) {

@@ -48,6 +48,8 @@ fn v6(last: u8) -> [u8; 16] {
 struct Rule {
     priority: u32,
     ether_type: bool,
+    /// What the Ethernet item says of a tag behind it.
+    has_vlan: Option<bool>,
     vlan: Option<Option<(u16, u16)>>,
     is_v6: bool,
     src: Option<(u8, u8)>,
@@ -79,6 +81,7 @@ impl Rule {
             is_tcp == packet.is_tcp && same(sport, packet.sport) && same(dport, packet.dport)
         });
         let addresses = same(self.src, packet.src) && same(self.dst, packet.dst);
+        let vlan = vlan && self.has_vlan.is_none_or(|has| has == packet.vlan.is_some());
         is_ip && vlan && self.is_v6 == packet.is_v6 && addresses && transport
     }
 
@@ -89,6 +92,7 @@ impl Rule {
             let number = if self.is_v6 { ether_type::IPV6 } else { ether_type::IPV4 };
             put(&mut eth, 12, Some((number.to_be_bytes(), [0xff; 2])));
         }
+        eth.has_vlan = self.has_vlan;
         let mut items = vec![eth];
         if let Some(id) = self.vlan {
             let mut vlan = empty(Proto::Vlan);
@@ -111,13 +115,23 @@ impl Rule {
         items
     }
 
+    /// What rules that are the same have in common: bytes that count, and tags.
+    fn identity(&self) -> impl PartialEq + use<> {
+        let tags =
+            [self.has_vlan == Some(true) || self.vlan.is_some(), self.has_vlan == Some(false)];
+        let mut items: Vec<_> = self.items().iter().map(masked).collect();
+        // A tag without bytes that count says no more than that there is one.
+        items.retain(|(proto, bytes)| *proto != Proto::Vlan || bytes.iter().any(|b| b.1 != 0));
+        (self.priority, tags, items)
+    }
+
     fn attributes(&self) -> Attributes {
         Attributes { priority: self.priority, ingress: true, ..Attributes::default() }
     }
 }
 
 fn empty(proto: Proto) -> Item {
-    Item { proto, spec: [0; HEADER_MAX], mask: [0; HEADER_MAX] }
+    Item { proto, spec: [0; HEADER_MAX], mask: [0; HEADER_MAX], has_vlan: None }
 }
 
 fn put<const N: usize>(item: &mut Item, at: usize, value: Option<([u8; N], [u8; N])>) {
@@ -148,10 +162,13 @@ fn rule() -> impl Strategy<Value = Rule> {
     let word = || proptest::option::of((0..4_u16, prop_oneof![Just(0xffff), 0..4_u16]));
     let transport = proptest::option::of((any::<bool>(), word(), word()));
     let vlan = proptest::option::of(word());
-    (0..3_u32, any::<bool>(), vlan, any::<bool>(), byte(), byte(), transport).prop_map(
-        |(priority, ether_type, vlan, is_v6, src, dst, transport)| Rule {
+    let has_vlan = any::<Option<bool>>();
+    (0..3_u32, any::<bool>(), (has_vlan, vlan), any::<bool>(), byte(), byte(), transport).prop_map(
+        |(priority, ether_type, (has_vlan, vlan), is_v6, src, dst, transport)| Rule {
             priority,
             ether_type,
+            // No tag and a tag would be refused.
+            has_vlan: has_vlan.filter(|has| *has || vlan.is_none()),
             vlan,
             is_v6,
             src,
@@ -215,11 +232,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 let created = nic.create(&attributes, &items, &actions);
                 prop_assert_eq!(good, created.map(|_| ()));
                 // Refused only where the same is there.
-                let of = |items: Vec<Item>| items.iter().map(masked).collect::<Vec<_>>();
-                let is_there = live.iter().any(|other| {
-                    let same = of(other.rule.items()) == of(items.clone());
-                    same && other.rule.priority == rule.priority
-                });
+                let is_there = live.iter().any(|other| other.rule.identity() == rule.identity());
                 prop_assert_eq!(created.is_err(), is_there);
                 live.extend(created.ok().map(|handle| Live { rule, mark, handle, hits: 0 }));
             }

@@ -134,6 +134,27 @@ fn testpmd_sees_hashes_and_queues() {
     }
 }
 
+/// What Open vSwitch asks of a NIC: a mark, and queues as without the rule; untagged packets only.
+#[test]
+fn testpmd_sees_marked_packets_spread() {
+    let Some(driver) = driver() else { return };
+    let frames = [tcp(80), tcp(80).vlan(5), tcp(81)].map(|frame| frame.build());
+    let mut bench = Bench::new(&driver, &frames, 2);
+    bench.flow(
+        "flow create @ ingress pattern eth has_vlan is 0 / ipv4 / tcp dst is 80 / end \
+         actions mark id 5 / rss queues 1 end / end",
+        "Flow rule #0 created",
+    );
+    let received = bench.forward(3);
+    let marked: Vec<_> = received.iter().filter(|line| line.contains("FDIR matched")).collect();
+    assert_eq!(marked.len(), 1, "{received:?}");
+    assert!(marked[0].contains("ID=0x5") && marked[0].contains("type=0x0800"), "{received:?}");
+    assert!(marked[0].contains("Receive queue=0x1"), "{received:?}");
+    let queues = received.iter().filter(|line| line.contains("Receive queue=0x1")).count();
+    // The hash of the others is that of their addresses.
+    assert!(queues == 1 || queues == 3, "{received:?}");
+}
+
 #[test]
 fn testpmd_shows_why_a_rule_is_refused() {
     let Some(driver) = driver() else { return };
@@ -149,6 +170,8 @@ fn testpmd_shows_why_a_rule_is_refused() {
         ("pattern ipv4 / eth / end actions drop / end", "or of one above, came before"),
         ("pattern eth / end actions queue index 9 / end", "queue index out of range"),
         ("pattern eth / end actions drop / queue index 0 / end", "a packet has one fate"),
+        ("pattern eth / end actions rss queues 0 9 end / end", "queue index out of range"),
+        ("pattern eth has_vlan is 0 / vlan / end actions drop / end", "there is no tag"),
         ("group 3 pattern eth / end actions drop / end", "only group 0 is there"),
     ] {
         bench.flow(&format!("flow create @ ingress {rule}"), answer);
