@@ -21,13 +21,13 @@ fn set_pages(pages: u64) -> std::io::Result<()> {
 }
 
 /// [`PAGES`] more huge pages than there were before.
-struct Reserved {
+pub(crate) struct Reserved {
     before: u64,
 }
 
 impl Reserved {
     /// `None`, with the reason told, where the system does not let us.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let Some((before, free)) = pages("nr_hugepages").zip(pages("free_hugepages")) else {
             skip("there are no huge pages of 2 MB here");
             return None;

@@ -82,10 +82,15 @@ impl Drop for Testpmd {
     fn drop(&mut self) {
         let _ = self.process.child().kill();
         let _ = self.process.child().wait();
-        let user = std::env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".to_owned());
-        for folder in ["/var/run", &user] {
-            let _ = std::fs::remove_dir_all(format!("{folder}/dpdk/{}", self.prefix));
-        }
+        remove_runtime_dir(&self.prefix);
+    }
+}
+
+/// Removes what a DPDK process with this `--file-prefix` leaves behind when it is killed.
+pub(crate) fn remove_runtime_dir(prefix: &str) {
+    let user = std::env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".to_owned());
+    for folder in ["/var/run", &user] {
+        let _ = std::fs::remove_dir_all(format!("{folder}/dpdk/{prefix}"));
     }
 }
 
@@ -95,7 +100,7 @@ pub(crate) fn at(socket: &str) -> String {
 }
 
 /// The first cpu we may use; a bump on two cpus takes the last one.
-fn first_cpu() -> u32 {
+pub(crate) fn first_cpu() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let first = list.trim().split([',', '-']).next().unwrap();

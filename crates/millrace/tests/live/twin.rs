@@ -10,7 +10,7 @@ use wire::FrameBuilder;
 
 /// The driver, if it was built: `make test` does so where DPDK's headers for drivers can be had.
 /// Says so otherwise.
-fn driver() -> Option<String> {
+pub(crate) fn driver() -> Option<String> {
     let driver = std::env::var("MILLRACE_TWIN").ok().filter(|path| Path::new(path).exists());
     if driver.is_none() {
         skip("there is no software NIC at MILLRACE_TWIN; make twin builds it");

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Open vSwitch on the twin NIC: it asks for marks, and finds its flows by them.
+
+use crate::captures::{Talk, write_pcap};
+use crate::hugepages::Reserved;
+use crate::peer::{first_cpu, remove_runtime_dir};
+use crate::process::{Process, mortal, run};
+use crate::twin::driver;
+use crate::{Scratch, has_root_and, skip, wait_until};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Where Debian has the one with DPDK.
+const SWITCH: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// A switch of its own, beside any that the system runs.
+struct Switch {
+    scratch: Scratch,
+    /// Of its files for DPDK.
+    prefix: String,
+    switch: Option<Process>,
+    _database: Process,
+}
+
+impl Switch {
+    fn start(driver: &str) -> Self {
+        let scratch = Scratch::new("ovs");
+        let database = scratch.path("conf.db");
+        run(Command::new("ovsdb-tool").args(["create", &database, SCHEMA]));
+        let socket = scratch.path("db.sock");
+        let server = Process::spawn(
+            mortal("ovsdb-server")
+                .args([&database, &format!("--remote=punix:{socket}"), "--no-chdir"])
+                .arg(format!("--unixctl={}", scratch.path("db.ctl")))
+                .stderr(Stdio::null()),
+        );
+        wait_until("the database is there", || Path::new(&socket).exists());
+        let prefix = format!("live-ovs-{}", std::process::id());
+        let extra = format!("-m 256 --no-pci --no-telemetry --file-prefix {prefix} -d {driver}");
+        let mut switch = Self { scratch, prefix, switch: None, _database: server };
+        let cpus = format!("{:#x}", 1_u64 << first_cpu());
+        switch.vsctl(&[
+            "set Open_vSwitch . other_config:dpdk-init=true other_config:hw-offload=true",
+            &format!("other_config:pmd-cpu-mask={cpus} other_config:dpdk-lcore-mask={cpus}"),
+        ]);
+        run(switch
+            .vsctl_command()
+            .args(["set", "Open_vSwitch", "."])
+            .arg(format!("other_config:dpdk-extra=\"{extra}\"")));
+        switch.vsctl(&["add-br br0 -- set bridge br0 datapath_type=netdev"]);
+        let log = std::fs::File::create(switch.scratch.path("log")).unwrap();
+        let mut command = mortal(SWITCH);
+        command
+            .arg(format!("unix:{socket}"))
+            .args(["--no-chdir", &format!("--unixctl={}", switch.control())])
+            .env("OVS_RUNDIR", &switch.scratch.0)
+            .stdout(Stdio::null())
+            .stderr(log);
+        switch.switch = Some(Process::spawn(&mut command));
+        wait_until("the switch answers", || Path::new(&switch.control()).exists());
+        switch
+    }
+
+    fn control(&self) -> String {
+        self.scratch.path("switch.ctl")
+    }
+
+    fn vsctl_command(&self) -> Command {
+        let mut command = Command::new("ovs-vsctl");
+        command.arg(format!("--db=unix:{}", self.scratch.path("db.sock")));
+        command.arg("--no-wait");
+        command
+    }
+
+    fn vsctl(&self, words: &[&str]) {
+        let words = words.iter().flat_map(|words| words.split(' '));
+        run(self.vsctl_command().args(words));
+    }
+
+    /// Adds a port of DPDK.
+    fn add(&self, number: u32, name: &str, devargs: &str) {
+        self.vsctl(&[
+            &format!("add-port br0 {name} -- set Interface {name} type=dpdk"),
+            &format!("options:dpdk-devargs={devargs} ofport_request={number}"),
+        ]);
+    }
+
+    fn forward(&self, rule: &str) {
+        let bridge = self.scratch.path("br0.mgmt");
+        wait_until("the bridge is there", || Path::new(&bridge).exists());
+        run(Command::new("ovs-ofctl").args(["add-flow", &bridge, rule]));
+    }
+
+    /// A counter of its packet threads.
+    fn counter(&self, name: &str) -> u64 {
+        let control = self.control();
+        let shown = run(Command::new("ovs-appctl").args([
+            "--target",
+            &control,
+            "dpif-netdev/pmd-stats-show",
+        ]));
+        let lines = shown.lines().filter_map(|line| line.trim().strip_prefix(name));
+        lines.filter_map(|rest| rest.trim_start_matches(": ").parse::<u64>().ok()).sum()
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        drop(self.switch.take());
+        remove_runtime_dir(&self.prefix);
+    }
+}
+
+#[test]
+fn open_vswitch_finds_flows_by_marks() {
+    let tools = ["ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "setpriv"];
+    let Some(driver) = driver() else { return };
+    if !has_root_and(&tools) {
+        return;
+    }
+    if !Path::new(SWITCH).exists() {
+        return skip("Open vSwitch with DPDK is not installed (openvswitch-switch-dpdk)");
+    }
+    let Some(_pages) = Reserved::new() else { return };
+    let switch = Switch::start(&driver);
+    let talk = Talk::new(1, 50);
+    let capture = switch.scratch.path("talk.pcap");
+    write_pcap(&capture, &talk.frames[0]);
+    switch.add(1, "pcap", &format!("net_pcap0,rx_pcap={capture},infinite_rx=1"));
+    switch.add(2, "here", "net_twin0,wire=w");
+    switch.add(3, "there", "net_twin1,wire=w");
+    switch.add(4, "null", "net_null0,no-rx=1");
+    switch.forward("in_port=1,actions=output:2");
+    switch.forward("in_port=3,actions=output:4");
+    wait_until("packets are found by their mark", || switch.counter("phwol hits") > 1000);
+}
