@@ -206,6 +206,9 @@ struct twin_port {
 	struct twin_rss rss;
 	struct twin_rxq *rxq;
 	struct twin_txq *txq;
+	/* By whoever sends: what rules dropped, and what they sent to queues that are not there. */
+	uint64_t rule_drops __rte_cache_aligned;
+	uint64_t no_queue;
 };
 
 int twin_log_type(void);

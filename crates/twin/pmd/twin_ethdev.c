@@ -161,6 +161,7 @@ stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
 		stats->ibytes += rxq->bytes;
 		stats->imissed += __atomic_load_n(&rxq->missed, __ATOMIC_RELAXED);
 	}
+	stats->imissed += __atomic_load_n(&port->no_queue, __ATOMIC_RELAXED);
 	for (i = 0; i < dev->data->nb_tx_queues; i++) {
 		stats->opackets += port->txq[i].packets;
 		stats->obytes += port->txq[i].bytes;
@@ -180,12 +181,36 @@ stats_reset(struct rte_eth_dev *dev)
 		port->rxq[i].bytes = 0;
 		__atomic_store_n(&port->rxq[i].missed, 0, __ATOMIC_RELAXED);
 	}
+	__atomic_store_n(&port->rule_drops, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&port->no_queue, 0, __ATOMIC_RELAXED);
 	for (i = 0; i < dev->data->nb_tx_queues; i++) {
 		port->txq[i].packets = 0;
 		port->txq[i].bytes = 0;
 		port->txq[i].errors = 0;
 	}
 	return 0;
+}
+
+/* What ethdev's own statistics have no place for. */
+static int
+xstats_get_names(struct rte_eth_dev *dev __rte_unused, struct rte_eth_xstat_name *names,
+		 unsigned int size)
+{
+	if (names != NULL && size > 0)
+		snprintf(names[0].name, sizeof(names[0].name), "rx_rule_drops");
+	return 1;
+}
+
+static int
+xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
+{
+	const struct twin_port *port = dev->data->dev_private;
+
+	if (xstats != NULL && size > 0) {
+		xstats[0].id = 0;
+		xstats[0].value = __atomic_load_n(&port->rule_drops, __ATOMIC_RELAXED);
+	}
+	return 1;
 }
 
 static const uint32_t packet_types[] = {
@@ -263,6 +288,9 @@ static const struct eth_dev_ops ops = {
 	.rss_hash_conf_get = twin_rss_hash_conf_get,
 	.stats_get = stats_get,
 	.stats_reset = stats_reset,
+	.xstats_get_names = xstats_get_names,
+	.xstats_get = xstats_get,
+	.xstats_reset = stats_reset,
 	.promiscuous_enable = accept_all,
 	.promiscuous_disable = accept_all,
 	.allmulticast_enable = accept_all,

@@ -66,7 +66,7 @@ deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 	struct twin_verdict verdicts[TWIN_BURST];
 	struct rte_mbuf *kept[TWIN_BURST];
 	uint16_t queues[TWIN_BURST];
-	uint16_t i, kept_count = 0;
+	uint16_t i, kept_count = 0, rule_drops = 0, no_queue = 0;
 
 	if (count == 0)
 		return;
@@ -78,9 +78,11 @@ deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 	twin_nic_classify(to->nic, frames, count, verdicts);
 	for (i = 0; i < count; i++) {
 		const struct twin_verdict *verdict = &verdicts[i];
+		bool is_dropped = (verdict->flags & TWIN_DROPPED) != 0;
 
-		if (verdict->flags & TWIN_DROPPED ||
-		    verdict->queue >= to->dev->data->nb_rx_queues) {
+		if (is_dropped || verdict->queue >= to->dev->data->nb_rx_queues) {
+			rule_drops += is_dropped;
+			no_queue += !is_dropped;
 			rte_pktmbuf_free(packets[i]);
 			continue;
 		}
@@ -88,6 +90,10 @@ deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 		kept[kept_count] = packets[i];
 		queues[kept_count++] = verdict->queue;
 	}
+	if (rule_drops != 0)
+		__atomic_fetch_add(&to->rule_drops, rule_drops, __ATOMIC_RELAXED);
+	if (no_queue != 0)
+		__atomic_fetch_add(&to->no_queue, no_queue, __ATOMIC_RELAXED);
 	for (i = 0; i < kept_count;) {
 		struct twin_rxq *rxq = &to->rxq[queues[i]];
 		uint16_t same = 1, room;

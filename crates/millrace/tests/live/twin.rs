@@ -112,6 +112,7 @@ fn testpmd_sees_marks_drops_and_counts() {
     let bytes = frames[0].len() as u64;
     assert_eq!(bench.tally(0), (1, bytes));
     assert_eq!(bench.tally(1), (1, bytes));
+    bench.flow("show port xstats @", "rx_rule_drops: 1\n");
     bench.flow("flow flush @", "testpmd> ");
     bench.flow(&format!("{OF_PORT_80} / end"), "Flow rule #0 created");
 }
