@@ -12,6 +12,7 @@ use crate::sys;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to start EAL.
@@ -26,6 +27,9 @@ pub struct EalConfig {
     pub memory_mb: u32,
     /// Devargs of every port that will be opened. PCI devices not among them are left alone.
     pub ports: Vec<String>,
+    /// Drivers that DPDK does not bring, as paths of shared objects. EAL takes none from below a
+    /// directory that everybody may write to.
+    pub drivers: Vec<PathBuf>,
     /// Further arguments, passed on as they are. None may ask for help ([`asks_for_help`]).
     pub extra: Vec<String>,
     /// Log lines this severe are shown on the standard error.
@@ -39,6 +43,7 @@ impl Default for EalConfig {
             no_huge: false,
             memory_mb: 512,
             ports: Vec::new(),
+            drivers: Vec::new(),
             extra: Vec::new(),
             log_level: LogLevel::Error,
         }
@@ -168,6 +173,7 @@ fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError
         args.push("--no-pci".to_owned());
     }
     args.extend(pci.into_iter().map(|devargs| format!("-a{devargs}")));
+    args.extend(config.drivers.iter().map(|path| format!("-d{}", path.display())));
     args.extend(config.extra.iter().cloned());
     args.into_iter()
         .map(|arg| CString::new(arg.clone()).map_err(|_| EalError::ZeroByte(arg)))

@@ -21,6 +21,7 @@ mod records;
 mod signals;
 mod summary;
 mod top;
+mod twin;
 mod units;
 
 use clap::{Parser, Subcommand};

@@ -6,7 +6,7 @@ use crate::live::{Live, Meter, Wire};
 use crate::output::{OutputArgs, tell};
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
-use crate::{signals, units};
+use crate::{signals, twin, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, EalError, Mempool, Port};
 use std::io;
@@ -67,7 +67,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Memory::refuse_more_than_there_is(plan.memory().total_bytes)?;
     let (outputs, mut sink) = args.output.open(args.plan.files())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
+    let mut eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
+    eal.drivers.extend(twin::driver(&eal.ports)?);
     let wants_huge_pages = !eal.no_huge;
     let mut live = start(plan, &eal)?;
     let tables = live.memory();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The twin NIC in a program that is not ours: testpmd makes the rules and shows what the NIC did.
 
+use crate::bump::Setup;
+use crate::captures::{Talk, is_complete, read_pcap};
 use crate::peer::Testpmd;
-use crate::{Scratch, has_tools, skip, wait_until};
+use crate::{Scratch, has_cpus, has_tools, skip, wait_until};
 use std::fs::File;
 use std::path::Path;
+use std::process::Command;
 use traffic::PcapWriter;
 use wire::FrameBuilder;
 
@@ -16,6 +19,42 @@ pub(crate) fn driver() -> Option<String> {
         skip("there is no software NIC at MILLRACE_TWIN; make twin builds it");
     }
     driver.filter(|_| has_tools(&["dpdk-testpmd", "setpriv"]))
+}
+
+/// The wire between two pairs: what one bump sends, the other receives, and back.
+#[test]
+fn two_pairs_talk_over_a_wire() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("wire");
+    // Fewer frames than descriptors: the other worker may begin late.
+    let talk = Talk::new(1, 300);
+    assert!(talk.frames.iter().all(|frames| frames.len() < 1000));
+    let [a, b, a_out, b_out] = ["a", "b", "a_out", "b_out"].map(|name| setup.path(name));
+    talk.write(&a, &b);
+    let [left, right] = [("0", &a, &a_out), ("1", &b, &b_out)]
+        .map(|(name, rx, tx)| format!("net_pcap{name},rx_pcap={rx},tx_pcap={tx}"));
+    let setup = setup.pair(&left, "net_twin0,wire=w").pair("net_twin1,wire=w", &right);
+    let mut bump = setup.start();
+    bump.wait_until("all frames", |_| {
+        is_complete(&b_out, &talk.frames[0]) && is_complete(&a_out, &talk.frames[1])
+    });
+    let ended = bump.finish();
+    ended.assert_good();
+    assert_eq!(read_pcap(&b_out), talk.frames[0]);
+    assert_eq!(read_pcap(&a_out), talk.frames[1]);
+    // Both pairs know every connection.
+    assert_eq!(ended.records().len(), 2 * talk.conversations.len());
+}
+
+#[test]
+fn a_driver_that_was_not_built_is_named() {
+    let nowhere = Setup::new("nowhere");
+    let mut launcher = Command::new("env");
+    launcher.arg("MILLRACE_TWIN=/nowhere/librte_net_twin.so");
+    let setup = nowhere.launcher(launcher).pair("net_twin0,wire=w", "net_twin1,wire=w");
+    setup.assert_refused(1, &["net_twin0,wire=w", "/nowhere/librte_net_twin.so", "make twin"]);
 }
 
 /// Ports: 0 a capture of `frames`, 1 and 2 the ends of a wire, 3 nobody.
