@@ -5,7 +5,8 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 SMOKE_SECONDS ?= 120
 TWIN ?= $(HOME)/.local/lib/millrace/librte_net_twin.so
-BUILD_TWIN = scripts/build-twin "$${CARGO_TARGET_DIR:-target}" "$(TWIN)"
+BUILD_TWIN = $(CARGO) build --release --locked --package twin && \
+	scripts/build-twin "$${CARGO_TARGET_DIR:-target}" "$(TWIN)"
 MILLRACE := $${CARGO_TARGET_DIR:-target}/release/millrace
 
 .DEFAULT_GOAL := help
@@ -23,14 +24,12 @@ build: deps-run
 ## test: every test; those that lack root or a tool say why they skip
 .PHONY: test
 test: deps-test
-	$(CARGO) build --release --locked --package twin
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	MILLRACE_TWIN="$(TWIN)" $(CARGO) test --workspace --locked
 
-## twin: the software NIC, a driver for any program of this DPDK: -d $(TWIN)
+## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
 .PHONY: twin
 twin: deps-run
-	$(CARGO) build --release --locked --package twin
 	$(BUILD_TWIN)
 
 ## check: format, lints and documentation, without a warning

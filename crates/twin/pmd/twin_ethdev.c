@@ -53,6 +53,16 @@ drain(struct rte_ring *ring)
 		rte_pktmbuf_free(packet);
 }
 
+static void
+free_ring(struct twin_rxq *rxq)
+{
+	if (rxq->ring == NULL)
+		return;
+	drain(rxq->ring);
+	rte_ring_free(rxq->ring);
+	rxq->ring = NULL;
+}
+
 static int
 stop(struct rte_eth_dev *dev)
 {
@@ -66,21 +76,6 @@ stop(struct rte_eth_dev *dev)
 	}
 	for (i = 0; i < dev->data->nb_tx_queues; i++)
 		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
-	return 0;
-}
-
-static int
-close_port(struct rte_eth_dev *dev)
-{
-	struct twin_port *port = dev->data->dev_private;
-
-	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
-		return 0;
-	twin_wire_unplug(port);
-	twin_nic_free(port->nic);
-	rte_free(port->rxq);
-	rte_free(port->txq);
-	dev->data->mac_addrs = NULL; /* part of the private data */
 	return 0;
 }
 
@@ -116,7 +111,7 @@ rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors, un
 	char name[RTE_RING_NAMESIZE];
 
 	snprintf(name, sizeof(name), "twin_%u_%u", dev->data->port_id, queue);
-	rxq->ring = rte_ring_create(name, rte_align32pow2(descriptors), socket,
+	rxq->ring = rte_ring_create(name, descriptors, socket,
 				    RING_F_SC_DEQ | RING_F_EXACT_SZ);
 	if (rxq->ring == NULL)
 		return -rte_errno;
@@ -128,13 +123,8 @@ rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors, un
 static void
 rx_queue_release(struct rte_eth_dev *dev, uint16_t queue)
 {
-	struct twin_rxq *rxq = dev->data->rx_queues[queue];
-
-	if (rxq == NULL)
-		return;
-	drain(rxq->ring);
-	rte_ring_free(rxq->ring);
-	rxq->ring = NULL;
+	if (dev->data->rx_queues[queue] != NULL)
+		free_ring(dev->data->rx_queues[queue]);
 }
 
 static int
@@ -145,6 +135,25 @@ tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors __r
 
 	port->txq[queue].port = port;
 	dev->data->tx_queues[queue] = &port->txq[queue];
+	return 0;
+}
+
+static int
+close_port(struct rte_eth_dev *dev)
+{
+	struct twin_port *port = dev->data->dev_private;
+	uint16_t i;
+
+	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+		return 0;
+	twin_wire_unplug(port);
+	for (i = 0; port->rxq != NULL && i < TWIN_QUEUES_MAX; i++)
+		free_ring(&port->rxq[i]);
+	rte_free(port->rxq);
+	rte_free(port->txq);
+	if (port->nic != NULL)
+		twin_nic_free(port->nic);
+	dev->data->mac_addrs = NULL; /* part of the private data */
 	return 0;
 }
 
@@ -379,12 +388,11 @@ static int
 probe(struct rte_vdev_device *vdev)
 {
 	struct rte_eth_dev *dev;
-	struct twin_port *port;
 	int ret;
 
 	if (!is_built_for_this_dpdk() || rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return -ENOTSUP;
-	dev = rte_eth_vdev_allocate(vdev, sizeof(*port));
+	dev = rte_eth_vdev_allocate(vdev, sizeof(struct twin_port));
 	if (dev == NULL)
 		return -ENOMEM;
 	ret = fill(dev, rte_vdev_device_args(vdev));
@@ -392,10 +400,7 @@ probe(struct rte_vdev_device *vdev)
 		rte_eth_dev_probing_finish(dev);
 		return 0;
 	}
-	port = dev->data->dev_private;
-	rte_free(port->rxq);
-	rte_free(port->txq);
-	dev->data->mac_addrs = NULL;
+	close_port(dev);
 	rte_eth_dev_release_port(dev);
 	return ret;
 }

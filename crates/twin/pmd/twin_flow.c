@@ -2,7 +2,6 @@
 /* rte_flow: takes a rule apart for the model, and says the model's refusal as a driver would. */
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <rte_flow_driver.h>

@@ -6,7 +6,6 @@
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
-#include <rte_prefetch.h>
 
 #include "twin.h"
 

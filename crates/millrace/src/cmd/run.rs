@@ -65,10 +65,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     Memory::refuse_more_than_there_is(plan.memory().total_bytes)?;
-    let (outputs, mut sink) = args.output.open(args.plan.files())?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
     eal.drivers.extend(twin::driver(&eal.ports)?);
+    let (outputs, mut sink) = args.output.open(args.plan.files())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let wants_huge_pages = !eal.no_huge;
     let mut live = start(plan, &eal)?;
     let tables = live.memory();

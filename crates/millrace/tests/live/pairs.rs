@@ -9,7 +9,7 @@ use crate::records::{conversations, read_records};
 use serde_json::Value;
 
 /// Devargs of a `net_pcap` port with one queue for each capture.
-fn pcap_port(name: &str, receive: &[String], transmit: &[String]) -> String {
+pub(crate) fn pcap_port(name: &str, receive: &[String], transmit: &[String]) -> String {
     let queues = receive.iter().zip(transmit);
     let args = queues.map(|(rx, tx)| format!(",rx_pcap={rx},tx_pcap={tx}"));
     format!("net_pcap{name}{}", args.collect::<String>())

@@ -3,6 +3,7 @@
 
 use crate::bump::Setup;
 use crate::captures::{Talk, is_complete, read_pcap};
+use crate::pairs::pcap_port;
 use crate::peer::Testpmd;
 use crate::{Scratch, has_cpus, has_tools, skip, wait_until};
 use std::fs::File;
@@ -33,8 +34,8 @@ fn two_pairs_talk_over_a_wire() {
     assert!(talk.frames.iter().all(|frames| frames.len() < 1000));
     let [a, b, a_out, b_out] = ["a", "b", "a_out", "b_out"].map(|name| setup.path(name));
     talk.write(&a, &b);
-    let [left, right] = [("0", &a, &a_out), ("1", &b, &b_out)]
-        .map(|(name, rx, tx)| format!("net_pcap{name},rx_pcap={rx},tx_pcap={tx}"));
+    let [left, right] = [("0", a, &a_out), ("1", b, &b_out)]
+        .map(|(name, rx, tx)| pcap_port(name, &[rx], std::slice::from_ref(tx)));
     let setup = setup.pair(&left, "net_twin0,wire=w").pair("net_twin1,wire=w", &right);
     let mut bump = setup.start();
     bump.wait_until("all frames", |_| {
@@ -217,4 +218,18 @@ fn testpmd_shows_why_a_rule_is_refused() {
         bench.flow(&format!("flow create @ ingress {rule}"), answer);
     }
     bench.flow("flow create @ egress pattern eth / end actions drop / end", "egress is not");
+}
+
+/// A port that went and came again, with packets left in its queues.
+#[test]
+fn testpmd_detaches_and_attaches_a_port() {
+    let Some(driver) = driver() else { return };
+    let mut bench = Bench::new(&driver, &[tcp(80).build()], 2);
+    bench.forward(1);
+    for _ in 0..2 {
+        bench.flow("port stop @", "Done");
+        bench.flow("port detach @", "Now total ports is 3");
+        bench.flow("port attach net_twin1,wire=w", "Now total ports is 4");
+        bench.flow("port start @", "Done");
+    }
 }
