@@ -6,6 +6,7 @@
 #ifndef TWIN_H
 #define TWIN_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,10 @@ enum twin_proto {
 	TWIN_PROTO_SCTP,
 	TWIN_PROTO_ICMP,
 	TWIN_PROTO_ICMP6,
+	TWIN_PROTO_IPV6_FRAG,
+	TWIN_PROTO_VXLAN,
+	TWIN_PROTO_GTPU,
+	TWIN_PROTO_GRE,
 };
 
 enum twin_action_kind {
@@ -51,21 +56,28 @@ enum twin_action_kind {
 	TWIN_ACTION_PASSTHRU,
 	TWIN_ACTION_COUNT,
 	TWIN_ACTION_RSS,
+	TWIN_ACTION_JUMP,
 };
+
+#define TWIN_GIVEN_SPEC 1u
+#define TWIN_GIVEN_LAST 2u
+#define TWIN_GIVEN_MASK 4u
 
 /* A header and the bits of it that count, in network byte order. */
 struct twin_item {
 	uint16_t proto;
+	uint8_t given; /* of TWIN_GIVEN_*; without a mask, it is that of rte_flow.h */
+	/* A tag behind Ethernet and VLAN, a fragment header behind IPv6. */
+	uint8_t follower_matters;
+	uint8_t is_followed;
 	uint8_t spec[TWIN_HEADER_MAX];
+	uint8_t last[TWIN_HEADER_MAX];
 	uint8_t mask[TWIN_HEADER_MAX];
-	/* Of Ethernet and VLAN: whether a tag follows, and whether that matters. */
-	uint8_t has_vlan;
-	uint8_t vlan_matters;
 };
 
 struct twin_action {
 	uint32_t kind;
-	uint32_t value; /* of mark and queue; types of rss, 0 for those of the port */
+	uint32_t value; /* of mark, queue and jump; types of rss, 0 for those of the port */
 	const uint16_t *queues; /* of rss */
 	uint32_t queue_count;
 };
@@ -84,24 +96,20 @@ struct twin_rule {
 	const struct twin_action *actions;
 };
 
-/* Why a rule was refused; the message is never freed. */
-struct twin_refusal {
-	int32_t error;
-	uint32_t cause;
-	uint32_t place; /* of the item or action */
-	const char *message;
-};
+#define TWIN_PLACE_RULE 0u
+#define TWIN_PLACE_ITEM 1u
+#define TWIN_PLACE_ACTION 2u
 
-enum twin_cause {
-	TWIN_CAUSE_UNSPECIFIED = 1,
-	TWIN_CAUSE_HANDLE = 2,
-	TWIN_CAUSE_GROUP = 3,
-	TWIN_CAUSE_INGRESS = 5,
-	TWIN_CAUSE_EGRESS = 6,
-	TWIN_CAUSE_TRANSFER = 7,
-	TWIN_CAUSE_ITEM = 8,
-	TWIN_CAUSE_ACTIONS = 9,
-	TWIN_CAUSE_ACTION = 10,
+/* A call to the model: when it is made, and what became of it beside its value. */
+struct twin_call {
+	uint64_t now_us; /* of any clock that never goes back */
+	uint32_t wait_us; /* how long the NIC needs, and holds the caller */
+	/* Why it was refused, as in rte_flow_error; the message is never freed. */
+	int32_t error;
+	uint32_t type; /* of enum rte_flow_error_type; none leaves the application's untouched */
+	uint32_t place_kind; /* of TWIN_PLACE_* */
+	uint32_t place; /* of the item or action; that behind the last is the end */
+	const char *message; /* or NULL */
 };
 
 struct twin_frame {
@@ -124,6 +132,21 @@ struct twin_verdict {
 	uint16_t transport;
 };
 
+struct twin_tally {
+	uint64_t hits;
+	uint64_t bytes;
+	uint8_t has_bytes;
+};
+
+/* As in ../src/ffi.rs. */
+static_assert(sizeof(struct twin_item) == 126, "twin_item");
+static_assert(sizeof(struct twin_action) == 16 + sizeof(void *), "twin_action");
+static_assert(sizeof(struct twin_rule) == 24 + 2 * sizeof(void *), "twin_rule");
+static_assert(sizeof(struct twin_call) == 32 + sizeof(void *), "twin_call");
+static_assert(sizeof(struct twin_frame) == 8 + sizeof(void *), "twin_frame");
+static_assert(sizeof(struct twin_verdict) == 20, "twin_verdict");
+static_assert(sizeof(struct twin_tally) == 24, "twin_tally");
+
 /* What RSS hashes; the same of IPv6 TWIN_RSS_IPV6_SHIFT bits up. */
 #define TWIN_RSS_IP 1u
 #define TWIN_RSS_FRAGMENT 2u
@@ -133,32 +156,37 @@ struct twin_verdict {
 #define TWIN_RSS_SCTP 32u
 #define TWIN_RSS_IPV6_SHIFT 8
 
-/* A NIC without rules. Ends the process where there is no memory. */
-struct twin_nic *twin_nic_new(void);
+/*
+ * A NIC without rules; NULL, and a message, if there is no such personality. Ends the process where
+ * there is no memory.
+ */
+struct twin_nic *twin_nic_new(const char *personality, uint64_t seed, char *message,
+			      uint32_t message_len);
 /* Nobody may use it any more. */
 void twin_nic_free(struct twin_nic *nic);
+void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
+/* Receive queues that rules may name. */
+void twin_nic_set_queues(const struct twin_nic *nic, uint16_t queues);
 
 /*
  * Those that return a number return 0 for a refusal, and write it. Any thread may call them, at any
  * time, beside twin_nic_classify.
  */
 uint64_t twin_flow_validate(const struct twin_nic *nic, const struct twin_rule *rule,
-			    struct twin_refusal *refusal);
+			    struct twin_call *call);
 /* Returns the rule's handle. */
 uint64_t twin_flow_create(const struct twin_nic *nic, const struct twin_rule *rule,
-			  struct twin_refusal *refusal);
-uint64_t twin_flow_destroy(const struct twin_nic *nic, uint64_t handle,
-			   struct twin_refusal *refusal);
-void twin_flow_flush(const struct twin_nic *nic);
-/* Writes packets and bytes. */
+			  struct twin_call *call);
+uint64_t twin_flow_destroy(const struct twin_nic *nic, uint64_t handle, struct twin_call *call);
+uint64_t twin_flow_flush(const struct twin_nic *nic, struct twin_call *call);
 uint64_t twin_flow_query(const struct twin_nic *nic, uint64_t handle, bool reset,
-			 uint64_t tally[2], struct twin_refusal *refusal);
+			 struct twin_tally *tally, struct twin_call *call);
 /* The queue of a hash is reta[hash % reta_len]; without types all packets go to the first queue. */
 void twin_nic_set_rss(const struct twin_nic *nic, uint16_t types, const uint8_t *key,
 		      const uint16_t *reta, uint32_t reta_len);
 /* One verdict for each frame. */
 void twin_nic_classify(const struct twin_nic *nic, const struct twin_frame *frames,
-		       uint32_t count, struct twin_verdict *verdicts);
+		       uint32_t count, uint64_t now_us, struct twin_verdict *verdicts);
 
 /* ---- port -------------------------------------------------------------------------------- */
 
@@ -212,6 +240,8 @@ struct twin_port {
 };
 
 int twin_log_type(void);
+/* Microseconds since some time. */
+uint64_t twin_now_us(void);
 #define TWIN_LOG(level, ...) rte_log(RTE_LOG_##level, twin_log_type(), "net_twin: " __VA_ARGS__)
 
 /* twin_rxtx.c */

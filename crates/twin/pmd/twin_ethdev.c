@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The port: devargs, queues, link, statistics. */
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <rte_cycles.h>
 #include <rte_kvargs.h>
 #include <rte_malloc.h>
 #include <rte_version.h>
@@ -13,8 +16,10 @@
 #include "twin.h"
 
 #define ARG_WIRE "wire"
+#define ARG_PERSONALITY "personality"
+#define ARG_SEED "seed"
 
-static const char *const known_args[] = { ARG_WIRE, NULL };
+static const char *const known_args[] = { ARG_WIRE, ARG_PERSONALITY, ARG_SEED, NULL };
 
 RTE_LOG_REGISTER(log_type, pmd.net.twin, NOTICE);
 
@@ -22,6 +27,12 @@ int
 twin_log_type(void)
 {
 	return log_type;
+}
+
+uint64_t
+twin_now_us(void)
+{
+	return rte_get_tsc_cycles() / RTE_MAX(rte_get_tsc_hz() / US_PER_S, 1u);
 }
 
 static int
@@ -39,6 +50,7 @@ start(struct rte_eth_dev *dev)
 	}
 	for (i = 0; i < dev->data->nb_tx_queues; i++)
 		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STARTED;
+	twin_nic_set_started(port->nic, true);
 	twin_wire_set_started(port, true);
 	return 0;
 }
@@ -70,6 +82,7 @@ stop(struct rte_eth_dev *dev)
 	uint16_t i;
 
 	twin_wire_set_started(port, false);
+	twin_nic_set_started(port->nic, false);
 	for (i = 0; i < dev->data->nb_rx_queues; i++) {
 		dev->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
 		drain(port->rxq[i].ring);
@@ -318,6 +331,36 @@ keep_string(const char *key __rte_unused, const char *value, void *to)
 	return 0;
 }
 
+static int
+keep_number(const char *key, const char *value, void *to)
+{
+	char *end;
+
+	errno = 0;
+	*(uint64_t *)to = strtoull(value != NULL ? value : "", &end, 0);
+	if (errno == 0 && value != NULL && value[0] != '\0' && *end == '\0')
+		return 0;
+	TWIN_LOG(ERR, "%s=%s is no number\n", key, value);
+	return -EINVAL;
+}
+
+static int
+make_nic(struct twin_port *port, struct rte_kvargs *kvargs)
+{
+	const char *personality = "ideal";
+	char message[4096];
+	uint64_t seed = 1;
+
+	if (rte_kvargs_process(kvargs, ARG_PERSONALITY, keep_string, &personality) != 0 ||
+	    rte_kvargs_process(kvargs, ARG_SEED, keep_number, &seed) != 0)
+		return -EINVAL;
+	port->nic = twin_nic_new(personality, seed, message, sizeof(message));
+	if (port->nic != NULL)
+		return 0;
+	TWIN_LOG(ERR, "%s\n", message);
+	return -EINVAL;
+}
+
 /* Connects the port as its devargs say. */
 static int
 parse(struct twin_port *port, const char *args)
@@ -327,14 +370,17 @@ parse(struct twin_port *port, const char *args)
 	int ret;
 
 	if (kvargs == NULL) {
-		TWIN_LOG(ERR, "unknown parameter in '%s'; there is: wire=NAME\n", args);
+		TWIN_LOG(ERR, "unknown parameter in '%s'; there are: wire=NAME, "
+			 "personality=NAME|FILE, seed=N\n", args);
 		return -EINVAL;
 	}
-	ret = rte_kvargs_process(kvargs, ARG_WIRE, keep_string, &wire);
+	ret = make_nic(port, kvargs);
+	if (ret == 0)
+		ret = rte_kvargs_process(kvargs, ARG_WIRE, keep_string, &wire);
 	if (ret == 0 && wire != NULL) {
 		port->wire = twin_wire_plug(wire, port);
 		ret = port->wire != NULL ? 0 : -EINVAL;
-	} else {
+	} else if (ret == 0) {
 		TWIN_LOG(ERR, "wire=NAME is missing: two ports with one NAME are its ends\n");
 		ret = -EINVAL;
 	}
@@ -347,7 +393,6 @@ fill(struct rte_eth_dev *dev, const char *args)
 {
 	struct twin_port *port = dev->data->dev_private;
 	int socket = dev->data->numa_node;
-	int ret;
 
 	port->dev = dev;
 	rte_eth_random_addr(port->mac.addr_bytes);
@@ -364,10 +409,7 @@ fill(struct rte_eth_dev *dev, const char *args)
 				       RTE_CACHE_LINE_SIZE, socket);
 	if (port->rxq == NULL || port->txq == NULL)
 		return -ENOMEM;
-	ret = parse(port, args);
-	if (ret == 0)
-		port->nic = twin_nic_new();
-	return ret;
+	return parse(port, args);
 }
 
 /* Structures inside of DPDK may change with every release. */
@@ -422,4 +464,7 @@ static struct rte_vdev_driver twin_driver = {
 };
 
 RTE_PMD_REGISTER_VDEV(net_twin, twin_driver);
-RTE_PMD_REGISTER_PARAM_STRING(net_twin, ARG_WIRE "=<name>");
+RTE_PMD_REGISTER_PARAM_STRING(net_twin,
+	ARG_WIRE "=<name> "
+	ARG_PERSONALITY "=<name or file> "
+	ARG_SEED "=<number>");

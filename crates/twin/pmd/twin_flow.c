@@ -4,9 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include <rte_cycles.h>
 #include <rte_flow_driver.h>
 
 #include "twin.h"
+
+/* The model has the numbers of 22.11; later releases only add. */
+static_assert(RTE_FLOW_ERROR_TYPE_HANDLE == 2 && RTE_FLOW_ERROR_TYPE_ITEM == 13 &&
+	      RTE_FLOW_ERROR_TYPE_STATE == 17, "enum rte_flow_error_type");
 
 /* As many as any pattern or action list of sense has. */
 #define ITEMS_MAX 32
@@ -19,6 +24,9 @@ struct layout {
 	const void *mask;
 };
 
+/* rte_flow.h has none for the fragment header. */
+static const uint8_t no_mask[8];
+
 /* Every one of these items begins with the header as it is in a packet, but VLAN. */
 static const struct layout layouts[] = {
 	{ RTE_FLOW_ITEM_TYPE_ETH, TWIN_PROTO_ETH, 14, &rte_flow_item_eth_mask },
@@ -30,15 +38,22 @@ static const struct layout layouts[] = {
 	{ RTE_FLOW_ITEM_TYPE_SCTP, TWIN_PROTO_SCTP, 12, &rte_flow_item_sctp_mask },
 	{ RTE_FLOW_ITEM_TYPE_ICMP, TWIN_PROTO_ICMP, 8, &rte_flow_item_icmp_mask },
 	{ RTE_FLOW_ITEM_TYPE_ICMP6, TWIN_PROTO_ICMP6, 4, &rte_flow_item_icmp6_mask },
+	{ RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT, TWIN_PROTO_IPV6_FRAG, 8, no_mask },
+	{ RTE_FLOW_ITEM_TYPE_VXLAN, TWIN_PROTO_VXLAN, 8, &rte_flow_item_vxlan_mask },
+	{ RTE_FLOW_ITEM_TYPE_GTPU, TWIN_PROTO_GTPU, 8, &rte_flow_item_gtp_mask },
+	{ RTE_FLOW_ITEM_TYPE_GRE, TWIN_PROTO_GRE, 4, &rte_flow_item_gre_mask },
 };
 
-/* A rule taken apart. The place of an item here is not that in the pattern, which has VOID ones. */
+/*
+ * A rule taken apart. The place of an item here is not that in the pattern, which has VOID ones;
+ * the last of each list is its END.
+ */
 struct parts {
 	struct twin_rule rule;
 	struct twin_item items[ITEMS_MAX];
 	struct twin_action actions[ITEMS_MAX];
-	const struct rte_flow_item *item_of[ITEMS_MAX];
-	const struct rte_flow_action *action_of[ITEMS_MAX];
+	const struct rte_flow_item *item_of[ITEMS_MAX + 1];
+	const struct rte_flow_action *action_of[ITEMS_MAX + 1];
 };
 
 static const struct layout *
@@ -53,43 +68,44 @@ layout_of(enum rte_flow_item_type type)
 	return NULL;
 }
 
-/* The bit that Ethernet and VLAN items have beside the header. */
+/* The bit that some items have beside the header. */
 static void
-take_has_vlan(const struct rte_flow_item *item, const void *mask, struct twin_item *to)
+take_follower(const struct rte_flow_item *item, const void *mask, struct twin_item *to)
 {
 	if (item->type == RTE_FLOW_ITEM_TYPE_ETH) {
-		to->has_vlan = ((const struct rte_flow_item_eth *)item->spec)->has_vlan;
-		to->vlan_matters = ((const struct rte_flow_item_eth *)mask)->has_vlan;
+		to->is_followed = ((const struct rte_flow_item_eth *)item->spec)->has_vlan;
+		to->follower_matters = ((const struct rte_flow_item_eth *)mask)->has_vlan;
 	} else if (item->type == RTE_FLOW_ITEM_TYPE_VLAN) {
-		to->has_vlan = ((const struct rte_flow_item_vlan *)item->spec)->has_more_vlan;
-		to->vlan_matters = ((const struct rte_flow_item_vlan *)mask)->has_more_vlan;
+		to->is_followed = ((const struct rte_flow_item_vlan *)item->spec)->has_more_vlan;
+		to->follower_matters = ((const struct rte_flow_item_vlan *)mask)->has_more_vlan;
+	} else if (item->type == RTE_FLOW_ITEM_TYPE_IPV6) {
+		to->is_followed = ((const struct rte_flow_item_ipv6 *)item->spec)->has_frag_ext;
+		to->follower_matters = ((const struct rte_flow_item_ipv6 *)mask)->has_frag_ext;
 	}
 }
 
-static int
-take_item(const struct rte_flow_item *item, struct twin_item *to, struct rte_flow_error *error)
+/* What the model does not know stays TWIN_PROTO_NONE, and it says so. */
+static void
+take_item(const struct rte_flow_item *item, struct twin_item *to)
 {
 	const struct layout *layout = layout_of(item->type);
 	const void *mask;
 
 	memset(to, 0, sizeof(*to));
 	if (layout == NULL)
-		return 0; /* the model refuses TWIN_PROTO_NONE */
+		return;
 	to->proto = layout->proto;
-	if (item->last != NULL)
-		return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, item,
-					  "ranges are not supported");
-	if (item->spec == NULL) {
-		if (item->mask != NULL)
-			return rte_flow_error_set(error, EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC,
-						  item, "a mask without a spec");
-		return 0;
-	}
+	to->given = (item->spec != NULL ? TWIN_GIVEN_SPEC : 0) |
+		    (item->last != NULL ? TWIN_GIVEN_LAST : 0) |
+		    (item->mask != NULL ? TWIN_GIVEN_MASK : 0);
 	mask = item->mask != NULL ? item->mask : layout->mask;
-	memcpy(to->spec, item->spec, layout->len);
 	memcpy(to->mask, mask, layout->len);
-	take_has_vlan(item, mask, to);
-	return 0;
+	if (item->last != NULL)
+		memcpy(to->last, item->last, layout->len);
+	if (item->spec == NULL)
+		return;
+	memcpy(to->spec, item->spec, layout->len);
+	take_follower(item, mask, to);
 }
 
 static void
@@ -119,6 +135,10 @@ take_action(const struct rte_flow_action *action, struct twin_action *to)
 	case RTE_FLOW_ACTION_TYPE_COUNT:
 		to->kind = TWIN_ACTION_COUNT;
 		break;
+	case RTE_FLOW_ACTION_TYPE_JUMP:
+		to->kind = TWIN_ACTION_JUMP;
+		to->value = ((const struct rte_flow_action_jump *)action->conf)->group;
+		break;
 	case RTE_FLOW_ACTION_TYPE_RSS:
 		rss = action->conf;
 		to->kind = TWIN_ACTION_RSS;
@@ -131,21 +151,17 @@ take_action(const struct rte_flow_action *action, struct twin_action *to)
 	}
 }
 
-/* What can be said only here, where the port is known. */
+/* What can be said only here: the model is not told. */
 static const char *
 trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 {
-	const uint16_t queues = port->dev->data->nb_rx_queues;
 	const struct rte_flow_action_rss *rss = action->conf;
-	const struct rte_flow_action_queue *queue = action->conf;
-	uint32_t i;
 
 	if (action->conf == NULL)
 		return action->type == RTE_FLOW_ACTION_TYPE_MARK ||
 		       action->type == RTE_FLOW_ACTION_TYPE_QUEUE ||
+		       action->type == RTE_FLOW_ACTION_TYPE_JUMP ||
 		       action->type == RTE_FLOW_ACTION_TYPE_RSS ? "the action needs a value" : NULL;
-	if (action->type == RTE_FLOW_ACTION_TYPE_QUEUE && queue->index >= queues)
-		return "queue index out of range";
 	if (action->type != RTE_FLOW_ACTION_TYPE_RSS)
 		return NULL;
 	if (rss->func != RTE_ETH_HASH_FUNCTION_DEFAULT &&
@@ -158,10 +174,6 @@ trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 	if (rss->key_len != 0 && (rss->key_len != TWIN_RSS_KEY_LEN ||
 				  memcmp(rss->key, port->rss.key, TWIN_RSS_KEY_LEN) != 0))
 		return "another key than that of the port";
-	for (i = 0; i < rss->queue_num; i++) {
-		if (rss->queue[i] >= queues)
-			return "queue index out of range";
-	}
 	return NULL;
 }
 
@@ -169,7 +181,6 @@ static int
 take_items(struct parts *parts, const struct rte_flow_item *item, struct rte_flow_error *error)
 {
 	uint32_t count = 0;
-	int ret;
 
 	for (; item->type != RTE_FLOW_ITEM_TYPE_END; item++) {
 		if (item->type == RTE_FLOW_ITEM_TYPE_VOID)
@@ -177,11 +188,10 @@ take_items(struct parts *parts, const struct rte_flow_item *item, struct rte_flo
 		if (count == ITEMS_MAX)
 			return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_NUM,
 						  item, "too many items");
-		ret = take_item(item, &parts->items[count], error);
-		if (ret != 0)
-			return ret;
+		take_item(item, &parts->items[count]);
 		parts->item_of[count++] = item;
 	}
+	parts->item_of[count] = item;
 	parts->rule.item_count = count;
 	return 0;
 }
@@ -206,6 +216,7 @@ take_actions(struct parts *parts, const struct rte_flow_action *action,
 		take_action(action, &parts->actions[count]);
 		parts->action_of[count++] = action;
 	}
+	parts->action_of[count] = action;
 	parts->rule.action_count = count;
 	return 0;
 }
@@ -234,41 +245,20 @@ take_apart(struct parts *parts, const struct rte_eth_dev *dev, const struct rte_
 
 /* Says a refusal as a driver would. */
 static int
-refuse(const struct twin_refusal *refusal, const struct parts *parts,
-       struct rte_flow_error *error)
+refuse(const struct twin_call *call, const struct parts *parts, struct rte_flow_error *error)
 {
-	enum rte_flow_error_type type = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
 	const void *cause = NULL;
 
-	switch (refusal->cause) {
-	case TWIN_CAUSE_HANDLE:
-		type = RTE_FLOW_ERROR_TYPE_HANDLE;
-		break;
-	case TWIN_CAUSE_GROUP:
-		type = RTE_FLOW_ERROR_TYPE_ATTR_GROUP;
-		break;
-	case TWIN_CAUSE_INGRESS:
-		type = RTE_FLOW_ERROR_TYPE_ATTR_INGRESS;
-		break;
-	case TWIN_CAUSE_EGRESS:
-		type = RTE_FLOW_ERROR_TYPE_ATTR_EGRESS;
-		break;
-	case TWIN_CAUSE_TRANSFER:
-		type = RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER;
-		break;
-	case TWIN_CAUSE_ITEM:
-		type = RTE_FLOW_ERROR_TYPE_ITEM;
-		cause = parts->item_of[refusal->place];
-		break;
-	case TWIN_CAUSE_ACTIONS:
-		type = RTE_FLOW_ERROR_TYPE_ACTION_NUM;
-		break;
-	case TWIN_CAUSE_ACTION:
-		type = RTE_FLOW_ERROR_TYPE_ACTION;
-		cause = parts != NULL ? parts->action_of[refusal->place] : NULL;
-		break;
+	if (call->type == RTE_FLOW_ERROR_TYPE_NONE) {
+		rte_errno = call->error;
+		return -rte_errno;
 	}
-	return rte_flow_error_set(error, refusal->error, type, cause, refusal->message);
+	if (parts != NULL && call->place_kind == TWIN_PLACE_ITEM)
+		cause = parts->item_of[call->place];
+	else if (parts != NULL && call->place_kind == TWIN_PLACE_ACTION)
+		cause = parts->action_of[call->place];
+	return rte_flow_error_set(error, call->error, (enum rte_flow_error_type)call->type, cause,
+				  call->message);
 }
 
 static const struct twin_nic *
@@ -277,19 +267,35 @@ nic_of(const struct rte_eth_dev *dev)
 	return ((const struct twin_port *)dev->data->dev_private)->nic;
 }
 
+static struct twin_call
+call_now(void)
+{
+	return (struct twin_call){ .now_us = twin_now_us() };
+}
+
+/* The NIC holds whoever called, as long as it needs; longer waits leave the cpu to others. */
+static void
+wait_for_nic(const struct twin_call *call)
+{
+	if (call->wait_us >= 1000)
+		rte_delay_us_sleep(call->wait_us);
+	else if (call->wait_us > 0)
+		rte_delay_us_block(call->wait_us);
+}
+
 static int
 validate(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
 	 const struct rte_flow_item pattern[], const struct rte_flow_action actions[],
 	 struct rte_flow_error *error)
 {
-	struct twin_refusal refusal;
+	struct twin_call call = call_now();
 	struct parts parts;
 	int ret = take_apart(&parts, dev, attr, pattern, actions, error);
 
 	if (ret != 0)
 		return ret;
-	if (twin_flow_validate(nic_of(dev), &parts.rule, &refusal) == 0)
-		return refuse(&refusal, &parts, error);
+	if (twin_flow_validate(nic_of(dev), &parts.rule, &call) == 0)
+		return refuse(&call, &parts, error);
 	return 0;
 }
 
@@ -299,52 +305,54 @@ create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
        const struct rte_flow_item pattern[], const struct rte_flow_action actions[],
        struct rte_flow_error *error)
 {
-	struct twin_refusal refusal;
+	struct twin_call call = call_now();
 	struct parts parts;
 	uint64_t handle;
 
 	if (take_apart(&parts, dev, attr, pattern, actions, error) != 0)
 		return NULL;
-	handle = twin_flow_create(nic_of(dev), &parts.rule, &refusal);
+	handle = twin_flow_create(nic_of(dev), &parts.rule, &call);
+	wait_for_nic(&call);
 	if (handle == 0)
-		refuse(&refusal, &parts, error);
+		refuse(&call, &parts, error);
 	return (struct rte_flow *)(uintptr_t)handle;
 }
 
 static int
 destroy(struct rte_eth_dev *dev, struct rte_flow *flow, struct rte_flow_error *error)
 {
-	struct twin_refusal refusal;
+	struct twin_call call = call_now();
+	uint64_t done = twin_flow_destroy(nic_of(dev), (uintptr_t)flow, &call);
 
-	if (twin_flow_destroy(nic_of(dev), (uintptr_t)flow, &refusal) == 0)
-		return refuse(&refusal, NULL, error);
-	return 0;
+	wait_for_nic(&call);
+	return done != 0 ? 0 : refuse(&call, NULL, error);
 }
 
 static int
-flush(struct rte_eth_dev *dev, struct rte_flow_error *error __rte_unused)
+flush(struct rte_eth_dev *dev, struct rte_flow_error *error)
 {
-	twin_flow_flush(nic_of(dev));
-	return 0;
+	struct twin_call call = call_now();
+
+	return twin_flow_flush(nic_of(dev), &call) != 0 ? 0 : refuse(&call, NULL, error);
 }
 
 static int
 query(struct rte_eth_dev *dev, struct rte_flow *flow, const struct rte_flow_action *action,
       void *data, struct rte_flow_error *error)
 {
+	struct twin_call call = call_now();
 	struct rte_flow_query_count *count = data;
-	struct twin_refusal refusal;
-	uint64_t tally[2];
+	struct twin_tally tally;
 
 	if (action->type != RTE_FLOW_ACTION_TYPE_COUNT)
 		return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
 					  "only count can be queried");
-	if (twin_flow_query(nic_of(dev), (uintptr_t)flow, count->reset, tally, &refusal) == 0)
-		return refuse(&refusal, NULL, error);
+	if (twin_flow_query(nic_of(dev), (uintptr_t)flow, count->reset, &tally, &call) == 0)
+		return refuse(&call, NULL, error);
 	count->hits_set = 1;
-	count->bytes_set = 1;
-	count->hits = tally[0];
-	count->bytes = tally[1];
+	count->bytes_set = tally.has_bytes;
+	count->hits = tally.hits;
+	count->bytes = tally.bytes;
 	return 0;
 }
 

@@ -93,6 +93,7 @@ twin_rss_configure(struct rte_eth_dev *dev)
 	for (i = 0; i < TWIN_RETA_SIZE; i++)
 		port->rss.reta[i] = i % RTE_MAX(dev->data->nb_rx_queues, 1);
 	apply(port);
+	twin_nic_set_queues(port->nic, dev->data->nb_rx_queues);
 	return 0;
 }
 

@@ -74,7 +74,7 @@ deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 		frames[i].len = packets[i]->data_len;
 		frames[i].frame_len = packets[i]->pkt_len;
 	}
-	twin_nic_classify(to->nic, frames, count, verdicts);
+	twin_nic_classify(to->nic, frames, count, twin_now_us(), verdicts);
 	for (i = 0; i < count; i++) {
 		const struct twin_verdict *verdict = &verdicts[i];
 		bool is_dropped = (verdict->flags & TWIN_DROPPED) != 0;

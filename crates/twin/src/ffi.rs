@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The border to the C of `pmd/`: its functions are declared, and described, in `pmd/twin.h`.
 //!
-//! Layouts here and there must agree; `pmd/twin_flow.c` asserts sizes. A panic ends the process:
+//! Layouts here and there must agree: both sides assert the same sizes. A panic ends the process:
 //! it is a programmer's error, and must not unwind into C.
 #![allow(unsafe_code)]
 
-use crate::nic::{Action, Handle, Nic, Spread, Verdict};
-use crate::pattern::{Attributes, HEADER_MAX, Item, Proto};
-use crate::refusal::errno::ENOTSUP;
-use crate::refusal::{Cause, Refusal};
+use crate::action::{Action, Spread};
+use crate::judge::Rule;
+use crate::nic::{Nic, Verdict};
+use crate::pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
+use crate::personality::Personality;
+use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::{KEY_LEN, Rss, RssTypes};
-use std::ffi::c_char;
+use crate::rules::Handle;
+use std::ffi::{CStr, c_char};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// `struct twin_nic`.
@@ -20,10 +23,13 @@ pub(crate) struct TwinNic(RwLock<Nic>);
 #[repr(C)]
 pub(crate) struct TwinItem {
     proto: u16,
+    /// Bits: spec, last, mask.
+    given: u8,
+    follower_matters: u8,
+    is_followed: u8,
     spec: [u8; HEADER_MAX],
+    last: [u8; HEADER_MAX],
     mask: [u8; HEADER_MAX],
-    has_vlan: u8,
-    vlan_matters: u8,
 }
 
 /// `struct twin_action`.
@@ -48,11 +54,15 @@ pub(crate) struct TwinRule {
     actions: *const TwinAction,
 }
 
-/// `struct twin_refusal`.
+/// `struct twin_call`.
 #[repr(C)]
-pub(crate) struct TwinRefusal {
+pub(crate) struct TwinCall {
+    now_us: u64,
+    wait_us: u32,
     errno: i32,
-    cause: u32,
+    kind: u32,
+    /// 0 for the rule, 1 for an item, 2 for an action.
+    place_kind: u32,
     place: u32,
     message: *const c_char,
 }
@@ -77,6 +87,22 @@ pub(crate) struct TwinVerdict {
     network: u16,
     transport: u16,
 }
+
+/// `struct twin_tally`.
+#[repr(C)]
+pub(crate) struct TwinTally {
+    hits: u64,
+    bytes: u64,
+    has_bytes: u8,
+}
+
+const _: () = assert!(size_of::<TwinItem>() == 126);
+const _: () = assert!(size_of::<TwinAction>() == 16 + size_of::<*const u16>());
+const _: () = assert!(size_of::<TwinRule>() == 24 + 2 * size_of::<*const u8>());
+const _: () = assert!(size_of::<TwinCall>() == 32 + size_of::<*const u8>());
+const _: () = assert!(size_of::<TwinFrame>() == 8 + size_of::<*const u8>());
+const _: () = assert!(size_of::<TwinVerdict>() == 20);
+const _: () = assert!(size_of::<TwinTally>() == 24);
 
 const HAS_MARK: u32 = 1;
 const HAS_FLAG: u32 = 2;
@@ -114,6 +140,12 @@ struct Parts {
     actions: Vec<Action>,
 }
 
+impl Parts {
+    fn rule(&self) -> Rule<'_> {
+        Rule { attributes: self.attributes, items: &self.items, actions: &self.actions }
+    }
+}
+
 impl TwinRule {
     /// # Safety
     ///
@@ -130,22 +162,13 @@ impl TwinRule {
             egress: has(2),
             transfer: has(4),
         };
-        let items = items.iter().enumerate().map(|(place, item)| {
-            let proto = Proto::of_number(item.proto).ok_or(Refusal::new(
-                ENOTSUP,
-                Cause::Item(place),
-                c"this item is not supported",
-            ))?;
-            let has_vlan = (item.vlan_matters != 0).then_some(item.has_vlan != 0);
-            Ok(Item { proto, spec: item.spec, mask: item.mask, has_vlan })
-        });
+        let items = items
+            .iter()
+            .enumerate()
+            .map(|(place, item)| item_of(item).ok_or(NO_ITEM.at(Place::Item(place))));
         let actions = actions.iter().enumerate().map(|(place, action)| {
             // SAFETY: its queues are those of a live rule, by the contract above.
-            unsafe { action_of(action) }.ok_or(Refusal::new(
-                ENOTSUP,
-                Cause::Action(place),
-                c"this action is not supported",
-            ))
+            unsafe { action_of(action) }.ok_or(NO_ACTION.at(Place::Action(place)))
         });
         Ok(Parts {
             attributes,
@@ -153,6 +176,22 @@ impl TwinRule {
             actions: actions.collect::<Result<_, _>>()?,
         })
     }
+}
+
+const NO_ITEM: Refusal = Refusal::new(Errno::ENOTSUP, Kind::Item, c"this item is not supported");
+const NO_ACTION: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::Action, c"this action is not supported");
+
+fn item_of(item: &TwinItem) -> Option<Item> {
+    let given = |bit: u8| item.given & bit != 0;
+    Some(Item {
+        proto: Proto::of_number(item.proto)?,
+        given: Given { spec: given(1), last: given(2), mask: given(4) },
+        spec: item.spec,
+        last: item.last,
+        mask: item.mask,
+        followed: (item.follower_matters != 0).then_some(item.is_followed != 0),
+    })
 }
 
 /// By the numbers of `enum twin_action_kind`.
@@ -174,24 +213,31 @@ unsafe fn action_of(action: &TwinAction) -> Option<Action> {
             let types = RssTypes(u16::try_from(action.value).ok()?);
             Some(Action::Rss(Spread { types, queues: queues.into() }))
         }
+        8 => Some(Action::Jump(action.value)),
         _ => None,
     }
 }
 
-impl From<Refusal> for TwinRefusal {
-    fn from(Refusal { errno, cause, message }: Refusal) -> Self {
-        let (cause, place) = match cause {
-            Cause::Unspecified => (1, 0),
-            Cause::Handle => (2, 0),
-            Cause::Group => (3, 0),
-            Cause::Ingress => (5, 0),
-            Cause::Egress => (6, 0),
-            Cause::Transfer => (7, 0),
-            Cause::Item(place) => (8, place),
-            Cause::Actions => (9, 0),
-            Cause::Action(place) => (10, place),
+impl TwinCall {
+    fn refuse(&mut self, refusal: Refusal) {
+        let (place_kind, place) = match refusal.place {
+            Place::Rule => (0, 0),
+            Place::Item(place) => (1, place),
+            Place::Action(place) => (2, place),
         };
-        Self { errno, cause, place: place as u32, message: message.as_ptr() }
+        self.errno = refusal.errno as i32;
+        self.kind = refusal.kind as u32;
+        self.place_kind = place_kind;
+        self.place = place as u32;
+        self.message = refusal.message.map_or(std::ptr::null(), CStr::as_ptr);
+    }
+
+    /// The value, or 0 after noting the refusal.
+    fn answer(&mut self, result: Result<u64, Refusal>) -> u64 {
+        result.unwrap_or_else(|refusal| {
+            self.refuse(refusal);
+            0
+        })
     }
 }
 
@@ -215,23 +261,34 @@ impl From<Verdict> for TwinVerdict {
     }
 }
 
-/// What a call returns: its value, or 0 and the refusal.
+/// See `pmd/twin.h`.
 ///
 /// # Safety
 ///
-/// `refusal` can be written to.
-unsafe fn answer(result: Result<u64, Refusal>, refusal: *mut TwinRefusal) -> u64 {
-    result.unwrap_or_else(|why| {
-        // SAFETY: it can be written to, by the contract above.
-        unsafe { refusal.write(why.into()) };
-        0
-    })
-}
-
-/// See `pmd/twin.h`.
+/// `personality` is a string, and `message` has room for `message_len` bytes, at least one.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn twin_nic_new() -> *mut TwinNic {
-    Box::into_raw(Box::new(TwinNic(RwLock::new(Nic::new()))))
+pub(crate) unsafe extern "C" fn twin_nic_new(
+    personality: *const c_char,
+    seed: u64,
+    message: *mut u8,
+    message_len: u32,
+) -> *mut TwinNic {
+    // SAFETY: by the contract above.
+    let name = unsafe { CStr::from_ptr(personality) }.to_string_lossy();
+    match Personality::named(&name) {
+        Ok(personality) => {
+            Box::into_raw(Box::new(TwinNic(RwLock::new(Nic::new(personality, seed)))))
+        }
+        Err(error) => {
+            // SAFETY: by the contract above.
+            let room = unsafe { std::slice::from_raw_parts_mut(message, message_len as usize) };
+            let text = error.to_string();
+            let len = text.len().min(room.len() - 1);
+            room[..len].copy_from_slice(&text.as_bytes()[..len]);
+            room[len] = 0;
+            std::ptr::null_mut()
+        }
+    }
 }
 
 /// See `pmd/twin.h`.
@@ -249,20 +306,17 @@ pub(crate) unsafe extern "C" fn twin_nic_free(nic: *mut TwinNic) {
 ///
 /// # Safety
 ///
-/// `nic` is alive; `rule` and its arrays can be read, `refusal` can be written to.
+/// `nic` is alive; `rule` and its arrays can be read, `call` is nobody else's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_validate(
     nic: *const TwinNic,
     rule: *const TwinRule,
-    refusal: *mut TwinRefusal,
+    call: *mut TwinCall,
 ) -> u64 {
     // SAFETY: by the contract above.
-    let (nic, parts) = unsafe { (&*nic, (*rule).parts()) };
-    let result = parts.and_then(|parts| {
-        nic.read().validate(&parts.attributes, &parts.items, &parts.actions).map(|()| 1)
-    });
-    // SAFETY: by the contract above.
-    unsafe { answer(result, refusal) }
+    let (nic, parts, call) = unsafe { (&*nic, (*rule).parts(), &mut *call) };
+    let now_us = call.now_us;
+    call.answer(parts.and_then(|parts| nic.read().validate(parts.rule(), now_us).map(|()| 1)))
 }
 
 /// See `pmd/twin.h`.
@@ -274,34 +328,75 @@ pub(crate) unsafe extern "C" fn twin_flow_validate(
 pub(crate) unsafe extern "C" fn twin_flow_create(
     nic: *const TwinNic,
     rule: *const TwinRule,
-    refusal: *mut TwinRefusal,
+    call: *mut TwinCall,
 ) -> u64 {
     // SAFETY: by the contract above.
-    let (nic, parts) = unsafe { (&*nic, (*rule).parts()) };
+    let (nic, parts, call) = unsafe { (&*nic, (*rule).parts(), &mut *call) };
+    let now_us = call.now_us;
     let result = parts.and_then(|parts| {
-        let handle = nic.write().create(&parts.attributes, &parts.items, &parts.actions)?;
-        Ok(handle.0)
+        let answer = nic.write().create(parts.rule(), now_us)?;
+        call.wait_us = answer.wait_us;
+        Ok(answer.value.0)
     });
-    // SAFETY: by the contract above.
-    unsafe { answer(result, refusal) }
+    call.answer(result)
 }
 
 /// See `pmd/twin.h`.
 ///
 /// # Safety
 ///
-/// `nic` is alive and `refusal` can be written to.
+/// `nic` is alive and `call` is nobody else's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_destroy(
     nic: *const TwinNic,
     handle: u64,
-    refusal: *mut TwinRefusal,
+    call: *mut TwinCall,
 ) -> u64 {
     // SAFETY: by the contract above.
-    let nic = unsafe { &*nic };
-    let result = nic.write().destroy(Handle(handle)).map(|()| 1);
+    let (nic, call) = unsafe { (&*nic, &mut *call) };
+    let result = nic.write().destroy(Handle(handle), call.now_us).map(|answer| {
+        call.wait_us = answer.wait_us;
+        1
+    });
+    call.answer(result)
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// As for [`twin_flow_destroy`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_flow_flush(nic: *const TwinNic, call: *mut TwinCall) -> u64 {
     // SAFETY: by the contract above.
-    unsafe { answer(result, refusal) }
+    let (nic, call) = unsafe { (&*nic, &mut *call) };
+    let result = nic.write().flush().map(|()| 1);
+    call.answer(result)
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive; `tally` can be written to; `call` is nobody else's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_flow_query(
+    nic: *const TwinNic,
+    handle: u64,
+    reset: bool,
+    tally: *mut TwinTally,
+    call: *mut TwinCall,
+) -> u64 {
+    // SAFETY: by the contract above.
+    let (nic, call) = unsafe { (&*nic, &mut *call) };
+    let result = nic.read().query(Handle(handle), reset, call.now_us).map(|counted| {
+        let has_bytes = counted.bytes.is_some().into();
+        let bytes = counted.bytes.unwrap_or(0);
+        // SAFETY: by the contract above.
+        unsafe { tally.write(TwinTally { hits: counted.hits, bytes, has_bytes }) };
+        1
+    });
+    call.answer(result)
 }
 
 /// See `pmd/twin.h`.
@@ -310,33 +405,20 @@ pub(crate) unsafe extern "C" fn twin_flow_destroy(
 ///
 /// `nic` is alive.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn twin_flow_flush(nic: *const TwinNic) {
+pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_started: bool) {
     // SAFETY: by the contract above.
-    unsafe { &*nic }.write().flush();
+    unsafe { &*nic }.write().set_started(is_started);
 }
 
 /// See `pmd/twin.h`.
 ///
 /// # Safety
 ///
-/// `nic` is alive; `tally` has room for two numbers; `refusal` can be written to.
+/// `nic` is alive.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn twin_flow_query(
-    nic: *const TwinNic,
-    handle: u64,
-    reset: bool,
-    tally: *mut [u64; 2],
-    refusal: *mut TwinRefusal,
-) -> u64 {
+pub(crate) unsafe extern "C" fn twin_nic_set_queues(nic: *const TwinNic, queues: u16) {
     // SAFETY: by the contract above.
-    let nic = unsafe { &*nic };
-    let result = nic.read().query(Handle(handle), reset).map(|counted| {
-        // SAFETY: by the contract above.
-        unsafe { tally.write([counted.hits, counted.bytes]) };
-        1
-    });
-    // SAFETY: by the contract above.
-    unsafe { answer(result, refusal) }
+    unsafe { &*nic }.write().set_queues(queues);
 }
 
 /// See `pmd/twin.h`.
@@ -368,6 +450,7 @@ pub(crate) unsafe extern "C" fn twin_nic_classify(
     nic: *const TwinNic,
     frames: *const TwinFrame,
     count: u32,
+    now_us: u64,
     verdicts: *mut TwinVerdict,
 ) {
     // SAFETY: by the contract above.
@@ -376,7 +459,7 @@ pub(crate) unsafe extern "C" fn twin_nic_classify(
     for (place, frame) in frames.iter().enumerate() {
         // SAFETY: `bytes` holds `len` bytes, and `verdicts` has a place for every frame.
         unsafe {
-            let verdict = nic.classify(slice(frame.bytes, frame.len), frame.frame_len);
+            let verdict = nic.classify(slice(frame.bytes, frame.len), frame.frame_len, now_us);
             verdicts.add(place).write(verdict.into());
         }
     }

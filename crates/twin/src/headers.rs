@@ -6,19 +6,64 @@
 
 use crate::pattern::Proto;
 use wire::ethernet::{Ethernet, ether_type};
+use wire::proto;
 use wire::vlan::Vlan;
 
 /// Places where a header can be; each has at most one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) enum Slot {
     Ethernet,
     OuterVlan,
     InnerVlan,
     Network,
+    /// The fragment header of IPv6.
+    Fragment,
     Transport,
+    Tunnel,
+    TunnelEthernet,
+    TunnelVlan,
+    TunnelNetwork,
+    TunnelTransport,
 }
 
-pub(crate) const SLOTS: usize = 5;
+pub(crate) const SLOTS: usize = 11;
+
+/// EtherType of Ethernet inside of GRE, RFC 7637.
+const BRIDGING: u16 = 0x6558;
+/// UDP ports, RFC 7348 and 3GPP TS 29.281.
+const VXLAN_PORT: u16 = 4789;
+const GTPU_PORT: u16 = 2152;
+
+impl Slot {
+    pub(crate) const ALL: [Self; SLOTS] = [
+        Self::Ethernet,
+        Self::OuterVlan,
+        Self::InnerVlan,
+        Self::Network,
+        Self::Fragment,
+        Self::Transport,
+        Self::Tunnel,
+        Self::TunnelEthernet,
+        Self::TunnelVlan,
+        Self::TunnelNetwork,
+        Self::TunnelTransport,
+    ];
+
+    /// Where a protocol can be, the outermost first.
+    pub(crate) fn places(proto: Proto) -> impl Iterator<Item = Self> {
+        let places: &[Self] = match proto {
+            Proto::Eth => &[Self::Ethernet, Self::TunnelEthernet],
+            Proto::Vlan => &[Self::OuterVlan, Self::InnerVlan, Self::TunnelVlan],
+            Proto::Ipv4 | Proto::Ipv6 => &[Self::Network, Self::TunnelNetwork],
+            Proto::Ipv6Frag => &[Self::Fragment],
+            Proto::Tcp | Proto::Udp | Proto::Sctp | Proto::Icmp | Proto::Icmp6 => {
+                &[Self::Transport, Self::TunnelTransport]
+            }
+            Proto::Vxlan | Proto::Gtpu | Proto::Gre => &[Self::Tunnel],
+        };
+        places.iter().copied()
+    }
+}
 
 /// The headers of one frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,36 +101,155 @@ impl Headers {
     }
 
     fn walk(&mut self, frame: &[u8]) -> Option<()> {
-        let mut ether_type = Ethernet::new(frame)?.ether_type();
-        self.put(Slot::Ethernet, Proto::Eth, 0);
-        let mut offset = Ethernet::LEN;
-        for slot in [Slot::OuterVlan, Slot::InnerVlan] {
+        let (offset, ether_type) =
+            self.ethernet(frame, 0, Slot::Ethernet, &[Slot::OuterVlan, Slot::InnerVlan])?;
+        let (offset, protocol) = self.network(frame, offset, ether_type, Slot::Network)?;
+        let (offset, ether_type) = match self.tunnel(frame, offset, protocol)? {
+            (offset, BRIDGING) => {
+                self.ethernet(frame, offset, Slot::TunnelEthernet, &[Slot::TunnelVlan])?
+            }
+            inside => inside,
+        };
+        let was_fragment = self.is_fragment;
+        let inside = self.network(frame, offset, ether_type, Slot::TunnelNetwork);
+        self.is_fragment = was_fragment;
+        let (offset, protocol) = inside?;
+        self.transport(frame, offset, protocol, Slot::TunnelTransport);
+        Some(())
+    }
+
+    /// Where the next header begins, and its EtherType.
+    fn ethernet(
+        &mut self,
+        frame: &[u8],
+        offset: usize,
+        slot: Slot,
+        tags: &[Slot],
+    ) -> Option<(usize, u16)> {
+        let mut ether_type = Ethernet::new(frame.get(offset..)?)?.ether_type();
+        self.put(slot, Proto::Eth, offset);
+        let mut offset = offset + Ethernet::LEN;
+        for &slot in tags {
             if wire::vlan::is_tag(ether_type) {
                 ether_type = Vlan::new(frame.get(offset..)?)?.ether_type();
                 self.put(slot, Proto::Vlan, offset);
                 offset += Vlan::LEN;
             }
         }
+        Some((offset, ether_type))
+    }
+
+    /// Where the next header begins, and its protocol; `None` where it is in another fragment.
+    fn network(
+        &mut self,
+        frame: &[u8],
+        offset: usize,
+        ether_type: u16,
+        slot: Slot,
+    ) -> Option<(usize, u8)> {
         let packet = frame.get(offset..)?;
-        let (protocol, header_len) = match ether_type {
+        match ether_type {
             ether_type::IPV4 => {
                 let ip = wire::ipv4::Ipv4::new(packet).filter(|ip| ip.version() == 4)?;
-                self.put(Slot::Network, Proto::Ipv4, offset);
-                let is_later_fragment = ip.fragment_offset() != 0;
-                self.is_fragment = is_later_fragment || ip.more_fragments();
-                (ip.protocol(), (!is_later_fragment).then(|| ip.header_len())?)
+                self.put(slot, Proto::Ipv4, offset);
+                let is_later = ip.fragment_offset() != 0;
+                self.is_fragment = is_later || ip.more_fragments();
+                (!is_later).then(|| (offset + ip.header_len(), ip.protocol()))
             }
             ether_type::IPV6 => {
                 let ip = wire::ipv6::Ipv6::new(packet).filter(|ip| ip.version() == 6)?;
-                self.put(Slot::Network, Proto::Ipv6, offset);
-                self.is_fragment = ip.next_header() == wire::proto::FRAGMENT;
-                (ip.next_header(), wire::ipv6::Ipv6::LEN)
+                self.put(slot, Proto::Ipv6, offset);
+                let offset = offset + wire::ipv6::Ipv6::LEN;
+                self.is_fragment = ip.next_header() == proto::FRAGMENT;
+                match self.is_fragment {
+                    true => self.fragment(frame, offset, slot),
+                    false => Some((offset, ip.next_header())),
+                }
             }
-            _ => return None,
-        };
-        let segment = packet.get(header_len..)?;
-        let proto = Proto::of_transport(protocol, segment.len())?;
-        self.put(Slot::Transport, proto, offset + header_len);
-        Some(())
+            _ => None,
+        }
     }
+
+    /// The fragment header of IPv6: as [`Headers::network`].
+    fn fragment(&mut self, frame: &[u8], offset: usize, slot: Slot) -> Option<(usize, u8)> {
+        let header = frame.get(offset..offset + Proto::Ipv6Frag.header_len())?;
+        if slot == Slot::Network {
+            self.put(Slot::Fragment, Proto::Ipv6Frag, offset);
+        }
+        // Offset in units of eight bytes, above three bits of flags (RFC 8200 4.5).
+        let is_later = u16::from_be_bytes([header[2], header[3]]) >> 3 != 0;
+        (!is_later).then_some((offset + header.len(), header[0]))
+    }
+
+    fn transport(&mut self, frame: &[u8], offset: usize, protocol: u8, slot: Slot) {
+        let rest = frame.len().saturating_sub(offset);
+        if let Some(proto) = Proto::of_transport(protocol, rest) {
+            self.put(slot, proto, offset);
+        }
+    }
+
+    /// Reads a transport header and a tunnel's, or GRE; where it goes on inside, with EtherType.
+    fn tunnel(&mut self, frame: &[u8], offset: usize, protocol: u8) -> Option<(usize, u16)> {
+        if protocol == proto::GRE {
+            return self.gre(frame, offset);
+        }
+        self.transport(frame, offset, protocol, Slot::Transport);
+        if self.proto(Slot::Transport) != Some(Proto::Udp) {
+            return None;
+        }
+        let port = u16::from_be_bytes([frame[offset + 2], frame[offset + 3]]);
+        let offset = offset + Proto::Udp.header_len();
+        let header = frame.get(offset..offset + 8)?;
+        let inside = offset + header.len();
+        match port {
+            VXLAN_PORT => {
+                self.put(Slot::Tunnel, Proto::Vxlan, offset);
+                Some((inside, BRIDGING))
+            }
+            GTPU_PORT => {
+                self.put(Slot::Tunnel, Proto::Gtpu, offset);
+                let inside = gtpu_payload(frame, offset)?;
+                Some((inside, version_of(*frame.get(inside)?)?))
+            }
+            _ => None,
+        }
+    }
+
+    fn gre(&mut self, frame: &[u8], offset: usize) -> Option<(usize, u16)> {
+        let header = frame.get(offset..offset + Proto::Gre.header_len())?;
+        self.put(Slot::Tunnel, Proto::Gre, offset);
+        // Checksum, key and sequence number, four bytes each, where their bits say so (RFC 2890).
+        let options = 4 * (header[0] & 0xb0).count_ones() as usize;
+        let ether_type = u16::from_be_bytes([header[2], header[3]]);
+        Some((offset + header.len() + options, ether_type))
+    }
+}
+
+/// EtherType of an IP packet, by its first byte.
+fn version_of(byte: u8) -> Option<u16> {
+    match byte >> 4 {
+        4 => Some(ether_type::IPV4),
+        6 => Some(ether_type::IPV6),
+        _ => None,
+    }
+}
+
+/// Where the packet inside of GTP-U begins; `None` where it carries none (TS 29.281 5.1, 5.2).
+fn gtpu_payload(frame: &[u8], offset: usize) -> Option<usize> {
+    const G_PDU: u8 = 255;
+    let flags = *frame.get(offset)?;
+    if *frame.get(offset + 1)? != G_PDU {
+        return None;
+    }
+    let mut at = offset + Proto::Gtpu.header_len();
+    if flags & 0x07 != 0 {
+        let mut next_type = *frame.get(at + 3)?;
+        at += 4;
+        while flags & 0x04 != 0 && next_type != 0 {
+            let len = 4 * usize::from(*frame.get(at)?);
+            next_type = *frame.get((at + len).checked_sub(1)?)?;
+            at += len.max(4);
+        }
+    }
+    Some(at)
 }

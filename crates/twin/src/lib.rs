@@ -8,14 +8,25 @@
 //! Rules change under a lock; classifying needs `&Nic` only, from as many threads as like.
 #![deny(unsafe_code)]
 
+mod action;
 mod ffi;
+mod fields;
 mod headers;
+mod judge;
+mod latency;
 mod nic;
 mod pattern;
+pub mod personality;
 mod refusal;
 pub mod rss;
+mod rules;
 mod table;
 
-pub use nic::{Action, Handle, Nic, Spread, Tally, Verdict};
-pub use pattern::{Attributes, HEADER_MAX, Item, Proto};
-pub use refusal::{Cause, Refusal};
+pub use action::{Action, Spread};
+pub use fields::{Cover, Field};
+pub use judge::Rule;
+pub use nic::{Answer, Nic, Verdict};
+pub use pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
+pub use personality::{Personality, PersonalityError};
+pub use refusal::{Errno, Kind, Place, Refusal};
+pub use rules::{Handle, Tally};

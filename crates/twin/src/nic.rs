@@ -1,41 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One port: its rules and what they do with a packet.
+//!
+//! It has no clock: whoever calls says how late it is, in microseconds of any clock that never goes
+//! back.
 
+use crate::action::{Effect, Fate, Spread};
 use crate::headers::{Headers, Slot};
-use crate::pattern::{Attributes, Item, Key, Proto, Shape};
-use crate::refusal::errno::{EEXIST, EINVAL, ENOENT, ENOSPC, ENOTSUP};
-use crate::refusal::{Cause, Refusal};
-use crate::rss::{Rss, RssTypes};
-use crate::table::Table;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// What a rule does, one of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Puts a number on the packet.
-    Mark(u32),
-    /// Says that a rule was hit, without a number.
-    Flag,
-    /// Delivers to this queue.
-    Queue(u16),
-    /// Spreads over queues, by the port's key. No types: those of the port.
-    Rss(Spread),
-    /// Delivers to no queue.
-    Drop,
-    /// Delivers as without the rule.
-    Passthru,
-    /// Counts packets and bytes.
-    Count,
-}
-
-/// How a rule spreads packets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spread {
-    /// What is hashed; what is not goes to the first of the queues.
-    pub types: RssTypes,
-    /// At least one.
-    pub queues: Box<[u16]>,
-}
+use crate::judge::{Judge, Rule, refusal};
+use crate::latency::Latencies;
+use crate::pattern::Proto;
+use crate::personality::{OnStop, Personality, Told};
+use crate::refusal::{Errno, Kind, Refusal};
+use crate::rss::Rss;
+use crate::rules::{Handle, Rules, Tally};
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,81 +33,41 @@ pub struct Verdict {
     pub drop: bool,
 }
 
-/// What a rule counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Packets.
-    pub hits: u64,
-    /// Bytes of their frames.
-    pub bytes: u64,
-}
-
-/// Names a rule; that of a destroyed rule is never given again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Handle(pub(crate) u64);
-
-/// What a rule does to a packet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Effect {
-    mark: Option<u32>,
-    flag: bool,
-    fate: Fate,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-enum Fate {
-    /// As without the rule.
-    #[default]
-    Usual,
-    Queue(u16),
-    /// Place of the spread.
-    Spread(u32),
-    Drop,
-}
-
-struct Rule {
-    generation: u32,
-    /// Table and row; `None` for a place without a rule.
-    at: Option<(u32, u32)>,
-    effect: Effect,
-    counts: bool,
-    hits: AtomicU64,
-    bytes: AtomicU64,
+/// What a call came to, and how long it holds the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<T> {
+    /// Its value.
+    pub value: T,
+    /// Microseconds the NIC needs for it.
+    pub wait_us: u32,
 }
 
 /// A NIC's port.
-#[derive(Default)]
 pub struct Nic {
-    /// In the order in which they are asked: by priority, then by age.
-    order: Vec<u32>,
-    tables: Vec<Table>,
-    rules: Vec<Rule>,
-    /// Places without a rule.
-    free: Vec<u32>,
+    personality: Personality,
+    queues: u16,
+    is_started: bool,
+    rules: Rules,
     rss: Rss,
-    /// Those that rules have asked for; equal ones are one.
-    spreads: Vec<Spread>,
-}
-
-/// A rule that was found good.
-struct Checked {
-    shape: Shape,
-    key: Key,
-    effect: Effect,
-    /// What its fate is about, if it is one.
-    spread: Option<Spread>,
-    counts: bool,
+    latencies: Latencies,
 }
 
 impl Nic {
-    /// A NIC that takes whatever can be done.
-    pub fn new() -> Self {
-        Self::default()
+    /// A NIC without rules, queues, or a cable. `seed` is for what is left to chance.
+    pub fn new(personality: Personality, seed: u64) -> Self {
+        let rules = Rules::new(&personality);
+        let (is_started, rss) = (false, Rss::default());
+        Self { personality, queues: 1, is_started, rules, rss, latencies: Latencies::new(seed) }
+    }
+
+    /// What kind of NIC it is.
+    pub fn personality(&self) -> &Personality {
+        &self.personality
     }
 
     /// Rules there are.
     pub fn len(&self) -> usize {
-        self.rules.len() - self.free.len()
+        self.rules.len()
     }
 
     /// Whether there are no rules.
@@ -138,89 +75,9 @@ impl Nic {
         self.len() == 0
     }
 
-    /// Whether [`Nic::create`] would take the rule.
-    pub fn validate(
-        &self,
-        attributes: &Attributes,
-        pattern: &[Item],
-        actions: &[Action],
-    ) -> Result<(), Refusal> {
-        let checked = check(attributes, pattern, actions)?;
-        let is_there = |table: &Table| table.find(&checked.key).is_some();
-        match self.table_of(&checked.shape, attributes).map(|table| &self.tables[table]) {
-            Some(table) if is_there(table) => Err(EXISTS),
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes a rule; it is effective at once.
-    pub fn create(
-        &mut self,
-        attributes: &Attributes,
-        pattern: &[Item],
-        actions: &[Action],
-    ) -> Result<Handle, Refusal> {
-        let Checked { shape, key, mut effect, spread, counts } =
-            check(attributes, pattern, actions)?;
-        let table = match self.table_of(&shape, attributes) {
-            Some(table) => table,
-            None => self.add_table(Table::new(shape, attributes.group, attributes.priority)),
-        };
-        let place = match self.free.last() {
-            Some(&place) => place,
-            None => u32::try_from(self.rules.len()).map_err(|_| FULL)?,
-        };
-        let row = self.tables[table].insert(&key, place).ok_or(EXISTS)?;
-        let at = Some((table as u32, row));
-        if let Some(spread) = spread {
-            effect.fate = Fate::Spread(self.place_of_spread(spread));
-        }
-        if self.free.pop().is_none() {
-            self.rules.push(Rule::nowhere());
-        }
-        let rule = &mut self.rules[place as usize];
-        *rule = Rule { at, effect, counts, ..Rule::nowhere_of(rule.generation) };
-        Ok(Handle::new(place, rule.generation))
-    }
-
-    /// Forgets a rule.
-    pub fn destroy(&mut self, handle: Handle) -> Result<(), Refusal> {
-        let place = self.place_of(handle)?;
-        let rule = &mut self.rules[place];
-        let (table, row) = rule.at.take().ok_or(NO_RULE)?;
-        rule.generation = rule.generation.wrapping_add(1);
-        self.free.push(place as u32);
-        if let Some(moved) = self.tables[table as usize].remove(row) {
-            self.rules[moved as usize].at = Some((table, row));
-        }
-        Ok(())
-    }
-
-    /// Forgets all rules.
-    pub fn flush(&mut self) {
-        for place in 0..self.rules.len() {
-            let rule = &mut self.rules[place];
-            if rule.at.take().is_some() {
-                rule.generation = rule.generation.wrapping_add(1);
-                self.free.push(place as u32);
-            }
-        }
-        self.order.clear();
-        self.tables.clear();
-        self.spreads.clear();
-    }
-
-    /// What a rule with [`Action::Count`] counted; from zero again if `reset`.
-    pub fn query(&self, handle: Handle, reset: bool) -> Result<Tally, Refusal> {
-        let rule = &self.rules[self.place_of(handle)?];
-        if !rule.counts {
-            return Err(Refusal::new(ENOTSUP, Cause::Action(0), c"the rule has no action count"));
-        }
-        let read = |counter: &AtomicU64| match reset {
-            true => counter.swap(0, Relaxed),
-            false => counter.load(Relaxed),
-        };
-        Ok(Tally { hits: read(&rule.hits), bytes: read(&rule.bytes) })
+    /// How many receive queues there are from now on.
+    pub fn set_queues(&mut self, queues: u16) {
+        self.queues = queues;
     }
 
     /// Spreads packets over queues from now on.
@@ -228,22 +85,111 @@ impl Nic {
         self.rss = rss;
     }
 
-    /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.
-    pub fn classify(&self, bytes: &[u8], len: u32) -> Verdict {
-        let headers = Headers::of(bytes);
-        let Effect { mark, flag, fate } = self.hit(bytes, len, &headers);
-        let mut hash = self.rss.hash(bytes, &headers);
-        let queue = match fate {
-            Fate::Usual => hash.map_or(0, |hash| self.rss.queue(hash)),
-            Fate::Queue(queue) => queue,
-            Fate::Spread(place) => {
-                let Spread { types, queues } = &self.spreads[place as usize];
-                if types.0 != 0 {
-                    hash = self.rss.hash_of(*types, bytes, &headers);
-                }
-                queues[hash.unwrap_or(0) as usize % queues.len()]
+    /// The port starts or stops.
+    pub fn set_started(&mut self, is_started: bool) {
+        if self.is_started && !is_started {
+            match self.personality.port.on_stop {
+                OnStop::Keep => {}
+                OnStop::Flush => self.rules.flush(),
+                OnStop::Stale => self.rules.make_stale(),
             }
-            Fate::Drop => 0,
+        }
+        self.is_started = is_started;
+    }
+
+    /// Whether [`Nic::create`] would take the rule, as far as this NIC says before.
+    ///
+    /// # Errors
+    ///
+    /// It would not.
+    pub fn validate(&self, rule: Rule<'_>, now_us: u64) -> Result<(), Refusal> {
+        let operations = &self.personality.operations;
+        if operations.none || operations.no_validate {
+            return Err(NO_CALL);
+        }
+        let checked = self.judge().check(rule)?;
+        self.rules.would_take(&self.personality, &checked, rule.attributes, now_us)
+    }
+
+    /// Takes a rule.
+    ///
+    /// # Errors
+    ///
+    /// It does not.
+    pub fn create(&mut self, rule: Rule<'_>, now_us: u64) -> Result<Answer<Handle>, Refusal> {
+        if self.personality.operations.none {
+            return Err(NO_CALL);
+        }
+        if let Some(told) = self.personality.port.stopped.as_ref().filter(|_| !self.is_started) {
+            return Err(refusal(&self.personality, Some(told), STOPPED));
+        }
+        let checked = self.judge().check(rule)?;
+        let is_beyond = self.rules.len() as u64 >= self.personality.table.capacity().guaranteed;
+        let wait_us = self.latencies.create(&self.personality.latency, is_beyond);
+        let value = self.rules.create(&self.personality, checked, rule.attributes, now_us)?;
+        Ok(Answer { value, wait_us })
+    }
+
+    /// Forgets a rule.
+    ///
+    /// # Errors
+    ///
+    /// There is no such rule.
+    pub fn destroy(&mut self, handle: Handle, now_us: u64) -> Result<Answer<()>, Refusal> {
+        if self.personality.operations.none {
+            return Err(NO_CALL);
+        }
+        let wait_us = self.latencies.destroy(&self.personality.latency);
+        let until_us = match self.personality.latency.effective_until_us {
+            0 => 0,
+            late => now_us + u64::from(wait_us) + u64::from(late),
+        };
+        self.rules.destroy(handle, until_us)?;
+        Ok(Answer { value: (), wait_us })
+    }
+
+    /// Forgets all rules.
+    ///
+    /// # Errors
+    ///
+    /// The NIC has no rules.
+    pub fn flush(&mut self) -> Result<(), Refusal> {
+        if self.personality.operations.none {
+            return Err(NO_CALL);
+        }
+        self.rules.flush();
+        Ok(())
+    }
+
+    /// What a rule with `count` counted; from zero again if `reset`.
+    ///
+    /// # Errors
+    ///
+    /// It does not count, or this NIC answers no such question.
+    pub fn query(&self, handle: Handle, reset: bool, now_us: u64) -> Result<Tally, Refusal> {
+        let operations = &self.personality.operations;
+        if operations.none || operations.no_query {
+            return Err(NO_CALL);
+        }
+        let facts = &self.personality.count;
+        if let Some(told) = &facts.no_query {
+            return Err(refusal(&self.personality, Some(told), NOT_COUNTED));
+        }
+        let tally = self.rules.query(handle, reset, now_us)?;
+        tally.ok_or_else(|| refusal(&self.personality, None::<&Told>, NOT_COUNTED))
+    }
+
+    /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.
+    pub fn classify(&self, bytes: &[u8], len: u32, now_us: u64) -> Verdict {
+        let headers = Headers::of(bytes);
+        let Effect { mark, flag, fate } = self.rules.hit(bytes, len, &headers, now_us);
+        let (queue, hash) = match fate {
+            Fate::Queue(queue) => (queue, self.rss.hash(bytes, &headers)),
+            Fate::Spread(place) => self.spread(self.rules.spread(place), bytes, &headers),
+            Fate::Usual | Fate::Drop | Fate::Jump(_) => {
+                let hash = self.rss.hash(bytes, &headers);
+                (hash.map_or(0, |hash| self.rss.queue(hash)), hash)
+            }
         };
         let drop = matches!(fate, Fate::Drop);
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
@@ -251,140 +197,24 @@ impl Nic {
         Verdict { mark, flag, drop, queue, hash, network, transport }
     }
 
-    /// What the rule does that a frame hits.
-    fn hit(&self, bytes: &[u8], len: u32, headers: &Headers) -> Effect {
-        let tables = self.order.iter().map(|&table| &self.tables[table as usize]);
-        let mut tables = tables.filter(|table| table.group == 0);
-        let Some(place) = tables.find_map(|table| table.matches(bytes, headers)) else {
-            return Effect::default();
+    /// Queue and hash by a rule's own queues and types.
+    fn spread(&self, spread: &Spread, bytes: &[u8], headers: &Headers) -> (u16, Option<u32>) {
+        let Spread { types, queues } = spread;
+        let hash = match types.0 {
+            0 => self.rss.hash(bytes, headers),
+            _ => self.rss.hash_of(*types, bytes, headers),
         };
-        let rule = &self.rules[place as usize];
-        if rule.counts {
-            rule.hits.fetch_add(1, Relaxed);
-            rule.bytes.fetch_add(len.into(), Relaxed);
-        }
-        rule.effect
+        (queues[hash.unwrap_or(0) as usize % queues.len()], hash)
     }
 
-    fn place_of_spread(&mut self, spread: Spread) -> u32 {
-        let place = self.spreads.iter().position(|other| *other == spread);
-        let place = place.unwrap_or_else(|| {
-            self.spreads.push(spread);
-            self.spreads.len() - 1
-        });
-        place as u32
-    }
-
-    fn table_of(&self, shape: &Shape, attributes: &Attributes) -> Option<usize> {
-        self.tables.iter().position(|table| {
-            let same = (table.group, table.priority) == (attributes.group, attributes.priority);
-            same && table.shape == *shape
-        })
-    }
-
-    /// Adds a table; an empty one makes room for it.
-    fn add_table(&mut self, table: Table) -> usize {
-        let empty = self.tables.iter().position(Table::is_empty);
-        let at = empty.unwrap_or(self.tables.len());
-        match empty {
-            Some(empty) => self.tables[empty] = table,
-            None => self.tables.push(table),
-        }
-        self.order.retain(|&other| other as usize != at);
-        let priority = self.tables[at].priority;
-        let behind = |&other: &u32| self.tables[other as usize].priority <= priority;
-        let place = self.order.partition_point(behind);
-        self.order.insert(place, at as u32);
-        at
-    }
-
-    fn place_of(&self, handle: Handle) -> Result<usize, Refusal> {
-        let (place, generation) = handle.parts();
-        let rule = self.rules.get(place).filter(|rule| rule.generation == generation);
-        rule.filter(|rule| rule.at.is_some()).map(|_| place).ok_or(NO_RULE)
+    fn judge(&self) -> Judge<'_> {
+        Judge { personality: &self.personality, queues: self.queues }
     }
 }
 
-const EXISTS: Refusal =
-    Refusal::new(EEXIST, Cause::Unspecified, c"a rule with this pattern exists");
-const FULL: Refusal = Refusal::new(ENOSPC, Cause::Unspecified, c"the table is full");
-const NO_RULE: Refusal = Refusal::new(ENOENT, Cause::Handle, c"no such rule");
-
-impl Rule {
-    fn nowhere() -> Self {
-        Self::nowhere_of(0)
-    }
-
-    fn nowhere_of(generation: u32) -> Self {
-        let (hits, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { generation, at: None, effect: Effect::default(), counts: false, hits, bytes }
-    }
-}
-
-impl Handle {
-    /// Never zero, so that it can stand for a pointer.
-    fn new(place: u32, generation: u32) -> Self {
-        Self(u64::from(generation) << 32 | (u64::from(place) + 1))
-    }
-
-    fn parts(self) -> (usize, u32) {
-        ((self.0 as u32 as usize).wrapping_sub(1), (self.0 >> 32) as u32)
-    }
-}
-
-/// What any NIC must refuse.
-fn check(
-    attributes: &Attributes,
-    pattern: &[Item],
-    actions: &[Action],
-) -> Result<Checked, Refusal> {
-    let refuse = |cause, message| Err(Refusal::new(ENOTSUP, cause, message));
-    match attributes {
-        Attributes { group: 1.., .. } => return refuse(Cause::Group, c"only group 0 is there"),
-        Attributes { egress: true, .. } => {
-            return refuse(Cause::Egress, c"egress is not supported");
-        }
-        Attributes { transfer: true, .. } => {
-            return refuse(Cause::Transfer, c"transfer is not supported");
-        }
-        Attributes { ingress: false, .. } => {
-            return Err(Refusal::new(EINVAL, Cause::Ingress, c"a rule is for ingress"));
-        }
-        _ => {}
-    }
-    let (shape, key) = Shape::of(pattern)?;
-    let (effect, spread, counts) = outcome(actions)?;
-    Ok(Checked { shape, key, effect, spread, counts })
-}
-
-/// What a list of actions comes to.
-fn outcome(actions: &[Action]) -> Result<(Effect, Option<Spread>, bool), Refusal> {
-    let mut effect = Effect::default();
-    let (mut counts, mut fates, mut spread) = (false, 0, None);
-    if actions.is_empty() {
-        return Err(Refusal::new(EINVAL, Cause::Actions, c"a rule without an action does nothing"));
-    }
-    for (place, action) in actions.iter().enumerate() {
-        match action {
-            Action::Mark(mark) => effect.mark = Some(*mark),
-            Action::Flag => effect.flag = true,
-            Action::Queue(queue) => effect.fate = Fate::Queue(*queue),
-            Action::Rss(Spread { queues, .. }) if queues.is_empty() => {
-                let message = c"rss needs at least one queue";
-                return Err(Refusal::new(EINVAL, Cause::Action(place), message));
-            }
-            Action::Rss(of_rule) => spread = Some(of_rule.clone()),
-            Action::Drop => effect.fate = Fate::Drop,
-            Action::Passthru => {}
-            Action::Count => counts = true,
-        }
-        let is_fate =
-            matches!(action, Action::Queue(_) | Action::Rss(_) | Action::Drop | Action::Passthru);
-        fates += u32::from(is_fate);
-        if fates > 1 {
-            let message = c"a packet has one fate: queue, rss, drop or passthru";
-            return Err(Refusal::new(EINVAL, Cause::Action(place), message));
-        }
-    }
-    Ok((effect, spread, counts))
-}
+/// As ethdev says it where a driver has no such call.
+const NO_CALL: Refusal =
+    Refusal::new(Errno::ENOSYS, Kind::Unspecified, c"Function not implemented");
+const STOPPED: Refusal = Refusal::new(Errno::ENODEV, Kind::Unspecified, c"the port is not started");
+const NOT_COUNTED: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::Action, c"the rule has no action count");

@@ -6,8 +6,7 @@
 //! shape share a hash table, whatever their values.
 
 use crate::headers::{Headers, SLOTS, Slot};
-use crate::refusal::errno::{EINVAL, ENOTSUP};
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::{Errno, Kind, Place, Refusal};
 use std::ffi::CStr;
 use wire::proto;
 
@@ -36,10 +35,19 @@ pub enum Proto {
     Icmp = 8,
     /// ICMPv6: type, code, checksum.
     Icmp6 = 9,
+    /// Fragment header of IPv6, behind the IPv6 header.
+    Ipv6Frag = 10,
+    /// VXLAN, behind UDP to port 4789, RFC 7348.
+    Vxlan = 11,
+    /// GTP-U, behind UDP to port 2152, without its extension headers, 3GPP TS 29.281.
+    Gtpu = 12,
+    /// GRE without its options, RFC 2784.
+    Gre = 13,
 }
 
 impl Proto {
-    const ALL: [Self; 9] = [
+    /// All of them.
+    pub const ALL: [Self; 13] = [
         Self::Eth,
         Self::Vlan,
         Self::Ipv4,
@@ -49,11 +57,15 @@ impl Proto {
         Self::Sctp,
         Self::Icmp,
         Self::Icmp6,
+        Self::Ipv6Frag,
+        Self::Vxlan,
+        Self::Gtpu,
+        Self::Gre,
     ];
 
     /// Of its number.
     pub(crate) fn of_number(number: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|proto| *proto as u16 == number)
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
     /// Of an IP protocol number, if the header is whole in `len` bytes.
@@ -73,14 +85,39 @@ impl Proto {
     pub fn header_len(self) -> usize {
         match self {
             Self::Eth => 14,
-            Self::Vlan => 4,
+            Self::Vlan | Self::Icmp6 | Self::Gre => 4,
             Self::Ipv4 | Self::Tcp => 20,
             Self::Ipv6 => 40,
             Self::Sctp => 12,
-            Self::Udp | Self::Icmp => 8,
-            Self::Icmp6 => 4,
+            Self::Udp | Self::Icmp | Self::Ipv6Frag | Self::Vxlan | Self::Gtpu => 8,
         }
     }
+
+    /// 2 to 4, as in the OSI model; tunnels are above.
+    pub(crate) fn layer(self) -> u8 {
+        match self {
+            Self::Eth | Self::Vlan => 2,
+            Self::Ipv4 | Self::Ipv6 => 3,
+            Self::Tcp | Self::Udp | Self::Sctp | Self::Icmp | Self::Icmp6 => 4,
+            Self::Ipv6Frag | Self::Vxlan | Self::Gtpu | Self::Gre => 5,
+        }
+    }
+
+    /// Other headers may follow it as if they were the first.
+    pub(crate) fn is_tunnel(self) -> bool {
+        matches!(self, Self::Vxlan | Self::Gtpu | Self::Gre)
+    }
+}
+
+/// What a rule gave of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// Values.
+    pub spec: bool,
+    /// Ends of ranges.
+    pub last: bool,
+    /// Which bits count.
+    pub mask: bool,
 }
 
 /// One header of a pattern, in network byte order.
@@ -88,12 +125,44 @@ impl Proto {
 pub struct Item {
     /// Which header.
     pub proto: Proto,
+    /// What of the following was given.
+    pub given: Given,
     /// Values of its bytes. Those outside of the mask do not matter.
     pub spec: [u8; HEADER_MAX],
-    /// Bits of `spec` that count; without any, the header only has to be there.
+    /// Where it is given, the ends of ranges that begin at `spec`.
+    pub last: [u8; HEADER_MAX],
+    /// Bits of `spec` that count; without any, the header only has to be there. Where none was
+    /// given, that of `rte_flow.h`.
     pub mask: [u8; HEADER_MAX],
-    /// Whether a tag follows an Ethernet header or a tag; `None` where it does not matter.
-    pub has_vlan: Option<bool>,
+    /// Whether a tag follows an Ethernet header or a tag, a fragment header an IPv6 header; `None`
+    /// where it does not matter.
+    pub followed: Option<bool>,
+}
+
+impl Item {
+    /// Any header of this protocol.
+    pub fn any(proto: Proto) -> Self {
+        let none = [0; HEADER_MAX];
+        Self { proto, given: Given::default(), spec: none, last: none, mask: none, followed: None }
+    }
+
+    /// Headers with these values under this mask.
+    pub fn masked(proto: Proto, spec: [u8; HEADER_MAX], mask: [u8; HEADER_MAX]) -> Self {
+        let given = Given { spec: true, last: false, mask: true };
+        Self { given, spec, mask, ..Self::any(proto) }
+    }
+
+    /// Ranges that are none.
+    pub(crate) fn last_is_spec(&self) -> bool {
+        let bytes = self.spec.iter().zip(&self.last).zip(&self.mask);
+        bytes.into_iter().all(|((spec, last), mask)| (spec ^ last) & mask == 0)
+    }
+
+    /// Makes it one that any header matches.
+    pub(crate) fn forget_bits(&mut self) {
+        self.mask = [0; HEADER_MAX];
+        self.followed = None;
+    }
 }
 
 /// Where a rule stands among others, and which packets it is for.
@@ -126,11 +195,13 @@ pub(crate) struct Shape {
     protos: [Option<Proto>; SLOTS],
     /// Places where there must be nothing.
     absent: [bool; SLOTS],
+    /// Neither TCP nor UDP nor SCTP.
+    other_transports_only: bool,
     words: Box<[Word]>,
 }
 
 /// Most words of a shape: all headers, all bytes.
-pub(crate) const WORDS_MAX: usize = 2 + 1 + 1 + 5 + 3;
+pub(crate) const WORDS_MAX: usize = 2 + 1 + 1 + 5 + 1 + 3 + 1 + 2 + 1 + 5 + 3;
 
 /// Values of the words of a shape.
 pub(crate) type Key = [u64; WORDS_MAX];
@@ -138,27 +209,26 @@ pub(crate) type Key = [u64; WORDS_MAX];
 impl Shape {
     /// The shape and the key of a pattern. `Err` names the item that cannot follow the others.
     pub(crate) fn of(items: &[Item]) -> Result<(Self, Key), Refusal> {
-        let mut protos = [None; SLOTS];
-        let mut absent = [false; SLOTS];
+        let mut shape = Self {
+            protos: [None; SLOTS],
+            absent: [false; SLOTS],
+            other_transports_only: false,
+            words: Box::default(),
+        };
         let mut words = Vec::new();
         let mut key = [0; WORDS_MAX];
-        let mut next = Slot::Ethernet as usize;
+        let mut next = 0;
         for (place, item) in items.iter().enumerate() {
-            let slot = slot_of(item.proto, next, &protos)
-                .map_err(|(errno, message)| Refusal::new(errno, Cause::Item(place), message))?;
+            let slot = slot_of(item.proto, next, &shape.protos)
+                .map_err(|refusal| refusal.at(Place::Item(place)))?;
             next = slot as usize + 1;
-            protos[slot as usize] = Some(item.proto);
-            if absent[slot as usize] {
-                let message = c"an item before says that there is no tag";
-                return Err(Refusal::new(EINVAL, Cause::Item(place), message));
+            shape.protos[slot as usize] = Some(item.proto);
+            if shape.absent[slot as usize] {
+                return Err(NOT_THERE.at(Place::Item(place)));
             }
-            match item.has_vlan {
-                Some(true) if next <= Slot::InnerVlan as usize => protos[next] = Some(Proto::Vlan),
-                Some(false) if next <= Slot::InnerVlan as usize => absent[next] = true,
-                _ => {}
-            }
-            for offset in (0..item.proto.header_len()).step_by(8) {
-                let len = item.proto.header_len();
+            shape.follow(item, next);
+            let len = item.proto.header_len();
+            for offset in (0..len).step_by(8) {
                 let mask = load(&item.mask[..len], offset);
                 if mask != 0 {
                     key[words.len()] = load(&item.spec[..len], offset) & mask;
@@ -166,7 +236,27 @@ impl Shape {
                 }
             }
         }
-        Ok((Self { protos, absent, words: words.into() }, key))
+        shape.words = words.into();
+        Ok((shape, key))
+    }
+
+    /// What an item says of the place behind its own.
+    fn follow(&mut self, item: &Item, next: usize) {
+        let follower = match item.proto {
+            Proto::Ipv6 => Proto::Ipv6Frag,
+            _ => Proto::Vlan,
+        };
+        let is_place = Slot::places(follower).any(|slot| slot as usize == next);
+        match item.followed {
+            Some(true) if is_place => self.protos[next] = Some(follower),
+            Some(false) if is_place => self.absent[next] = true,
+            _ => {}
+        }
+    }
+
+    /// Packets with TCP, UDP or SCTP are not meant where no transport header is named.
+    pub(crate) fn refuse_usual_transports(&mut self) {
+        self.other_transports_only = self.protos[Slot::Transport as usize].is_none();
     }
 
     /// How many words of a key count.
@@ -181,7 +271,13 @@ impl Shape {
             let is_free = !self.absent[slot as usize] || there.is_none();
             is_free && (wanted.is_none() || wanted == there)
         };
-        if !ALL_SLOTS.into_iter().all(has) {
+        if !Slot::ALL.into_iter().all(has) {
+            return None;
+        }
+        let transport = headers.proto(Slot::Transport);
+        if self.other_transports_only
+            && matches!(transport, Some(Proto::Tcp | Proto::Udp | Proto::Sctp))
+        {
             return None;
         }
         let mut key = [0; WORDS_MAX];
@@ -192,32 +288,27 @@ impl Shape {
     }
 }
 
-const ALL_SLOTS: [Slot; SLOTS] =
-    [Slot::Ethernet, Slot::OuterVlan, Slot::InnerVlan, Slot::Network, Slot::Transport];
-
 /// Where an item goes that follows others; `next` is the first place behind them.
-fn slot_of(
-    proto: Proto,
-    next: usize,
-    protos: &[Option<Proto>; SLOTS],
-) -> Result<Slot, (i32, &'static CStr)> {
-    let slot = match proto {
-        Proto::Eth => Slot::Ethernet,
-        Proto::Vlan if next <= Slot::OuterVlan as usize => Slot::OuterVlan,
-        Proto::Vlan => Slot::InnerVlan,
-        Proto::Ipv4 | Proto::Ipv6 => Slot::Network,
-        Proto::Tcp | Proto::Udp | Proto::Sctp | Proto::Icmp | Proto::Icmp6 => Slot::Transport,
-    };
-    if (slot as usize) < next {
-        return Err((EINVAL, c"a header of this layer, or of one above, came before"));
-    }
-    let network = protos[Slot::Network as usize];
-    match (proto, network) {
-        (Proto::Icmp, Some(Proto::Ipv6)) => Err((ENOTSUP, c"ICMP does not follow IPv6")),
-        (Proto::Icmp6, Some(Proto::Ipv4)) => Err((ENOTSUP, c"ICMPv6 does not follow IPv4")),
+fn slot_of(proto: Proto, next: usize, protos: &[Option<Proto>; SLOTS]) -> Result<Slot, Refusal> {
+    // Behind a tunnel's header is the next frame; no other header may be jumped over like that.
+    let is_inside = next > Slot::Tunnel as usize;
+    let mut places = Slot::places(proto).filter(|&slot| (slot > Slot::Tunnel) == is_inside);
+    let slot = places.find(|&slot| slot as usize >= next).ok_or(ORDER)?;
+    let network = if is_inside { Slot::TunnelNetwork } else { Slot::Network };
+    match (proto, protos[network as usize]) {
+        (Proto::Icmp, Some(Proto::Ipv6)) | (Proto::Icmp6, Some(Proto::Ipv4)) => Err(VERSION),
         _ => Ok(slot),
     }
 }
+
+const fn refusal(errno: Errno, message: &'static CStr) -> Refusal {
+    Refusal::new(errno, Kind::Item, message)
+}
+
+const NOT_THERE: Refusal = refusal(Errno::EINVAL, c"an item before says that it is not there");
+const ORDER: Refusal =
+    refusal(Errno::EINVAL, c"a header of this layer, or of one above, came before");
+const VERSION: Refusal = refusal(Errno::ENOTSUP, c"ICMP is of another version than IP");
 
 /// Eight bytes from `offset`; those behind the end are zero.
 fn load(bytes: &[u8], offset: usize) -> u64 {

@@ -16,11 +16,11 @@ const INPUT_MAX: usize = 36;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssTypes(pub u16);
 
-/// IPv4 of any kind, over the addresses; so are the three after it.
-pub const IPV4: u16 = 1;
-/// Fragments.
+/// IPv4 of any kind, over the addresses.
+pub const IP: u16 = 1;
+/// Fragments, over the addresses.
 pub const FRAGMENT: u16 = 1 << 1;
-/// Any transport but those below.
+/// Any transport but those below, over the addresses.
 pub const OTHER: u16 = 1 << 2;
 /// TCP, over addresses and ports; so are the two after it.
 pub const TCP: u16 = 1 << 3;
@@ -88,7 +88,7 @@ impl Rss {
             let ports = &frame[headers.offset(Slot::Transport)..][..4];
             return Some(self.toeplitz(addresses.iter().chain(ports)));
         }
-        (types & (kind | IPV4) != 0).then(|| self.toeplitz(addresses.iter()))
+        (types & (kind | IP) != 0).then(|| self.toeplitz(addresses.iter()))
     }
 
     /// The queue of a packet with this hash.
@@ -130,7 +130,7 @@ mod tests {
         let v4 = FrameBuilder::ipv4([66, 9, 149, 187], [161, 142, 100, 80]);
         let frame = v4.clone().tcp(2794, 1766).build();
         assert_eq!(hash(TCP, &frame), Some(0x51cc_c178));
-        assert_eq!(hash(IPV4, &frame), Some(0x323e_8fc2));
+        assert_eq!(hash(IP, &frame), Some(0x323e_8fc2));
         assert_eq!(hash(UDP | SCTP | OTHER | FRAGMENT, &frame), None);
         assert_eq!(hash(TCP, &v4.clone().vlan(5).tcp(2794, 1766).build()), Some(0x51cc_c178));
         let fragment = v4.clone().fragment(0, true).udp(2794, 1766).payload([0; 16]).build();
@@ -140,8 +140,8 @@ mod tests {
         let dst = [0x3ffe, 0x2501, 0x200, 3, 0, 0, 0, 1];
         let frame = FrameBuilder::ipv6(src, dst).tcp(2794, 1766).build();
         assert_eq!(hash(TCP << IPV6_SHIFT, &frame), Some(0x4020_7d3d));
-        assert_eq!(hash(IPV4 << IPV6_SHIFT, &frame), Some(0x2cc1_8cd5));
-        assert_eq!(hash(TCP | IPV4, &frame), None);
+        assert_eq!(hash(IP << IPV6_SHIFT, &frame), Some(0x2cc1_8cd5));
+        assert_eq!(hash(TCP | IP, &frame), None);
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Table {
         Some(row)
     }
 
+    /// Gives a row to another rule.
+    pub(crate) fn set_rule(&mut self, row: u32, rule: u32) {
+        self.rules[row as usize] = rule;
+    }
+
     /// Removes a row. The rule whose row now has this number, if another took its place.
     pub(crate) fn remove(&mut self, row: u32) -> Option<u32> {
         let len = self.shape.len();

@@ -3,7 +3,7 @@
 //! the packet's description. The model never sees a byte of the frame.
 
 use proptest::prelude::*;
-use twin::{Action, Attributes, HEADER_MAX, Handle, Item, Nic, Proto, Verdict};
+use twin::{Action, Attributes, HEADER_MAX, Handle, Item, Nic, Personality, Proto, Verdict};
 use wire::FrameBuilder;
 use wire::ethernet::ether_type;
 
@@ -92,7 +92,7 @@ impl Rule {
             let number = if self.is_v6 { ether_type::IPV6 } else { ether_type::IPV4 };
             put(&mut eth, 12, Some((number.to_be_bytes(), [0xff; 2])));
         }
-        eth.has_vlan = self.has_vlan;
+        eth.followed = self.has_vlan;
         let mut items = vec![eth];
         if let Some(id) = self.vlan {
             let mut vlan = empty(Proto::Vlan);
@@ -131,7 +131,7 @@ impl Rule {
 }
 
 fn empty(proto: Proto) -> Item {
-    Item { proto, spec: [0; HEADER_MAX], mask: [0; HEADER_MAX], has_vlan: None }
+    Item::masked(proto, [0; HEADER_MAX], [0; HEADER_MAX])
 }
 
 fn put<const N: usize>(item: &mut Item, at: usize, value: Option<([u8; N], [u8; N])>) {
@@ -220,7 +220,7 @@ fn check(live: &mut [Live], packet: &Packet, verdict: Verdict) -> Result<(), Tes
 }
 
 fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let mut nic = Nic::new();
+    let mut nic = Nic::new(Personality::default(), 1);
     let mut live: Vec<Live> = Vec::new();
     let mut gone: Vec<Handle> = Vec::new();
     for (mark, step) in (1..).zip(steps) {
@@ -228,8 +228,9 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Create(rule) => {
                 let (attributes, items) = (rule.attributes(), rule.items());
                 let actions = [Action::Mark(mark), Action::Count];
-                let good = nic.validate(&attributes, &items, &actions);
-                let created = nic.create(&attributes, &items, &actions);
+                let ask = twin::Rule { attributes, items: &items, actions: &actions };
+                let good = nic.validate(ask, 0);
+                let created = nic.create(ask, 0).map(|answer| answer.value);
                 prop_assert_eq!(good, created.map(|_| ()));
                 // Refused only where the same is there.
                 let is_there = live.iter().any(|other| other.rule.identity() == rule.identity());
@@ -238,25 +239,25 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Destroy(index) if !live.is_empty() => {
                 let one = live.swap_remove(index.index(live.len()));
-                prop_assert_eq!(nic.query(one.handle, false).unwrap().hits, one.hits);
-                prop_assert!(nic.destroy(one.handle).is_ok());
+                prop_assert_eq!(nic.query(one.handle, false, 0).unwrap().hits, one.hits);
+                prop_assert!(nic.destroy(one.handle, 0).is_ok());
                 gone.push(one.handle);
             }
             Step::Destroy(_) => {}
             Step::Flush => {
-                nic.flush();
+                nic.flush().unwrap();
                 gone.extend(live.drain(..).map(|live| live.handle));
             }
             Step::Receive(packet) => {
                 let frame = packet.frame();
-                let verdict = nic.classify(&frame, frame.len() as u32);
+                let verdict = nic.classify(&frame, frame.len() as u32, 0);
                 check(&mut live, &packet, verdict)?;
             }
         }
         prop_assert_eq!(nic.len(), live.len());
     }
     for handle in gone {
-        prop_assert!(nic.destroy(handle).is_err(), "{handle:?} was gone");
+        prop_assert!(nic.destroy(handle, 0).is_err(), "{handle:?} was gone");
     }
     Ok(())
 }
@@ -277,13 +278,14 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_frame(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-        let mut nic = Nic::new();
+        let mut nic = Nic::new(Personality::default(), 1);
         let attributes = Attributes { ingress: true, ..Attributes::default() };
         for proto in [Proto::Tcp, Proto::Udp, Proto::Sctp, Proto::Icmp, Proto::Icmp6] {
             let mut item = empty(proto);
             item.mask = [0xff; HEADER_MAX];
-            nic.create(&attributes, &[item], &[Action::Drop]).unwrap();
+            let rule = twin::Rule { attributes, items: &[item], actions: &[Action::Drop] };
+            nic.create(rule, 0).unwrap();
         }
-        nic.classify(&bytes, bytes.len() as u32);
+        nic.classify(&bytes, bytes.len() as u32, 0);
     }
 }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What rules do, and what a list of actions comes to.
+
+use crate::refusal::{Errno, Kind, Place, Refusal};
+use crate::rss::RssTypes;
+
+/// What a rule does, one of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Puts a number on the packet.
+    Mark(u32),
+    /// Says that a rule was hit, without a number.
+    Flag,
+    /// Delivers to this queue.
+    Queue(u16),
+    /// Spreads over queues, by the port's key. No types: those of the port.
+    Rss(Spread),
+    /// Delivers to no queue.
+    Drop,
+    /// Delivers as without the rule.
+    Passthru,
+    /// Counts packets and bytes.
+    Count,
+    /// Goes on with the rules of this group.
+    Jump(u32),
+}
+
+/// Their words in testpmd's flow syntax, and in personalities.
+pub(crate) const NAMES: [&str; 8] =
+    ["mark", "flag", "queue", "rss", "drop", "passthru", "count", "jump"];
+
+/// How a rule spreads packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// What is hashed; what is not goes to the first of the queues.
+    pub types: RssTypes,
+    /// At least one.
+    pub queues: Box<[u16]>,
+}
+
+/// What a rule does to a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Effect {
+    pub(crate) mark: Option<u32>,
+    pub(crate) flag: bool,
+    pub(crate) fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Fate {
+    /// As without the rule.
+    #[default]
+    Usual,
+    Queue(u16),
+    /// Place of the spread.
+    Spread(u32),
+    Drop,
+    Jump(u32),
+}
+
+/// What a list of actions comes to.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) effect: Effect,
+    /// What its fate is about, if it is one.
+    pub(crate) spread: Option<Spread>,
+    pub(crate) counts: bool,
+}
+
+impl Action {
+    /// Its word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Mark(_) => "mark",
+            Self::Flag => "flag",
+            Self::Queue(_) => "queue",
+            Self::Rss(_) => "rss",
+            Self::Drop => "drop",
+            Self::Passthru => "passthru",
+            Self::Count => "count",
+            Self::Jump(_) => "jump",
+        }
+    }
+
+    fn is_fate(&self) -> bool {
+        !matches!(self, Self::Mark(_) | Self::Flag | Self::Count)
+    }
+}
+
+impl Outcome {
+    /// A packet has one fate.
+    pub(crate) fn of(actions: &[Action]) -> Result<Self, Refusal> {
+        let mut outcome = Self::default();
+        let mut fates = 0;
+        for (place, action) in actions.iter().enumerate() {
+            outcome.add(action);
+            fates += u32::from(action.is_fate());
+            if fates > 1 {
+                let message = c"a packet has one fate: queue, rss, drop, jump or passthru";
+                let refusal = Refusal::new(Errno::EINVAL, Kind::Action, message);
+                return Err(refusal.at(Place::Action(place)));
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn add(&mut self, action: &Action) {
+        match action {
+            Action::Mark(mark) => self.effect.mark = Some(*mark),
+            Action::Flag => self.effect.flag = true,
+            Action::Queue(queue) => self.effect.fate = Fate::Queue(*queue),
+            Action::Rss(spread) => self.spread = Some(spread.clone()),
+            Action::Drop => self.effect.fate = Fate::Drop,
+            Action::Jump(group) => self.effect.fate = Fate::Jump(*group),
+            Action::Passthru => {}
+            Action::Count => self.counts = true,
+        }
+    }
+}

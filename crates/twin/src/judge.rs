@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Whether a NIC of some personality takes a rule, as far as the rule alone says.
+//!
+//! What is asked, and how the NIC refuses, is in [`crate::Personality`]; what no NIC could do is
+//! refused in the model's own words.
+
+mod actions;
+mod items;
+
+use crate::action::{Action, Effect, Outcome, Spread};
+use crate::pattern::{Attributes, Item, Key, Proto, Shape};
+use crate::personality::{Check, Personality, Steps, Told, Walk};
+use crate::refusal::{Errno, Kind, Place, Refusal};
+
+/// A rule as it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule<'a> {
+    /// Where it stands.
+    pub attributes: Attributes,
+    /// Which packets.
+    pub items: &'a [Item],
+    /// What becomes of them.
+    pub actions: &'a [Action],
+}
+
+/// A rule that was found good.
+pub(crate) struct Checked {
+    pub(crate) shape: Shape,
+    pub(crate) key: Key,
+    pub(crate) effect: Effect,
+    /// What its fate is about, if it is one.
+    pub(crate) spread: Option<Spread>,
+    pub(crate) counts: bool,
+    /// Fields that count, if the personality asks.
+    pub(crate) fields: Fields,
+    /// Its sides in conflicts, two bits for each.
+    pub(crate) sides: u32,
+}
+
+/// Fields that a rule looks at, of which protocols.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// Network and transport.
+    pub(crate) protos: [Option<Proto>; 2],
+    /// Header and number of the field in it.
+    pub(crate) set: Vec<(Proto, usize)>,
+}
+
+/// One NIC's ways.
+pub(crate) struct Judge<'a> {
+    pub(crate) personality: &'a Personality,
+    /// Receive queues there are.
+    pub(crate) queues: u16,
+}
+
+impl Judge<'_> {
+    pub(crate) fn check(&self, rule: Rule<'_>) -> Result<Checked, Refusal> {
+        self.first_parser(rule).map_err(|refusal| self.last_parser(rule.items).unwrap_or(refusal))
+    }
+
+    /// The words of a parser that is tried after the first refused.
+    fn last_parser(&self, items: &[Item]) -> Option<Refusal> {
+        let names = || items.iter().map(|item| item.proto.name());
+        let parsers = &self.personality.last_parsers;
+        let parser = parsers.iter().find(|parser| parser.items.walk(names()) == Walk::Whole)?;
+        let mut refusals = items.iter().enumerate().filter_map(|(place, item)| {
+            let is_given = item.given.spec || item.given.mask;
+            let told = if is_given { &parser.given } else { &parser.null };
+            let told = told.get(item.proto.name())?;
+            Some(refusal(self.personality, Some(told), PARSER.at(Place::Item(place))))
+        });
+        refusals.next()
+    }
+
+    fn first_parser(&self, rule: Rule<'_>) -> Result<Checked, Refusal> {
+        let order = match self.personality.order.as_slice() {
+            [] => &Check::USUAL,
+            order => order,
+        };
+        let mut items = None;
+        for check in order {
+            match check {
+                Check::Attributes => self.attributes(rule.attributes)?,
+                Check::Pattern => items = Some(self.items(rule.items)?),
+                Check::Actions => self.actions(rule.actions)?,
+            }
+        }
+        let items::Taken { items, fields, other_transports_only } = match items {
+            Some(taken) => taken,
+            None => self.items(rule.items)?,
+        };
+        let (mut shape, key) = Shape::of(&items)?;
+        if other_transports_only {
+            shape.refuse_usual_transports();
+        }
+        let Outcome { mut effect, spread, counts } = Outcome::of(rule.actions)?;
+        let facts = &self.personality.mark;
+        effect.mark = effect.mark.filter(|&mark| {
+            !facts.never_delivered && facts.means_none.is_none_or(|none| none != mark)
+        });
+        let sides = self.sides(rule.items);
+        Ok(Checked { shape, key, effect, spread, counts, fields, sides })
+    }
+
+    fn sides(&self, items: &[Item]) -> u32 {
+        let conflicts = self.personality.conflicts.iter();
+        let sides = conflicts.flat_map(|conflict| [&conflict.one, &conflict.other]);
+        let is_on =
+            |side: &Steps| side.walk(items.iter().map(|item| item.proto.name())) == Walk::Whole;
+        sides.enumerate().fold(0, |bits, (number, side)| bits | u32::from(is_on(side)) << number)
+    }
+
+    /// A refusal; `told` goes before the model's own words.
+    fn refuse<T>(&self, told: Option<&Told>, usual: Refusal, place: Place) -> Result<T, Refusal> {
+        Err(refusal(self.personality, told, usual.at(place)))
+    }
+
+    fn attributes(&self, attributes: Attributes) -> Result<(), Refusal> {
+        let facts = &self.personality.attributes;
+        let beyond = |number: u32, count: Option<u32>| count.is_some_and(|count| number >= count);
+        let refuse = |told: &Option<Told>, usual| self.refuse(told.as_ref(), usual, Place::Rule);
+        let is_between_ports = attributes.transfer && facts.transfer;
+        if !(attributes.ingress || is_between_ports) {
+            refuse(&facts.ingress, INGRESS)
+        } else if attributes.egress {
+            refuse(&facts.egress, EGRESS)
+        } else if attributes.transfer && !facts.transfer {
+            refuse(&facts.no_transfer, TRANSFER)
+        } else if beyond(attributes.priority, facts.priorities) {
+            refuse(&facts.priority, PRIORITY)
+        } else if beyond(attributes.group, facts.groups) {
+            refuse(&facts.group, GROUP)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What a NIC says: the words of `told`, with the number that all its refusals have.
+pub(crate) fn refusal(personality: &Personality, told: Option<&Told>, usual: Refusal) -> Refusal {
+    let usual = Refusal { errno: personality.errno.unwrap_or(usual.errno), ..usual };
+    told.map_or(usual, |told| told.refusal(usual))
+}
+
+const PARSER: Refusal = Refusal::new(Errno::EINVAL, Kind::Item, c"no parser takes the rule");
+const INGRESS: Refusal = Refusal::new(Errno::EINVAL, Kind::AttrIngress, c"a rule is for ingress");
+const EGRESS: Refusal = Refusal::new(Errno::ENOTSUP, Kind::AttrEgress, c"egress is not supported");
+const TRANSFER: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::AttrTransfer, c"transfer is not supported");
+const PRIORITY: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::AttrPriority, c"there is no such priority");
+const GROUP: Refusal = Refusal::new(Errno::ENOTSUP, Kind::AttrGroup, c"there is no such group");

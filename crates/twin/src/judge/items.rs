@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which patterns a NIC takes.
+
+use super::{Fields, Judge};
+use crate::fields::{Cover, Field};
+use crate::pattern::{Item, Proto};
+use crate::personality::{Chain, FieldFacts, ItemFacts, MaskRule, Personality, Structure, Walk};
+use crate::refusal::{Errno, Kind, Place, Refusal};
+
+/// What is left of a pattern once the NIC has ignored what it ignores.
+pub(super) struct Taken {
+    pub(super) items: Vec<Item>,
+    pub(super) fields: Fields,
+    pub(super) other_transports_only: bool,
+}
+
+impl Judge<'_> {
+    pub(super) fn items(&self, items: &[Item]) -> Result<Taken, Refusal> {
+        let chain = self.chain(items)?;
+        let mut taken = Taken {
+            items: items.to_vec(),
+            fields: Fields::default(),
+            other_transports_only: chain.is_some_and(|chain| chain.other_transports_only),
+        };
+        for (place, item) in taken.items.iter_mut().enumerate() {
+            self.item(Place::Item(place), item, &mut taken.fields)?;
+        }
+        self.whole(chain, &taken)?;
+        Ok(taken)
+    }
+
+    /// The chain that the headers follow, where the NIC has chains.
+    fn chain(&self, items: &[Item]) -> Result<Option<&Chain>, Refusal> {
+        let chains = &self.personality.chains;
+        if chains.is_empty() {
+            return self.structure(items).map(|()| None);
+        }
+        let names = || items.iter().map(|item| item.proto.name());
+        match chains.iter().find(|chain| chain.items.walk(names()) == Walk::Whole) {
+            Some(chain) => Ok(Some(chain)),
+            None => {
+                let told = self.personality.pattern.unknown.as_ref();
+                self.refuse(told, UNKNOWN, Place::Item(0))
+            }
+        }
+    }
+
+    fn structure(&self, items: &[Item]) -> Result<(), Refusal> {
+        let headers = &self.personality.pattern.headers;
+        let is_known = |item: &Item| headers.iter().any(|name| name == item.proto.name());
+        if let Some(place) = items.iter().position(|item| !headers.is_empty() && !is_known(item)) {
+            let told = self.personality.pattern.unknown.as_ref();
+            return self.refuse(told, UNKNOWN, Place::Item(place));
+        }
+        let Structure { l4_without_l3, l3_after_l4, l2_after_l3, two_l3, two_l4 } =
+            &self.personality.pattern.structure;
+        let mut highest = 0;
+        for (place, item) in items.iter().enumerate() {
+            let layer = item.proto.layer();
+            let told = match (highest, layer) {
+                (3, 3) => two_l3,
+                (4, 4) => two_l4,
+                (4, 3) => l3_after_l4,
+                (3 | 4, 2) => l2_after_l3,
+                (0 | 2, 4) => l4_without_l3,
+                _ => &None,
+            };
+            if told.is_some() {
+                return self.refuse(told.as_ref(), UNKNOWN, Place::Item(place));
+            }
+            // Behind a tunnel's header everything begins anew.
+            highest = if item.proto.is_tunnel() { 0 } else { layer };
+        }
+        Ok(())
+    }
+
+    /// Looks at one item, and takes out of its mask what the NIC does not look at.
+    fn item(&self, place: Place, item: &mut Item, fields: &mut Fields) -> Result<(), Refusal> {
+        let pattern = &self.personality.pattern;
+        let facts = self.personality.items.get(item.proto.name());
+        let given = item.given;
+        if given.last && (pattern.never_last || !item.last_is_spec()) {
+            return self.refuse(pattern.range.as_ref(), RANGE, place);
+        }
+        let null = facts.and_then(|facts| facts.null.as_ref());
+        if null.is_some() && !(given.spec && given.mask) {
+            return self.refuse(null, NULL, place);
+        }
+        if given.mask && !given.spec {
+            if pattern.mask_alone.is_some() {
+                return self.refuse(pattern.mask_alone.as_ref(), NULL, place);
+            }
+            item.forget_bits();
+        }
+        if !given.mask && (pattern.no_default_mask || !given.spec) {
+            item.forget_bits();
+        }
+        if let Some(facts) = facts {
+            self.masks(place, item, facts)?;
+        }
+        match item.proto.layer() {
+            3 => fields.protos[0] = Some(item.proto),
+            4 => fields.protos[1] = Some(item.proto),
+            _ => {}
+        }
+        self.remember(place, item, fields)
+    }
+
+    fn masks(&self, place: Place, item: &mut Item, facts: &ItemFacts) -> Result<(), Refusal> {
+        if item.followed.is_some() && facts.followed.is_some() {
+            return self.refuse(facts.followed.as_ref(), MASK, place);
+        }
+        for &field in item.proto.fields() {
+            let of_field = facts.fields.get(field.name);
+            let rule = of_field.map_or(MaskRule::Never, FieldFacts::rule);
+            let good = match (rule, field.cover(&item.mask)) {
+                (MaskRule::Always, cover) => cover == Cover::Full,
+                (_, Cover::None) | (MaskRule::Any, _) => true,
+                (MaskRule::Full | MaskRule::FullOrIgnored, Cover::Full) => true,
+                (MaskRule::FullOrIgnored | MaskRule::Ignored, _) => {
+                    field.clear(item);
+                    true
+                }
+                (MaskRule::These, _) => is_one_of(of_field, field.value(&item.mask)),
+                (MaskRule::Full | MaskRule::Never, _) => false,
+            };
+            if !good {
+                let told = of_field.and_then(FieldFacts::told).or(facts.mask.as_ref());
+                return self.refuse(told, MASK, place);
+            }
+            self.field_value(place, item, field, of_field)?;
+        }
+        Ok(())
+    }
+
+    /// Values that are not taken, whatever the mask.
+    fn field_value(
+        &self,
+        place: Place,
+        item: &Item,
+        field: Field,
+        facts: Option<&FieldFacts>,
+    ) -> Result<(), Refusal> {
+        match facts {
+            Some(FieldFacts::Detailed { not, not_told, .. })
+                if field.cover(&item.mask) == Cover::Full
+                    && not.contains(&field.value(&item.spec)) =>
+            {
+                self.refuse(not_told.as_ref(), VALUE, place)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes which fields count, where the personality asks.
+    fn remember(&self, place: Place, item: &Item, fields: &mut Fields) -> Result<(), Refusal> {
+        let Personality { chains, pattern, exclusives, .. } = self.personality;
+        if chains.is_empty() && exclusives.is_empty() && pattern.empty.is_none() {
+            return Ok(());
+        }
+        let all = item.proto.fields().iter().enumerate();
+        let counting = all.filter(|(_, field)| field.cover(&item.mask) != Cover::None);
+        let before = fields.set.len();
+        fields.set.extend(counting.map(|(number, _)| (item.proto, number)));
+        let (earlier, here) = fields.set.split_at(before);
+        let is_in = |names: &[String], proto: Proto| names.iter().any(|name| name == proto.name());
+        let broken = exclusives.iter().find(|exclusive| {
+            !here.is_empty()
+                && is_in(&exclusive.other, item.proto)
+                && earlier.iter().any(|&(proto, _)| is_in(&exclusive.one, proto))
+        });
+        match broken {
+            Some(exclusive) => self.refuse(Some(&exclusive.told), MASK, place),
+            None => Ok(()),
+        }
+    }
+
+    fn whole(&self, chain: Option<&Chain>, taken: &Taken) -> Result<(), Refusal> {
+        let pattern = &self.personality.pattern;
+        let end = Place::Item(taken.items.len());
+        let set = &taken.fields.set;
+        if set.is_empty() && pattern.empty.is_some() {
+            return self.refuse(pattern.empty.as_ref(), MASK, end);
+        }
+        let Some(exactly) = chain.and_then(|chain| chain.exactly.as_ref()) else { return Ok(()) };
+        let name = |&(proto, number): &(Proto, usize)| {
+            format!("{}.{}", proto.name(), proto.fields()[number].name)
+        };
+        match set.len() == exactly.len() && set.iter().all(|field| exactly.contains(&name(field))) {
+            true => Ok(()),
+            false => self.refuse(pattern.not_exactly.as_ref(), MASK, end),
+        }
+    }
+}
+
+fn is_one_of(facts: Option<&FieldFacts>, mask: u64) -> bool {
+    matches!(facts, Some(FieldFacts::Detailed { these, .. }) if these.contains(&mask))
+}
+
+const UNKNOWN: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::Item, c"these headers are not supported");
+const RANGE: Refusal = Refusal::new(Errno::ENOTSUP, Kind::ItemLast, c"ranges are not supported");
+const NULL: Refusal = Refusal::new(Errno::EINVAL, Kind::ItemSpec, c"a mask without a spec");
+const MASK: Refusal = Refusal::new(Errno::ENOTSUP, Kind::ItemMask, c"this mask is not supported");
+const VALUE: Refusal = Refusal::new(Errno::EINVAL, Kind::ItemSpec, c"this value is not supported");

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How long a NIC needs for a call.
+
+use crate::personality::Latency;
+
+/// Draws the times of calls; the same from the same seed.
+pub(crate) struct Latencies {
+    state: u64,
+}
+
+impl Latencies {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// Microseconds for `create`, with a table full beyond its guarantee or not.
+    pub(crate) fn create(&mut self, facts: &Latency, is_beyond: bool) -> u32 {
+        match facts.best_effort_create_us {
+            Some(average) if is_beyond => average,
+            _ => self.draw(facts.create_us, facts.create_max_us),
+        }
+    }
+
+    /// Microseconds for `destroy`.
+    pub(crate) fn destroy(&mut self, facts: &Latency) -> u32 {
+        self.draw(facts.destroy_us, facts.destroy_max_us)
+    }
+
+    /// From half of the average up to the longest, most of them near the lower end, so that the
+    /// average comes out: the mean of u^k is 1 / (k + 1) for u that is even between 0 and 1.
+    fn draw(&mut self, average: u32, longest: u32) -> u32 {
+        if longest <= average {
+            return average;
+        }
+        let (average, longest) = (f64::from(average), f64::from(longest));
+        let shortest = average / 2.0;
+        let power = (longest - shortest) / (average - shortest) - 1.0;
+        (shortest + (longest - shortest) * self.even().powf(power)).round() as u32
+    }
+
+    /// Between 0 and 1 (the generator splitmix64).
+    fn even(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_have_the_average_and_stay_below_the_longest() {
+        let facts = Latency { create_us: 22, create_max_us: 60, ..Latency::default() };
+        let mut latencies = Latencies::new(1);
+        let draws: Vec<_> = (0..10_000).map(|_| latencies.create(&facts, false)).collect();
+        let average = draws.iter().sum::<u32>() as f64 / draws.len() as f64;
+        assert!((21.5..22.5).contains(&average), "{average}");
+        assert!(draws.iter().all(|us| (11..=60).contains(us)));
+        assert!(draws.iter().any(|&us| us > 55));
+        let mut again = Latencies::new(1);
+        assert!(draws.iter().all(|&us| us == again.create(&facts, false)));
+    }
+
+    #[test]
+    fn beyond_the_guarantee_is_the_cliff() {
+        let facts = Latency { best_effort_create_us: Some(10_000), ..Latency::default() };
+        assert_eq!(Latencies::new(1).create(&facts, false), 0);
+        assert_eq!(Latencies::new(1).create(&facts, true), 10_000);
+    }
+}

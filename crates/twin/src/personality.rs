@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is known of a NIC's flow rules: what it takes, how it refuses, how much and how fast.
+//!
+//! A [`Personality`] is a TOML file. Those of `personalities/` are part of the model; the prober
+//! writes one of a NIC that it looked at. Whatever a file does not say, any packet and rule that
+//! can be done is taken. docs/personalities.md describes the file for people.
+
+mod builtin;
+mod notation;
+mod parts;
+mod patterns;
+
+pub use builtin::{NAMES, builtin};
+pub(crate) use notation::Walk;
+pub use notation::{Step, Steps};
+pub use parts::{
+    ActionFacts, AttributeFacts, Capacity, Check, CountFacts, Duplicate, Latency, MarkFacts,
+    OnStop, Operations, PortFacts, RssFacts, TableFacts, Told,
+};
+pub use patterns::{
+    Chain, Conflict, Exclusive, FieldFacts, ItemFacts, LastParser, MaskRule, Pattern, Structure,
+};
+
+use crate::pattern::Proto;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// All that is known of a NIC.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Personality {
+    /// A word.
+    pub name: String,
+    /// Product, driver, version: a line.
+    pub title: String,
+    /// Where the facts are from; `source` in a part of the file refers to these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// What nobody knows of it, if so much that it is a placeholder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placeholder: Option<String>,
+    /// What of a rule is looked at first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<Check>,
+    /// `errno` of refusals that name none; `EINVAL` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errno: Option<crate::refusal::Errno>,
+    /// Groups, priorities, directions.
+    #[serde(skip_serializing_if = "is_default")]
+    pub attributes: AttributeFacts,
+    /// Patterns as a whole.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pattern: Pattern,
+    /// Lists of headers that are taken; all that make sense if there are none.
+    #[serde(rename = "chain", skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<Chain>,
+    /// Parsers that are tried where the others refused.
+    #[serde(rename = "last_parser", skip_serializing_if = "Vec::is_empty")]
+    pub last_parsers: Vec<LastParser>,
+    /// Headers by their names.
+    #[serde(rename = "item", skip_serializing_if = "BTreeMap::is_empty")]
+    pub items: BTreeMap<String, ItemFacts>,
+    /// Headers that may not both have bits that count.
+    #[serde(rename = "exclusive", skip_serializing_if = "Vec::is_empty")]
+    pub exclusives: Vec<Exclusive>,
+    /// Rules that may not be there together.
+    #[serde(rename = "conflict", skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
+    /// Lists of actions.
+    #[serde(skip_serializing_if = "is_default")]
+    pub actions: ActionFacts,
+    /// Marks.
+    #[serde(skip_serializing_if = "is_default")]
+    pub mark: MarkFacts,
+    /// Counters.
+    #[serde(skip_serializing_if = "is_default")]
+    pub count: CountFacts,
+    /// The table of rules.
+    #[serde(skip_serializing_if = "is_default")]
+    pub table: TableFacts,
+    /// How long it takes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub latency: Latency,
+    /// The port's state.
+    #[serde(skip_serializing_if = "is_default")]
+    pub port: PortFacts,
+    /// Calls that there are.
+    #[serde(skip_serializing_if = "is_default")]
+    pub operations: Operations,
+}
+
+/// Why a file is no personality.
+#[derive(Debug, thiserror::Error)]
+pub enum PersonalityError {
+    /// It cannot be read.
+    #[error("personality {path}: {error}")]
+    Read {
+        /// As it was given.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Its text is not as it must be.
+    #[error("personality {path}: {message}")]
+    Text {
+        /// As it was given.
+        path: String,
+        /// With line and column.
+        message: String,
+    },
+    /// There is no such name, and it is no path either.
+    #[error(
+        "there is no personality {name}; there are {}, and files, whose names have a / or end in \
+         .toml", NAMES.join(", ")
+    )]
+    Unknown {
+        /// As it was given.
+        name: String,
+    },
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Personality {
+    /// The one with this name, or that in the file with this path.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it is none.
+    pub fn named(name: &str) -> Result<Self, PersonalityError> {
+        if let Some(text) = builtin(name) {
+            return Self::parse(text, name);
+        }
+        if !name.contains('/') && !name.ends_with(".toml") {
+            return Err(PersonalityError::Unknown { name: name.to_owned() });
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|error| PersonalityError::Read { path: name.to_owned(), error })?;
+        Self::parse(&text, name)
+    }
+
+    /// Of its text; `path` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// Of form, and of names of headers, fields and actions that are none.
+    pub fn parse(text: &str, path: &str) -> Result<Self, PersonalityError> {
+        let fail = |message: String| PersonalityError::Text { path: path.to_owned(), message };
+        let personality: Self = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
+        personality.names_are_good().map_err(fail)?;
+        Ok(personality)
+    }
+
+    /// As a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).expect("nothing in it is beyond TOML")
+    }
+
+    /// Headers, fields and actions exist.
+    fn names_are_good(&self) -> Result<(), String> {
+        let proto = |name: &str| match Proto::of_name(name) {
+            Some(proto) => Ok(proto),
+            None => Err(format!("there is no header {name}")),
+        };
+        for (name, facts) in &self.items {
+            let header = proto(name)?;
+            if let Some(field) = facts.fields.keys().find(|field| header.field(field).is_none()) {
+                return Err(format!("[item.{name}.fields]: {name} has no field {field}"));
+            }
+        }
+        self.pattern.headers.iter().try_for_each(|name| proto(name).map(drop))?;
+        let chains = self.chains.iter().map(|chain| &chain.items);
+        let conflicts = self.conflicts.iter().flat_map(|conflict| [&conflict.one, &conflict.other]);
+        for step in chains.chain(conflicts).flat_map(Steps::steps) {
+            step.words.iter().try_for_each(|word| proto(word).map(drop))?;
+        }
+        for field in self.chains.iter().flat_map(|chain| chain.exactly.iter().flatten()) {
+            let parts = field.split_once('.').ok_or(format!("{field} is not HEADER.FIELD"))?;
+            let found = proto(parts.0)?.field(parts.1);
+            found.ok_or(format!("exactly: {} has no field {}", parts.0, parts.1))?;
+        }
+        let steps = self.actions.accepted.iter().flat_map(Steps::steps);
+        let words = steps.flat_map(|step| &step.words);
+        match words.into_iter().find(|word| !crate::action::NAMES.contains(&word.as_str())) {
+            Some(word) => Err(format!("there is no action {word}")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The rules of a port: which there are, which a packet hits, and what they counted.
+//!
+//! A handle is a place and a generation, so that a rule that is gone cannot be named again. Rules
+//! with the same bits, masks, group and priority share a row of a table: one is in effect, the
+//! others wait behind it.
+
+mod counters;
+mod limits;
+
+use crate::action::{Effect, Fate, Spread};
+use crate::headers::Headers;
+use crate::judge::{Checked, refusal};
+use crate::pattern::{Attributes, Key, Shape};
+use crate::personality::{Duplicate, Personality};
+use crate::refusal::{Errno, Kind, Refusal};
+use crate::table::Table;
+pub use counters::Tally;
+use counters::{Counters, NO_COUNTER};
+use limits::{Limits, Share};
+use std::collections::{HashMap, VecDeque};
+
+/// Names a rule; that of a destroyed rule is never given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle(pub(crate) u64);
+
+/// Groups a packet may be sent through, so that rules cannot send it round for ever.
+const JUMPS_MAX: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    /// In effect: table and row.
+    Row(u32, u32),
+    /// Waiting behind the rule with this place.
+    Behind(u32),
+}
+
+struct Entry {
+    generation: u32,
+    at: At,
+    effect: Effect,
+    counter: u32,
+    share: Share,
+    /// In effect from then, until then.
+    from_us: u64,
+    until_us: u64,
+}
+
+/// The rules of a port.
+pub(crate) struct Rules {
+    /// By group, then by priority, then by age: the order in which they are asked.
+    order: Vec<u32>,
+    tables: Vec<Table>,
+    entries: Vec<Entry>,
+    /// Places without a rule.
+    free: Vec<u32>,
+    /// Those with places, of which handles exist.
+    live: usize,
+    /// Places of those that wait behind another, the next in effect first.
+    waiting: HashMap<u32, VecDeque<u32>>,
+    /// Places of those that were destroyed and are in effect for a while.
+    leaving: VecDeque<u32>,
+    spreads: Spreads,
+    counters: Counters,
+    limits: Limits,
+}
+
+/// Queues that rules spread over; equal ones are one.
+#[derive(Default)]
+struct Spreads {
+    list: Vec<(Spread, u32)>,
+}
+
+impl Rules {
+    pub(crate) fn new(personality: &Personality) -> Self {
+        Self {
+            order: Vec::new(),
+            tables: Vec::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            live: 0,
+            waiting: HashMap::new(),
+            leaving: VecDeque::new(),
+            spreads: Spreads::default(),
+            counters: Counters::new(&personality.count),
+            limits: Limits::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(crate) fn spread(&self, place: u32) -> &Spread {
+        &self.spreads.list[place as usize].0
+    }
+
+    /// What `validate` knows beside the rule itself.
+    pub(crate) fn would_take(
+        &self,
+        personality: &Personality,
+        checked: &Checked,
+        attributes: Attributes,
+        now_us: u64,
+    ) -> Result<(), Refusal> {
+        let table = self.table_of(&checked.shape, attributes).map(|table| &self.tables[table]);
+        let there = table.and_then(|table| table.find(&checked.key));
+        let is_there = there.is_some_and(|place| self.entries[place as usize].until_us > now_us);
+        match personality.table.duplicate {
+            Duplicate::Exists if is_there => Err(EXISTS),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        personality: &Personality,
+        checked: Checked,
+        attributes: Attributes,
+        now_us: u64,
+    ) -> Result<Handle, Refusal> {
+        self.forget_until(now_us);
+        let share = self.limits.share(personality, &checked, attributes)?;
+        let Checked { shape, key, mut effect, spread, counts, .. } = checked;
+        let table = match self.table_of(&shape, attributes) {
+            Some(table) => table,
+            None => self.add_table(Table::new(shape, attributes.group, attributes.priority)),
+        };
+        let other = self.other_with(table, &key);
+        if other.is_some() {
+            match &personality.table.duplicate {
+                Duplicate::Exists => return Err(EXISTS),
+                Duplicate::Refused(told) => return Err(refusal(personality, Some(told), EXISTS)),
+                Duplicate::FirstWins | Duplicate::LastWins => {}
+            }
+        }
+        let counter = match counts {
+            true => self.counters.take(personality)?,
+            false => NO_COUNTER,
+        };
+        if let Some(spread) = spread {
+            effect.fate = Fate::Spread(self.spreads.take(spread));
+        }
+        let place = self.place();
+        let late = u64::from(personality.latency.effective_after_us);
+        let from_us = if late == 0 { 0 } else { now_us + late };
+        let generation = self.entries[place as usize].generation;
+        let at = At::Nowhere;
+        self.entries[place as usize] =
+            Entry { generation, at, effect, counter, share, from_us, until_us: u64::MAX };
+        let is_last = personality.table.duplicate == Duplicate::LastWins;
+        self.put(place, table, &key, other.map(|other| (other, is_last)));
+        self.limits.add(&self.entries[place as usize].share);
+        self.live += 1;
+        Ok(Handle::new(place, generation))
+    }
+
+    /// Forgets a rule; its effect lasts until `until_us`.
+    pub(crate) fn destroy(&mut self, handle: Handle, until_us: u64) -> Result<(), Refusal> {
+        let place = self.place_of(handle)?;
+        let entry = &mut self.entries[place as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        self.live -= 1;
+        self.limits.remove(&entry.share);
+        if until_us == 0 {
+            self.remove(place);
+        } else {
+            entry.until_us = until_us;
+            self.leaving.push_back(place);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) {
+        for (place, entry) in (0..).zip(&mut self.entries) {
+            if std::mem::replace(&mut entry.at, At::Nowhere) != At::Nowhere {
+                entry.generation = entry.generation.wrapping_add(1);
+                self.free.push(place);
+            }
+        }
+        self.order.clear();
+        self.tables.clear();
+        self.waiting.clear();
+        self.leaving.clear();
+        self.spreads.list.clear();
+        self.counters.clear();
+        self.limits = Limits::default();
+        self.live = 0;
+    }
+
+    /// No packet hits any of them from now on.
+    pub(crate) fn make_stale(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.from_us = u64::MAX);
+    }
+
+    /// What a rule counted, if it counts.
+    pub(crate) fn query(
+        &self,
+        handle: Handle,
+        reset: bool,
+        now_us: u64,
+    ) -> Result<Option<Tally>, Refusal> {
+        let entry = &self.entries[self.place_of(handle)? as usize];
+        Ok(self.counters.read(entry.counter, reset, now_us))
+    }
+
+    /// What the rules do that a frame hits.
+    pub(crate) fn hit(&self, bytes: &[u8], len: u32, headers: &Headers, now_us: u64) -> Effect {
+        let mut effect = Effect::default();
+        let mut group = 0;
+        for _ in 0..JUMPS_MAX {
+            let Some(entry) = self.first(group, bytes, headers, now_us) else { break };
+            self.counters.count(entry.counter, len, now_us);
+            effect.mark = entry.effect.mark.or(effect.mark);
+            effect.flag |= entry.effect.flag;
+            match entry.effect.fate {
+                Fate::Jump(next) => group = next,
+                fate => return Effect { fate, ..effect },
+            }
+        }
+        effect
+    }
+
+    /// The first rule of a group that a frame hits.
+    fn first(&self, group: u32, bytes: &[u8], headers: &Headers, now_us: u64) -> Option<&Entry> {
+        let tables = self.order.iter().map(|&table| &self.tables[table as usize]);
+        let of_group = tables.filter(|table| table.group == group);
+        let mut places = of_group.filter_map(|table| table.matches(bytes, headers));
+        places.find_map(|place| {
+            let entry = &self.entries[place as usize];
+            (entry.from_us <= now_us && now_us < entry.until_us).then_some(entry)
+        })
+    }
+
+    /// The rule in effect with this key. One that is leaving leaves now.
+    fn other_with(&mut self, table: usize, key: &Key) -> Option<u32> {
+        let other = self.tables[table].find(key)?;
+        if self.entries[other as usize].until_us == u64::MAX {
+            return Some(other);
+        }
+        self.leaving.retain(|&place| place != other);
+        self.remove(other);
+        self.tables[table].find(key)
+    }
+
+    /// Puts a rule into its row; `other` is in effect there, and gives way or not.
+    fn put(&mut self, place: u32, table: usize, key: &Key, other: Option<(u32, bool)>) {
+        match other {
+            None => {
+                let row = self.tables[table].insert(key, place).expect("nobody has this key");
+                self.entries[place as usize].at = At::Row(table as u32, row);
+            }
+            Some((other, true)) => {
+                let mut waiting = self.waiting.remove(&other).unwrap_or_default();
+                waiting.push_front(other);
+                self.take_row(place, other);
+                self.wait(place, waiting);
+            }
+            Some((other, false)) => {
+                self.waiting.entry(other).or_default().push_back(place);
+                self.entries[place as usize].at = At::Behind(other);
+            }
+        }
+    }
+
+    fn take_row(&mut self, place: u32, other: u32) {
+        let at = self.entries[other as usize].at;
+        let At::Row(table, row) = at else { unreachable!("a rule in effect has a row") };
+        self.tables[table as usize].set_rule(row, place);
+        self.entries[place as usize].at = at;
+    }
+
+    fn wait(&mut self, first: u32, waiting: VecDeque<u32>) {
+        for &place in &waiting {
+            self.entries[place as usize].at = At::Behind(first);
+        }
+        if !waiting.is_empty() {
+            self.waiting.insert(first, waiting);
+        }
+    }
+
+    /// Takes a rule out of its table, and frees its place.
+    fn remove(&mut self, place: u32) {
+        match self.entries[place as usize].at {
+            At::Nowhere => unreachable!("a rule that is removed is there"),
+            At::Behind(first) => {
+                let waiting = self.waiting.get_mut(&first).expect("it waits there");
+                waiting.retain(|&other| other != place);
+                if waiting.is_empty() {
+                    self.waiting.remove(&first);
+                }
+            }
+            At::Row(table, row) => match self.waiting.remove(&place) {
+                Some(mut waiting) => {
+                    let next = waiting.pop_front().expect("somebody waits");
+                    self.take_row(next, place);
+                    self.wait(next, waiting);
+                }
+                None => {
+                    if let Some(moved) = self.tables[table as usize].remove(row) {
+                        self.entries[moved as usize].at = At::Row(table, row);
+                    }
+                }
+            },
+        }
+        let entry = &mut self.entries[place as usize];
+        entry.at = At::Nowhere;
+        self.counters.give_back(entry.counter);
+        if let Fate::Spread(spread) = entry.effect.fate {
+            self.spreads.give_back(spread);
+        }
+        self.free.push(place);
+    }
+
+    fn forget_until(&mut self, now_us: u64) {
+        while let Some(&place) = self.leaving.front() {
+            if self.entries[place as usize].until_us > now_us {
+                break;
+            }
+            self.leaving.pop_front();
+            self.remove(place);
+        }
+    }
+
+    fn table_of(&self, shape: &Shape, attributes: Attributes) -> Option<usize> {
+        self.tables.iter().position(|table| {
+            let same = (table.group, table.priority) == (attributes.group, attributes.priority);
+            same && table.shape == *shape
+        })
+    }
+
+    /// Adds a table; an empty one makes room for it.
+    fn add_table(&mut self, table: Table) -> usize {
+        let empty = self.tables.iter().position(Table::is_empty);
+        let at = empty.unwrap_or(self.tables.len());
+        match empty {
+            Some(empty) => self.tables[empty] = table,
+            None => self.tables.push(table),
+        }
+        self.order.retain(|&other| other as usize != at);
+        let rank = |table: usize| (self.tables[table].group, self.tables[table].priority);
+        let place = self.order.partition_point(|&other| rank(other as usize) <= rank(at));
+        self.order.insert(place, at as u32);
+        at
+    }
+
+    /// A place for a rule.
+    fn place(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            let place = u32::try_from(self.entries.len()).expect("fewer rules than 2^32");
+            self.entries.push(Entry::NOWHERE);
+            place
+        })
+    }
+
+    fn place_of(&self, handle: Handle) -> Result<u32, Refusal> {
+        let (place, generation) = handle.parts();
+        let entry = self.entries.get(place as usize);
+        let good =
+            entry.is_some_and(|entry| entry.generation == generation && entry.at != At::Nowhere);
+        if good { Ok(place) } else { Err(NO_RULE) }
+    }
+}
+
+impl Spreads {
+    fn take(&mut self, spread: Spread) -> u32 {
+        let list = &mut self.list;
+        let place = list.iter().position(|(other, users)| *users > 0 && *other == spread);
+        if let Some(place) = place {
+            list[place].1 += 1;
+            return place as u32;
+        }
+        let place = list.iter().position(|(_, users)| *users == 0).unwrap_or(list.len());
+        match list.get_mut(place) {
+            Some(free) => *free = (spread, 1),
+            None => list.push((spread, 1)),
+        }
+        place as u32
+    }
+
+    fn give_back(&mut self, place: u32) {
+        self.list[place as usize].1 -= 1;
+    }
+}
+
+impl Entry {
+    const NOWHERE: Self = Self {
+        generation: 0,
+        at: At::Nowhere,
+        effect: Effect { mark: None, flag: false, fate: Fate::Usual },
+        counter: NO_COUNTER,
+        share: Share::NONE,
+        from_us: 0,
+        until_us: u64::MAX,
+    };
+}
+
+impl Handle {
+    /// Never zero, so that it can stand for a pointer.
+    fn new(place: u32, generation: u32) -> Self {
+        Self(u64::from(generation) << 32 | (u64::from(place) + 1))
+    }
+
+    fn parts(self) -> (u32, u32) {
+        ((self.0 as u32).wrapping_sub(1), (self.0 >> 32) as u32)
+    }
+}
+
+const EXISTS: Refusal =
+    Refusal::new(Errno::EEXIST, Kind::Unspecified, c"a rule with this pattern exists");
+const NO_RULE: Refusal = Refusal::new(Errno::ENOENT, Kind::Handle, c"no such rule");

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What rules leave to others: room in the table, and the ways of looking at packets that a NIC has
+//! only one of at a time.
+
+use crate::judge::{Checked, Fields, refusal};
+use crate::pattern::Attributes;
+use crate::personality::Personality;
+use crate::refusal::{Errno, Kind, Refusal};
+
+/// What one rule takes of the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    /// Place of its fields; `NO_FIELDS` where that does not matter.
+    fields: u16,
+    /// Two bits for each conflict: one, and other.
+    sides: u32,
+    is_root: bool,
+}
+
+const NO_FIELDS: u16 = u16::MAX;
+
+impl Share {
+    pub(super) const NONE: Self = Self { fields: NO_FIELDS, sides: 0, is_root: false };
+}
+
+#[derive(Default)]
+pub(super) struct Limits {
+    rules: u64,
+    root_rules: u64,
+    /// Fields in use, and by how many rules.
+    fields: Vec<(Fields, u32)>,
+    /// Rules on both sides of each conflict.
+    sides: Vec<u32>,
+}
+
+impl Limits {
+    /// What the rule would take, if there is room for it.
+    pub(super) fn share(
+        &mut self,
+        personality: &Personality,
+        checked: &Checked,
+        attributes: Attributes,
+    ) -> Result<Share, Refusal> {
+        let table = &personality.table;
+        let is_root = attributes.group == 0;
+        let capacity = table.capacity();
+        let is_full = self.rules >= capacity.guaranteed.saturating_add(capacity.best_effort);
+        let root_is_full = table.root.is_some_and(|root| self.root_rules >= root.into());
+        if is_full || (is_root && root_is_full) {
+            return Err(refusal(personality, table.full.as_ref(), FULL));
+        }
+        self.check_sides(personality, checked.sides)?;
+        let fields = match &personality.pattern.other_fields {
+            Some(told) => {
+                let place = self.place_of(&checked.fields);
+                place.ok_or_else(|| refusal(personality, Some(told), CONFLICT))?
+            }
+            None => NO_FIELDS,
+        };
+        Ok(Share { fields, sides: checked.sides, is_root })
+    }
+
+    fn check_sides(&mut self, personality: &Personality, sides: u32) -> Result<(), Refusal> {
+        self.sides.resize(2 * personality.conflicts.len(), 0);
+        for (number, conflict) in personality.conflicts.iter().enumerate() {
+            let [one, other] = [2 * number, 2 * number + 1];
+            let has = |side: usize| sides & 1 << side != 0;
+            if (has(one) && self.sides[other] > 0) || (has(other) && self.sides[one] > 0) {
+                return Err(refusal(personality, Some(&conflict.told), CONFLICT));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where these fields are noted; `None` while others of the same protocols are in use.
+    fn place_of(&mut self, fields: &Fields) -> Option<u16> {
+        let same = |(other, _): &(Fields, u32)| other.protos == fields.protos;
+        match self.fields.iter().position(same) {
+            Some(place) => {
+                let (other, rules) = &mut self.fields[place];
+                if *rules == 0 {
+                    *other = fields.clone();
+                }
+                (*other == *fields).then_some(place as u16)
+            }
+            None => {
+                self.fields.push((fields.clone(), 0));
+                Some(self.fields.len() as u16 - 1)
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, share: &Share) {
+        self.rules += 1;
+        self.root_rules += u64::from(share.is_root);
+        self.each(share, |rules| *rules += 1);
+    }
+
+    pub(super) fn remove(&mut self, share: &Share) {
+        self.rules -= 1;
+        self.root_rules -= u64::from(share.is_root);
+        self.each(share, |rules| *rules -= 1);
+    }
+
+    fn each(&mut self, share: &Share, change: impl Fn(&mut u32)) {
+        if let Some((_, rules)) = self.fields.get_mut(usize::from(share.fields)) {
+            change(rules);
+        }
+        let sides = self.sides.iter_mut().enumerate();
+        let touched = sides.filter(|(side, _)| share.sides & 1 << side != 0);
+        touched.for_each(|(_, rules)| change(rules));
+    }
+}
+
+const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Unspecified, c"the table is full");
+const CONFLICT: Refusal =
+    Refusal::new(Errno::EINVAL, Kind::Handle, c"rules that are there exclude this one");

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules in a line.
+
+use twin::rss::RssTypes;
+use twin::{
+    Action, Answer, Attributes, Cover, Given, Handle, Item, Nic, Personality, Proto, Refusal, Rule,
+    Spread,
+};
+
+/// A NIC with four queues, started.
+pub(super) fn nic(personality: &str) -> Nic {
+    let mut nic = Nic::new(Personality::named(personality).unwrap(), 1);
+    nic.set_queues(4);
+    nic.set_started(true);
+    nic
+}
+
+pub(super) fn items(pattern: &str) -> Vec<Item> {
+    pattern.split(" / ").map(item).collect()
+}
+
+fn item(text: &str) -> Item {
+    let mut words = text.split_whitespace();
+    let name = words.next().unwrap();
+    let mut item = Item::any(Proto::of_name(name).unwrap_or_else(|| panic!("header {name}")));
+    for word in words {
+        item.given = Given { spec: true, last: false, mask: !word.starts_with('?') };
+        let word = word.trim_start_matches('?');
+        let (field, is_part) = match word.strip_suffix(":part") {
+            Some(field) => (field, true),
+            None => (word, false),
+        };
+        if field == "0" {
+            continue;
+        }
+        let field = item.proto.field(field).unwrap_or_else(|| panic!("field {field}"));
+        let bits = field.bit..field.bit + field.len - usize::from(is_part);
+        for bit in bits {
+            item.mask[bit / 8] |= 0x80 >> (bit % 8);
+            item.spec[bit / 8] |= 0x40 & 0x80 >> (bit % 8);
+        }
+        let cover = if is_part { Cover::Part } else { Cover::Full };
+        assert_eq!(field.cover(&item.mask), cover);
+    }
+    item
+}
+
+pub(super) fn actions(list: &str) -> Vec<Action> {
+    list.split(" / ").filter(|text| !text.is_empty()).map(action).collect()
+}
+
+fn action(text: &str) -> Action {
+    let (name, value) = text.split_once(' ').unwrap_or((text, "1"));
+    let number = || value.parse().unwrap();
+    match name {
+        "mark" => Action::Mark(number()),
+        "flag" => Action::Flag,
+        "queue" => Action::Queue(value.parse().unwrap()),
+        "drop" => Action::Drop,
+        "passthru" => Action::Passthru,
+        "count" => Action::Count,
+        "jump" => Action::Jump(number()),
+        "rss" => {
+            let queues = value.split(' ').map(|queue| queue.parse().unwrap()).collect();
+            Action::Rss(Spread { types: RssTypes::default(), queues })
+        }
+        _ => panic!("action {name}"),
+    }
+}
+
+pub(super) const INGRESS: Attributes =
+    Attributes { group: 0, priority: 0, ingress: true, egress: false, transfer: false };
+
+pub(super) fn create(nic: &mut Nic, pattern: &str, list: &str) -> Result<Answer<Handle>, Refusal> {
+    create_with(nic, INGRESS, pattern, list)
+}
+
+pub(super) fn create_with(
+    nic: &mut Nic,
+    attributes: Attributes,
+    pattern: &str,
+    list: &str,
+) -> Result<Answer<Handle>, Refusal> {
+    let (items, actions) = (items(pattern), actions(list));
+    nic.create(Rule { attributes, items: &items, actions: &actions }, 0)
+}
+
+/// A refusal in a line: errno, type, message.
+pub(super) fn told(refusal: Refusal) -> String {
+    let message = refusal.message.map_or("".into(), |message| message.to_string_lossy());
+    format!("{:?} {:?} {message}", refusal.errno, refusal.kind)
+}
+
+/// What creating a rule on an empty NIC comes to.
+pub(super) fn answer(personality: &str, pattern: &str, list: &str) -> String {
+    match create(&mut nic(personality), pattern, list) {
+        Ok(_) => "taken".to_owned(),
+        Err(refusal) => told(refusal),
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What each NIC takes and refuses, on an empty table. Sources are in `personalities/`.
+
+use super::notation::{INGRESS, answer, create_with, nic, told};
+use twin::Attributes;
+
+const TUPLE: &str = "ipv4 src dst / tcp src dst";
+
+#[test]
+fn x710_of_17_02_takes_full_tuples_and_says_what_is_missing() {
+    let expect = |pattern, list, expected| {
+        assert_eq!(answer("x710-17.02", pattern, list), expected, "{pattern} {list}");
+    };
+    // The two commands of the article.
+    expect("eth / ipv4 / udp", "queue 3", "EINVAL Item NULL IPv4 spec/mask");
+    expect("eth / ipv4 src dst / tcp src dst", "queue 1 / mark 1", "taken");
+    for good in [
+        TUPLE,
+        "ipv4 src dst / udp src dst",
+        "ipv6 src dst / tcp src dst",
+        "ipv4 src dst / sctp src dst tag",
+        "eth / ipv4 src dst",
+        "ipv6 src dst",
+    ] {
+        expect(good, "queue 1", "taken");
+        expect(good, "drop", "taken");
+    }
+    for (pattern, expected) in [
+        ("eth src / ipv4 src dst", "EINVAL Item Invalid ETH spec/mask"),
+        ("ipv4 src dst length / tcp src dst", "EINVAL Item Invalid IPv4 mask."),
+        ("ipv6 / tcp src dst", "EINVAL Item NULL IPv6 spec/mask"),
+        ("ipv6 src dst:part / tcp src dst", "EINVAL Item Invalid IPv6 mask"),
+        ("ipv4 src dst / tcp", "EINVAL Item NULL TCP spec/mask"),
+        ("ipv4 src dst / udp", "EINVAL Item NULL UDP spec/mask"),
+        ("ipv4 src dst / sctp", "EINVAL Item NULL SCTP spec/mask"),
+        ("ipv4 src dst / tcp src dst:part", "EINVAL Item Invalid TCP mask"),
+        ("ipv4 src dst / tcp dst", "EINVAL Item Invalid TCP mask"),
+        ("ipv4 src dst / tcp src dst flags", "EINVAL Item Invalid TCP mask"),
+        ("ipv4 src dst / sctp src dst", "EINVAL Item Invalid UDP mask"),
+        ("ipv4 src / tcp src dst", "EINVAL ItemSpec Invalid input set."),
+        ("ipv4 src:part dst / tcp src dst", "EINVAL ItemSpec Invalid input set."),
+        ("ipv4 src dst ttl / tcp src dst", "EINVAL ItemSpec Invalid input set."),
+        ("eth / vlan / ipv4 src dst", "EINVAL Item Unsupported pattern"),
+        ("ipv4 src dst / icmp", "EINVAL Item Unsupported pattern"),
+    ] {
+        expect(pattern, "queue 1", expected);
+    }
+    expect(TUPLE, "mark 1", "EINVAL Action Invalid action.");
+    expect(TUPLE, "mark 1 / queue 1", "EINVAL Action Invalid action.");
+    expect(TUPLE, "queue 1 / count", "EINVAL Action Invalid action.");
+    expect(TUPLE, "rss 0 1", "EINVAL Action Invalid action.");
+    expect(TUPLE, "queue 9", "EINVAL Action Invalid queue ID for FDIR.");
+}
+
+#[test]
+fn x710_takes_any_subset_and_forgets_what_it_cannot_mask() {
+    let expect = |pattern, list, expected| {
+        assert_eq!(answer("x710", pattern, list), expected, "{pattern} {list}");
+    };
+    for good in [
+        "eth / ipv4 / udp",
+        "eth / ipv4 src / tcp dst",
+        "eth / ipv4 src:part / tcp dst:part",
+        "eth / vlan tci / ipv4 src dst",
+        "eth dst",
+        "eth / ipv6 / sctp tag",
+    ] {
+        expect(good, "mark 1", "taken");
+        expect(good, "queue 1 / flag", "taken");
+        expect(good, "passthru / mark 1", "taken");
+    }
+    for (pattern, expected) in [
+        ("ipv4 src dst / tcp src dst", "EINVAL Item Unsupported pattern"),
+        ("eth dst:part", "EINVAL Item Invalid MAC_addr mask."),
+        ("eth dst / ipv4 src", "EINVAL Item L2 and L3 input set are exclusive."),
+        ("eth / ipv4 length", "EINVAL Item Invalid IPv4 mask."),
+        ("eth / ipv4 fragment_offset", "EINVAL Item Invalid IPv4 fragment_offset mask"),
+        // The words of the parser that is tried last.
+        ("eth dst / ipv4 / tcp dst", "EINVAL Item Invalid ETH item"),
+        ("eth / ipv4 src / tcp flags", "EINVAL Item Invalid IPv4 item"),
+    ] {
+        expect(pattern, "queue 1", expected);
+    }
+    expect("eth / ipv4 src", "queue 1 / mark 1 / count", "EINVAL Action Invalid action.");
+    expect("eth / ipv4 src", "mark 1 / mark 2", "EINVAL Action Invalid action.");
+    expect("eth / ipv4 src", "count", "EINVAL Action Invalid action.");
+}
+
+#[test]
+fn e810_wants_full_masks_and_a_field_at_least() {
+    let expect = |pattern, list, expected| {
+        assert_eq!(answer("e810", pattern, list), expected, "{pattern} {list}");
+    };
+    expect("eth / ipv4 src / tcp dst", "queue 1 / mark 1 / count", "taken");
+    expect("eth / ipv4 src", "count / mark 1", "taken");
+    expect("eth / ipv4 / udp / vxlan vni / ipv4 src", "mark 1", "taken");
+    expect("eth / ipv4 / udp / gtpu teid", "mark 1", "taken");
+    // Suricata, pull request 12848.
+    expect("eth / ipv4", "queue 1", "EINVAL ItemSpec Invalid input set");
+    // Refused without a word.
+    expect("eth / ipv4 src:part", "queue 1", "EINVAL None ");
+    expect("eth / ipv4 / tcp dst:part", "queue 1", "EINVAL None ");
+    expect("eth / ipv4 checksum", "queue 1", "EINVAL Item Invalid IPv4 mask.");
+    expect("eth / ipv4 / tcp flags", "queue 1", "EINVAL Item Invalid TCP mask");
+    expect("ipv4 src", "queue 1", "EINVAL Item Unsupported pattern");
+    for (list, expected) in [
+        ("queue 1 / drop", "EINVAL Action Unsupported action combination"),
+        ("mark 1 / mark 2", "EINVAL Action Too many mark actions"),
+        ("", "EINVAL Action Empty action"),
+        ("rss 1", "EINVAL Action Queue region size can't be 0 or 1."),
+        ("rss 0 2", "EINVAL Action Discontinuous queue region"),
+        ("rss 0 1 / mark 1", "taken"),
+        ("flag", "EINVAL Action Invalid action."),
+    ] {
+        expect("eth / ipv4 src", list, expected);
+    }
+}
+
+#[test]
+fn connectx_takes_any_mask_and_needs_a_fate() {
+    for personality in ["cx5", "cx6dx"] {
+        let expect = |pattern, list, expected| {
+            assert_eq!(answer(personality, pattern, list), expected, "{pattern} {list}");
+        };
+        for good in [
+            "eth / ipv4 src:part / tcp dst:part flags",
+            "ipv4 src / tcp",
+            "eth dst:part",
+            "eth / vlan tci:part / ipv6 src:part",
+            "eth / ipv4 / udp / vxlan vni / eth / ipv4 src / tcp dst",
+        ] {
+            expect(good, "queue 1 / mark 1 / count", "taken");
+            expect(good, "mark 1 / jump 1", "taken");
+        }
+        let unsupported = "ENOTSUP Item mask enables non supported bits";
+        for (pattern, expected) in [
+            ("eth / udp", "EINVAL Item L3 is mandatory to filter on L4"),
+            ("udp", "EINVAL Item L3 is mandatory to filter on L4"),
+            ("eth / ipv4 / udp / ipv4", "EINVAL Item L3 cannot follow an L4 layer."),
+            ("ipv4 / eth", "EINVAL Item L2 layer should not follow L3 layers"),
+            ("eth / ipv4 / tcp / udp", "EINVAL Item multiple L4 layers not supported"),
+            ("eth / ipv4 / ipv6", "ENOTSUP Item multiple L3 layers not supported"),
+            ("eth / ipv4 length", unsupported),
+            ("eth / ipv4 / tcp seq", unsupported),
+            ("eth / ipv4 / sctp", "ENOTSUP Item item not supported"),
+            ("eth / ipv4 proto:part", "EINVAL ItemMask partial mask is not supported for protocol"),
+        ] {
+            expect(pattern, "queue 1", expected);
+        }
+        let two = "EINVAL Action can't have 2 fate actions in same flow";
+        for (list, expected) in [
+            ("mark 1", "EINVAL Action no fate action is found"),
+            ("count", "EINVAL Action no fate action is found"),
+            ("queue 1 / drop", two),
+            ("queue 9", "EINVAL ActionConf queue index out of range"),
+            ("passthru", "ENOTSUP Action action not supported"),
+            ("queue 1 / mark 16777199", "taken"),
+            ("queue 1 / mark 16777200", "EINVAL ActionConf mark id must in 0 <= id < 0xfffff0"),
+        ] {
+            expect("eth / ipv4", list, expected);
+        }
+    }
+}
+
+#[test]
+fn napatech_has_two_drivers_with_ways_of_their_own() {
+    let unknown = "EINVAL Unspecified Unknown or unsupported flow action received";
+    assert_eq!(answer("ntnic", "eth / ipv4 src", "passthru"), unknown);
+    assert_eq!(answer("ntnic", "eth / ipv4 src", "queue 1 / mark 1"), "taken");
+    let too_big = "EINVAL Unspecified Operation failed";
+    assert_eq!(answer("ntnic", "eth dst / ipv6 src dst", "queue 1"), too_big);
+    assert_eq!(answer("ntnic", "eth / ipv6 src dst", "queue 1"), "taken");
+    let no_fate = "ENOTSUP Action Queue, RSS, drop or forward information must be set";
+    assert_eq!(answer("ntacc", "eth / ipv4 src", "mark 1"), no_fate);
+    assert_eq!(answer("ntacc", "eth / ipv4 src", "queue 1 / mark 1"), "taken");
+}
+
+#[test]
+fn a_placeholder_has_no_rules() {
+    let none = "ENOSYS Unspecified Function not implemented";
+    assert_eq!(answer("n6010", "eth / ipv4 src", "queue 1"), none);
+}
+
+#[test]
+fn attributes_are_refused_in_each_drivers_words() {
+    let group = Attributes { group: 1, ..INGRESS };
+    let priority = Attributes { priority: 1, ..INGRESS };
+    let egress = Attributes { egress: true, ..INGRESS };
+    let transfer = Attributes { transfer: true, ..INGRESS };
+    let nothing = Attributes { ingress: false, ..INGRESS };
+    for (personality, attributes, expected) in [
+        ("x710-17.02", group, "EINVAL AttrGroup Not support group."),
+        ("x710-17.02", priority, "EINVAL AttrPriority Not support priority."),
+        ("x710-17.02", egress, "EINVAL AttrEgress Not support egress."),
+        ("x710-17.02", nothing, "EINVAL AttrIngress Only support ingress."),
+        ("x710", transfer, "EINVAL AttrTransfer Not support transfer."),
+        ("e810", group, "EINVAL AttrGroup Not support group."),
+        ("e810", priority, "EINVAL AttrPriority Only support priority 0 and 1."),
+        ("cx5", group, "taken"),
+        ("cx5", Attributes { priority: 21_844, ..group }, "taken"),
+        (
+            "cx5",
+            Attributes { priority: 21_845, ..group },
+            "ENOTSUP AttrPriority priority out of range",
+        ),
+        ("ntacc", group, "ENOTSUP AttrGroup Attribute groups are not supported"),
+        ("ntacc", Attributes { priority: 62, ..INGRESS }, "taken"),
+        ("ideal", Attributes { group: 7, priority: 9, ..INGRESS }, "taken"),
+    ] {
+        let pattern = "eth / ipv4 src dst";
+        let created = create_with(&mut nic(personality), attributes, pattern, "queue 1 / mark 1");
+        let answer = created.map_or_else(told, |_| "taken".to_owned());
+        assert_eq!(answer, expected, "{personality} {attributes:?}");
+    }
+}

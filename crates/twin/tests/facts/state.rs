@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What each NIC does with many rules, with time, and when its port stops.
+
+use super::notation::{INGRESS, actions, create, create_with, items, nic, told};
+use twin::personality::NAMES;
+use twin::{Attributes, Handle, Nic, Personality, Rule, Verdict};
+use wire::FrameBuilder;
+
+fn frame(dport: u16) -> Vec<u8> {
+    // The value that the notation gives to addresses and ports.
+    FrameBuilder::ipv4([64, 64, 64, 64], [64, 64, 64, 64]).tcp(0x4040, dport).build()
+}
+
+fn receive(nic: &Nic, frame: &[u8], now_us: u64) -> Verdict {
+    nic.classify(frame, frame.len() as u32, now_us)
+}
+
+const TUPLE: &str = "eth / ipv4 src dst / tcp src dst";
+
+/// As many rules as go in; how the next is refused, and when creating became slow.
+fn fill(nic: &mut Nic, list: &str, limit: u32) -> (u32, String, Option<u32>) {
+    let (mut pattern, actions) = (items(TUPLE), actions(list));
+    let mut slow_from = None;
+    for count in 0..limit {
+        pattern[1].spec[16..20].copy_from_slice(&count.to_be_bytes());
+        let rule = Rule { attributes: INGRESS, items: &pattern, actions: &actions };
+        match nic.create(rule, 0) {
+            Ok(answer) if answer.wait_us >= 10_000 => slow_from = slow_from.or(Some(count)),
+            Ok(_) => {}
+            Err(refusal) => return (count, told(refusal), slow_from),
+        }
+    }
+    (limit, "taken".to_owned(), slow_from)
+}
+
+#[test]
+fn tables_are_full_where_they_should_be() {
+    for (personality, list, expected) in [
+        ("x710-17.02", "queue 1", (7680, "ENOSYS Handle Failed to create flow.", Some(0))),
+        ("x710", "mark 1", (7680, "ENOBUFS Handle Fdir space full", Some(512))),
+        ("e810", "mark 1", (16_384, "EINVAL Handle Add filter rule failed.", None)),
+        ("e810", "mark 1 / count", (256, "EINVAL Action Failed to alloc FDIR counter.", None)),
+        ("cx5", "queue 1", (65_536, "ENOMEM Unspecified hardware refuses to create flow", None)),
+        ("ntacc", "queue 1", (20_000, "ENOSPC Unspecified the table is full", None)),
+        ("ideal", "mark 1", (100_000, "taken", None)),
+    ] {
+        let (count, told, slow_from) = fill(&mut nic(personality), list, 100_000);
+        assert_eq!((count, told.as_str(), slow_from), expected, "{personality} {list}");
+    }
+}
+
+#[test]
+fn room_comes_back_with_destroyed_rules() {
+    let mut nic = nic("x710");
+    fill(&mut nic, "mark 1", 7679);
+    let last = create(&mut nic, TUPLE, "mark 2").unwrap().value;
+    assert!(create(&mut nic, "eth / ipv4 src dst / udp src dst", "mark 3").is_err());
+    nic.destroy(last, 0).unwrap();
+    create(&mut nic, "eth / ipv4 src dst / udp src dst", "mark 3").unwrap();
+}
+
+#[test]
+fn connectx_has_room_in_other_groups_when_the_root_is_full() {
+    let mut nic = nic("cx5");
+    fill(&mut nic, "queue 1", 65_536);
+    assert!(create(&mut nic, TUPLE, "queue 1").is_err());
+    create_with(&mut nic, Attributes { group: 1, ..INGRESS }, TUPLE, "queue 1").unwrap();
+}
+
+#[test]
+fn a_rule_twice_is_refused_or_one_of_them_wins() {
+    for (personality, expected) in [
+        ("x710-17.02", Err("EINVAL Handle Failed to create flow.")),
+        ("x710", Err("EINVAL Handle Failed to create flow.")),
+        ("e810", Err("EEXIST Handle Rule already exists!")),
+        ("ideal", Err("EEXIST Unspecified a rule with this pattern exists")),
+        ("cx5", Ok(1)),
+        ("cx6dx", Ok(2)),
+        ("ntacc", Ok(2)),
+    ] {
+        let mut nic = nic(personality);
+        let first = create(&mut nic, TUPLE, "queue 1 / mark 1").unwrap().value;
+        let second = create(&mut nic, TUPLE, "queue 1 / mark 2").map_err(told);
+        let second = match (second, expected) {
+            (Ok(second), Ok(_)) => second.value,
+            (second, Err(expected)) => {
+                assert_eq!(second.map(|_| ()), Err(expected.to_owned()), "{personality}");
+                continue;
+            }
+            (Err(told), Ok(_)) => panic!("{personality}: {told}"),
+        };
+        let mark = |nic: &Nic| receive(nic, &frame(0x4040), 0).mark;
+        assert_eq!(mark(&nic).map(Ok), Some(expected), "{personality}");
+        // The other is in effect once the first is gone, whichever that is.
+        let (winner, other) = if mark(&nic) == Some(1) { (first, 2) } else { (second, 1) };
+        nic.destroy(winner, 0).unwrap();
+        assert_eq!(mark(&nic), Some(other), "{personality}");
+        nic.flush().unwrap();
+        assert_eq!(mark(&nic), None);
+    }
+}
+
+#[test]
+fn intel_has_one_set_of_fields_for_each_kind_of_packet() {
+    for personality in ["x710", "e810"] {
+        let mut nic = nic(personality);
+        let first = create(&mut nic, "eth / ipv4 src / tcp dst", "mark 1").unwrap().value;
+        let other = "eth / ipv4 dst / tcp dst";
+        let validated = nic.validate(
+            Rule { attributes: INGRESS, items: &items(other), actions: &actions("mark 2") },
+            0,
+        );
+        assert!(validated.is_ok(), "only create knows");
+        let refused = create(&mut nic, other, "mark 2").map(drop).map_err(|refusal| refusal.kind);
+        assert_eq!(refused, Err(twin::Kind::Handle), "{personality}");
+        create(&mut nic, "eth / ipv4 dst / udp dst", "mark 3").expect("another kind of packet");
+        nic.destroy(first, 0).unwrap();
+        create(&mut nic, other, "mark 2").expect("forgotten with the last rule");
+    }
+}
+
+#[test]
+fn e810_has_rules_for_addresses_or_for_ports() {
+    let mut nic = nic("e810");
+    let first = create(&mut nic, "eth / ipv4 src", "mark 1").unwrap().value;
+    let refused = create(&mut nic, "eth / ipv4 src / tcp dst", "mark 2").map(drop).map_err(told);
+    assert_eq!(refused, Err("EINVAL Handle Profile configure failed.".to_owned()));
+    create(&mut nic, "eth / ipv6 src / tcp dst", "mark 2").expect("another protocol");
+    nic.destroy(first, 0).unwrap();
+    create(&mut nic, "eth / ipv4 src / tcp dst", "mark 2").unwrap();
+}
+
+#[test]
+fn rules_for_addresses_miss_packets_with_ports() {
+    for (personality, expected) in
+        [("x710", None), ("x710-17.02", None), ("e810", None), ("cx5", Some(1)), ("ideal", Some(1))]
+    {
+        let mut nic = nic(personality);
+        create(&mut nic, "eth / ipv4 src dst", "queue 1 / mark 1").unwrap();
+        assert_eq!(receive(&nic, &frame(80), 0).mark, expected, "{personality}");
+        let echo = FrameBuilder::ipv4([64; 4], [64; 4]).icmp_echo(1, 1).build();
+        assert_eq!(receive(&nic, &echo, 0).mark, Some(1), "{personality}");
+    }
+}
+
+#[test]
+fn masks_that_are_ignored_make_a_rule_wider() {
+    let mut wide = nic("x710");
+    create(&mut wide, "eth / ipv4 src:part / tcp dst", "mark 1").unwrap();
+    let other = FrameBuilder::ipv4([1, 2, 3, 4], [64; 4]).tcp(1, 0x4040).build();
+    assert_eq!(receive(&wide, &other, 0).mark, Some(1), "the address does not count");
+    let mut exact = nic("cx5");
+    create(&mut exact, "eth / ipv4 src:part / tcp dst", "queue 1 / mark 1").unwrap();
+    assert_eq!(receive(&exact, &other, 0).mark, None);
+    assert_eq!(receive(&exact, &frame(0x4040), 0).mark, Some(1));
+    // A spec without a mask is nothing on an X710, and the usual mask elsewhere.
+    let mut wide = nic("x710");
+    create(&mut wide, "eth / ipv4 / tcp ?dst", "mark 1").unwrap();
+    assert_eq!(receive(&wide, &frame(80), 0).mark, Some(1));
+}
+
+#[test]
+fn ntnic_takes_marks_and_never_delivers_them() {
+    let mut ntnic = nic("ntnic");
+    create(&mut ntnic, TUPLE, "queue 1 / mark 1").unwrap();
+    let verdict = receive(&ntnic, &frame(0x4040), 0);
+    assert_eq!((verdict.mark, verdict.queue), (None, 1));
+    let mut e810 = nic("e810");
+    create(&mut e810, TUPLE, "mark 4294967295").unwrap();
+    assert_eq!(receive(&e810, &frame(0x4040), 0).mark, None, "all ones mean no mark");
+}
+
+#[test]
+fn counters_are_what_the_nic_lets_see() {
+    let count = |personality, seconds: u64| {
+        let mut nic = nic(personality);
+        let handle: Handle = create(&mut nic, TUPLE, "queue 1 / count").unwrap().value;
+        receive(&nic, &frame(0x4040), 0);
+        nic.query(handle, false, 1_000_000 * seconds).unwrap()
+    };
+    let bytes = frame(0x4040).len() as u64;
+    assert_eq!((count("e810", 0).hits, count("e810", 0).bytes), (1, None));
+    assert_eq!((count("ideal", 0).hits, count("ideal", 0).bytes), (1, Some(bytes)));
+    assert_eq!((count("cx5", 0).hits, count("cx5", 1).hits), (0, 1));
+    let mut x710 = nic("x710");
+    let handle = create(&mut x710, TUPLE, "mark 1").unwrap().value;
+    let refused = x710.query(handle, false, 0).map_err(told);
+    assert_eq!(refused, Err("ENOTSUP Action action not supported".to_owned()));
+}
+
+#[test]
+fn a_stopped_port_keeps_forgets_or_refuses_rules() {
+    for (personality, is_void, mark) in [
+        ("ideal", false, Some(1)),
+        ("x710", false, None),
+        ("cx5", true, None),
+        ("ntacc", true, None),
+        ("e810", false, Some(1)),
+    ] {
+        let mut nic = nic(personality);
+        let list = if personality == "e810" { "mark 1" } else { "queue 1 / mark 1" };
+        let handle = create(&mut nic, TUPLE, list).unwrap().value;
+        nic.set_started(false);
+        nic.set_started(true);
+        assert_eq!(receive(&nic, &frame(0x4040), 0).mark, mark, "{personality}");
+        assert_eq!(nic.destroy(handle, 0).is_err(), is_void, "{personality}");
+    }
+    let mut cx5 = nic("cx5");
+    cx5.set_started(false);
+    let refused = create(&mut cx5, TUPLE, "queue 1").map(drop).map_err(told);
+    assert_eq!(refused, Err("ENODEV Unspecified port not started".to_owned()));
+}
+
+#[test]
+fn ntnic_has_no_validate() {
+    let rule = Rule { attributes: INGRESS, items: &items(TUPLE), actions: &actions("queue 1") };
+    let refused = nic("ntnic").validate(rule, 0).map_err(told);
+    assert_eq!(refused, Err("ENOSYS Unspecified Function not implemented".to_owned()));
+}
+
+#[test]
+fn packets_jump_from_group_to_group() {
+    let mut nic = nic("cx5");
+    create(&mut nic, "eth", "jump 1").unwrap();
+    let one = Attributes { group: 1, ..INGRESS };
+    create_with(&mut nic, one, "eth / ipv4 / tcp", "queue 2 / mark 5").unwrap();
+    let verdict = receive(&nic, &frame(80), 0);
+    assert_eq!((verdict.mark, verdict.queue), (Some(5), 2));
+    // Round and round, and then no more.
+    create_with(&mut nic, one, "eth / ipv4 / udp", "jump 0").unwrap();
+    let udp = FrameBuilder::ipv4([1; 4], [2; 4]).udp(1, 2).build();
+    assert_eq!(receive(&nic, &udp, 0).mark, None);
+}
+
+#[test]
+fn tunnels_are_matched_inside() {
+    let inner = FrameBuilder::ipv4([10, 0, 0, 1], [64; 4]).tcp(1, 0x4040).build();
+    let mut vxlan = vec![8, 0, 0, 0, 0x40, 0x40, 0x40, 0];
+    vxlan.extend(&inner);
+    let outer = FrameBuilder::ipv4([1; 4], [2; 4]).udp(1, 4789).payload(vxlan).build();
+    let mut nic = nic("cx5");
+    let pattern = "eth / ipv4 / udp / vxlan vni / eth / ipv4 dst / tcp dst";
+    create(&mut nic, pattern, "queue 1 / mark 9").unwrap();
+    assert_eq!(receive(&nic, &outer, 0).mark, Some(9));
+    assert_eq!(receive(&nic, &inner, 0).mark, None);
+}
+
+#[test]
+fn late_rules_are_late() {
+    let text = "name = \"late\"\n[latency]\neffective_after_us = 50\neffective_until_us = 70";
+    let mut nic = Nic::new(Personality::parse(text, "late.toml").unwrap(), 1);
+    nic.set_queues(4);
+    let handle = create(&mut nic, TUPLE, "mark 1").unwrap().value;
+    let mark = |nic: &Nic, now_us| receive(nic, &frame(0x4040), now_us).mark;
+    assert_eq!((mark(&nic, 49), mark(&nic, 50)), (None, Some(1)));
+    nic.destroy(handle, 100).unwrap();
+    assert_eq!((mark(&nic, 169), mark(&nic, 170)), (Some(1), None));
+    assert!(nic.destroy(handle, 100).is_err());
+    assert_eq!(nic.len(), 0);
+    // A new one takes the place of what is leaving.
+    create(&mut nic, TUPLE, "mark 2").unwrap();
+    assert_eq!(mark(&nic, 120), Some(2));
+}
+
+#[test]
+fn every_personality_survives_being_written() {
+    for name in NAMES {
+        let personality = Personality::named(name).unwrap();
+        assert_eq!(personality.name, name);
+        assert!(!personality.sources.is_empty() && !personality.title.is_empty(), "{name}");
+        let text = personality.to_toml();
+        let again = Personality::parse(&text, name).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(again, personality, "{text}");
+    }
+}
+
+#[test]
+fn files_that_are_wrong_name_the_place() {
+    for (text, words) in [
+        ("name = \"a\"\nnames = 1", &["a.toml", "names", "line 2"][..]),
+        ("[[chain]]\nitems = \"eth / vlna\"", &["a.toml", "vlna"]),
+        ("[item.ipv4.fields]\nsrcc = \"any\"", &["ipv4", "srcc"]),
+        ("[item.ipv4.fields]\nsrc = \"most\"", &["a.toml", "line 2"]),
+        ("[actions]\naccepted = [\"quue\"]", &["quue"]),
+        ("[[chain]]\nitems = \"eth\"\nexactly = [\"eth.lid\"]", &["lid"]),
+    ] {
+        let error = Personality::parse(text, "a.toml").unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    let error = Personality::named("x701").unwrap_err().to_string();
+    assert!(error.contains("x710-17.02") && error.contains(".toml"), "{error}");
+    let error = Personality::named("/nowhere/nic.toml").unwrap_err().to_string();
+    assert!(error.contains("/nowhere/nic.toml"), "{error}");
+}
