@@ -40,6 +40,14 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_rx_queue_setup",
     "rte_eth_stats_get",
     "rte_eth_tx_queue_setup",
+    "rte_flow_create",
+    "rte_flow_destroy",
+    "rte_flow_dev_dump",
+    "rte_flow_flush",
+    "rte_flow_get_aged_flows",
+    "rte_flow_isolate",
+    "rte_flow_query",
+    "rte_flow_validate",
     "rte_get_tsc_hz",
     "rte_log_cur_msg_loglevel",
     "rte_mempool_in_use_count",
@@ -47,8 +55,20 @@ const FUNCTIONS: &[&str] = &[
     "rte_pktmbuf_pool_create",
     "rte_ring_create",
     "rte_ring_free",
+    "rte_strerror",
     "rte_version",
     "shim_.*",
+    // Of the C library, for what writes to a stream.
+    "fclose",
+    "free",
+    "open_memstream",
+];
+
+/// Types that no function above names: what the untyped pointers of flow rules point to.
+const TYPES: &[&str] = &[
+    "rte_flow_action_(age|count|ethdev|jump|mark|port_id|queue|rss)",
+    "rte_flow_item_(eth|ipv6|vlan)",
+    "rte_flow_query_(age|count)",
 ];
 
 /// Constants, mostly those that `bindings.h` works out.
@@ -56,7 +76,7 @@ const CONSTANTS: &[&str] = &["BIND_.*", "RTE_MAX_ETHPORTS", "RTE_PKTMBUF_HEADROO
 
 /// Types whose layout differs between DPDK versions or does not matter: pointers to them only.
 const OPAQUE: &[&str] =
-    &["rte_device", "rte_eth_(dcb|vmdq).*", "rte_mbuf", "rte_mempool", "rte_ring"];
+    &["_IO_FILE", "rte_device", "rte_eth_(dcb|vmdq).*", "rte_mbuf", "rte_mempool", "rte_ring"];
 
 fn main() {
     for input in ["build.rs", "src/bindings.h", "src/shim.c"] {
@@ -103,6 +123,9 @@ fn generate_bindings(cflags: &[String]) {
         .derive_debug(false);
     for name in FUNCTIONS {
         builder = builder.allowlist_function(name);
+    }
+    for name in TYPES {
+        builder = builder.allowlist_type(name);
     }
     for name in CONSTANTS {
         builder = builder.allowlist_var(name);

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/types.h>
 
 #include <rte_cycles.h>
@@ -20,6 +22,7 @@
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
@@ -74,7 +77,7 @@ uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 int shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count);
 void shim_ring_drain(struct rte_ring *ring);
-int shim_errno(void);
+int shim_take_errno(void);
 int shim_link_get(uint16_t port, struct shim_link *link);
 unsigned int shim_interface_state(unsigned int if_index);
 bool shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf);

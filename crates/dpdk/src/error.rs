@@ -48,8 +48,8 @@ impl Errno {
 
     /// From this thread's `rte_errno`.
     pub(crate) fn last() -> Self {
-        // SAFETY: reads a number of the calling thread.
-        Self::from_return(-unsafe { sys::shim_errno() })
+        // SAFETY: reads and clears a number of the calling thread.
+        Self::from_return(-unsafe { sys::shim_take_errno() })
     }
 
     /// `Ok` for 0 or more.

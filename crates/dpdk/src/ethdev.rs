@@ -247,6 +247,9 @@ impl Drop for Ethdev {
             // - the device was read before the close, and is removed only if it has no other
             //   ethdev.
             unsafe {
+                // Rules may outlive the program in the NIC.
+                let mut error: sys::rte_flow_error = std::mem::zeroed();
+                sys::rte_flow_flush(self.id, &mut error);
                 // A Linux interface under the port would stay promiscuous.
                 sys::rte_eth_promiscuous_disable(self.id);
                 sys::rte_eth_dev_stop(self.id);

@@ -15,6 +15,7 @@ mod clock;
 mod eal;
 mod error;
 mod ethdev;
+pub mod flow;
 mod lcore;
 mod log;
 mod mbuf;

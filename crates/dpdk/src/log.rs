@@ -45,6 +45,11 @@ pub struct Log {
 }
 
 impl Log {
+    /// Its lines.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
     /// True if some line contains `text`.
     pub(crate) fn mentions(&self, text: &str) -> bool {
         self.lines.iter().any(|line| line.contains(text))

@@ -4,6 +4,7 @@
 
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, Keep};
+use crate::flow::LiveRules;
 use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log, parameters};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 /// An open port. Its queues may be on other threads; the port itself has one user.
 #[derive(Debug)]
 pub struct Port {
-    open: Arc<Ethdev>,
+    pub(crate) open: Arc<Ethdev>,
+    /// Its flow rules.
+    pub(crate) rules: LiveRules,
     info: PortInfo,
     configured: bool,
     _one_user: PhantomData<Cell<()>>,
@@ -115,7 +118,8 @@ impl Port {
         let in_use = |_| PortError::InUse { port: devargs.to_owned() };
         let open = Ethdev::own(id, devargs, lower).map_err(in_use)?;
         let info = open.describe(devargs).map_err(|errno| fail(devargs, Step::Info, errno))?;
-        Ok(Self { open, info, configured: false, _one_user: PhantomData })
+        let rules = LiveRules::new();
+        Ok(Self { open, rules, info, configured: false, _one_user: PhantomData })
     }
 
     /// What the port is and can do.

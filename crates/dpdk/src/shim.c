@@ -41,10 +41,14 @@ shim_ring_drain(struct rte_ring *ring)
 		rte_pktmbuf_free(mbuf);
 }
 
+/* Leaves 0, so that nobody takes it for the number of a later failure. */
 int
-shim_errno(void)
+shim_take_errno(void)
 {
-	return rte_errno;
+	int number = rte_errno;
+
+	rte_errno = 0;
+	return number;
 }
 
 /* rte_eth_link is bit fields in 22.11 and a union of them in 24.11. */

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Flow rules (`rte_flow`): what a program asks a NIC to do with packets.
+//!
+//! A [`Rule`] is plain data; a port that takes it gives a [`FlowRule`], the only way to name it
+//! there. A `FlowRule` is of its port and ends with it, with a flush or with its destruction:
+//! naming it later is an error, never a pointer to nothing. A port that is closed takes its rules
+//! with it. Drivers are held to nothing: they may fail without a word, and a handle that a driver
+//! gives out twice is refused.
+
+mod action;
+mod error;
+mod item;
+mod lower;
+
+pub use action::{Action, HashFunction, RSS_TYPES, Rss};
+pub use error::{Cause, ErrorKind, FlowError};
+pub use item::{Item, ItemKind, Value};
+
+use crate::{Port, log, sys};
+use lower::Lowered;
+use std::collections::HashSet;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where a rule is and which packets it is about, beside their headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Attributes {
+    /// Rules of group 0 are asked first; a `jump` leads to those of another.
+    pub group: u32,
+    /// Within a group, rules of priority 0 are asked first.
+    pub priority: u32,
+    /// Packets that arrive.
+    pub ingress: bool,
+    /// Packets that are sent.
+    pub egress: bool,
+    /// Packets within the NIC's switch.
+    pub transfer: bool,
+}
+
+/// What a NIC is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// Where and when.
+    pub attributes: Attributes,
+    /// Which packets, from the outermost header inwards.
+    pub pattern: Vec<Item>,
+    /// What becomes of them.
+    pub actions: Vec<Action>,
+}
+
+/// A rule that a port has taken.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct FlowRule {
+    handle: Handle,
+    /// [`LiveRules::lot`] of its port when it was made.
+    lot: u64,
+}
+
+/// Says which rule, to compare; of no use once the rule is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle(NonNull<sys::rte_flow>);
+
+// SAFETY: an address that is given back to the driver only by the port's one user.
+unsafe impl Send for Handle {}
+
+impl FlowRule {
+    /// Which rule it is.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+}
+
+/// The rules that a port has now.
+#[derive(Debug)]
+pub(crate) struct LiveRules {
+    /// A number of its own in this process; a new one after each flush, which ends all rules.
+    lot: u64,
+    handles: HashSet<Handle>,
+}
+
+impl LiveRules {
+    pub(crate) fn new() -> Self {
+        static LOTS: AtomicU64 = AtomicU64::new(0);
+        Self { lot: LOTS.fetch_add(1, Ordering::Relaxed), handles: HashSet::new() }
+    }
+
+    fn check(&self, rule: &FlowRule) -> Result<*mut sys::rte_flow, FlowError> {
+        let is_live = rule.lot == self.lot && self.handles.contains(&rule.handle);
+        if is_live { Ok(rule.handle.0.as_ptr()) } else { Err(FlowError::gone()) }
+    }
+}
+
+/// What a rule with a `count` action has matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Packets, where the NIC counts them.
+    pub hits: Option<u64>,
+    /// Bytes, where the NIC counts them.
+    pub bytes: Option<u64>,
+}
+
+/// How old a rule with an `age` action is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    /// It has matched nothing for its timeout.
+    pub aged: bool,
+    /// Seconds since it last matched, where the NIC knows.
+    pub idle_seconds: Option<u32>,
+}
+
+impl Port {
+    /// Asks whether the port would take `rule`, as far as its driver can tell without trying.
+    pub fn flow_validate(&self, rule: &Rule) -> Result<(), FlowError> {
+        let lowered = Lowered::new(rule);
+        let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
+        let ask = |error: *mut _| {
+            // SAFETY: the port is open; the arrays end with END and outlive the call.
+            unsafe { sys::rte_flow_validate(self.open.id(), attr, items, actions, error) }
+        };
+        call(Some(&lowered), ask, |ret| ret >= 0).map(drop)
+    }
+
+    /// Makes `rule`.
+    pub fn flow_create(&mut self, rule: &Rule) -> Result<FlowRule, FlowError> {
+        let lowered = Lowered::new(rule);
+        let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
+        let create = |error: *mut _| {
+            // SAFETY: as in `flow_validate`.
+            unsafe { sys::rte_flow_create(self.open.id(), attr, items, actions, error) }
+        };
+        let flow = call(Some(&lowered), create, |flow| !flow.is_null())?;
+        let handle = Handle(NonNull::new(flow).expect("not null, or an error"));
+        if !self.rules.handles.insert(handle) {
+            let message = "the driver gave the handle of another rule, which is still there";
+            return Err(FlowError { message: Some(message.to_owned()), ..FlowError::gone() });
+        }
+        Ok(FlowRule { handle, lot: self.rules.lot })
+    }
+
+    /// Destroys `rule`; gives it back if it is still there.
+    pub fn flow_destroy(&mut self, rule: FlowRule) -> Result<(), (Option<FlowRule>, FlowError)> {
+        let flow = self.rules.check(&rule).map_err(|error| (None, error))?;
+        // SAFETY: the port is open, and the rule one of its live ones.
+        let destroy = |error: *mut _| unsafe { sys::rte_flow_destroy(self.open.id(), flow, error) };
+        let destroyed = call(None, destroy, |ret| ret >= 0);
+        match destroyed {
+            Ok(_) => {
+                self.rules.handles.remove(&rule.handle);
+                Ok(())
+            }
+            Err(error) => Err((Some(rule), error)),
+        }
+    }
+
+    /// Destroys every rule of the port. Whether that is done or refused, none has a name any more.
+    pub fn flow_flush(&mut self) -> Result<(), FlowError> {
+        self.rules = LiveRules::new();
+        // SAFETY: the port is open.
+        let flush = |error: *mut _| unsafe { sys::rte_flow_flush(self.open.id(), error) };
+        call(None, flush, |ret| ret >= 0).map(drop)
+    }
+
+    /// Lets packets in only by rules, or by the port's own ways again. Many drivers take this only
+    /// before the port is configured.
+    pub fn flow_isolate(&mut self, isolate: bool) -> Result<(), FlowError> {
+        let isolate = c_int::from(isolate);
+        // SAFETY: the port is open.
+        let set = |error: *mut _| unsafe { sys::rte_flow_isolate(self.open.id(), isolate, error) };
+        call(None, set, |ret| ret >= 0).map(drop)
+    }
+
+    /// What `rule` has counted, from 0 again if `reset`.
+    pub fn flow_query_count(&self, rule: &FlowRule, reset: bool) -> Result<Count, FlowError> {
+        // SAFETY: a plain C struct of numbers.
+        let mut count: sys::rte_flow_query_count = unsafe { std::mem::zeroed() };
+        count.set_reset(reset.into());
+        let action = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_COUNT;
+        // SAFETY: it is the answer to this action.
+        unsafe { self.query(rule, action, &mut count)? };
+        Ok(Count {
+            hits: (count.hits_set() != 0).then_some(count.hits),
+            bytes: (count.bytes_set() != 0).then_some(count.bytes),
+        })
+    }
+
+    /// How long `rule` has matched nothing.
+    pub fn flow_query_age(&self, rule: &FlowRule) -> Result<Age, FlowError> {
+        // SAFETY: a plain C struct of numbers.
+        let mut age: sys::rte_flow_query_age = unsafe { std::mem::zeroed() };
+        let action = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_AGE;
+        // SAFETY: it is the answer to this action.
+        unsafe { self.query(rule, action, &mut age)? };
+        Ok(Age {
+            aged: age.aged() != 0,
+            idle_seconds: (age.sec_since_last_hit_valid() != 0).then(|| age.sec_since_last_hit()),
+        })
+    }
+
+    /// How `rule` spreads packets.
+    pub fn flow_query_rss(&self, rule: &FlowRule) -> Result<Rss, FlowError> {
+        // SAFETY: a plain C struct, for which null pointers and zeros are "nothing".
+        let mut rss: sys::rte_flow_action_rss = unsafe { std::mem::zeroed() };
+        let action = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_RSS;
+        // SAFETY: it is the answer to this action.
+        unsafe { self.query(rule, action, &mut rss)? };
+        // SAFETY: the arrays are the driver's and stay as long as the rule does.
+        Ok(unsafe { lower::rss_from(&rss) })
+    }
+
+    /// # Safety
+    /// `answer` is what DPDK documents for `action`.
+    unsafe fn query<T>(
+        &self,
+        rule: &FlowRule,
+        action: sys::rte_flow_action_type,
+        answer: &mut T,
+    ) -> Result<(), FlowError> {
+        let flow = self.rules.check(rule)?;
+        let end = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_END;
+        let actions = [action, end].map(|type_| sys::rte_flow_action { type_, conf: null() });
+        let answer: *mut c_void = std::ptr::from_mut(answer).cast();
+        let ask = |error: *mut _| {
+            // SAFETY: the port is open, the rule one of its live ones; `answer` by contract.
+            unsafe { sys::rte_flow_query(self.open.id(), flow, actions.as_ptr(), answer, error) }
+        };
+        call(None, ask, |ret| ret >= 0).map(drop)
+    }
+
+    /// The driver's own description of `rule`, or of all rules.
+    pub fn flow_dump(&self, rule: Option<&FlowRule>) -> Result<String, FlowError> {
+        let flow = rule.map_or(Ok(null_mut()), |rule| self.rules.check(rule))?;
+        let mut memory = Memory::default();
+        // SAFETY: both are written now, and again when the stream is closed, before it is dropped.
+        let stream = unsafe { sys::open_memstream(&mut memory.text, &mut memory.len) };
+        assert!(!stream.is_null(), "no memory for a stream");
+        let dump = |error: *mut _| {
+            // SAFETY: the port is open, the rule one of its live ones or null for all of them.
+            unsafe { sys::rte_flow_dev_dump(self.open.id(), flow, stream, error) }
+        };
+        let dumped = call(None, dump, |ret| ret >= 0);
+        // SAFETY: the stream was opened above and nobody else has it.
+        unsafe { sys::fclose(stream) };
+        dumped.map(|_| memory.take())
+    }
+
+    /// The rules whose age is over and that were not reported before.
+    pub fn flow_aged(&self) -> Result<Vec<Handle>, FlowError> {
+        let mut contexts: Vec<*mut c_void> = Vec::new();
+        loop {
+            let (array, room) = (contexts.as_mut_ptr(), contexts.len() as u32);
+            let array = if room == 0 { null_mut() } else { array };
+            let ask = |error: *mut _| {
+                // SAFETY: the port is open; the array has room for so many, and none asks only
+                // how many there are.
+                unsafe { sys::rte_flow_get_aged_flows(self.open.id(), array, room, error) }
+            };
+            let count = call(None, ask, |ret| ret >= 0)? as usize;
+            if room > 0 || count == 0 {
+                contexts.truncate(count);
+                // Rules are made without a context: theirs is their handle.
+                let handles = contexts.into_iter().filter_map(|flow| NonNull::new(flow.cast()));
+                return Ok(handles.map(Handle).collect());
+            }
+            contexts.resize(count, null_mut());
+        }
+    }
+}
+
+/// Text that C writes to a stream in memory.
+struct Memory {
+    text: *mut c_char,
+    len: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { text: null_mut(), len: 0 }
+    }
+}
+
+impl Memory {
+    /// The text, once the stream is closed.
+    fn take(self) -> String {
+        if self.text.is_null() {
+            return String::new();
+        }
+        // SAFETY: the closed stream has left that many bytes there.
+        let bytes = unsafe { std::slice::from_raw_parts(self.text.cast(), self.len) };
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: of malloc, or null.
+        unsafe { sys::free(self.text.cast()) };
+    }
+}
+
+/// Calls `function` with an error that says nothing yet, and reads what it says where the result
+/// is not good.
+fn call<T: Copy>(
+    rule: Option<&Lowered<'_>>,
+    function: impl FnOnce(*mut sys::rte_flow_error) -> T,
+    is_good: impl Fn(T) -> bool,
+) -> Result<T, FlowError> {
+    // SAFETY: a plain C struct, for which zero is "nothing said".
+    let mut error: sys::rte_flow_error = unsafe { std::mem::zeroed() };
+    // SAFETY: clears a number of the calling thread.
+    unsafe { sys::shim_take_errno() };
+    let (result, log) = log::capture(|| {
+        let result = function(&mut error);
+        if is_good(result) { Ok(result) } else { Err(()) }
+    });
+    result.map_err(|()| FlowError {
+        // SAFETY: reads a number of the calling thread.
+        errno: unsafe { sys::shim_take_errno() },
+        kind: ErrorKind::from_number(error.type_),
+        cause: rule.and_then(|rule| rule.cause(error.cause)),
+        // SAFETY: where there is a message, it is a C string of the driver.
+        message: (!error.message.is_null())
+            .then(|| unsafe { CStr::from_ptr(error.message).to_string_lossy().into_owned() }),
+        log,
+    })
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Why a NIC does not take a rule, in its own words. Drivers leave out what they like: the number,
+//! the cause, the message or all of them; nothing here is made up for them.
+
+use super::{Action, Rule};
+use crate::{Log, sys};
+use std::ffi::CStr;
+use std::fmt;
+
+/// A refusal, as `rte_flow_error` and `rte_errno` tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowError {
+    /// As in `errno.h`; 0 where the driver gives none.
+    pub errno: i32,
+    /// What kind of thing is to blame.
+    pub kind: ErrorKind,
+    /// Which one, where the driver points at a part of the rule.
+    pub cause: Option<Cause>,
+    /// One line for people.
+    pub message: Option<String>,
+    /// What the driver logged meanwhile: some say the reason only there.
+    pub log: Log,
+}
+
+/// A part of a rule, by its place from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The attributes.
+    Attributes,
+    /// An item; its place is the pattern's length if the end of the pattern is meant.
+    Item(usize),
+    /// An action, likewise.
+    Action(usize),
+}
+
+/// `rte_flow_error_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // `Display` says it.
+pub enum ErrorKind {
+    None,
+    Unspecified,
+    Handle,
+    AttrGroup,
+    AttrPriority,
+    AttrIngress,
+    AttrEgress,
+    AttrTransfer,
+    Attr,
+    ItemNum,
+    ItemSpec,
+    ItemLast,
+    ItemMask,
+    Item,
+    ActionNum,
+    ActionConf,
+    Action,
+    State,
+    /// A number that DPDK does not define.
+    Other(u32),
+}
+
+/// The kinds in DPDK's order, and its words for them.
+const KINDS: [(ErrorKind, &str); 18] = [
+    (ErrorKind::None, "no error"),
+    (ErrorKind::Unspecified, "cause unspecified"),
+    (ErrorKind::Handle, "flow rule (handle)"),
+    (ErrorKind::AttrGroup, "group field"),
+    (ErrorKind::AttrPriority, "priority field"),
+    (ErrorKind::AttrIngress, "ingress field"),
+    (ErrorKind::AttrEgress, "egress field"),
+    (ErrorKind::AttrTransfer, "transfer field"),
+    (ErrorKind::Attr, "attributes structure"),
+    (ErrorKind::ItemNum, "pattern length"),
+    (ErrorKind::ItemSpec, "item specification"),
+    (ErrorKind::ItemLast, "item specification range"),
+    (ErrorKind::ItemMask, "item specification mask"),
+    (ErrorKind::Item, "specific pattern item"),
+    (ErrorKind::ActionNum, "number of actions"),
+    (ErrorKind::ActionConf, "action configuration"),
+    (ErrorKind::Action, "specific action"),
+    (ErrorKind::State, "current device state"),
+];
+
+impl ErrorKind {
+    /// The kind with this number.
+    pub fn from_number(number: u32) -> Self {
+        KINDS.get(number as usize).map_or(ErrorKind::Other(number), |&(kind, _)| kind)
+    }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        match self {
+            ErrorKind::Other(number) => number,
+            _ => KINDS.iter().position(|&(kind, _)| kind == self).unwrap_or_default() as u32,
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(KINDS.get(self.number() as usize).map_or("unknown type", |&(_, words)| words))
+    }
+}
+
+impl FlowError {
+    /// An error of our own: the rule is not there any more.
+    pub(super) fn gone() -> Self {
+        const ENOENT: i32 = 2;
+        Self {
+            errno: ENOENT,
+            kind: ErrorKind::Handle,
+            cause: None,
+            message: Some("the rule is gone, or of another port".to_owned()),
+            log: Log::default(),
+        }
+    }
+
+    /// One line: all that was said about `rule`, parts of it counted from 1.
+    pub fn of(&self, rule: Option<&Rule>) -> String {
+        let item =
+            |place: usize| rule.and_then(|rule| rule.pattern.get(place)).map(|it| it.kind.name());
+        let action = |place: usize| rule.and_then(|rule| rule.actions.get(place)).map(Action::name);
+        let part = |part: &str, place: usize, name: Option<&str>| match (rule, name) {
+            (None, _) => format!("{part} {}", place + 1),
+            (Some(_), Some(name)) => format!("{part} {} ({name})", place + 1),
+            (Some(_), None) => format!("the end of the {part}s"),
+        };
+        let mut line = format!("error type {} ({})", self.kind.number(), self.kind);
+        let cause = self.cause.map(|cause| match cause {
+            Cause::Attributes => "attributes".to_owned(),
+            Cause::Item(place) => part("item", place, item(place)),
+            Cause::Action(place) => part("action", place, action(place)),
+        });
+        let message = self.message.clone().unwrap_or_else(|| "(no stated reason)".to_owned());
+        for words in cause.into_iter().chain([message]).chain(self.reason()) {
+            line += ": ";
+            line += &words;
+        }
+        line
+    }
+
+    /// Words for [`FlowError::errno`], where there is one.
+    pub fn reason(&self) -> Option<String> {
+        if self.errno == 0 {
+            return None;
+        }
+        // SAFETY: EAL keeps the text for this thread until its next call; it is copied here.
+        let text = unsafe { CStr::from_ptr(sys::rte_strerror(self.errno)) };
+        Some(text.to_string_lossy().into_owned())
+    }
+}
+
+impl fmt::Display for FlowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.of(None), self.log)
+    }
+}
+
+impl std::error::Error for FlowError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_the_numbers_of_dpdk() {
+        for (kind, number) in [
+            (ErrorKind::None, sys::rte_flow_error_type_RTE_FLOW_ERROR_TYPE_NONE),
+            (ErrorKind::Handle, sys::rte_flow_error_type_RTE_FLOW_ERROR_TYPE_HANDLE),
+            (ErrorKind::Item, sys::rte_flow_error_type_RTE_FLOW_ERROR_TYPE_ITEM),
+            (ErrorKind::Action, sys::rte_flow_error_type_RTE_FLOW_ERROR_TYPE_ACTION),
+            (ErrorKind::State, sys::rte_flow_error_type_RTE_FLOW_ERROR_TYPE_STATE),
+            (ErrorKind::Other(99), 99),
+        ] {
+            assert_eq!(kind.number(), number);
+            assert_eq!(ErrorKind::from_number(number), kind);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Items: what a flow rule looks for in a packet, one header after the other.
+//!
+//! The value of an item is the header's bytes as they are in a packet. Bits that drivers keep
+//! beside the header, such as `has_vlan`, are one byte behind it; numbers that are in no packet
+//! (mark, port) are big-endian too. So every field of every item is a range of bits.
+
+use std::fmt;
+
+/// Kinds of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // The header's name says it.
+pub enum ItemKind {
+    Void,
+    Any,
+    Eth,
+    Vlan,
+    Ipv4,
+    Ipv6,
+    Ipv6FragExt,
+    Tcp,
+    Udp,
+    Sctp,
+    Icmp,
+    Icmp6,
+    Vxlan,
+    Gtpu,
+    Gre,
+    Mark,
+    Meta,
+    PortId,
+    RepresentedPort,
+}
+
+impl ItemKind {
+    /// Every kind.
+    pub const ALL: [ItemKind; 19] = [
+        ItemKind::Void,
+        ItemKind::Any,
+        ItemKind::Eth,
+        ItemKind::Vlan,
+        ItemKind::Ipv4,
+        ItemKind::Ipv6,
+        ItemKind::Ipv6FragExt,
+        ItemKind::Tcp,
+        ItemKind::Udp,
+        ItemKind::Sctp,
+        ItemKind::Icmp,
+        ItemKind::Icmp6,
+        ItemKind::Vxlan,
+        ItemKind::Gtpu,
+        ItemKind::Gre,
+        ItemKind::Mark,
+        ItemKind::Meta,
+        ItemKind::PortId,
+        ItemKind::RepresentedPort,
+    ];
+
+    /// The name that DPDK's programs give it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ItemKind::Void => "void",
+            ItemKind::Any => "any",
+            ItemKind::Eth => "eth",
+            ItemKind::Vlan => "vlan",
+            ItemKind::Ipv4 => "ipv4",
+            ItemKind::Ipv6 => "ipv6",
+            ItemKind::Ipv6FragExt => "ipv6_frag_ext",
+            ItemKind::Tcp => "tcp",
+            ItemKind::Udp => "udp",
+            ItemKind::Sctp => "sctp",
+            ItemKind::Icmp => "icmp",
+            ItemKind::Icmp6 => "icmp6",
+            ItemKind::Vxlan => "vxlan",
+            ItemKind::Gtpu => "gtpu",
+            ItemKind::Gre => "gre",
+            ItemKind::Mark => "mark",
+            ItemKind::Meta => "meta",
+            ItemKind::PortId => "port_id",
+            ItemKind::RepresentedPort => "represented_port",
+        }
+    }
+
+    /// Bytes of its value, the byte of bits beside the header included.
+    pub const fn value_len(self) -> usize {
+        match self {
+            ItemKind::Void => 0,
+            ItemKind::RepresentedPort => 2,
+            ItemKind::Any | ItemKind::Icmp6 | ItemKind::Gre => 4,
+            ItemKind::Mark | ItemKind::Meta | ItemKind::PortId => 4,
+            ItemKind::Vlan => 5,
+            ItemKind::Ipv6FragExt | ItemKind::Udp | ItemKind::Icmp => 8,
+            ItemKind::Vxlan | ItemKind::Gtpu => 8,
+            ItemKind::Sctp => 12,
+            ItemKind::Eth => 15,
+            ItemKind::Ipv4 | ItemKind::Tcp => 20,
+            ItemKind::Ipv6 => 41,
+        }
+    }
+}
+
+/// The value, range end or mask of an item: [`ItemKind::value_len`] bytes, then zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Value([u8; Value::LEN]);
+
+impl Value {
+    /// Bytes of the longest value.
+    pub const LEN: usize = ItemKind::Ipv6.value_len();
+    /// All bits zero.
+    pub const ZERO: Value = Value([0; Value::LEN]);
+
+    /// A value that begins with `bytes`.
+    ///
+    /// # Panics
+    /// If there are more than [`Value::LEN`].
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut value = Self::ZERO;
+        value.0[..bytes.len()].copy_from_slice(bytes);
+        value
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; Value::LEN] {
+        &self.0
+    }
+
+    /// The number in `width` bits from bit `first` on; bit 0 is the highest of the first byte.
+    ///
+    /// # Panics
+    /// If the bits are not within the value, or more than 128.
+    pub fn bits(&self, first: usize, width: usize) -> u128 {
+        assert!(width <= 128, "{width} bits are no number");
+        let bit = |number: usize| u128::from(self.0[number / 8] >> (7 - number % 8) & 1);
+        (first..first + width).fold(0, |bits, number| bits << 1 | bit(number))
+    }
+
+    /// Sets the same bits to the lowest `width` of `bits`.
+    ///
+    /// # Panics
+    /// As [`Value::bits`].
+    pub fn set_bits(&mut self, first: usize, width: usize, bits: u128) {
+        assert!(width <= 128, "{width} bits are no number");
+        for (place, number) in (first..first + width).rev().enumerate() {
+            let mask = 0x80 >> (number % 8);
+            let byte = &mut self.0[number / 8];
+            *byte = if bits >> place & 1 == 1 { *byte | mask } else { *byte & !mask };
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.0.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        self.0[..len].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// One item of a pattern. What is `None` arrives at the driver as a null pointer, to which drivers
+/// answer otherwise than to zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Item {
+    /// Which header.
+    pub kind: ItemKind,
+    /// What it must be like, where the mask has ones.
+    pub spec: Option<Value>,
+    /// With `spec` the first, the last of a range of values.
+    pub last: Option<Value>,
+    /// Which bits matter.
+    pub mask: Option<Value>,
+}
+
+impl Item {
+    /// The header, whatever is in it: no spec, no last, no mask.
+    pub const fn any(kind: ItemKind) -> Self {
+        Self { kind, spec: None, last: None, mask: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_counted_as_in_a_header() {
+        let mut value = Value::ZERO;
+        value.set_bits(4, 12, 0xabc);
+        assert_eq!(value, Value::new(&[0x0a, 0xbc]));
+        value.set_bits(8, 4, 0);
+        assert_eq!(value.bits(0, 16), 0x0a0c);
+        value.set_bits(64, 128, u128::MAX);
+        assert_eq!(value.bits(63, 128), u128::MAX >> 1);
+        assert_eq!(format!("{:?}", Value::new(&[1, 0x80, 0])), "0180");
+    }
+
+    #[test]
+    fn no_kind_is_left_out() {
+        let names: std::collections::BTreeSet<_> =
+            ItemKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names.len(), ItemKind::ALL.len());
+        assert!(ItemKind::ALL.iter().all(|kind| kind.value_len() <= Value::LEN));
+    }
+}

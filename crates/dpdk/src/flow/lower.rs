@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A rule as the arrays of C structures that `rte_flow` takes, and back from an address in them to
+//! the part of the rule that it belongs to.
+//!
+//! Structures of items begin with the header; what they have beside it is set by name, because
+//! bit fields have no offset.
+
+use super::{Action, Attributes, Cause, HashFunction, Item, ItemKind, Rss, Rule, Value};
+use crate::sys;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr::null;
+
+/// Room for the structure of an item or action, zeros behind it. Boxed or in a vector that no
+/// longer grows, so that its address holds.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Room([u8; 48]);
+
+impl Room {
+    fn of<T>(value: T) -> Self {
+        const { assert!(size_of::<T>() <= size_of::<Room>() && align_of::<T>() <= 8) };
+        let mut room = Self([0; 48]);
+        // SAFETY: it has the room and the alignment, by the assertion.
+        unsafe { (&raw mut room).cast::<T>().write(value) };
+        room
+    }
+
+    /// With `header` at the beginning.
+    fn with(mut self, header: &[u8]) -> Self {
+        self.0[..header.len()].copy_from_slice(header);
+        self
+    }
+
+    fn as_ptr(&self) -> *const c_void {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// A rule for `rte_flow`; its pointers are into itself and into the rule it was made of.
+pub(super) struct Lowered<'a> {
+    attributes: sys::rte_flow_attr,
+    items: Vec<sys::rte_flow_item>,
+    actions: Vec<sys::rte_flow_action>,
+    /// Spec, last and mask of each item.
+    values: Vec<[Option<Room>; 3]>,
+    /// What belongs to each action.
+    confs: Vec<Option<Room>>,
+    _rule: PhantomData<&'a Rule>,
+}
+
+impl<'a> Lowered<'a> {
+    pub(super) fn new(rule: &'a Rule) -> Self {
+        let values: Vec<_> = rule.pattern.iter().map(values_of).collect();
+        let pointer = |room: &Option<Room>| room.as_ref().map_or(null(), Room::as_ptr);
+        let mut items: Vec<_> = rule
+            .pattern
+            .iter()
+            .zip(&values)
+            .map(|(item, values)| {
+                let [spec, last, mask] = values.each_ref().map(pointer);
+                sys::rte_flow_item { type_: item_type(item.kind), spec, last, mask }
+            })
+            .collect();
+        let end = sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_END;
+        items.push(sys::rte_flow_item { type_: end, spec: null(), last: null(), mask: null() });
+        let confs: Vec<_> = rule.actions.iter().map(conf_of).collect();
+        let mut actions: Vec<_> = rule
+            .actions
+            .iter()
+            .zip(&confs)
+            .map(|(action, conf)| sys::rte_flow_action {
+                type_: action_type(action),
+                conf: pointer(conf),
+            })
+            .collect();
+        let end = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_END;
+        actions.push(sys::rte_flow_action { type_: end, conf: null() });
+        let attributes = attributes_of(&rule.attributes);
+        Self { attributes, items, actions, values, confs, _rule: PhantomData }
+    }
+
+    pub(super) fn attributes(&self) -> *const sys::rte_flow_attr {
+        &self.attributes
+    }
+
+    pub(super) fn items(&self) -> *const sys::rte_flow_item {
+        self.items.as_ptr()
+    }
+
+    pub(super) fn actions(&self) -> *const sys::rte_flow_action {
+        self.actions.as_ptr()
+    }
+
+    /// The part of the rule that a driver points at, wherever in it.
+    pub(super) fn cause(&self, address: *const c_void) -> Option<Cause> {
+        let address = address as usize;
+        if place_in(std::slice::from_ref(&self.attributes), address).is_some() {
+            return Some(Cause::Attributes);
+        }
+        let in_room = |room: &Option<Room>| {
+            room.as_ref().is_some_and(|room| place_in(&room.0, address).is_some())
+        };
+        let item = place_in(&self.items, address)
+            .or_else(|| self.values.iter().position(|values| values.iter().any(in_room)));
+        let action =
+            || place_in(&self.actions, address).or_else(|| self.confs.iter().position(in_room));
+        item.map(Cause::Item).or_else(|| action().map(Cause::Action))
+    }
+}
+
+/// Which element of `array` an address is in.
+fn place_in<T>(array: &[T], address: usize) -> Option<usize> {
+    let offset = address.checked_sub(array.as_ptr() as usize)?;
+    Some(offset / size_of::<T>()).filter(|place| *place < array.len())
+}
+
+fn attributes_of(attributes: &Attributes) -> sys::rte_flow_attr {
+    // SAFETY: a plain C struct of numbers.
+    let mut attr: sys::rte_flow_attr = unsafe { std::mem::zeroed() };
+    attr.group = attributes.group;
+    attr.priority = attributes.priority;
+    attr.set_ingress(attributes.ingress.into());
+    attr.set_egress(attributes.egress.into());
+    attr.set_transfer(attributes.transfer.into());
+    attr
+}
+
+fn values_of(item: &Item) -> [Option<Room>; 3] {
+    [item.spec, item.last, item.mask].map(|value| value.map(|value| room_of(item.kind, &value)))
+}
+
+fn room_of(kind: ItemKind, value: &Value) -> Room {
+    let bytes = &value.bytes()[..kind.value_len()];
+    match kind {
+        ItemKind::Eth => {
+            // SAFETY: a plain C struct of numbers.
+            let mut eth: sys::rte_flow_item_eth = unsafe { std::mem::zeroed() };
+            eth.set_has_vlan(u32::from(bytes[14] & 1));
+            Room::of(eth).with(&bytes[..14])
+        }
+        ItemKind::Vlan => {
+            // SAFETY: as above.
+            let mut vlan: sys::rte_flow_item_vlan = unsafe { std::mem::zeroed() };
+            vlan.set_has_more_vlan(u32::from(bytes[4] & 1));
+            Room::of(vlan).with(&bytes[..4])
+        }
+        ItemKind::Ipv6 => {
+            // SAFETY: as above.
+            let mut ipv6: sys::rte_flow_item_ipv6 = unsafe { std::mem::zeroed() };
+            ipv6.set_has_frag_ext(u32::from(bytes[40] & 1));
+            Room::of(ipv6).with(&bytes[..40])
+        }
+        ItemKind::Any | ItemKind::Mark | ItemKind::Meta | ItemKind::PortId => {
+            Room::of(value.bits(0, 32) as u32)
+        }
+        ItemKind::RepresentedPort => Room::of(value.bits(0, 16) as u16),
+        ItemKind::Void
+        | ItemKind::Ipv4
+        | ItemKind::Ipv6FragExt
+        | ItemKind::Tcp
+        | ItemKind::Udp
+        | ItemKind::Sctp
+        | ItemKind::Icmp
+        | ItemKind::Icmp6
+        | ItemKind::Vxlan
+        | ItemKind::Gtpu
+        | ItemKind::Gre => Room::of([0u8; 0]).with(bytes),
+    }
+}
+
+fn conf_of(action: &Action) -> Option<Room> {
+    let room = match *action {
+        Action::Void | Action::Flag | Action::Drop | Action::Passthru => return None,
+        Action::Mark(id) => Room::of(sys::rte_flow_action_mark { id }),
+        Action::Queue(index) => Room::of(sys::rte_flow_action_queue { index }),
+        Action::Count(id) => Room::of(sys::rte_flow_action_count { id }),
+        Action::Jump(group) => Room::of(sys::rte_flow_action_jump { group }),
+        Action::RepresentedPort(port_id) => Room::of(sys::rte_flow_action_ethdev { port_id }),
+        Action::Rss(ref rss) => Room::of(rss_of(rss)),
+        Action::PortId(id) => {
+            // SAFETY: a plain C struct of numbers.
+            let mut port: sys::rte_flow_action_port_id = unsafe { std::mem::zeroed() };
+            port.id = id;
+            Room::of(port)
+        }
+        Action::Age(seconds) => {
+            // SAFETY: a plain C struct of numbers; a null context asks for the rule's handle.
+            let mut age: sys::rte_flow_action_age = unsafe { std::mem::zeroed() };
+            age.set_timeout(seconds);
+            Room::of(age)
+        }
+    };
+    Some(room)
+}
+
+/// The hash functions that every DPDK has, by its numbers.
+const HASHES: [(HashFunction, sys::rte_eth_hash_function); 4] = [
+    (HashFunction::Default, sys::rte_eth_hash_function_RTE_ETH_HASH_FUNCTION_DEFAULT),
+    (HashFunction::Toeplitz, sys::rte_eth_hash_function_RTE_ETH_HASH_FUNCTION_TOEPLITZ),
+    (HashFunction::SimpleXor, sys::rte_eth_hash_function_RTE_ETH_HASH_FUNCTION_SIMPLE_XOR),
+    (
+        HashFunction::SymmetricToeplitz,
+        sys::rte_eth_hash_function_RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ,
+    ),
+];
+
+fn rss_of(rss: &Rss) -> sys::rte_flow_action_rss {
+    let number = HASHES.iter().find(|(func, _)| *func == rss.func).map(|(_, number)| *number);
+    sys::rte_flow_action_rss {
+        func: number.expect("every function is in the table"),
+        level: rss.level,
+        types: rss.types,
+        key_len: rss.key.len() as u32,
+        queue_num: rss.queues.len() as u32,
+        key: if rss.key.is_empty() { null() } else { rss.key.as_ptr() },
+        queue: if rss.queues.is_empty() { null() } else { rss.queues.as_ptr() },
+    }
+}
+
+/// What a driver says of its RSS; a function of its own is told as the default.
+///
+/// # Safety
+/// Its arrays are there.
+pub(super) unsafe fn rss_from(rss: &sys::rte_flow_action_rss) -> Rss {
+    let func = HASHES.iter().find(|(_, number)| *number == rss.func).map(|(func, _)| *func);
+    // SAFETY: by contract.
+    unsafe {
+        Rss {
+            func: func.unwrap_or_default(),
+            level: rss.level,
+            types: rss.types,
+            key: array(rss.key, rss.key_len),
+            queues: array(rss.queue, rss.queue_num),
+        }
+    }
+}
+
+/// # Safety
+/// `first` is null or the first of `len`.
+unsafe fn array<T: Copy>(first: *const T, len: u32) -> Vec<T> {
+    if first.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: by contract.
+    unsafe { std::slice::from_raw_parts(first, len as usize) }.to_vec()
+}
+
+fn item_type(kind: ItemKind) -> sys::rte_flow_item_type {
+    match kind {
+        ItemKind::Void => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_VOID,
+        ItemKind::Any => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_ANY,
+        ItemKind::Eth => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_ETH,
+        ItemKind::Vlan => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_VLAN,
+        ItemKind::Ipv4 => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_IPV4,
+        ItemKind::Ipv6 => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_IPV6,
+        ItemKind::Ipv6FragExt => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT,
+        ItemKind::Tcp => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_TCP,
+        ItemKind::Udp => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_UDP,
+        ItemKind::Sctp => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_SCTP,
+        ItemKind::Icmp => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_ICMP,
+        ItemKind::Icmp6 => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_ICMP6,
+        ItemKind::Vxlan => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_VXLAN,
+        ItemKind::Gtpu => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_GTPU,
+        ItemKind::Gre => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_GRE,
+        ItemKind::Mark => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_MARK,
+        ItemKind::Meta => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_META,
+        ItemKind::PortId => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_PORT_ID,
+        ItemKind::RepresentedPort => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_REPRESENTED_PORT,
+    }
+}
+
+fn action_type(action: &Action) -> sys::rte_flow_action_type {
+    match action {
+        Action::Void => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_VOID,
+        Action::Mark(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_MARK,
+        Action::Flag => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_FLAG,
+        Action::Queue(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_QUEUE,
+        Action::Rss(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_RSS,
+        Action::Drop => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_DROP,
+        Action::Count(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_COUNT,
+        Action::Age(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_AGE,
+        Action::Passthru => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_PASSTHRU,
+        Action::Jump(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_JUMP,
+        Action::PortId(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_PORT_ID,
+        Action::RepresentedPort(_) => {
+            sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT
+        }
+    }
+}
