@@ -15,6 +15,7 @@ mod feed;
 pub mod fuzzing;
 mod host;
 mod live;
+mod nic;
 mod output;
 mod plan;
 mod records;
@@ -43,6 +44,7 @@ enum Command {
     Replay(cmd::replay::ReplayArgs),
     Check(cmd::check::CheckArgs),
     Doctor(cmd::doctor::DoctorArgs),
+    Nic(cmd::nic::NicArgs),
 }
 
 /// The whole program, from its arguments to its exit status.
@@ -53,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Nic(args) => cmd::nic::run(&args),
     };
     result.unwrap_or_else(|error| {
         if is_closed_pipe(&error) {

@@ -4,5 +4,6 @@
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod nic;
 pub(crate) mod replay;
 pub(crate) mod run;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace nic`: what has to do with one NIC.
+
+mod flow;
+mod prompt;
+mod script;
+
+use std::process::ExitCode;
+
+/// Ask NICs what they do with packets by themselves
+#[derive(clap::Args)]
+pub(crate) struct NicArgs {
+    #[command(subcommand)]
+    command: NicCommand,
+}
+
+#[derive(clap::Subcommand)]
+enum NicCommand {
+    Flow(flow::FlowArgs),
+}
+
+pub(crate) fn run(args: &NicArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        NicCommand::Flow(args) => flow::run(args),
+    }
+}

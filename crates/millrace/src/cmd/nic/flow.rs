@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace nic flow`: the ports of the shell, and where its commands come from.
+
+use super::{prompt, script};
+use crate::host::Memory;
+use crate::nic::flow::{OpenPort, Session};
+use crate::output::is_dash;
+use crate::{signals, twin};
+use anyhow::Context;
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Make flow rules (`rte_flow`) on ports and see what their NICs say
+///
+/// A shell with the `flow` commands of testpmd, completion (Tab), history and `help`. What a NIC
+/// refuses is told in its own words, with the item or action that it points at. Where standard
+/// input is no terminal, or with -f, it runs a script: answers on standard output, and the first
+/// failure ends it.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FlowArgs {
+    /// Ports, numbered from 0 in this order: PCI addresses or virtual devices, with arguments
+    #[arg(value_name = "PORT", default_value = "net_twin0,wire=shell")]
+    ports: Vec<String>,
+    /// Run the commands of this file, or of `-`
+    #[arg(long, short, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Go on after a command that failed
+    #[arg(long)]
+    keep_going: bool,
+    /// Print one JSON object for each command
+    #[arg(long)]
+    json: bool,
+    /// Queues of each port
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    queues: u16,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace nic flow
+      A shell on the software NIC, which `make twin` builds.
+  millrace nic flow 0000:18:00.0
+      A shell on a NIC that is bound to vfio-pci.
+  echo 'flow create 0 ingress pattern eth / ipv4 / udp / end actions drop / end' |
+      millrace nic flow
+      One command.
+  millrace nic flow -f rules.flow --keep-going --json | jq -c .error
+      What a NIC says to each of many rules.
+
+All rules are destroyed when it ends.
+
+Exit status: 0 good; 1 a port cannot be used, or a command of a script failed; 2 wrong use.";
+
+/// Descriptors of each queue. No packet is taken out of them.
+const DESCRIPTORS: u16 = 256;
+/// Bytes of frame in one mbuf.
+const DATA_BYTES: u16 = 2048;
+/// What DPDK takes beside the mbufs.
+const EAL_MB: u32 = 64;
+
+/// What the ways to run the shell have in common.
+pub(super) struct Shell {
+    pub(super) session: Session,
+    pub(super) queues: u16,
+    pub(super) json: bool,
+    pub(super) keep_going: bool,
+}
+
+pub(super) fn run(args: &FlowArgs) -> anyhow::Result<ExitCode> {
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let stdin = io::stdin();
+    let script: Option<(String, Box<dyn BufRead>)> = match &args.file {
+        Some(path) if !is_dash(path) => {
+            let name = path.display().to_string();
+            let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+            Some((name, Box::new(BufReader::new(file))))
+        }
+        None if stdin.is_terminal() => None,
+        _ => Some(("standard input".to_owned(), Box::new(stdin.lock()))),
+    };
+    let (queues, json, keep_going) = (args.queues, args.json, args.keep_going);
+    let shell = Shell { session: open(args)?, queues, json, keep_going };
+    match script {
+        Some((name, lines)) => script::run(shell, &name, lines, &interrupted),
+        None => prompt::run(shell, &interrupted),
+    }
+}
+
+/// Starts DPDK and every port.
+fn open(args: &FlowArgs) -> anyhow::Result<Session> {
+    // As many as all queues hold, and what mempools keep for each lcore.
+    let mbufs = u32::from(args.queues) * u32::from(2 * DESCRIPTORS) + 511;
+    let pages = mbufs.div_ceil((1 << 20) / 4096) * args.ports.len() as u32;
+    let memory_mb = EAL_MB + pages;
+    let eal = Eal::init(&EalConfig {
+        no_huge: Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb),
+        memory_mb,
+        ports: args.ports.clone(),
+        drivers: twin::driver(&args.ports)?.into_iter().collect(),
+        ..EalConfig::default()
+    })?;
+    let mut ports = Vec::new();
+    for (number, devargs) in args.ports.iter().enumerate() {
+        let mut port = Port::probe(&eal, devargs)?;
+        let name = format!("flow{number}");
+        let mempool = Mempool::new(&eal, &name, mbufs, DATA_BYTES, port.info().socket_id)?;
+        let queues = port.configure(&PortConfig {
+            rx_queues: args.queues,
+            tx_queues: args.queues,
+            rxd: DESCRIPTORS,
+            txd: DESCRIPTORS,
+            mempools: vec![mempool],
+        })?;
+        ports.push(OpenPort { port, queues });
+    }
+    Ok(Session::new(ports))
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The flow shell without a person: commands from a file or a pipe, answers on standard output,
+//! failures with their line.
+
+use super::flow::Shell;
+use crate::nic::flow::{Answer, Command, SyntaxError, help, parse};
+use crate::output::tell;
+use anyhow::Context;
+use serde_json::{Value, json};
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs the commands of `lines`, which come from `name`, to their end, to `quit`, to the first
+/// failure or to a signal.
+pub(super) fn run(
+    mut shell: Shell,
+    name: &str,
+    mut lines: Box<dyn BufRead>,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    let mut status = ExitCode::SUCCESS;
+    let mut line = String::new();
+    let mut number = 0;
+    while !interrupted.load(Ordering::Relaxed) {
+        line.clear();
+        let read = lines.read_line(&mut line);
+        if read.with_context(|| format!("{name}:{}: cannot be read", number + 1))? == 0 {
+            break;
+        }
+        number += 1;
+        let text = line.trim_end();
+        let place = Place { name, number };
+        let ok = match parse(text, shell.queues) {
+            Ok(None) => continue,
+            Ok(Some(Command::Quit)) => break,
+            Ok(Some(command)) => shell.answer(&command, Some(&place))?,
+            Err(error) => shell.misread(text, &error, &place)?,
+        };
+        if !ok {
+            status = ExitCode::FAILURE;
+            if !shell.keep_going {
+                break;
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// Where a command stands.
+pub(super) struct Place<'a> {
+    name: &'a str,
+    number: usize,
+}
+
+impl Shell {
+    /// Does what `command` says and tells the answer; returns whether it was done. What fails in a
+    /// script is told with its place.
+    pub(super) fn answer(
+        &mut self,
+        command: &Command,
+        place: Option<&Place<'_>>,
+    ) -> io::Result<bool> {
+        let answer = match command {
+            Command::Help(word) => helped(word.as_deref()),
+            command => self.session.execute(command),
+        };
+        let mut out = io::stdout().lock();
+        if self.json {
+            print_json(&mut out, answer.json, place)?;
+        } else if let (false, Some(Place { name, number })) = (answer.ok, place) {
+            tell(
+                io::stderr(),
+                format_args!("millrace: {name}:{number}: {}", answer.lines.join("\n")),
+            );
+        } else {
+            answer.lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+        out.flush()?;
+        Ok(answer.ok)
+    }
+
+    /// Tells that a line of a script means nothing; returns false.
+    fn misread(&self, line: &str, error: &SyntaxError, place: &Place<'_>) -> io::Result<bool> {
+        let column = error.column(line);
+        let Place { name, number } = place;
+        if self.json {
+            let expected: Vec<_> = error.expected.iter().map(ToString::to_string).collect();
+            let json = json!({
+                "ok": false,
+                "message": error.problem,
+                "column": column,
+                "expected": expected,
+            });
+            print_json(&mut io::stdout().lock(), json, Some(place))?;
+        } else {
+            let [line, marks] = error.show(line);
+            tell(
+                io::stderr(),
+                format_args!("millrace: {name}:{number}:{column}: syntax\n{line}\n{marks}"),
+            );
+        }
+        Ok(false)
+    }
+}
+
+fn print_json(out: &mut impl Write, mut json: Value, place: Option<&Place<'_>>) -> io::Result<()> {
+    if let Some(place) = place {
+        json["line"] = place.number.into();
+    }
+    writeln!(out, "{json}")
+}
+
+fn helped(word: Option<&str>) -> Answer {
+    match (help(word), word) {
+        (Some(lines), _) => Answer::helped(lines),
+        (None, word) => Answer::not_found(format!(
+            "no help for {}; `help` alone lists every word",
+            word.unwrap_or_default()
+        )),
+    }
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What NICs do with packets by themselves, and ways to ask them.
+
+pub(crate) mod flow;

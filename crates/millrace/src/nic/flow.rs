@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The flow shell: commands on flow rules, as a person or a script writes them, and the answers.
+//!
+//! One grammar (`grammar`, over the tables of `fields`) reads commands, says what is wrong with
+//! them, and completes them. `session` asks the ports; everything else is a function of text.
+
+mod answer;
+mod complete;
+mod explain;
+mod fields;
+mod grammar;
+mod help;
+mod print;
+mod reader;
+mod session;
+
+pub(crate) use answer::Answer;
+pub(crate) use complete::{World, complete};
+pub(crate) use grammar::{Command, parse};
+pub(crate) use help::help;
+pub(crate) use reader::SyntaxError;
+pub(crate) use session::{OpenPort, Session};

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The commands: testpmd's `flow` syntax, as far as it is about the items and actions known here.
+
+use super::fields::{Field, fields};
+use super::reader::{Expected, Reader, SyntaxError};
+use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, RSS_TYPES, Rss, Rule, Value};
+
+/// One line of the shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Validate { port: u16, rule: Rule },
+    Create { port: u16, rule: Rule },
+    Destroy { port: u16, rules: Vec<u32> },
+    Flush { port: u16 },
+    Query { port: u16, rule: u32, what: Query },
+    List { port: u16, groups: Vec<u32> },
+    Isolate { port: u16, isolate: bool },
+    Dump { port: u16, rule: Option<u32> },
+    Aged { port: u16, destroy: bool },
+    Help(Option<String>),
+    Quit,
+}
+
+/// What can be asked of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Query {
+    Count,
+    Age,
+    Rss,
+}
+
+/// The values that stand for something of the session; completion knows which there are.
+pub(super) const PORT: &str = "PORT";
+pub(super) const RULE: &str = "RULE";
+pub(super) const QUEUE: &str = "QUEUE";
+
+/// The commands of `flow`, with the line that explains each.
+pub(super) const COMMANDS: [(&str, &str); 9] = [
+    (
+        "validate",
+        "flow validate PORT [ATTRIBUTE]... pattern ITEM / ... / end actions ACTION / ... / end",
+    ),
+    (
+        "create",
+        "flow create PORT [ATTRIBUTE]... pattern ITEM / ... / end actions ACTION / ... / end",
+    ),
+    ("destroy", "flow destroy PORT rule RULE [rule RULE]..."),
+    ("flush", "flow flush PORT"),
+    ("query", "flow query PORT RULE count|age|rss"),
+    ("list", "flow list PORT [group GROUP]..."),
+    ("isolate", "flow isolate PORT 0|1"),
+    ("dump", "flow dump PORT all|rule RULE"),
+    ("aged", "flow aged PORT [destroy]"),
+];
+
+/// Reads a line; `None` if nothing is in it. `queues` is how many receive queues a port has, for
+/// the `rss` that names none.
+pub(crate) fn parse(line: &str, queues: u16) -> Result<Option<Command>, SyntaxError> {
+    let mut reader = Reader::new(line);
+    if reader.is_at_end() {
+        return Ok(None);
+    }
+    command(&mut reader, queues).map(Some)
+}
+
+/// What may stand behind `line`, which may be the beginning of a command or a whole one; nothing if
+/// it is neither.
+pub(super) fn expected_after(line: &str) -> Vec<Expected> {
+    let mut reader = Reader::new(line);
+    match command(&mut reader, 1) {
+        Ok(_) => reader.into_expected(),
+        Err(error) if error.place.is_empty() => error.expected,
+        Err(_) => Vec::new(),
+    }
+}
+
+fn command(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
+    let command = if reader.take("flow") {
+        flow(reader, queues)?
+    } else if reader.take("help") {
+        Command::Help(reader.any().map(str::to_owned))
+    } else if reader.take("quit") || reader.take("exit") {
+        Command::Quit
+    } else {
+        return Err(reader.unexpected());
+    };
+    reader.end()?;
+    Ok(command)
+}
+
+fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
+    let Some(name) = reader.take_one(COMMANDS.map(|(name, _)| (name, name))) else {
+        return Err(reader.unexpected());
+    };
+    let port = reader.fitting(PORT)?;
+    Ok(match name {
+        "validate" => Command::Validate { port, rule: rule(reader, queues)? },
+        "create" => Command::Create { port, rule: rule(reader, queues)? },
+        "destroy" => {
+            reader.need("rule")?;
+            let mut rules = vec![reader.fitting(RULE)?];
+            while reader.take("rule") {
+                rules.push(reader.fitting(RULE)?);
+            }
+            Command::Destroy { port, rules }
+        }
+        "flush" => Command::Flush { port },
+        "query" => Command::Query { port, rule: reader.fitting(RULE)?, what: query(reader)? },
+        "list" => {
+            let mut groups = Vec::new();
+            while reader.take("group") {
+                groups.push(reader.fitting("GROUP")?);
+            }
+            Command::List { port, groups }
+        }
+        "isolate" => Command::Isolate { port, isolate: truth(reader)? },
+        "dump" => {
+            let all = reader.take("all");
+            let rule = if all { None } else { Some(one_rule(reader)?) };
+            Command::Dump { port, rule }
+        }
+        _ => Command::Aged { port, destroy: reader.take("destroy") },
+    })
+}
+
+fn query(reader: &mut Reader<'_>) -> Result<Query, SyntaxError> {
+    let what = [("count", Query::Count), ("age", Query::Age), ("rss", Query::Rss)];
+    reader.take_one(what).ok_or_else(|| reader.unexpected())
+}
+
+fn truth(reader: &mut Reader<'_>) -> Result<bool, SyntaxError> {
+    let words = [("0", false), ("1", true), ("false", false), ("true", true)];
+    let more = [("off", false), ("on", true), ("no", false), ("yes", true)];
+    reader.take_one(words.into_iter().chain(more)).ok_or_else(|| reader.unexpected())
+}
+
+fn one_rule(reader: &mut Reader<'_>) -> Result<u32, SyntaxError> {
+    reader.need("rule")?;
+    reader.fitting(RULE)
+}
+
+fn rule(reader: &mut Reader<'_>, queues: u16) -> Result<Rule, SyntaxError> {
+    let mut rule = Rule::default();
+    let Attributes { group, priority, ingress, egress, transfer } = &mut rule.attributes;
+    loop {
+        if reader.take("group") {
+            *group = reader.fitting("GROUP")?;
+        } else if reader.take("priority") {
+            *priority = reader.fitting("PRIORITY")?;
+        } else if reader.take("ingress") {
+            *ingress = true;
+        } else if reader.take("egress") {
+            *egress = true;
+        } else if reader.take("transfer") {
+            *transfer = true;
+        } else {
+            break reader.need("pattern")?;
+        }
+    }
+    while let Some(item) = item(reader)? {
+        rule.pattern.push(item);
+    }
+    reader.need("actions")?;
+    while let Some(action) = action(reader, queues)? {
+        rule.actions.push(action);
+    }
+    Ok(rule)
+}
+
+/// An item with the `/` behind it; `None` at the `end`.
+fn item(reader: &mut Reader<'_>) -> Result<Option<Item>, SyntaxError> {
+    let Some(kind) = reader.take_one(ItemKind::ALL.map(|kind| (kind.name(), kind))) else {
+        return reader.need("end").map(|()| None);
+    };
+    let mut item = Item::any(kind);
+    while !reader.take("/") {
+        let Some(field) = reader.take_one(fields(kind).iter().map(|field| (field.name, field)))
+        else {
+            return Err(reader.unexpected());
+        };
+        constrain(reader, field, &mut item)?;
+    }
+    Ok(Some(item))
+}
+
+/// What is behind the name of a field. `is` is a spec with a mask of ones.
+fn constrain(reader: &mut Reader<'_>, field: &Field, item: &mut Item) -> Result<(), SyntaxError> {
+    let set = |value: &mut Option<Value>, bits| {
+        value.get_or_insert(Value::ZERO).set_bits(field.first, field.width, bits);
+    };
+    if reader.take("is") {
+        set(&mut item.spec, reader.formed(field.form, field.width)?);
+        set(&mut item.mask, u128::MAX);
+    } else if reader.take("spec") {
+        set(&mut item.spec, reader.formed(field.form, field.width)?);
+    } else if reader.take("last") {
+        set(&mut item.last, reader.formed(field.form, field.width)?);
+    } else if reader.take("mask") {
+        set(&mut item.mask, reader.formed(field.form, field.width)?);
+    } else if reader.take("prefix") {
+        let ones = reader.number("BITS", field.width as u128)? as usize;
+        set(&mut item.mask, prefix(ones, field.width));
+    } else {
+        return Err(reader.unexpected());
+    }
+    Ok(())
+}
+
+/// A mask of `width` bits that begins with `ones`.
+pub(super) fn prefix(ones: usize, width: usize) -> u128 {
+    let zeros = width - ones;
+    if ones == 0 { 0 } else { u128::MAX >> (128 - ones) << zeros }
+}
+
+/// An action of at most one number.
+pub(super) struct Simple {
+    pub(super) name: &'static str,
+    /// The number's name, what it is, and its bits.
+    pub(super) number: Option<(&'static str, &'static str, usize)>,
+    make: fn(u32) -> Action,
+}
+
+const fn bare(name: &'static str, make: fn(u32) -> Action) -> Simple {
+    Simple { name, number: None, make }
+}
+
+/// The actions but `rss`. A number that is not given is 0.
+pub(super) const ACTIONS: [Simple; 11] = [
+    bare("void", |_| Action::Void),
+    Simple { name: "mark", number: Some(("id", "NUMBER", 32)), make: Action::Mark },
+    bare("flag", |_| Action::Flag),
+    Simple {
+        name: "queue",
+        number: Some(("index", QUEUE, 16)),
+        make: |index| Action::Queue(index as u16),
+    },
+    bare("drop", |_| Action::Drop),
+    Simple { name: "count", number: Some(("identifier", "NUMBER", 32)), make: Action::Count },
+    Simple { name: "age", number: Some(("timeout", "SECONDS", 24)), make: Action::Age },
+    bare("passthru", |_| Action::Passthru),
+    Simple { name: "jump", number: Some(("group", "GROUP", 32)), make: Action::Jump },
+    Simple { name: "port_id", number: Some(("id", PORT, 32)), make: Action::PortId },
+    Simple {
+        name: "represented_port",
+        number: Some(("ethdev_port_id", PORT, 16)),
+        make: |port| Action::RepresentedPort(port as u16),
+    },
+];
+
+/// An action with the `/` behind it; `None` at the `end`.
+fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, SyntaxError> {
+    if let Some(action) = reader.take_one(ACTIONS.iter().map(|action| (action.name, action))) {
+        let mut value = 0;
+        while !reader.take("/") {
+            let (name, what, bits) = action.number.unwrap_or(("/", "", 0));
+            reader.need(name)?;
+            value = reader.number(what, (1 << bits) - 1)? as u32;
+        }
+        return Ok(Some((action.make)(value)));
+    }
+    if reader.take("rss") {
+        return rss(reader, queues).map(|rss| Some(Action::Rss(rss)));
+    }
+    reader.need("end").map(|()| None)
+}
+
+/// The types that `rss` asks for where it names none: addresses.
+const DEFAULT_RSS_TYPES: &str = "ip";
+
+/// Both directions of the table: `none` is no bit at all.
+pub(super) fn rss_types() -> impl Iterator<Item = (&'static str, u64)> {
+    RSS_TYPES.into_iter().chain([("none", 0)])
+}
+
+fn rss(reader: &mut Reader<'_>, queues: u16) -> Result<Rss, SyntaxError> {
+    let default_types = rss_types().find(|(name, _)| *name == DEFAULT_RSS_TYPES);
+    let mut rss = Rss {
+        types: default_types.map_or(0, |(_, bits)| bits),
+        queues: (0..queues).collect(),
+        ..Rss::default()
+    };
+    while !reader.take("/") {
+        if reader.take("func") {
+            let functions = HashFunction::ALL.map(|(function, name)| (name, function));
+            rss.func = reader.take_one(functions).ok_or_else(|| reader.unexpected())?;
+        } else if reader.take("level") {
+            rss.level = reader.fitting("LEVEL")?;
+        } else if reader.take("types") {
+            rss.types = types(reader)?;
+        } else if reader.take("key") {
+            rss.key = reader.hex("HEX")?;
+        } else if reader.take("queues") {
+            rss.queues.clear();
+            while !reader.take("end") {
+                rss.queues.push(reader.fitting(QUEUE)?);
+            }
+        } else {
+            return Err(reader.unexpected());
+        }
+    }
+    Ok(rss)
+}
+
+/// The types up to the `end`; those that have no name may be given as bits.
+fn types(reader: &mut Reader<'_>) -> Result<u64, SyntaxError> {
+    let mut types = 0;
+    while !reader.take("end") {
+        types |= match reader.take_one(rss_types()) {
+            Some(bits) => bits,
+            None if reader.is_number("BITS") => reader.fitting("BITS")?,
+            None => return Err(reader.unexpected()),
+        };
+    }
+    Ok(types)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `help`, from the tables of the grammar.
+
+use super::fields::fields;
+use super::grammar::{ACTIONS, COMMANDS};
+use dpdk::flow::ItemKind;
+
+/// What there is to say of `word`, a command, an item or an action; without one, of everything.
+/// `None` if it is none of them.
+pub(crate) fn help(word: Option<&str>) -> Option<Vec<String>> {
+    let Some(word) = word else { return Some(overview()) };
+    let command = COMMANDS.iter().find(|(name, _)| *name == word).map(|(_, usage)| usage);
+    let mut lines: Vec<String> = command.map(|usage| (*usage).to_owned()).into_iter().collect();
+    if let Some(kind) = ItemKind::ALL.into_iter().find(|kind| kind.name() == word) {
+        lines.push(format!("item {word} [FIELD is|spec|last|mask VALUE | FIELD prefix BITS]..."));
+        lines.extend(fields(kind).iter().map(|field| {
+            let (name, what, bits) = (field.name, field.form.noun(), field.width);
+            format!("  {name} {what}  ({bits} bits)")
+        }));
+    }
+    if let Some(action) = ACTIONS.iter().find(|action| action.name == word) {
+        let number = action.number.map(|(name, what, _)| format!(" {name} {what}"));
+        lines.push(format!("action {word}{}", number.unwrap_or_default()));
+    }
+    lines.extend((word == "rss").then(|| RSS.to_owned()));
+    (!lines.is_empty()).then_some(lines)
+}
+
+const RSS: &str = "action rss [func FUNCTION] [level LEVEL] [types TYPE... end] [key HEX] \
+                   [queues QUEUE... end]";
+
+fn overview() -> Vec<String> {
+    let mut lines: Vec<_> = COMMANDS.iter().map(|(_, usage)| (*usage).to_owned()).collect();
+    lines.push("help [COMMAND|ITEM|ACTION]".to_owned());
+    lines.push("quit".to_owned());
+    let items: Vec<_> = ItemKind::ALL.iter().map(|kind| kind.name()).collect();
+    let actions: Vec<_> = ACTIONS.iter().map(|action| action.name).chain(["rss"]).collect();
+    lines.push(String::new());
+    lines.push("attributes: group NUMBER, priority NUMBER, ingress, egress, transfer".to_owned());
+    lines.push(format!("items: {}", items.join(", ")));
+    lines.push(format!("actions: {}", actions.join(", ")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_has_its_help() {
+        let all = help(None).unwrap().join("\n");
+        for word in ["create", "aged", "ipv4", "mark", "rss", "represented_port"] {
+            assert!(all.contains(word), "{word}");
+            assert!(help(Some(word)).is_some(), "{word}");
+        }
+        // An item and an action.
+        assert_eq!(help(Some("mark")).unwrap().len(), 3);
+        assert!(help(Some("ipv4")).unwrap().contains(&"  src IPV4  (32 bits)".to_owned()));
+        assert_eq!(help(Some("nonsense")), None);
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Reads a line word by word and remembers what could have stood where it failed. That list is
+//! what an error names, and what completion offers.
+
+use super::fields::Form;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+/// What may stand somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// This very word.
+    Word(&'static str),
+    /// A value, by what to write.
+    Value(&'static str),
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expected::Word(text) | Expected::Value(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A line that means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SyntaxError {
+    /// The bytes of the line that are to blame; empty, and behind the last word, where one lacks.
+    pub(crate) place: Range<usize>,
+    /// What is wrong with them.
+    pub(crate) problem: String,
+    /// What may stand there.
+    pub(crate) expected: Vec<Expected>,
+}
+
+/// A line being read.
+pub(super) struct Reader<'a> {
+    line: &'a str,
+    words: Vec<Range<usize>>,
+    at: usize,
+    expected: Vec<Expected>,
+}
+
+impl<'a> Reader<'a> {
+    /// Words stand between blanks; one that begins with `#`, and all behind it, is a comment.
+    pub(super) fn new(line: &'a str) -> Self {
+        let mut words = Vec::new();
+        let mut from = 0;
+        while let Some(skipped) = line[from..].find(|c: char| !c.is_whitespace()) {
+            let start = from + skipped;
+            let rest = &line[start..];
+            if rest.starts_with('#') {
+                break;
+            }
+            from = start + rest.find(char::is_whitespace).unwrap_or(rest.len());
+            words.push(start..from);
+        }
+        Self { line, words, at: 0, expected: Vec::new() }
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at == self.words.len()
+    }
+
+    fn word(&self) -> Option<&'a str> {
+        self.words.get(self.at).map(|place| &self.line[place.clone()])
+    }
+
+    /// Goes on to the next word.
+    fn pass(&mut self) {
+        self.at += 1;
+        self.expected.clear();
+    }
+
+    fn expect(&mut self, expected: Expected) {
+        if !self.expected.contains(&expected) {
+            self.expected.push(expected);
+        }
+    }
+
+    /// Takes the word if it is `text`.
+    pub(super) fn take(&mut self, text: &'static str) -> bool {
+        let is_it = self.word() == Some(text);
+        if is_it {
+            self.pass();
+        } else {
+            self.expect(Expected::Word(text));
+        }
+        is_it
+    }
+
+    /// Takes the one word of `choices` that stands here, and gives what belongs to it.
+    pub(super) fn take_one<T>(
+        &mut self,
+        choices: impl IntoIterator<Item = (&'static str, T)>,
+    ) -> Option<T> {
+        choices.into_iter().find_map(|(text, value)| self.take(text).then_some(value))
+    }
+
+    /// Fails unless the word is `text`.
+    pub(super) fn need(&mut self, text: &'static str) -> Result<(), SyntaxError> {
+        if self.take(text) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// Takes the word as the value `what`, if `read` does.
+    fn value<T>(
+        &mut self,
+        what: &'static str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, SyntaxError> {
+        self.expect(Expected::Value(what));
+        let Some(word) = self.word() else { return Err(self.unexpected()) };
+        match read(word) {
+            Ok(value) => {
+                self.pass();
+                Ok(value)
+            }
+            Err(problem) => Err(self.fail(problem)),
+        }
+    }
+
+    /// A number of at most `max`.
+    pub(super) fn number(&mut self, what: &'static str, max: u128) -> Result<u128, SyntaxError> {
+        self.value(what, |word| match parse_number(word)? {
+            number if number > max => Err(format!("{word} is more than {max}")),
+            number => Ok(number),
+        })
+    }
+
+    /// A number that fits into `T`.
+    pub(super) fn fitting<T: TryFrom<u128>>(
+        &mut self,
+        what: &'static str,
+    ) -> Result<T, SyntaxError> {
+        self.number(what, u128::MAX >> (128 - 8 * size_of::<T>())).map(|number| {
+            T::try_from(number).unwrap_or_else(|_| unreachable!("its bits are as many as T's"))
+        })
+    }
+
+    /// True if what stands here begins like a number, which is one of the things that may.
+    pub(super) fn is_number(&mut self, what: &'static str) -> bool {
+        self.expect(Expected::Value(what));
+        self.word().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// The bytes of a hexadecimal string.
+    pub(super) fn hex(&mut self, what: &'static str) -> Result<Vec<u8>, SyntaxError> {
+        self.value(what, |word| {
+            let digits = word.strip_prefix("0x").unwrap_or(word).as_bytes();
+            let byte = |pair: &[u8]| {
+                let text = std::str::from_utf8(pair).ok().filter(|_| pair.len() == 2)?;
+                // `from_str_radix` takes a sign.
+                u8::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'))
+            };
+            let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+            bytes.ok_or_else(|| format!("{word} is no string of hexadecimal bytes"))
+        })
+    }
+
+    /// Any word.
+    pub(super) fn any(&mut self) -> Option<&'a str> {
+        let word = self.word()?;
+        self.pass();
+        Some(word)
+    }
+
+    /// A value of `width` bits, written in `form`.
+    pub(super) fn formed(&mut self, form: Form, width: usize) -> Result<u128, SyntaxError> {
+        match form {
+            Form::Number => self.number(form.noun(), u128::MAX >> (128 - width)),
+            Form::Mac => self.value(form.noun(), parse_mac),
+            Form::Ipv4 => self.value(form.noun(), |word| {
+                let address: Option<Ipv4Addr> = word.parse().ok();
+                address
+                    .map(|address| u32::from(address).into())
+                    .ok_or_else(|| format!("{word} is no IPv4 address, such as 10.0.0.1"))
+            }),
+            Form::Ipv6 => self.value(form.noun(), |word| {
+                let address: Option<Ipv6Addr> = word.parse().ok();
+                address
+                    .map(u128::from)
+                    .ok_or_else(|| format!("{word} is no IPv6 address, such as 2001:db8::1"))
+            }),
+        }
+    }
+
+    /// Fails unless the line is over.
+    pub(super) fn end(&mut self) -> Result<(), SyntaxError> {
+        if self.is_at_end() { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// What else could have stood at the end of a line that was read to it.
+    pub(super) fn into_expected(self) -> Vec<Expected> {
+        self.expected
+    }
+
+    /// The error of a word that may not stand here, or that is not there.
+    pub(super) fn unexpected(&mut self) -> SyntaxError {
+        let problem = match self.word() {
+            None => "the line ends too early".to_owned(),
+            Some(word) if self.expected.is_empty() => format!("nothing may follow, not {word}"),
+            Some(word) => match nearest(word, &self.expected) {
+                Some(near) => format!("no {word} here; nearest: {near}"),
+                None => format!("no {word} here"),
+            },
+        };
+        self.fail(problem)
+    }
+
+    fn fail(&mut self, problem: String) -> SyntaxError {
+        let end = self.words.last().map_or(0, |last| last.end);
+        let place = self.words.get(self.at).cloned().unwrap_or(end..end);
+        SyntaxError { place, problem, expected: std::mem::take(&mut self.expected) }
+    }
+}
+
+/// Decimal, or hexadecimal after `0x`. C reads `010` as 8, people as 10: neither is meant here.
+fn parse_number(word: &str) -> Result<u128, String> {
+    let is_digits = |digits: &str, radix| {
+        !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix))
+    };
+    let (digits, radix) = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (word, 10),
+    };
+    if !is_digits(digits, radix) {
+        return Err(format!("{word} is no number"));
+    }
+    if radix == 10 && digits.len() > 1 && digits.starts_with('0') {
+        return Err(format!("{word} begins with a zero: write it without, or 0x before it"));
+    }
+    u128::from_str_radix(digits, radix).map_err(|_| format!("{word} is too large"))
+}
+
+fn parse_mac(word: &str) -> Result<u128, String> {
+    let octets: Vec<_> = word.split(':').collect();
+    let read = |octet: &&str| {
+        let is_hex = (1..=2).contains(&octet.len()) && octet.chars().all(|c| c.is_ascii_hexdigit());
+        u128::from_str_radix(octet, 16).ok().filter(|_| is_hex)
+    };
+    let numbers: Option<Vec<u128>> = octets.iter().map(read).collect();
+    match numbers.filter(|numbers| numbers.len() == 6) {
+        Some(numbers) => Ok(numbers.iter().fold(0, |address, octet| address << 8 | octet)),
+        None => Err(format!("{word} is no MAC address, such as 02:00:00:00:00:01")),
+    }
+}
+
+/// The word that was probably meant.
+pub(super) fn nearest(word: &str, expected: &[Expected]) -> Option<&'static str> {
+    let words = expected.iter().filter_map(|expected| match expected {
+        Expected::Word(text) => Some(*text),
+        Expected::Value(_) => None,
+    });
+    let likeness = words.map(|text| (strsim::jaro_winkler(word, text), text));
+    let best = likeness.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > 0.7).then_some(best.1)
+}
+
+impl SyntaxError {
+    /// The column that [`SyntaxError::place`] begins at, from 1.
+    pub(crate) fn column(&self, line: &str) -> usize {
+        line[..self.place.start].chars().count() + 1
+    }
+
+    /// What may stand there, in words.
+    pub(crate) fn expected_words(&self) -> String {
+        let words: Vec<_> = self.expected.iter().map(Expected::to_string).collect();
+        words.join(", ")
+    }
+
+    /// The line, with marks below what is to blame and the reason behind them.
+    pub(crate) fn show(&self, line: &str) -> [String; 2] {
+        let blanks = |text: &str| -> String {
+            text.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
+        };
+        let before = blanks(&line[..self.place.start]);
+        let marks = "^".repeat(line[self.place.clone()].chars().count().max(1));
+        let expected = match self.expected.is_empty() {
+            true => String::new(),
+            false => format!("; expected: {}", self.expected_words()),
+        };
+        [line.to_owned(), format!("{before}{marks} {}{expected}", self.problem)]
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}

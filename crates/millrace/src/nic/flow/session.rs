@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The ports of a shell and the rules that were made on them, under testpmd's numbers: ports in the
+//! order they were named, rules one more than the highest there is.
+
+use super::answer::Answer;
+use super::grammar::{Command, Query};
+use super::print::{print_rss, print_rule};
+use dpdk::flow::{FlowError, FlowRule, Rule};
+use dpdk::{Port, RxQueue, TxQueue};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A port that is started, with what keeps it so.
+pub(crate) struct OpenPort {
+    pub(crate) port: Port,
+    pub(crate) queues: (Vec<RxQueue>, Vec<TxQueue>),
+}
+
+/// A rule that was made, and what it was made of.
+struct Made {
+    rule: Rule,
+    flow: FlowRule,
+}
+
+struct Place {
+    port: Port,
+    rules: BTreeMap<u32, Made>,
+    _queues: (Vec<RxQueue>, Vec<TxQueue>),
+}
+
+/// The state of a shell.
+pub(crate) struct Session {
+    ports: Vec<Place>,
+}
+
+impl Session {
+    pub(crate) fn new(ports: Vec<OpenPort>) -> Self {
+        let place = |open: OpenPort| Place {
+            port: open.port,
+            rules: BTreeMap::new(),
+            _queues: open.queues,
+        };
+        Self { ports: ports.into_iter().map(place).collect() }
+    }
+
+    /// How many ports there are.
+    pub(crate) fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// The numbers of a port's rules.
+    pub(crate) fn rules(&self, port: u16) -> Vec<u32> {
+        let place = self.ports.get(usize::from(port));
+        place.map(|place| place.rules.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// Does what `command` says. `help` and `quit` are the shell's.
+    pub(crate) fn execute(&mut self, command: &Command) -> Answer {
+        let (name, port) = match *command {
+            Command::Validate { port, .. } => ("validate", port),
+            Command::Create { port, .. } => ("create", port),
+            Command::Destroy { port, .. } => ("destroy", port),
+            Command::Flush { port } => ("flush", port),
+            Command::Query { port, .. } => ("query", port),
+            Command::List { port, .. } => ("list", port),
+            Command::Isolate { port, .. } => ("isolate", port),
+            Command::Dump { port, .. } => ("dump", port),
+            Command::Aged { port, .. } => ("aged", port),
+            Command::Help(_) | Command::Quit => return Answer::done(Vec::new(), json!({})),
+        };
+        let last = self.ports.len().saturating_sub(1);
+        let answer = match self.ports.get_mut(usize::from(port)) {
+            Some(place) => place.execute(port, command),
+            None => Answer::not_found(format!("Invalid port {port}: there are 0 to {last}")),
+        };
+        answer.with("command", name).with("port", port)
+    }
+}
+
+impl Place {
+    fn execute(&mut self, port: u16, command: &Command) -> Answer {
+        match command {
+            Command::Validate { rule, .. } => match self.port.flow_validate(rule) {
+                Ok(()) => Answer::done(vec!["Flow rule validated".to_owned()], json!({})),
+                Err(error) => Answer::refused(Some(rule), &error),
+            },
+            Command::Create { rule, .. } => self.create(rule),
+            Command::Destroy { rules, .. } => self.destroy(rules),
+            Command::Flush { .. } => {
+                let flushed = self.rules.len();
+                self.rules.clear();
+                done_or_refused(self.port.flow_flush(), |()| (vec![], json!({ "rules": flushed })))
+            }
+            Command::Query { rule, what, .. } => self.query(*rule, *what),
+            Command::List { groups, .. } => self.list(groups),
+            Command::Isolate { isolate, .. } => {
+                let how = if *isolate { "now restricted" } else { "not restricted anymore" };
+                let line =
+                    format!("Ingress traffic on port {port} is {how} to the defined flow rules");
+                let isolated = self.port.flow_isolate(*isolate);
+                done_or_refused(isolated, |()| (vec![line], json!({ "isolated": isolate })))
+            }
+            Command::Dump { rule, .. } => self.dump(*rule),
+            Command::Aged { destroy, .. } => self.aged(port, *destroy),
+            Command::Help(_) | Command::Quit => unreachable!("they name no port"),
+        }
+    }
+
+    fn create(&mut self, rule: &Rule) -> Answer {
+        match self.port.flow_create(rule) {
+            Ok(flow) => {
+                let id = self.rules.last_key_value().map_or(0, |(highest, _)| highest + 1);
+                self.rules.insert(id, Made { rule: rule.clone(), flow });
+                Answer::done(vec![format!("Flow rule #{id} created")], json!({ "rule": id }))
+            }
+            Err(error) => Answer::refused(Some(rule), &error),
+        }
+    }
+
+    /// Goes on with the others where one cannot be destroyed.
+    fn destroy(&mut self, ids: &[u32]) -> Answer {
+        let mut destroyed = Vec::new();
+        let mut lines = Vec::new();
+        let mut failed = None;
+        for &id in ids {
+            let Some(Made { rule, flow }) = self.rules.remove(&id) else {
+                failed = Some(not_found(id));
+                lines.extend(failed.iter().flat_map(|failed| failed.lines.clone()));
+                continue;
+            };
+            match self.port.flow_destroy(flow) {
+                Ok(()) => {
+                    destroyed.push(id);
+                    lines.push(format!("Flow rule #{id} destroyed"));
+                }
+                Err((left, error)) => {
+                    let answer = Answer::refused(Some(&rule), &error);
+                    lines.extend(answer.lines.iter().cloned());
+                    failed = Some(answer);
+                    if let Some(flow) = left {
+                        self.rules.insert(id, Made { rule, flow });
+                    }
+                }
+            }
+        }
+        let answer = failed.unwrap_or_else(|| Answer::done(Vec::new(), json!({})));
+        Answer { lines, ..answer }.with("destroyed", destroyed)
+    }
+
+    fn query(&self, id: u32, what: Query) -> Answer {
+        let Some(Made { rule, flow }) = self.rules.get(&id) else { return not_found(id) };
+        let answer = match what {
+            Query::Count => self.port.flow_query_count(flow, false).map(|count| {
+                let number = |count: Option<u64>| count.unwrap_or_default();
+                let lines = vec![
+                    "COUNT:".to_owned(),
+                    format!(" hits_set: {}", u8::from(count.hits.is_some())),
+                    format!(" bytes_set: {}", u8::from(count.bytes.is_some())),
+                    format!(" hits: {}", number(count.hits)),
+                    format!(" bytes: {}", number(count.bytes)),
+                ];
+                (lines, json!({ "hits": count.hits, "bytes": count.bytes }))
+            }),
+            Query::Age => self.port.flow_query_age(flow).map(|age| {
+                let lines = vec![
+                    "AGE:".to_owned(),
+                    format!(" aged: {}", u8::from(age.aged)),
+                    format!(" sec_since_last_hit_valid: {}", u8::from(age.idle_seconds.is_some())),
+                    format!(" sec_since_last_hit: {}", age.idle_seconds.unwrap_or_default()),
+                ];
+                (lines, json!({ "aged": age.aged, "idle_seconds": age.idle_seconds }))
+            }),
+            Query::Rss => self.port.flow_query_rss(flow).map(|rss| {
+                let text = print_rss(&rss);
+                (vec!["RSS:".to_owned(), format!(" {text}")], json!({ "rss": text }))
+            }),
+        };
+        match answer {
+            Ok((lines, json)) => Answer::done(lines, json).with("rule", id),
+            Err(error) => Answer::refused(Some(rule), &error).with("rule", id),
+        }
+    }
+
+    /// Rules by group, priority and number.
+    fn list(&self, groups: &[u32]) -> Answer {
+        let is_wanted =
+            |made: &Made| groups.is_empty() || groups.contains(&made.rule.attributes.group);
+        let mut rules: Vec<_> = self.rules.iter().filter(|(_, made)| is_wanted(made)).collect();
+        rules.sort_by_key(|(id, made)| {
+            (made.rule.attributes.group, made.rule.attributes.priority, **id)
+        });
+        let mut lines = Vec::new();
+        if !self.rules.is_empty() {
+            lines.push("ID\tGroup\tPrio\tAttr\tRule".to_owned());
+        }
+        lines.extend(rules.iter().map(|(id, made)| {
+            format!("{}\t{}", place_of(**id, &made.rule), summary_of(&made.rule))
+        }));
+        let json: Vec<_> = rules.iter().map(|(id, made)| rule_json(**id, &made.rule)).collect();
+        Answer::done(lines, json!({ "rules": json }))
+    }
+
+    fn dump(&self, id: Option<u32>) -> Answer {
+        let made = match id.map(|id| self.rules.get(&id).ok_or(id)).transpose() {
+            Ok(made) => made,
+            Err(id) => return not_found(id),
+        };
+        match self.port.flow_dump(made.map(|made| &made.flow)) {
+            Ok(text) => {
+                let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+                lines.push("Flow dump finished".to_owned());
+                Answer::done(lines, json!({ "dump": text }))
+            }
+            Err(error) => Answer::refused(made.map(|made| &made.rule), &error),
+        }
+    }
+
+    fn aged(&mut self, port: u16, destroy: bool) -> Answer {
+        let handles = match self.port.flow_aged() {
+            Ok(handles) => handles,
+            Err(error) => return Answer::refused(None, &error),
+        };
+        let id = |handle| self.rules.iter().find(|(_, made)| made.flow.handle() == handle);
+        let aged: Vec<_> = handles.into_iter().filter_map(id).collect();
+        let mut lines = vec![format!("Port {port} total aged flows: {}", aged.len())];
+        if !aged.is_empty() {
+            lines.push("ID\tGroup\tPrio\tAttr".to_owned());
+        }
+        lines.extend(aged.iter().map(|(id, made)| place_of(**id, &made.rule)));
+        let ids: Vec<u32> = aged.iter().map(|(id, _)| **id).collect();
+        if !destroy {
+            return Answer::done(lines, json!({ "aged": ids }));
+        }
+        let answer = self.destroy(&ids);
+        lines.extend(answer.lines.iter().cloned());
+        Answer { lines, ..answer }.with("aged", ids)
+    }
+}
+
+fn not_found(id: u32) -> Answer {
+    Answer::not_found(format!("Flow rule #{id} not found")).with("rule", id)
+}
+
+fn done_or_refused<T>(
+    result: Result<T, FlowError>,
+    done: impl FnOnce(T) -> (Vec<String>, Value),
+) -> Answer {
+    match result.map(done) {
+        Ok((lines, json)) => Answer::done(lines, json),
+        Err(error) => Answer::refused(None, &error),
+    }
+}
+
+/// The columns of testpmd's lists but the last.
+fn place_of(id: u32, rule: &Rule) -> String {
+    let attributes = &rule.attributes;
+    let flag = |set: bool, letter: char| if set { letter } else { '-' };
+    let flags: String = [
+        flag(attributes.ingress, 'i'),
+        flag(attributes.egress, 'e'),
+        flag(attributes.transfer, 't'),
+    ]
+    .into_iter()
+    .collect();
+    format!("{id}\t{}\t{}\t{flags}", attributes.group, attributes.priority)
+}
+
+/// `ETH IPV4 => QUEUE`.
+fn summary_of(rule: &Rule) -> String {
+    let items = rule.pattern.iter().map(|item| item.kind.name());
+    let actions = rule.actions.iter().map(|action| action.name());
+    let words: Vec<_> = items.chain(["=>"]).chain(actions).filter(|w| *w != "void").collect();
+    words.join(" ").to_uppercase()
+}
+
+fn rule_json(id: u32, rule: &Rule) -> Value {
+    let attributes = &rule.attributes;
+    json!({
+        "rule": id,
+        "group": attributes.group,
+        "priority": attributes.priority,
+        "ingress": attributes.ingress,
+        "egress": attributes.egress,
+        "transfer": attributes.transfer,
+        "pattern": rule.pattern.iter().map(|item| item.kind.name()).collect::<Vec<_>>(),
+        "actions": rule.actions.iter().map(|action| action.name()).collect::<Vec<_>>(),
+        "text": print_rule(rule),
+    })
+}
