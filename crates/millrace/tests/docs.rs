@@ -90,18 +90,28 @@ fn assert_same(what: &str, documented: &BTreeSet<String>, real: &BTreeSet<String
     );
 }
 
+/// Every subcommand; those of a group as `nic flow`.
 fn subcommands() -> Vec<String> {
-    let help = stdout(&["--help"]);
-    let (_, list) = help.split_once("Commands:\n").unwrap();
-    let lines = list.lines().take_while(|line| !line.is_empty());
-    // A line that goes on is set in further.
-    let first = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    first.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+    fn below(group: &[&str], found: &mut Vec<String>) {
+        let help = stdout(&[group, &["--help"]].concat());
+        let Some((_, list)) = help.split_once("Commands:\n") else {
+            return found.push(group.join(" "));
+        };
+        let lines = list.lines().take_while(|line| !line.is_empty());
+        // A line that goes on is set in further.
+        for line in lines.filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+            below(&[group, &[line.split_whitespace().next().unwrap()]].concat(), found);
+        }
+    }
+    let mut found = Vec::new();
+    below(&[], &mut found);
+    found
 }
 
 /// Long options of a subcommand with the names of their values, as `--top N`.
 fn options(subcommand: &str) -> BTreeSet<String> {
-    let help = stdout(&[subcommand, "--help"]);
+    let words: Vec<&str> = subcommand.split(' ').chain(["--help"]).collect();
+    let help = stdout(&words);
     let lines = help.lines().map(str::trim).filter(|line| line.starts_with('-'));
     let words = lines.map(|line| line.split_whitespace().skip_while(|w| !w.starts_with("--")));
     let options = words.filter_map(|mut words| {
@@ -154,14 +164,18 @@ fn every_command_line_is_one_of_the_program() {
             let words: Vec<&str> = line.trim_start_matches("sudo ").split_whitespace().collect();
             let good = match words[..] {
                 ["make", target, ..] => targets.iter().any(|known| known == target),
-                ["millrace", subcommand, ref rest @ ..]
-                    if subcommand.bytes().all(|byte| byte.is_ascii_lowercase()) =>
+                ["millrace", ref rest @ ..]
+                    if !rest.is_empty()
+                        && rest[0].bytes().all(|byte| byte.is_ascii_lowercase()) =>
                 {
-                    let known = subcommands.iter().any(|known| known == subcommand);
-                    let options = if known { options(subcommand) } else { BTreeSet::new() };
+                    let begins = |known: &&String| {
+                        known.split(' ').zip(rest).all(|(known, word)| known == *word)
+                    };
+                    let known = subcommands.iter().find(begins);
+                    let options = known.map_or(BTreeSet::new(), |known| options(known));
                     let names: BTreeSet<_> = options.iter().map(|o| o.split(' ').next()).collect();
                     let mut flags = rest.iter().filter(|word| word.starts_with("--"));
-                    known && flags.all(|flag| names.contains(&Some(*flag)))
+                    known.is_some() && flags.all(|flag| names.contains(&Some(*flag)))
                 }
                 _ => true,
             };

@@ -132,7 +132,9 @@ impl FlowError {
             Cause::Action(place) => part("action", place, action(place)),
         });
         let message = self.message.clone().unwrap_or_else(|| "(no stated reason)".to_owned());
-        for words in cause.into_iter().chain([message]).chain(self.reason()) {
+        // Where nobody says more, the number's words are the message.
+        let reason = self.reason().filter(|reason| *reason != message);
+        for words in cause.into_iter().chain([message]).chain(reason) {
             line += ": ";
             line += &words;
         }

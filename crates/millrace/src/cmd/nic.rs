@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 /// Ask NICs what they do with packets by themselves
 #[derive(clap::Args)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct NicArgs {
     #[command(subcommand)]
     command: NicCommand,

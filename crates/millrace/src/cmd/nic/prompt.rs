@@ -73,7 +73,12 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
             Ok(Some(command)) => {
                 shell.answer(&command, None)?;
             }
-            Err(error) => error.show(&line).iter().for_each(|line| tell(io::stdout(), line)),
+            Err(error) => {
+                // The line stands right above.
+                let indent = " ".repeat(PROMPT.len());
+                tell(io::stdout(), format_args!("{indent}{}", error.marks(&line)));
+                tell(io::stdout(), error.message());
+            }
         }
     }
     if let Some(path) = &history {

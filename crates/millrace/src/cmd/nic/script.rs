@@ -67,41 +67,48 @@ impl Shell {
         };
         let mut out = io::stdout().lock();
         if self.json {
+            let ok = answer.is_ok();
             print_json(&mut out, answer.json, place)?;
-        } else if let (false, Some(Place { name, number })) = (answer.ok, place) {
-            tell(
-                io::stderr(),
-                format_args!("millrace: {name}:{number}: {}", answer.lines.join("\n")),
-            );
-        } else {
-            answer.lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            return Ok(ok);
+        }
+        answer.lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        match place {
+            _ if answer.is_ok() => (),
+            Some(place) => place.tell(format_args!(" {}", answer.failures.join("\n"))),
+            None => answer.failures.iter().try_for_each(|line| writeln!(out, "{line}"))?,
         }
         out.flush()?;
-        Ok(answer.ok)
+        Ok(answer.is_ok())
     }
 
     /// Tells that a line of a script means nothing; returns false.
     fn misread(&self, line: &str, error: &SyntaxError, place: &Place<'_>) -> io::Result<bool> {
         let column = error.column(line);
-        let Place { name, number } = place;
         if self.json {
             let expected: Vec<_> = error.expected.iter().map(ToString::to_string).collect();
+            let message = &error.problem;
             let json = json!({
-                "ok": false,
-                "message": error.problem,
-                "column": column,
-                "expected": expected,
+                "ok": false, "message": message, "column": column, "expected": expected,
             });
             print_json(&mut io::stdout().lock(), json, Some(place))?;
         } else {
-            let [line, marks] = error.show(line);
-            tell(
-                io::stderr(),
-                format_args!("millrace: {name}:{number}:{column}: syntax\n{line}\n{marks}"),
-            );
+            let message = error.message();
+            let (shown, marks) = (without_controls(line), error.marks(line));
+            place.tell(format_args!("{column}: {message}\n  {shown}\n  {marks}"));
         }
         Ok(false)
     }
+}
+
+impl Place<'_> {
+    fn tell(&self, message: impl std::fmt::Display) {
+        tell(io::stderr(), format_args!("millrace: {}:{}:{message}", self.name, self.number));
+    }
+}
+
+/// The line as a terminal may see it.
+fn without_controls(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect()
 }
 
 fn print_json(out: &mut impl Write, mut json: Value, place: Option<&Place<'_>>) -> io::Result<()> {
@@ -114,7 +121,7 @@ fn print_json(out: &mut impl Write, mut json: Value, place: Option<&Place<'_>>) 
 fn helped(word: Option<&str>) -> Answer {
     match (help(word), word) {
         (Some(lines), _) => Answer::helped(lines),
-        (None, word) => Answer::not_found(format!(
+        (None, word) => Answer::not_done(format!(
             "no help for {}; `help` alone lists every word",
             word.unwrap_or_default()
         )),

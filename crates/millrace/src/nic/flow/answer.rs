@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a command was answered: the same for people and as JSON.
 
-use super::explain::explain;
+use super::explain::{explain, in_words};
 use dpdk::flow::{Cause, FlowError, Rule};
 use serde_json::{Value, json};
 
 /// The answer to one command.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Whether it was done.
-    pub(crate) ok: bool,
-    /// For people; may be empty.
+    /// What was done, for people.
     pub(crate) lines: Vec<String>,
+    /// What was not, and why.
+    pub(crate) failures: Vec<String>,
     /// An object.
     pub(crate) json: Value,
 }
 
 impl Answer {
     /// What was done; `json` is an object.
-    pub(super) fn done(lines: Vec<String>, mut json: Value) -> Self {
-        json["ok"] = true.into();
-        Self { ok: true, lines, json }
+    pub(super) fn done(lines: Vec<String>, json: Value) -> Self {
+        Self { lines, failures: Vec::new(), json }.with("ok", true)
     }
 
     /// What was asked for by `help`.
@@ -30,16 +29,18 @@ impl Answer {
     }
 
     /// Our own reason why nothing was done.
-    pub(crate) fn not_found(message: String) -> Self {
-        Self { ok: false, json: json!({ "ok": false, "message": message }), lines: vec![message] }
+    pub(crate) fn not_done(message: String) -> Self {
+        let json = json!({ "ok": false, "message": message });
+        Self { lines: Vec::new(), failures: vec![message], json }
     }
 
     /// The NIC's refusal of `rule`, or of something about it or all rules.
     pub(super) fn refused(rule: Option<&Rule>, error: &FlowError) -> Self {
-        let explained = rule.map(|rule| explain(rule, error)).unwrap_or_default();
-        let mut lines = vec![error.of(rule)];
-        lines.extend(error.log.lines().iter().map(|line| format!("  the driver logged: {line}")));
-        lines.extend(explained.iter().map(|line| format!("  {line}")));
+        let explained = rule.map_or_else(|| in_words(error), |rule| explain(rule, error));
+        let mut failures = vec![error.of(rule)];
+        let logged = error.log.lines().iter().map(|line| format!("  the driver logged: {line}"));
+        failures.extend(logged);
+        failures.extend(explained.iter().map(|line| format!("  {line}")));
         let json = json!({
             "ok": false,
             "error": {
@@ -53,7 +54,12 @@ impl Answer {
             },
             "explained": explained,
         });
-        Self { ok: false, lines, json }
+        Self { lines: Vec::new(), failures, json }
+    }
+
+    /// True if all was done.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.failures.is_empty()
     }
 
     /// With a member more.

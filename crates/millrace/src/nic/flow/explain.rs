@@ -20,9 +20,14 @@ pub(crate) fn explain(rule: &Rule, error: &FlowError) -> Vec<String> {
         ),
         Some(Cause::Attributes) | None => (),
     }
-    lines.extend(about(error.kind).map(str::to_owned));
-    lines.extend(by_number(error.errno).map(str::to_owned));
+    lines.extend(in_words(error));
     lines
+}
+
+/// What type and number of an error mean, whatever was asked for.
+pub(super) fn in_words(error: &FlowError) -> Vec<String> {
+    let words = about(error.kind).into_iter().chain(by_number(error.errno));
+    words.map(str::to_owned).collect()
 }
 
 /// What the type of an error means.

@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
     /// A number of at most `max`.
     pub(super) fn number(&mut self, what: &'static str, max: u128) -> Result<u128, SyntaxError> {
         self.value(what, |word| match parse_number(word)? {
-            number if number > max => Err(format!("{word} is more than {max}")),
+            number if number > max => Err(format!("{word:?} is more than {max}")),
             number => Ok(number),
         })
     }
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
                 u8::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'))
             };
             let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-            bytes.ok_or_else(|| format!("{word} is no string of hexadecimal bytes"))
+            bytes.ok_or_else(|| format!("{word:?} is no string of hexadecimal bytes"))
         })
     }
 
@@ -175,13 +175,13 @@ impl<'a> Reader<'a> {
                 let address: Option<Ipv4Addr> = word.parse().ok();
                 address
                     .map(|address| u32::from(address).into())
-                    .ok_or_else(|| format!("{word} is no IPv4 address, such as 10.0.0.1"))
+                    .ok_or_else(|| format!("{word:?} is no IPv4 address, such as 10.0.0.1"))
             }),
             Form::Ipv6 => self.value(form.noun(), |word| {
                 let address: Option<Ipv6Addr> = word.parse().ok();
                 address
                     .map(u128::from)
-                    .ok_or_else(|| format!("{word} is no IPv6 address, such as 2001:db8::1"))
+                    .ok_or_else(|| format!("{word:?} is no IPv6 address, such as 2001:db8::1"))
             }),
         }
     }
@@ -200,10 +200,10 @@ impl<'a> Reader<'a> {
     pub(super) fn unexpected(&mut self) -> SyntaxError {
         let problem = match self.word() {
             None => "the line ends too early".to_owned(),
-            Some(word) if self.expected.is_empty() => format!("nothing may follow, not {word}"),
+            Some(word) if self.expected.is_empty() => format!("{word:?} is too much"),
             Some(word) => match nearest(word, &self.expected) {
-                Some(near) => format!("no {word} here; nearest: {near}"),
-                None => format!("no {word} here"),
+                Some(near) => format!("{word:?} may not stand here; nearest: {near}"),
+                None => format!("{word:?} may not stand here"),
             },
         };
         self.fail(problem)
@@ -226,12 +226,12 @@ fn parse_number(word: &str) -> Result<u128, String> {
         None => (word, 10),
     };
     if !is_digits(digits, radix) {
-        return Err(format!("{word} is no number"));
+        return Err(format!("{word:?} is no number"));
     }
     if radix == 10 && digits.len() > 1 && digits.starts_with('0') {
-        return Err(format!("{word} begins with a zero: write it without, or 0x before it"));
+        return Err(format!("{word:?} begins with a zero: write it without, or 0x before it"));
     }
-    u128::from_str_radix(digits, radix).map_err(|_| format!("{word} is too large"))
+    u128::from_str_radix(digits, radix).map_err(|_| format!("{word:?} is too large"))
 }
 
 fn parse_mac(word: &str) -> Result<u128, String> {
@@ -243,7 +243,7 @@ fn parse_mac(word: &str) -> Result<u128, String> {
     let numbers: Option<Vec<u128>> = octets.iter().map(read).collect();
     match numbers.filter(|numbers| numbers.len() == 6) {
         Some(numbers) => Ok(numbers.iter().fold(0, |address, octet| address << 8 | octet)),
-        None => Err(format!("{word} is no MAC address, such as 02:00:00:00:00:01")),
+        None => Err(format!("{word:?} is no MAC address, such as 02:00:00:00:00:01")),
     }
 }
 
@@ -264,29 +264,20 @@ impl SyntaxError {
         line[..self.place.start].chars().count() + 1
     }
 
-    /// What may stand there, in words.
-    pub(crate) fn expected_words(&self) -> String {
+    /// The problem, and what may stand there.
+    pub(crate) fn message(&self) -> String {
         let words: Vec<_> = self.expected.iter().map(Expected::to_string).collect();
-        words.join(", ")
+        match words.is_empty() {
+            true => self.problem.clone(),
+            false => format!("{}; expected: {}", self.problem, words.join(", ")),
+        }
     }
 
-    /// The line, with marks below what is to blame and the reason behind them.
-    pub(crate) fn show(&self, line: &str) -> [String; 2] {
-        let blanks = |text: &str| -> String {
-            text.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
-        };
-        let before = blanks(&line[..self.place.start]);
-        let marks = "^".repeat(line[self.place.clone()].chars().count().max(1));
-        let expected = match self.expected.is_empty() {
-            true => String::new(),
-            false => format!("; expected: {}", self.expected_words()),
-        };
-        [line.to_owned(), format!("{before}{marks} {}{expected}", self.problem)]
-    }
-}
-
-impl fmt::Display for SyntaxError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem)
+    /// Marks to print below `line`, under what is to blame.
+    pub(crate) fn marks(&self, line: &str) -> String {
+        let before = line[..self.place.start].chars();
+        let blanks: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let marks = line[self.place.clone()].chars().count().max(1);
+        blanks + &"^".repeat(marks)
     }
 }

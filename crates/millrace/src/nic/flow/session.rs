@@ -71,7 +71,7 @@ impl Session {
         let last = self.ports.len().saturating_sub(1);
         let answer = match self.ports.get_mut(usize::from(port)) {
             Some(place) => place.execute(port, command),
-            None => Answer::not_found(format!("Invalid port {port}: there are 0 to {last}")),
+            None => Answer::not_done(format!("Invalid port {port}: there are 0 to {last}")),
         };
         answer.with("command", name).with("port", port)
     }
@@ -119,32 +119,35 @@ impl Place {
 
     /// Goes on with the others where one cannot be destroyed.
     fn destroy(&mut self, ids: &[u32]) -> Answer {
-        let mut destroyed = Vec::new();
-        let mut lines = Vec::new();
-        let mut failed = None;
+        let (mut destroyed, mut failed) = (Vec::new(), Vec::new());
         for &id in ids {
-            let Some(Made { rule, flow }) = self.rules.remove(&id) else {
-                failed = Some(not_found(id));
-                lines.extend(failed.iter().flat_map(|failed| failed.lines.clone()));
-                continue;
-            };
-            match self.port.flow_destroy(flow) {
-                Ok(()) => {
-                    destroyed.push(id);
-                    lines.push(format!("Flow rule #{id} destroyed"));
-                }
-                Err((left, error)) => {
-                    let answer = Answer::refused(Some(&rule), &error);
-                    lines.extend(answer.lines.iter().cloned());
-                    failed = Some(answer);
-                    if let Some(flow) = left {
-                        self.rules.insert(id, Made { rule, flow });
-                    }
-                }
+            match self.destroy_one(id) {
+                Ok(()) => destroyed.push(id),
+                Err(answer) => failed.push(answer.with("rule", id)),
             }
         }
-        let answer = failed.unwrap_or_else(|| Answer::done(Vec::new(), json!({})));
-        Answer { lines, ..answer }.with("destroyed", destroyed)
+        let lines = destroyed.iter().map(|id| format!("Flow rule #{id} destroyed")).collect();
+        let mut answer = Answer::done(lines, json!({ "destroyed": destroyed }));
+        for one in failed {
+            answer.failures.extend(one.failures);
+            match answer.json["failed"].as_array_mut() {
+                Some(list) => list.push(one.json),
+                None => answer.json["failed"] = json!([one.json]),
+            }
+        }
+        let ok = answer.is_ok();
+        answer.with("ok", ok)
+    }
+
+    fn destroy_one(&mut self, id: u32) -> Result<(), Answer> {
+        let Made { rule, flow } = self.rules.remove(&id).ok_or_else(|| not_found(id))?;
+        self.port.flow_destroy(flow).map_err(|(left, error)| {
+            let answer = Answer::refused(Some(&rule), &error);
+            if let Some(flow) = left {
+                self.rules.insert(id, Made { rule, flow });
+            }
+            answer
+        })
     }
 
     fn query(&self, id: u32, what: Query) -> Answer {
@@ -231,14 +234,14 @@ impl Place {
         if !destroy {
             return Answer::done(lines, json!({ "aged": ids }));
         }
-        let answer = self.destroy(&ids);
-        lines.extend(answer.lines.iter().cloned());
+        let mut answer = self.destroy(&ids);
+        lines.append(&mut answer.lines);
         Answer { lines, ..answer }.with("aged", ids)
     }
 }
 
 fn not_found(id: u32) -> Answer {
-    Answer::not_found(format!("Flow rule #{id} not found")).with("rule", id)
+    Answer::not_done(format!("Flow rule #{id} not found")).with("rule", id)
 }
 
 fn done_or_refused<T>(
