@@ -138,18 +138,20 @@ impl Port {
         Ok(FlowRule { handle, lot: self.rules.lot })
     }
 
-    /// Destroys `rule`; gives it back if it is still there.
-    pub fn flow_destroy(&mut self, rule: FlowRule) -> Result<(), (Option<FlowRule>, FlowError)> {
-        let flow = self.rules.check(&rule).map_err(|error| (None, error))?;
+    /// Destroys `rule`; gives it back if that fails.
+    pub fn flow_destroy(&mut self, rule: FlowRule) -> Result<(), (FlowRule, FlowError)> {
+        let flow = match self.rules.check(&rule) {
+            Ok(flow) => flow,
+            Err(error) => return Err((rule, error)),
+        };
         // SAFETY: the port is open, and the rule one of its live ones.
         let destroy = |error: *mut _| unsafe { sys::rte_flow_destroy(self.open.id(), flow, error) };
-        let destroyed = call(None, destroy, |ret| ret >= 0);
-        match destroyed {
+        match call(None, destroy, |ret| ret >= 0) {
             Ok(_) => {
                 self.rules.handles.remove(&rule.handle);
                 Ok(())
             }
-            Err(error) => Err((Some(rule), error)),
+            Err(error) => Err((rule, error)),
         }
     }
 

@@ -288,3 +288,84 @@ fn action_type(action: &Action) -> sys::rte_flow_action_type {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(kind: ItemKind, spec: &[u8]) -> Item {
+        Item { spec: Some(Value::new(spec)), ..Item::any(kind) }
+    }
+
+    fn rule() -> Rule {
+        let mut eth = item(ItemKind::Eth, &[2, 0, 0, 0, 0, 1]);
+        eth.mask = Some(Value::ZERO);
+        eth.spec.as_mut().unwrap().set_bits(14 * 8 + 7, 1, 1);
+        let mut ipv6 = Item::any(ItemKind::Ipv6);
+        ipv6.last = Some(Value::new(&[0xff; 41]));
+        let mark = item(ItemKind::Mark, &[0, 0, 1, 2]);
+        let rss = Rss { queues: vec![3, 1], types: 4, ..Rss::default() };
+        Rule {
+            attributes: Attributes { group: 7, transfer: true, ..Attributes::default() },
+            pattern: vec![eth, ipv6, mark],
+            actions: vec![Action::Drop, Action::Rss(rss), Action::Age(0x00ab_cdef)],
+        }
+    }
+
+    #[test]
+    fn a_rule_arrives_as_it_was_meant() {
+        let rule = rule();
+        let lowered = Lowered::new(&rule);
+        assert_eq!((lowered.attributes.group, lowered.attributes.transfer()), (7, 1));
+        assert_eq!((lowered.attributes.ingress(), lowered.attributes.egress()), (0, 0));
+        assert_eq!((lowered.items.len(), lowered.actions.len()), (4, 4));
+        let [eth, ipv6, mark, end] = lowered.items[..] else { unreachable!() };
+        assert_eq!(end.type_, sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_END);
+        assert!(eth.last.is_null() && ipv6.spec.is_null() && ipv6.mask.is_null());
+        // SAFETY: these are the structures that the items are documented to have.
+        unsafe {
+            let spec = &*eth.spec.cast::<sys::rte_flow_item_eth>();
+            let bytes = eth.spec.cast::<[u8; 14]>().read();
+            assert_eq!((spec.has_vlan(), spec.reserved()), (1, 0));
+            assert_eq!(bytes[..7], [2, 0, 0, 0, 0, 1, 0]);
+            assert_eq!((*eth.mask.cast::<sys::rte_flow_item_eth>()).has_vlan(), 0);
+            let last = &*ipv6.last.cast::<sys::rte_flow_item_ipv6>();
+            assert_eq!((last.has_frag_ext(), last.has_hop_ext(), last.reserved()), (1, 0, 0));
+            assert_eq!(ipv6.last.cast::<[u8; 40]>().read(), [0xff; 40]);
+            assert_eq!(mark.spec.cast::<u32>().read(), 0x0102);
+            let rss = &*lowered.actions[1].conf.cast::<sys::rte_flow_action_rss>();
+            assert!(rss.key.is_null());
+            assert_eq!(std::slice::from_raw_parts(rss.queue, 2), [3, 1]);
+            let age = &*lowered.actions[2].conf.cast::<sys::rte_flow_action_age>();
+            assert_eq!(
+                (age.timeout(), age.reserved(), age.context),
+                (0x00ab_cdef, 0, null::<c_void>().cast_mut())
+            );
+            assert_eq!(
+                super::rss_from(rss),
+                Rss { queues: vec![3, 1], types: 4, ..Rss::default() }
+            );
+        }
+        assert!(lowered.actions[0].conf.is_null());
+    }
+
+    #[test]
+    fn an_address_is_traced_to_its_part() {
+        let rule = rule();
+        let lowered = Lowered::new(&rule);
+        let address = |item: &sys::rte_flow_item| std::ptr::from_ref(item).cast::<c_void>();
+        for (address, cause) in [
+            (address(&lowered.items[1]), Some(Cause::Item(1))),
+            (address(&lowered.items[3]), Some(Cause::Item(3))),
+            (lowered.items[1].last, Some(Cause::Item(1))),
+            (lowered.items[0].mask, Some(Cause::Item(0))),
+            (lowered.actions[2].conf, Some(Cause::Action(2))),
+            (lowered.actions().wrapping_add(1).cast(), Some(Cause::Action(1))),
+            (lowered.attributes().cast(), Some(Cause::Attributes)),
+            (null(), None),
+            (std::ptr::from_ref(&rule).cast(), None),
+        ] {
+            assert_eq!(lowered.cause(address), cause);
+        }
+    }
+}

@@ -141,11 +141,9 @@ impl Place {
 
     fn destroy_one(&mut self, id: u32) -> Result<(), Answer> {
         let Made { rule, flow } = self.rules.remove(&id).ok_or_else(|| not_found(id))?;
-        self.port.flow_destroy(flow).map_err(|(left, error)| {
+        self.port.flow_destroy(flow).map_err(|(flow, error)| {
             let answer = Answer::refused(Some(&rule), &error);
-            if let Some(flow) = left {
-                self.rules.insert(id, Made { rule, flow });
-            }
+            self.rules.insert(id, Made { rule, flow });
             answer
         })
     }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Flow rules on a port that has none, and on the software NIC where it was built.
+
+use dpdk::flow::{Action, Attributes, Cause, Count, ErrorKind, Item, ItemKind, Rss, Rule, Value};
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
+use std::path::PathBuf;
+
+const EEXIST: i32 = 17;
+const EINVAL: i32 = 22;
+const ENOSYS: i32 = 38;
+const ENOTSUP: i32 = 95;
+const ENOENT: i32 = 2;
+
+/// UDP from port `source` goes to queue 1 with a mark, and is counted.
+fn udp_from(source: u16) -> Rule {
+    let mut udp = Item::any(ItemKind::Udp);
+    udp.spec = Some(Value::new(&source.to_be_bytes()));
+    udp.mask = Some(Value::new(&[0xff; 2]));
+    Rule {
+        attributes: Attributes { ingress: true, ..Attributes::default() },
+        pattern: vec![Item::any(ItemKind::Eth), Item::any(ItemKind::Ipv4), udp],
+        actions: vec![Action::Queue(1), Action::Mark(7), Action::Count(0)],
+    }
+}
+
+fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
+    let name = devargs.replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let pool = Mempool::new(eal, &name, 1023, 2048, None).unwrap();
+    let mut port = Port::probe(eal, devargs).unwrap();
+    let queues = PortConfig { rx_queues: 2, tx_queues: 2, rxd: 64, txd: 64, mempools: vec![pool] };
+    let queues = port.configure(&queues).unwrap();
+    (port, queues)
+}
+
+/// EAL starts once in a process, so all is one test.
+#[test]
+fn rules_are_made_and_refusals_are_told() {
+    let twin = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from).filter(|path| path.exists());
+    let drivers = twin.iter().cloned().collect();
+    let config = EalConfig { no_huge: true, memory_mb: 256, drivers, ..Default::default() };
+    let eal = Eal::init(&config).unwrap();
+    without_rules(&eal);
+    if twin.is_none() {
+        eprintln!("skipped in part: there is no software NIC at MILLRACE_TWIN");
+        return;
+    }
+    let (mut port, _queues) = start(&eal, "net_twin0,wire=w");
+    let (mut other, _others) = start(&eal, "net_twin1,wire=w");
+    refusals(&mut port);
+    life_of_rules(&mut port, &mut other);
+}
+
+/// A driver that knows nothing of rules.
+fn without_rules(eal: &Eal) {
+    let mut port = Port::probe(eal, "net_null0").unwrap();
+    let rule = udp_from(1);
+    for error in [
+        port.flow_validate(&rule).unwrap_err(),
+        port.flow_create(&rule).unwrap_err(),
+        port.flow_flush().unwrap_err(),
+        port.flow_isolate(true).unwrap_err(),
+        port.flow_dump(None).unwrap_err(),
+    ] {
+        assert_eq!((error.errno, error.kind, error.cause), (ENOSYS, ErrorKind::Unspecified, None));
+        assert_eq!(error.to_string(), "error type 1 (cause unspecified): Function not implemented");
+    }
+    // DPDK itself answers here, and otherwise.
+    assert_ne!(port.flow_aged().unwrap_err().errno, 0);
+}
+
+/// What the software NIC does not take: each way to leave out spec, last and mask is another one.
+fn refusals(port: &mut Port) {
+    let last = Item { last: Some(Value::ZERO), ..Item::any(ItemKind::Ipv4) };
+    let mask = Item { mask: Some(Value::ZERO), ..Item::any(ItemKind::Ipv4) };
+    let with_item = |item| {
+        let mut rule = udp_from(1);
+        rule.pattern[1] = item;
+        rule
+    };
+    let with_action = |action| Rule { actions: vec![Action::Mark(1), action], ..udp_from(1) };
+    let far = Rss { queues: vec![0, 2], ..Rss::default() };
+    for (rule, errno, kind, cause) in [
+        (with_item(last), ENOTSUP, ErrorKind::ItemLast, Cause::Item(1)),
+        (with_item(mask), EINVAL, ErrorKind::ItemSpec, Cause::Item(1)),
+        (with_item(Item::any(ItemKind::Meta)), ENOTSUP, ErrorKind::Item, Cause::Item(1)),
+        (with_action(Action::Queue(2)), EINVAL, ErrorKind::ActionConf, Cause::Action(1)),
+        (with_action(Action::Rss(far)), EINVAL, ErrorKind::ActionConf, Cause::Action(1)),
+    ] {
+        let error = port.flow_validate(&rule).unwrap_err();
+        assert_eq!((error.errno, error.kind, error.cause), (errno, kind, Some(cause)), "{error}");
+        assert!(error.message.is_some(), "{error}");
+        assert_eq!(port.flow_create(&rule).unwrap_err(), error);
+    }
+    let error = port.flow_create(&with_item(mask)).unwrap_err();
+    assert!(error.of(Some(&udp_from(1))).contains(": item 2 (ipv4): "), "{error}");
+}
+
+fn life_of_rules(port: &mut Port, other: &mut Port) {
+    port.flow_validate(&udp_from(1)).unwrap();
+    let first = port.flow_create(&udp_from(1)).unwrap();
+    let second = port.flow_create(&udp_from(2)).unwrap();
+    assert_ne!(first.handle(), second.handle());
+    let again = port.flow_create(&udp_from(1)).unwrap_err();
+    assert_eq!(again.errno, EEXIST);
+    let count = Count { hits: Some(0), bytes: Some(0) };
+    assert_eq!(port.flow_query_count(&first, true), Ok(count));
+
+    // A rule is nobody else's, and gone when it is gone.
+    assert_eq!(other.flow_query_count(&first, false).unwrap_err().errno, ENOENT);
+    assert_eq!(port.flow_destroy(first), Ok(()));
+    let first = port.flow_create(&udp_from(1)).unwrap();
+    port.flow_flush().unwrap();
+    let third = port.flow_create(&udp_from(1)).unwrap();
+    for gone in [first, second] {
+        let (_, error) = port.flow_destroy(gone).unwrap_err();
+        assert_eq!((error.errno, error.kind), (ENOENT, ErrorKind::Handle));
+    }
+    let (third, error) = other.flow_destroy(third).unwrap_err();
+    assert_eq!(error.errno, ENOENT);
+    port.flow_destroy(third).unwrap();
+}
