@@ -20,3 +20,6 @@ pub(crate) use grammar::{Command, parse};
 pub(crate) use help::help;
 pub(crate) use reader::SyntaxError;
 pub(crate) use session::{OpenPort, Session};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+use super::grammar::Query;
+use super::print::print_rule;
+use super::*;
+use crate::nic::flow::fields::whole;
+use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, Rss, Rule, Value};
+use proptest::prelude::*;
+
+fn command(line: &str) -> Command {
+    match parse(line, 4) {
+        Ok(Some(command)) => command,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn rule(text: &str) -> Rule {
+    match command(&format!("flow create 0 {text}")) {
+        Command::Create { port: 0, rule } => rule,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn item(text: &str) -> Item {
+    rule(&format!("pattern {text} / end actions end")).pattern[0]
+}
+
+#[test]
+fn every_command_is_read() {
+    assert_eq!(parse("  # nothing", 4), Ok(None));
+    assert_eq!(command("flow flush 3 # all of them"), Command::Flush { port: 3 });
+    let destroy = Command::Destroy { port: 0, rules: vec![1, 20] };
+    assert_eq!(command("flow destroy 0 rule 1 rule 0x14"), destroy);
+    let query = Command::Query { port: 1, rule: 2, what: Query::Count };
+    assert_eq!(command("flow query 1 2 count"), query);
+    assert_eq!(command("flow list 0"), Command::List { port: 0, groups: vec![] });
+    assert_eq!(
+        command("flow list 0 group 1 group 7"),
+        Command::List { port: 0, groups: vec![1, 7] }
+    );
+    for (word, isolate) in [("0", false), ("1", true), ("true", true), ("off", false)] {
+        let line = format!("flow isolate 0 {word}");
+        assert_eq!(command(&line), Command::Isolate { port: 0, isolate });
+    }
+    assert_eq!(command("flow dump 0 all"), Command::Dump { port: 0, rule: None });
+    assert_eq!(command("flow dump 0 rule 3"), Command::Dump { port: 0, rule: Some(3) });
+    assert_eq!(command("flow aged 0"), Command::Aged { port: 0, destroy: false });
+    assert_eq!(command("flow aged 0 destroy"), Command::Aged { port: 0, destroy: true });
+    assert_eq!(command("help ipv4"), Command::Help(Some("ipv4".to_owned())));
+    assert_eq!(command("quit"), Command::Quit);
+}
+
+#[test]
+fn the_two_rules_of_the_article_are_read() {
+    let rule = rule("ingress pattern eth / ipv4 / udp / end actions queue index 6 / end");
+    let kinds = [ItemKind::Eth, ItemKind::Ipv4, ItemKind::Udp];
+    assert_eq!(rule.pattern, kinds.map(Item::any));
+    assert_eq!(rule.actions, [Action::Queue(6)]);
+    assert_eq!(rule.attributes, Attributes { ingress: true, ..Attributes::default() });
+
+    let rule = super::tests::rule(
+        "ingress pattern eth / ipv4 src is 10.0.0.1 dst is 10.0.0.2 / tcp src is 1000 dst is 80 / \
+         end actions queue index 1 / mark id 1 / end",
+    );
+    let ipv4 = rule.pattern[1];
+    let mut bytes = [0; 20];
+    bytes[12..].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    assert_eq!(ipv4.spec, Some(Value::new(&bytes)));
+    bytes[12..].fill(0xff);
+    assert_eq!((ipv4.mask, ipv4.last), (Some(Value::new(&bytes)), None));
+    assert_eq!(rule.pattern[2].spec, Some(Value::new(&[0x03, 0xe8, 0, 80])));
+    assert_eq!(rule.actions, [Action::Queue(1), Action::Mark(1)]);
+}
+
+#[test]
+fn what_is_not_written_is_not_there() {
+    assert_eq!(item("udp"), Item::any(ItemKind::Udp));
+    let spec = item("udp src spec 0");
+    assert_eq!((spec.spec, spec.last, spec.mask), (Some(Value::ZERO), None, None));
+    let mask = item("udp src mask 0xff00");
+    assert_eq!((mask.spec, mask.mask), (None, Some(Value::new(&[0xff]))));
+    let range = item("udp src spec 1 src last 9 src mask 0xffff");
+    assert_eq!(range.last, Some(Value::new(&[0, 9])));
+    let prefix = item("ipv6 dst spec 2001:db8:: dst prefix 33").mask.unwrap();
+    assert_eq!(prefix.bits(192, 128), u128::MAX << 95);
+    assert_eq!(item("ipv4 src prefix 0").mask, Some(Value::ZERO));
+    assert_eq!(item("eth has_vlan is 1").spec.unwrap().bytes()[14], 1);
+    assert_eq!(item("vlan vid is 5").spec, Some(Value::new(&[0, 5])));
+    assert_eq!(item("vlan vid is 5").mask, Some(Value::new(&[0x0f, 0xff])));
+    assert_eq!(
+        item("eth src is 02:0:0:0:0:aB").spec.unwrap().bytes()[6..12],
+        [2, 0, 0, 0, 0, 0xab]
+    );
+}
+
+#[test]
+fn rss_without_queues_means_all_of_them() {
+    let rss = |text: &str| match &rule(&format!("pattern end actions {text} / end")).actions[0] {
+        Action::Rss(rss) => rss.clone(),
+        other => panic!("{other:?}"),
+    };
+    let default = Rss { types: 0xa38c, queues: vec![0, 1, 2, 3], ..Rss::default() };
+    assert_eq!(rss("rss"), default);
+    let full = "rss func toeplitz level 2 types ipv4 tcp 0x20 end key 0102fF queues 3 end";
+    let expected = Rss {
+        func: HashFunction::Toeplitz,
+        level: 2,
+        types: 0x1_0410 | 4 | 0x20,
+        key: vec![1, 2, 255],
+        queues: vec![3],
+    };
+    assert_eq!(rss(full), expected);
+    assert_eq!(rss("rss types none end queues end"), Rss::default());
+}
+
+#[test]
+fn an_error_has_its_place_and_what_was_expected() {
+    for (line, column, marks, message) in [
+        (
+            "flow creat 0",
+            6,
+            5,
+            "\"creat\" may not stand here; nearest: create; expected: validate, create, ",
+        ),
+        (
+            "flow create 0 ingres pattern",
+            15,
+            6,
+            "nearest: ingress; expected: group, priority, ingress, egress",
+        ),
+        ("flow create 0 pattern eth / ip4 / end", 29, 3, "nearest: ipv4; expected: void, any, eth"),
+        ("flow create 0 pattern ipv4 srk is 1", 28, 3, "nearest: src; expected: /, version_ihl"),
+        (
+            "flow create 0 pattern ipv4 src 10.0.0.1",
+            32,
+            8,
+            "may not stand here; expected: is, spec",
+        ),
+        (
+            "flow create 0 pattern ipv4 src is 10.0.0",
+            35,
+            6,
+            "\"10.0.0\" is no IPv4 address, such as 10.0.0.1; expected: IPV4",
+        ),
+        (
+            "flow create 0 pattern tcp dst is 65536",
+            34,
+            5,
+            "\"65536\" is more than 65535; expected: NUMBER",
+        ),
+        ("flow create 0 pattern tcp dst is 010", 34, 3, "begins with a zero"),
+        ("flow create 0 pattern ipv4 src prefix 33", 39, 2, "\"33\" is more than 32"),
+        (
+            "flow create 0 pattern eth / end actions age timeout 16777216 / end",
+            53,
+            8,
+            "is more than 16777215",
+        ),
+        ("flow create 0 pattern eth / end actions drop id", 46, 2, "expected: /"),
+        ("flow create 65536", 13, 5, "is more than 65535; expected: PORT"),
+        ("flow create", 12, 1, "the line ends too early; expected: PORT"),
+        ("flow list 0 every", 13, 5, "\"every\" may not stand here; expected: group"),
+        ("quit now", 6, 3, "\"now\" is too much"),
+        ("fl\u{f6}w", 1, 4, "nearest: flow"),
+        ("\t\u{1b}[31m", 2, 5, "\"\\u{1b}[31m\" may not stand here"),
+    ] {
+        let error = parse(line, 4).expect_err(line);
+        assert!(error.message().contains(message), "{line}: {}", error.message());
+        assert_eq!(error.column(line), column, "{line}");
+        let shown = error.marks(line);
+        assert_eq!(shown.trim_start(), "^".repeat(marks), "{line}");
+        assert_eq!(shown.chars().count(), column - 1 + marks, "{line}");
+    }
+}
+
+fn value(kind: ItemKind) -> impl Strategy<Value = Option<Value>> {
+    let bits = prop_oneof![Just(0), Just(u128::MAX), any::<u128>()];
+    let field = (0..whole(kind).len().max(1), bits);
+    proptest::option::of(proptest::collection::vec(field, 0..4)).prop_map(move |set| {
+        let fields = whole(kind);
+        let set = set.filter(|_| !fields.is_empty())?;
+        let mut value = Value::ZERO;
+        for (place, bits) in set {
+            value.set_bits(fields[place].first, fields[place].width, bits);
+        }
+        Some(value)
+    })
+}
+
+fn any_item() -> impl Strategy<Value = Item> {
+    proptest::sample::select(ItemKind::ALL.to_vec()).prop_flat_map(|kind| {
+        (value(kind), value(kind), value(kind)).prop_map(move |(spec, last, mask)| Item {
+            kind,
+            spec,
+            last,
+            mask,
+        })
+    })
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let functions = HashFunction::ALL.map(|(function, _)| function).to_vec();
+    let rss = (
+        proptest::sample::select(functions),
+        any::<u32>(),
+        any::<u64>(),
+        proptest::collection::vec(any::<u8>(), 0..5),
+        proptest::collection::vec(any::<u16>(), 0..5),
+    );
+    prop_oneof![
+        proptest::sample::select(vec![Action::Void, Action::Flag, Action::Drop, Action::Passthru]),
+        any::<u32>().prop_map(Action::Mark),
+        any::<u16>().prop_map(Action::Queue),
+        (0..3u32).prop_map(Action::Count),
+        (0..1u32 << 24).prop_map(Action::Age),
+        any::<u32>().prop_map(Action::Jump),
+        any::<u32>().prop_map(Action::PortId),
+        any::<u16>().prop_map(Action::RepresentedPort),
+        rss.prop_map(|(func, level, types, key, queues)| {
+            Action::Rss(Rss { func, level, types, key, queues })
+        }),
+    ]
+}
+
+fn any_rule() -> impl Strategy<Value = Rule> {
+    let attributes = (any::<(u32, u32)>(), any::<(bool, bool, bool)>()).prop_map(
+        |((group, priority), (ingress, egress, transfer))| Attributes {
+            group,
+            priority,
+            ingress,
+            egress,
+            transfer,
+        },
+    );
+    let pattern = proptest::collection::vec(any_item(), 0..6);
+    let actions = proptest::collection::vec(any_action(), 0..4);
+    (attributes, pattern, actions).prop_map(|(attributes, pattern, actions)| Rule {
+        attributes,
+        pattern,
+        actions,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_printed_rule_reads_as_the_same_rule(expected in any_rule()) {
+        let text = print_rule(&expected);
+        prop_assert_eq!(rule(&text), expected, "{}", text);
+    }
+
+    #[test]
+    fn what_completion_offers_is_never_refused(picks in proptest::collection::vec(any::<u8>(), 1..40)) {
+        let world = World { rules: vec![vec![1, 2]; 2], queues: 4 };
+        let mut line = String::new();
+        for pick in picks {
+            let words = complete(&line, &world).1;
+            let Some(word) = words.get(usize::from(pick) % words.len().max(1)) else { break };
+            line += word;
+            if let Err(error) = parse(&line, 4) {
+                prop_assert!(error.place.is_empty(), "{}: {}", line, error.message());
+            }
+            line.push(' ');
+        }
+    }
+}
