@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace nic` as a user meets it: scripts for the flow shell, and the shell on a terminal. What
+//! needs the software NIC says so where it was not built.
+
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
+
+/// Says why a test does nothing; past the test harness, which hides what a good test prints.
+fn skip(reason: &str) {
+    let test = std::thread::current();
+    let test = test.name().unwrap_or_default();
+    writeln!(std::io::stderr(), "skipped {test}: {reason}").unwrap();
+}
+
+/// True if the software NIC is there.
+fn has_twin() -> bool {
+    let path = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from);
+    let has_twin = path.is_some_and(|path| path.exists());
+    if !has_twin {
+        skip("there is no software NIC at MILLRACE_TWIN; make twin builds it");
+    }
+    has_twin
+}
+
+/// Runs `command` with `input` as its standard input.
+fn feed(command: &mut Command, input: &str) -> Output {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It may have seen enough before the end.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn flow(arguments: &[&str], input: &str) -> Output {
+    feed(Command::new(MILLRACE).args(["nic", "flow"]).args(arguments), input)
+}
+
+/// Exit status, standard output and standard error.
+fn told(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+const RULE: &str = "flow create 0 ingress pattern eth / ipv4 src spec 10.0.0.0 src prefix 8 / udp / \
+                    end actions queue index 3 / mark id 7 / count / end\n";
+
+#[test]
+fn a_script_makes_lists_and_destroys_rules() {
+    if !has_twin() {
+        return;
+    }
+    let script = format!(
+        "# Rules of a test\n\n{RULE}\
+         flow create 1 priority 2 ingress pattern eth / end actions rss / end # on the other port\n\
+         flow create 0 ingress pattern eth / void / ipv6 / end actions drop / end\n\
+         flow validate 0 ingress pattern eth type is 0x0806 / end actions drop / end\n\
+         flow list 0\nflow list 1\nflow list 1 group 1\n\
+         flow query 0 0 count\n\
+         flow destroy 0 rule 1 rule 0\n\
+         flow create 0 ingress pattern eth / ipv6 / end actions drop / end\n\
+         flow flush 0\nflow list 0\nquit\nnever read\n"
+    );
+    let ports = ["net_twin0,wire=w", "net_twin1,wire=w"];
+    let expected = "Flow rule #0 created\nFlow rule #0 created\nFlow rule #1 created\n\
+                    Flow rule validated\n\
+                    ID\tGroup\tPrio\tAttr\tRule\n\
+                    0\t0\t0\ti--\tETH IPV4 UDP => QUEUE MARK COUNT\n\
+                    1\t0\t0\ti--\tETH IPV6 => DROP\n\
+                    ID\tGroup\tPrio\tAttr\tRule\n\
+                    0\t0\t2\ti--\tETH => RSS\n\
+                    ID\tGroup\tPrio\tAttr\tRule\n\
+                    COUNT:\n hits_set: 1\n bytes_set: 1\n hits: 0\n bytes: 0\n\
+                    Flow rule #1 destroyed\nFlow rule #0 destroyed\n\
+                    Flow rule #0 created\n";
+    assert_eq!(told(flow(&ports, &script)), (Some(0), expected.to_owned(), String::new()));
+}
+
+#[test]
+fn a_refusal_ends_a_script_unless_it_may_go_on() {
+    if !has_twin() {
+        return;
+    }
+    let script = format!("{}flow list 0\n", RULE.replace("index 3", "index 4"));
+    let refusal = "millrace: standard input:1: error type 15 (action configuration): \
+                   action 1 (queue): queue index out of range: Invalid argument\n";
+    let (status, stdout, stderr) = told(flow(&[], &format!("{script}{RULE}")));
+    assert_eq!((status, stdout.as_str()), (Some(1), ""));
+    assert!(stderr.starts_with(refusal), "{stderr}");
+    assert!(stderr.contains("\n  the NIC points at action 1: queue\n"), "{stderr}");
+
+    let (status, stdout, stderr) = told(flow(&["--keep-going"], &format!("{script}{RULE}")));
+    assert_eq!((status, stdout.as_str()), (Some(1), "Flow rule #0 created\n"));
+    assert!(stderr.starts_with(refusal), "{stderr}");
+    // With a queue more it is good.
+    assert_eq!(flow(&["--queues", "5"], &script).status.code(), Some(0));
+
+    let left = format!("{RULE}flow destroy 0 rule 7 rule 0\n");
+    let (status, stdout, stderr) = told(flow(&[], &left));
+    assert_eq!(stdout, "Flow rule #0 created\nFlow rule #0 destroyed\n");
+    assert_eq!(
+        (status, stderr.as_str()),
+        (Some(1), "millrace: standard input:2: Flow rule #7 not found\n")
+    );
+}
+
+#[test]
+fn every_answer_is_an_object_of_json() {
+    if !has_twin() {
+        return;
+    }
+    let script = format!(
+        "{RULE}{RULE}flow query 0 0 count\nflow list 0\nflow destroy 0 rule 0 rule 3\nflow lst 0\n\
+         flow create 0 ingress pattern eth / gre / end actions drop / end\nhelp mark\n"
+    );
+    let (status, stdout, stderr) = told(flow(&["--json", "--keep-going"], &script));
+    assert_eq!((status, stderr.as_str()), (Some(1), ""));
+    let answers: Vec<Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), 8, "{stdout}");
+    let lines: Vec<_> = answers.iter().map(|answer| answer["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, [1, 2, 3, 4, 5, 6, 7, 8]);
+    let created = json!({ "command": "create", "line": 1, "ok": true, "port": 0, "rule": 0 });
+    assert_eq!(answers[0], created);
+    assert_eq!(answers[1]["error"]["errno"], 17);
+    assert_eq!((&answers[2]["hits"], &answers[2]["bytes"]), (&json!(0), &json!(0)));
+    let text = answers[3]["rules"][0]["text"].as_str().unwrap();
+    assert_eq!(text, &RULE.trim_end()["flow create 0 ".len()..]);
+    assert_eq!(answers[4]["destroyed"], json!([0]));
+    assert_eq!(answers[4]["failed"][0]["message"], "Flow rule #3 not found");
+    assert_eq!((&answers[5]["column"], &answers[5]["ok"]), (&json!(6), &json!(false)));
+    assert!(answers[5]["expected"].as_array().unwrap().contains(&json!("list")));
+    let error = &answers[6]["error"];
+    assert_eq!((&error["type"], &error["errno"]), (&json!(13), &json!(95)));
+    assert_eq!(error["cause"], json!({ "part": "item", "number": 2, "name": "gre" }));
+    assert_eq!(answers[7]["ok"], true);
+}
+
+#[test]
+fn a_word_that_may_not_stand_there_is_marked() {
+    let script =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.flow", std::process::id()));
+    std::fs::write(&script, "# one\nflow create 0 ingress pattern eth / ipv5 / end\nhelp eth\n")
+        .unwrap();
+    let name = script.to_str().unwrap();
+    let run = |more: &[&str]| told(flow(&[&["net_null0", "-f", name], more].concat(), ""));
+    let (one, all) = (run(&[]), run(&["--keep-going"]));
+    std::fs::remove_file(&script).unwrap();
+    assert_eq!((one.0, one.1.as_str()), (Some(1), ""));
+    let mut lines = one.2.lines();
+    let first = lines.next().unwrap();
+    let start = format!("millrace: {name}:2:37: \"ipv5\" may not stand here; nearest: ipv");
+    assert!(first.starts_with(&start), "{first}");
+    assert_eq!(lines.next(), Some("  flow create 0 ingress pattern eth / ipv5 / end"));
+    assert_eq!(lines.next(), Some(format!("  {}^^^^", " ".repeat(36)).as_str()));
+    assert_eq!(lines.next(), None);
+    assert!(all.1.starts_with("item eth "), "{}", all.1);
+    assert_eq!(all.0, Some(1), "what failed is not forgotten");
+}
+
+#[test]
+fn a_port_without_flow_rules_says_so() {
+    let (status, stdout, stderr) = told(flow(&["net_null0"], RULE));
+    assert_eq!((status, stdout.as_str()), (Some(1), ""));
+    let expected = "millrace: standard input:1: error type 1 (cause unspecified): Function not \
+                    implemented\n  the port's driver has no flow rules, or not this operation\n";
+    assert_eq!(stderr, expected);
+    let (_, _, stderr) = told(flow(&["net_null0"], "flow list 1\n"));
+    assert_eq!(stderr, "millrace: standard input:1: Invalid port 1: there are 0 to 0\n");
+}
+
+#[test]
+fn what_cannot_begin_is_refused() {
+    assert_eq!(flow(&["--queues", "0"], "").status.code(), Some(2));
+    assert_eq!(Command::new(MILLRACE).arg("nic").output().unwrap().status.code(), Some(2));
+    let (status, _, stderr) = told(flow(&["net_null0", "-f", "/nonexistent.flow"], ""));
+    assert_eq!(status, Some(1));
+    assert!(stderr.contains("cannot open /nonexistent.flow"), "{stderr}");
+    let mut command = Command::new(MILLRACE);
+    command.args(["nic", "flow"]).env("MILLRACE_TWIN", "/nowhere/librte_net_twin.so");
+    let (status, _, stderr) = told(feed(&mut command, ""));
+    assert_eq!(status, Some(1));
+    assert!(stderr.contains("/nowhere/librte_net_twin.so"), "{stderr}");
+}
+
+/// Keys on a terminal, which util-linux's `script` makes: completion, the mark below a wrong word,
+/// Ctrl-C and Ctrl-D, and what is remembered.
+#[test]
+fn a_person_is_helped_with_the_words() {
+    if Command::new("script").arg("--version").output().is_err() {
+        return skip("not installed: script");
+    }
+    let state = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nic-{}", std::process::id()));
+    let line = format!("exec '{MILLRACE}' nic flow net_null0");
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &line, "/dev/null"]).env("XDG_STATE_HOME", &state).env("TERM", "xterm");
+    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut shown = String::new();
+    // The shell asks for bracketed paste when it begins to read a line; keys that come before are
+    // the terminal's.
+    for typed in ["fl\tli\t0\r", "fl\tcr\t0 pat\tetc\r", "gone\x03", "quit\r"] {
+        let from = shown.len();
+        while !shown[from..].contains("\u{1b}[?2004h") {
+            let mut bytes = [0; 4096];
+            let len = screen.read(&mut bytes).unwrap();
+            assert!(len > 0, "it ended early: {shown}");
+            shown += &String::from_utf8_lossy(&bytes[..len]);
+        }
+        keys.write_all(typed.as_bytes()).unwrap();
+    }
+    let status = child.wait().unwrap();
+    let history = std::fs::read_to_string(state.join("millrace/flow_history"));
+    std::fs::remove_dir_all(&state).unwrap();
+    assert_eq!(status.code(), Some(0), "{shown}");
+    assert!(shown.contains("\"etc\" may not stand here; nearest: eth; expected: void"), "{shown}");
+    let history = history.unwrap();
+    assert!(history.contains("flow list 0\nflow create 0 pattern etc\nquit\n"), "{history}");
+}
