@@ -13,7 +13,7 @@ const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
 fn skip(reason: &str) {
     let test = std::thread::current();
     let test = test.name().unwrap_or_default();
-    writeln!(std::io::stderr(), "skipped {test}: {reason}").unwrap();
+    writeln!(std::io::stderr(), "skipped {test}: {reason}").expect("there is a standard error");
 }
 
 /// True if the software NIC is there.
@@ -45,8 +45,8 @@ fn told(output: Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-const RULE: &str = "flow create 0 ingress pattern eth / ipv4 src spec 10.0.0.0 src prefix 8 / udp / \
-                    end actions queue index 3 / mark id 7 / count / end\n";
+const RULE: &str = "flow create 0 ingress pattern eth / ipv4 src spec 10.0.0.0 src prefix 8 / \
+                    udp / end actions queue index 3 / mark id 7 / count / end\n";
 
 #[test]
 fn a_script_makes_lists_and_destroys_rules() {

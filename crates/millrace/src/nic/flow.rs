@@ -18,6 +18,7 @@ pub(crate) use answer::Answer;
 pub(crate) use complete::{World, complete};
 pub(crate) use grammar::{Command, parse};
 pub(crate) use help::help;
+pub(crate) use print::print_rule;
 pub(crate) use reader::SyntaxError;
 pub(crate) use session::{OpenPort, Session};
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 use super::grammar::Query;
-use super::print::print_rule;
 use super::*;
 use crate::nic::flow::fields::whole;
 use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, Rss, Rule, Value};
@@ -249,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn what_completion_offers_is_never_refused(picks in proptest::collection::vec(any::<u8>(), 1..40)) {
+    fn completion_is_never_refused(picks in proptest::collection::vec(any::<u8>(), 1..40)) {
         let world = World { rules: vec![vec![1, 2]; 2], queues: 4 };
         let mut line = String::new();
         for pick in picks {

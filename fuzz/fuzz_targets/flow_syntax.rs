@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Any text as commands of the flow shell: no panic; a rule that is read is, printed, the same
+//! rule; what is wrong is said about a place in the line.
+//!
+//! Input: edits of a script with every kind of command.
+#![no_main]
+
+mod edits;
+
+use edits::edited;
+use libfuzzer_sys::fuzz_target;
+use millrace::fuzzing::flow_command;
+
+const SCRIPT: &str = "\
+flow create 0 group 1 priority 2 ingress pattern eth src is 02:00:00:00:00:01 / vlan vid is 5 / \
+ipv4 src spec 10.0.0.0 src prefix 8 dst is 10.0.0.2 / tcp src spec 1 src last 9 src mask 0xffff / \
+end actions queue index 1 / mark id 7 / count identifier 3 / end
+flow create 1 transfer pattern ipv6 dst is 2001:db8::1 has_frag_ext is 1 / ipv6_frag_ext / udp / \
+vxlan vni is 0x123456 / end actions rss func toeplitz level 2 types ipv4-tcp 0x20 end key 0102ff \
+queues 0 1 end / age timeout 10 / jump group 3 / end
+flow create 0 egress pattern any num is 2 / gre c_bit is 1 / gtpu teid is 9 / void / end actions \
+port_id id 1 / represented_port ethdev_port_id 1 / drop / flag / passthru / void / end
+flow validate 0 pattern end actions end # nothing
+flow destroy 0 rule 1 rule 0x2
+flow query 0 1 count
+flow list 0 group 1
+flow isolate 0 true
+flow dump 0 rule 1
+flow aged 0 destroy
+help ipv4
+";
+
+fuzz_target!(|data: &[u8]| {
+    let script = edited(SCRIPT.as_bytes().to_vec(), data);
+    for line in String::from_utf8_lossy(&script).lines() {
+        if let Some(printed) = flow_command(line) {
+            assert_eq!(flow_command(&printed).as_deref(), Some(printed.as_str()), "{line}");
+        }
+    }
+});
