@@ -326,3 +326,33 @@ fn call<T: Copy>(
         log,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_says_nothing_is_not_put_words_into_its_mouth() {
+        let refused = call(None, |_| -1, |ret: i32| ret >= 0).unwrap_err();
+        assert_eq!((refused.errno, refused.kind, refused.cause), (0, ErrorKind::None, None));
+        assert_eq!((refused.message.as_deref(), refused.reason()), (None, None));
+        assert_eq!(refused.to_string(), "error type 0 (no error): (no stated reason)");
+    }
+
+    #[test]
+    fn what_a_driver_says_is_told_with_the_part_it_points_at() {
+        let rule = Rule { pattern: vec![Item::any(ItemKind::Tcp)], ..Rule::default() };
+        let lowered = Lowered::new(&rule);
+        let say = |error: *mut sys::rte_flow_error| {
+            let cause = lowered.items().cast();
+            let message = c"NULL TCP spec/mask".as_ptr();
+            // SAFETY: `call` gives a valid pointer.
+            unsafe { *error = sys::rte_flow_error { type_: 13, cause, message } };
+            false
+        };
+        let refused = call(Some(&lowered), say, |good| good).unwrap_err();
+        assert_eq!((refused.kind, refused.cause), (ErrorKind::Item, Some(Cause::Item(0))));
+        let line = "error type 13 (specific pattern item): item 1 (tcp): NULL TCP spec/mask";
+        assert_eq!(refused.of(Some(&rule)), line);
+    }
+}

@@ -122,6 +122,11 @@ impl Port {
         Ok(Self { open, rules, info, configured: false, _one_user: PhantomData })
     }
 
+    /// DPDK's number of the port, by which flow rules name it.
+    pub fn id(&self) -> u16 {
+        self.open.id()
+    }
+
     /// What the port is and can do.
     pub fn info(&self) -> &PortInfo {
         &self.info

@@ -5,6 +5,7 @@
 //! them, and completes them. `session` asks the ports; everything else is a function of text.
 
 mod answer;
+mod by_id;
 mod complete;
 mod explain;
 mod fields;

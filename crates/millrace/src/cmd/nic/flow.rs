@@ -34,10 +34,9 @@ pub(crate) struct FlowArgs {
     /// Print one JSON object for each command
     #[arg(long)]
     json: bool,
-    /// Queues of each port
-    #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u16).range(1..=256))]
-    queues: u16,
+    /// Queues of each port; by default 4, or as many as all ports have
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    queues: Option<u16>,
 }
 
 const EXAMPLES: &str = "\
@@ -56,6 +55,8 @@ All rules are destroyed when it ends.
 
 Exit status: 0 good; 1 a port cannot be used, or a command of a script failed; 2 wrong use.";
 
+/// Queues of each port where nobody says how many.
+const QUEUES: u16 = 4;
 /// Descriptors of each queue. No packet is taken out of them.
 const DESCRIPTORS: u16 = 256;
 /// Bytes of frame in one mbuf.
@@ -83,18 +84,19 @@ pub(super) fn run(args: &FlowArgs) -> anyhow::Result<ExitCode> {
         None if stdin.is_terminal() => None,
         _ => Some(("standard input".to_owned(), Box::new(stdin.lock()))),
     };
-    let (queues, json, keep_going) = (args.queues, args.json, args.keep_going);
-    let shell = Shell { session: open(args)?, queues, json, keep_going };
+    let (session, queues) = open(args)?;
+    let shell = Shell { session, queues, json: args.json, keep_going: args.keep_going };
     match script {
         Some((name, lines)) => script::run(shell, &name, lines, &interrupted),
         None => prompt::run(shell, &interrupted),
     }
 }
 
-/// Starts DPDK and every port.
-fn open(args: &FlowArgs) -> anyhow::Result<Session> {
+/// Starts DPDK and every port; returns how many queues each has.
+fn open(args: &FlowArgs) -> anyhow::Result<(Session, u16)> {
+    let queues = args.queues.unwrap_or(QUEUES);
     // As many as all queues hold, and what mempools keep for each lcore.
-    let mbufs = u32::from(args.queues) * u32::from(2 * DESCRIPTORS) + 511;
+    let mbufs = u32::from(queues) * u32::from(2 * DESCRIPTORS) + 511;
     let pages = mbufs.div_ceil((1 << 20) / 4096) * args.ports.len() as u32;
     let memory_mb = EAL_MB + pages;
     let eal = Eal::init(&EalConfig {
@@ -104,19 +106,23 @@ fn open(args: &FlowArgs) -> anyhow::Result<Session> {
         drivers: twin::driver(&args.ports)?.into_iter().collect(),
         ..EalConfig::default()
     })?;
-    let mut ports = Vec::new();
-    for (number, devargs) in args.ports.iter().enumerate() {
-        let mut port = Port::probe(&eal, devargs)?;
+    let ports = args.ports.iter().map(|devargs| Port::probe(&eal, devargs));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
+    let most = |port: &Port| port.info().max_rx_queues.min(port.info().max_tx_queues);
+    let fewest = ports.iter().map(most).min().unwrap_or(queues);
+    let queues = if args.queues.is_none() { queues.min(fewest) } else { queues };
+    let mut open = Vec::new();
+    for (number, mut port) in ports.into_iter().enumerate() {
         let name = format!("flow{number}");
         let mempool = Mempool::new(&eal, &name, mbufs, DATA_BYTES, port.info().socket_id)?;
         let queues = port.configure(&PortConfig {
-            rx_queues: args.queues,
-            tx_queues: args.queues,
+            rx_queues: queues,
+            tx_queues: queues,
             rxd: DESCRIPTORS,
             txd: DESCRIPTORS,
             mempools: vec![mempool],
         })?;
-        ports.push(OpenPort { port, queues });
+        open.push(OpenPort { port, queues });
     }
-    Ok(Session::new(ports))
+    Ok((Session::new(open), queues))
 }

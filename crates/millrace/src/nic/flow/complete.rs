@@ -81,6 +81,8 @@ mod tests {
             ("flow query 0 7 ", &["count", "age", "rss"]),
             ("flow list 0 ", &["group"]),
             ("flow aged 0 d", &["destroy"]),
+            ("help ipv", &["ipv4", "ipv6", "ipv6_frag_ext"]),
+            ("help nonsense ", &[]),
             ("flow nonsense 0 ", &[]),
             ("# flow ", &["flow", "help", "quit", "exit"]),
         ] {

@@ -78,7 +78,8 @@ fn command(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError>
     let command = if reader.take("flow") {
         flow(reader, queues)?
     } else if reader.take("help") {
-        Command::Help(reader.any().map(str::to_owned))
+        let known = reader.take_one(help_words().map(|word| (word, word)));
+        Command::Help(known.or_else(|| reader.any()).map(str::to_owned))
     } else if reader.take("quit") || reader.take("exit") {
         Command::Quit
     } else {
@@ -86,6 +87,13 @@ fn command(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError>
     };
     reader.end()?;
     Ok(command)
+}
+
+/// The words that have help of their own.
+fn help_words() -> impl Iterator<Item = &'static str> {
+    let commands = COMMANDS.iter().map(|(name, _)| *name);
+    let items = ItemKind::ALL.iter().map(|kind| kind.name());
+    commands.chain(items).chain(ACTIONS.iter().map(|action| action.name)).chain(["rss"])
 }
 
 fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {

@@ -3,6 +3,7 @@
 //! order they were named, rules one more than the highest there is.
 
 use super::answer::Answer;
+use super::by_id::by_id;
 use super::grammar::{Command, Query};
 use super::print::{print_rss, print_rule};
 use dpdk::flow::{FlowError, FlowRule, Rule};
@@ -69,8 +70,9 @@ impl Session {
             Command::Help(_) | Command::Quit => return Answer::done(Vec::new(), json!({})),
         };
         let last = self.ports.len().saturating_sub(1);
+        let ids: Vec<u16> = self.ports.iter().map(|place| place.port.id()).collect();
         let answer = match self.ports.get_mut(usize::from(port)) {
-            Some(place) => place.execute(port, command),
+            Some(place) => place.execute(port, command, &ids),
             None => Answer::not_done(format!("Invalid port {port}: there are 0 to {last}")),
         };
         answer.with("command", name).with("port", port)
@@ -78,13 +80,14 @@ impl Session {
 }
 
 impl Place {
-    fn execute(&mut self, port: u16, command: &Command) -> Answer {
+    /// `ids` are DPDK's numbers of all ports.
+    fn execute(&mut self, port: u16, command: &Command, ids: &[u16]) -> Answer {
         match command {
-            Command::Validate { rule, .. } => match self.port.flow_validate(rule) {
+            Command::Validate { rule, .. } => match self.port.flow_validate(&by_id(rule, ids)) {
                 Ok(()) => Answer::done(vec!["Flow rule validated".to_owned()], json!({})),
                 Err(error) => Answer::refused(Some(rule), &error),
             },
-            Command::Create { rule, .. } => self.create(rule),
+            Command::Create { rule, .. } => self.create(rule, ids),
             Command::Destroy { rules, .. } => self.destroy(rules),
             Command::Flush { .. } => {
                 let flushed = self.rules.len();
@@ -106,8 +109,8 @@ impl Place {
         }
     }
 
-    fn create(&mut self, rule: &Rule) -> Answer {
-        match self.port.flow_create(rule) {
+    fn create(&mut self, rule: &Rule, ids: &[u16]) -> Answer {
+        match self.port.flow_create(&by_id(rule, ids)) {
             Ok(flow) => {
                 let id = self.rules.last_key_value().map_or(0, |(highest, _)| highest + 1);
                 self.rules.insert(id, Made { rule: rule.clone(), flow });

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules that name ports: the shell counts its own, drivers know DPDK's numbers, and where devices
+//! have hidden ports or are on the PCI bus these are not the same.
+
+use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
+
+/// `rule` with DPDK's numbers: `ids[n]` in place of n. What is no port of the shell stays.
+pub(super) fn by_id(rule: &Rule, ids: &[u16]) -> Rule {
+    let id = |number: u32| ids.get(number as usize).map_or(number, |id| u32::from(*id));
+    let value = |value: Value, width| {
+        let mut value = value;
+        value.set_bits(0, width, id(value.bits(0, width) as u32).into());
+        value
+    };
+    let item = |item: &Item| {
+        let width = match item.kind {
+            ItemKind::PortId => 32,
+            ItemKind::RepresentedPort => 16,
+            _ => return *item,
+        };
+        let [spec, last] =
+            [item.spec, item.last].map(|given| given.map(|given| value(given, width)));
+        Item { spec, last, ..*item }
+    };
+    let action = |action: &Action| match action {
+        Action::PortId(number) => Action::PortId(id(*number)),
+        Action::RepresentedPort(number) => {
+            Action::RepresentedPort(ids.get(usize::from(*number)).copied().unwrap_or(*number))
+        }
+        other => other.clone(),
+    };
+    Rule {
+        attributes: rule.attributes,
+        pattern: rule.pattern.iter().map(item).collect(),
+        actions: rule.actions.iter().map(action).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nic::flow::{Command, parse, print_rule};
+
+    #[test]
+    fn ports_are_named_by_the_numbers_of_dpdk() {
+        let line = "flow create 0 pattern port_id id is 1 / \
+                    represented_port ethdev_port_id spec 0 / mark id is 1 / end \
+                    actions port_id id 1 / represented_port ethdev_port_id 9 / end";
+        let Ok(Some(Command::Create { rule, .. })) = parse(line, 1) else { panic!("{line}") };
+        let expected = "pattern port_id id is 7 / \
+                        represented_port ethdev_port_id spec 4 / mark id is 1 / end \
+                        actions port_id id 7 / represented_port ethdev_port_id 9 / end";
+        assert_eq!(print_rule(&by_id(&rule, &[4, 7])), expected);
+    }
+}
