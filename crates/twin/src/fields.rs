@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The fields of headers, by the names that testpmd's flow syntax gives them.
+//! The fields of headers, by the names of testpmd's flow syntax, or of DPDK's headers where that
+//! has none.
 
 use crate::pattern::{HEADER_MAX, Item, Proto};
 
@@ -34,12 +35,12 @@ const VLAN: &[Field] = &[field("tci", 0, 16), field("inner_type", 16, 16)];
 const IPV4: &[Field] = &[
     field("version_ihl", 0, 8),
     field("tos", 8, 8),
-    field("length", 16, 16),
+    field("total_length", 16, 16),
     field("packet_id", 32, 16),
     field("fragment_offset", 48, 16),
     field("ttl", 64, 8),
     field("proto", 72, 8),
-    field("checksum", 80, 16),
+    field("hdr_checksum", 80, 16),
     field("src", 96, 32),
     field("dst", 128, 32),
 ];
@@ -47,7 +48,7 @@ const IPV6: &[Field] = &[
     field("version", 0, 4),
     field("tc", 4, 8),
     field("flow", 12, 20),
-    field("length", 32, 16),
+    field("payload_len", 32, 16),
     field("proto", 48, 8),
     field("hop", 56, 8),
     field("src", 64, 128),
@@ -62,26 +63,26 @@ const IPV6FRAG: &[Field] = &[
 const TCP: &[Field] = &[
     field("src", 0, 16),
     field("dst", 16, 16),
-    field("seq", 32, 32),
-    field("ack", 64, 32),
+    field("sent_seq", 32, 32),
+    field("recv_ack", 64, 32),
     field("data_off", 96, 8),
     field("flags", 104, 8),
-    field("window", 112, 16),
-    field("checksum", 128, 16),
-    field("urgent", 144, 16),
+    field("rx_win", 112, 16),
+    field("cksum", 128, 16),
+    field("tcp_urp", 144, 16),
 ];
 const UDP: &[Field] = &[
     field("src", 0, 16),
     field("dst", 16, 16),
-    field("length", 32, 16),
-    field("checksum", 48, 16),
+    field("dgram_len", 32, 16),
+    field("dgram_cksum", 48, 16),
 ];
 const SCTP: &[Field] =
     &[field("src", 0, 16), field("dst", 16, 16), field("tag", 32, 32), field("cksum", 64, 32)];
 const ICMP: &[Field] = &[
     field("type", 0, 8),
     field("code", 8, 8),
-    field("checksum", 16, 16),
+    field("cksum", 16, 16),
     field("ident", 32, 16),
     field("seq", 48, 16),
 ];
@@ -91,7 +92,7 @@ const VXLAN: &[Field] =
 const GTPU: &[Field] = &[
     field("v_pt_rsv_flags", 0, 8),
     field("msg_type", 8, 8),
-    field("length", 16, 16),
+    field("msg_len", 16, 16),
     field("teid", 32, 32),
 ];
 const GRE: &[Field] = &[field("c_rsvd0_ver", 0, 16), field("protocol", 16, 16)];

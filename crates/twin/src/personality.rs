@@ -21,7 +21,9 @@ pub use patterns::{
     Chain, Conflict, Exclusive, FieldFacts, ItemFacts, LastParser, MaskRule, Pattern, Structure,
 };
 
+use crate::judge::{Judge, Rule};
 use crate::pattern::Proto;
+use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -151,6 +153,15 @@ impl Personality {
         let personality: Self = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
         personality.names_are_good().map_err(fail)?;
         Ok(personality)
+    }
+
+    /// Whether a port with so many receive queues takes a rule, as far as the rule alone says.
+    ///
+    /// # Errors
+    ///
+    /// It does not.
+    pub fn takes(&self, rule: Rule<'_>, queues: u16) -> Result<(), Refusal> {
+        Judge { personality: self, queues }.check(rule).map(drop)
     }
 
     /// As a file.

@@ -27,7 +27,7 @@ fn x710_of_17_02_takes_full_tuples_and_says_what_is_missing() {
     }
     for (pattern, expected) in [
         ("eth src / ipv4 src dst", "EINVAL Item Invalid ETH spec/mask"),
-        ("ipv4 src dst length / tcp src dst", "EINVAL Item Invalid IPv4 mask."),
+        ("ipv4 src dst total_length / tcp src dst", "EINVAL Item Invalid IPv4 mask."),
         ("ipv6 / tcp src dst", "EINVAL Item NULL IPv6 spec/mask"),
         ("ipv6 src dst:part / tcp src dst", "EINVAL Item Invalid IPv6 mask"),
         ("ipv4 src dst / tcp", "EINVAL Item NULL TCP spec/mask"),
@@ -73,7 +73,7 @@ fn x710_takes_any_subset_and_forgets_what_it_cannot_mask() {
         ("ipv4 src dst / tcp src dst", "EINVAL Item Unsupported pattern"),
         ("eth dst:part", "EINVAL Item Invalid MAC_addr mask."),
         ("eth dst / ipv4 src", "EINVAL Item L2 and L3 input set are exclusive."),
-        ("eth / ipv4 length", "EINVAL Item Invalid IPv4 mask."),
+        ("eth / ipv4 total_length", "EINVAL Item Invalid IPv4 mask."),
         ("eth / ipv4 fragment_offset", "EINVAL Item Invalid IPv4 fragment_offset mask"),
         // The words of the parser that is tried last.
         ("eth dst / ipv4 / tcp dst", "EINVAL Item Invalid ETH item"),
@@ -100,7 +100,7 @@ fn e810_wants_full_masks_and_a_field_at_least() {
     // Refused without a word.
     expect("eth / ipv4 src:part", "queue 1", "EINVAL None ");
     expect("eth / ipv4 / tcp dst:part", "queue 1", "EINVAL None ");
-    expect("eth / ipv4 checksum", "queue 1", "EINVAL Item Invalid IPv4 mask.");
+    expect("eth / ipv4 hdr_checksum", "queue 1", "EINVAL Item Invalid IPv4 mask.");
     expect("eth / ipv4 / tcp flags", "queue 1", "EINVAL Item Invalid TCP mask");
     expect("ipv4 src", "queue 1", "EINVAL Item Unsupported pattern");
     for (list, expected) in [
@@ -140,8 +140,8 @@ fn connectx_takes_any_mask_and_needs_a_fate() {
             ("ipv4 / eth", "EINVAL Item L2 layer should not follow L3 layers"),
             ("eth / ipv4 / tcp / udp", "EINVAL Item multiple L4 layers not supported"),
             ("eth / ipv4 / ipv6", "ENOTSUP Item multiple L3 layers not supported"),
-            ("eth / ipv4 length", unsupported),
-            ("eth / ipv4 / tcp seq", unsupported),
+            ("eth / ipv4 total_length", unsupported),
+            ("eth / ipv4 / tcp sent_seq", unsupported),
             ("eth / ipv4 / sctp", "ENOTSUP Item item not supported"),
             ("eth / ipv4 proto:part", "EINVAL ItemMask partial mask is not supported for protocol"),
         ] {
