@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What NICs do with packets by themselves, and ways to ask them.
 
+pub(crate) mod advice;
 pub(crate) mod flow;

@@ -114,7 +114,7 @@ fn every_answer_is_an_object_of_json() {
     }
     let script = format!(
         "{RULE}{RULE}flow query 0 0 count\nflow list 0\nflow destroy 0 rule 0 rule 3\nflow lst 0\n\
-         flow create 0 ingress pattern eth / gre / end actions drop / end\nhelp mark\n"
+         flow create 0 ingress pattern eth / meta / end actions drop / end\nhelp mark\n"
     );
     let (status, stdout, stderr) = told(flow(&["--json", "--keep-going"], &script));
     assert_eq!((status, stderr.as_str()), (Some(1), ""));
@@ -135,7 +135,7 @@ fn every_answer_is_an_object_of_json() {
     assert!(answers[5]["expected"].as_array().unwrap().contains(&json!("list")));
     let error = &answers[6]["error"];
     assert_eq!((&error["type"], &error["errno"]), (&json!(13), &json!(95)));
-    assert_eq!(error["cause"], json!({ "part": "item", "number": 2, "name": "gre" }));
+    assert_eq!(error["cause"], json!({ "part": "item", "number": 2, "name": "meta" }));
     assert_eq!(answers[7]["ok"], true);
 }
 
@@ -219,4 +219,77 @@ fn a_person_is_helped_with_the_words() {
     assert!(shown.contains("\"etc\" may not stand here; nearest: eth; expected: void"), "{shown}");
     let history = history.unwrap();
     assert!(history.contains("flow list 0\nflow create 0 pattern etc\nquit\n"), "{history}");
+}
+
+/// The two commands of the FlowTable article: its two results, the first explained.
+#[test]
+fn the_articles_commands_get_its_results() {
+    if !has_twin() {
+        return;
+    }
+    let script = "\
+        flow create 0 ingress pattern eth / ipv4 / udp / end actions queue index 6 / end\n\
+        flow create 0 ingress pattern ipv4 src is 10.0.0.1 dst is 10.0.0.2 / \
+        tcp src is 1 dst is 2 / end actions queue index 1 / mark id 1 / end\n\
+        flow space 0\n";
+    let port = "net_twin0,wire=w,personality=x710-17.02";
+    let (status, out, err) = told(flow(&[port, "--queues", "8", "--keep-going"], script));
+    assert_eq!(status, Some(1));
+    let first = "standard input:1: error type 13 (specific pattern item): item 2 (ipv4): NULL IPv4 \
+                 spec/mask: Invalid argument\n";
+    assert!(err.contains(first), "{err}");
+    let instead = "this it would take: flow create 0 ingress pattern eth / ipv4 src is 192.0.2.1 \
+                   dst is 198.51.100.1 / udp src is 49152 dst is 443 / end actions queue index 6 \
+                   / end\n";
+    assert!(err.contains(instead), "{err}");
+    let expected = "Flow rule #0 created\n\
+                    Intel X710, i40e driver of DPDK 17.02\n\
+                    Entries\tSpace\tUsed\tFree\n\
+                    guaranteed\t512\t1\t511\n\
+                    best effort\t7168\t0\t7168\n";
+    assert_eq!(out, expected);
+    let advised = instead.split_once(": ").unwrap().1;
+    let (status, out, err) = told(flow(&[port, "--queues", "8"], advised));
+    assert_eq!((status, out.as_str()), (Some(0), "Flow rule #0 created\n"), "{err}");
+    // Nobody knows anything: the NIC's own words are all.
+    let plain = flow(&[port, "--personality", "none"], script.lines().next().unwrap());
+    let (_, _, err) = told(plain);
+    assert!(err.contains("NULL IPv4 spec/mask") && !err.contains("would take"), "{err}");
+}
+
+#[test]
+fn personalities_are_listed_shown_and_played_from_a_file() {
+    let run = |arguments: &[&str]| {
+        told(
+            Command::new(MILLRACE).args(["nic", "personalities"]).args(arguments).output().unwrap(),
+        )
+    };
+    let (status, list, _) = run(&[]);
+    assert_eq!(status, Some(0));
+    assert!(list.contains("x710-17.02  Intel X710, i40e driver of DPDK 17.02"), "{list}");
+    let (_, json, _) = run(&["--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["personalities"][1]["guaranteed"], 512);
+    let (status, _, err) = run(&["x701"]);
+    assert_eq!(status, Some(1));
+    assert!(err.contains("no personality x701") && err.contains("x710"), "{err}");
+    let (_, text, _) = run(&["cx5"]);
+    if !has_twin() {
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("millrace-cx5-{}.toml", std::process::id()));
+    let text = text.replace("no fate action is found", "where shall it go?");
+    std::fs::write(&path, text).unwrap();
+    let port = format!("net_twin0,wire=w,personality={}", path.display());
+    let (_, _, err) = told(flow(
+        &[&port],
+        "flow create 0 ingress pattern eth / end actions mark \
+        id 1 / end",
+    ));
+    assert!(err.contains("where shall it go?"), "{err}");
+    std::fs::write(&path, "name = 5").unwrap();
+    let (status, _, err) = told(flow(&[&port], "quit"));
+    assert_eq!(status, Some(1));
+    assert!(err.contains("line 1") && err.contains(path.to_str().unwrap()), "{err}");
+    std::fs::remove_file(&path).unwrap();
 }

@@ -2,6 +2,7 @@
 //! `millrace nic`: what has to do with one NIC.
 
 mod flow;
+mod personalities;
 mod prompt;
 mod script;
 
@@ -18,10 +19,12 @@ pub(crate) struct NicArgs {
 #[derive(clap::Subcommand)]
 enum NicCommand {
     Flow(flow::FlowArgs),
+    Personalities(personalities::PersonalitiesArgs),
 }
 
 pub(crate) fn run(args: &NicArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         NicCommand::Flow(args) => flow::run(args),
+        NicCommand::Personalities(args) => personalities::run(args),
     }
 }

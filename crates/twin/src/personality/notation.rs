@@ -38,6 +38,11 @@ impl Steps {
         &self.0
     }
 
+    /// Whether a list of words follows the steps to its end and theirs.
+    pub fn takes<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> bool {
+        self.walk(words) == Walk::Whole
+    }
+
     /// Goes along the steps. A word takes the first step that has it and is not behind.
     pub(crate) fn walk<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Walk {
         let mut steps = self.0.iter();

@@ -165,7 +165,8 @@ pub enum MaskRule {
 }
 
 impl FieldFacts {
-    pub(crate) fn rule(&self) -> MaskRule {
+    /// What its mask may be.
+    pub fn rule(&self) -> MaskRule {
         match self {
             Self::Rule(mask) | Self::Detailed { mask, .. } => *mask,
         }

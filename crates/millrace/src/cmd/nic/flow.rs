@@ -3,11 +3,13 @@
 
 use super::{prompt, script};
 use crate::host::Memory;
+use crate::nic::advice::known_of;
 use crate::nic::flow::{OpenPort, Session};
 use crate::output::is_dash;
 use crate::{signals, twin};
+use ::twin::Personality;
 use anyhow::Context;
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig};
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, PortInfo};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::PathBuf;
@@ -34,6 +36,10 @@ pub(crate) struct FlowArgs {
     /// Print one JSON object for each command
     #[arg(long)]
     json: bool,
+    /// What the NICs are known to take, for explanations: a name of `millrace nic personalities`,
+    /// a file, or `none`; by default what the software NIC plays, or what the driver is known for
+    #[arg(long, value_name = "NAME|FILE")]
+    personality: Option<String>,
     /// Queues of each port; by default 4, or as many as all ports have
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     queues: Option<u16>,
@@ -122,7 +128,17 @@ fn open(args: &FlowArgs) -> anyhow::Result<(Session, u16)> {
             txd: DESCRIPTORS,
             mempools: vec![mempool],
         })?;
-        open.push(OpenPort { port, queues });
+        let known = known(args.personality.as_deref(), port.info())?;
+        open.push(OpenPort { port, queues, known });
     }
     Ok((Session::new(open), queues))
+}
+
+/// What explanations are made of.
+fn known(asked: Option<&str>, port: &PortInfo) -> anyhow::Result<Option<Personality>> {
+    match asked {
+        Some("none") => Ok(None),
+        Some(name) => Ok(Some(Personality::named(name)?)),
+        None => known_of(&port.devargs, &port.driver).transpose().map_err(anyhow::Error::msg),
+    }
 }

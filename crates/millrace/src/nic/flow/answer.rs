@@ -2,6 +2,8 @@
 //! What a command was answered: the same for people and as JSON.
 
 use super::explain::{explain, in_words};
+use super::print::print_rule;
+use crate::nic::advice::Advice;
 use dpdk::flow::{Cause, FlowError, Rule};
 use serde_json::{Value, json};
 
@@ -55,6 +57,14 @@ impl Answer {
             "explained": explained,
         });
         Self { lines: Vec::new(), failures, json }
+    }
+
+    /// With what the NIC would take instead; `create` is the command that begins such a rule.
+    pub(super) fn advised(mut self, advice: &Advice, create: &str) -> Self {
+        self.failures.extend(advice.facts.iter().map(|line| format!("  {line}")));
+        let instead = advice.instead.as_ref().map(|rule| format!("{create} {}", print_rule(rule)));
+        self.failures.extend(instead.iter().map(|line| format!("  this it would take: {line}")));
+        self.with("advice", json!({ "facts": advice.facts, "instead": instead }))
     }
 
     /// True if all was done.

@@ -17,6 +17,7 @@ pub(crate) enum Command {
     Isolate { port: u16, isolate: bool },
     Dump { port: u16, rule: Option<u32> },
     Aged { port: u16, destroy: bool },
+    Space { port: u16 },
     Help(Option<String>),
     Quit,
 }
@@ -35,7 +36,7 @@ pub(super) const RULE: &str = "RULE";
 pub(super) const QUEUE: &str = "QUEUE";
 
 /// The commands of `flow`, with the line that explains each.
-pub(super) const COMMANDS: [(&str, &str); 9] = [
+pub(super) const COMMANDS: [(&str, &str); 10] = [
     (
         "validate",
         "flow validate PORT [ATTRIBUTE]... pattern ITEM / ... / end actions ACTION / ... / end",
@@ -51,6 +52,7 @@ pub(super) const COMMANDS: [(&str, &str); 9] = [
     ("isolate", "flow isolate PORT 0|1"),
     ("dump", "flow dump PORT all|rule RULE"),
     ("aged", "flow aged PORT [destroy]"),
+    ("space", "flow space PORT"),
 ];
 
 /// Reads a line; `None` if nothing is in it. `queues` is how many receive queues a port has, for
@@ -127,6 +129,7 @@ fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
             let rule = if all { None } else { Some(one_rule(reader)?) };
             Command::Dump { port, rule }
         }
+        "space" => Command::Space { port },
         _ => Command::Aged { port, destroy: reader.take("destroy") },
     })
 }

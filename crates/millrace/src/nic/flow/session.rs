@@ -6,16 +6,24 @@ use super::answer::Answer;
 use super::by_id::by_id;
 use super::grammar::{Command, Query};
 use super::print::{print_rss, print_rule};
+use crate::nic::advice::advise;
 use dpdk::flow::{FlowError, FlowRule, Rule};
 use dpdk::{Port, RxQueue, TxQueue};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use twin::Personality;
+use twin::personality::Capacity;
 
 /// A port that is started, with what keeps it so.
 pub(crate) struct OpenPort {
     pub(crate) port: Port,
     pub(crate) queues: (Vec<RxQueue>, Vec<TxQueue>),
+    /// What is known of its NIC.
+    pub(crate) known: Option<Personality>,
 }
+
+/// Of Linux: there is no such call.
+const ENOSYS: i32 = 38;
 
 /// A rule that was made, and what it was made of.
 struct Made {
@@ -26,7 +34,8 @@ struct Made {
 struct Place {
     port: Port,
     rules: BTreeMap<u32, Made>,
-    _queues: (Vec<RxQueue>, Vec<TxQueue>),
+    queues: (Vec<RxQueue>, Vec<TxQueue>),
+    known: Option<Personality>,
 }
 
 /// The state of a shell.
@@ -39,7 +48,8 @@ impl Session {
         let place = |open: OpenPort| Place {
             port: open.port,
             rules: BTreeMap::new(),
-            _queues: open.queues,
+            queues: open.queues,
+            known: open.known,
         };
         Self { ports: ports.into_iter().map(place).collect() }
     }
@@ -67,6 +77,7 @@ impl Session {
             Command::Isolate { port, .. } => ("isolate", port),
             Command::Dump { port, .. } => ("dump", port),
             Command::Aged { port, .. } => ("aged", port),
+            Command::Space { port } => ("space", port),
             Command::Help(_) | Command::Quit => return Answer::done(Vec::new(), json!({})),
         };
         let last = self.ports.len().saturating_sub(1);
@@ -85,9 +96,9 @@ impl Place {
         match command {
             Command::Validate { rule, .. } => match self.port.flow_validate(&by_id(rule, ids)) {
                 Ok(()) => Answer::done(vec!["Flow rule validated".to_owned()], json!({})),
-                Err(error) => Answer::refused(Some(rule), &error),
+                Err(error) => self.refused(port, rule, &error),
             },
-            Command::Create { rule, .. } => self.create(rule, ids),
+            Command::Create { rule, .. } => self.create(port, rule, ids),
             Command::Destroy { rules, .. } => self.destroy(rules),
             Command::Flush { .. } => {
                 let flushed = self.rules.len();
@@ -105,18 +116,32 @@ impl Place {
             }
             Command::Dump { rule, .. } => self.dump(*rule),
             Command::Aged { destroy, .. } => self.aged(port, *destroy),
+            Command::Space { .. } => self.space(),
             Command::Help(_) | Command::Quit => unreachable!("they name no port"),
         }
     }
 
-    fn create(&mut self, rule: &Rule, ids: &[u16]) -> Answer {
+    /// A refusal, and what is known of the NIC that may help.
+    fn refused(&self, port: u16, rule: &Rule, error: &FlowError) -> Answer {
+        let answer = Answer::refused(Some(rule), error);
+        let Some(known) = &self.known else { return answer };
+        let mut advice = advise(known, rule, self.queues.0.len() as u16);
+        // What is known may be wrong; the NIC has the last word.
+        advice.instead = advice.instead.filter(|rule| match self.port.flow_validate(rule) {
+            Ok(()) => true,
+            Err(error) => error.errno == ENOSYS,
+        });
+        answer.advised(&advice, &format!("flow create {port}"))
+    }
+
+    fn create(&mut self, port: u16, rule: &Rule, ids: &[u16]) -> Answer {
         match self.port.flow_create(&by_id(rule, ids)) {
             Ok(flow) => {
                 let id = self.rules.last_key_value().map_or(0, |(highest, _)| highest + 1);
                 self.rules.insert(id, Made { rule: rule.clone(), flow });
                 Answer::done(vec![format!("Flow rule #{id} created")], json!({ "rule": id }))
             }
-            Err(error) => Answer::refused(Some(rule), &error),
+            Err(error) => self.refused(port, rule, &error),
         }
     }
 
@@ -219,6 +244,22 @@ impl Place {
         }
     }
 
+    /// Guaranteed, best effort, used: as far as it is known of the NIC.
+    fn space(&self) -> Answer {
+        let used = self.rules.len();
+        let Some(known) = &self.known else {
+            return Answer::not_done(format!(
+                "nothing is known of this NIC's table; {used} rules were made here, and \
+                 --personality says what is known"
+            ));
+        };
+        let Capacity { guaranteed, best_effort } = known.table.capacity();
+        let lines = table(guaranteed, best_effort, used);
+        let limit = (guaranteed != u64::MAX).then_some(guaranteed);
+        let json = json!({ "guaranteed": limit, "best_effort": best_effort, "used": used });
+        Answer::done([vec![known.title.clone()], lines].concat(), json)
+    }
+
     fn aged(&mut self, port: u16, destroy: bool) -> Answer {
         let handles = match self.port.flow_aged() {
             Ok(handles) => handles,
@@ -253,6 +294,21 @@ fn done_or_refused<T>(
         Ok((lines, json)) => Answer::done(lines, json),
         Err(error) => Answer::refused(None, &error),
     }
+}
+
+/// Where the rules are: first in the guaranteed entries.
+fn table(guaranteed: u64, best_effort: u64, used: usize) -> Vec<String> {
+    let used = used as u64;
+    let first = used.min(guaranteed);
+    let row = |name: &str, space: u64, used: u64| match space {
+        u64::MAX => format!("{name}\tany\t{used}\tany"),
+        space => format!("{name}\t{space}\t{used}\t{}", space.saturating_sub(used)),
+    };
+    vec![
+        "Entries\tSpace\tUsed\tFree".to_owned(),
+        row("guaranteed", guaranteed, first),
+        row("best effort", best_effort, used - first),
+    ]
 }
 
 /// The columns of testpmd's lists but the last.

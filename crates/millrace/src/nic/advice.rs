@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a NIC would take instead of a rule that it refused, from what is known of it.
+//!
+//! `instead` finds a rule close to the refused one and tries it on the model; `facts` says in words
+//! what the NIC takes at the place that is to blame. Neither asks the NIC.
+
+mod facts;
+mod instead;
+mod model;
+
+use dpdk::flow::Rule;
+use twin::Personality;
+
+use model::Modelled;
+
+/// Advice on a refused rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Advice {
+    /// What the NIC takes, a line each.
+    pub(crate) facts: Vec<String>,
+    /// A rule that it takes, by what is known, if there is one close by.
+    pub(crate) instead: Option<Rule>,
+}
+
+/// On a rule that a port with so many receive queues refused.
+pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Advice {
+    let Some(modelled) = Modelled::of(rule) else {
+        let facts = vec![format!("not all of this rule is known of {}", personality.title)];
+        return Advice { facts, instead: None };
+    };
+    let refusal = modelled.judged(personality, queues).err();
+    let facts = facts::of(personality, &modelled, refusal);
+    let instead = refusal.and_then(|_| instead::find(personality, rule, queues));
+    Advice { facts, instead }
+}
+
+/// What is known of the NIC of a port: for the software NIC what it plays, for others what was read
+/// in their drivers. `None` where nothing is.
+pub(crate) fn known_of(devargs: &str, driver: &str) -> Option<Result<Personality, String>> {
+    let name = match driver {
+        "net_twin" => {
+            let arguments = devargs.split(',').filter_map(|argument| argument.split_once('='));
+            let given = arguments.into_iter().find(|(name, _)| *name == "personality");
+            given.map_or("ideal", |(_, value)| value)
+        }
+        "net_i40e" => "x710",
+        "net_ice" => "e810",
+        "mlx5_pci" | "mlx5_eth" => "cx5",
+        "net_ntnic" => "ntnic",
+        "net_ntacc" => "ntacc",
+        "net_nfb" => "n6010",
+        _ => return None,
+    };
+    Some(Personality::named(name).map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;
