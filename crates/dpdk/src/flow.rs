@@ -315,15 +315,16 @@ fn call<T: Copy>(
         let result = function(&mut error);
         if is_good(result) { Ok(result) } else { Err(()) }
     });
-    result.map_err(|()| FlowError {
+    result.map_err(|()| {
+        let message = NonNull::new(error.message.cast_mut()).map(|text| {
+            // SAFETY: where there is a message, it is a C string of the driver.
+            unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
+        });
         // SAFETY: reads a number of the calling thread.
-        errno: unsafe { sys::shim_take_errno() },
-        kind: ErrorKind::from_number(error.type_),
-        cause: rule.and_then(|rule| rule.cause(error.cause)),
-        // SAFETY: where there is a message, it is a C string of the driver.
-        message: (!error.message.is_null())
-            .then(|| unsafe { CStr::from_ptr(error.message).to_string_lossy().into_owned() }),
-        log,
+        let errno = unsafe { sys::shim_take_errno() };
+        let kind = ErrorKind::from_number(error.type_);
+        let cause = rule.and_then(|rule| rule.cause(error.cause));
+        FlowError { errno, kind, cause, message, log }
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct FlowArgs {
     json: bool,
     /// What the NICs are known to take, for explanations: a name of `millrace nic personalities`,
     /// a file, or `none`; by default what the software NIC plays, or what the driver is known for
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME")]
     personality: Option<String>,
     /// Queues of each port; by default 4, or as many as all ports have
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

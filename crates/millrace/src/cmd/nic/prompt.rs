@@ -8,11 +8,13 @@ use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::history::FileHistory;
+use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use std::env;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,11 +55,11 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
         .max_history_size(HISTORY_MAX)?
         .auto_add_history(true)
         .build();
-    let mut editor: Editor<Words, FileHistory> = Editor::with_config(config)?;
-    let history = history_file();
-    if let Some(path) = &history {
-        // The first time there is none.
-        let _ = editor.load_history(path);
+    let earlier = MemHistory::with_config(&config);
+    let mut editor: Editor<Words, MemHistory> = Editor::with_history(config, earlier)?;
+    let mut history = History::load();
+    for line in &history.lines {
+        editor.add_history_entry(line)?;
     }
     while !interrupted.load(Ordering::Relaxed) {
         editor.set_helper(Some(Words(shell.world())));
@@ -67,6 +69,7 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(error.into()),
         };
+        history.add(&line);
         match parse(&line, shell.queues) {
             Ok(None) => (),
             Ok(Some(Command::Quit)) => break,
@@ -81,20 +84,48 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
             }
         }
     }
-    if let Some(path) = &history {
-        // A home that cannot be written to is no reason to end badly.
-        let _ = path.parent().map(std::fs::create_dir_all);
-        let _ = editor.save_history(path);
-    }
+    // A home that cannot be written to is no reason to end badly.
+    let _ = history.save();
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the XDG base directories have what programs remember.
-fn history_file() -> Option<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let state = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
-    Some(state.join("millrace/flow_history"))
+/// The lines of earlier shells and of this one.
+struct History {
+    path: Option<PathBuf>,
+    lines: Vec<String>,
+}
+
+impl History {
+    /// From where the XDG base directories have what programs remember; empty the first time.
+    fn load() -> Self {
+        let absolute =
+            |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = absolute("XDG_STATE_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+        let path = state.map(|state| state.join("millrace/flow_history"));
+        let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let lines = text.iter().flat_map(|text| text.lines()).map(str::to_owned).collect();
+        Self { path, lines }
+    }
+
+    /// A line that is repeated counts once.
+    fn add(&mut self, line: &str) {
+        if !line.trim().is_empty() && self.lines.last().is_none_or(|last| last != line) {
+            self.lines.push(line.to_owned());
+        }
+    }
+
+    /// Keeps the last lines, for this user only.
+    fn save(&self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let mut file = BufWriter::new(file?);
+        let kept = self.lines.len().saturating_sub(HISTORY_MAX);
+        self.lines[kept..].iter().try_for_each(|line| writeln!(file, "{line}"))?;
+        file.flush()
+    }
 }
 
 impl Shell {
