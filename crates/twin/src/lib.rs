@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod action;
+mod capture;
 mod ffi;
 mod fields;
 mod headers;
@@ -23,6 +24,7 @@ mod rules;
 mod table;
 
 pub use action::{Action, Spread};
+pub use capture::{Capture, CaptureError};
 pub use fields::{Cover, Field};
 pub use judge::Rule;
 pub use nic::{Answer, Nic, Verdict};
