@@ -14,10 +14,19 @@ use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::{KEY_LEN, Rss, RssTypes};
 use crate::rules::Handle;
 use std::ffi::{CStr, c_char};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+mod capture;
+
 /// `struct twin_nic`.
-pub(crate) struct TwinNic(RwLock<Nic>);
+pub(crate) struct TwinNic {
+    nic: RwLock<Nic>,
+    /// Verdicts of an older generation may be other ones by now.
+    generation: AtomicU64,
+    /// When the next generation begins by itself, in microseconds; 0 for never.
+    change_us: AtomicU64,
+}
 
 /// `struct twin_item`.
 #[repr(C)]
@@ -86,6 +95,8 @@ pub(crate) struct TwinVerdict {
     queue: u16,
     network: u16,
     transport: u16,
+    /// Of the rule that counts, one up; 0 where none does.
+    counter: u32,
 }
 
 /// `struct twin_tally`.
@@ -101,7 +112,7 @@ const _: () = assert!(size_of::<TwinAction>() == 16 + size_of::<*const u16>());
 const _: () = assert!(size_of::<TwinRule>() == 24 + 2 * size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinCall>() == 32 + size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinFrame>() == 8 + size_of::<*const u8>());
-const _: () = assert!(size_of::<TwinVerdict>() == 20);
+const _: () = assert!(size_of::<TwinVerdict>() == 24);
 const _: () = assert!(size_of::<TwinTally>() == 24);
 
 const HAS_MARK: u32 = 1;
@@ -112,11 +123,19 @@ const DROPPED: u32 = 8;
 impl TwinNic {
     // A poisoned lock would be a panic, and that ends the process.
     fn read(&self) -> RwLockReadGuard<'_, Nic> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.nic.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins a generation. Who reads its number and classifies then waits for the change.
     fn write(&self) -> RwLockWriteGuard<'_, Nic> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        let nic = self.nic.write().unwrap_or_else(PoisonError::into_inner);
+        self.generation.fetch_add(1, Ordering::Release);
+        nic
+    }
+
+    /// Notes when verdicts change by themselves.
+    fn foresee_change(&self, nic: &Nic, now_us: u64) {
+        self.change_us.store(nic.next_change_us(now_us).unwrap_or(0), Ordering::Release);
     }
 }
 
@@ -243,7 +262,7 @@ impl TwinCall {
 
 impl From<Verdict> for TwinVerdict {
     fn from(verdict: Verdict) -> Self {
-        let Verdict { mark, flag, queue, hash, drop, network, transport } = verdict;
+        let Verdict { mark, flag, queue, hash, drop, network, transport, counter } = verdict;
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         let flags = bit(mark.is_some(), HAS_MARK)
             | bit(flag, HAS_FLAG)
@@ -257,6 +276,7 @@ impl From<Verdict> for TwinVerdict {
             queue,
             network: number(network),
             transport: number(transport),
+            counter: counter.map_or(0, |counter| counter + 1),
         }
     }
 }
@@ -277,7 +297,9 @@ pub(crate) unsafe extern "C" fn twin_nic_new(
     let name = unsafe { CStr::from_ptr(personality) }.to_string_lossy();
     match Personality::named(&name) {
         Ok(personality) => {
-            Box::into_raw(Box::new(TwinNic(RwLock::new(Nic::new(personality, seed)))))
+            let nic = RwLock::new(Nic::new(personality, seed));
+            let (generation, change_us) = (AtomicU64::new(1), AtomicU64::new(0));
+            Box::into_raw(Box::new(TwinNic { nic, generation, change_us }))
         }
         Err(error) => {
             // SAFETY: by the contract above.
@@ -334,7 +356,9 @@ pub(crate) unsafe extern "C" fn twin_flow_create(
     let (nic, parts, call) = unsafe { (&*nic, (*rule).parts(), &mut *call) };
     let now_us = call.now_us;
     let result = parts.and_then(|parts| {
-        let answer = nic.write().create(parts.rule(), now_us)?;
+        let mut model = nic.write();
+        let answer = model.create(parts.rule(), now_us)?;
+        nic.foresee_change(&model, now_us);
         call.wait_us = answer.wait_us;
         Ok(answer.value.0)
     });
@@ -354,7 +378,9 @@ pub(crate) unsafe extern "C" fn twin_flow_destroy(
 ) -> u64 {
     // SAFETY: by the contract above.
     let (nic, call) = unsafe { (&*nic, &mut *call) };
-    let result = nic.write().destroy(Handle(handle), call.now_us).map(|answer| {
+    let mut model = nic.write();
+    let result = model.destroy(Handle(handle), call.now_us).map(|answer| {
+        nic.foresee_change(&model, call.now_us);
         call.wait_us = answer.wait_us;
         1
     });

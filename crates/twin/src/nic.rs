@@ -12,7 +12,7 @@ use crate::pattern::Proto;
 use crate::personality::{OnStop, Personality, Told};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
-use crate::rules::{Handle, Rules, Tally};
+use crate::rules::{Handle, Hit, Rules, Tally};
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Verdict {
     pub transport: Option<Proto>,
     /// Whether it is delivered to nobody.
     pub drop: bool,
+    /// Of the last rule it hits that counts, for [`Nic::count`].
+    pub counter: Option<u32>,
 }
 
 /// What a call came to, and how long it holds the caller.
@@ -181,8 +183,28 @@ impl Nic {
 
     /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.
     pub fn classify(&self, bytes: &[u8], len: u32, now_us: u64) -> Verdict {
+        self.verdict(bytes, now_us, |counter| self.rules.count(counter, len, now_us))
+    }
+
+    /// What would become of a frame by the rules of now; nothing is counted.
+    pub fn foresee(&self, bytes: &[u8], now_us: u64) -> Verdict {
+        self.verdict(bytes, now_us, |_| ())
+    }
+
+    /// Counts a frame of `len` bytes that was foreseen to hit a rule.
+    pub fn count(&self, counter: u32, len: u32, now_us: u64) {
+        self.rules.count(counter, len, now_us);
+    }
+
+    /// When verdicts become others by themselves, because a rule comes into effect or goes.
+    pub fn next_change_us(&self, now_us: u64) -> Option<u64> {
+        self.rules.next_change_us(now_us)
+    }
+
+    fn verdict(&self, bytes: &[u8], now_us: u64, count: impl Fn(u32)) -> Verdict {
         let headers = Headers::of(bytes);
-        let Effect { mark, flag, fate } = self.rules.hit(bytes, len, &headers, now_us);
+        let Hit { effect, counter } = self.rules.hit(bytes, &headers, now_us, count);
+        let Effect { mark, flag, fate } = effect;
         let (queue, hash) = match fate {
             Fate::Queue(queue) => (queue, self.rss.hash(bytes, &headers)),
             Fate::Spread(place) => self.spread(self.rules.spread(place), bytes, &headers),
@@ -194,7 +216,7 @@ impl Nic {
         let drop = matches!(fate, Fate::Drop);
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
         let network = headers.proto(Slot::Network);
-        Verdict { mark, flag, drop, queue, hash, network, transport }
+        Verdict { mark, flag, drop, queue, hash, network, transport, counter }
     }
 
     /// Queue and hash by a rule's own queues and types.

@@ -61,9 +61,19 @@ pub(crate) struct Rules {
     waiting: HashMap<u32, VecDeque<u32>>,
     /// Places of those that were destroyed and are in effect for a while.
     leaving: VecDeque<u32>,
+    /// When rules come into effect that are not yet.
+    coming_us: VecDeque<u64>,
     spreads: Spreads,
     counters: Counters,
     limits: Limits,
+}
+
+/// What the rules came to that a frame hit.
+#[derive(Default)]
+pub(crate) struct Hit {
+    pub(crate) effect: Effect,
+    /// Of the last rule that counts.
+    pub(crate) counter: Option<u32>,
 }
 
 /// Queues that rules spread over; equal ones are one.
@@ -82,6 +92,7 @@ impl Rules {
             live: 0,
             waiting: HashMap::new(),
             leaving: VecDeque::new(),
+            coming_us: VecDeque::new(),
             spreads: Spreads::default(),
             counters: Counters::new(&personality.count),
             limits: Limits::default(),
@@ -145,6 +156,7 @@ impl Rules {
         let place = self.place();
         let late = u64::from(personality.latency.effective_after_us);
         let from_us = if late == 0 { 0 } else { now_us + late };
+        self.coming_us.extend((late > 0).then_some(from_us));
         let generation = self.entries[place as usize].generation;
         let at = At::Nowhere;
         self.entries[place as usize] =
@@ -183,6 +195,7 @@ impl Rules {
         self.tables.clear();
         self.waiting.clear();
         self.leaving.clear();
+        self.coming_us.clear();
         self.spreads.list.clear();
         self.counters.clear();
         self.limits = Limits::default();
@@ -205,21 +218,45 @@ impl Rules {
         Ok(self.counters.read(entry.counter, reset, now_us))
     }
 
-    /// What the rules do that a frame hits.
-    pub(crate) fn hit(&self, bytes: &[u8], len: u32, headers: &Headers, now_us: u64) -> Effect {
-        let mut effect = Effect::default();
+    /// What the rules do that a frame hits. `count` is told the counter of each.
+    pub(crate) fn hit(
+        &self,
+        bytes: &[u8],
+        headers: &Headers,
+        now_us: u64,
+        count: impl Fn(u32),
+    ) -> Hit {
+        let mut hit = Hit::default();
         let mut group = 0;
         for _ in 0..JUMPS_MAX {
             let Some(entry) = self.first(group, bytes, headers, now_us) else { break };
-            self.counters.count(entry.counter, len, now_us);
-            effect.mark = entry.effect.mark.or(effect.mark);
-            effect.flag |= entry.effect.flag;
-            match entry.effect.fate {
-                Fate::Jump(next) => group = next,
-                fate => return Effect { fate, ..effect },
+            if entry.counter != NO_COUNTER {
+                count(entry.counter);
+                hit.counter = Some(entry.counter);
             }
+            hit.effect.mark = entry.effect.mark.or(hit.effect.mark);
+            hit.effect.flag |= entry.effect.flag;
+            hit.effect.fate = match entry.effect.fate {
+                Fate::Jump(next) => {
+                    group = next;
+                    continue;
+                }
+                fate => fate,
+            };
+            break;
         }
-        effect
+        hit
+    }
+
+    pub(crate) fn count(&self, counter: u32, len: u32, now_us: u64) {
+        self.counters.count(counter, len, now_us);
+    }
+
+    /// When a rule comes into effect next, or goes.
+    pub(crate) fn next_change_us(&self, now_us: u64) -> Option<u64> {
+        let coming = self.coming_us.iter().copied();
+        let going = self.leaving.iter().map(|&place| self.entries[place as usize].until_us);
+        coming.chain(going).filter(|&at_us| at_us > now_us).min()
     }
 
     /// The first rule of a group that a frame hits.
@@ -314,6 +351,9 @@ impl Rules {
     }
 
     fn forget_until(&mut self, now_us: u64) {
+        while self.coming_us.front().is_some_and(|&at_us| at_us <= now_us) {
+            self.coming_us.pop_front();
+        }
         while let Some(&place) = self.leaving.front() {
             if self.entries[place as usize].until_us > now_us {
                 break;
