@@ -10,9 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rte_kvargs.h>
 #include <rte_ring.h>
-#include <rte_rwlock.h>
 #include <ethdev_driver.h>
+
+#include "twin_pace.h"
 
 /* Bytes of the longest header in an item: IPv6. */
 #define TWIN_HEADER_MAX 40
@@ -130,6 +132,13 @@ struct twin_verdict {
 	uint16_t queue;
 	uint16_t network; /* of enum twin_proto, none where it is unknown */
 	uint16_t transport;
+	uint32_t counter; /* for twin_nic_count, 0 where nothing is to be counted */
+};
+
+/* A packet of a verdict that was foreseen. */
+struct twin_count {
+	uint32_t counter;
+	uint32_t bytes;
 };
 
 struct twin_tally {
@@ -144,7 +153,7 @@ static_assert(sizeof(struct twin_action) == 16 + sizeof(void *), "twin_action");
 static_assert(sizeof(struct twin_rule) == 24 + 2 * sizeof(void *), "twin_rule");
 static_assert(sizeof(struct twin_call) == 32 + sizeof(void *), "twin_call");
 static_assert(sizeof(struct twin_frame) == 8 + sizeof(void *), "twin_frame");
-static_assert(sizeof(struct twin_verdict) == 20, "twin_verdict");
+static_assert(sizeof(struct twin_verdict) == 24, "twin_verdict");
 static_assert(sizeof(struct twin_tally) == 24, "twin_tally");
 
 /* What RSS hashes; the same of IPv6 TWIN_RSS_IPV6_SHIFT bits up. */
@@ -187,23 +196,100 @@ void twin_nic_set_rss(const struct twin_nic *nic, uint16_t types, const uint8_t 
 /* One verdict for each frame. */
 void twin_nic_classify(const struct twin_nic *nic, const struct twin_frame *frames,
 		       uint32_t count, uint64_t now_us, struct twin_verdict *verdicts);
+/* The same without counting: verdicts of packets that are still to come. */
+void twin_nic_foresee(const struct twin_nic *nic, const struct twin_frame *frames, uint32_t count,
+		      uint64_t now_us, struct twin_verdict *verdicts);
+/* Another number than before: what was foreseen may not come true. Read it before foreseeing. */
+const uint64_t *twin_nic_generation(const struct twin_nic *nic);
+/* When rules come into effect or go by themselves: then twin_nic_settle is to be called. 0: never. */
+const uint64_t *twin_nic_change_us(const struct twin_nic *nic);
+/* Begins a generation. */
+void twin_nic_settle(const struct twin_nic *nic, uint64_t now_us);
+void twin_nic_count(const struct twin_nic *nic, const struct twin_count *counts, uint32_t count,
+		    uint64_t now_us);
+
+struct twin_capture;
+
+/* Returns NULL where there is nothing to replay, and writes why. */
+struct twin_capture *twin_capture_read(const char *path, char *error, size_t room);
+void twin_capture_free(struct twin_capture *capture);
+size_t twin_capture_count(const struct twin_capture *capture);
+void twin_capture_frame(const struct twin_capture *capture, size_t place, struct twin_frame *frame);
 
 /* ---- port -------------------------------------------------------------------------------- */
 
 struct twin_port;
 
-/* Packets wait in a ring, as in the descriptors of a NIC. */
+/* What the devargs say. */
+struct twin_args {
+	const char *personality;
+	uint64_t seed;
+	const char *wire;
+	const char *replay;
+	const char *lower;
+	uint64_t loops;
+	uint32_t mbps; /* 0: no limit */
+	bool has_thread;
+	int cpu; /* of the thread */
+	/* Where the strings are. */
+	char *text;
+	struct rte_kvargs *strings;
+};
+
+#define TWIN_FOREVER UINT64_MAX
+
+/* Where packets of a port come from and where they go. */
+struct twin_source {
+	/* All queues are set up. */
+	int (*start)(struct twin_port *port);
+	void (*stop)(struct twin_port *port);
+	/* Also after an open that failed. */
+	void (*close)(struct twin_port *port);
+	eth_rx_burst_t rx;
+	eth_tx_burst_t tx;
+	/* Fetches packets for all queues; how many. Without it, they are brought. */
+	uint16_t (*poll)(struct twin_port *port);
+	/* Those that have nothing to add leave these out. */
+	int (*update_link)(struct twin_port *port);
+	void (*add_stats)(struct twin_port *port, struct rte_eth_stats *stats);
+	void (*reset_stats)(struct twin_port *port);
+	void (*info)(struct twin_port *port, struct rte_eth_dev_info *info);
+	int (*set_mtu)(struct twin_port *port, uint16_t mtu);
+	int (*set_mac)(struct twin_port *port, struct rte_ether_addr *addr);
+};
+
+/* A thread for the work of the model. */
+struct twin_pipeline {
+	bool is_wanted;
+	bool is_running;
+	int cpu;
+	pthread_t thread;
+	struct rte_ring *inbox; /* of packets that are brought */
+};
+
+/* How far a queue has played. */
+struct twin_cursor {
+	uint32_t block;
+	uint64_t ahead; /* packets of the block that are still to come */
+	uint64_t passes; /* that are still to come, this one included */
+};
+
 struct twin_rxq {
 	struct twin_port *port;
+	/* Packets wait in a ring, as in the descriptors of a NIC. */
 	struct rte_ring *ring;
+	struct rte_mempool *pool;
+	uint32_t room; /* bytes of a packet that one mbuf holds, in whole cache lines */
 	uint64_t packets;
 	uint64_t bytes;
+	struct twin_cursor cursor;
 	/* By whoever sends, which may be several. */
 	uint64_t missed __rte_cache_aligned;
 };
 
 struct twin_txq {
 	struct twin_port *port;
+	bool is_of_one_pool; /* the application promised */
 	uint64_t packets;
 	uint64_t bytes;
 	uint64_t errors;
@@ -215,28 +301,30 @@ struct twin_rss {
 	uint16_t reta[TWIN_RETA_SIZE];
 };
 
-/* A cable: what one end sends, the other receives. */
-struct twin_wire {
-	LIST_ENTRY(twin_wire) next;
-	char name[64];
-	/* For reading by who sends, for writing by who plugs in, starts or stops. */
-	rte_rwlock_t lock;
-	struct twin_port *end[2];
-};
-
 struct twin_port {
 	struct rte_eth_dev *dev;
 	struct twin_nic *nic;
+	const struct twin_source *source;
 	struct twin_wire *wire;
 	unsigned int side; /* of the wire */
 	bool started; /* under the lock of the wire */
+	struct twin_replay *replay;
+	struct twin_lower *lower;
+	struct twin_pipeline pipeline;
+	struct twin_pace pace;
 	struct rte_ether_addr mac;
 	struct twin_rss rss;
 	struct twin_rxq *rxq;
 	struct twin_txq *txq;
-	/* By whoever sends: what rules dropped, and what they sent to queues that are not there. */
+	/*
+	 * By whoever does the work of the model, which may be several: what rules dropped, what
+	 * they sent to queues that are not there, and what the work cost.
+	 */
 	uint64_t rule_drops __rte_cache_aligned;
 	uint64_t no_queue;
+	uint64_t no_room; /* on the way to the model */
+	uint64_t model_cycles;
+	uint64_t model_packets;
 };
 
 int twin_log_type(void);
@@ -244,14 +332,53 @@ int twin_log_type(void);
 uint64_t twin_now_us(void);
 #define TWIN_LOG(level, ...) rte_log(RTE_LOG_##level, twin_log_type(), "net_twin: " __VA_ARGS__)
 
+static inline void
+twin_add(uint64_t *counter, uint64_t more)
+{
+	if (more != 0)
+		__atomic_fetch_add(counter, more, __ATOMIC_RELAXED);
+}
+
+/* twin_args.c */
+int twin_args_parse(const char *devargs, struct twin_args *args);
+void twin_args_free(struct twin_args *args);
+
+/* twin_ethdev.c */
+void twin_set_link(struct twin_port *port, bool is_up);
+void twin_drain(struct rte_ring *ring);
+
 /* twin_rxtx.c */
+extern const struct twin_source twin_no_source;
 uint16_t twin_rx(void *queue, struct rte_mbuf **packets, uint16_t count);
-uint16_t twin_tx(void *queue, struct rte_mbuf **packets, uint16_t count);
+uint16_t twin_rx_polling(void *queue, struct rte_mbuf **packets, uint16_t count);
+uint16_t twin_tx_swallow(void *queue, struct rte_mbuf **packets, uint16_t count);
+void twin_deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count);
 
 /* twin_wire.c */
-struct twin_wire *twin_wire_plug(const char *name, struct twin_port *port);
-void twin_wire_unplug(struct twin_port *port);
-void twin_wire_set_started(struct twin_port *port, bool started);
+extern const struct twin_source twin_wire_source;
+int twin_wire_open(struct twin_port *port, const struct twin_args *args);
+
+/* twin_replay.c */
+extern const struct twin_source twin_replay_source;
+int twin_replay_open(struct twin_port *port, const struct twin_args *args);
+
+/* twin_lower.c */
+extern const struct twin_source twin_lower_source;
+int twin_lower_open(struct twin_port *port, const struct twin_args *args);
+
+/* twin_pipeline.c */
+int twin_pipeline_open(struct twin_port *port);
+int twin_pipeline_start(struct twin_port *port);
+void twin_pipeline_stop(struct twin_port *port);
+void twin_pipeline_close(struct twin_port *port);
+void twin_hand_over(struct twin_port *to, struct rte_mbuf **packets, uint16_t count);
+
+/* twin_stats.c */
+int twin_stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats);
+int twin_stats_reset(struct rte_eth_dev *dev);
+int twin_xstats_get_names(struct rte_eth_dev *dev, struct rte_eth_xstat_name *names,
+			  unsigned int size);
+int twin_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size);
 
 /* twin_rss.c */
 uint64_t twin_rss_supported(void);

@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The port: devargs, queues, link, statistics. */
+/* The port: queues and link, whatever it is connected to. */
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <rte_cycles.h>
-#include <rte_kvargs.h>
 #include <rte_malloc.h>
 #include <rte_version.h>
 #include <bus_vdev_driver.h>
 #include <ethdev_vdev.h>
 
 #include "twin.h"
-
-#define ARG_WIRE "wire"
-#define ARG_PERSONALITY "personality"
-#define ARG_SEED "seed"
-
-static const char *const known_args[] = { ARG_WIRE, ARG_PERSONALITY, ARG_SEED, NULL };
 
 RTE_LOG_REGISTER(log_type, pmd.net.twin, NOTICE);
 
@@ -35,11 +26,37 @@ twin_now_us(void)
 	return rte_get_tsc_cycles() / RTE_MAX(rte_get_tsc_hz() / US_PER_S, 1u);
 }
 
+void
+twin_set_link(struct twin_port *port, bool is_up)
+{
+	struct rte_eth_link link = {
+		.link_speed = port->pace.mbps != 0 ? port->pace.mbps :
+						     RTE_ETH_SPEED_NUM_UNKNOWN,
+		.link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
+		.link_autoneg = RTE_ETH_LINK_FIXED,
+		.link_status = is_up ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN,
+	};
+	int unchanged = rte_eth_linkstatus_set(port->dev, &link);
+
+	if (unchanged == 0 && port->dev->data->dev_conf.intr_conf.lsc != 0)
+		rte_eth_dev_callback_process(port->dev, RTE_ETH_EVENT_INTR_LSC, NULL);
+}
+
+static void
+end(struct twin_port *port)
+{
+	twin_pipeline_stop(port);
+	port->source->stop(port);
+	twin_pipeline_close(port);
+	twin_nic_set_started(port->nic, false);
+}
+
 static int
 start(struct rte_eth_dev *dev)
 {
 	struct twin_port *port = dev->data->dev_private;
 	uint16_t i;
+	int ret;
 
 	for (i = 0; i < dev->data->nb_rx_queues; i++) {
 		if (port->rxq[i].ring == NULL) {
@@ -51,13 +68,19 @@ start(struct rte_eth_dev *dev)
 	for (i = 0; i < dev->data->nb_tx_queues; i++)
 		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STARTED;
 	twin_nic_set_started(port->nic, true);
-	twin_wire_set_started(port, true);
-	return 0;
+	ret = twin_pipeline_open(port);
+	if (ret == 0)
+		ret = port->source->start(port);
+	if (ret == 0)
+		ret = twin_pipeline_start(port);
+	if (ret != 0)
+		end(port);
+	return ret;
 }
 
 /* What is in a ring goes back to its pool. */
-static void
-drain(struct rte_ring *ring)
+void
+twin_drain(struct rte_ring *ring)
 {
 	struct rte_mbuf *packet;
 
@@ -70,7 +93,7 @@ free_ring(struct twin_rxq *rxq)
 {
 	if (rxq->ring == NULL)
 		return;
-	drain(rxq->ring);
+	twin_drain(rxq->ring);
 	rte_ring_free(rxq->ring);
 	rxq->ring = NULL;
 }
@@ -81,11 +104,10 @@ stop(struct rte_eth_dev *dev)
 	struct twin_port *port = dev->data->dev_private;
 	uint16_t i;
 
-	twin_wire_set_started(port, false);
-	twin_nic_set_started(port->nic, false);
+	end(port);
 	for (i = 0; i < dev->data->nb_rx_queues; i++) {
 		dev->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
-		drain(port->rxq[i].ring);
+		twin_drain(port->rxq[i].ring);
 	}
 	for (i = 0; i < dev->data->nb_tx_queues; i++)
 		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
@@ -93,8 +115,11 @@ stop(struct rte_eth_dev *dev)
 }
 
 static int
-info(struct rte_eth_dev *dev __rte_unused, struct rte_eth_dev_info *info)
+info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 {
+	struct twin_port *port = dev->data->dev_private;
+
+	info->speed_capa = rte_eth_speed_bitflag(port->pace.mbps, RTE_ETH_LINK_FULL_DUPLEX);
 	info->max_mac_addrs = 1;
 	info->max_rx_pktlen = UINT32_MAX;
 	info->max_rx_queues = TWIN_QUEUES_MAX;
@@ -110,14 +135,16 @@ info(struct rte_eth_dev *dev __rte_unused, struct rte_eth_dev_info *info)
 	info->tx_desc_lim = info->rx_desc_lim;
 	info->default_rxportconf.ring_size = 1024;
 	info->default_txportconf.ring_size = 1024;
-	info->tx_offload_capa = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	info->tx_offload_capa = RTE_ETH_TX_OFFLOAD_MULTI_SEGS |
+				RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+	if (port->source->info != NULL)
+		port->source->info(port, info);
 	return 0;
 }
 
 static int
 rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors, unsigned int socket,
-	       const struct rte_eth_rxconf *conf __rte_unused,
-	       struct rte_mempool *pool __rte_unused)
+	       const struct rte_eth_rxconf *conf __rte_unused, struct rte_mempool *pool)
 {
 	struct twin_port *port = dev->data->dev_private;
 	struct twin_rxq *rxq = &port->rxq[queue];
@@ -129,6 +156,9 @@ rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors, un
 	if (rxq->ring == NULL)
 		return -rte_errno;
 	rxq->port = port;
+	rxq->pool = pool;
+	rxq->room = RTE_ALIGN_FLOOR(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM,
+				    RTE_CACHE_LINE_SIZE);
 	dev->data->rx_queues[queue] = rxq;
 	return 0;
 }
@@ -142,11 +172,13 @@ rx_queue_release(struct rte_eth_dev *dev, uint16_t queue)
 
 static int
 tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors __rte_unused,
-	       unsigned int socket __rte_unused, const struct rte_eth_txconf *conf __rte_unused)
+	       unsigned int socket __rte_unused, const struct rte_eth_txconf *conf)
 {
+	uint64_t offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
 	struct twin_port *port = dev->data->dev_private;
 
 	port->txq[queue].port = port;
+	port->txq[queue].is_of_one_pool = (offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
 	dev->data->tx_queues[queue] = &port->txq[queue];
 	return 0;
 }
@@ -159,7 +191,7 @@ close_port(struct rte_eth_dev *dev)
 
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return 0;
-	twin_wire_unplug(port);
+	port->source->close(port);
 	for (i = 0; port->rxq != NULL && i < TWIN_QUEUES_MAX; i++)
 		free_ring(&port->rxq[i]);
 	rte_free(port->rxq);
@@ -168,71 +200,6 @@ close_port(struct rte_eth_dev *dev)
 		twin_nic_free(port->nic);
 	dev->data->mac_addrs = NULL; /* part of the private data */
 	return 0;
-}
-
-static int
-stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
-{
-	const struct twin_port *port = dev->data->dev_private;
-	uint16_t i;
-
-	for (i = 0; i < dev->data->nb_rx_queues; i++) {
-		const struct twin_rxq *rxq = &port->rxq[i];
-
-		stats->ipackets += rxq->packets;
-		stats->ibytes += rxq->bytes;
-		stats->imissed += __atomic_load_n(&rxq->missed, __ATOMIC_RELAXED);
-	}
-	stats->imissed += __atomic_load_n(&port->no_queue, __ATOMIC_RELAXED);
-	for (i = 0; i < dev->data->nb_tx_queues; i++) {
-		stats->opackets += port->txq[i].packets;
-		stats->obytes += port->txq[i].bytes;
-		stats->oerrors += port->txq[i].errors;
-	}
-	return 0;
-}
-
-static int
-stats_reset(struct rte_eth_dev *dev)
-{
-	struct twin_port *port = dev->data->dev_private;
-	uint16_t i;
-
-	for (i = 0; i < dev->data->nb_rx_queues; i++) {
-		port->rxq[i].packets = 0;
-		port->rxq[i].bytes = 0;
-		__atomic_store_n(&port->rxq[i].missed, 0, __ATOMIC_RELAXED);
-	}
-	__atomic_store_n(&port->rule_drops, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&port->no_queue, 0, __ATOMIC_RELAXED);
-	for (i = 0; i < dev->data->nb_tx_queues; i++) {
-		port->txq[i].packets = 0;
-		port->txq[i].bytes = 0;
-		port->txq[i].errors = 0;
-	}
-	return 0;
-}
-
-/* What ethdev's own statistics have no place for. */
-static int
-xstats_get_names(struct rte_eth_dev *dev __rte_unused, struct rte_eth_xstat_name *names,
-		 unsigned int size)
-{
-	if (names != NULL && size > 0)
-		snprintf(names[0].name, sizeof(names[0].name), "rx_rule_drops");
-	return 1;
-}
-
-static int
-xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
-{
-	const struct twin_port *port = dev->data->dev_private;
-
-	if (xstats != NULL && size > 0) {
-		xstats[0].id = 0;
-		xstats[0].value = __atomic_load_n(&port->rule_drops, __ATOMIC_RELAXED);
-	}
-	return 1;
 }
 
 static const uint32_t packet_types[] = {
@@ -260,11 +227,13 @@ supported_ptypes_get(struct rte_eth_dev *dev __rte_unused)
 }
 #endif
 
-/* The link is set where it changes. */
 static int
-link_update(struct rte_eth_dev *dev __rte_unused, int wait __rte_unused)
+link_update(struct rte_eth_dev *dev, int wait __rte_unused)
 {
-	return 0;
+	struct twin_port *port = dev->data->dev_private;
+
+	/* Elsewhere it is set where it changes. */
+	return port->source->update_link != NULL ? port->source->update_link(port) : 0;
 }
 
 /* Whatever is on a cable arrives: there is nothing to turn on. */
@@ -275,15 +244,19 @@ accept_all(struct rte_eth_dev *dev __rte_unused)
 }
 
 static int
-mtu_set(struct rte_eth_dev *dev __rte_unused, uint16_t mtu __rte_unused)
+mtu_set(struct rte_eth_dev *dev, uint16_t mtu)
 {
-	return 0;
+	struct twin_port *port = dev->data->dev_private;
+
+	return port->source->set_mtu != NULL ? port->source->set_mtu(port, mtu) : 0;
 }
 
 static int
-mac_addr_set(struct rte_eth_dev *dev __rte_unused, struct rte_ether_addr *addr __rte_unused)
+mac_addr_set(struct rte_eth_dev *dev, struct rte_ether_addr *addr)
 {
-	return 0;
+	struct twin_port *port = dev->data->dev_private;
+
+	return port->source->set_mac != NULL ? port->source->set_mac(port, addr) : 0;
 }
 
 static int
@@ -308,11 +281,11 @@ static const struct eth_dev_ops ops = {
 	.reta_query = twin_rss_reta_query,
 	.rss_hash_update = twin_rss_hash_update,
 	.rss_hash_conf_get = twin_rss_hash_conf_get,
-	.stats_get = stats_get,
-	.stats_reset = stats_reset,
-	.xstats_get_names = xstats_get_names,
-	.xstats_get = xstats_get,
-	.xstats_reset = stats_reset,
+	.stats_get = twin_stats_get,
+	.stats_reset = twin_stats_reset,
+	.xstats_get_names = twin_xstats_get_names,
+	.xstats_get = twin_xstats_get,
+	.xstats_reset = twin_stats_reset,
 	.promiscuous_enable = accept_all,
 	.promiscuous_disable = accept_all,
 	.allmulticast_enable = accept_all,
@@ -323,38 +296,12 @@ static const struct eth_dev_ops ops = {
 };
 
 static int
-keep_string(const char *key __rte_unused, const char *value, void *to)
+make_nic(struct twin_port *port, const struct twin_args *args)
 {
-	if (value == NULL || value[0] == '\0')
-		return -EINVAL;
-	*(const char **)to = value;
-	return 0;
-}
-
-static int
-keep_number(const char *key, const char *value, void *to)
-{
-	char *end;
-
-	errno = 0;
-	*(uint64_t *)to = strtoull(value != NULL ? value : "", &end, 0);
-	if (errno == 0 && value != NULL && value[0] != '\0' && *end == '\0')
-		return 0;
-	TWIN_LOG(ERR, "%s=%s is no number\n", key, value);
-	return -EINVAL;
-}
-
-static int
-make_nic(struct twin_port *port, struct rte_kvargs *kvargs)
-{
-	const char *personality = "ideal";
+	const char *personality = args->personality != NULL ? args->personality : "ideal";
 	char message[4096];
-	uint64_t seed = 1;
 
-	if (rte_kvargs_process(kvargs, ARG_PERSONALITY, keep_string, &personality) != 0 ||
-	    rte_kvargs_process(kvargs, ARG_SEED, keep_number, &seed) != 0)
-		return -EINVAL;
-	port->nic = twin_nic_new(personality, seed, message, sizeof(message));
+	port->nic = twin_nic_new(personality, args->seed, message, sizeof(message));
 	if (port->nic != NULL)
 		return 0;
 	TWIN_LOG(ERR, "%s\n", message);
@@ -363,28 +310,27 @@ make_nic(struct twin_port *port, struct rte_kvargs *kvargs)
 
 /* Connects the port as its devargs say. */
 static int
-parse(struct twin_port *port, const char *args)
+plug_in(struct twin_port *port, const char *devargs)
 {
-	struct rte_kvargs *kvargs = rte_kvargs_parse(args, known_args);
-	const char *wire = NULL;
-	int ret;
+	struct twin_args args;
+	int ret = twin_args_parse(devargs, &args);
 
-	if (kvargs == NULL) {
-		TWIN_LOG(ERR, "unknown parameter in '%s'; there are: wire=NAME, "
-			 "personality=NAME|FILE, seed=N\n", args);
-		return -EINVAL;
-	}
-	ret = make_nic(port, kvargs);
+	port->pace.mbps = args.mbps;
+	port->pipeline.is_wanted = args.has_thread;
+	port->pipeline.cpu = args.cpu;
 	if (ret == 0)
-		ret = rte_kvargs_process(kvargs, ARG_WIRE, keep_string, &wire);
-	if (ret == 0 && wire != NULL) {
-		port->wire = twin_wire_plug(wire, port);
-		ret = port->wire != NULL ? 0 : -EINVAL;
-	} else if (ret == 0) {
-		TWIN_LOG(ERR, "wire=NAME is missing: two ports with one NAME are its ends\n");
-		ret = -EINVAL;
+		ret = make_nic(port, &args);
+	if (ret == 0 && args.wire != NULL) {
+		port->source = &twin_wire_source;
+		ret = twin_wire_open(port, &args);
+	} else if (ret == 0 && args.replay != NULL) {
+		port->source = &twin_replay_source;
+		ret = twin_replay_open(port, &args);
+	} else if (ret == 0 && args.lower != NULL) {
+		port->source = &twin_lower_source;
+		ret = twin_lower_open(port, &args);
 	}
-	rte_kvargs_free(kvargs);
+	twin_args_free(&args);
 	return ret;
 }
 
@@ -393,6 +339,7 @@ fill(struct rte_eth_dev *dev, const char *args)
 {
 	struct twin_port *port = dev->data->dev_private;
 	int socket = dev->data->numa_node;
+	int ret;
 
 	port->dev = dev;
 	rte_eth_random_addr(port->mac.addr_bytes);
@@ -401,15 +348,17 @@ fill(struct rte_eth_dev *dev, const char *args)
 	dev->data->all_multicast = 1;
 	dev->data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS | RTE_ETH_DEV_FLOW_OPS_THREAD_SAFE;
 	dev->dev_ops = &ops;
-	dev->rx_pkt_burst = twin_rx;
-	dev->tx_pkt_burst = twin_tx;
+	port->source = &twin_no_source;
 	port->rxq = rte_zmalloc_socket(NULL, TWIN_QUEUES_MAX * sizeof(*port->rxq),
 				       RTE_CACHE_LINE_SIZE, socket);
 	port->txq = rte_zmalloc_socket(NULL, TWIN_QUEUES_MAX * sizeof(*port->txq),
 				       RTE_CACHE_LINE_SIZE, socket);
 	if (port->rxq == NULL || port->txq == NULL)
 		return -ENOMEM;
-	return parse(port, args);
+	ret = plug_in(port, args);
+	dev->rx_pkt_burst = port->source->rx;
+	dev->tx_pkt_burst = port->source->tx;
+	return ret;
 }
 
 /* Structures inside of DPDK may change with every release. */
@@ -464,7 +413,3 @@ static struct rte_vdev_driver twin_driver = {
 };
 
 RTE_PMD_REGISTER_VDEV(net_twin, twin_driver);
-RTE_PMD_REGISTER_PARAM_STRING(net_twin,
-	ARG_WIRE "=<name> "
-	ARG_PERSONALITY "=<name or file> "
-	ARG_SEED "=<number>");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets. Who sends does the work of the receiving NIC: it classifies, writes what the NIC would
- * write into the mbuf, and puts the packet into a queue. Who receives only takes it out.
+ * Packets in mbufs: the model judges them, they wait in the rings of their queues, and who receives
+ * only takes them out.
  */
 
+#include <rte_cycles.h>
 #include <rte_ethdev.h>
-#include <rte_mbuf.h>
 
-#include "twin.h"
+#include "twin_mbuf.h"
 
 uint16_t
 twin_rx(void *queue, struct rte_mbuf **packets, uint16_t count)
@@ -24,51 +24,54 @@ twin_rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return got;
 }
 
-static const uint32_t packet_types[] = {
-	[TWIN_PROTO_IPV4] = RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
-	[TWIN_PROTO_IPV6] = RTE_PTYPE_L3_IPV6_EXT_UNKNOWN,
-	[TWIN_PROTO_TCP] = RTE_PTYPE_L4_TCP,
-	[TWIN_PROTO_UDP] = RTE_PTYPE_L4_UDP,
-	[TWIN_PROTO_SCTP] = RTE_PTYPE_L4_SCTP,
-	[TWIN_PROTO_ICMP] = RTE_PTYPE_L4_ICMP,
-	[TWIN_PROTO_ICMP6] = RTE_PTYPE_L4_ICMP,
-};
+/* The same, of a source that is asked for packets: by a thread, or by who receives. */
+uint16_t
+twin_rx_polling(void *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_rxq *rxq = queue;
 
-/* What a driver leaves in an mbuf that a NIC has filled. */
+	/* A ring that is empty has room for a burst. */
+	if (!rxq->port->pipeline.is_running && rte_ring_empty(rxq->ring))
+		rxq->port->source->poll(rxq->port);
+	return twin_rx(queue, packets, count);
+}
+
 static inline void
 receive(struct rte_mbuf *m, uint16_t port_id, const struct twin_verdict *verdict)
 {
 	/* The sender's flags ask for offloads, and its other fields are none of the receiver's. */
 	m->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
+	m->ol_flags |= twin_offload_flags(verdict);
 	m->tx_offload = 0;
 	m->vlan_tci = 0;
-	m->packet_type = RTE_PTYPE_L2_ETHER | packet_types[verdict->network] |
-			 packet_types[verdict->transport];
+	m->packet_type = twin_packet_type(verdict);
 	m->port = port_id;
-	if (verdict->flags & TWIN_HAS_HASH) {
-		m->ol_flags |= RTE_MBUF_F_RX_RSS_HASH;
-		m->hash.rss = verdict->hash;
-	}
-	if (verdict->flags & TWIN_HAS_FLAG)
-		m->ol_flags |= RTE_MBUF_F_RX_FDIR;
-	if (verdict->flags & TWIN_HAS_MARK) {
-		m->ol_flags |= RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
-		m->hash.fdir.hi = verdict->mark;
+	m->hash.rss = verdict->hash;
+	m->hash.fdir.hi = verdict->mark;
+}
+
+static void
+enqueue(struct twin_rxq *rxq, struct rte_mbuf **packets, uint16_t count)
+{
+	uint16_t room = rte_ring_enqueue_burst(rxq->ring, (void **)packets, count, NULL);
+
+	if (unlikely(room < count)) {
+		rte_pktmbuf_free_bulk(packets + room, count - room);
+		twin_add(&rxq->missed, count - room);
 	}
 }
 
 /* Classifies a burst of at most TWIN_BURST for its receiver, and puts it into the queues there. */
 static void
-deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 {
 	struct twin_frame frames[TWIN_BURST];
 	struct twin_verdict verdicts[TWIN_BURST];
 	struct rte_mbuf *kept[TWIN_BURST];
 	uint16_t queues[TWIN_BURST];
-	uint16_t i, kept_count = 0, rule_drops = 0, no_queue = 0;
+	uint16_t i, same, kept_count = 0, rule_drops = 0, no_queue = 0;
+	uint64_t begin = rte_rdtsc();
 
-	if (count == 0)
-		return;
 	for (i = 0; i < count; i++) {
 		frames[i].bytes = rte_pktmbuf_mtod(packets[i], const uint8_t *);
 		frames[i].len = packets[i]->data_len;
@@ -89,48 +92,75 @@ deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 		kept[kept_count] = packets[i];
 		queues[kept_count++] = verdict->queue;
 	}
-	if (rule_drops != 0)
-		__atomic_fetch_add(&to->rule_drops, rule_drops, __ATOMIC_RELAXED);
-	if (no_queue != 0)
-		__atomic_fetch_add(&to->no_queue, no_queue, __ATOMIC_RELAXED);
-	for (i = 0; i < kept_count;) {
-		struct twin_rxq *rxq = &to->rxq[queues[i]];
-		uint16_t same = 1, room;
-
-		while (i + same < kept_count && queues[i + same] == queues[i])
-			same++;
-		room = rte_ring_enqueue_burst(rxq->ring, (void **)&kept[i], same, NULL);
-		if (unlikely(room < same)) {
-			rte_pktmbuf_free_bulk(&kept[i + room], same - room);
-			__atomic_fetch_add(&rxq->missed, same - room, __ATOMIC_RELAXED);
-		}
-		i += same;
+	twin_add(&to->rule_drops, rule_drops);
+	twin_add(&to->no_queue, no_queue);
+	twin_add(&to->model_packets, count);
+	twin_add(&to->model_cycles, rte_rdtsc() - begin);
+	for (i = 0; i < kept_count; i += same) {
+		for (same = 1; i + same < kept_count && queues[i + same] == queues[i]; same++)
+			;
+		enqueue(&to->rxq[queues[i]], kept + i, same);
 	}
 }
 
-/* A cable takes everything; without another end that listens, it is lost. */
-uint16_t
-twin_tx(void *queue, struct rte_mbuf **packets, uint16_t count)
+/* Takes the packets, whatever becomes of them. */
+void
+twin_deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+{
+	uint16_t i;
+
+	for (i = 0; i < count; i += TWIN_BURST)
+		deliver_burst(to, packets + i, RTE_MIN(count - i, TWIN_BURST));
+}
+
+static int
+start_nothing(struct twin_port *port __rte_unused)
+{
+	return 0;
+}
+
+static void
+do_nothing(struct twin_port *port __rte_unused)
+{
+}
+
+static uint16_t
+tx_nowhere(void *queue, struct rte_mbuf **packets, uint16_t count)
 {
 	struct twin_txq *txq = queue;
-	struct twin_wire *wire = txq->port->wire;
-	struct twin_port *peer;
+
+	rte_pktmbuf_free_bulk(packets, count);
+	txq->errors += count;
+	return count;
+}
+
+/* A port without a cable: there is no link, and what is sent is lost. */
+const struct twin_source twin_no_source = {
+	.start = start_nothing,
+	.stop = do_nothing,
+	.close = do_nothing,
+	.rx = twin_rx,
+	.tx = tx_nowhere,
+};
+
+/* Sends to where nobody cares. */
+uint16_t
+twin_tx_swallow(void *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_txq *txq = queue;
+	uint32_t segments = 0;
 	uint64_t bytes = 0;
 	uint16_t i;
 
-	rte_rwlock_read_lock(&wire->lock);
-	peer = wire->end[!txq->port->side];
-	if (unlikely(peer == NULL || !peer->started)) {
-		rte_rwlock_read_unlock(&wire->lock);
-		rte_pktmbuf_free_bulk(packets, count);
-		txq->errors += count;
-		return count;
-	}
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
 		bytes += packets[i]->pkt_len;
-	for (i = 0; i < count; i += TWIN_BURST)
-		deliver(peer, packets + i, RTE_MIN(count - i, TWIN_BURST));
-	rte_rwlock_read_unlock(&wire->lock);
+		segments += packets[i]->nb_segs;
+	}
+	/* Chains have to be taken apart first. */
+	if (likely(txq->is_of_one_pool && segments == count) && count != 0)
+		rte_mempool_put_bulk(packets[0]->pool, (void *const *)packets, count);
+	else
+		rte_pktmbuf_free_bulk(packets, count);
 	txq->packets += count;
 	txq->bytes += bytes;
 	return count;

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cables: two ports whose wire= has the same name are the ends of one. */
 
+#include <errno.h>
 #include <stdlib.h>
 
+#include <rte_mbuf.h>
+#include <rte_rwlock.h>
 #include <rte_spinlock.h>
 #include <rte_string_fns.h>
 
 #include "twin.h"
+
+/* A cable: what one end sends, the other receives. */
+struct twin_wire {
+	LIST_ENTRY(twin_wire) next;
+	char name[64];
+	/* For reading by who sends, for writing by who plugs in, starts or stops. */
+	rte_rwlock_t lock;
+	struct twin_port *end[2];
+};
 
 static LIST_HEAD(, twin_wire) wires = LIST_HEAD_INITIALIZER(wires);
 static rte_spinlock_t wires_lock = RTE_SPINLOCK_INITIALIZER;
@@ -34,14 +46,14 @@ find_or_add(const char *name)
 	return wire;
 }
 
-/* Plugs a port into a free end; NULL if both are taken, or the name is no name. */
-struct twin_wire *
-twin_wire_plug(const char *name, struct twin_port *port)
+/* Plugs a port into a free end. */
+int
+twin_wire_open(struct twin_port *port, const struct twin_args *args)
 {
 	struct twin_wire *wire;
 
 	rte_spinlock_lock(&wires_lock);
-	wire = find_or_add(name);
+	wire = find_or_add(args->wire);
 	if (wire != NULL) {
 		rte_rwlock_write_lock(&wire->lock);
 		port->side = wire->end[0] == NULL ? 0 : 1;
@@ -49,32 +61,18 @@ twin_wire_plug(const char *name, struct twin_port *port)
 			wire->end[port->side] = port;
 		rte_rwlock_write_unlock(&wire->lock);
 		if (wire->end[port->side] != port) {
-			TWIN_LOG(ERR, "wire=%s has two ports already\n", name);
+			TWIN_LOG(ERR, "wire=%s has two ports already\n", args->wire);
 			wire = NULL;
 		}
 	}
 	rte_spinlock_unlock(&wires_lock);
-	return wire;
-}
-
-static void
-set_link(struct twin_port *port, bool is_up)
-{
-	struct rte_eth_link link = {
-		.link_speed = RTE_ETH_SPEED_NUM_UNKNOWN,
-		.link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
-		.link_autoneg = RTE_ETH_LINK_FIXED,
-		.link_status = is_up ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN,
-	};
-	int unchanged = rte_eth_linkstatus_set(port->dev, &link);
-
-	if (unchanged == 0 && port->dev->data->dev_conf.intr_conf.lsc != 0)
-		rte_eth_dev_callback_process(port->dev, RTE_ETH_EVENT_INTR_LSC, NULL);
+	port->wire = wire;
+	return wire != NULL ? 0 : -EINVAL;
 }
 
 /* The link is up while both ends are started. */
-void
-twin_wire_set_started(struct twin_port *port, bool started)
+static void
+set_started(struct twin_port *port, bool started)
 {
 	struct twin_wire *wire = port->wire;
 	struct twin_port *peer;
@@ -85,13 +83,27 @@ twin_wire_set_started(struct twin_port *port, bool started)
 	peer = wire->end[!port->side];
 	is_up = started && peer != NULL && peer->started;
 	rte_rwlock_write_unlock(&wire->lock);
-	set_link(port, is_up);
+	twin_set_link(port, is_up);
 	if (peer != NULL)
-		set_link(peer, is_up);
+		twin_set_link(peer, is_up);
 }
 
-void
-twin_wire_unplug(struct twin_port *port)
+static int
+start(struct twin_port *port)
+{
+	twin_pace_start(&port->pace);
+	set_started(port, true);
+	return 0;
+}
+
+static void
+stop(struct twin_port *port)
+{
+	set_started(port, false);
+}
+
+static void
+unplug(struct twin_port *port)
 {
 	struct twin_wire *wire = port->wire;
 
@@ -108,3 +120,57 @@ twin_wire_unplug(struct twin_port *port)
 	rte_spinlock_unlock(&wires_lock);
 	port->wire = NULL;
 }
+
+/* How many packets the rate of the wire lets through. */
+static uint16_t
+fit(struct twin_pace *pace, struct rte_mbuf **packets, uint16_t count)
+{
+	int64_t claimed = twin_pace_claim(pace), left = claimed;
+	uint16_t i;
+
+	if (likely(claimed == TWIN_PACE_UNLIMITED))
+		return count;
+	for (i = 0; i < count && left >= twin_pace_bytes(packets[i]->pkt_len); i++)
+		left -= twin_pace_bytes(packets[i]->pkt_len);
+	twin_pace_use(pace, claimed, claimed - left);
+	return i;
+}
+
+/*
+ * Who sends does the work of the receiving NIC. A cable takes everything that its rate allows;
+ * without another end that listens, it is lost.
+ */
+static uint16_t
+tx(void *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_txq *txq = queue;
+	struct twin_wire *wire = txq->port->wire;
+	struct twin_port *peer;
+	uint64_t bytes = 0;
+	uint16_t i;
+
+	rte_rwlock_read_lock(&wire->lock);
+	peer = wire->end[!txq->port->side];
+	if (unlikely(peer == NULL || !peer->started)) {
+		rte_rwlock_read_unlock(&wire->lock);
+		rte_pktmbuf_free_bulk(packets, count);
+		txq->errors += count;
+		return count;
+	}
+	count = fit(&txq->port->pace, packets, count);
+	for (i = 0; i < count; i++)
+		bytes += packets[i]->pkt_len;
+	twin_hand_over(peer, packets, count);
+	rte_rwlock_read_unlock(&wire->lock);
+	txq->packets += count;
+	txq->bytes += bytes;
+	return count;
+}
+
+const struct twin_source twin_wire_source = {
+	.start = start,
+	.stop = stop,
+	.close = unplug,
+	.rx = twin_rx,
+	.tx = tx,
+};

@@ -29,6 +29,7 @@ mod refusals;
 mod secret;
 mod summary;
 mod twin;
+mod twin_sources;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

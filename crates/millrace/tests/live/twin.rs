@@ -103,36 +103,48 @@ impl Bench {
 
     /// Lets the frames through; what testpmd printed of those that arrived, a line for each.
     fn forward(&mut self, arriving: usize) -> Vec<String> {
-        self.testpmd.enter("set verbose 1", "verbose level");
-        let begin = self.testpmd.output().len();
-        self.testpmd.enter("start", "packet forwarding - ports=4");
-        let mut received = Vec::new();
-        wait_until("all frames arrive", || {
-            let printed = self.testpmd.output()[begin..].to_owned();
-            let bursts = printed.split("\nport ").filter(|burst| burst.starts_with(TWIN));
-            let lines = bursts.flat_map(str::lines).filter(|line| line.contains(" - dst="));
-            received = lines.map(str::to_owned).collect();
-            // The last line may not be whole yet.
-            received.len() == arriving && received.iter().all(|line| line.contains("Receive queue"))
-        });
-        self.testpmd.enter("stop", "Done.");
-        received
+        forward(&mut self.testpmd, TWIN, arriving)
     }
 
     /// What a rule counted: packets and bytes.
     fn tally(&mut self, rule: u32) -> (u64, u64) {
-        let begin = self.testpmd.output().len();
-        self.flow(&format!("flow query @ {rule} count"), " bytes: ");
-        let printed = self.testpmd.output()[begin..].to_owned();
-        let number = |name: &str| {
-            let (_, rest) = printed.split_once(name).expect("testpmd names its counters");
-            rest.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
-        };
-        (number(" hits: "), number(" bytes: "))
+        tally(&mut self.testpmd, TWIN, rule)
     }
 }
 
-fn tcp(dport: u16) -> FrameBuilder {
+/// Lets frames through; what testpmd printed of those that arrived at `port`, a line for each.
+pub(crate) fn forward(testpmd: &mut Testpmd, port: &str, arriving: usize) -> Vec<String> {
+    testpmd.enter("set verbose 1", "verbose level");
+    let begin = testpmd.output().len();
+    testpmd.enter("start", "packet forwarding - ports=");
+    let mut received = Vec::new();
+    wait_until("all frames arrive", || {
+        let printed = testpmd.output()[begin..].to_owned();
+        // What another thread prints may stand before it on the line.
+        let of_port = format!("{port}/queue ");
+        let bursts = printed.split("port ").filter(|burst| burst.starts_with(&of_port));
+        let lines = bursts.flat_map(str::lines).filter(|line| line.contains(" - dst="));
+        received = lines.map(str::to_owned).collect();
+        // The last line may not be whole yet.
+        received.len() == arriving && received.iter().all(|line| line.contains("Receive queue"))
+    });
+    testpmd.enter("stop", "Done.");
+    received
+}
+
+/// What a rule of `port` counted: packets and bytes.
+pub(crate) fn tally(testpmd: &mut Testpmd, port: &str, rule: u32) -> (u64, u64) {
+    let begin = testpmd.output().len();
+    testpmd.enter(&format!("flow query {port} {rule} count"), " bytes: ");
+    let printed = testpmd.output()[begin..].to_owned();
+    let number = |name: &str| {
+        let (_, rest) = printed.split_once(name).expect("testpmd names its counters");
+        rest.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
+    };
+    (number(" hits: "), number(" bytes: "))
+}
+
+pub(crate) fn tcp(dport: u16) -> FrameBuilder {
     FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1000, dport).pad()
 }
 

@@ -1,3 +1,6 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Advice holds: what is proposed is taken, and what was given is kept.
+
 use super::*;
 use crate::nic::flow::{Command, parse, print_rule};
 use twin::personality::NAMES;

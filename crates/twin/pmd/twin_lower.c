@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A port of another driver below this one, which owns it: whatever comes from there is classified
+ * as if the other were the wire. Applications see only the twin.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_bus.h>
+#include <rte_dev.h>
+#include <rte_devargs.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_spinlock.h>
+#include <rte_string_fns.h>
+
+#include "twin.h"
+
+/* As many as drivers of all kinds take. */
+#define DESCRIPTORS 1024
+
+/* It has one queue of each direction, for which those of the twin take turns. */
+struct twin_lower {
+	uint16_t port_id;
+	uint64_t owner;
+	rte_spinlock_t rx_lock;
+	rte_spinlock_t tx_lock;
+};
+
+static void
+forget(struct twin_port *port)
+{
+	struct twin_lower *lower = port->lower;
+	struct rte_eth_dev_owner owner;
+
+	if (lower == NULL)
+		return;
+	/* EAL may have closed it before. Its device stays, for EAL walks over the devices. */
+	if (rte_eth_dev_owner_get(lower->port_id, &owner) == 0 && owner.id == lower->owner)
+		rte_eth_dev_close(lower->port_id);
+	free(lower);
+	port->lower = NULL;
+}
+
+/* Makes the device, unless it is there. */
+static int
+probe(const char *devargs, uint16_t *port_id)
+{
+	struct rte_devargs device = { 0 };
+	int ret = rte_devargs_parse(&device, devargs);
+
+	if (ret != 0)
+		return ret;
+	if (rte_eth_dev_get_port_by_name(device.name, port_id) != 0) {
+		ret = rte_dev_probe(devargs);
+		/* The device of a port that was closed is taken for one that has its port. */
+		if (ret == 0 && rte_eth_dev_get_port_by_name(device.name, port_id) != 0) {
+			rte_eal_hotplug_remove(rte_bus_name(device.bus), device.name);
+			ret = rte_dev_probe(devargs);
+		}
+		if (ret == 0)
+			ret = rte_eth_dev_get_port_by_name(device.name, port_id);
+	}
+	rte_devargs_reset(&device);
+	return ret;
+}
+
+static int
+own(struct twin_port *port, const char *devargs)
+{
+	struct twin_lower *lower = port->lower;
+	struct rte_eth_dev_owner owner = { 0 };
+	int ret = rte_eth_dev_owner_new(&owner.id);
+
+	if (ret != 0)
+		return ret;
+	rte_strscpy(owner.name, port->dev->data->name, sizeof(owner.name));
+	ret = rte_eth_dev_owner_set(lower->port_id, &owner);
+	if (ret != 0)
+		TWIN_LOG(ERR, "lower=%s belongs to another port\n", devargs);
+	else
+		lower->owner = owner.id;
+	return ret;
+}
+
+int
+twin_lower_open(struct twin_port *port, const struct twin_args *args)
+{
+	struct twin_lower *lower = calloc(1, sizeof(*lower));
+	int ret;
+
+	if (lower == NULL)
+		return -ENOMEM;
+	port->lower = lower;
+	rte_spinlock_init(&lower->rx_lock);
+	rte_spinlock_init(&lower->tx_lock);
+	ret = probe(args->lower, &lower->port_id);
+	if (ret != 0) {
+		TWIN_LOG(ERR, "lower=%s makes no port: %s\n", args->lower, strerror(-ret));
+		free(lower);
+		port->lower = NULL;
+		return ret;
+	}
+	ret = own(port, args->lower);
+	if (ret == 0)
+		ret = rte_eth_macaddr_get(lower->port_id, &port->mac);
+	return ret;
+}
+
+static int
+configure(const struct twin_port *port)
+{
+	const uint16_t id = port->lower->port_id;
+	const struct rte_eth_dev_data *data = port->dev->data;
+	const struct rte_eth_conf conf = { .rxmode.mtu = data->mtu };
+	uint16_t rxd = DESCRIPTORS, txd = DESCRIPTORS;
+	int ret = rte_eth_dev_configure(id, 1, 1, &conf);
+
+	if (ret == 0)
+		ret = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rxd, &txd);
+	if (ret == 0)
+		ret = rte_eth_rx_queue_setup(id, 0, rxd, data->numa_node, NULL, port->rxq[0].pool);
+	if (ret == 0)
+		ret = rte_eth_tx_queue_setup(id, 0, txd, data->numa_node, NULL);
+	return ret;
+}
+
+static int
+update_link(struct twin_port *port)
+{
+	struct rte_eth_link link;
+	int ret = rte_eth_link_get_nowait(port->lower->port_id, &link);
+
+	return ret == 0 ? rte_eth_linkstatus_set(port->dev, &link) : ret;
+}
+
+static int
+start(struct twin_port *port)
+{
+	int ret;
+
+	if (port->dev->data->nb_rx_queues == 0) {
+		TWIN_LOG(ERR, "a port with lower= needs a receive queue\n");
+		return -EINVAL;
+	}
+	ret = configure(port);
+	if (ret == 0)
+		ret = rte_eth_dev_start(port->lower->port_id);
+	if (ret != 0) {
+		TWIN_LOG(ERR, "the port below does not start: %s\n", strerror(-ret));
+		return ret;
+	}
+	/* Not all drivers can; those that cannot receive everything anyway. */
+	(void)rte_eth_promiscuous_enable(port->lower->port_id);
+	update_link(port);
+	return 0;
+}
+
+static void
+stop(struct twin_port *port)
+{
+	(void)rte_eth_dev_stop(port->lower->port_id);
+	update_link(port);
+}
+
+static uint16_t
+poll(struct twin_port *port)
+{
+	struct twin_lower *lower = port->lower;
+	struct rte_mbuf *packets[TWIN_BURST];
+	uint16_t count;
+
+	/* Whoever has it works for all. */
+	if (!rte_spinlock_trylock(&lower->rx_lock))
+		return 0;
+	count = rte_eth_rx_burst(lower->port_id, 0, packets, TWIN_BURST);
+	twin_deliver(port, packets, count);
+	rte_spinlock_unlock(&lower->rx_lock);
+	return count;
+}
+
+static uint16_t
+tx(void *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_txq *txq = queue;
+	struct twin_lower *lower = txq->port->lower;
+	uint64_t bytes = 0;
+	uint16_t i, sent;
+
+	/* Afterwards they are no longer ours. */
+	for (i = 0; i < count; i++)
+		bytes += packets[i]->pkt_len;
+	rte_spinlock_lock(&lower->tx_lock);
+	sent = rte_eth_tx_burst(lower->port_id, 0, packets, count);
+	rte_spinlock_unlock(&lower->tx_lock);
+	for (i = sent; i < count; i++)
+		bytes -= packets[i]->pkt_len;
+	txq->packets += sent;
+	txq->bytes += bytes;
+	return sent;
+}
+
+/* What was lost below; the packets themselves are counted here. */
+static void
+add_stats(struct twin_port *port, struct rte_eth_stats *stats)
+{
+	struct rte_eth_stats below;
+
+	if (rte_eth_stats_get(port->lower->port_id, &below) != 0)
+		return;
+	stats->imissed += below.imissed;
+	stats->ierrors += below.ierrors;
+	stats->oerrors += below.oerrors;
+	stats->rx_nombuf += below.rx_nombuf;
+}
+
+static void
+reset_stats(struct twin_port *port)
+{
+	(void)rte_eth_stats_reset(port->lower->port_id);
+}
+
+static void
+info(struct twin_port *port, struct rte_eth_dev_info *info)
+{
+	struct rte_eth_dev_info below;
+
+	if (rte_eth_dev_info_get(port->lower->port_id, &below) != 0)
+		return;
+	info->min_mtu = below.min_mtu;
+	info->max_mtu = below.max_mtu;
+	info->max_rx_pktlen = below.max_rx_pktlen;
+	info->min_rx_bufsize = below.min_rx_bufsize;
+	info->speed_capa = below.speed_capa;
+}
+
+static int
+set_mtu(struct twin_port *port, uint16_t mtu)
+{
+	return rte_eth_dev_set_mtu(port->lower->port_id, mtu);
+}
+
+static int
+set_mac(struct twin_port *port, struct rte_ether_addr *addr)
+{
+	return rte_eth_dev_default_mac_addr_set(port->lower->port_id, addr);
+}
+
+const struct twin_source twin_lower_source = {
+	.start = start,
+	.stop = stop,
+	.close = forget,
+	.poll = poll,
+	.rx = twin_rx_polling,
+	.tx = tx,
+	.update_link = update_link,
+	.add_stats = add_stats,
+	.reset_stats = reset_stats,
+	.info = info,
+	.set_mtu = set_mtu,
+	.set_mac = set_mac,
+};

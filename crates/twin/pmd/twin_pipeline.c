@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pipeline=thread@CPU: the work of the model is done by a thread of its own, so that neither who
+ * sends nor who receives has to. Packets come to it through the source, or by the inbox, and go
+ * on to the rings of their queues.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_pause.h>
+
+#include "twin.h"
+
+/* Packets on their way to the thread; a power of two. */
+#define INBOX 4096
+
+static uint16_t
+open_inbox(struct twin_port *port)
+{
+	struct rte_mbuf *packets[TWIN_BURST];
+	uint16_t count;
+
+	count = rte_ring_sc_dequeue_burst(port->pipeline.inbox, (void **)packets, TWIN_BURST, NULL);
+	twin_deliver(port, packets, count);
+	return count;
+}
+
+static void *
+work(void *argument)
+{
+	struct twin_port *port = argument;
+	uint16_t (*poll)(struct twin_port *port) = port->source->poll;
+	bool is_known = rte_thread_register() == 0; /* it then has a cache of mbufs */
+
+	if (poll == NULL)
+		poll = open_inbox;
+	while (__atomic_load_n(&port->pipeline.is_running, __ATOMIC_ACQUIRE)) {
+		if (poll(port) == 0)
+			rte_pause();
+	}
+	if (is_known)
+		rte_thread_unregister();
+	return NULL;
+}
+
+static int
+start_thread(struct twin_port *port)
+{
+	struct twin_pipeline *pipeline = &port->pipeline;
+	char name[16];
+	cpu_set_t cpus;
+	int ret;
+
+	__atomic_store_n(&pipeline->is_running, true, __ATOMIC_RELEASE);
+	snprintf(name, sizeof(name), "twin-%u", port->dev->data->port_id);
+	ret = rte_ctrl_thread_create(&pipeline->thread, name, NULL, work, port);
+	if (ret != 0) {
+		pipeline->is_running = false;
+		TWIN_LOG(ERR, "the thread of pipeline= does not start: %s\n", strerror(-ret));
+		return ret;
+	}
+	CPU_ZERO(&cpus);
+	CPU_SET(pipeline->cpu, &cpus);
+	ret = pthread_setaffinity_np(pipeline->thread, sizeof(cpus), &cpus);
+	if (ret == 0)
+		return 0;
+	TWIN_LOG(ERR, "pipeline=thread@%d: the thread cannot run there: %s\n", pipeline->cpu,
+		 strerror(ret));
+	twin_pipeline_stop(port);
+	return -ret;
+}
+
+/* Before anybody brings packets. */
+int
+twin_pipeline_open(struct twin_port *port)
+{
+	struct twin_pipeline *pipeline = &port->pipeline;
+	char name[RTE_RING_NAMESIZE];
+
+	if (!pipeline->is_wanted || port->source->poll != NULL)
+		return 0;
+	snprintf(name, sizeof(name), "twin_%u_inbox", port->dev->data->port_id);
+	pipeline->inbox = rte_ring_create(name, INBOX, port->dev->data->numa_node, RING_F_SC_DEQ);
+	return pipeline->inbox != NULL ? 0 : -rte_errno;
+}
+
+/* When the source can be asked for packets. */
+int
+twin_pipeline_start(struct twin_port *port)
+{
+	return port->pipeline.is_wanted ? start_thread(port) : 0;
+}
+
+void
+twin_pipeline_stop(struct twin_port *port)
+{
+	struct twin_pipeline *pipeline = &port->pipeline;
+
+	if (!pipeline->is_running)
+		return;
+	__atomic_store_n(&pipeline->is_running, false, __ATOMIC_RELEASE);
+	pthread_join(pipeline->thread, NULL);
+}
+
+/* When nobody brings packets any more; those that are left are lost. */
+void
+twin_pipeline_close(struct twin_port *port)
+{
+	struct twin_pipeline *pipeline = &port->pipeline;
+
+	if (pipeline->inbox == NULL)
+		return;
+	twin_drain(pipeline->inbox);
+	rte_ring_free(pipeline->inbox);
+	pipeline->inbox = NULL;
+}
+
+/* Gives packets to whoever does the work: the thread, or the caller. */
+void
+twin_hand_over(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+{
+	struct rte_ring *inbox = to->pipeline.inbox;
+	uint16_t room;
+
+	if (likely(inbox == NULL)) {
+		twin_deliver(to, packets, count);
+		return;
+	}
+	room = rte_ring_enqueue_burst(inbox, (void **)packets, count, NULL);
+	if (unlikely(room < count)) {
+		rte_pktmbuf_free_bulk(packets + room, count - room);
+		twin_add(&to->no_room, count - room);
+	}
+}
