@@ -97,6 +97,8 @@ twin_lower_open(struct twin_port *port, const struct twin_args *args)
 	rte_spinlock_init(&lower->rx_lock);
 	rte_spinlock_init(&lower->tx_lock);
 	ret = probe(args->lower, &lower->port_id);
+	if (ret == 0 && lower->port_id == port->dev->data->port_id)
+		ret = -ELOOP;
 	if (ret != 0) {
 		TWIN_LOG(ERR, "lower=%s makes no port: %s\n", args->lower, strerror(-ret));
 		free(lower);

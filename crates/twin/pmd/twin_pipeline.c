@@ -6,6 +6,8 @@
  */
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +38,11 @@ work(void *argument)
 	struct twin_port *port = argument;
 	uint16_t (*poll)(struct twin_port *port) = port->source->poll;
 	bool is_known = rte_thread_register() == 0; /* it then has a cache of mbufs */
+	sigset_t all;
+
+	/* They are the application's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
 
 	if (poll == NULL)
 		poll = open_inbox;
@@ -52,26 +59,24 @@ static int
 start_thread(struct twin_port *port)
 {
 	struct twin_pipeline *pipeline = &port->pipeline;
-	char name[16];
+	pthread_attr_t attributes;
 	cpu_set_t cpus;
 	int ret;
 
-	__atomic_store_n(&pipeline->is_running, true, __ATOMIC_RELEASE);
-	snprintf(name, sizeof(name), "twin-%u", port->dev->data->port_id);
-	ret = rte_ctrl_thread_create(&pipeline->thread, name, NULL, work, port);
-	if (ret != 0) {
-		pipeline->is_running = false;
-		TWIN_LOG(ERR, "the thread of pipeline= does not start: %s\n", strerror(-ret));
-		return ret;
-	}
 	CPU_ZERO(&cpus);
 	CPU_SET(pipeline->cpu, &cpus);
-	ret = pthread_setaffinity_np(pipeline->thread, sizeof(cpus), &cpus);
-	if (ret == 0)
+	pthread_attr_init(&attributes);
+	pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
+	pipeline->is_running = true;
+	ret = pthread_create(&pipeline->thread, &attributes, work, port);
+	pthread_attr_destroy(&attributes);
+	if (ret == 0) {
+		pthread_setname_np(pipeline->thread, "twin-model");
 		return 0;
+	}
+	pipeline->is_running = false;
 	TWIN_LOG(ERR, "pipeline=thread@%d: the thread cannot run there: %s\n", pipeline->cpu,
 		 strerror(ret));
-	twin_pipeline_stop(port);
 	return -ret;
 }
 

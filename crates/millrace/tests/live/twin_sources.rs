@@ -279,6 +279,15 @@ fn a_lower_port_comes_again() {
 }
 
 #[test]
+fn a_thread_where_there_is_no_cpu_is_refused() {
+    let Some(mut bench) = Bench::new("", &[], 1) else { return };
+    let devargs = "port attach net_twin1,lower=net_ring0,pipeline=thread@1023";
+    bench.testpmd.enter(devargs, "is attached");
+    let refusal = "pipeline=thread@1023: the thread cannot run there: Invalid argument";
+    bench.testpmd.enter("port start all", refusal);
+}
+
+#[test]
 fn a_thread_does_the_work_of_a_wire() {
     let Some(driver) = driver() else { return };
     let scratch = Scratch::new("source");
@@ -326,6 +335,7 @@ fn what_cannot_be_a_port_is_refused() {
         ("wire=w,lower=net_null7".to_owned(), "wire=w and lower=net_null7 exclude each other"),
         ("lower=(net_null7,no-rx=1".to_owned(), "a parenthesis is not closed in 'lower=("),
         ("lower=net_nobody7".to_owned(), "lower=net_nobody7 makes no port"),
+        ("lower=net_twin0".to_owned(), "lower=net_twin0 makes no port"),
         ("lower=net_null7,speed=10G".to_owned(), "speed=10G makes sense with"),
         ("pipeline=thread@1".to_owned(), "pipeline=thread@1 makes sense with"),
         ("wire=w,pipeline=threads".to_owned(), "pipeline=threads is neither 'inline' nor"),
