@@ -42,8 +42,10 @@ check: deps-run components
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
 .PHONY: bench
 bench: deps-bench
+	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(CARGO) bench --locked --package engine --bench engine
-	$(CARGO) bench --locked --package millrace --bench side_by_side -- $(BENCH_ARGS)
+	MILLRACE_TWIN="$(TWIN)" $(CARGO) bench --locked --package millrace --bench side_by_side \
+		-- $(BENCH_ARGS)
 
 ## aarch64: tests of the crates without DPDK for 64-bit ARM, under qemu; needs its compiler and std
 .PHONY: aarch64

@@ -60,7 +60,7 @@ pub(crate) fn run(
 }
 
 /// Forwards and backwards through the contenders, so that a steady drift is the same for all.
-fn take_turns(
+pub(crate) fn take_turns(
     setup: &Setup,
     contenders: &mut [&mut dyn Contender],
     interrupted: &AtomicBool,
@@ -105,11 +105,11 @@ impl Readings {
         self.last.as_ref().or(self.first.as_ref())
     }
 
-    /// What they come to.
-    pub(crate) fn figures(&self, setup: &Setup, case: &Case) -> anyhow::Result<Figures> {
+    /// What they come to, of a program with so many workers.
+    pub(crate) fn figures(&self, setup: &Setup, workers: usize) -> anyhow::Result<Figures> {
         let (Some(first), Some(last)) = (&self.first, &self.last) else {
             bail!("it gave no two figures: --seconds is too short");
         };
-        Ok(Figures::between(first, last, case.workers, setup.tsc_hz))
+        Ok(Figures::between(first, last, workers, setup.tsc_hz))
     }
 }

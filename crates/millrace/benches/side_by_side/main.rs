@@ -18,6 +18,7 @@ mod machine;
 mod measured;
 mod millrace;
 mod process;
+mod replay;
 mod report;
 mod stopwatch;
 mod table;
@@ -163,10 +164,11 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let with_footprint = is_wanted(footprint::NAME);
     if args.list {
         cases.iter().for_each(|case| println!("{}", case.name));
-        println!("{}", footprint::NAME);
+        println!("{}\n{}", footprint::NAME, replay::NAME);
         return Ok(ExitCode::SUCCESS);
     }
-    if cases.is_empty() && !with_footprint {
+    let with_replay = is_wanted(replay::NAME);
+    if cases.is_empty() && !with_footprint && !with_replay {
         bail!("no case has any of {:?} in its name; --list shows them", args.only);
     }
 
@@ -194,11 +196,26 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = measure(&setup, cases, args.reps, &mut yardsticks, &interrupted)?;
     drop(hugepages);
     let footprint = with_footprint.then(footprint::measure);
-    let report = Report { machine: machine.finish(), commands, measured, yardsticks, footprint };
+    let replays = if with_replay { replays(&setup, args, &interrupted)? } else { Vec::new() };
+    let machine = machine.finish();
+    let report = Report { machine, commands, measured, yardsticks, footprint, replays };
     print!("{}", report.to_markdown());
     write_files(args, &report)?;
     let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The software NIC, if it was built.
+fn replays(
+    setup: &Setup,
+    args: &Args,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<replay::Replay>> {
+    let Some(driver) = replay::driver() else {
+        eprintln!("{} is left out: make twin builds the software NIC", replay::NAME);
+        return Ok(Vec::new());
+    };
+    replay::measure(setup, &driver, args.reps, interrupted)
 }
 
 /// All repetitions of all cases, heat by heat, each after a look at the machine itself.

@@ -69,7 +69,7 @@ impl Millrace {
 
     /// Ends it.
     pub(crate) fn finish(self, setup: &Setup, case: &Case) -> anyhow::Result<Run> {
-        let figures = self.readings.figures(setup, case)?;
+        let figures = self.readings.figures(setup, case.workers)?;
         self.process.interrupt()?;
         self.process.go_on()?;
         self.process.finish()?;

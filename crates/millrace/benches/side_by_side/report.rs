@@ -5,6 +5,7 @@ use crate::cases::{Bar, Load};
 use crate::footprint::{self, Footprint};
 use crate::machine::Machine;
 use crate::measured::{Measured, Repetition, Spread};
+use crate::replay::{self, Replay};
 use crate::{table, yardstick};
 use serde::Serialize;
 use std::fmt;
@@ -19,6 +20,7 @@ pub(crate) struct Report {
     /// The machine itself, before every heat.
     pub(crate) yardsticks: Vec<yardstick::Reading>,
     pub(crate) footprint: Option<Footprint>,
+    pub(crate) replays: Vec<Replay>,
 }
 
 /// How a figure stands to its bar.
@@ -66,6 +68,7 @@ impl Report {
         }
         text += &self.trouble();
         text += &self.footprint.map(footprint_line).unwrap_or_default();
+        text += &replay_table(&self.replays);
         text + &format!("\n## Commands\n\n```text\n{}\n```\n", self.commands.trim_end())
     }
 
@@ -244,5 +247,31 @@ fn footprint_line(footprint: Footprint) -> String {
         "\n## Memory\n\n{flows} IPv4 flows in the table: {resident_bytes_per_flow:.1} bytes per \
          flow resident, {engine_bytes_per_flow:.1} by the engine's own account; must / goal \
          {must} / {goal}: {verdict}.\n"
+    )
+}
+
+fn replay_table(replays: &[Replay]) -> String {
+    if replays.is_empty() {
+        return String::new();
+    }
+    let row = |replay: &Replay| {
+        let cycles = Spread::of(replay.figures.iter().map(|figures| figures.cycles).collect());
+        let mpps = Spread::of(replay.figures.iter().map(|figures| figures.mpps).collect());
+        let held = match replay.is_twin {
+            true => {
+                let verdict = Verdict::new(cycles.median <= replay::MUST, false);
+                vec![format!("{:.0}", replay::MUST), verdict.to_string()]
+            }
+            false => vec![String::new(); 2],
+        };
+        let figures = [vec![format!("{:.2}", mpps.median)], cycles.cells(1).into()].concat();
+        [vec![replay.name.clone()], figures, held].concat()
+    };
+    let head = ["packets of", "Mpps", "min", "median", "max", "must", "verdict"];
+    let rows: Vec<Vec<String>> = replays.iter().map(row).collect();
+    format!(
+        "\n## The software NIC: a capture that is replayed\n\ntestpmd io between two of its ports \
+         on one core, 64 bytes: cycles per packet, received and sent, in turns.\n\n{}",
+        table::render(&head, &rows)
     )
 }

@@ -46,10 +46,7 @@ impl Testpmd {
     fn sent(&mut self) -> anyhow::Result<f64> {
         let mut sent = 0.0;
         for pair in 0..self.pairs {
-            self.process.say(&format!("show port stats {}", 2 * pair + 1))?;
-            sent += self.process.wait_for("its statistics", |line| {
-                line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse::<f64>().ok()
-            })?;
+            sent += sent_by(&mut self.process, 2 * pair + 1)?;
         }
         Ok(sent)
     }
@@ -59,8 +56,16 @@ impl Testpmd {
         self.process.go_on()?;
         self.process.say("quit")?;
         self.process.finish()?;
-        self.readings.figures(setup, case)
+        self.readings.figures(setup, case.workers)
     }
+}
+
+/// Packets that a port of a testpmd has sent so far.
+pub(crate) fn sent_by(process: &mut Process, port: usize) -> anyhow::Result<f64> {
+    process.say(&format!("show port stats {port}"))?;
+    process.wait_for("its statistics", |line| {
+        line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse::<f64>().ok()
+    })
 }
 
 impl Contender for Testpmd {
@@ -79,16 +84,7 @@ impl Contender for Testpmd {
 
 /// Its command line.
 pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
-    let workers = &setup.worker_cpus[case.cpus()];
-    // The main lcore keeps off the workers, unless they have all cpus; here it only waits.
-    let others: Vec<usize> =
-        setup.cpus.iter().copied().filter(|cpu| !workers.contains(cpu)).collect();
-    let main = if others.is_empty() { &setup.cpus } else { &others };
-    let main: Vec<String> = main.iter().map(usize::to_string).collect();
-    let mut lcores = format!("0@({})", main.join(","));
-    for (cpu, lcore) in workers.iter().zip(1..) {
-        lcores += &format!(",{lcore}@{cpu}");
-    }
+    let lcores = lcores(setup, &setup.worker_cpus[case.cpus()]);
     let (count, queues) = (case.workers, case.queues());
     let memory = if setup.huge { "--in-memory" } else { "--no-huge --no-shconf" };
     let vdev = |[a, b]: [String; 2]| format!("--vdev={a} --vdev={b} ");
@@ -108,4 +104,18 @@ pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
     .split(' ')
     .map(str::to_owned)
     .collect()
+}
+
+/// Lcore 0, which only waits, and one for each of `workers`.
+pub(crate) fn lcores(setup: &Setup, workers: &[usize]) -> String {
+    // It keeps off the workers, unless they have all cpus.
+    let others: Vec<usize> =
+        setup.cpus.iter().copied().filter(|cpu| !workers.contains(cpu)).collect();
+    let main = if others.is_empty() { &setup.cpus } else { &others };
+    let main: Vec<String> = main.iter().map(usize::to_string).collect();
+    let mut lcores = format!("0@({})", main.join(","));
+    for (cpu, lcore) in workers.iter().zip(1..) {
+        lcores += &format!(",{lcore}@{cpu}");
+    }
+    lcores
 }
