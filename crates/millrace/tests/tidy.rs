@@ -20,7 +20,7 @@ const CRATES: [(&str, &[&str], usize); 6] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
     ("traffic", &["wire"], 1),
-    ("twin", &["wire"], 4),
+    ("twin", &["wire"], 5),
     ("dpdk", &["wire"], 4),
     ("millrace", &["engine", "traffic", "dpdk", "twin", "wire"], 20),
 ];

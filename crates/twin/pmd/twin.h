@@ -201,7 +201,7 @@ void twin_nic_foresee(const struct twin_nic *nic, const struct twin_frame *frame
 		      uint64_t now_us, struct twin_verdict *verdicts);
 /* Another number than before: what was foreseen may not come true. Read it before foreseeing. */
 const uint64_t *twin_nic_generation(const struct twin_nic *nic);
-/* When rules come into effect or go by themselves: then twin_nic_settle is to be called. 0: never. */
+/* When rules come into effect or go by themselves, and twin_nic_settle is called. 0: never. */
 const uint64_t *twin_nic_change_us(const struct twin_nic *nic);
 /* Begins a generation. */
 void twin_nic_settle(const struct twin_nic *nic, uint64_t now_us);

@@ -22,7 +22,8 @@ static const char *const known[] = {
 	ARG_PERSONALITY, ARG_SEED, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SPEED, ARG_PIPELINE, NULL,
 };
 
-#define THERE_IS "personality=NAME|FILE, seed=N, wire=NAME, replay=FILE with loops=N|forever, lower=(DEVARGS), " \
+#define THERE_IS "personality=NAME|FILE, seed=N, wire=NAME, " \
+	"replay=FILE with loops=N|forever, lower=(DEVARGS), " \
 	"speed=10G|25G|...|none, pipeline=inline|thread@CPU"
 #define MBPS_MAX 400000
 

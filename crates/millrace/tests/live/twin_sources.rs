@@ -30,7 +30,7 @@ impl Bench {
         let [rxq, txq] = ["rxq", "txq"].map(|queue| format!("--{queue}={queues}"));
         // It would throw away what comes before it is told to start.
         let testpmd = Testpmd::with(&eal, &["--no-flush-rx", "--stats-period=0", &rxq, &txq]);
-        Some(Self { testpmd, scratch: scratch })
+        Some(Self { testpmd, scratch })
     }
 
     fn flow(&mut self, rule: &str, answer: &str) {
@@ -217,7 +217,7 @@ fn over_a_ring(devargs: &str) {
         format!("--vdev=net_pcap0,rx_pcap={}", scratch.path("a.pcap")),
     ];
     let testpmd = Testpmd::with(&eal, &["--no-flush-rx"]);
-    let mut bench = Bench { testpmd, scratch: scratch };
+    let mut bench = Bench { testpmd, scratch };
     // Hidden: testpmd has the twin and the capture.
     bench.testpmd.enter("show config fwd", "ports=2");
     bench.flow(&format!("{MARK_80} / count / end"), "Flow rule #0 created");

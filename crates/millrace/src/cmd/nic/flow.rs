@@ -25,7 +25,7 @@ use std::process::ExitCode;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FlowArgs {
     /// Ports, numbered from 0 in this order: PCI addresses or virtual devices, with arguments
-    #[arg(value_name = "PORT", default_value = "net_twin0,wire=shell")]
+    #[arg(value_name = "PORT", default_value = "net_twin0")]
     ports: Vec<String>,
     /// Run the commands of this file, or of `-`
     #[arg(long, short, value_name = "FILE")]
