@@ -166,11 +166,11 @@ static_assert(sizeof(struct twin_tally) == 24, "twin_tally");
 #define TWIN_RSS_IPV6_SHIFT 8
 
 /*
- * A NIC without rules; NULL, and a message, if there is no such personality. Ends the process where
- * there is no memory.
+ * A NIC without rules; NULL, and a message, if there is no such personality or fault. Ends the
+ * process where there is no memory.
  */
-struct twin_nic *twin_nic_new(const char *personality, uint64_t seed, char *message,
-			      uint32_t message_len);
+struct twin_nic *twin_nic_new(const char *personality, uint64_t seed, const char *faults,
+			      char *message, uint32_t message_len);
 /* Nobody may use it any more. */
 void twin_nic_free(struct twin_nic *nic);
 void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
@@ -223,6 +223,7 @@ struct twin_port;
 /* What the devargs say. */
 struct twin_args {
 	const char *personality;
+	const char *faults;
 	uint64_t seed;
 	const char *wire;
 	const char *replay;

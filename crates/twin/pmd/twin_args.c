@@ -10,6 +10,7 @@
 
 #define ARG_PERSONALITY "personality"
 #define ARG_SEED "seed"
+#define ARG_FAULTS "faults"
 #define ARG_WIRE "wire"
 #define ARG_REPLAY "replay"
 #define ARG_LOOPS "loops"
@@ -19,10 +20,12 @@
 
 /* Without lower=, whose value is cut out before: it has commas and equals signs of its own. */
 static const char *const known[] = {
-	ARG_PERSONALITY, ARG_SEED, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SPEED, ARG_PIPELINE, NULL,
+	ARG_PERSONALITY, ARG_SEED, ARG_FAULTS, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SPEED,
+	ARG_PIPELINE, NULL,
 };
 
-#define THERE_IS "personality=NAME|FILE, seed=N, wire=NAME, " \
+#define THERE_IS "personality=NAME|FILE, seed=N, " \
+	"faults=NAME:CHANCE+..., wire=NAME, " \
 	"replay=FILE with loops=N|forever, lower=(DEVARGS), " \
 	"speed=10G|25G|...|none, pipeline=inline|thread@CPU"
 #define MBPS_MAX 400000
@@ -218,6 +221,7 @@ take_all(struct twin_args *args)
 	} texts[] = {
 		{ ARG_PERSONALITY, &args->personality },
 		{ ARG_SEED, &values.seed },
+		{ ARG_FAULTS, &args->faults },
 		{ ARG_WIRE, &args->wire },
 		{ ARG_REPLAY, &args->replay },
 		{ ARG_LOOPS, &values.loops },
@@ -277,6 +281,7 @@ twin_args_free(struct twin_args *args)
 RTE_PMD_REGISTER_PARAM_STRING(net_twin,
 	ARG_PERSONALITY "=<name or file> "
 	ARG_SEED "=<number> "
+	ARG_FAULTS "=<name>:<chance>+... "
 	ARG_WIRE "=<name> "
 	ARG_REPLAY "=<file> "
 	ARG_LOOPS "=<number>|forever "

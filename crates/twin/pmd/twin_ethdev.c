@@ -301,7 +301,8 @@ make_nic(struct twin_port *port, const struct twin_args *args)
 	const char *personality = args->personality != NULL ? args->personality : "ideal";
 	char message[4096];
 
-	port->nic = twin_nic_new(personality, args->seed, message, sizeof(message));
+	port->nic = twin_nic_new(personality, args->seed, args->faults != NULL ? args->faults : "",
+				 message, sizeof(message));
 	if (port->nic != NULL)
 		return 0;
 	TWIN_LOG(ERR, "%s\n", message);

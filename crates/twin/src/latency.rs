@@ -2,15 +2,16 @@
 //! How long a NIC needs for a call.
 
 use crate::personality::Latency;
+use crate::random::Random;
 
 /// Draws the times of calls; the same from the same seed.
 pub(crate) struct Latencies {
-    state: u64,
+    random: Random,
 }
 
 impl Latencies {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self { random: Random::new(seed) }
     }
 
     /// Microseconds for `create`, with a table full beyond its guarantee or not.
@@ -35,16 +36,7 @@ impl Latencies {
         let (average, longest) = (f64::from(average), f64::from(longest));
         let shortest = average / 2.0;
         let power = (longest - shortest) / (average - shortest) - 1.0;
-        (shortest + (longest - shortest) * self.even().powf(power)).round() as u32
-    }
-
-    /// Between 0 and 1 (the generator splitmix64).
-    fn even(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
+        (shortest + (longest - shortest) * self.random.even().powf(power)).round() as u32
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod action;
 mod capture;
+mod faults;
 mod ffi;
 mod fields;
 mod headers;
@@ -18,6 +19,7 @@ mod latency;
 mod nic;
 mod pattern;
 pub mod personality;
+mod random;
 mod refusal;
 pub mod rss;
 mod rules;
@@ -25,6 +27,7 @@ mod table;
 
 pub use action::{Action, Spread};
 pub use capture::{Capture, CaptureError};
+pub use faults::{Fault, Faults, FaultsError};
 pub use fields::{Cover, Field};
 pub use judge::Rule;
 pub use nic::{Answer, Nic, Verdict};

@@ -5,14 +5,16 @@
 //! back.
 
 use crate::action::{Effect, Fate, Spread};
+use crate::faults::{Fault, Faults};
+use crate::fields::Cover;
 use crate::headers::{Headers, Slot};
 use crate::judge::{Judge, Rule, refusal};
 use crate::latency::Latencies;
-use crate::pattern::Proto;
+use crate::pattern::{Item, Proto};
 use crate::personality::{OnStop, Personality, Told};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
-use crate::rules::{Handle, Hit, Rules, Tally};
+use crate::rules::{Handle, Hit, Life, Rules, Tally};
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,14 +54,32 @@ pub struct Nic {
     rules: Rules,
     rss: Rss,
     latencies: Latencies,
+    faults: Faults,
+    /// What arrives until then is missed.
+    stalled_until_us: u64,
 }
 
 impl Nic {
     /// A NIC without rules, queues, or a cable. `seed` is for what is left to chance.
     pub fn new(personality: Personality, seed: u64) -> Self {
-        let rules = Rules::new(&personality);
-        let (is_started, rss) = (false, Rss::default());
-        Self { personality, queues: 1, is_started, rules, rss, latencies: Latencies::new(seed) }
+        Self::with_faults(personality, seed, Faults::none())
+    }
+
+    /// One that goes wrong.
+    pub fn with_faults(mut personality: Personality, seed: u64, faults: Faults) -> Self {
+        if faults.has(Fault::StaleCounters) {
+            personality.count.refresh_ms = personality.count.refresh_ms.max(1000);
+        }
+        Self {
+            rules: Rules::new(&personality),
+            latencies: Latencies::new(seed),
+            personality,
+            queues: 1,
+            is_started: false,
+            rss: Rss::default(),
+            faults,
+            stalled_until_us: 0,
+        }
     }
 
     /// What kind of NIC it is.
@@ -92,8 +112,11 @@ impl Nic {
         if self.is_started && !is_started {
             match self.personality.port.on_stop {
                 OnStop::Keep => {}
-                OnStop::Flush => self.rules.flush(),
+                OnStop::Flush => _ = self.rules.flush(),
                 OnStop::Stale => self.rules.make_stale(),
+            }
+            if self.faults.strikes(Fault::LostOnReset) {
+                self.rules.make_stale();
             }
         }
         self.is_started = is_started;
@@ -119,17 +142,84 @@ impl Nic {
     ///
     /// It does not.
     pub fn create(&mut self, rule: Rule<'_>, now_us: u64) -> Result<Answer<Handle>, Refusal> {
+        let created = self.try_create(rule, now_us);
+        created.map_err(|refusal| match self.faults.strikes(Fault::UntouchedError) {
+            true => Refusal { kind: Kind::None, ..refusal },
+            false => refusal,
+        })
+    }
+
+    fn try_create(&mut self, rule: Rule<'_>, now_us: u64) -> Result<Answer<Handle>, Refusal> {
         if self.personality.operations.none {
             return Err(NO_CALL);
         }
         if let Some(told) = self.personality.port.stopped.as_ref().filter(|_| !self.is_started) {
             return Err(refusal(&self.personality, Some(told), STOPPED));
         }
-        let checked = self.judge().check(rule)?;
-        let is_beyond = self.rules.len() as u64 >= self.personality.table.capacity().guaranteed;
-        let wait_us = self.latencies.create(&self.personality.latency, is_beyond);
-        let value = self.rules.create(&self.personality, checked, rule.attributes, now_us)?;
+        let mut checked = self.judge().check(rule)?;
+        if self.faults.strikes(Fault::CreateRefused) {
+            return Err(NOT_CREATED);
+        }
+        if self.faults.strikes(Fault::MaskIgnored) {
+            let wider = self.without_a_field(rule.items);
+            checked = self.judge().check(Rule { items: &wider, ..rule }).unwrap_or(checked);
+        }
+        self.spoil(&mut checked.effect);
+        let rules = self.rules.len() as u64;
+        let capacity = self.personality.table.capacity();
+        if rules >= self.faults.capacity(capacity.guaranteed.saturating_add(capacity.best_effort)) {
+            return Err(refusal(&self.personality, self.personality.table.full.as_ref(), FULL));
+        }
+        let wait_us = match self.faults.strikes(Fault::LatencyCliff) {
+            true => CLIFF_US,
+            false => self.latencies.create(&self.personality.latency, rules >= capacity.guaranteed),
+        };
+        let late_us = u64::from(self.personality.latency.effective_after_us)
+            + self.faults.delay_us(Fault::LateActivation, 1000, 100_000);
+        let life = Life {
+            from_us: match late_us {
+                _ if self.faults.strikes(Fault::PhantomSuccess) => u64::MAX,
+                0 => 0,
+                late_us => now_us + late_us,
+            },
+            is_lasting: self.faults.strikes(Fault::Undeletable),
+        };
+        let value = self.rules.create(&self.personality, checked, rule.attributes, life, now_us)?;
+        self.stall(now_us);
         Ok(Answer { value, wait_us })
+    }
+
+    /// What goes wrong with marks.
+    fn spoil(&mut self, effect: &mut Effect) {
+        if self.faults.strikes(Fault::NoMark) {
+            (effect.mark, effect.flag) = (None, false);
+        }
+        if self.faults.strikes(Fault::TruncatedMark) {
+            effect.mark = effect.mark.map(|mark| mark & 0xffff);
+        }
+    }
+
+    /// The pattern, wider by one field.
+    fn without_a_field(&mut self, items: &[Item]) -> Vec<Item> {
+        let mut items = items.to_vec();
+        let fields = items.iter().enumerate().flat_map(|(place, item)| {
+            let fields = item.proto.fields().iter();
+            let counting = fields.filter(|field| field.cover(&item.mask) != Cover::None);
+            counting.map(move |field| (place, *field))
+        });
+        let fields: Vec<_> = fields.collect();
+        if !fields.is_empty() {
+            let (place, field) = fields[self.faults.one_of(fields.len())];
+            field.clear(&mut items[place]);
+        }
+        items
+    }
+
+    fn stall(&mut self, now_us: u64) {
+        let stall_us = self.faults.delay_us(Fault::ReceiveStall, 100, 1000);
+        if stall_us > 0 {
+            self.stalled_until_us = now_us + stall_us;
+        }
     }
 
     /// Forgets a rule.
@@ -142,11 +232,15 @@ impl Nic {
             return Err(NO_CALL);
         }
         let wait_us = self.latencies.destroy(&self.personality.latency);
-        let until_us = match self.personality.latency.effective_until_us {
+        let late_us = u64::from(self.personality.latency.effective_until_us)
+            + self.faults.delay_us(Fault::LateDeactivation, 1000, 100_000);
+        let until_us = match late_us {
+            _ if self.faults.strikes(Fault::DestroyLeavesRule) => FOR_EVER_US,
             0 => 0,
-            late => now_us + u64::from(wait_us) + u64::from(late),
+            late_us => now_us + u64::from(wait_us) + late_us,
         };
         self.rules.destroy(handle, until_us)?;
+        self.stall(now_us);
         Ok(Answer { value: (), wait_us })
     }
 
@@ -154,13 +248,15 @@ impl Nic {
     ///
     /// # Errors
     ///
-    /// The NIC has no rules.
+    /// The NIC has no rules, or some cannot be destroyed.
     pub fn flush(&mut self) -> Result<(), Refusal> {
         if self.personality.operations.none {
             return Err(NO_CALL);
         }
-        self.rules.flush();
-        Ok(())
+        match self.rules.flush() {
+            0 => Ok(()),
+            _ => Err(LASTING),
+        }
     }
 
     /// What a rule with `count` counted; from zero again if `reset`.
@@ -198,10 +294,14 @@ impl Nic {
 
     /// When verdicts become others by themselves, because a rule comes into effect or goes.
     pub fn next_change_us(&self, now_us: u64) -> Option<u64> {
-        self.rules.next_change_us(now_us)
+        let stall = (now_us < self.stalled_until_us).then_some(self.stalled_until_us);
+        self.rules.next_change_us(now_us).into_iter().chain(stall).min()
     }
 
     fn verdict(&self, bytes: &[u8], now_us: u64, count: impl Fn(u32)) -> Verdict {
+        if now_us < self.stalled_until_us {
+            return Verdict { queue: NO_QUEUE, ..Verdict::default() };
+        }
         let headers = Headers::of(bytes);
         let Hit { effect, counter } = self.rules.hit(bytes, &headers, now_us, count);
         let Effect { mark, flag, fate } = effect;
@@ -237,6 +337,14 @@ impl Nic {
 /// As ethdev says it where a driver has no such call.
 const NO_CALL: Refusal =
     Refusal::new(Errno::ENOSYS, Kind::Unspecified, c"Function not implemented");
+/// What arrives for it is missed.
+const NO_QUEUE: u16 = u16::MAX;
+const CLIFF_US: u32 = 10_000;
+/// Later than any time, and not the end of time, which means that a rule was not destroyed.
+const FOR_EVER_US: u64 = u64::MAX - 1;
+const NOT_CREATED: Refusal = Refusal::new(Errno::EINVAL, Kind::Handle, c"Failed to create flow.");
+const LASTING: Refusal = Refusal::new(Errno::EIO, Kind::Handle, c"a rule cannot be destroyed");
+const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Unspecified, c"the table is full");
 const STOPPED: Refusal = Refusal::new(Errno::ENODEV, Kind::Unspecified, c"the port is not started");
 const NOT_COUNTED: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"the rule has no action count");

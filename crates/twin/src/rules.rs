@@ -45,6 +45,15 @@ struct Entry {
     /// In effect from then, until then.
     from_us: u64,
     until_us: u64,
+    is_lasting: bool,
+}
+
+/// What is out of the ordinary about a new rule.
+pub(crate) struct Life {
+    /// When it comes into effect; `u64::MAX` for never.
+    pub(crate) from_us: u64,
+    /// It cannot be destroyed.
+    pub(crate) is_lasting: bool,
 }
 
 /// The rules of a port.
@@ -129,6 +138,7 @@ impl Rules {
         personality: &Personality,
         checked: Checked,
         attributes: Attributes,
+        life: Life,
         now_us: u64,
     ) -> Result<Handle, Refusal> {
         self.forget_until(now_us);
@@ -154,13 +164,20 @@ impl Rules {
             effect.fate = Fate::Spread(self.spreads.take(spread));
         }
         let place = self.place();
-        let late = u64::from(personality.latency.effective_after_us);
-        let from_us = if late == 0 { 0 } else { now_us + late };
-        self.coming_us.extend((late > 0).then_some(from_us));
+        let Life { from_us, is_lasting } = life;
+        self.coming_us.extend((from_us > now_us).then_some(from_us));
         let generation = self.entries[place as usize].generation;
         let at = At::Nowhere;
-        self.entries[place as usize] =
-            Entry { generation, at, effect, counter, share, from_us, until_us: u64::MAX };
+        self.entries[place as usize] = Entry {
+            generation,
+            at,
+            effect,
+            counter,
+            share,
+            from_us,
+            until_us: u64::MAX,
+            is_lasting,
+        };
         let is_last = personality.table.duplicate == Duplicate::LastWins;
         self.put(place, table, &key, other.map(|other| (other, is_last)));
         self.limits.add(&self.entries[place as usize].share);
@@ -172,6 +189,9 @@ impl Rules {
     pub(crate) fn destroy(&mut self, handle: Handle, until_us: u64) -> Result<(), Refusal> {
         let place = self.place_of(handle)?;
         let entry = &mut self.entries[place as usize];
+        if entry.is_lasting {
+            return Err(LASTING);
+        }
         entry.generation = entry.generation.wrapping_add(1);
         self.live -= 1;
         self.limits.remove(&entry.share);
@@ -184,7 +204,12 @@ impl Rules {
         Ok(())
     }
 
-    pub(crate) fn flush(&mut self) {
+    /// Forgets all rules but those that cannot be destroyed; how many these are.
+    pub(crate) fn flush(&mut self) -> usize {
+        let is_lasting = |entry: &Entry| entry.is_lasting && entry.at != At::Nowhere;
+        if self.entries.iter().any(is_lasting) {
+            return self.flush_one_by_one();
+        }
         for (place, entry) in (0..).zip(&mut self.entries) {
             if std::mem::replace(&mut entry.at, At::Nowhere) != At::Nowhere {
                 entry.generation = entry.generation.wrapping_add(1);
@@ -200,6 +225,20 @@ impl Rules {
         self.counters.clear();
         self.limits = Limits::default();
         self.live = 0;
+        0
+    }
+
+    fn flush_one_by_one(&mut self) -> usize {
+        for place in std::mem::take(&mut self.leaving) {
+            self.remove(place);
+        }
+        for place in 0..self.entries.len() as u32 {
+            let Entry { at, is_lasting, generation, .. } = self.entries[place as usize];
+            if at != At::Nowhere && !is_lasting {
+                self.destroy(Handle::new(place, generation), 0).expect("it is there");
+            }
+        }
+        self.live
     }
 
     /// No packet hits any of them from now on.
@@ -433,6 +472,7 @@ impl Entry {
         share: Share::NONE,
         from_us: 0,
         until_us: u64::MAX,
+        is_lasting: false,
     };
 }
 
@@ -449,4 +489,5 @@ impl Handle {
 
 const EXISTS: Refusal =
     Refusal::new(Errno::EEXIST, Kind::Unspecified, c"a rule with this pattern exists");
+const LASTING: Refusal = Refusal::new(Errno::EIO, Kind::Handle, c"the rule cannot be destroyed");
 const NO_RULE: Refusal = Refusal::new(Errno::ENOENT, Kind::Handle, c"no such rule");

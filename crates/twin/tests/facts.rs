@@ -6,6 +6,7 @@
 //! `tcp ?dst` gives a spec without a mask.
 
 mod facts {
+    mod faults;
     mod notation;
     mod refusals;
     mod state;

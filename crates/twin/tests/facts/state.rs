@@ -6,12 +6,12 @@ use twin::personality::NAMES;
 use twin::{Attributes, Handle, Nic, Personality, Rule, Verdict};
 use wire::FrameBuilder;
 
-fn frame(dport: u16) -> Vec<u8> {
+pub(super) fn frame(dport: u16) -> Vec<u8> {
     // The value that the notation gives to addresses and ports.
     FrameBuilder::ipv4([64, 64, 64, 64], [64, 64, 64, 64]).tcp(0x4040, dport).build()
 }
 
-fn receive(nic: &Nic, frame: &[u8], now_us: u64) -> Verdict {
+pub(super) fn receive(nic: &Nic, frame: &[u8], now_us: u64) -> Verdict {
     nic.classify(frame, frame.len() as u32, now_us)
 }
 
