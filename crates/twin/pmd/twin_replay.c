@@ -1,239 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replay: a capture is the cable. Its packets lie in memory, classified ahead in blocks; receiving
- * copies a packet and what the NIC says of it into an mbuf. Every queue plays its own packets at
- * its own pace.
- *
- * A block whose verdicts are of an older generation of rules is classified anew when a queue comes
- * to it, so that a rule costs nothing when it is made, and holds for every packet that is received
- * afterwards.
+ * Replay: a capture is the cable. Receiving copies a packet and what the NIC says of it into an
+ * mbuf. Every queue plays its own packets at its own pace.
  */
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <rte_cycles.h>
 #include <rte_memcpy.h>
 #include <rte_prefetch.h>
-#include <rte_spinlock.h>
 
-#include "twin_mbuf.h"
+#include "twin_replay.h"
 
-/* Frames begin at cache lines. */
-#define LINE RTE_CACHE_LINE_SIZE
-/* Packets of a block: bits of a word. */
-#define BLOCK 64
 /* Blocks without packets for a queue that one call passes. */
 #define BLOCKS_PER_CALL 64
 /* Packets whose frames are on their way into the cache. */
 #define AHEAD 16
 
-/* A packet: what goes into the mbuf in the order of its fields, and where its bytes are. */
-struct packet {
-	uint32_t packet_type;
-	uint32_t pkt_len;
-	uint16_t data_len;
-	uint16_t vlan_tci;
-	uint32_t hash;
-	uint32_t mark;
-	uint32_t flags;
-	uint32_t line;
-	uint32_t counter;
-};
-
-static_assert(sizeof(struct packet) == 32, "two to a cache line");
-static_assert(offsetof(struct rte_mbuf, hash.fdir.hi) -
-	      offsetof(struct rte_mbuf, rx_descriptor_fields1) == offsetof(struct packet, mark),
-	      "the order of fields in an mbuf");
-
-/* What is known of the packets of a block; sets of them are bits. */
-struct block {
-	uint64_t generation;
-	uint64_t counted; /* by rules */
-	uint64_t dropped; /* by rules */
-	uint64_t lost; /* their queue is not there */
-	rte_spinlock_t lock; /* where there is more than one queue */
-	uint32_t count;
-};
-
-struct twin_replay {
-	uint32_t count;
-	uint32_t block_count;
-	uint64_t loops;
-	uint8_t *frames;
-	struct packet *packets;
-	struct block *blocks;
-	/* The packets of each queue in each block; while the port is started. */
-	uint64_t *members;
-	uint16_t queues;
-	const uint64_t *generation;
-	const uint64_t *change_us; /* when the next one begins by itself */
-};
-
-/* Zeros; in huge pages, where they are large and there are any. */
-static void *
-reserve(size_t bytes)
-{
-	const size_t huge = 2 << 20;
-	const size_t page = bytes < huge ? LINE : huge;
-	const size_t len = RTE_ALIGN_CEIL(RTE_MAX(bytes, 1u), page);
-	void *memory = aligned_alloc(page, len);
-
-	if (memory == NULL)
-		return NULL;
-	if (page == huge)
-		(void)madvise(memory, len, MADV_HUGEPAGE);
-	return memset(memory, 0, len);
-}
-
-static void
-forget(struct twin_port *port)
-{
-	struct twin_replay *replay = port->replay;
-
-	if (replay == NULL)
-		return;
-	free(replay->frames);
-	free(replay->packets);
-	free(replay->blocks);
-	free(replay->members);
-	free(replay);
-	port->replay = NULL;
-}
-
-static uint32_t
-lines_of(const struct twin_frame *frame)
-{
-	return RTE_MAX((frame->len + LINE - 1) / LINE, 1u);
-}
-
-/* Lays the frames out; -ENOMEM. */
-static int
-store(struct twin_replay *replay, const struct twin_capture *capture)
-{
-	struct twin_frame frame;
-	uint64_t lines = 0;
-	uint32_t i;
-
-	for (i = 0; i < replay->count; i++) {
-		twin_capture_frame(capture, i, &frame);
-		lines += lines_of(&frame);
-	}
-	replay->block_count = (replay->count + BLOCK - 1) / BLOCK;
-	replay->packets = reserve(replay->count * sizeof(struct packet));
-	replay->blocks = reserve(replay->block_count * sizeof(struct block));
-	replay->frames = lines <= UINT32_MAX ? reserve(lines * LINE) : NULL;
-	if (replay->packets == NULL || replay->blocks == NULL || replay->frames == NULL)
-		return -ENOMEM;
-	for (i = 0, lines = 0; i < replay->count; i++) {
-		twin_capture_frame(capture, i, &frame);
-		memcpy(replay->frames + lines * LINE, frame.bytes, frame.len);
-		replay->packets[i].pkt_len = frame.len;
-		replay->packets[i].data_len = frame.len;
-		replay->packets[i].line = lines;
-		replay->blocks[i / BLOCK].count++;
-		lines += lines_of(&frame);
-	}
-	return 0;
-}
-
-int
-twin_replay_open(struct twin_port *port, const struct twin_args *args)
-{
-	struct twin_capture *capture;
-	char why[256];
-	int ret;
-
-	capture = twin_capture_read(args->replay, why, sizeof(why));
-	if (capture == NULL) {
-		TWIN_LOG(ERR, "replay=%s: the file %s\n", args->replay, why);
-		return -EINVAL;
-	}
-	if (twin_capture_count(capture) > UINT32_MAX) {
-		TWIN_LOG(ERR, "replay=%s: more than %u packets\n", args->replay, UINT32_MAX);
-		twin_capture_free(capture);
-		return -EINVAL;
-	}
-	port->replay = calloc(1, sizeof(*port->replay));
-	if (port->replay == NULL) {
-		twin_capture_free(capture);
-		return -ENOMEM;
-	}
-	port->replay->count = twin_capture_count(capture);
-	port->replay->loops = args->loops;
-	port->replay->generation = twin_nic_generation(port->nic);
-	port->replay->change_us = twin_nic_change_us(port->nic);
-	ret = store(port->replay, capture);
-	twin_capture_free(capture);
-	if (ret != 0)
-		TWIN_LOG(ERR, "replay=%s: not enough memory for its packets\n", args->replay);
-	return ret;
-}
-
-static void
-remember(struct packet *packet, const struct twin_verdict *verdict)
-{
-	packet->packet_type = twin_packet_type(verdict);
-	packet->hash = verdict->hash;
-	packet->mark = verdict->mark;
-	packet->flags = twin_offload_flags(verdict);
-	packet->counter = verdict->counter;
-}
-
-static void
-classify(struct twin_port *port, uint32_t place, uint64_t generation)
-{
-	struct twin_replay *replay = port->replay;
-	struct block *block = &replay->blocks[place];
-	struct packet *packets = &replay->packets[(size_t)place * BLOCK];
-	uint64_t *members = &replay->members[(size_t)place * replay->queues];
-	struct twin_frame frames[BLOCK];
-	struct twin_verdict verdicts[BLOCK];
-	uint64_t begin = rte_rdtsc();
-	uint32_t i;
-
-	for (i = 0; i < block->count; i++) {
-		frames[i].bytes = replay->frames + (size_t)packets[i].line * LINE;
-		frames[i].len = packets[i].pkt_len;
-		frames[i].frame_len = packets[i].pkt_len;
-	}
-	twin_nic_foresee(port->nic, frames, block->count, twin_now_us(), verdicts);
-	block->counted = block->dropped = block->lost = 0;
-	memset(members, 0, replay->queues * sizeof(*members));
-	for (i = 0; i < block->count; i++) {
-		remember(&packets[i], &verdicts[i]);
-		if (verdicts[i].counter != 0)
-			block->counted |= RTE_BIT64(i);
-		if (verdicts[i].flags & TWIN_DROPPED)
-			block->dropped |= RTE_BIT64(i);
-		else if (verdicts[i].queue >= replay->queues)
-			block->lost |= RTE_BIT64(i);
-		else
-			members[verdicts[i].queue] |= RTE_BIT64(i);
-	}
-	block->generation = generation;
-	twin_add(&port->model_packets, block->count);
-	twin_add(&port->model_cycles, rte_rdtsc() - begin);
-}
-
 /* From the first packet, as often as was asked for. */
 static int
 start(struct twin_port *port)
 {
-	struct twin_replay *replay = port->replay;
-	uint64_t generation = __atomic_load_n(replay->generation, __ATOMIC_ACQUIRE);
-	uint32_t i;
+	int ret = twin_store_prepare(port);
+	uint16_t i;
 
-	replay->queues = port->dev->data->nb_rx_queues;
-	replay->members = calloc((size_t)replay->block_count * replay->queues, sizeof(uint64_t));
-	if (replay->members == NULL && replay->queues != 0)
-		return -ENOMEM;
-	for (i = 0; i < replay->block_count; i++)
-		classify(port, i, generation);
-	for (i = 0; i < replay->queues; i++)
-		port->rxq[i].cursor = (struct twin_cursor){ 0, UINT64_MAX, replay->loops };
+	if (ret != 0)
+		return ret;
+	for (i = 0; i < port->replay->queues; i++)
+		port->rxq[i].cursor = (struct twin_cursor){ 0, UINT64_MAX, port->replay->loops };
 	twin_pace_start(&port->pace);
 	twin_set_link(port, true);
 	return 0;
@@ -243,20 +37,18 @@ static void
 stop(struct twin_port *port)
 {
 	twin_set_link(port, false);
-	free(port->replay->members);
-	port->replay->members = NULL;
 }
 
 /* Counts packets of a block for the rules that they hit. */
 static void
-count(struct twin_port *port, const struct packet *packets, uint64_t which)
+count(struct twin_port *port, const struct twin_packet *packets, uint64_t which)
 {
-	struct twin_count counts[BLOCK];
+	struct twin_count counts[TWIN_BLOCK];
 	uint64_t begin = rte_rdtsc();
 	uint32_t n = 0;
 
 	for (; which != 0; which &= which - 1) {
-		const struct packet *packet = &packets[__builtin_ctzll(which)];
+		const struct twin_packet *packet = &packets[__builtin_ctzll(which)];
 
 		counts[n++] = (struct twin_count){ packet->counter, packet->pkt_len };
 	}
@@ -266,19 +58,20 @@ count(struct twin_port *port, const struct packet *packets, uint64_t which)
 
 /* What nobody receives is on the account of the first queue; returns its bytes on the wire. */
 static int64_t
-pass_unreceived(struct twin_port *port, const struct block *block, const struct packet *packets)
+pass_unreceived(struct twin_port *port, const struct twin_sets *sets,
+		const struct twin_packet *packets)
 {
-	uint64_t which = block->dropped | block->lost, left;
+	uint64_t which = sets->dropped | sets->lost, left;
 	int64_t bytes = 0;
 
 	if (likely(which == 0))
 		return 0;
 	for (left = which; left != 0; left &= left - 1)
 		bytes += twin_pace_bytes(packets[__builtin_ctzll(left)].pkt_len);
-	twin_add(&port->rule_drops, __builtin_popcountll(block->dropped));
-	twin_add(&port->no_queue, __builtin_popcountll(block->lost));
-	if ((which & block->counted) != 0)
-		count(port, packets, which & block->counted);
+	twin_add(&port->rule_drops, __builtin_popcountll(sets->dropped));
+	twin_add(&port->no_queue, __builtin_popcountll(sets->lost));
+	if ((which & sets->counted) != 0)
+		count(port, packets, which & sets->counted);
 	return bytes;
 }
 
@@ -299,12 +92,12 @@ rearm_word(const struct twin_port *port)
 }
 
 static inline void
-fill(struct rte_mbuf *m, uint64_t rearm, const struct packet *packet)
+fill(struct rte_mbuf *m, uint64_t rearm, const struct twin_packet *packet)
 {
 	memcpy(&m->rearm_data, &rearm, sizeof(rearm));
 	m->ol_flags = packet->flags;
 	/* Up to the mark. */
-	memcpy(m->rx_descriptor_fields1, packet, offsetof(struct packet, flags));
+	memcpy(m->rx_descriptor_fields1, packet, offsetof(struct twin_packet, flags));
 }
 
 /* Copies a frame that fits into one mbuf, in whole cache lines: there is room for them. */
@@ -315,9 +108,9 @@ copy(struct rte_mbuf *m, const uint8_t *from, int32_t len)
 
 	do {
 		rte_mov64(to, from);
-		to += LINE;
-		from += LINE;
-		len -= LINE;
+		to += TWIN_LINE;
+		from += TWIN_LINE;
+		len -= TWIN_LINE;
 	} while (unlikely(len > 0));
 }
 
@@ -353,28 +146,67 @@ struct burst {
 	struct rte_mbuf **mbufs;
 	uint16_t room;
 	uint16_t got;
+	uint64_t bytes;
 	int64_t wire; /* bytes of wire time that are left */
 };
 
+/* Makes mbufs as they were that have been filled with what does not hold. */
+static void
+take_back(struct rte_mbuf **mbufs, uint16_t count)
+{
+	uint16_t i;
+
+	for (i = 0; i < count; i++) {
+		if (mbufs[i]->nb_segs > 1)
+			rte_pktmbuf_free(mbufs[i]->next);
+		mbufs[i]->next = NULL;
+		mbufs[i]->nb_segs = 1;
+	}
+}
+
+/*
+ * Packets of one of several queues lie here and there, where no hardware guesses them: has those of
+ * the next block on their way into the cache, and what is known of those behind.
+ */
+static inline void
+fetch(const struct twin_replay *replay, uint32_t place, uint16_t queue)
+{
+	const struct twin_packet *packets = twin_packets_of(replay, place);
+	const uint64_t *members = twin_members_of(replay, place) + queue;
+	uint64_t next, behind;
+
+	if (place + 2 >= replay->block_count)
+		return;
+	for (next = members[replay->queues]; next != 0; next &= next - 1) {
+		const struct twin_packet *packet = &packets[TWIN_BLOCK + __builtin_ctzll(next)];
+
+		rte_prefetch0(twin_bytes_of(replay, packet));
+	}
+	for (behind = members[2 * replay->queues]; behind != 0; behind &= behind - 1)
+		rte_prefetch0(&packets[2 * TWIN_BLOCK + __builtin_ctzll(behind)]);
+}
+
 /* Receives packets of a block, as far as there are mbufs and time; returns the others. */
 static inline uint64_t
-receive(struct twin_rxq *rxq, struct burst *burst, const struct packet *packets, uint64_t which)
+receive(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *packets,
+	uint64_t which)
 {
-	const uint8_t *frames = rxq->port->replay->frames;
+	const struct twin_replay *replay = rxq->port->replay;
+	const size_t ahead = replay->queues == 1 ? AHEAD * TWIN_LINE : 0;
 	const uint64_t rearm = rearm_word(rxq->port);
 	int64_t wire = burst->wire;
-	uint16_t got = burst->got, begin = got;
-	uint64_t bytes = 0;
+	uint64_t bytes = burst->bytes;
+	uint16_t got = burst->got;
 
 	for (; which != 0 && got < burst->room; which &= which - 1) {
-		const struct packet *packet = &packets[__builtin_ctzll(which)];
-		const uint8_t *frame = frames + (size_t)packet->line * LINE;
+		const struct twin_packet *packet = &packets[__builtin_ctzll(which)];
+		const uint8_t *frame = twin_bytes_of(replay, packet);
 		struct rte_mbuf *m = burst->mbufs[got];
 
 		if (unlikely(wire < twin_pace_bytes(packet->pkt_len)))
 			break;
 		wire -= twin_pace_bytes(packet->pkt_len);
-		rte_prefetch0(frame + AHEAD * LINE);
+		rte_prefetch0(frame + ahead);
 		fill(m, rearm, packet);
 		if (likely(packet->pkt_len <= rxq->room)) {
 			copy(m, frame, packet->pkt_len);
@@ -386,9 +218,8 @@ receive(struct twin_rxq *rxq, struct burst *burst, const struct packet *packets,
 		got++;
 	}
 	burst->wire = wire;
+	burst->bytes = bytes;
 	burst->got = got;
-	rxq->packets += got - begin;
-	rxq->bytes += bytes;
 	return which;
 }
 
@@ -408,32 +239,55 @@ generation_of(const struct twin_port *port)
 	return __atomic_load_n(replay->generation, __ATOMIC_ACQUIRE);
 }
 
+/* Receives packets of the block that the queue is at, by verdicts of one generation. */
+static inline uint64_t
+receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *packets)
+{
+	struct twin_port *port = rxq->port;
+	struct twin_replay *replay = port->replay;
+	const uint32_t place = rxq->cursor.block;
+	const uint16_t queue = rxq - port->rxq;
+	const uint64_t *members = twin_members_of(replay, place);
+	const uint64_t generation = generation_of(port);
+	struct twin_block *block = &replay->blocks[place];
+	struct burst attempt;
+	struct twin_sets sets;
+	uint64_t all, left;
+	uint32_t number;
+
+	for (;;) {
+		number = rte_seqlock_read_begin(&block->lock);
+		if (unlikely(block->generation < generation)) {
+			twin_store_classify(port, place, generation);
+			continue;
+		}
+		attempt = *burst;
+		sets = block->sets;
+		all = members[queue] & rxq->cursor.ahead;
+		left = receive(rxq, &attempt, packets, all);
+		if (likely(!rte_seqlock_read_retry(&block->lock, number)))
+			break;
+		take_back(burst->mbufs + burst->got, attempt.got - burst->got);
+	}
+	*burst = attempt;
+	if (unlikely((all & ~left & sets.counted) != 0))
+		count(port, packets, all & ~left & sets.counted);
+	if (left == 0 && queue == 0)
+		burst->wire -= pass_unreceived(port, &sets, packets);
+	return left;
+}
+
 /* Plays packets of the block that the queue is at. At its end it goes on, and says so. */
 static inline bool
 play(struct twin_rxq *rxq, struct burst *burst)
 {
-	struct twin_port *port = rxq->port;
-	struct twin_replay *replay = port->replay;
+	const struct twin_replay *replay = rxq->port->replay;
 	struct twin_cursor *cursor = &rxq->cursor;
-	struct block *block = &replay->blocks[cursor->block];
-	const struct packet *packets = &replay->packets[(size_t)cursor->block * BLOCK];
-	const uint64_t *members = &replay->members[(size_t)cursor->block * replay->queues];
-	uint64_t generation = generation_of(port);
-	uint64_t all, left, counted;
+	uint64_t left;
 
-	if (replay->queues > 1)
-		rte_spinlock_lock(&block->lock);
-	if (unlikely(block->generation != generation))
-		classify(port, cursor->block, generation);
-	all = members[rxq - port->rxq] & cursor->ahead;
-	left = receive(rxq, burst, packets, all);
-	counted = all & ~left & block->counted;
-	if (unlikely(counted != 0))
-		count(port, packets, counted);
-	if (left == 0 && rxq == port->rxq)
-		burst->wire -= pass_unreceived(port, block, packets);
-	if (replay->queues > 1)
-		rte_spinlock_unlock(&block->lock);
+	if (replay->queues > 1 && cursor->ahead == UINT64_MAX)
+		fetch(replay, cursor->block, rxq - rxq->port->rxq);
+	left = receive_judged(rxq, burst, twin_packets_of(replay, cursor->block));
 	if (left != 0) {
 		cursor->ahead = UINT64_MAX << __builtin_ctzll(left);
 		return false;
@@ -471,6 +325,8 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 			break;
 	}
 	twin_pace_use(pace, time, time - burst.wire);
+	rxq->packets += burst.got;
+	rxq->bytes += burst.bytes;
 	if (unlikely(burst.got < count))
 		rte_mempool_put_bulk(rxq->pool, (void *const *)packets + burst.got,
 				     count - burst.got);
@@ -480,7 +336,7 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 const struct twin_source twin_replay_source = {
 	.start = start,
 	.stop = stop,
-	.close = forget,
+	.close = twin_store_free,
 	.rx = rx,
 	.tx = twin_tx_swallow,
 };

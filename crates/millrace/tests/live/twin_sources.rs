@@ -148,6 +148,25 @@ fn every_packet_is_played_as_often_as_was_asked_for() {
     assert_eq!(bench.counter("model_packets"), 2 * frames.len() as u64);
 }
 
+/// Marks leave every packet where it was: nothing is played twice or left out.
+#[test]
+fn rules_change_while_a_capture_plays() {
+    const LOOPS: u64 = 30_000;
+    let frames = frames((0..1000).map(|i| 80 + i % 7));
+    let devargs = format!(",replay=@/a.pcap,loops={LOOPS}");
+    let Some(mut bench) = Bench::new(&devargs, &frames, 2) else { return };
+    bench.testpmd.enter("port config all rss tcp", "testpmd> ");
+    bench.start();
+    let mut changes = 0;
+    while changes < 20 || bench.counter("rx_good_packets") < LOOPS * frames.len() as u64 / 2 {
+        bench.flow(&format!("{MARK_80} / end"), "Flow rule #0 created");
+        bench.flow("destroy 0 rule 0", "Flow rule #0 destroyed");
+        changes += 1;
+    }
+    bench.wait_for("rx_good_packets", LOOPS * frames.len() as u64);
+    assert_eq!(bench.counter("rx_missed_errors") + bench.counter("rx_rule_drops"), 0);
+}
+
 #[test]
 fn long_frames_are_played_in_chains() {
     let payload: Vec<u8> = (0..8900_u16).map(|i| i as u8).collect();

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A capture as a port keeps it. Its packets lie in memory, classified ahead in blocks. A block
+ * whose verdicts are of an older generation of rules is classified anew when a queue comes to it,
+ * so that a rule costs nothing when it is made, and holds for every packet received afterwards.
+ */
+#ifndef TWIN_REPLAY_H
+#define TWIN_REPLAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+#include <rte_seqlock.h>
+
+#include "twin.h"
+
+/* Frames begin at cache lines. */
+#define TWIN_LINE RTE_CACHE_LINE_SIZE
+/* Packets of a block: bits of a word. */
+#define TWIN_BLOCK 64
+
+/* A packet: what goes into the mbuf in the order of its fields, and where its bytes are. */
+struct twin_packet {
+	uint32_t packet_type;
+	uint32_t pkt_len;
+	uint16_t data_len;
+	uint16_t vlan_tci;
+	uint32_t hash;
+	uint32_t mark;
+	uint32_t flags;
+	uint32_t line;
+	uint32_t counter;
+};
+
+static_assert(sizeof(struct twin_packet) == 32, "two to a cache line");
+static_assert(offsetof(struct twin_packet, mark) ==
+	      offsetof(struct rte_mbuf, hash.fdir.hi) -
+	      offsetof(struct rte_mbuf, rx_descriptor_fields1),
+	      "the order of fields in an mbuf");
+
+/* Packets of a block, as bits. */
+struct twin_sets {
+	uint64_t counted; /* by rules */
+	uint64_t dropped; /* by rules */
+	uint64_t lost; /* their queue is not there */
+};
+
+/* Queues read verdicts without writing anything, and again if they have changed meanwhile. */
+struct twin_block {
+	rte_seqlock_t lock;
+	uint64_t generation;
+	struct twin_sets sets;
+	uint32_t count;
+};
+
+struct twin_replay {
+	uint32_t count;
+	uint32_t block_count;
+	uint64_t loops;
+	uint8_t *frames;
+	struct twin_packet *packets;
+	struct twin_block *blocks;
+	/* The packets of each queue in each block; while the port is started. */
+	uint64_t *members;
+	uint16_t queues;
+	const uint64_t *generation;
+	const uint64_t *change_us; /* when the next one begins by itself */
+};
+
+/* Those of a block. */
+static inline struct twin_packet *
+twin_packets_of(const struct twin_replay *replay, uint32_t block)
+{
+	return &replay->packets[(size_t)block * TWIN_BLOCK];
+}
+
+static inline const uint8_t *
+twin_bytes_of(const struct twin_replay *replay, const struct twin_packet *packet)
+{
+	return replay->frames + (size_t)packet->line * TWIN_LINE;
+}
+
+/* Sets of a block, one for each queue; those of the next one follow. */
+static inline uint64_t *
+twin_members_of(const struct twin_replay *replay, uint32_t block)
+{
+	return &replay->members[(size_t)block * replay->queues];
+}
+
+/* twin_store.c */
+void twin_store_free(struct twin_port *port);
+int twin_store_prepare(struct twin_port *port);
+void twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lays a capture out in memory, and has the model judge it ahead. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <rte_cycles.h>
+
+#include "twin_mbuf.h"
+#include "twin_replay.h"
+
+/* Zeros; in huge pages, where they are large and there are any. */
+static void *
+reserve(size_t bytes)
+{
+	const size_t huge = 2 << 20;
+	const size_t page = bytes < huge ? TWIN_LINE : huge;
+	const size_t len = RTE_ALIGN_CEIL(RTE_MAX(bytes, 1u), page);
+	void *memory = aligned_alloc(page, len);
+
+	if (memory == NULL)
+		return NULL;
+	if (page == huge)
+		(void)madvise(memory, len, MADV_HUGEPAGE);
+	return memset(memory, 0, len);
+}
+
+void
+twin_store_free(struct twin_port *port)
+{
+	struct twin_replay *replay = port->replay;
+
+	if (replay == NULL)
+		return;
+	free(replay->frames);
+	free(replay->packets);
+	free(replay->blocks);
+	free(replay->members);
+	free(replay);
+	port->replay = NULL;
+}
+
+static uint32_t
+lines_of(const struct twin_frame *frame)
+{
+	return RTE_MAX((frame->len + TWIN_LINE - 1) / TWIN_LINE, 1u);
+}
+
+/* Lays the frames out; -ENOMEM. */
+static int
+store(struct twin_replay *replay, const struct twin_capture *capture)
+{
+	struct twin_frame frame;
+	uint64_t lines = 0;
+	uint32_t i;
+
+	for (i = 0; i < replay->count; i++) {
+		twin_capture_frame(capture, i, &frame);
+		lines += lines_of(&frame);
+	}
+	replay->block_count = (replay->count + TWIN_BLOCK - 1) / TWIN_BLOCK;
+	replay->packets = reserve(replay->count * sizeof(struct twin_packet));
+	replay->blocks = reserve(replay->block_count * sizeof(struct twin_block));
+	replay->frames = lines <= UINT32_MAX ? reserve(lines * TWIN_LINE) : NULL;
+	if (replay->packets == NULL || replay->blocks == NULL || replay->frames == NULL)
+		return -ENOMEM;
+	for (i = 0, lines = 0; i < replay->count; i++) {
+		twin_capture_frame(capture, i, &frame);
+		memcpy(replay->frames + lines * TWIN_LINE, frame.bytes, frame.len);
+		replay->packets[i].pkt_len = frame.len;
+		replay->packets[i].data_len = frame.len;
+		replay->packets[i].line = lines;
+		replay->blocks[i / TWIN_BLOCK].count++;
+		lines += lines_of(&frame);
+	}
+	return 0;
+}
+
+int
+twin_replay_open(struct twin_port *port, const struct twin_args *args)
+{
+	struct twin_capture *capture;
+	char why[256];
+	int ret;
+
+	capture = twin_capture_read(args->replay, why, sizeof(why));
+	if (capture == NULL) {
+		TWIN_LOG(ERR, "replay=%s: the file %s\n", args->replay, why);
+		return -EINVAL;
+	}
+	if (twin_capture_count(capture) > UINT32_MAX) {
+		TWIN_LOG(ERR, "replay=%s: more than %u packets\n", args->replay, UINT32_MAX);
+		twin_capture_free(capture);
+		return -EINVAL;
+	}
+	port->replay = calloc(1, sizeof(*port->replay));
+	if (port->replay == NULL) {
+		twin_capture_free(capture);
+		return -ENOMEM;
+	}
+	port->replay->count = twin_capture_count(capture);
+	port->replay->loops = args->loops;
+	port->replay->generation = twin_nic_generation(port->nic);
+	port->replay->change_us = twin_nic_change_us(port->nic);
+	ret = store(port->replay, capture);
+	twin_capture_free(capture);
+	if (ret != 0)
+		TWIN_LOG(ERR, "replay=%s: not enough memory for its packets\n", args->replay);
+	return ret;
+}
+
+static void
+remember(struct twin_packet *packet, const struct twin_verdict *verdict)
+{
+	packet->packet_type = twin_packet_type(verdict);
+	packet->hash = verdict->hash;
+	packet->mark = verdict->mark;
+	packet->flags = twin_offload_flags(verdict);
+	packet->counter = verdict->counter;
+}
+
+/* Writes the verdicts of a block down. */
+static void
+remember_all(struct twin_replay *replay, uint32_t place, const struct twin_verdict *verdicts)
+{
+	struct twin_block *block = &replay->blocks[place];
+	struct twin_packet *packets = twin_packets_of(replay, place);
+	uint64_t *members = twin_members_of(replay, place);
+	uint32_t i;
+
+	block->sets = (struct twin_sets){ 0 };
+	memset(members, 0, replay->queues * sizeof(*members));
+	for (i = 0; i < block->count; i++) {
+		remember(&packets[i], &verdicts[i]);
+		if (verdicts[i].counter != 0)
+			block->sets.counted |= RTE_BIT64(i);
+		if (verdicts[i].flags & TWIN_DROPPED)
+			block->sets.dropped |= RTE_BIT64(i);
+		else if (verdicts[i].queue >= replay->queues)
+			block->sets.lost |= RTE_BIT64(i);
+		else
+			members[verdicts[i].queue] |= RTE_BIT64(i);
+	}
+}
+
+/* Unless another queue has done it. */
+void
+twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
+{
+	struct twin_replay *replay = port->replay;
+	struct twin_block *block = &replay->blocks[place];
+	const struct twin_packet *packets = twin_packets_of(replay, place);
+	struct twin_frame frames[TWIN_BLOCK];
+	struct twin_verdict verdicts[TWIN_BLOCK];
+	uint64_t begin = rte_rdtsc();
+	uint32_t i;
+
+	rte_seqlock_write_lock(&block->lock);
+	if (block->generation < generation) {
+		for (i = 0; i < block->count; i++) {
+			frames[i].bytes = twin_bytes_of(replay, &packets[i]);
+			frames[i].len = packets[i].pkt_len;
+			frames[i].frame_len = packets[i].pkt_len;
+		}
+		twin_nic_foresee(port->nic, frames, block->count, twin_now_us(), verdicts);
+		remember_all(replay, place, verdicts);
+		block->generation = generation;
+		twin_add(&port->model_packets, block->count);
+	}
+	rte_seqlock_write_unlock(&block->lock);
+	twin_add(&port->model_cycles, rte_rdtsc() - begin);
+}
+
+/* Classifies everything, for the queues that are there now. */
+int
+twin_store_prepare(struct twin_port *port)
+{
+	struct twin_replay *replay = port->replay;
+	uint64_t generation = __atomic_load_n(replay->generation, __ATOMIC_ACQUIRE);
+	uint32_t i;
+
+	free(replay->members);
+	replay->queues = port->dev->data->nb_rx_queues;
+	replay->members = calloc((size_t)replay->block_count * replay->queues, sizeof(uint64_t));
+	if (replay->members == NULL && replay->queues != 0)
+		return -ENOMEM;
+	for (i = 0; i < replay->block_count; i++) {
+		replay->blocks[i].generation = 0;
+		twin_store_classify(port, i, generation);
+	}
+	return 0;
+}
