@@ -113,8 +113,7 @@ const _: () = assert!(size_of::<TwinAction>() == 16 + size_of::<*const u16>());
 const _: () = assert!(size_of::<TwinRule>() == 24 + 2 * size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinCall>() == 32 + size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinFrame>() == 8 + size_of::<*const u8>());
-const _: () = assert!(size_of::<TwinVerdict>() == 24);
-const _: () = assert!(size_of::<TwinTally>() == 24);
+const _: () = assert!(size_of::<TwinVerdict>() == 24 && size_of::<TwinTally>() == 24);
 
 const HAS_MARK: u32 = 1;
 const HAS_FLAG: u32 = 2;

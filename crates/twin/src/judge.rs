@@ -35,6 +35,8 @@ pub(crate) struct Checked {
     pub(crate) fields: Fields,
     /// Its sides in conflicts, two bits for each.
     pub(crate) sides: u32,
+    /// Where it stands.
+    pub(crate) attributes: Attributes,
 }
 
 /// Fields that a rule looks at, of which protocols.
@@ -99,7 +101,8 @@ impl Judge<'_> {
             !facts.never_delivered && facts.means_none.is_none_or(|none| none != mark)
         });
         let sides = self.sides(rule.items);
-        Ok(Checked { shape, key, effect, spread, counts, fields, sides })
+        let attributes = rule.attributes;
+        Ok(Checked { shape, key, effect, spread, counts, fields, sides, attributes })
     }
 
     fn sides(&self, items: &[Item]) -> u32 {

@@ -133,7 +133,7 @@ impl Nic {
             return Err(NO_CALL);
         }
         let checked = self.judge().check(rule)?;
-        self.rules.would_take(&self.personality, &checked, rule.attributes, now_us)
+        self.rules.would_take(&self.personality, &checked, now_us)
     }
 
     /// Takes a rule.
@@ -184,7 +184,7 @@ impl Nic {
             },
             is_lasting: self.faults.strikes(Fault::Undeletable),
         };
-        let value = self.rules.create(&self.personality, checked, rule.attributes, life, now_us)?;
+        let value = self.rules.create(&self.personality, checked, life, now_us)?;
         self.stall(now_us);
         Ok(Answer { value, wait_us })
     }

@@ -121,10 +121,10 @@ impl Rules {
         &self,
         personality: &Personality,
         checked: &Checked,
-        attributes: Attributes,
         now_us: u64,
     ) -> Result<(), Refusal> {
-        let table = self.table_of(&checked.shape, attributes).map(|table| &self.tables[table]);
+        let table =
+            self.table_of(&checked.shape, checked.attributes).map(|table| &self.tables[table]);
         let there = table.and_then(|table| table.find(&checked.key));
         let is_there = there.is_some_and(|place| self.entries[place as usize].until_us > now_us);
         match personality.table.duplicate {
@@ -137,13 +137,12 @@ impl Rules {
         &mut self,
         personality: &Personality,
         checked: Checked,
-        attributes: Attributes,
         life: Life,
         now_us: u64,
     ) -> Result<Handle, Refusal> {
         self.forget_until(now_us);
-        let share = self.limits.share(personality, &checked, attributes)?;
-        let Checked { shape, key, mut effect, spread, counts, .. } = checked;
+        let share = self.limits.share(personality, &checked)?;
+        let Checked { shape, key, mut effect, spread, counts, attributes, .. } = checked;
         let table = match self.table_of(&shape, attributes) {
             Some(table) => table,
             None => self.add_table(Table::new(shape, attributes.group, attributes.priority)),

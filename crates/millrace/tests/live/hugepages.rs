@@ -5,6 +5,7 @@ use crate::bump::{Setup, count};
 use crate::captures::{Talk, write_pcap};
 use crate::{has_root_and, skip};
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 /// For packet buffers and the tables of [`CAPACITY`]; more than enough.
@@ -23,16 +24,21 @@ fn set_pages(pages: u64) -> std::io::Result<()> {
 /// [`PAGES`] more huge pages than there were before.
 pub(crate) struct Reserved {
     before: u64,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// Two tests that change the pool would take each other's pages.
+static POOL_IN_USE: Mutex<()> = Mutex::new(());
 
 impl Reserved {
     /// `None`, with the reason told, where the system does not let us.
     pub(crate) fn new() -> Option<Self> {
+        let alone = POOL_IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((before, free)) = pages("nr_hugepages").zip(pages("free_hugepages")) else {
             skip("there are no huge pages of 2 MB here");
             return None;
         };
-        let reserved = Self { before };
+        let reserved = Self { before, _alone: alone };
         if let Err(error) = set_pages(before + PAGES) {
             skip(&format!("huge pages cannot be set apart here: {error}"));
         } else if pages("free_hugepages") < Some(free + PAGES) {

@@ -3,7 +3,6 @@
 //! only one of at a time.
 
 use crate::judge::{Checked, Fields, refusal};
-use crate::pattern::Attributes;
 use crate::personality::Personality;
 use crate::refusal::{Errno, Kind, Refusal};
 
@@ -39,10 +38,9 @@ impl Limits {
         &mut self,
         personality: &Personality,
         checked: &Checked,
-        attributes: Attributes,
     ) -> Result<Share, Refusal> {
         let table = &personality.table;
-        let is_root = attributes.group == 0;
+        let is_root = checked.attributes.group == 0;
         let capacity = table.capacity();
         let is_full = self.rules >= capacity.guaranteed.saturating_add(capacity.best_effort);
         let root_is_full = table.root.is_some_and(|root| self.root_rules >= root.into());
