@@ -59,6 +59,7 @@ enum twin_action_kind {
 	TWIN_ACTION_COUNT,
 	TWIN_ACTION_RSS,
 	TWIN_ACTION_JUMP,
+	TWIN_ACTION_AGE,
 };
 
 #define TWIN_GIVEN_SPEC 1u
@@ -79,7 +80,9 @@ struct twin_item {
 
 struct twin_action {
 	uint32_t kind;
-	uint32_t value; /* of mark, queue and jump; types of rss, 0 for those of the port */
+	/* Of mark, queue and jump; types of rss, 0 for those of the port; seconds of age. */
+	uint32_t value;
+	uint64_t context; /* of age: what the application calls the rule, 0 for its handle */
 	const uint16_t *queues; /* of rss */
 	uint32_t queue_count;
 };
@@ -141,6 +144,11 @@ struct twin_count {
 	uint32_t bytes;
 };
 
+struct twin_idle {
+	uint64_t idle_us;
+	uint8_t is_aged;
+};
+
 struct twin_tally {
 	uint64_t hits;
 	uint64_t bytes;
@@ -149,12 +157,13 @@ struct twin_tally {
 
 /* As in ../src/ffi.rs. */
 static_assert(sizeof(struct twin_item) == 126, "twin_item");
-static_assert(sizeof(struct twin_action) == 16 + sizeof(void *), "twin_action");
+static_assert(sizeof(struct twin_action) == 24 + sizeof(void *), "twin_action");
 static_assert(sizeof(struct twin_rule) == 24 + 2 * sizeof(void *), "twin_rule");
 static_assert(sizeof(struct twin_call) == 32 + sizeof(void *), "twin_call");
 static_assert(sizeof(struct twin_frame) == 8 + sizeof(void *), "twin_frame");
 static_assert(sizeof(struct twin_verdict) == 24, "twin_verdict");
 static_assert(sizeof(struct twin_tally) == 24, "twin_tally");
+static_assert(sizeof(struct twin_idle) == 16, "twin_idle");
 
 /* What RSS hashes; the same of IPv6 TWIN_RSS_IPV6_SHIFT bits up. */
 #define TWIN_RSS_IP 1u
@@ -190,6 +199,16 @@ uint64_t twin_flow_destroy(const struct twin_nic *nic, uint64_t handle, struct t
 uint64_t twin_flow_flush(const struct twin_nic *nic, struct twin_call *call);
 uint64_t twin_flow_query(const struct twin_nic *nic, uint64_t handle, bool reset,
 			 struct twin_tally *tally, struct twin_call *call);
+uint64_t twin_flow_idle(const struct twin_nic *nic, uint64_t handle, struct twin_idle *idle,
+			struct twin_call *call);
+/* How many rules are aged; writes their contexts, as many as there is room for. */
+uint32_t twin_flow_aged(const struct twin_nic *nic, uint64_t now_us, uint64_t *contexts,
+			uint32_t room);
+/* Whether rules are aged that neither this nor twin_flow_aged has told of. */
+bool twin_nic_is_ageing_news(const struct twin_nic *nic, uint64_t now_us);
+/* A line for a rule, or for each if the handle is 0; NULL for a refusal. */
+char *twin_flow_dump(const struct twin_nic *nic, uint64_t handle, struct twin_call *call);
+void twin_text_free(char *text);
 /* The queue of a hash is reta[hash % reta_len]; without types all packets go to the first queue. */
 void twin_nic_set_rss(const struct twin_nic *nic, uint16_t types, const uint8_t *key,
 		      const uint16_t *reta, uint32_t reta_len);
@@ -315,6 +334,7 @@ struct twin_port {
 	struct twin_pace pace;
 	struct rte_ether_addr mac;
 	struct twin_rss rss;
+	bool is_ageing; /* rules may be */
 	struct twin_rxq *rxq;
 	struct twin_txq *txq;
 	/*
@@ -391,6 +411,12 @@ int twin_rss_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry6
 			 uint16_t size);
 int twin_rss_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups,
 			uint16_t size);
+
+/* twin_age.c */
+void twin_age_start(struct twin_port *port);
+void twin_age_stop(struct twin_port *port);
+int twin_age_list(struct rte_eth_dev *dev, void **contexts, uint32_t room,
+		  struct rte_flow_error *error);
 
 /* twin_flow.c */
 extern const struct rte_flow_ops twin_flow_ops;

@@ -191,6 +191,7 @@ close_port(struct rte_eth_dev *dev)
 
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return 0;
+	twin_age_stop(port);
 	port->source->close(port);
 	for (i = 0; port->rxq != NULL && i < TWIN_QUEUES_MAX; i++)
 		free_ring(&port->rxq[i]);

@@ -2,6 +2,7 @@
 /* rte_flow: takes a rule apart for the model, and says the model's refusal as a driver would. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <rte_cycles.h>
@@ -135,6 +136,12 @@ take_action(const struct rte_flow_action *action, struct twin_action *to)
 	case RTE_FLOW_ACTION_TYPE_COUNT:
 		to->kind = TWIN_ACTION_COUNT;
 		break;
+	case RTE_FLOW_ACTION_TYPE_AGE:
+		to->kind = TWIN_ACTION_AGE;
+		to->value = ((const struct rte_flow_action_age *)action->conf)->timeout;
+		to->context =
+			(uintptr_t)((const struct rte_flow_action_age *)action->conf)->context;
+		break;
 	case RTE_FLOW_ACTION_TYPE_JUMP:
 		to->kind = TWIN_ACTION_JUMP;
 		to->value = ((const struct rte_flow_action_jump *)action->conf)->group;
@@ -161,6 +168,7 @@ trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 		return action->type == RTE_FLOW_ACTION_TYPE_MARK ||
 		       action->type == RTE_FLOW_ACTION_TYPE_QUEUE ||
 		       action->type == RTE_FLOW_ACTION_TYPE_JUMP ||
+		       action->type == RTE_FLOW_ACTION_TYPE_AGE ||
 		       action->type == RTE_FLOW_ACTION_TYPE_RSS ? "the action needs a value" : NULL;
 	if (action->type != RTE_FLOW_ACTION_TYPE_RSS)
 		return NULL;
@@ -299,6 +307,18 @@ validate(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
 	return 0;
 }
 
+static bool
+has_age(const struct parts *parts)
+{
+	uint32_t i;
+
+	for (i = 0; i < parts->rule.action_count; i++) {
+		if (parts->actions[i].kind == TWIN_ACTION_AGE)
+			return true;
+	}
+	return false;
+}
+
 /* A rule's handle stands for its address: it is never zero, and nobody looks behind it. */
 static struct rte_flow *
 create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
@@ -315,6 +335,8 @@ create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
 	wait_for_nic(&call);
 	if (handle == 0)
 		refuse(&call, &parts, error);
+	else if (has_age(&parts))
+		twin_age_start(dev->data->dev_private);
 	return (struct rte_flow *)(uintptr_t)handle;
 }
 
@@ -337,22 +359,58 @@ flush(struct rte_eth_dev *dev, struct rte_flow_error *error)
 }
 
 static int
-query(struct rte_eth_dev *dev, struct rte_flow *flow, const struct rte_flow_action *action,
-      void *data, struct rte_flow_error *error)
+query_count(const struct rte_eth_dev *dev, uint64_t handle, struct rte_flow_query_count *count,
+	    struct rte_flow_error *error)
 {
 	struct twin_call call = call_now();
-	struct rte_flow_query_count *count = data;
 	struct twin_tally tally;
 
-	if (action->type != RTE_FLOW_ACTION_TYPE_COUNT)
-		return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
-					  "only count can be queried");
-	if (twin_flow_query(nic_of(dev), (uintptr_t)flow, count->reset, &tally, &call) == 0)
+	if (twin_flow_query(nic_of(dev), handle, count->reset, &tally, &call) == 0)
 		return refuse(&call, NULL, error);
 	count->hits_set = 1;
 	count->bytes_set = tally.has_bytes;
 	count->hits = tally.hits;
 	count->bytes = tally.bytes;
+	return 0;
+}
+
+static int
+query_age(const struct rte_eth_dev *dev, uint64_t handle, struct rte_flow_query_age *age,
+	  struct rte_flow_error *error)
+{
+	struct twin_call call = call_now();
+	struct twin_idle idle;
+
+	if (twin_flow_idle(nic_of(dev), handle, &idle, &call) == 0)
+		return refuse(&call, NULL, error);
+	age->aged = idle.is_aged;
+	age->sec_since_last_hit_valid = 1;
+	age->sec_since_last_hit = RTE_MIN(idle.idle_us / US_PER_S, UINT64_C(0xffffff));
+	return 0;
+}
+
+static int
+query(struct rte_eth_dev *dev, struct rte_flow *flow, const struct rte_flow_action *action,
+      void *data, struct rte_flow_error *error)
+{
+	if (action->type == RTE_FLOW_ACTION_TYPE_COUNT)
+		return query_count(dev, (uintptr_t)flow, data, error);
+	if (action->type == RTE_FLOW_ACTION_TYPE_AGE)
+		return query_age(dev, (uintptr_t)flow, data, error);
+	return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
+				  "only count and age can be queried");
+}
+
+static int
+dump(struct rte_eth_dev *dev, struct rte_flow *flow, FILE *file, struct rte_flow_error *error)
+{
+	struct twin_call call = call_now();
+	char *text = twin_flow_dump(nic_of(dev), (uintptr_t)flow, &call);
+
+	if (text == NULL)
+		return refuse(&call, NULL, error);
+	fputs(text, file);
+	twin_text_free(text);
 	return 0;
 }
 
@@ -362,4 +420,6 @@ const struct rte_flow_ops twin_flow_ops = {
 	.destroy = destroy,
 	.flush = flush,
 	.query = query,
+	.dev_dump = dump,
+	.get_aged_flows = twin_age_list,
 };

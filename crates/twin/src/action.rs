@@ -23,11 +23,22 @@ pub enum Action {
     Count,
     /// Goes on with the rules of this group.
     Jump(u32),
+    /// Tells the application once no packet hit the rule for so long.
+    Age(Age),
+}
+
+/// When a rule is aged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    /// Seconds; 0 is none.
+    pub timeout_s: u32,
+    /// What the application calls the rule; 0 for its handle.
+    pub context: u64,
 }
 
 /// Their words in testpmd's flow syntax, and in personalities.
-pub(crate) const NAMES: [&str; 8] =
-    ["mark", "flag", "queue", "rss", "drop", "passthru", "count", "jump"];
+pub(crate) const NAMES: [&str; 9] =
+    ["mark", "flag", "queue", "rss", "drop", "passthru", "count", "jump", "age"];
 
 /// How a rule spreads packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +76,7 @@ pub(crate) struct Outcome {
     /// What its fate is about, if it is one.
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: bool,
+    pub(crate) age: Option<Age>,
 }
 
 impl Action {
@@ -79,11 +91,12 @@ impl Action {
             Self::Passthru => "passthru",
             Self::Count => "count",
             Self::Jump(_) => "jump",
+            Self::Age(_) => "age",
         }
     }
 
     fn is_fate(&self) -> bool {
-        !matches!(self, Self::Mark(_) | Self::Flag | Self::Count)
+        !matches!(self, Self::Mark(_) | Self::Flag | Self::Count | Self::Age(_))
     }
 }
 
@@ -114,6 +127,7 @@ impl Outcome {
             Action::Jump(group) => self.effect.fate = Fate::Jump(*group),
             Action::Passthru => {}
             Action::Count => self.counts = true,
+            Action::Age(age) => self.age = Some(*age),
         }
     }
 }

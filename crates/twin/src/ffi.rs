@@ -5,7 +5,7 @@
 //! it is a programmer's error, and must not unwind into C.
 #![allow(unsafe_code)]
 
-use crate::action::{Action, Spread};
+use crate::action::{Action, Age, Spread};
 use crate::faults::Faults;
 use crate::judge::Rule;
 use crate::nic::{Nic, Verdict};
@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 mod capture;
+mod inspect;
 
 /// `struct twin_nic`.
 pub(crate) struct TwinNic {
@@ -47,6 +48,7 @@ pub(crate) struct TwinItem {
 pub(crate) struct TwinAction {
     kind: u32,
     value: u32,
+    context: u64,
     queues: *const u16,
     queue_count: u32,
 }
@@ -109,7 +111,7 @@ pub(crate) struct TwinTally {
 }
 
 const _: () = assert!(size_of::<TwinItem>() == 126);
-const _: () = assert!(size_of::<TwinAction>() == 16 + size_of::<*const u16>());
+const _: () = assert!(size_of::<TwinAction>() == 24 + size_of::<*const u16>());
 const _: () = assert!(size_of::<TwinRule>() == 24 + 2 * size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinCall>() == 32 + size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinFrame>() == 8 + size_of::<*const u8>());
@@ -233,6 +235,7 @@ unsafe fn action_of(action: &TwinAction) -> Option<Action> {
             Some(Action::Rss(Spread { types, queues: queues.into() }))
         }
         8 => Some(Action::Jump(action.value)),
+        9 => Some(Action::Age(Age { timeout_s: action.value, context: action.context })),
         _ => None,
     }
 }

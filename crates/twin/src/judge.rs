@@ -7,7 +7,7 @@
 mod actions;
 mod items;
 
-use crate::action::{Action, Effect, Outcome, Spread};
+use crate::action::{Action, Age, Effect, Outcome, Spread};
 use crate::pattern::{Attributes, Item, Key, Proto, Shape};
 use crate::personality::{Check, Personality, Steps, Told, Walk};
 use crate::refusal::{Errno, Kind, Place, Refusal};
@@ -31,6 +31,7 @@ pub(crate) struct Checked {
     /// What its fate is about, if it is one.
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: bool,
+    pub(crate) age: Option<Age>,
     /// Fields that count, if the personality asks.
     pub(crate) fields: Fields,
     /// Its sides in conflicts, two bits for each.
@@ -84,7 +85,10 @@ impl Judge<'_> {
             match check {
                 Check::Attributes => self.attributes(rule.attributes)?,
                 Check::Pattern => items = Some(self.items(rule.items)?),
-                Check::Actions => self.actions(rule.actions)?,
+                Check::Actions => {
+                    self.actions(rule.actions)?;
+                    self.in_group(rule)?;
+                }
             }
         }
         let items::Taken { items, fields, other_transports_only } = match items {
@@ -95,14 +99,28 @@ impl Judge<'_> {
         if other_transports_only {
             shape.refuse_usual_transports();
         }
-        let Outcome { mut effect, spread, counts } = Outcome::of(rule.actions)?;
+        let Outcome { mut effect, spread, counts, age } = Outcome::of(rule.actions)?;
         let facts = &self.personality.mark;
         effect.mark = effect.mark.filter(|&mark| {
             !facts.never_delivered && facts.means_none.is_none_or(|none| none != mark)
         });
         let sides = self.sides(rule.items);
         let attributes = rule.attributes;
-        Ok(Checked { shape, key, effect, spread, counts, fields, sides, attributes })
+        Ok(Checked { shape, key, effect, spread, counts, age, fields, sides, attributes })
+    }
+
+    /// Actions that are not for the group that packets begin in.
+    fn in_group(&self, rule: Rule<'_>) -> Result<(), Refusal> {
+        let not_in_root = &self.personality.actions.not_in_root;
+        if rule.attributes.group > 0 || not_in_root.is_empty() {
+            return Ok(());
+        }
+        for (place, action) in rule.actions.iter().enumerate() {
+            if let Some(told) = not_in_root.get(action.name()) {
+                return self.refuse(Some(told), NOT_IN_ROOT, Place::Action(place));
+            }
+        }
+        Ok(())
     }
 
     fn sides(&self, items: &[Item]) -> u32 {
@@ -145,6 +163,8 @@ pub(crate) fn refusal(personality: &Personality, told: Option<&Told>, usual: Ref
     told.map_or(usual, |told| told.refusal(usual))
 }
 
+const NOT_IN_ROOT: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::Action, c"this action is not for group 0");
 const PARSER: Refusal = Refusal::new(Errno::EINVAL, Kind::Item, c"no parser takes the rule");
 const INGRESS: Refusal = Refusal::new(Errno::EINVAL, Kind::AttrIngress, c"a rule is for ingress");
 const EGRESS: Refusal = Refusal::new(Errno::ENOTSUP, Kind::AttrEgress, c"egress is not supported");

@@ -25,7 +25,7 @@ pub mod rss;
 mod rules;
 mod table;
 
-pub use action::{Action, Spread};
+pub use action::{Action, Age, Spread};
 pub use capture::{Capture, CaptureError};
 pub use faults::{Fault, Faults, FaultsError};
 pub use fields::{Cover, Field};
@@ -34,4 +34,4 @@ pub use nic::{Answer, Nic, Verdict};
 pub use pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
 pub use personality::{Personality, PersonalityError};
 pub use refusal::{Errno, Kind, Place, Refusal};
-pub use rules::{Handle, Tally};
+pub use rules::{Handle, Idle, Tally};

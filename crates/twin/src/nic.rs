@@ -14,7 +14,7 @@ use crate::pattern::{Item, Proto};
 use crate::personality::{OnStop, Personality, Told};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
-use crate::rules::{Handle, Hit, Life, Rules, Tally};
+use crate::rules::{Handle, Hit, Idle, Life, Rules, Tally};
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -277,6 +277,38 @@ impl Nic {
         tally.ok_or_else(|| refusal(&self.personality, None::<&Told>, NOT_COUNTED))
     }
 
+    /// How old a rule with `age` is.
+    ///
+    /// # Errors
+    ///
+    /// It does not age, or this NIC answers no such question.
+    pub fn idle(&self, handle: Handle, now_us: u64) -> Result<Idle, Refusal> {
+        let operations = &self.personality.operations;
+        if operations.none || operations.no_query {
+            return Err(NO_CALL);
+        }
+        self.rules.idle(handle, now_us)?.ok_or(NOT_AGEING)
+    }
+
+    /// One rule, or all, for people: a line each.
+    ///
+    /// # Errors
+    ///
+    /// There is no such rule.
+    pub fn dump(&self, handle: Option<Handle>) -> Result<String, Refusal> {
+        self.rules.dump(handle)
+    }
+
+    /// What the application calls the rules that no packet hit for their timeout.
+    pub fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
+        self.rules.aged(now_us)
+    }
+
+    /// Whether there are aged rules that the application was not told of; it is, by this.
+    pub fn is_ageing_news(&self, now_us: u64) -> bool {
+        self.rules.is_news(now_us)
+    }
+
     /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.
     pub fn classify(&self, bytes: &[u8], len: u32, now_us: u64) -> Verdict {
         self.verdict(bytes, now_us, |counter| self.rules.count(counter, len, now_us))
@@ -346,5 +378,7 @@ const NOT_CREATED: Refusal = Refusal::new(Errno::EINVAL, Kind::Handle, c"Failed 
 const LASTING: Refusal = Refusal::new(Errno::EIO, Kind::Handle, c"a rule cannot be destroyed");
 const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Unspecified, c"the table is full");
 const STOPPED: Refusal = Refusal::new(Errno::ENODEV, Kind::Unspecified, c"the port is not started");
+const NOT_AGEING: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::Action, c"the rule has no action age");
 const NOT_COUNTED: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"the rule has no action count");

@@ -259,6 +259,28 @@ impl Shape {
         self.other_transports_only = self.protos[Slot::Transport as usize].is_none();
     }
 
+    /// For people: headers, and bytes of them with their masks, `ipv4[8]=.../...`.
+    pub(crate) fn describe(&self, key: &[u64]) -> String {
+        let mut headers = Vec::new();
+        for slot in Slot::ALL {
+            let mut words = match self.protos[slot as usize] {
+                Some(proto) => vec![proto.name().to_owned()],
+                None if self.absent[slot as usize] => vec![format!("no {slot:?}")],
+                None => continue,
+            };
+            let here = self.words.iter().zip(key).filter(|(word, _)| word.slot == slot);
+            words.extend(here.map(|(word, value)| {
+                let (value, mask) = (u64::from_be(*value), u64::from_be(word.mask));
+                format!("[{}]={value:016x}/{mask:016x}", word.offset)
+            }));
+            headers.push(words.join(" "));
+        }
+        if self.other_transports_only {
+            headers.push("no tcp, udp, sctp".to_owned());
+        }
+        headers.join(" / ")
+    }
+
     /// How many words of a key count.
     pub(crate) fn len(&self) -> usize {
         self.words.len()

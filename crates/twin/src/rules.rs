@@ -6,17 +6,18 @@
 //! others wait behind it.
 
 mod counters;
+mod dump;
 mod limits;
 
-use crate::action::{Effect, Fate, Spread};
+use crate::action::{Age, Effect, Fate, Spread};
 use crate::headers::Headers;
 use crate::judge::{Checked, refusal};
 use crate::pattern::{Attributes, Key, Shape};
 use crate::personality::{Duplicate, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::table::Table;
-pub use counters::Tally;
-use counters::{Counters, NO_COUNTER};
+use counters::{Counters, NO_COUNTER, Wanted};
+pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
 use std::collections::{HashMap, VecDeque};
 
@@ -142,7 +143,7 @@ impl Rules {
     ) -> Result<Handle, Refusal> {
         self.forget_until(now_us);
         let share = self.limits.share(personality, &checked)?;
-        let Checked { shape, key, mut effect, spread, counts, attributes, .. } = checked;
+        let Checked { shape, key, mut effect, spread, counts, age, attributes, .. } = checked;
         let table = match self.table_of(&shape, attributes) {
             Some(table) => table,
             None => self.add_table(Table::new(shape, attributes.group, attributes.priority)),
@@ -155,17 +156,30 @@ impl Rules {
                 Duplicate::FirstWins | Duplicate::LastWins => {}
             }
         }
-        let counter = match counts {
-            true => self.counters.take(personality)?,
-            false => NO_COUNTER,
+        let age = age.unwrap_or(Age { timeout_s: 0, context: 0 });
+        let mut wanted = Wanted {
+            counts,
+            timeout_us: 1_000_000 * u64::from(age.timeout_s),
+            context: age.context,
+        };
+        let place = self.place();
+        let generation = self.entries[place as usize].generation;
+        let handle = Handle::new(place, generation);
+        if wanted.context == 0 {
+            wanted.context = handle.0;
+        }
+        let counter = match self.counters.take(personality, wanted, now_us) {
+            Ok(counter) => counter,
+            Err(refusal) => {
+                self.free.push(place);
+                return Err(refusal);
+            }
         };
         if let Some(spread) = spread {
             effect.fate = Fate::Spread(self.spreads.take(spread));
         }
-        let place = self.place();
         let Life { from_us, is_lasting } = life;
         self.coming_us.extend((from_us > now_us).then_some(from_us));
-        let generation = self.entries[place as usize].generation;
         let at = At::Nowhere;
         self.entries[place as usize] = Entry {
             generation,
@@ -181,7 +195,7 @@ impl Rules {
         self.put(place, table, &key, other.map(|other| (other, is_last)));
         self.limits.add(&self.entries[place as usize].share);
         self.live += 1;
-        Ok(Handle::new(place, generation))
+        Ok(handle)
     }
 
     /// Forgets a rule; its effect lasts until `until_us`.
@@ -254,6 +268,20 @@ impl Rules {
     ) -> Result<Option<Tally>, Refusal> {
         let entry = &self.entries[self.place_of(handle)? as usize];
         Ok(self.counters.read(entry.counter, reset, now_us))
+    }
+
+    /// How old a rule is, if it ages.
+    pub(crate) fn idle(&self, handle: Handle, now_us: u64) -> Result<Option<Idle>, Refusal> {
+        let entry = &self.entries[self.place_of(handle)? as usize];
+        Ok(self.counters.idle(entry.counter, now_us))
+    }
+
+    pub(crate) fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
+        self.counters.aged(now_us)
+    }
+
+    pub(crate) fn is_news(&self, now_us: u64) -> bool {
+        self.counters.is_news(now_us)
     }
 
     /// What the rules do that a frame hits. `count` is told the counter of each.

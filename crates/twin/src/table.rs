@@ -41,6 +41,11 @@ impl Table {
         self.find(&self.shape.key(frame, headers)?)
     }
 
+    /// The pattern of a row, for people.
+    pub(crate) fn describe(&self, row: u32) -> String {
+        self.shape.describe(self.key(row))
+    }
+
     /// Adds a rule; its row. `None` if there is one with this key.
     pub(crate) fn insert(&mut self, key: &Key, rule: u32) -> Option<u32> {
         let len = self.shape.len();

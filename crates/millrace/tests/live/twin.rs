@@ -287,3 +287,20 @@ fn testpmd_shows_each_personalitys_words() {
         bench.flow(&format!("flow create @ ingress {rule} / end"), answer);
     }
 }
+
+/// A rule that no packet hits for a second: the event, the list, and the answer to who asks.
+#[test]
+fn testpmd_hears_of_aged_rules() {
+    let Some(driver) = driver() else { return };
+    let mut bench = Bench::new(&driver, &[], 1);
+    bench.flow(
+        "flow create @ ingress pattern eth / ipv4 / end actions queue index 0 / age timeout 1 / end",
+        "Flow rule #0 created",
+    );
+    wait_until("the event", || bench.testpmd.output().contains("flow aged event"));
+    bench.flow("flow aged @", "total aged flows: 1");
+    bench.flow("flow query @ 0 age", "aged: 1");
+    bench.flow("flow dump @ all", "eth / ipv4 => queue 0");
+    bench.flow("flow aged @ destroy", "Flow rule #0 destroyed");
+    bench.flow("flow aged @", "total aged flows: 0");
+}

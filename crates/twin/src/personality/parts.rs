@@ -117,6 +117,9 @@ pub struct ActionFacts {
     /// Of an action, or another of its step, that comes twice: by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub twice: BTreeMap<String, Told>,
+    /// Of an action that is refused in group 0: by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_in_root: BTreeMap<String, Told>,
     /// Of a list that is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty: Option<Told>,

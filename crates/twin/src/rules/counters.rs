@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What rules count. Any thread counts; what a query sees may be older than what was counted.
+//! What rules count, and when they were last hit. Any thread counts; what a query sees may be older
+//! than what was counted.
 
 use crate::judge::refusal;
 use crate::personality::{CountFacts, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// What a rule counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,8 +16,28 @@ pub struct Tally {
     pub bytes: Option<u64>,
 }
 
-/// The counter of rules that count nothing.
+/// How old a rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Microseconds since it was last hit, or made.
+    pub idle_us: u64,
+    /// It was not hit for its timeout.
+    pub is_aged: bool,
+}
+
+/// The counter of rules that count nothing and do not age.
 pub(super) const NO_COUNTER: u32 = u32::MAX;
+
+/// What a rule wants of a counter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// It may be queried.
+    pub(crate) counts: bool,
+    /// Microseconds; 0 for rules that do not age.
+    pub(crate) timeout_us: u64,
+    /// What the application calls the rule when it is aged.
+    pub(crate) context: u64,
+}
 
 #[derive(Default)]
 struct Counter {
@@ -26,11 +47,19 @@ struct Counter {
     period: AtomicU64,
     hits_before: AtomicU64,
     bytes_before: AtomicU64,
+    last_hit_us: AtomicU64,
+    /// That it is aged was told.
+    is_told: AtomicBool,
+    wanted: Wanted,
 }
 
 pub(super) struct Counters {
     counters: Vec<Counter>,
     free: Vec<u32>,
+    /// Of rules that count.
+    counting: u32,
+    /// Of rules that age.
+    ageing: u32,
     /// Microseconds; 0 for counters that are always fresh.
     period_us: u64,
     hits_only: bool,
@@ -41,33 +70,54 @@ impl Counters {
         Self {
             counters: Vec::new(),
             free: Vec::new(),
+            counting: 0,
+            ageing: 0,
             period_us: 1000 * u64::from(facts.refresh_ms),
             hits_only: facts.hits_only,
         }
     }
 
-    pub(super) fn take(&mut self, personality: &Personality) -> Result<u32, Refusal> {
+    pub(super) fn take(
+        &mut self,
+        personality: &Personality,
+        wanted: Wanted,
+        now_us: u64,
+    ) -> Result<u32, Refusal> {
         let facts = &personality.count;
-        if let Some(free) = self.free.pop() {
-            self.counters[free as usize] = Counter::default();
-            return Ok(free);
+        if !wanted.counts && wanted.timeout_us == 0 {
+            return Ok(NO_COUNTER);
         }
-        if facts.max.is_some_and(|max| self.counters.len() as u64 >= max.into()) {
+        if wanted.counts && facts.max.is_some_and(|max| self.counting >= max) {
             return Err(refusal(personality, facts.full.as_ref(), FULL));
         }
-        self.counters.push(Counter::default());
-        Ok(self.counters.len() as u32 - 1)
+        self.counting += u32::from(wanted.counts);
+        self.ageing += u32::from(wanted.timeout_us > 0);
+        let last_hit_us = AtomicU64::new(now_us);
+        let counter = Counter { wanted, last_hit_us, ..Counter::default() };
+        Ok(match self.free.pop() {
+            Some(free) => {
+                self.counters[free as usize] = counter;
+                free
+            }
+            None => {
+                self.counters.push(counter);
+                self.counters.len() as u32 - 1
+            }
+        })
     }
 
     pub(super) fn give_back(&mut self, counter: u32) {
-        if counter != NO_COUNTER {
-            self.free.push(counter);
-        }
+        let Some(free) = self.counters.get_mut(counter as usize) else { return };
+        self.counting -= u32::from(free.wanted.counts);
+        self.ageing -= u32::from(free.wanted.timeout_us > 0);
+        *free = Counter::default();
+        self.free.push(counter);
     }
 
     pub(super) fn clear(&mut self) {
         self.counters.clear();
         self.free.clear();
+        (self.counting, self.ageing) = (0, 0);
     }
 
     pub(super) fn count(&self, counter: u32, len: u32, now_us: u64) {
@@ -79,10 +129,15 @@ impl Counters {
         }
         counter.hits.fetch_add(1, Relaxed);
         counter.bytes.fetch_add(len.into(), Relaxed);
+        if counter.wanted.timeout_us > 0 {
+            counter.last_hit_us.store(now_us, Relaxed);
+            counter.is_told.store(false, Relaxed);
+        }
     }
 
+    /// `None` if the rule does not count.
     pub(super) fn read(&self, counter: u32, reset: bool, now_us: u64) -> Option<Tally> {
-        let counter = self.counters.get(counter as usize)?;
+        let counter = self.counters.get(counter as usize).filter(|one| one.wanted.counts)?;
         let period = now_us.checked_div(self.period_us);
         let is_old = period.is_some_and(|period| counter.period.load(Relaxed) == period);
         let (hits, bytes) = match is_old {
@@ -99,6 +154,40 @@ impl Counters {
         }
         Some(Tally { hits, bytes: (!self.hits_only).then_some(bytes) })
     }
+
+    /// `None` if the rule does not age.
+    pub(super) fn idle(&self, counter: u32, now_us: u64) -> Option<Idle> {
+        let counter = self.counters.get(counter as usize)?;
+        counter.wanted.timeout_us.checked_sub(1).map(|_| counter.idle(now_us))
+    }
+
+    /// The contexts of all rules that are aged.
+    pub(super) fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
+        self.aged_counters(now_us).map(|counter| {
+            counter.is_told.store(true, Relaxed);
+            counter.wanted.context
+        })
+    }
+
+    /// Whether rules are aged that [`Counters::aged`], or this, did not tell.
+    pub(super) fn is_news(&self, now_us: u64) -> bool {
+        // All are to be marked.
+        self.aged_counters(now_us).filter(|counter| !counter.is_told.swap(true, Relaxed)).count()
+            > 0
+    }
+
+    fn aged_counters(&self, now_us: u64) -> impl Iterator<Item = &Counter> {
+        let counters = if self.ageing > 0 { self.counters.as_slice() } else { &[] };
+        let ageing = counters.iter().filter(|counter| counter.wanted.timeout_us > 0);
+        ageing.filter(move |counter| counter.idle(now_us).is_aged)
+    }
+}
+
+impl Counter {
+    fn idle(&self, now_us: u64) -> Idle {
+        let idle_us = now_us.saturating_sub(self.last_hit_us.load(Relaxed));
+        Idle { idle_us, is_aged: idle_us >= self.wanted.timeout_us }
+    }
 }
 
 const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Action, c"there are no more counters");
@@ -107,11 +196,13 @@ const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Action, c"there are no m
 mod tests {
     use super::*;
 
+    const COUNTS: Wanted = Wanted { counts: true, timeout_us: 0, context: 0 };
+
     #[test]
     fn a_query_sees_what_was_counted_before_the_last_refresh() {
         let facts = CountFacts { refresh_ms: 1000, ..CountFacts::default() };
         let mut counters = Counters::new(&facts);
-        let counter = counters.take(&Personality::default()).unwrap();
+        let counter = counters.take(&Personality::default(), COUNTS, 0).unwrap();
         let read = |counters: &Counters, now_ms: u64| {
             counters.read(counter, false, 1000 * now_ms).unwrap().hits
         };
@@ -123,5 +214,22 @@ mod tests {
         assert_eq!(read(&counters, 1999), 1);
         assert_eq!(counters.read(counter, true, 1_999_000).unwrap().hits, 1);
         assert_eq!(read(&counters, 2500), 2);
+    }
+
+    #[test]
+    fn a_rule_ages_until_it_is_hit() {
+        let mut counters = Counters::new(&CountFacts::default());
+        let wanted = Wanted { counts: false, timeout_us: 1000, context: 7 };
+        let counter = counters.take(&Personality::default(), wanted, 500).unwrap();
+        assert!(!counters.is_news(1499) && counters.aged(1499).next().is_none());
+        assert!(counters.is_news(1500) && !counters.is_news(1600), "news once");
+        assert_eq!(counters.aged(1600).collect::<Vec<_>>(), [7]);
+        counters.count(counter, 64, 2000);
+        let idle = Idle { idle_us: 100, is_aged: false };
+        assert_eq!(counters.idle(counter, 2100), Some(idle));
+        assert!(counters.is_news(3000));
+        assert_eq!(counters.read(counter, false, 0), None, "it does not count");
+        counters.give_back(counter);
+        assert!(counters.aged(9000).next().is_none());
     }
 }

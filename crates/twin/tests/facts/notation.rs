@@ -3,8 +3,8 @@
 
 use twin::rss::RssTypes;
 use twin::{
-    Action, Answer, Attributes, Cover, Given, Handle, Item, Nic, Personality, Proto, Refusal, Rule,
-    Spread,
+    Action, Age, Answer, Attributes, Cover, Given, Handle, Item, Nic, Personality, Proto, Refusal,
+    Rule, Spread,
 };
 
 /// A NIC with four queues, started.
@@ -60,6 +60,7 @@ fn action(text: &str) -> Action {
         "passthru" => Action::Passthru,
         "count" => Action::Count,
         "jump" => Action::Jump(number()),
+        "age" => Action::Age(Age { timeout_s: number(), context: 0 }),
         "rss" => {
             let queues = value.split(' ').map(|queue| queue.parse().unwrap()).collect();
             Action::Rss(Spread { types: RssTypes::default(), queues })

@@ -176,6 +176,18 @@ fn napatech_has_two_drivers_with_ways_of_their_own() {
 }
 
 #[test]
+fn age_is_for_some() {
+    let list = "queue 1 / age 5";
+    let unsupported = "ENOTSUP Action action not supported";
+    assert_eq!(answer("cx5", "eth / ipv4", list), unsupported);
+    assert_eq!(answer("cx6dx", "eth / ipv4", list), "taken");
+    let root = "EINVAL Unspecified Action AGE is not supported for flow in group 0";
+    assert_eq!(answer("ntnic", "eth / ipv4", list), root);
+    let group = Attributes { group: 1, ..INGRESS };
+    create_with(&mut nic("ntnic"), group, "eth / ipv4", list).unwrap();
+}
+
+#[test]
 fn a_placeholder_has_no_rules() {
     let none = "ENOSYS Unspecified Function not implemented";
     assert_eq!(answer("n6010", "eth / ipv4 src", "queue 1"), none);

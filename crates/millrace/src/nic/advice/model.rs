@@ -3,7 +3,7 @@
 
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 use twin::rss::RssTypes;
-use twin::{Given, HEADER_MAX, Personality, Proto, Refusal, Spread};
+use twin::{Age, Given, HEADER_MAX, Personality, Proto, Refusal, Spread};
 
 /// A rule that the model understands.
 pub(crate) struct Modelled {
@@ -68,7 +68,8 @@ fn action(action: &Action) -> Option<twin::Action> {
             let types = RssTypes::default();
             twin::Action::Rss(Spread { types, queues: rss.queues.clone().into() })
         }
-        Action::Void | Action::Age(_) | Action::PortId(_) | Action::RepresentedPort(_) => {
+        Action::Age(seconds) => twin::Action::Age(Age { timeout_s: *seconds, context: 0 }),
+        Action::Void | Action::PortId(_) | Action::RepresentedPort(_) => {
             return None;
         }
     })

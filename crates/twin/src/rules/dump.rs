@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules as the NIC has them, for people.
+
+use super::{At, Entry, Handle, Rules};
+use crate::action::{Effect, Fate};
+use crate::refusal::Refusal;
+use std::fmt::Write;
+
+impl Rules {
+    /// One rule, or all of them, in the order of their places: a line each.
+    pub(crate) fn dump(&self, handle: Option<Handle>) -> Result<String, Refusal> {
+        let mut text = String::new();
+        if let Some(handle) = handle {
+            self.line(&mut text, self.place_of(handle)?);
+            return Ok(text);
+        }
+        let places = (0..).zip(&self.entries).filter(|(_, entry)| entry.at != At::Nowhere);
+        places.for_each(|(place, _)| self.line(&mut text, place));
+        Ok(text)
+    }
+
+    fn line(&self, text: &mut String, place: u32) {
+        let entry = &self.entries[place as usize];
+        let handle = Handle::new(place, entry.generation).0;
+        let what = match entry.at {
+            At::Nowhere => return,
+            At::Behind(first) => format!("waits behind {:#x}", self.handle_of(first)),
+            At::Row(table, row) => {
+                let table = &self.tables[table as usize];
+                let (group, priority) = (table.group, table.priority);
+                format!("group {group} priority {priority} {}", table.describe(row))
+            }
+        };
+        let state = match entry {
+            Entry { until_us, .. } if *until_us != u64::MAX => " (destroyed, still in effect)",
+            Entry { from_us: u64::MAX, .. } => " (out of effect)",
+            _ => "",
+        };
+        let _ = write!(text, "{handle:#x}: {what} => {}", self.words(&entry.effect));
+        if let Some(tally) = self.counters.read(entry.counter, false, u64::MAX) {
+            let _ = write!(text, ", {} hits", tally.hits);
+        }
+        text.push_str(state);
+        text.push('\n');
+    }
+
+    fn handle_of(&self, place: u32) -> u64 {
+        Handle::new(place, self.entries[place as usize].generation).0
+    }
+
+    fn words(&self, effect: &Effect) -> String {
+        let mut words = Vec::new();
+        words.extend(effect.mark.map(|mark| format!("mark {mark}")));
+        words.extend(effect.flag.then(|| "flag".to_owned()));
+        words.push(match effect.fate {
+            Fate::Usual => "as without it".to_owned(),
+            Fate::Queue(queue) => format!("queue {queue}"),
+            Fate::Spread(place) => format!("rss over {:?}", self.spread(place).queues),
+            Fate::Drop => "drop".to_owned(),
+            Fate::Jump(group) => format!("jump to group {group}"),
+        });
+        words.join(", ")
+    }
+}
