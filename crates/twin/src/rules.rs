@@ -8,6 +8,7 @@
 mod counters;
 mod dump;
 mod limits;
+mod spreads;
 
 use crate::action::{Age, Effect, Fate, Spread};
 use crate::headers::Headers;
@@ -19,6 +20,7 @@ use crate::table::Table;
 use counters::{Counters, NO_COUNTER, Wanted};
 pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
+use spreads::Spreads;
 use std::collections::{HashMap, VecDeque};
 
 /// Names a rule; that of a destroyed rule is never given again.
@@ -86,12 +88,6 @@ pub(crate) struct Hit {
     pub(crate) counter: Option<u32>,
 }
 
-/// Queues that rules spread over; equal ones are one.
-#[derive(Default)]
-struct Spreads {
-    list: Vec<(Spread, u32)>,
-}
-
 impl Rules {
     pub(crate) fn new(personality: &Personality) -> Self {
         Self {
@@ -114,7 +110,7 @@ impl Rules {
     }
 
     pub(crate) fn spread(&self, place: u32) -> &Spread {
-        &self.spreads.list[place as usize].0
+        self.spreads.get(place)
     }
 
     /// What `validate` knows beside the rule itself.
@@ -234,7 +230,7 @@ impl Rules {
         self.waiting.clear();
         self.leaving.clear();
         self.coming_us.clear();
-        self.spreads.list.clear();
+        self.spreads.clear();
         self.counters.clear();
         self.limits = Limits::default();
         self.live = 0;
@@ -466,27 +462,6 @@ impl Rules {
         let good =
             entry.is_some_and(|entry| entry.generation == generation && entry.at != At::Nowhere);
         if good { Ok(place) } else { Err(NO_RULE) }
-    }
-}
-
-impl Spreads {
-    fn take(&mut self, spread: Spread) -> u32 {
-        let list = &mut self.list;
-        let place = list.iter().position(|(other, users)| *users > 0 && *other == spread);
-        if let Some(place) = place {
-            list[place].1 += 1;
-            return place as u32;
-        }
-        let place = list.iter().position(|(_, users)| *users == 0).unwrap_or(list.len());
-        match list.get_mut(place) {
-            Some(free) => *free = (spread, 1),
-            None => list.push((spread, 1)),
-        }
-        place as u32
-    }
-
-    fn give_back(&mut self, place: u32) {
-        self.list[place as usize].1 -= 1;
     }
 }
 

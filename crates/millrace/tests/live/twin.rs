@@ -294,7 +294,8 @@ fn testpmd_hears_of_aged_rules() {
     let Some(driver) = driver() else { return };
     let mut bench = Bench::new(&driver, &[], 1);
     bench.flow(
-        "flow create @ ingress pattern eth / ipv4 / end actions queue index 0 / age timeout 1 / end",
+        "flow create @ ingress pattern eth / ipv4 / end actions queue index 0 / \
+         age timeout 1 / end",
         "Flow rule #0 created",
     );
     wait_until("the event", || bench.testpmd.output().contains("flow aged event"));

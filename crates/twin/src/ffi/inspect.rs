@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What an application asks about rules beside their counters: how old they are, which are aged, and
-//! what the NIC has.
+//! What an application asks about rules beside their counters: how old they are, which are aged,
+//! and what the NIC has.
 
 use super::{TwinCall, TwinNic};
 use crate::refusal::Refusal;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The begin and the end of a NIC.
+
+use super::TwinNic;
+use crate::faults::Faults;
+use crate::nic::Nic;
+use crate::personality::Personality;
+use std::ffi::{CStr, c_char};
+use std::sync::RwLock;
+use std::sync::atomic::AtomicU64;
+
+/// What a port plays, and how it goes wrong; or why there is no such thing.
+fn play(personality: &str, seed: u64, faults: &str) -> Result<Nic, String> {
+    let personality = Personality::named(personality).map_err(|error| error.to_string())?;
+    let faults = Faults::parse(faults, seed).map_err(|error| error.to_string())?;
+    Ok(Nic::with_faults(personality, seed, faults))
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `personality` and `faults` are strings, and `message` has room for `message_len` bytes, at least
+/// one.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_new(
+    personality: *const c_char,
+    seed: u64,
+    faults: *const c_char,
+    message: *mut u8,
+    message_len: u32,
+) -> *mut TwinNic {
+    // SAFETY: by the contract above.
+    let (personality, faults) = unsafe { (CStr::from_ptr(personality), CStr::from_ptr(faults)) };
+    match play(&personality.to_string_lossy(), seed, &faults.to_string_lossy()) {
+        Ok(nic) => {
+            let nic = RwLock::new(nic);
+            let (generation, change_us) = (AtomicU64::new(1), AtomicU64::new(0));
+            Box::into_raw(Box::new(TwinNic { nic, generation, change_us }))
+        }
+        Err(text) => {
+            // SAFETY: by the contract above.
+            let room = unsafe { std::slice::from_raw_parts_mut(message, message_len as usize) };
+            let len = text.len().min(room.len() - 1);
+            room[..len].copy_from_slice(&text.as_bytes()[..len]);
+            room[len] = 0;
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` comes from [`twin_nic_new`] and is used by nobody any more.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_free(nic: *mut TwinNic) {
+    // SAFETY: it was made by `Box::into_raw` and is given back once, by the contract above.
+    drop(unsafe { Box::from_raw(nic) });
+}
