@@ -3,3 +3,4 @@
 
 pub(crate) mod advice;
 pub(crate) mod flow;
+pub(crate) mod probe;

@@ -77,6 +77,58 @@ pub enum Errno {
     ETIMEDOUT = 110,
 }
 
+impl Kind {
+    const ALL: [Self; 18] = [
+        Self::None,
+        Self::Unspecified,
+        Self::Handle,
+        Self::AttrGroup,
+        Self::AttrPriority,
+        Self::AttrIngress,
+        Self::AttrEgress,
+        Self::AttrTransfer,
+        Self::Attr,
+        Self::ItemNum,
+        Self::ItemSpec,
+        Self::ItemLast,
+        Self::ItemMask,
+        Self::Item,
+        Self::ActionNum,
+        Self::ActionConf,
+        Self::Action,
+        Self::State,
+    ];
+
+    /// Of its number in `rte_flow.h`.
+    pub fn of_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+}
+
+impl Errno {
+    const ALL: [Self; 14] = [
+        Self::ENOENT,
+        Self::EIO,
+        Self::EAGAIN,
+        Self::ENOMEM,
+        Self::EBUSY,
+        Self::EEXIST,
+        Self::ENODEV,
+        Self::EINVAL,
+        Self::ENOSPC,
+        Self::ERANGE,
+        Self::ENOSYS,
+        Self::ENOTSUP,
+        Self::ENOBUFS,
+        Self::ETIMEDOUT,
+    ];
+
+    /// Of its number, if it is one of these.
+    pub fn of_number(number: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|errno| *errno as i32 == number)
+    }
+}
+
 impl Refusal {
     pub(crate) const fn new(errno: Errno, kind: Kind, message: &'static CStr) -> Self {
         Self { errno, kind, place: Place::Rule, message: Some(message) }
@@ -98,4 +150,19 @@ pub(crate) fn lasting(message: &str) -> &'static CStr {
     let message: &'static CStr = Box::leak(text.into_boxed_c_str());
     messages.insert(message);
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lead_back() {
+        for (number, kind) in (0..).zip(Kind::ALL) {
+            assert_eq!((kind as u32, Kind::of_number(number)), (number, Some(kind)));
+        }
+        assert_eq!(Kind::of_number(18), None);
+        assert!(Errno::ALL.into_iter().all(|e| Errno::of_number(e as i32) == Some(e)));
+        assert_eq!(Errno::of_number(1), None);
+    }
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The prober: rules and packets for an idle port, until a file says what its NIC does.
+//!
+//! Each stage asks a [`Subject`] about one thing and writes what it learns into a draft of a
+//! personality; a fact is written only where the draft does not say it already. At the end the
+//! model plays the draft, is asked everything again, and what it answers otherwise is told. The
+//! NIC's words are compared, never understood.
+
+mod actions;
+mod attributes;
+mod behaviour;
+mod bench;
+mod chains;
+mod counters;
+mod fields;
+mod first;
+mod frame;
+mod last_parser;
+mod latency;
+mod model;
+mod pairs;
+mod pattern;
+mod port_state;
+mod rules;
+mod steps;
+mod subject;
+mod witness;
+
+pub(crate) use bench::{Calls, Stopped, Watcher};
+pub(crate) use latency::Times;
+pub(crate) use subject::Subject;
+
+use bench::Bench;
+use chains::Taken;
+use model::Model;
+use std::sync::atomic::AtomicBool;
+use twin::Personality;
+
+/// What to do beside what is always done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent {
+    /// The port may be stopped and started.
+    pub(crate) restart: bool,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) personality: Personality,
+    /// What was not found, and what the file cannot say.
+    pub(crate) notes: Vec<String>,
+    pub(crate) calls: Calls,
+    /// Rules that were asked for on an empty table, and those of them of which the file says
+    /// otherwise.
+    pub(crate) questions: usize,
+    pub(crate) unlike: Vec<String>,
+    /// Of `create` and `destroy`.
+    pub(crate) times: [Times; 2],
+    /// Why it ended early.
+    pub(crate) stopped: Option<Stopped>,
+}
+
+/// Probes a port. What is known so far is returned even where it had to stop.
+pub(crate) fn probe(
+    subject: &mut dyn Subject,
+    extent: Extent,
+    watcher: &mut dyn Watcher,
+    interrupted: &AtomicBool,
+) -> Found {
+    let mut bench = Bench::new(subject, watcher, interrupted);
+    let mut times = [Times::default(); 2];
+    let stopped = run(&mut bench, extent, &mut times).err();
+    let unlike = if stopped.is_none() { unlike(&bench) } else { Vec::new() };
+    Found {
+        questions: bench.asked.len(),
+        unlike,
+        calls: bench.calls,
+        times,
+        stopped,
+        notes: bench.notes,
+        personality: bench.draft,
+    }
+}
+
+fn run(bench: &mut Bench<'_>, extent: Extent, times: &mut [Times; 2]) -> Result<(), Stopped> {
+    if !first::probe(bench)? {
+        return Ok(());
+    }
+    let (mut taken, is_free) = chains::probe(bench)?;
+    last_parser::find(bench, &mut taken)?;
+    let base = base(&taken).clone();
+    attributes::probe(bench, &base)?;
+    let lists = actions::probe(bench, &base.pattern())?;
+    let witness = witness::Witness::find(bench, &taken, &lists)?;
+    if let Some(witness) = &witness {
+        behaviour::delays(bench, &base, witness)?;
+        behaviour::classes(bench, &mut taken, witness)?;
+        let can_mark = lists.iter().any(|list| list.contains(&"mark"));
+        behaviour::marks(bench, &base, witness, can_mark)?;
+    } else {
+        bench.note("no packet was seen to hit a rule: what needs packets was not looked at");
+    }
+    if !is_free || taken.iter().any(|chain| chain.other_transports_only) {
+        chains::write(bench, &taken);
+    }
+    attributes::order(bench, &base)?;
+    fields::probe(bench, &taken, witness.as_ref())?;
+    rules::probe(bench, &taken, &base, witness.as_ref())?;
+    last_parser::probe(bench, &taken)?;
+    pairs::probe(bench, &taken, &base, witness.as_ref())?;
+    counters::probe(bench, &base, &lists)?;
+    *times = latency::probe(bench, &base)?;
+    if extent.restart {
+        port_state::probe(bench, &base, witness.as_ref())?;
+    }
+    Ok(())
+}
+
+/// The chain for questions about other things: one that says what is wrong, with IP alone, whose
+/// packets every NIC can tell from others.
+fn base(taken: &[Taken]) -> &Taken {
+    use twin::Proto::{Eth, Ipv4};
+    let rank = |chain: &&Taken| {
+        let is_usual = chain.headers == [Eth, Ipv4] || chain.headers == [Ipv4];
+        (chain.is_deaf, !is_usual, chain.headers.len())
+    };
+    taken.iter().min_by_key(rank).unwrap_or_else(|| unreachable!("the first rule has a chain"))
+}
+
+/// What the file says otherwise than the NIC.
+fn unlike(bench: &Bench<'_>) -> Vec<String> {
+    let mut unlike = Vec::new();
+    for (question, answer) in &bench.asked {
+        let mut model = Model::new(bench.draft.clone(), bench.subject.queues());
+        let played = model.create(question).map(drop);
+        let agree = match (answer, &played) {
+            (Ok(()), Ok(())) => true,
+            (Err(refused), Err(played)) => refused.says_as(played),
+            _ => false,
+        };
+        if !agree {
+            let say = |answer: &subject::Answer| match answer {
+                Ok(()) => "taken".to_owned(),
+                Err(refused) => refused.to_string(),
+            };
+            let actions: Vec<_> = question.actions.iter().map(twin::Action::name).collect();
+            let rule = format!("{} -> {}", chains::in_words(question), actions.join(" / "));
+            unlike.push(format!("{rule}: {}; the file: {}", say(answer), say(&played)));
+        }
+    }
+    unlike
+}
+
+#[cfg(test)]
+mod tests;

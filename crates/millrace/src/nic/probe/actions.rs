@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which lists of actions are taken: all of one and two, and of three those that two may become.
+
+use super::attributes::bisect;
+use super::bench::{Bench, Stopped};
+use super::pattern::Pattern;
+use super::steps::{lines_of, steps};
+use super::subject::{Answer, Question};
+use std::collections::{BTreeMap, BTreeSet};
+use twin::personality::{ActionFacts, Steps};
+use twin::rss::RssTypes;
+use twin::{Action, Spread};
+
+/// All actions; those that decide where a packet goes come first.
+pub(super) const NAMES: [&str; 8] =
+    ["queue", "rss", "drop", "passthru", "jump", "mark", "flag", "count"];
+
+/// Names of a list.
+type List = Vec<&'static str>;
+
+/// What the prober gives each action to do; of a mark that it looks for, the number.
+pub(super) const MARK: u32 = 0x1234;
+
+pub(super) fn action(name: &str) -> Action {
+    match name {
+        "queue" => Action::Queue(0),
+        "rss" => rss(&[0, 1]),
+        "drop" => Action::Drop,
+        "passthru" => Action::Passthru,
+        "jump" => Action::Jump(1),
+        "mark" => Action::Mark(MARK),
+        "flag" => Action::Flag,
+        "count" => Action::Count,
+        _ => unreachable!("{name} is not among the names"),
+    }
+}
+
+fn rss(queues: &[u16]) -> Action {
+    Action::Rss(Spread { types: RssTypes::default(), queues: queues.into() })
+}
+
+fn of(list: &[&str]) -> Vec<Action> {
+    list.iter().map(|name| action(name)).collect()
+}
+
+/// Finds the lists, and puts them with the words of refusals into the draft. Returns those taken.
+pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, Stopped> {
+    bench.stage("lists of actions")?;
+    let answers = ask_lists(bench, base)?;
+    let taken: Vec<List> =
+        answers.iter().filter(|(_, answer)| answer.is_ok()).map(|(list, _)| list.clone()).collect();
+    let empty = Question { actions: Vec::new(), ..bench.about(base) };
+    let answer = bench.ask(&empty)?;
+    bench.draft.actions.empty = bench.news(&empty, &answer);
+    let hypotheses = [Some(ActionFacts::default()), any_order(&taken), Some(in_order(&taken))];
+    let told = bench.draft.actions.empty.take();
+    let asked: Vec<_> = answers
+        .iter()
+        .map(|(list, answer)| (Question { actions: of(list), ..bench.about(base) }, answer))
+        .collect();
+    for facts in hypotheses.into_iter().flatten() {
+        bench.draft.actions = ActionFacts { empty: told.clone(), ..facts };
+        if asked.iter().all(|(question, answer)| bench.drafted(question).is_ok() == answer.is_ok())
+        {
+            break;
+        }
+    }
+    let answers: BTreeMap<_, _> = answers.into_iter().collect();
+    refusals(bench, base, &answers);
+    configurations(bench, base, &taken)?;
+    Ok(taken)
+}
+
+fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)>, Stopped> {
+    let mut answers: BTreeMap<List, Answer> = BTreeMap::new();
+    let mut lists: Vec<List> = vec![Vec::new()];
+    let mut order = Vec::new();
+    for len in 1..=3 {
+        let longer = |list: &List| NAMES.map(|name| [&list[..], &[name]].concat());
+        lists = lists.iter().flat_map(longer).collect();
+        for (done, list) in lists.iter().enumerate() {
+            bench.step(done as u64, lists.len() as u64);
+            let without = |at: usize| [&list[..at], &list[at + 1..]].concat();
+            let is_good = |list: List| answers.get(&list).is_some_and(Answer::is_ok);
+            // A third action does not make good what no two of them are.
+            if len == 3 && !(0..3).any(|at| is_good(without(at))) {
+                continue;
+            }
+            let question = Question { actions: of(list), ..bench.about(base) };
+            let answer = bench.ask(&question)?;
+            answers.insert(list.clone(), answer);
+            order.push(list.clone());
+        }
+    }
+    Ok(order.into_iter().map(|list| (list.clone(), answers[&list].clone())).collect())
+}
+
+/// One line of steps in any order, if the lists are such.
+fn any_order(taken: &[List]) -> Option<ActionFacts> {
+    let lists: BTreeSet<&List> = taken.iter().collect();
+    let turned = |list: &List| list.iter().rev().copied().collect::<List>();
+    if !taken.iter().any(|list| list.len() > 1)
+        || !taken.iter().all(|list| lists.contains(&turned(list)))
+    {
+        return None;
+    }
+    let is_used = |name: &&&str| taken.iter().any(|list| list.contains(name));
+    let mut groups: Vec<List> = Vec::new();
+    for name in NAMES.iter().filter(is_used) {
+        let meets =
+            |other: &&str| taken.iter().any(|list| list.contains(name) && list.contains(other));
+        match groups.iter_mut().find(|group| !group.iter().any(meets)) {
+            Some(group) => group.push(name),
+            None => groups.push(vec![name]),
+        }
+    }
+    let step = |group: &List| {
+        let is_needed = taken.iter().all(|list| list.iter().any(|name| group.contains(name)));
+        group.join("|") + if is_needed { "" } else { "?" }
+    };
+    let line: Vec<_> = groups.iter().map(step).collect();
+    let accepted = vec![steps(&line.join(" / "))];
+    Some(ActionFacts { accepted, any_order: true, ..ActionFacts::default() })
+}
+
+fn in_order(taken: &[List]) -> ActionFacts {
+    ActionFacts { accepted: lines_of(taken), ..ActionFacts::default() }
+}
+
+/// The words for lists that are not taken.
+fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answer>) {
+    let known: Vec<String> = bench.draft.actions.accepted.iter().map(Steps::to_string).collect();
+    let is_known = |name: &str| {
+        let words = known.iter().flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric()));
+        known.is_empty() || words.into_iter().any(|word| word == name)
+    };
+    let question =
+        |bench: &Bench<'_>, list: &List| Question { actions: of(list), ..bench.about(base) };
+    // Each kind of refusal by the first list of its kind, of which the draft has other words.
+    let strange = answers.iter().filter(|(list, _)| list.len() == 1 && !is_known(list[0]));
+    for (list, answer) in strange.take(1) {
+        bench.draft.actions.unknown = bench.news(&question(bench, list), answer);
+    }
+    if bench.draft.actions.any_order {
+        for name in NAMES.into_iter().filter(|name| is_known(name)) {
+            let list = vec![name, name];
+            if let Some(answer) = answers.get(&list) {
+                let told = bench.news(&question(bench, &list), answer);
+                bench.draft.actions.twice.extend(told.map(|told| (name.to_owned(), told)));
+            }
+        }
+    }
+    let short = |list: &List| list.iter().all(|name| is_known(name));
+    for (list, answer) in answers.iter().filter(|(list, _)| short(list)) {
+        let question = question(bench, list);
+        let is_unsaid = bench.news(&question, answer).is_some();
+        let slot = &mut bench.draft.actions;
+        if !is_unsaid || known.is_empty() {
+            continue;
+        }
+        // An action at the wrong place, or one that is missing.
+        let before = (slot.unknown.clone(), slot.missing.clone());
+        let told = answer.as_ref().err().map(super::subject::Refused::told);
+        if before.1.is_none() {
+            slot.missing = told.clone();
+            if bench.news(&question, answer).is_none() {
+                continue;
+            }
+            bench.draft.actions.missing = None;
+        }
+        if before.0.is_none() {
+            bench.draft.actions.unknown = told;
+            if bench.news(&question, answer).is_some() {
+                bench.draft.actions.unknown = None;
+            }
+        }
+    }
+}
+
+/// What actions may say beside their names.
+fn configurations(bench: &mut Bench<'_>, base: &Pattern, taken: &[List]) -> Result<(), Stopped> {
+    let with = |name: &str, action: Action| {
+        let list = taken.iter().find(|list| list.contains(&name))?;
+        let actions = list.iter().map(|other| match *other == name {
+            true => action.clone(),
+            false => self::action(other),
+        });
+        Some(actions.collect::<Vec<_>>())
+    };
+    let queues = bench.subject.queues();
+    let ask = |bench: &mut Bench<'_>, actions: Vec<Action>| {
+        let question = Question { actions, ..bench.about(base) };
+        let answer = bench.ask(&question)?;
+        Ok((question, answer))
+    };
+    let no_queue = with("queue", Action::Queue(queues)).or(with("rss", rss(&[0, queues])));
+    if let Some(actions) = no_queue {
+        let (question, answer) = ask(bench, actions)?;
+        bench.draft.actions.no_queue = bench.news(&question, &answer);
+    }
+    if queues > 2 {
+        if let Some(actions) = with("rss", rss(&[0, 2])) {
+            let (question, answer) = ask(bench, actions)?;
+            bench.draft.actions.rss.not_contiguous = bench.news(&question, &answer);
+        }
+        if let Some(actions) = with("rss", rss(&[0, 1, 2])) {
+            let (question, answer) = ask(bench, actions)?;
+            bench.draft.actions.rss.not_power_of_two = bench.news(&question, &answer);
+        }
+    }
+    let Some(list) = taken.iter().find(|list| list.contains(&"mark")) else { return Ok(()) };
+    let mark = |mark| {
+        let actions = list.iter().map(|name| match *name {
+            "mark" => Action::Mark(mark),
+            name => action(name),
+        });
+        actions.collect::<Vec<_>>()
+    };
+    let beyond = bisect(u32::MAX, |number| Ok(ask(bench, mark(number))?.1.is_ok()))?;
+    if let Some(beyond) = beyond {
+        bench.draft.mark.max = Some(beyond - 1);
+        let (question, answer) = ask(bench, mark(beyond))?;
+        bench.draft.mark.too_high = bench.news(&question, &answer);
+    }
+    Ok(())
+}

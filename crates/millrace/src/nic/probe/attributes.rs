@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Groups, priorities, directions; and what of a rule is looked at first, found by rules that are
+//! wrong in two ways.
+
+use super::bench::{Bench, INGRESS, Stopped};
+use super::chains::Taken;
+use super::pattern::{Bits, Pattern};
+use super::subject::{Answer, Question};
+use twin::personality::Check;
+use twin::{Action, Attributes, Proto};
+
+/// One attribute and the words for its refusal.
+pub(super) fn probe(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> {
+    bench.stage("attributes")?;
+    let base = base.pattern();
+    let egress = with(bench, &base, Attributes { egress: true, ..INGRESS })?;
+    bench.draft.attributes.egress = news(bench, &egress);
+    let none = with(bench, &base, Attributes { ingress: false, ..INGRESS })?;
+    bench.draft.attributes.ingress = news(bench, &none);
+    let transfer = with(bench, &base, Attributes { transfer: true, ..INGRESS })?;
+    bench.draft.attributes.transfer = transfer.1.is_ok();
+    bench.draft.attributes.no_transfer = news(bench, &transfer);
+    if egress.1.is_ok() {
+        bench.note("rules for egress are taken, which the file cannot say");
+    }
+    let group = |group| Attributes { group, ..INGRESS };
+    let priority = |priority| Attributes { priority, ..INGRESS };
+    let most = count(bench, &base, group)?;
+    bench.draft.attributes.groups = most;
+    if let Some(beyond) = most {
+        let beyond = with(bench, &base, group(beyond))?;
+        bench.draft.attributes.group = news(bench, &beyond);
+    }
+    let most = count(bench, &base, priority)?;
+    bench.draft.attributes.priorities = most;
+    if let Some(beyond) = most {
+        let beyond = with(bench, &base, priority(beyond))?;
+        bench.draft.attributes.priority = news(bench, &beyond);
+    }
+    Ok(())
+}
+
+fn with(
+    bench: &mut Bench<'_>,
+    base: &Pattern,
+    attributes: Attributes,
+) -> Result<(Question, Answer), Stopped> {
+    let question = Question { attributes, ..bench.about(base) };
+    let answer = bench.ask(&question)?;
+    Ok((question, answer))
+}
+
+fn news(
+    bench: &Bench<'_>,
+    (question, answer): &(Question, Answer),
+) -> Option<twin::personality::Told> {
+    bench.news(question, answer)
+}
+
+/// How many values of an attribute are taken, from 0; `None` if all are.
+fn count(
+    bench: &mut Bench<'_>,
+    base: &Pattern,
+    of: impl Fn(u32) -> Attributes,
+) -> Result<Option<u32>, Stopped> {
+    bisect(u32::MAX, |value| Ok(with(bench, base, of(value))?.1.is_ok()))
+}
+
+/// The lowest number that is not good, up to and with `most`, where 0 is; `None` if all are.
+pub(super) fn bisect(
+    most: u32,
+    mut is_good: impl FnMut(u32) -> Result<bool, Stopped>,
+) -> Result<Option<u32>, Stopped> {
+    if is_good(most)? {
+        return Ok(None);
+    }
+    let (mut good, mut bad) = (0, most);
+    // Limits are small numbers more often than not.
+    let mut probe = 1;
+    while bad - good > 1 {
+        match is_good(probe)? {
+            true => good = probe,
+            false => bad = probe,
+        }
+        let middle = good + (bad - good) / 2;
+        probe = if bad == most { good.saturating_mul(2).min(middle) } else { middle };
+    }
+    Ok(Some(bad))
+}
+
+/// Wrong in one way: what it does to a good question.
+type Sin = (Check, fn(&mut Question));
+
+const SINS: [Sin; 8] = [
+    (Check::Attributes, |question| question.attributes.egress = true),
+    (Check::Attributes, |question| question.attributes.ingress = false),
+    (Check::Pattern, |question| {
+        let item = &mut question.items[0];
+        let field = item.proto.fields()[0];
+        let pattern = Pattern { items: vec![*item], frame: None };
+        *item = pattern.masked(0, field, Bits::Full).items[0];
+        item.given.last = true;
+        item.last = item.spec.map(|byte| !byte);
+    }),
+    (Check::Pattern, |question| question.items = Pattern::of(&[Proto::Tcp, Proto::Eth]).items),
+    (Check::Actions, |question| question.actions.clear()),
+    (Check::Actions, |question| question.actions = vec![Action::Queue(u16::MAX)]),
+    (Check::Actions, |question| question.actions = vec![Action::Count; 2]),
+    (Check::Actions, |question| question.actions = vec![Action::Flag; 2]),
+];
+
+/// Finds the order of checks, by the words for rules with two sins.
+pub(super) fn order(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> {
+    let mut order = [Check::Attributes, Check::Pattern, Check::Actions];
+    let pairs = [(0, 1), (0, 2), (1, 2)];
+    let mut later = [0; 3];
+    for (one, other) in pairs {
+        match is_first(bench, base, order[one], order[other])? {
+            Some(false) => later[one] += 1,
+            Some(true) => later[other] += 1,
+            None => {
+                bench.note(format!(
+                    "whether {:?} or {:?} are looked at first could not be seen",
+                    order[one], order[other]
+                ));
+                later[other] += 1;
+            }
+        }
+    }
+    let usual = order;
+    let rank = |check: &Check| later[usual.iter().position(|other| other == check).unwrap_or(0)];
+    order.sort_by_key(rank);
+    if order != usual {
+        bench.draft.order = order.to_vec();
+    }
+    Ok(())
+}
+
+fn is_first(
+    bench: &mut Bench<'_>,
+    base: &Taken,
+    one: Check,
+    other: Check,
+) -> Result<Option<bool>, Stopped> {
+    let good = bench.about(&base.pattern());
+    let of = |check| SINS.into_iter().filter(move |(of, _)| *of == check);
+    for ((_, sin), (_, other_sin)) in of(one).flat_map(|one| of(other).map(move |two| (one, two))) {
+        let with = |sins: &[fn(&mut Question)]| {
+            let mut question = good.clone();
+            sins.iter().for_each(|sin| sin(&mut question));
+            question
+        };
+        let alone = bench.ask(&with(&[sin]))?;
+        let other_alone = bench.ask(&with(&[other_sin]))?;
+        if alone.is_ok() || other_alone.is_ok() || alone == other_alone {
+            continue;
+        }
+        let both = bench.ask(&with(&[other_sin, sin]))?;
+        if both == alone || both == other_alone {
+            return Ok(Some(both == alone));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What packets tell: which of them hit a rule, whether marks arrive, from when until when.
+
+use super::bench::{Bench, Stopped};
+use super::chains::Taken;
+use super::frame::Frame;
+use super::witness::Witness;
+use twin::{Action, Proto};
+
+/// Longest wait for a rule to come into effect or to go out of it.
+const LATE_MAX_US: u64 = 2_000_000;
+
+/// Marks the chains of IP alone that packets with TCP, UDP and SCTP do not hit.
+pub(super) fn classes(
+    bench: &mut Bench<'_>,
+    taken: &mut [Taken],
+    witness: &Witness,
+) -> Result<(), Stopped> {
+    bench.stage("kinds of packets")?;
+    let is_plain = |chain: &&mut Taken| {
+        let is_ip = matches!(chain.headers.last(), Some(Proto::Ipv4 | Proto::Ipv6));
+        is_ip && !chain.headers.iter().any(|proto| proto.header_len() == 8 || *proto == Proto::Gre)
+    };
+    for chain in taken.iter_mut().filter(is_plain) {
+        let pattern = chain.pattern();
+        let mut misses = 0;
+        for transport in [Proto::Tcp, Proto::Udp, Proto::Sctp] {
+            let Some(frame) = Frame::of(&[&chain.headers[..], &[transport]].concat()) else {
+                continue;
+            };
+            let hit = witness.hits_with(bench, &pattern, &frame.bytes)?;
+            if hit == Some(true) {
+                break;
+            }
+            misses += 1;
+        }
+        let others = misses == 3 && witness.hits(bench, &pattern)? == Some(true);
+        chain.other_transports_only = others;
+    }
+    Ok(())
+}
+
+/// From when until when a rule is in effect.
+pub(super) fn delays(
+    bench: &mut Bench<'_>,
+    base: &Taken,
+    witness: &Witness,
+) -> Result<(), Stopped> {
+    bench.stage("delays")?;
+    let pattern = base.pattern();
+    let Some(frame) = pattern.frame.clone() else { return Ok(()) };
+    let question = witness.question(bench, &pattern);
+    let after = bench.with(&question, |bench, _| Ok(bench.until(&frame, witness, true)))?;
+    if let Ok(Some(late)) = after {
+        bench.draft.latency.effective_after_us = late;
+    }
+    if let Some(late) = bench.until(&frame, witness, false) {
+        bench.draft.latency.effective_until_us = late;
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    /// Microseconds until packets hit a rule, or do so no more; `None` if that never happens.
+    fn until(&mut self, frame: &[u8], witness: &Witness, wanted: bool) -> Option<u32> {
+        let from = self.subject.now_us();
+        let mut asked = from;
+        while asked - from < LATE_MAX_US {
+            let delivery = self.deliver(frame);
+            if witness.is_hit(delivery) == wanted {
+                return u32::try_from(asked - from).ok();
+            }
+            asked = self.subject.now_us();
+        }
+        None
+    }
+}
+
+/// Whether marks arrive as they were asked for.
+pub(super) fn marks(
+    bench: &mut Bench<'_>,
+    base: &Taken,
+    witness: &Witness,
+    can_mark: bool,
+) -> Result<(), Stopped> {
+    bench.stage("marks")?;
+    if !witness.is_mark() {
+        bench.draft.mark.never_delivered = can_mark;
+        return Ok(());
+    }
+    let pattern = base.pattern();
+    let Some(frame) = pattern.frame.clone() else { return Ok(()) };
+    let most = bench.draft.mark.max.unwrap_or(u32::MAX);
+    for value in [0, 1 << 14, 1 << 15, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 31, most] {
+        if value > most {
+            continue;
+        }
+        let mut question = witness.question(bench, &pattern);
+        for action in &mut question.actions {
+            if let Action::Mark(mark) = action {
+                *mark = value;
+            }
+        }
+        let mark = bench.with(&question, |bench, _| {
+            let late = bench.draft.latency.effective_after_us;
+            bench.subject.wait_us(late.into());
+            Ok(bench.deliver(&frame).and_then(|delivery| delivery.mark))
+        })?;
+        let until = bench.draft.latency.effective_until_us;
+        bench.subject.wait_us(until.into());
+        match mark {
+            Ok(None) if bench.draft.mark.means_none.is_none() => {
+                bench.draft.mark.means_none = Some(value);
+            }
+            Ok(mark) if mark != Some(value) => bench.note(format!(
+                "a packet for mark {value} arrives with {}, which the file cannot say",
+                mark.map_or("none".to_owned(), |mark| mark.to_string())
+            )),
+            _ => {}
+        }
+    }
+    Ok(())
+}

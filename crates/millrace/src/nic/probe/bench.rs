@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Where questions are put: the table is empty before and after each of them.
+//!
+//! It remembers every answer, counts and times every call, and holds what is known so far as a
+//! draft, which it can ask the same questions. A rule that it makes is destroyed by it, whatever
+//! happens in between.
+
+use super::model::Model;
+use super::pattern::Pattern;
+use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use twin::personality::Told;
+use twin::{Action, Attributes, Personality};
+
+pub(super) const INGRESS: Attributes =
+    Attributes { group: 0, priority: 0, ingress: true, egress: false, transfer: false };
+
+/// Answers of `validate` that `create` has to confirm before it is believed.
+const CONFIRMATIONS: u32 = 50;
+
+/// Why a probe ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stopped {
+    /// By a signal.
+    #[error("interrupted")]
+    Interrupted,
+    /// The NIC took a rule and does not part with it.
+    #[error("the NIC does not destroy a rule that it took: {0}")]
+    RuleStays(Refused),
+    /// No rule was taken, so nothing can be learned from refusals.
+    #[error("the port takes none of the rules that NICs usually take; the last answer: {0}")]
+    TakesNothing(Refused),
+    /// The port did not start again.
+    #[error("the port does not start again")]
+    DoesNotStart,
+}
+
+/// How often which call was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Calls {
+    pub(crate) validate: u64,
+    pub(crate) create: u64,
+    pub(crate) destroy: u64,
+    pub(crate) packets: u64,
+}
+
+/// Who watches: a progress bar, and whoever writes down what is known when a call hangs.
+pub(crate) trait Watcher {
+    /// A stage begins.
+    fn stage(&mut self, name: &'static str, draft: &Personality);
+    /// So much of it is done.
+    fn step(&mut self, done: u64, of: u64);
+}
+
+pub(crate) struct Bench<'a> {
+    pub(super) subject: &'a mut dyn Subject,
+    watcher: &'a mut dyn Watcher,
+    interrupted: &'a AtomicBool,
+    pub(super) draft: Personality,
+    /// Actions that are taken, for questions about patterns.
+    pub(super) usual_actions: Vec<Action>,
+    /// What nobody could find out, and what the file cannot say.
+    pub(super) notes: Vec<String>,
+    pub(super) calls: Calls,
+    pub(super) create_us: Vec<u64>,
+    pub(super) destroy_us: Vec<u64>,
+    /// By the question's text.
+    answers: HashMap<String, usize>,
+    pub(super) asked: Vec<(Question, Answer)>,
+    /// How many answers of `validate` were confirmed; `None` once one was wrong.
+    pub(super) confirmed: Option<u32>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        subject: &'a mut dyn Subject,
+        watcher: &'a mut dyn Watcher,
+        interrupted: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            subject,
+            watcher,
+            interrupted,
+            draft: Personality::default(),
+            usual_actions: Vec::new(),
+            notes: Vec::new(),
+            calls: Calls::default(),
+            create_us: Vec::new(),
+            destroy_us: Vec::new(),
+            answers: HashMap::new(),
+            asked: Vec::new(),
+            confirmed: Some(0),
+        }
+    }
+
+    pub(super) fn stage(&mut self, name: &'static str) -> Result<(), Stopped> {
+        self.watcher.stage(name, &self.draft);
+        self.go_on()
+    }
+
+    pub(super) fn step(&mut self, done: u64, of: u64) {
+        self.watcher.step(done, of);
+    }
+
+    pub(super) fn note(&mut self, words: impl Into<String>) {
+        self.notes.push(words.into());
+    }
+
+    pub(super) fn go_on(&self) -> Result<(), Stopped> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
+    }
+
+    /// A question about a pattern.
+    pub(super) fn about(&self, pattern: &Pattern) -> Question {
+        let items = pattern.items.clone();
+        Question { attributes: INGRESS, items, actions: self.usual_actions.clone() }
+    }
+
+    /// Whether a pattern is taken, with the usual actions.
+    pub(super) fn ask_pattern(&mut self, pattern: &Pattern) -> Result<Answer, Stopped> {
+        self.ask(&self.about(pattern))
+    }
+
+    /// Whether a rule is taken by an empty table.
+    pub(super) fn ask(&mut self, question: &Question) -> Result<Answer, Stopped> {
+        self.go_on()?;
+        let text = format!("{question:?}");
+        if let Some(&place) = self.answers.get(&text) {
+            return Ok(self.asked[place].1.clone());
+        }
+        let answer = self.ask_anew(question)?;
+        self.answers.insert(text, self.asked.len());
+        self.asked.push((question.clone(), answer.clone()));
+        Ok(answer)
+    }
+
+    fn ask_anew(&mut self, question: &Question) -> Result<Answer, Stopped> {
+        let Some(confirmed) = self.confirmed.filter(|_| !self.draft.operations.no_validate) else {
+            return self.with(question, |_, _| Ok(()));
+        };
+        self.calls.validate += 1;
+        let said = self.subject.validate(question);
+        if confirmed >= CONFIRMATIONS {
+            return Ok(said);
+        }
+        let done = self.with(question, |_, _| Ok(()))?;
+        let agree = match (&said, &done) {
+            (Ok(()), Ok(())) => true,
+            (Err(said), Err(done)) => said.says_as(done),
+            _ => false,
+        };
+        self.confirmed = agree.then_some(confirmed + 1);
+        if !agree {
+            self.note("validate and create do not say the same of one rule; create was believed");
+        }
+        Ok(done)
+    }
+
+    /// Makes a rule, lets `then` look at it, and destroys it.
+    pub(super) fn with<T>(
+        &mut self,
+        question: &Question,
+        then: impl FnOnce(&mut Self, RuleId) -> Result<T, Stopped>,
+    ) -> Result<Result<T, Refused>, Stopped> {
+        self.go_on()?;
+        let rule = match self.create(question) {
+            Ok(rule) => rule,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let result = then(self, rule);
+        self.destroy(rule)?;
+        result.map(Ok)
+    }
+
+    pub(super) fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+        self.calls.create += 1;
+        let from = self.subject.now_us();
+        let rule = self.subject.create(question)?;
+        self.create_us.push(self.subject.now_us() - from);
+        Ok(rule)
+    }
+
+    pub(super) fn destroy(&mut self, rule: RuleId) -> Result<(), Stopped> {
+        self.calls.destroy += 1;
+        let from = self.subject.now_us();
+        if let Err(refused) = self.subject.destroy(rule) {
+            // The last means. Whether it helps, the next rules will show.
+            let _ = self.subject.flush();
+            return Err(Stopped::RuleStays(refused));
+        }
+        self.destroy_us.push(self.subject.now_us() - from);
+        Ok(())
+    }
+
+    pub(super) fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
+        self.calls.packets += 1;
+        self.subject.deliver(frame)
+    }
+
+    /// What the draft says of the same rule.
+    pub(super) fn drafted(&self, question: &Question) -> Answer {
+        let mut model = Model::new(self.draft.clone(), self.subject.queues());
+        model.create(question).map(drop)
+    }
+
+    /// The words of a refusal that the draft does not say by itself.
+    pub(super) fn news(&self, question: &Question, answer: &Answer) -> Option<Told> {
+        let refused = answer.as_ref().err()?;
+        let is_said = self.drafted(question).is_err_and(|drafted| drafted.says_as(refused));
+        (!is_said).then(|| refused.told())
+    }
+}

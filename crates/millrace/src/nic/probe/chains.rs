@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which lists of headers are taken, each with the masks that it needs.
+
+use super::bench::{Bench, Stopped};
+use super::pattern::{Bits, Pattern, words};
+use super::steps::lines_of;
+use super::subject::{Question, Refused};
+use std::collections::BTreeMap;
+use twin::personality::{Chain, Structure, Told};
+use twin::{Field, Place, Proto};
+
+/// A list of headers that is taken.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) headers: Vec<Proto>,
+    /// Fields whose full masks make it one that is taken: place of the header, field.
+    pub(super) fields: Vec<(usize, Field)>,
+    /// Other sets of fields are not.
+    pub(super) is_exact: bool,
+    /// What is wrong with attributes or actions is not said in words of its own.
+    pub(super) is_deaf: bool,
+    /// TCP, UDP and SCTP are not hit.
+    pub(super) other_transports_only: bool,
+}
+
+impl Taken {
+    /// As it is taken.
+    pub(super) fn pattern(&self) -> Pattern {
+        let pattern = Pattern::of(&self.headers);
+        self.fields
+            .iter()
+            .fold(pattern, |pattern, &(at, field)| pattern.masked(at, field, Bits::Full))
+    }
+
+    /// `HEADER.FIELD` of each field.
+    fn names(&self) -> Vec<String> {
+        let name =
+            |&(at, field): &(usize, Field)| format!("{}.{}", self.headers[at].name(), field.name);
+        self.fields.iter().map(name).collect()
+    }
+}
+
+/// Lists of headers worth asking for.
+pub(super) fn sensible() -> Vec<Vec<Proto>> {
+    use Proto::{Eth, Gre, Gtpu, Icmp, Icmp6, Ipv4, Ipv6, Ipv6Frag, Sctp, Tcp, Udp, Vlan, Vxlan};
+    let join = |parts: &[&[Proto]]| parts.concat();
+    let transports: [&[Proto]; 6] = [&[], &[Tcp], &[Udp], &[Sctp], &[Icmp], &[Icmp6]];
+    let mut chains = Vec::new();
+    for link in [&[Eth][..], &[], &[Eth, Vlan], &[Vlan], &[Eth, Vlan, Vlan]] {
+        for network in [&[][..], &[Ipv4], &[Ipv6], &[Ipv6, Ipv6Frag]] {
+            for transport in transports {
+                chains.push(join(&[link, network, transport]));
+            }
+        }
+    }
+    let tunnels: [&[Proto]; 3] = [&[Udp, Vxlan], &[Udp, Gtpu], &[Gre]];
+    let inside: [&[Proto]; 6] = [&[], &[Eth], &[Ipv4], &[Ipv6], &[Eth, Ipv4], &[Eth, Ipv6]];
+    for link in [&[Eth][..], &[]] {
+        for (network, tunnel) in
+            [Ipv4, Ipv6].into_iter().flat_map(|ip| tunnels.map(|tunnel| (ip, tunnel)))
+        {
+            for inner in inside {
+                let has_network = inner.contains(&Ipv4) || inner.contains(&Ipv6);
+                for transport in &transports[..if has_network { 4 } else { 1 }] {
+                    chains.push(join(&[link, &[network], tunnel, inner, transport]));
+                }
+            }
+        }
+    }
+    chains.extend([vec![Vxlan], vec![Gtpu], vec![Gre], vec![Ipv6Frag]]);
+    chains.retain(|chain| !chain.is_empty());
+    chains
+}
+
+/// Sets of fields to try, the smallest first.
+pub(super) fn sets(headers: &[Proto]) -> Vec<Vec<(usize, Field)>> {
+    let of = |protos: &[Proto], names: &[&str]| {
+        let at = headers.iter().position(|proto| protos.contains(proto));
+        let fields = at.into_iter().flat_map(|at| {
+            let field = move |name: &&str| headers[at].field(name);
+            let fields: Vec<_> = names.iter().filter_map(field).collect();
+            fields.into_iter().map(move |field| (at, field))
+        });
+        fields.collect::<Vec<_>>()
+    };
+    let ip = of(&[Proto::Ipv4, Proto::Ipv6], &["src", "dst"]);
+    let ports = of(&[Proto::Tcp, Proto::Udp, Proto::Sctp], &["src", "dst"]);
+    let tag = of(&[Proto::Sctp], &["tag"]);
+    let mut sets = vec![
+        Vec::new(),
+        ip.clone(),
+        [ip.clone(), ports.clone()].concat(),
+        [ip, ports.clone(), tag].concat(),
+        ports,
+        of(&[Proto::Eth], &["src", "dst"]),
+        of(&[Proto::Vlan], &["tci"]),
+        of(&[Proto::Eth], &["type"]),
+        of(&[Proto::Vxlan], &["vni"]),
+        of(&[Proto::Gtpu], &["teid"]),
+        of(&[Proto::Icmp, Proto::Icmp6], &["type", "code"]),
+        of(&[Proto::Ipv6Frag], &["packet_id"]),
+        of(&[Proto::Gre], &["protocol"]),
+    ];
+    let mut seen: Vec<Vec<(usize, Field)>> = Vec::new();
+    sets.retain(|set| {
+        !seen.contains(set) && {
+            seen.push(set.clone());
+            true
+        }
+    });
+    sets
+}
+
+/// Finds the chains, and puts them, or which headers may follow which, into the draft.
+///
+/// Returns those taken, and whether that are all whose headers are known.
+pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<Taken>, bool), Stopped> {
+    bench.stage("lists of headers")?;
+    let chains = sensible();
+    let silly = bench.ask_pattern(&Pattern::of(&[Proto::Tcp, Proto::Eth]))?.err();
+    let mut taken = Vec::new();
+    let mut refused = Vec::new();
+    for (done, headers) in chains.iter().enumerate() {
+        bench.step(done as u64, chains.len() as u64);
+        match find(bench, headers, silly.as_ref())? {
+            Ok(fields) => taken.push(Taken {
+                headers: headers.clone(),
+                fields,
+                is_exact: false,
+                is_deaf: false,
+                other_transports_only: false,
+            }),
+            Err(words) => refused.push((headers.clone(), words)),
+        }
+    }
+    for chain in &mut taken {
+        exactness(bench, chain)?;
+    }
+    let is_free = are_free(bench, &taken, &refused)?;
+    if !is_free {
+        bench.draft.pattern.headers.clear();
+        bench.draft.pattern.structure = Structure::default();
+        bench.draft.pattern.unknown = usual_words(&refused);
+    }
+    Ok((taken, is_free))
+}
+
+/// Fields that must be masked; or the refusal, if no set of fields helps.
+fn find(
+    bench: &mut Bench<'_>,
+    headers: &[Proto],
+    silly: Option<&Refused>,
+) -> Result<Result<Vec<(usize, Field)>, Refused>, Stopped> {
+    let mut first = None;
+    for set in sets(headers) {
+        let pattern = set.iter().fold(Pattern::of(headers), |pattern, &(at, field)| {
+            pattern.masked(at, field, Bits::Full)
+        });
+        let Err(refused) = bench.ask_pattern(&pattern)? else { return Ok(Ok(set)) };
+        let is_hopeless = silly.is_some_and(|silly| silly.says_as(&refused));
+        let refused = first.get_or_insert(refused);
+        if is_hopeless {
+            return Ok(Err(refused.clone()));
+        }
+    }
+    Ok(Err(first.unwrap_or_else(|| unreachable!("no fields at all are a set"))))
+}
+
+/// Whether no other set of fields is taken; and how that is said.
+fn exactness(bench: &mut Bench<'_>, chain: &mut Taken) -> Result<(), Stopped> {
+    if chain.fields.len() < 2 {
+        return Ok(());
+    }
+    let mut words = None;
+    for &(at, field) in &chain.fields {
+        let without = chain.pattern().masked(at, field, Bits::None);
+        match bench.ask_pattern(&without)? {
+            Ok(()) => return Ok(()),
+            Err(refused) if is_whole(&refused, &chain.headers) => words = Some(refused.told()),
+            Err(_) => {}
+        }
+    }
+    chain.is_exact = true;
+    if bench.draft.pattern.not_exactly.is_none() {
+        bench.draft.pattern.not_exactly = words;
+    }
+    Ok(())
+}
+
+/// Whether a refusal is about the pattern as a whole, by what it points at: its end.
+pub(super) fn is_whole(refused: &Refused, headers: &[Proto]) -> bool {
+    refused.place == Some(Place::Item(headers.len()))
+}
+
+/// Whether all lists of known headers are taken, but for those that no NIC could take or that are
+/// refused for their order. If so the draft says it.
+fn are_free(
+    bench: &mut Bench<'_>,
+    taken: &[Taken],
+    refused: &[(Vec<Proto>, Refused)],
+) -> Result<bool, Stopped> {
+    let is_known = |proto: &Proto| taken.iter().any(|chain| chain.headers.contains(proto));
+    let known: Vec<_> = Proto::ALL.into_iter().filter(is_known).collect();
+    let pattern = &mut bench.draft.pattern;
+    if known.len() < Proto::ALL.len() {
+        pattern.headers = known.iter().map(|proto| proto.name().to_owned()).collect();
+        let strange = |(headers, _): &&(Vec<Proto>, Refused)| {
+            headers.iter().filter(|proto| !known.contains(proto)).count() == 1
+        };
+        let (headers, words) = refused.iter().find(strange).unwrap_or(&refused[0]);
+        let question = bench.about(&Pattern::of(headers));
+        bench.draft.pattern.unknown = bench.news(&question, &Err(words.clone()));
+    }
+    structure(bench)?;
+    let agrees = |headers: &Vec<Proto>, is_taken: bool| {
+        bench.drafted(&bench.about(&Pattern::of(headers))).is_ok() == is_taken
+    };
+    Ok(taken.iter().all(|chain| !chain.is_exact && agrees(&chain.headers, true))
+        && refused.iter().all(|(headers, _)| agrees(headers, false)))
+}
+
+/// How headers are refused that cannot follow each other.
+fn structure(bench: &mut Bench<'_>) -> Result<(), Stopped> {
+    use Proto::{Eth, Ipv4, Ipv6, Tcp, Udp};
+    let cases: [(&[Proto], fn(&mut Structure) -> &mut Option<Told>); 5] = [
+        (&[Eth, Tcp], |structure| &mut structure.l4_without_l3),
+        (&[Eth, Ipv4, Udp, Ipv4], |structure| &mut structure.l3_after_l4),
+        (&[Ipv4, Eth], |structure| &mut structure.l2_after_l3),
+        (&[Eth, Ipv4, Ipv6], |structure| &mut structure.two_l3),
+        (&[Eth, Ipv4, Tcp, Udp], |structure| &mut structure.two_l4),
+    ];
+    for (headers, slot) in cases {
+        let question = bench.about(&Pattern::of(headers));
+        let answer = bench.ask(&question)?;
+        let told = bench.news(&question, &answer);
+        *slot(&mut bench.draft.pattern.structure) = told;
+    }
+    Ok(())
+}
+
+/// The most frequent refusal.
+fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<Told> {
+    let mut counts: Vec<(&Refused, usize)> = Vec::new();
+    for (_, words) in refused {
+        match counts.iter_mut().find(|(known, _)| known.says_as(words)) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((words, 1)),
+        }
+    }
+    // The first of those that are as frequent.
+    let most = counts.into_iter().rev().max_by_key(|(_, count)| *count);
+    most.map(|(words, _)| words.told())
+}
+
+/// Writes the chains into the draft.
+pub(super) fn write(bench: &mut Bench<'_>, taken: &[Taken]) {
+    type Kind = (Option<Vec<String>>, bool);
+    let mut kinds: BTreeMap<Kind, Vec<Vec<&'static str>>> = BTreeMap::new();
+    for chain in taken {
+        let kind = (chain.is_exact.then(|| chain.names()), chain.other_transports_only);
+        let names = chain.headers.iter().map(|proto| proto.name()).collect();
+        kinds.entry(kind).or_default().push(names);
+    }
+    for ((exactly, other_transports_only), lists) in kinds {
+        for items in lines_of(&lists) {
+            let exactly = exactly.clone();
+            bench.draft.chains.push(Chain { items, exactly, other_transports_only });
+        }
+    }
+}
+
+/// A question in words, for notes.
+pub(super) fn in_words(question: &Question) -> String {
+    let protos: Vec<_> = question.items.iter().map(|item| item.proto).collect();
+    words(&protos)
+}

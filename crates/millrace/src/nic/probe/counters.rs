@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What counters count, and how old their answers are.
+
+use super::actions::action;
+use super::bench::{Bench, Stopped};
+use super::chains::Taken;
+use super::subject::{Question, Refused, RuleId};
+
+/// Longest wait for a packet to be counted.
+const PATIENCE_US: u64 = 3_000_000;
+const POLL_US: u64 = 1000;
+
+/// Finds it, and puts it into the draft.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    base: &Taken,
+    lists: &[Vec<&'static str>],
+) -> Result<(), Stopped> {
+    bench.stage("counters")?;
+    let pattern = base.pattern();
+    let counting = lists.iter().find(|list| list.contains(&"count"));
+    let actions = match counting {
+        Some(list) => list.iter().map(|name| action(name)).collect(),
+        None => bench.usual_actions.clone(),
+    };
+    let question = Question { actions, ..bench.about(&pattern) };
+    let frame = pattern.frame.filter(|_| bench.subject.has_wire());
+    let refused = bench.with(&question, |bench, rule| match bench.subject.query(rule) {
+        Err(refused) => Ok(Some(refused)),
+        Ok(tally) => {
+            match frame {
+                Some(frame) => refresh(bench, rule, &frame)?,
+                None => bench.note("what counters count was not seen"),
+            }
+            bench.draft.count.hits_only = tally.bytes.is_none();
+            Ok(None)
+        }
+    })?;
+    if let Ok(Some(refused)) = refused {
+        no_query(bench, &refused);
+    }
+    Ok(())
+}
+
+fn no_query(bench: &mut Bench<'_>, refused: &Refused) {
+    match refused.is_no_call() {
+        true => bench.draft.operations.no_query = true,
+        false => bench.draft.count.no_query = Some(refused.told()),
+    }
+}
+
+/// How long it takes until a query sees a packet, the second time: the first wait begins anywhere
+/// between two readings, the second right after one.
+fn refresh(bench: &mut Bench<'_>, rule: RuleId, frame: &[u8]) -> Result<(), Stopped> {
+    let mut wait_ms = 0;
+    for count in 1..=2 {
+        let from = bench.subject.now_us();
+        let late = bench.draft.latency.effective_after_us;
+        bench.subject.wait_us(late.into());
+        bench.deliver(frame);
+        loop {
+            let hits = bench.subject.query(rule).ok().and_then(|tally| tally.hits);
+            wait_ms = (bench.subject.now_us() - from) / 1000;
+            if hits.is_some_and(|hits| hits >= count) {
+                break;
+            }
+            if wait_ms * 1000 > PATIENCE_US {
+                bench.note("counters do not count packets that hit their rules");
+                return Ok(());
+            }
+            bench.go_on()?;
+            bench.subject.wait_us(POLL_US);
+        }
+        if count == 1 && wait_ms == 0 {
+            return Ok(());
+        }
+    }
+    // Readings are not more regular than that.
+    bench.draft.count.refresh_ms = ((wait_ms + 5) / 10 * 10) as u32;
+    Ok(())
+}

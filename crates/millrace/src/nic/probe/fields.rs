@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What masks each field of each header may have, and whether they count.
+//!
+//! A mask that is taken may still be ignored. That shows where a set of fields is looked at as a
+//! whole; where it is not, a packet tells that contradicts the mask and hits the rule all the same.
+
+use super::bench::{Bench, Stopped};
+use super::chains::{Taken, is_whole};
+use super::frame::NO_ETHER_TYPE;
+use super::pattern::{Bits, Pattern};
+use super::subject::{Answer, Refused};
+use super::witness::Witness;
+use std::collections::BTreeMap;
+use twin::personality::{FieldFacts, ItemFacts, MaskRule, Told};
+use twin::{Field, Proto};
+
+/// Where the questions about a header are put.
+pub(super) struct Context<'a> {
+    pub(super) chain: &'a Taken,
+    /// Place of the header.
+    pub(super) at: usize,
+    /// Whether a packet hits the rule as it is.
+    is_hit: bool,
+}
+
+/// What was seen of a field.
+struct Seen {
+    rule: MaskRule,
+    these: Vec<u64>,
+    /// Of a mask that is not taken.
+    refused: Option<Refused>,
+    not: Vec<u64>,
+    not_refused: Option<Refused>,
+}
+
+/// The shortest list of headers with this one that says what is wrong.
+pub(super) fn context<'a>(taken: &'a [Taken], proto: Proto) -> Option<(&'a Taken, usize)> {
+    let has = |chain: &&Taken| chain.headers.contains(&proto);
+    let chain =
+        taken.iter().filter(has).min_by_key(|chain| (chain.is_deaf, chain.headers.len()))?;
+    let at = chain.headers.iter().position(|other| *other == proto)?;
+    Some((chain, at))
+}
+
+/// Finds the facts of every header, and puts them into the draft.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    taken: &[Taken],
+    witness: Option<&Witness>,
+) -> Result<(), Stopped> {
+    bench.stage("masks of fields")?;
+    for (done, proto) in Proto::ALL.into_iter().enumerate() {
+        bench.step(done as u64, Proto::ALL.len() as u64);
+        let Some((chain, at)) = context(taken, proto) else { continue };
+        let hit = match witness {
+            Some(witness) => witness.hits(bench, &chain.pattern())?,
+            None => None,
+        };
+        let context = Context { chain, at, is_hit: hit == Some(true) };
+        let facts = header(bench, &context, witness)?;
+        if let Some(facts) = facts {
+            bench.draft.items.insert(proto.name().to_owned(), facts);
+        }
+    }
+    Ok(())
+}
+
+/// The facts of one header; `None` if everything is taken.
+fn header(
+    bench: &mut Bench<'_>,
+    context: &Context<'_>,
+    witness: Option<&Witness>,
+) -> Result<Option<ItemFacts>, Stopped> {
+    let proto = context.chain.headers[context.at];
+    let mut seen = Vec::new();
+    for &field in proto.fields() {
+        seen.push((field, context.field(bench, field, witness)?));
+    }
+    let mut facts = ItemFacts::default();
+    facts.mask = usual(seen.iter().filter_map(|(_, seen)| match seen.rule {
+        MaskRule::Never => seen.refused.as_ref(),
+        _ => None,
+    }));
+    facts.followed = context.followed(bench)?;
+    facts.null = context.null(bench)?;
+    let is_free = facts == ItemFacts::default()
+        && seen.iter().all(|(_, seen)| seen.rule == MaskRule::Any && seen.not.is_empty());
+    if is_free {
+        return Ok(None);
+    }
+    for (field, seen) in seen {
+        if let Some(fact) = seen.fact(facts.mask.as_ref()) {
+            facts.fields.insert(field.name.to_owned(), fact);
+        }
+    }
+    Ok(Some(facts))
+}
+
+/// The most frequent of some refusals.
+fn usual<'a>(refusals: impl Iterator<Item = &'a Refused>) -> Option<Told> {
+    let mut counts: BTreeMap<String, (usize, &Refused)> = BTreeMap::new();
+    for refused in refusals {
+        counts.entry(format!("{:?}", refused.told())).or_insert((0, refused)).0 += 1;
+    }
+    counts.into_values().max_by_key(|(count, _)| *count).map(|(_, refused)| refused.told())
+}
+
+impl Seen {
+    /// As the file says it, where `usual` is what is told of masks of this header.
+    fn fact(self, usual: Option<&Told>) -> Option<FieldFacts> {
+        let told = self.refused.map(|refused| refused.told());
+        let told = told.filter(|told| Some(told) != usual);
+        let not_told = self.not_refused.map(|refused| refused.told());
+        let is_plain = told.is_none() && self.not.is_empty() && self.these.is_empty();
+        match self.rule {
+            MaskRule::Never if is_plain => None,
+            rule if is_plain => Some(FieldFacts::Rule(rule)),
+            mask => {
+                let (these, not) = (self.these, self.not);
+                Some(FieldFacts::Detailed { mask, these, told, not, not_told })
+            }
+        }
+    }
+}
+
+/// Parts of a field that somebody may want to match.
+fn specials(proto: Proto, field: Field) -> &'static [u64] {
+    match (proto, field.name) {
+        (Proto::Vlan, "tci") => &[0xe000, 0x1000, 0x0fff],
+        (Proto::Ipv4, "fragment_offset") => &[0x3fff, 0x1fff, 0x2000],
+        (Proto::Ipv4, "tos") | (Proto::Ipv6, "tc") => &[0xfc, 0x03],
+        (Proto::Tcp, "flags") => &[0x02, 0x07, 0x3f],
+        (Proto::Ipv6Frag, "frag_data") => &[0xfff8, 0x0001],
+        _ => &[],
+    }
+}
+
+const PARTS: [Bits; 3] = [Bits::ButLowest, Bits::Upper, Bits::Lowest];
+
+impl Context<'_> {
+    /// The pattern with another mask of one field, and a value that nobody minds.
+    fn with(&self, field: Field, bits: Bits) -> Pattern {
+        let pattern = self.chain.pattern().masked(self.at, field, bits);
+        match field.name {
+            "type" | "inner_type" if field.len == 16 => {
+                pattern.valued(self.at, field, NO_ETHER_TYPE.into())
+            }
+            _ => pattern,
+        }
+    }
+
+    fn ask(&self, bench: &mut Bench<'_>, field: Field, bits: Bits) -> Result<Answer, Stopped> {
+        bench.ask_pattern(&self.with(field, bits))
+    }
+
+    /// Whether the header does not stand in the way, though the rule may be refused as a whole.
+    fn passes(&self, answer: &Answer) -> bool {
+        match answer {
+            Ok(()) => true,
+            Err(refused) => is_whole(refused, &self.chain.headers),
+        }
+    }
+
+    fn field(
+        &self,
+        bench: &mut Bench<'_>,
+        field: Field,
+        witness: Option<&Witness>,
+    ) -> Result<Seen, Stopped> {
+        let none = self.ask(bench, field, Bits::None)?;
+        let full = self.ask(bench, field, Bits::Full)?;
+        let proto = self.chain.headers[self.at];
+        let mut parts = Vec::new();
+        let special = specials(proto, field).iter().map(|&bits| Bits::These(bits));
+        for bits in PARTS.into_iter().chain(special) {
+            parts.push((bits, self.ask(bench, field, bits)?));
+        }
+        let passing = |(_, answer): &&(Bits, Answer)| self.passes(answer);
+        let bad_part = parts.iter().find(|part| !passing(part)).and_then(|(_, a)| a.clone().err());
+        let has_good_part = parts.iter().any(|part| passing(&part));
+        let mut seen = Seen {
+            rule: MaskRule::Any,
+            these: vec![],
+            refused: None,
+            not: vec![],
+            not_refused: None,
+        };
+        (seen.rule, seen.refused) = match (self.passes(&none), self.passes(&full)) {
+            (false, _) => (MaskRule::Always, none.err()),
+            (true, true) if bad_part.is_none() => (self.counting(bench, field, witness)?, None),
+            (true, true) if !has_good_part => (MaskRule::Full, bad_part),
+            (true, false) if !has_good_part => (MaskRule::Never, full.err()),
+            (true, _) => {
+                let good = parts.iter().filter(passing).filter_map(|(bits, _)| match bits {
+                    Bits::These(bits) => Some(*bits),
+                    _ => None,
+                });
+                let all = self.passes(&full).then_some(u64::MAX >> (64 - field.len.min(64)));
+                seen.these = all.into_iter().chain(good).collect();
+                (MaskRule::These, bad_part.or(full.err()))
+            }
+        };
+        if field.len == 16 && field.name.ends_with("type") && seen.rule != MaskRule::Never {
+            self.values(bench, field, &mut seen)?;
+        }
+        Ok(seen)
+    }
+
+    /// Types that are refused because other rules are for them.
+    fn values(&self, bench: &mut Bench<'_>, field: Field, seen: &mut Seen) -> Result<(), Stopped> {
+        for value in [0x0800, 0x86dd, 0x8100, 0x0806] {
+            let pattern = self.with(field, Bits::Full).valued(self.at, field, value);
+            let answer = bench.ask_pattern(&pattern)?;
+            if !self.passes(&answer) {
+                seen.not.push(value);
+                seen.not_refused = answer.err();
+            }
+        }
+        Ok(())
+    }
+
+    /// Of masks that are all taken: which count.
+    fn counting(
+        &self,
+        bench: &mut Bench<'_>,
+        field: Field,
+        witness: Option<&Witness>,
+    ) -> Result<MaskRule, Stopped> {
+        let full = self.counts(bench, field, Bits::Full, witness)?;
+        let part = self.counts(bench, field, Bits::ButLowest, witness)?;
+        if full.is_none() || part.is_none() {
+            let proto = self.chain.headers[self.at].name();
+            bench.note(format!("{proto}.{}: whether masks count was not seen", field.name));
+        }
+        Ok(match (full.unwrap_or(true), part.unwrap_or(true)) {
+            (_, true) => MaskRule::Any,
+            (true, false) => MaskRule::FullOrIgnored,
+            (false, false) => MaskRule::Ignored,
+        })
+    }
+
+    /// Whether a mask that is taken counts; `None` if that cannot be seen.
+    fn counts(
+        &self,
+        bench: &mut Bench<'_>,
+        field: Field,
+        bits: Bits,
+        witness: Option<&Witness>,
+    ) -> Result<Option<bool>, Stopped> {
+        if self.chain.is_exact {
+            let is_asked_for = self.chain.fields.contains(&(self.at, field));
+            return Ok(Some(self.ask(bench, field, bits)?.is_ok() == is_asked_for));
+        }
+        let Some(witness) = witness.filter(|_| self.is_hit) else { return Ok(None) };
+        let pattern = self.chain.pattern().masked(self.at, field, bits);
+        let hit = witness.hits(bench, &pattern.contradicted(self.at, field))?;
+        Ok(hit.map(|hit| !hit))
+    }
+
+    /// Of what must, or must not, follow.
+    fn followed(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
+        let headers = &self.chain.headers;
+        let follower = match headers[self.at] {
+            Proto::Eth | Proto::Vlan => Proto::Vlan,
+            Proto::Ipv6 => Proto::Ipv6Frag,
+            _ => return Ok(None),
+        };
+        let mut pattern = self.chain.pattern().given(self.at);
+        let without = bench.ask_pattern(&pattern)?;
+        pattern.items[self.at].followed = Some(headers.get(self.at + 1) == Some(&follower));
+        let answer = bench.ask_pattern(&pattern)?;
+        Ok(answer.err().filter(|_| without.is_ok()).map(|refused| refused.told()))
+    }
+
+    /// Of a header without spec and mask, where one without bits is something else.
+    fn null(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
+        let null = bench.ask_pattern(&self.chain.pattern().null(self.at))?;
+        let zero = bench.ask_pattern(&self.chain.pattern().null(self.at).given(self.at))?;
+        let is_new = null != zero && !self.passes(&null);
+        Ok(null.err().filter(|_| is_new).map(|refused| refused.told()))
+    }
+}

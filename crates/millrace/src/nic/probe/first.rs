@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The first rule that is taken, and which calls there are.
+
+use super::bench::{Bench, Stopped};
+use super::chains::sets;
+use super::pattern::{Bits, Pattern};
+use super::subject::{Question, Refused};
+use twin::{Action, Proto};
+
+/// Lists of actions that NICs usually take.
+fn usual_actions() -> Vec<Vec<Action>> {
+    use super::actions::action;
+    let lists = [
+        &["queue", "mark"][..],
+        &["queue"],
+        &["mark"],
+        &["passthru", "mark"],
+        &["mark", "queue"],
+        &["drop"],
+        &["rss"],
+        &["mark", "rss"],
+        &["queue", "count"],
+        &["drop", "count"],
+        &["jump"],
+        &["count"],
+    ];
+    lists.iter().map(|list| list.iter().map(|name| action(name)).collect()).collect()
+}
+
+/// Whether there are rules at all; if so, the actions for further questions are known.
+pub(super) fn probe(bench: &mut Bench<'_>) -> Result<bool, Stopped> {
+    bench.stage("operations")?;
+    use Proto::{Eth, Ipv4, Tcp, Udp};
+    let mut last: Option<Refused> = None;
+    let mut is_no_call = true;
+    for headers in [&[Eth, Ipv4, Tcp][..], &[Ipv4, Tcp], &[Eth, Ipv4], &[Eth, Ipv4, Udp], &[Eth]] {
+        for set in sets(headers) {
+            let pattern = set.iter().fold(Pattern::of(headers), |pattern, &(at, field)| {
+                pattern.masked(at, field, Bits::Full)
+            });
+            for actions in usual_actions() {
+                let question = Question { actions, ..bench.about(&pattern) };
+                match bench.with(&question, |_, _| Ok(()))? {
+                    Ok(()) => {
+                        bench.usual_actions = question.actions.clone();
+                        operations(bench, &question);
+                        return Ok(true);
+                    }
+                    Err(refused) => {
+                        is_no_call &= refused.is_no_call();
+                        last = Some(refused);
+                    }
+                }
+            }
+            if is_no_call {
+                bench.draft.operations.none = true;
+                return Ok(false);
+            }
+        }
+    }
+    let last = last.unwrap_or_else(|| unreachable!("some rule was asked for"));
+    Err(Stopped::TakesNothing(last))
+}
+
+fn operations(bench: &mut Bench<'_>, good: &Question) {
+    bench.calls.validate += 1;
+    let validated = bench.subject.validate(good);
+    bench.draft.operations.no_validate = validated.is_err_and(|refused| refused.is_no_call());
+    let isolated = bench.subject.isolate(true);
+    match isolated {
+        Err(refused) => bench.draft.operations.no_isolate = refused.is_no_call(),
+        Ok(()) => {
+            if bench.subject.isolate(false).is_err() {
+                bench.note("the port stays isolated");
+            }
+        }
+    }
+}

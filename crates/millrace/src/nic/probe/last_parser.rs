@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Parsers that overwrite what the one that counts has said.
+//!
+//! They show where rules of some headers are refused in the same words whatever is wrong with
+//! them. The words then tell something about items that are innocent.
+
+use super::bench::{Bench, INGRESS, Stopped};
+use super::chains::Taken;
+use super::pattern::Pattern;
+use super::steps::lines_of;
+use super::subject::{Question, Refused};
+use std::collections::BTreeMap;
+use twin::personality::{LastParser, Told};
+use twin::{Attributes, Place, Proto};
+
+/// Marks the chains that do not say what is wrong.
+pub(super) fn find(bench: &mut Bench<'_>, taken: &mut [Taken]) -> Result<(), Stopped> {
+    bench.stage("words that hide others")?;
+    let mut same = Vec::new();
+    for chain in taken.iter() {
+        let good = bench.about(&chain.pattern());
+        let egress = bench.ask(&Question { attributes: EGRESS, ..good.clone() })?;
+        let empty = bench.ask(&Question { actions: Vec::new(), ..good })?;
+        same.push(matches!((egress, empty), (Err(one), Err(other)) if one.says_as(&other)));
+    }
+    if same.contains(&false) {
+        taken.iter_mut().zip(same).for_each(|(chain, is_same)| chain.is_deaf = is_same);
+    }
+    Ok(())
+}
+
+const EGRESS: Attributes = Attributes { egress: true, ..INGRESS };
+
+/// What each header of a chain is told of, with and without a spec.
+#[derive(Default)]
+struct Words {
+    lists: Vec<Vec<&'static str>>,
+    given: BTreeMap<String, Told>,
+    null: BTreeMap<String, Told>,
+    /// Headers that are told nothing of.
+    quiet: Vec<(Proto, bool)>,
+}
+
+/// Finds what they say, and writes it down.
+pub(super) fn probe(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+    let mut parsers: Vec<Words> = Vec::new();
+    for chain in taken.iter().filter(|chain| chain.is_deaf) {
+        let words = words_of(bench, chain)?;
+        match parsers.iter_mut().find(|parser| parser.goes_with(&words)) {
+            Some(parser) => {
+                parser.lists.extend(words.lists);
+                parser.given.extend(words.given);
+                parser.null.extend(words.null);
+                parser.quiet.extend(words.quiet);
+            }
+            None => parsers.push(words),
+        }
+    }
+    for Words { lists, given, null, .. } in parsers {
+        let lines = lines_of(&lists).into_iter();
+        let parsers =
+            lines.map(|items| LastParser { items, given: given.clone(), null: null.clone() });
+        bench.draft.last_parsers.extend(parsers);
+    }
+    Ok(())
+}
+
+fn words_of(bench: &mut Bench<'_>, chain: &Taken) -> Result<Words, Stopped> {
+    let mut words = Words::default();
+    words.lists.push(chain.headers.iter().map(|proto| proto.name()).collect());
+    let mut pattern = Pattern::of(&chain.headers);
+    for (at, &proto) in chain.headers.iter().enumerate() {
+        let mut is_hidden = true;
+        for is_given in [true, false] {
+            let asked = if is_given { pattern.clone().given(at) } else { pattern.clone().null(at) };
+            match told(bench, &asked, at)? {
+                Some(refused) => {
+                    let map = if is_given { &mut words.given } else { &mut words.null };
+                    map.insert(proto.name().to_owned(), refused.told());
+                }
+                None => {
+                    words.quiet.push((proto, is_given));
+                    pattern = asked;
+                    is_hidden = false;
+                }
+            }
+        }
+        if is_hidden {
+            // Whatever is said of those behind it, nobody hears it.
+            break;
+        }
+    }
+    Ok(words)
+}
+
+/// What is said of the item at `at`, if anything.
+fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Refused>, Stopped> {
+    let question = Question { attributes: EGRESS, ..bench.about(pattern) };
+    let refused = bench.ask(&question)?.err();
+    Ok(refused.filter(|refused| refused.place == Some(Place::Item(at))))
+}
+
+impl Words {
+    /// Whether both can be one parser.
+    fn goes_with(&self, other: &Self) -> bool {
+        let agree = |map: &BTreeMap<String, Told>, other: &BTreeMap<String, Told>| {
+            map.iter().all(|(name, told)| other.get(name).is_none_or(|other| other == told))
+        };
+        let silent = |words: &Self, other: &Self| {
+            words.quiet.iter().all(|(proto, is_given)| {
+                let map = if *is_given { &other.given } else { &other.null };
+                !map.contains_key(proto.name())
+            })
+        };
+        agree(&self.given, &other.given)
+            && agree(&self.null, &other.null)
+            && silent(self, other)
+            && silent(other, self)
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How long calls take on a table that is nearly empty.
+
+use super::bench::{Bench, Stopped};
+use super::chains::Taken;
+
+/// Calls to time.
+const SAMPLES: usize = 400;
+/// Longest time for that.
+const BUDGET_US: u64 = 2_000_000;
+/// Shorter calls cost the caller, not the NIC.
+const SHORTEST_US: u64 = 10;
+
+/// Times of one kind of call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Times {
+    pub(crate) calls: usize,
+    pub(crate) average_us: u64,
+    pub(crate) median_us: u64,
+    pub(crate) p99_us: u64,
+    pub(crate) longest_us: u64,
+}
+
+impl Times {
+    pub(super) fn of(times: &[u64]) -> Self {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or(0);
+        Self {
+            calls: times.len(),
+            average_us: times.iter().sum::<u64>() / times.len().max(1) as u64,
+            median_us: at(50),
+            p99_us: at(99),
+            longest_us: times.last().copied().unwrap_or(0),
+        }
+    }
+
+    /// Average, and the longest if that is another, as a personality has them: without the few that
+    /// waited for something else.
+    fn facts(&self, times: &[u64]) -> (u32, u32) {
+        let usual: Vec<_> = times.iter().copied().filter(|&us| us <= self.p99_us).collect();
+        let average = usual.iter().sum::<u64>() / usual.len().max(1) as u64;
+        if average < SHORTEST_US {
+            return (0, 0);
+        }
+        let is_steady = self.p99_us <= average + average / 5;
+        let longest = if is_steady { 0 } else { self.p99_us };
+        (average as u32, longest as u32)
+    }
+}
+
+/// Times calls until there are enough, and puts the figures into the draft.
+pub(super) fn probe(bench: &mut Bench<'_>, base: &Taken) -> Result<[Times; 2], Stopped> {
+    bench.stage("latency")?;
+    let question = bench.about(&base.pattern());
+    let from = bench.subject.now_us();
+    while bench.create_us.len() < SAMPLES && bench.subject.now_us() - from < BUDGET_US {
+        bench.step(bench.create_us.len() as u64, SAMPLES as u64);
+        if bench.with(&question, |_, _| Ok(()))?.is_err() {
+            break;
+        }
+    }
+    let (create, destroy) = (Times::of(&bench.create_us), Times::of(&bench.destroy_us));
+    let latency = &mut bench.draft.latency;
+    (latency.create_us, latency.create_max_us) = create.facts(&bench.create_us);
+    (latency.destroy_us, latency.destroy_max_us) = destroy.facts(&bench.destroy_us);
+    Ok([create, destroy])
+}

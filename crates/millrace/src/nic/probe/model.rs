@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The model of a NIC as a subject, without DPDK and with a clock that only calls move.
+//!
+//! The prober asks it whether what it wrote down so far already says what the NIC said.
+
+use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use std::collections::HashMap;
+use twin::{Handle, Item, Nic, Personality, Proto, Refusal, Rule};
+
+/// A started port of the software NIC.
+pub(crate) struct Model {
+    nic: Nic,
+    queues: u16,
+    now_us: u64,
+    handles: HashMap<RuleId, Handle>,
+    next: u64,
+}
+
+/// What a packet takes to come out.
+const DELIVERY_US: u64 = 1;
+
+impl Model {
+    pub(crate) fn new(personality: Personality, queues: u16) -> Self {
+        let mut nic = Nic::new(personality, 1);
+        nic.set_queues(queues);
+        nic.set_started(true);
+        Self { nic, queues, now_us: 0, handles: HashMap::new(), next: 0 }
+    }
+
+    /// Rules there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.nic.len()
+    }
+}
+
+impl Subject for Model {
+    fn queues(&self) -> u16 {
+        self.queues
+    }
+
+    fn has_wire(&self) -> bool {
+        true
+    }
+
+    fn validate(&mut self, question: &Question) -> Answer {
+        let items = with_usual_masks(&question.items);
+        let rule = Rule { items: &items, ..question.rule() };
+        self.nic.validate(rule, self.now_us).map_err(refused)
+    }
+
+    fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+        let items = with_usual_masks(&question.items);
+        let rule = Rule { items: &items, ..question.rule() };
+        let answer = self.nic.create(rule, self.now_us).map_err(refused)?;
+        self.now_us += u64::from(answer.wait_us);
+        self.next += 1;
+        let id = RuleId(self.next);
+        self.handles.insert(id, answer.value);
+        Ok(id)
+    }
+
+    fn destroy(&mut self, rule: RuleId) -> Answer {
+        let handle = self.handles[&rule];
+        let answer = self.nic.destroy(handle, self.now_us).map_err(refused)?;
+        self.now_us += u64::from(answer.wait_us);
+        self.handles.remove(&rule);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Answer {
+        self.nic.flush().map_err(refused)
+    }
+
+    fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
+        let tally = self.nic.query(self.handles[&rule], false, self.now_us).map_err(refused)?;
+        Ok(Tally { hits: Some(tally.hits), bytes: tally.bytes })
+    }
+
+    fn isolate(&mut self, _: bool) -> Answer {
+        let operations = &self.nic.personality().operations;
+        let there = !operations.none && !operations.no_isolate;
+        let no_call =
+            Refused { errno: Some(twin::Errno::ENOSYS), kind: twin::Kind::Unspecified, ..SILENT };
+        if there { Ok(()) } else { Err(no_call) }
+    }
+
+    fn set_started(&mut self, is_started: bool) -> bool {
+        self.nic.set_started(is_started);
+        true
+    }
+
+    fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
+        let verdict = self.nic.classify(frame, frame.len() as u32, self.now_us);
+        self.now_us += DELIVERY_US;
+        let twin::Verdict { mark, flag, queue, .. } = verdict;
+        (!verdict.drop).then_some(Delivery { mark, flag, queue })
+    }
+
+    fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    fn wait_us(&mut self, us: u64) {
+        self.now_us += us;
+    }
+}
+
+const SILENT: Refused = Refused { errno: None, kind: twin::Kind::None, place: None, message: None };
+
+fn refused(refusal: Refusal) -> Refused {
+    let Refusal { errno, kind, place, message } = refusal;
+    let message = message.map(|message| message.to_string_lossy().into_owned());
+    Refused { errno: Some(errno), kind, place: Some(place), message }
+}
+
+/// Gives items that come without a mask the one of `rte_flow.h`, as drivers do.
+fn with_usual_masks(items: &[Item]) -> Vec<Item> {
+    let usual = |item: &Item| {
+        let mut item = *item;
+        if item.given.spec && !item.given.mask {
+            let fields = usual_fields(item.proto).iter().filter_map(|name| item.proto.field(name));
+            let bits = fields.flat_map(|field| field.bit..field.bit + field.len);
+            bits.for_each(|bit| item.mask[bit / 8] |= 0x80 >> (bit % 8));
+            if item.proto == Proto::Vlan {
+                item.mask[0] &= 0x0f;
+            }
+        }
+        item
+    };
+    items.iter().map(usual).collect()
+}
+
+/// Fields of the mask that `rte_flow.h` has for an item; of a tag's, the identifier only.
+fn usual_fields(proto: Proto) -> &'static [&'static str] {
+    match proto {
+        Proto::Vlan => &["tci"],
+        Proto::Eth | Proto::Ipv4 | Proto::Ipv6 | Proto::Tcp | Proto::Udp | Proto::Sctp => {
+            &["src", "dst"]
+        }
+        Proto::Icmp | Proto::Icmp6 => &["type", "code"],
+        Proto::Ipv6Frag => &["next_hdr"],
+        Proto::Vxlan => &["vni"],
+        Proto::Gtpu => &["teid"],
+        Proto::Gre => &["protocol"],
+    }
+}

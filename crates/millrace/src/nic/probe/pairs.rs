@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a rule forbids others: the same again, other fields of the same packets, other packets.
+
+use super::actions::MARK;
+use super::bench::{Bench, Stopped};
+use super::chains::{Taken, in_words};
+use super::model::Model;
+use super::pattern::{Bits, Pattern};
+use super::steps::lines_of;
+use super::subject::{Answer, Question, Subject};
+use super::witness::Witness;
+use twin::personality::{Conflict, Duplicate, Steps, Told};
+use twin::{Action, Proto};
+
+/// Rules that a personality can say to exclude each other.
+const CONFLICTS_MAX: usize = 16;
+
+/// Finds it, and puts it into the draft.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    taken: &[Taken],
+    base: &Taken,
+    witness: Option<&Witness>,
+) -> Result<(), Stopped> {
+    bench.stage("pairs of rules")?;
+    duplicate(bench, base, witness)?;
+    other_fields(bench, taken)?;
+    conflicts(bench, taken)
+}
+
+/// What the draft says of a rule after others.
+fn drafted_after(bench: &Bench<'_>, before: &[Question], question: &Question) -> Answer {
+    let mut model = Model::new(bench.draft.clone(), bench.subject.queues());
+    for question in before {
+        // One that is refused is not there.
+        let _ = model.create(question);
+    }
+    model.create(question).map(drop)
+}
+
+fn duplicate(
+    bench: &mut Bench<'_>,
+    base: &Taken,
+    witness: Option<&Witness>,
+) -> Result<(), Stopped> {
+    let pattern = base.pattern();
+    let first = match witness {
+        Some(witness) => witness.question(bench, &pattern),
+        None => bench.about(&pattern),
+    };
+    let mut second = first.clone();
+    for action in &mut second.actions {
+        if let Action::Mark(mark) = action {
+            *mark += 1;
+        }
+    }
+    let kind = bench.with(&first, |bench, _| {
+        let validated = match bench.draft.operations.no_validate {
+            true => None,
+            false => Some(bench.subject.validate(&second)),
+        };
+        let taken = bench.with(&second, |bench, _| {
+            let frame = pattern.frame.as_ref().filter(|_| bench.subject.has_wire());
+            Ok(frame.and_then(|frame| bench.deliver(frame)).and_then(|delivery| delivery.mark))
+        })?;
+        Ok(match taken {
+            Err(refused) => {
+                let is_usual = drafted_after(bench, std::slice::from_ref(&first), &second)
+                    .is_err_and(|drafted| drafted.says_as(&refused));
+                let knows = validated.is_none_or(|answer| answer.is_err());
+                let told = || Duplicate::Refused(refused.told());
+                if is_usual && knows { Duplicate::Exists } else { told() }
+            }
+            Ok(Some(MARK)) => Duplicate::FirstWins,
+            Ok(Some(mark)) if mark == MARK + 1 => Duplicate::LastWins,
+            Ok(_) => {
+                bench.note("which of two rules that are the same is in effect was not seen");
+                Duplicate::FirstWins
+            }
+        })
+    })?;
+    bench.draft.table.duplicate = kind.unwrap_or_default();
+    Ok(())
+}
+
+fn other_fields(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+    let has_ip = |chain: &&Taken| {
+        let last = chain.headers.last();
+        !chain.is_exact && matches!(last, Some(Proto::Ipv4 | Proto::Ipv6))
+    };
+    let Some(chain) = taken.iter().filter(has_ip).min_by_key(|chain| chain.headers.len()) else {
+        return Ok(());
+    };
+    let at = chain.headers.len() - 1;
+    let with = |name: &str| {
+        let pattern = Pattern::of(&chain.headers);
+        chain.headers[at].field(name).map(|field| pattern.masked(at, field, Bits::Full))
+    };
+    let (Some(src), Some(dst)) = (with("src"), with("dst")) else { return Ok(()) };
+    let (src, dst) = (bench.about(&src), bench.about(&dst));
+    let alone = bench.ask(&dst)?;
+    let after = bench.with(&src, |bench, _| bench.with(&dst, |_, _| Ok(())))?;
+    if let (Ok(()), Ok(Err(refused))) = (alone, after) {
+        bench.draft.pattern.other_fields = Some(refused.told());
+    }
+    Ok(())
+}
+
+/// Lists of headers that may not be there together, found by rules for all of them at once.
+fn conflicts(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+    let begins = |first: Proto| taken.iter().any(|chain| chain.headers[0] == first);
+    let is_usual = |chain: &&Taken| chain.headers[0] == Proto::Eth || !begins(Proto::Eth);
+    let chains: Vec<_> = taken.iter().filter(is_usual).collect();
+    let questions: Vec<_> = chains.iter().map(|chain| bench.about(&chain.pattern())).collect();
+    let mut pairs: Vec<(usize, usize, Told)> = Vec::new();
+    for at in unexplained(bench, &questions)? {
+        for before in 0..at {
+            let (one, other) = (&questions[before], &questions[at]);
+            let answer = bench.with(one, |bench, _| bench.with(other, |_, _| Ok(())))?;
+            let Ok(Err(refused)) = answer else { continue };
+            let drafted = drafted_after(bench, std::slice::from_ref(one), other);
+            if drafted.is_ok() {
+                pairs.push((before, at, refused.told()));
+            }
+        }
+    }
+    let names = |at: usize| {
+        let words = chains[at].headers.iter().map(|proto| proto.name());
+        words.collect::<Vec<_>>()
+    };
+    for conflict in grouped(&pairs, names) {
+        if bench.draft.conflicts.len() == CONFLICTS_MAX {
+            bench.note("more rules exclude each other than the file can say");
+            break;
+        }
+        bench.draft.conflicts.push(conflict);
+    }
+    Ok(())
+}
+
+/// Questions that are refused after those before them, and not by what the draft knows.
+fn unexplained(bench: &mut Bench<'_>, questions: &[Question]) -> Result<Vec<usize>, Stopped> {
+    let mut rules = Vec::new();
+    let mut there: Vec<Question> = Vec::new();
+    let mut found = Vec::new();
+    for (at, question) in questions.iter().enumerate() {
+        bench.step(at as u64, questions.len() as u64);
+        match bench.create(question) {
+            Ok(rule) => {
+                rules.push(rule);
+                there.push(question.clone());
+            }
+            Err(_) if drafted_after(bench, &there, question).is_ok() => found.push(at),
+            Err(refused) => bench.notes.extend(
+                (bench.draft.pattern.other_fields.is_none())
+                    .then(|| format!("{}: {refused} after other rules", in_words(question))),
+            ),
+        }
+    }
+    // All of them, even where one does not go.
+    let destroyed: Vec<_> = rules.into_iter().map(|rule| bench.destroy(rule)).collect();
+    destroyed.into_iter().collect::<Result<(), _>>()?;
+    Ok(found)
+}
+
+fn grouped(
+    pairs: &[(usize, usize, Told)],
+    names: impl Fn(usize) -> Vec<&'static str>,
+) -> Vec<Conflict> {
+    // The others of each one, in the same words.
+    let mut ones: Vec<(usize, Told, Vec<usize>)> = Vec::new();
+    for (one, other, told) in pairs {
+        match ones.iter_mut().find(|(known, words, _)| known == one && words == told) {
+            Some((_, _, others)) => others.push(*other),
+            None => ones.push((*one, told.clone(), vec![*other])),
+        }
+    }
+    let lines =
+        |places: &[usize]| lines_of(&places.iter().map(|&at| names(at)).collect::<Vec<_>>());
+    let conflict = |(one, told, others): (usize, Told, Vec<usize>)| {
+        let both = |other: Steps| {
+            lines(&[one]).pop().map(|one| Conflict { one, other, told: told.clone() })
+        };
+        lines(&others).into_iter().filter_map(both).collect::<Vec<_>>()
+    };
+    ones.into_iter().flat_map(conflict).collect()
+}

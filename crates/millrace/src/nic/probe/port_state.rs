@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a port that stops does to rules.
+
+use super::bench::{Bench, Stopped};
+use super::chains::Taken;
+use super::witness::Witness;
+use twin::personality::OnStop;
+
+/// Stops and starts the port; finds what that does, and puts it into the draft.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    base: &Taken,
+    witness: Option<&Witness>,
+) -> Result<(), Stopped> {
+    bench.stage("stop and start")?;
+    let pattern = base.pattern();
+    let question = match witness {
+        Some(witness) => witness.question(bench, &pattern),
+        None => bench.about(&pattern),
+    };
+    if !bench.subject.set_started(false) {
+        bench.note("the port does not stop");
+        return Ok(());
+    }
+    let stopped = bench.with(&question, |_, _| Ok(()));
+    start(bench)?;
+    bench.draft.port.stopped = stopped?.err().map(|refused| refused.told());
+    let Ok(rule) = bench.create(&question) else { return Ok(()) };
+    bench.subject.set_started(false);
+    start(bench)?;
+    let hit = match (witness, &pattern.frame) {
+        (Some(witness), Some(frame)) => {
+            let delivery = bench.deliver(frame);
+            Some(witness.is_hit(delivery))
+        }
+        _ => None,
+    };
+    let is_there = bench.subject.destroy(rule).is_ok();
+    bench.draft.port.on_stop = match (is_there, hit) {
+        (false, _) => OnStop::Flush,
+        (true, Some(false)) => OnStop::Stale,
+        (true, Some(true)) => OnStop::Keep,
+        (true, None) => {
+            bench.note("whether rules are in effect after a stop was not seen");
+            OnStop::Keep
+        }
+    };
+    Ok(())
+}
+
+fn start(bench: &mut Bench<'_>) -> Result<(), Stopped> {
+    if bench.subject.set_started(true) { Ok(()) } else { Err(Stopped::DoesNotStart) }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! From all the lists that a NIC takes to the few lines that say so: `eth? / ipv4|ipv6 / tcp`.
+
+use std::collections::BTreeSet;
+use twin::personality::Steps;
+
+type Words = Vec<&'static str>;
+
+/// One line in the making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line(Vec<(Vec<&'static str>, bool)>);
+
+/// Lines that follow exactly the `lists`; the order of words is that of their first use.
+pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
+    let taken: BTreeSet<&Words> = lists.iter().collect();
+    let single = |list: &Words| Line(list.iter().map(|&word| (vec![word], false)).collect());
+    let mut lines: Vec<_> = lists.iter().filter(|list| !list.is_empty()).map(single).collect();
+    unite(&mut lines);
+    for line in &mut lines {
+        line.make_optional(&taken);
+    }
+    unite(&mut lines);
+    // What longer lines say needs no line of its own.
+    lines.sort_by_key(|line| std::cmp::Reverse(line.lists().len()));
+    let mut said = BTreeSet::new();
+    lines.retain(|line| {
+        let lists = line.lists();
+        let is_new = lists.iter().any(|list| !said.contains(list));
+        said.extend(lists);
+        is_new
+    });
+    lines.iter().map(Line::steps).collect()
+}
+
+/// Makes one of two lines that differ in the words of one step, as long as there are such.
+fn unite(lines: &mut Vec<Line>) {
+    while let Some((into, from, at)) = pair(lines) {
+        let (words, _) = lines.remove(from).0.swap_remove(at);
+        let known = &mut lines[into].0[at].0;
+        known.extend(words.into_iter().filter(|word| !known.contains(word)).collect::<Vec<_>>());
+    }
+}
+
+fn pair(lines: &[Line]) -> Option<(usize, usize, usize)> {
+    let pairs = (1..lines.len()).flat_map(|from| (0..from).map(move |into| (into, from)));
+    pairs
+        .filter_map(|(into, from)| Some((into, from, lines[into].only_difference(&lines[from])?)))
+        .next()
+}
+
+impl Line {
+    /// The step whose words are not the same, if it is the only one.
+    fn only_difference(&self, other: &Self) -> Option<usize> {
+        let is_like = self.0.len() == other.0.len()
+            && self.0.iter().zip(&other.0).all(|(step, like)| step.1 == like.1);
+        let mut places = (0..self.0.len()).filter(|&at| is_like && self.0[at] != other.0[at]);
+        let place = places.next()?;
+        places.next().is_none().then_some(place)
+    }
+
+    /// Lets steps be left out wherever all lists without them are taken too. A word takes the first
+    /// step that has it, so a step may not shadow one that is needed.
+    fn make_optional(&mut self, taken: &BTreeSet<&Words>) {
+        for at in (0..self.0.len()).rev() {
+            let shadows = self.0.get(at + 1).is_some_and(|(words, is_optional)| {
+                !is_optional && words.iter().any(|word| self.0[at].0.contains(word))
+            });
+            let mut without = self.clone();
+            without.0.remove(at);
+            let lists = without.lists();
+            self.0[at].1 = !shadows
+                && !without.0.is_empty()
+                && lists.iter().all(|list| list.is_empty() || taken.contains(list));
+        }
+    }
+
+    /// All lists that follow it.
+    fn lists(&self) -> BTreeSet<Words> {
+        let mut lists = BTreeSet::from([Vec::new()]);
+        for (words, is_optional) in &self.0 {
+            let longer = lists.iter().flat_map(|list: &Words| {
+                words.iter().map(|&word| list.iter().copied().chain([word]).collect())
+            });
+            let longer: BTreeSet<_> = longer.collect();
+            match is_optional {
+                true => lists.extend(longer),
+                false => lists = longer,
+            }
+        }
+        lists
+    }
+
+    fn steps(&self) -> Steps {
+        let step = |(words, is_optional): &(Vec<&str>, bool)| {
+            words.join("|") + if *is_optional { "?" } else { "" }
+        };
+        let text: Vec<_> = self.0.iter().map(step).collect();
+        steps(&text.join(" / "))
+    }
+}
+
+/// Steps of their notation, which the caller wrote.
+pub(super) fn steps(text: &str) -> Steps {
+    Steps::try_from(text.to_owned()).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(lists: &[&str]) -> Vec<String> {
+        let lists: Vec<Words> = lists
+            .iter()
+            .map(|list| {
+                let known = ["eth", "vlan", "ipv4", "ipv6", "tcp", "udp", "mark", "queue", "drop"];
+                let word = |word| *known.iter().find(|known| **known == word).unwrap();
+                list.split(' ').map(word).collect()
+            })
+            .collect();
+        lines_of(&lists).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn lists_become_few_lines() {
+        assert_eq!(lines(&["queue", "drop", "queue mark", "drop mark"]), ["queue|drop / mark?"]);
+        assert_eq!(lines(&["ipv4", "eth ipv4"]), ["eth? / ipv4"]);
+        assert_eq!(
+            lines(&["eth", "eth ipv4", "eth ipv6", "eth ipv4 tcp", "eth ipv6 tcp", "eth ipv4 udp"]),
+            ["eth / ipv4|ipv6 / tcp?", "eth / ipv4 / udp", "eth"]
+        );
+        assert_eq!(lines(&["eth vlan vlan", "eth vlan", "eth"]), ["eth / vlan? / vlan?"]);
+        assert_eq!(lines(&["mark", "queue"]), ["mark|queue"]);
+    }
+}

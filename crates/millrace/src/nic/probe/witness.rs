@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How packets show that they hit a rule: by their mark, or by where they go.
+
+use super::actions::{MARK, action};
+use super::bench::{Bench, Stopped};
+use super::chains::Taken;
+use super::pattern::Pattern;
+use super::subject::{Delivery, Question};
+use twin::Action;
+
+/// Actions, and what they do to a packet.
+#[derive(Clone, Debug)]
+pub(super) struct Witness {
+    pub(super) actions: Vec<Action>,
+    sign: Sign,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Mark,
+    /// This queue, where packets without a rule do not go.
+    Queue(u16),
+    Drop,
+}
+
+impl Witness {
+    /// The first list that shows on packets of one of the chains.
+    pub(super) fn find(
+        bench: &mut Bench<'_>,
+        taken: &[Taken],
+        lists: &[Vec<&'static str>],
+    ) -> Result<Option<Self>, Stopped> {
+        if !bench.subject.has_wire() {
+            return Ok(None);
+        }
+        let chains: Vec<_> = taken.iter().filter(|chain| chain.headers.len() <= 3).collect();
+        for (name, sign) in [("mark", Sign::Mark), ("queue", Sign::Queue(0)), ("drop", Sign::Drop)]
+        {
+            let Some(list) = lists.iter().find(|list| list.contains(&name)) else { continue };
+            for chain in &chains {
+                let witness =
+                    Self { actions: list.iter().map(|name| action(name)).collect(), sign };
+                let pattern = chain.pattern();
+                let Some(witness) = witness.away_from_usual(bench, &pattern) else { continue };
+                if witness.hits(bench, &pattern)? == Some(true) {
+                    return Ok(Some(witness));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// With a queue that is not the usual one of these packets.
+    fn away_from_usual(mut self, bench: &mut Bench<'_>, pattern: &Pattern) -> Option<Self> {
+        let usual = bench.deliver(pattern.frame.as_ref()?)?.queue;
+        if self.sign == Sign::Queue(0) {
+            let queue = (0..bench.subject.queues()).find(|&queue| queue != usual)?;
+            self.sign = Sign::Queue(queue);
+            let to = |action: &mut Action| {
+                if matches!(action, Action::Queue(_)) {
+                    *action = Action::Queue(queue);
+                }
+            };
+            self.actions.iter_mut().for_each(to);
+        }
+        Some(self)
+    }
+
+    pub(super) fn is_mark(&self) -> bool {
+        self.sign == Sign::Mark
+    }
+
+    pub(super) fn question(&self, bench: &Bench<'_>, pattern: &Pattern) -> Question {
+        Question { actions: self.actions.clone(), ..bench.about(pattern) }
+    }
+
+    /// Whether what came out, if anything did, hit the rule.
+    pub(super) fn is_hit(&self, delivery: Option<Delivery>) -> bool {
+        match (self.sign, delivery) {
+            (Sign::Mark, Some(delivery)) => delivery.mark == Some(MARK),
+            (Sign::Queue(queue), Some(delivery)) => delivery.queue == queue,
+            (Sign::Drop, delivery) => delivery.is_none(),
+            (_, None) => false,
+        }
+    }
+
+    /// Whether the frame of a pattern hits a rule with it; `None` if there is no such rule or
+    /// frame.
+    pub(super) fn hits(
+        &self,
+        bench: &mut Bench<'_>,
+        pattern: &Pattern,
+    ) -> Result<Option<bool>, Stopped> {
+        let Some(frame) = pattern.frame.clone() else { return Ok(None) };
+        self.hits_with(bench, pattern, &frame)
+    }
+
+    /// The same with another frame.
+    pub(super) fn hits_with(
+        &self,
+        bench: &mut Bench<'_>,
+        pattern: &Pattern,
+        frame: &[u8],
+    ) -> Result<Option<bool>, Stopped> {
+        let question = self.question(bench, pattern);
+        let hit = bench.with(&question, |bench, _| {
+            let late = u64::from(bench.draft.latency.effective_after_us);
+            if late > 0 {
+                bench.subject.wait_us(late);
+            }
+            let delivery = bench.deliver(frame);
+            Ok(self.is_hit(delivery))
+        })?;
+        let late = u64::from(bench.draft.latency.effective_until_us);
+        if late > 0 {
+            bench.subject.wait_us(late);
+        }
+        Ok(hit.ok())
+    }
+}
