@@ -40,6 +40,8 @@ static const size_t BIND_MBUF_PKT_LEN = BIND_OFFSET(pkt_len);
 static const size_t BIND_MBUF_DATA_LEN = BIND_OFFSET(data_len);
 static const size_t BIND_MBUF_BUF_LEN = BIND_OFFSET(buf_len);
 static const size_t BIND_MBUF_NEXT = BIND_OFFSET(next);
+static const size_t BIND_MBUF_FLAGS = BIND_OFFSET(ol_flags);
+static const size_t BIND_MBUF_MARK = BIND_OFFSET(hash.fdir.hi);
 
 /* mbuf.rs reads these widths. */
 _Static_assert(BIND_SIZE(buf_addr) == sizeof(void *), "buf_addr");
@@ -48,7 +50,13 @@ _Static_assert(BIND_SIZE(pkt_len) == 4, "pkt_len");
 _Static_assert(BIND_SIZE(data_len) == 2, "data_len");
 _Static_assert(BIND_SIZE(buf_len) == 2, "buf_len");
 _Static_assert(BIND_SIZE(next) == sizeof(void *), "next");
+_Static_assert(BIND_SIZE(ol_flags) == 8, "ol_flags");
+_Static_assert(BIND_SIZE(hash.fdir.hi) == 4, "hash.fdir.hi");
 
+static const uint64_t BIND_FLAG_MATCHED = RTE_MBUF_F_RX_FDIR;
+static const uint64_t BIND_FLAG_MARKED = RTE_MBUF_F_RX_FDIR_ID;
+static const uint64_t BIND_METADATA_MARKS =
+	RTE_ETH_RX_METADATA_USER_FLAG | RTE_ETH_RX_METADATA_USER_MARK;
 static const uint64_t BIND_RX_SCATTER = RTE_ETH_RX_OFFLOAD_SCATTER;
 static const uint64_t BIND_TX_MULTI_SEGS = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 static const uint64_t BIND_RSS_FIELDS =

@@ -151,6 +151,40 @@ impl Ethdev {
         })
     }
 
+    /// What the driver says of the device's firmware.
+    pub(crate) fn firmware(&self) -> Option<String> {
+        let mut text = [0; 128];
+        // SAFETY: the ethdev is open; at most so many bytes are written, a zero among them.
+        let ret = unsafe {
+            sys::rte_eth_dev_fw_version_get(self.id, text.as_mut_ptr().cast(), text.len())
+        };
+        let text = CStr::from_bytes_until_nul(&text).ok().filter(|_| ret == 0)?;
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    /// Asks for marks and flags of flow rules on packets, where the driver wants to know before it
+    /// is configured.
+    pub(crate) fn ask_for_marks(&self) -> Result<(), Errno> {
+        let mut features = sys::BIND_METADATA_MARKS;
+        // SAFETY: the ethdev is open; what it can do is written.
+        match Errno::check(unsafe { sys::rte_eth_rx_metadata_negotiate(self.id, &mut features) }) {
+            Err(Errno::NotSupported) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Starts the ethdev, which is configured, or stops it.
+    pub(crate) fn set_started(&self, is_started: bool) -> Result<(), Errno> {
+        // SAFETY: the ethdev is open, and no queue of it is in use: `Port` holds them all.
+        Errno::check(unsafe {
+            match is_started {
+                true => sys::rte_eth_dev_start(self.id),
+                false => sys::rte_eth_dev_stop(self.id),
+            }
+        })?;
+        if is_started { self.receive_any_destination() } else { Ok(()) }
+    }
+
     /// Configures and starts the ethdev, once.
     pub(crate) fn start(&self, config: &PortConfig) -> Result<SymmetricRss, (Step, Errno)> {
         let at = |step| move |errno| (step, errno);

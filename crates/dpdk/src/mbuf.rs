@@ -42,6 +42,21 @@ impl Mbuf {
         Ok(())
     }
 
+    /// The number that a flow rule put on the packet.
+    pub fn mark(&self) -> Option<u32> {
+        let is_marked = self.flags() & sys::BIND_FLAG_MARKED != 0;
+        is_marked.then(|| Segment(self.0).load(sys::BIND_MBUF_MARK))
+    }
+
+    /// Whether a flow rule flagged the packet, with a number or without.
+    pub fn is_flagged(&self) -> bool {
+        self.flags() & sys::BIND_FLAG_MATCHED != 0
+    }
+
+    fn flags(&self) -> u64 {
+        Segment(self.0).load(sys::BIND_MBUF_FLAGS)
+    }
+
     /// Segments of the chain, at least 1.
     pub fn segment_count(&self) -> usize {
         self.segments().count()

@@ -18,6 +18,8 @@ pub struct Port {
     pub(crate) rules: LiveRules,
     info: PortInfo,
     configured: bool,
+    /// Receive and transmit queues it was configured with.
+    queues: [u16; 2],
     _one_user: PhantomData<Cell<()>>,
 }
 
@@ -119,7 +121,8 @@ impl Port {
         let open = Ethdev::own(id, devargs, lower).map_err(in_use)?;
         let info = open.describe(devargs).map_err(|errno| fail(devargs, Step::Info, errno))?;
         let rules = LiveRules::new();
-        Ok(Self { open, rules, info, configured: false, _one_user: PhantomData })
+        let configured = false;
+        Ok(Self { open, rules, info, configured, queues: [0; 2], _one_user: PhantomData })
     }
 
     /// DPDK's number of the port, by which flow rules name it.
@@ -152,12 +155,42 @@ impl Port {
             errno,
             log,
         })?;
+        self.queues = [config.rx_queues, config.tx_queues];
         let open = &self.open;
         // SAFETY: the port is started with these queues, and only this once.
         let rx = (0..config.rx_queues).map(|queue| unsafe { RxQueue::new(open, queue) }).collect();
         // SAFETY: as above.
         let tx = (0..config.tx_queues).map(|queue| unsafe { TxQueue::new(open, queue) }).collect();
         Ok((rx, tx))
+    }
+
+    /// What the driver says of the device's firmware, if anything.
+    pub fn firmware(&self) -> Option<String> {
+        self.open.firmware()
+    }
+
+    /// Asks the driver to deliver marks and flags of flow rules with packets. Some must know it
+    /// before [`Port::configure`], most do it anyway.
+    pub fn ask_for_marks(&mut self) -> Result<(), Errno> {
+        self.open.ask_for_marks()
+    }
+
+    /// Stops the port, or starts it again, while nobody uses its `queues`, which are all that it
+    /// has. What becomes of its flow rules is the driver's affair: with some they are gone, and
+    /// must not be named any more.
+    ///
+    /// # Panics
+    /// If a queue is missing.
+    pub fn set_started(
+        &mut self,
+        is_started: bool,
+        queues: (&mut [RxQueue], &mut [TxQueue]),
+    ) -> Result<(), Errno> {
+        let of_this_port = |id: u16| id == self.id();
+        let rx = queues.0.iter().filter(|queue| of_this_port(queue.port_id())).count();
+        let tx = queues.1.iter().filter(|queue| of_this_port(queue.port_id())).count();
+        assert!([rx, tx] == self.queues.map(usize::from), "a queue may be in use elsewhere");
+        self.open.set_started(is_started)
     }
 
     /// The port's counters; all zero if they can not be read.

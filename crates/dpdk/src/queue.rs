@@ -38,6 +38,10 @@ impl RxQueue {
         Self(Queue::new(port, queue_id))
     }
 
+    pub(crate) fn port_id(&self) -> u16 {
+        self.0.port_id
+    }
+
     /// Adds waiting packets to `burst`, up to the room it has; returns how many.
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst) -> usize {
@@ -54,6 +58,10 @@ impl TxQueue {
     /// The port is started with this queue, and no other `TxQueue` names it.
     pub(crate) unsafe fn new(port: &Arc<Ethdev>, queue_id: u16) -> Self {
         Self(Queue::new(port, queue_id))
+    }
+
+    pub(crate) fn port_id(&self) -> u16 {
+        self.0.port_id
     }
 
     /// Sends the packets of `burst` in order; returns how many the port took. Those it had no room

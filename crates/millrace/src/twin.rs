@@ -10,13 +10,18 @@ const PREFIX: &str = "net_twin";
 /// Says where it is, if not where `make twin` puts it.
 const VARIABLE: &str = "MILLRACE_TWIN";
 
+/// Whether these are devargs of the software NIC.
+pub(crate) fn is_one(devargs: &str) -> bool {
+    devargs.starts_with(PREFIX)
+}
+
 /// The driver, if one of `ports` needs it.
 ///
 /// # Errors
 ///
 /// It is not there.
 pub(crate) fn driver(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
-    let Some(port) = ports.iter().find(|devargs| devargs.starts_with(PREFIX)) else {
+    let Some(port) = ports.iter().find(|devargs| is_one(devargs)) else {
         return Ok(None);
     };
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();

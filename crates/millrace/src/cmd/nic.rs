@@ -3,6 +3,8 @@
 
 mod flow;
 mod personalities;
+mod ports;
+mod probe;
 mod prompt;
 mod script;
 
@@ -20,11 +22,13 @@ pub(crate) struct NicArgs {
 enum NicCommand {
     Flow(flow::FlowArgs),
     Personalities(personalities::PersonalitiesArgs),
+    Probe(probe::ProbeArgs),
 }
 
 pub(crate) fn run(args: &NicArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         NicCommand::Flow(args) => flow::run(args),
         NicCommand::Personalities(args) => personalities::run(args),
+        NicCommand::Probe(args) => probe::run(args),
     }
 }

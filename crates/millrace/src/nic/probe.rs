@@ -10,6 +10,7 @@ mod actions;
 mod attributes;
 mod behaviour;
 mod bench;
+mod capacity;
 mod chains;
 mod counters;
 mod fields;
@@ -20,15 +21,21 @@ mod latency;
 mod model;
 mod pairs;
 mod pattern;
+mod port;
 mod port_state;
+mod report;
 mod rules;
 mod steps;
 mod subject;
+mod watched;
 mod witness;
 
 pub(crate) use bench::{Calls, Stopped, Watcher};
 pub(crate) use latency::Times;
+pub(crate) use port::{PortSubject, Side};
+pub(crate) use report::{Static, print, to_json};
 pub(crate) use subject::Subject;
+pub(crate) use watched::{Watch, Watched};
 
 use bench::Bench;
 use chains::Taken;
@@ -41,6 +48,8 @@ use twin::Personality;
 pub(crate) struct Extent {
     /// The port may be stopped and started.
     pub(crate) restart: bool,
+    /// The table may be filled, with so many rules at most.
+    pub(crate) capacity: Option<u32>,
 }
 
 /// What was found.
@@ -110,6 +119,9 @@ fn run(bench: &mut Bench<'_>, extent: Extent, times: &mut [Times; 2]) -> Result<
     pairs::probe(bench, &taken, &base, witness.as_ref())?;
     counters::probe(bench, &base, &lists)?;
     *times = latency::probe(bench, &base)?;
+    if let Some(limit) = extent.capacity {
+        capacity::probe(bench, &taken, &lists, limit)?;
+    }
     if extent.restart {
         port_state::probe(bench, &base, witness.as_ref())?;
     }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace nic flow`: the ports of the shell, and where its commands come from.
 
-use super::{prompt, script};
-use crate::host::Memory;
+use super::{ports, prompt, script};
 use crate::nic::advice::known_of;
 use crate::nic::flow::{OpenPort, Session};
 use crate::output::is_dash;
-use crate::{signals, twin};
+use crate::signals;
 use ::twin::Personality;
 use anyhow::Context;
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, PortInfo};
+use dpdk::PortInfo;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::PathBuf;
@@ -61,15 +60,6 @@ All rules are destroyed when it ends.
 
 Exit status: 0 good; 1 a port cannot be used, or a command of a script failed; 2 wrong use.";
 
-/// Queues of each port where nobody says how many.
-const QUEUES: u16 = 4;
-/// Descriptors of each queue. No packet is taken out of them.
-const DESCRIPTORS: u16 = 256;
-/// Bytes of frame in one mbuf.
-const DATA_BYTES: u16 = 2048;
-/// What DPDK takes beside the mbufs.
-const EAL_MB: u32 = 64;
-
 /// What the ways to run the shell have in common.
 pub(super) struct Shell {
     pub(super) session: Session,
@@ -98,40 +88,15 @@ pub(super) fn run(args: &FlowArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Starts DPDK and every port; returns how many queues each has.
+/// Starts every port; returns how many queues each has.
 fn open(args: &FlowArgs) -> anyhow::Result<(Session, u16)> {
-    let queues = args.queues.unwrap_or(QUEUES);
-    // As many as all queues hold, and what mempools keep for each lcore.
-    let mbufs = u32::from(queues) * u32::from(2 * DESCRIPTORS) + 511;
-    let pages = mbufs.div_ceil((1 << 20) / 4096) * args.ports.len() as u32;
-    let memory_mb = EAL_MB + pages;
-    let eal = Eal::init(&EalConfig {
-        no_huge: Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb),
-        memory_mb,
-        ports: args.ports.clone(),
-        drivers: twin::driver(&args.ports)?.into_iter().collect(),
-        ..EalConfig::default()
-    })?;
-    let ports = args.ports.iter().map(|devargs| Port::probe(&eal, devargs));
-    let ports = ports.collect::<Result<Vec<_>, _>>()?;
-    let most = |port: &Port| port.info().max_rx_queues.min(port.info().max_tx_queues);
-    let fewest = ports.iter().map(most).min().unwrap_or(queues);
-    let queues = if args.queues.is_none() { queues.min(fewest) } else { queues };
-    let mut open = Vec::new();
-    for (number, mut port) in ports.into_iter().enumerate() {
-        let name = format!("flow{number}");
-        let mempool = Mempool::new(&eal, &name, mbufs, DATA_BYTES, port.info().socket_id)?;
-        let queues = port.configure(&PortConfig {
-            rx_queues: queues,
-            tx_queues: queues,
-            rxd: DESCRIPTORS,
-            txd: DESCRIPTORS,
-            mempools: vec![mempool],
-        })?;
+    let started = ports::start(&args.ports, args.queues)?;
+    let queues = started.first().map_or(0, |started| started.queues.0.len() as u16);
+    let open = started.into_iter().map(|ports::StartedPort { port, queues, .. }| {
         let known = known(args.personality.as_deref(), port.info())?;
-        open.push(OpenPort { port, queues, known });
-    }
-    Ok((Session::new(open), queues))
+        anyhow::Ok(OpenPort { port, queues, known })
+    });
+    Ok((Session::new(open.collect::<Result<_, _>>()?), queues))
 }
 
 /// What explanations are made of.

@@ -85,6 +85,10 @@ impl Subject for Model {
         if there { Ok(()) } else { Err(no_call) }
     }
 
+    fn knows_dead_rules(&self) -> bool {
+        true
+    }
+
     fn set_started(&mut self, is_started: bool) -> bool {
         self.nic.set_started(is_started);
         true

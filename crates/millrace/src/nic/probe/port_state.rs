@@ -35,14 +35,21 @@ pub(super) fn probe(
         }
         _ => None,
     };
-    let is_there = bench.subject.destroy(rule).is_ok();
-    bench.draft.port.on_stop = match (is_there, hit) {
-        (false, _) => OnStop::Flush,
-        (true, Some(false)) => OnStop::Stale,
-        (true, Some(true)) => OnStop::Keep,
-        (true, None) => {
-            bench.note("whether rules are in effect after a stop was not seen");
+    bench.draft.port.on_stop = match hit {
+        Some(true) => {
+            bench.destroy(rule)?;
             OnStop::Keep
+        }
+        _ if bench.subject.knows_dead_rules() => match bench.subject.destroy(rule) {
+            Err(_) => OnStop::Flush,
+            Ok(()) if hit.is_some() => OnStop::Stale,
+            Ok(()) => OnStop::Keep,
+        },
+        _ => {
+            // Its name may mean nothing any more.
+            let _ = bench.subject.flush();
+            bench.note("rules are not in effect after a stop; they were not named again");
+            OnStop::Flush
         }
     };
     Ok(())

@@ -93,6 +93,9 @@ pub(crate) trait Subject {
     fn flush(&mut self) -> Answer;
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused>;
     fn isolate(&mut self, isolate: bool) -> Answer;
+    /// Whether it may be asked to destroy a rule that it has forgotten itself. Drivers of hardware
+    /// may not: they would follow a pointer to nothing.
+    fn knows_dead_rules(&self) -> bool;
     /// Starts or stops the port; false if it does not.
     fn set_started(&mut self, is_started: bool) -> bool;
     /// Lets the NIC receive a frame; `None` if it did not come out.

@@ -18,6 +18,7 @@ pub(super) struct Witness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
     Mark,
+    Flag,
     /// This queue, where packets without a rule do not go.
     Queue(u16),
     Drop,
@@ -34,8 +35,13 @@ impl Witness {
             return Ok(None);
         }
         let chains: Vec<_> = taken.iter().filter(|chain| chain.headers.len() <= 3).collect();
-        for (name, sign) in [("mark", Sign::Mark), ("queue", Sign::Queue(0)), ("drop", Sign::Drop)]
-        {
+        let signs = [
+            ("mark", Sign::Mark),
+            ("flag", Sign::Flag),
+            ("queue", Sign::Queue(0)),
+            ("drop", Sign::Drop),
+        ];
+        for (name, sign) in signs {
             let Some(list) = lists.iter().find(|list| list.contains(&name)) else { continue };
             for chain in &chains {
                 let witness =
@@ -78,6 +84,7 @@ impl Witness {
     pub(super) fn is_hit(&self, delivery: Option<Delivery>) -> bool {
         match (self.sign, delivery) {
             (Sign::Mark, Some(delivery)) => delivery.mark == Some(MARK),
+            (Sign::Flag, Some(delivery)) => delivery.flag,
             (Sign::Queue(queue), Some(delivery)) => delivery.queue == queue,
             (Sign::Drop, delivery) => delivery.is_none(),
             (_, None) => false,

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Ports of `millrace nic`: DPDK is started with them, each has the same queues and is started.
+
+use crate::host::Memory;
+use crate::twin;
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
+
+/// Queues of each port where nobody says how many.
+const QUEUES: u16 = 4;
+/// Descriptors of each queue.
+const DESCRIPTORS: u16 = 256;
+/// Bytes of frame in one mbuf.
+const DATA_BYTES: u16 = 2048;
+/// What DPDK takes beside the mbufs.
+const EAL_MB: u32 = 64;
+
+/// A started port.
+pub(super) struct StartedPort {
+    pub(super) port: Port,
+    pub(super) queues: (Vec<RxQueue>, Vec<TxQueue>),
+    /// Of its own; received packets are in it too.
+    pub(super) mempool: Mempool,
+}
+
+/// Starts DPDK and the ports, with `queues` each, or as many up to 4 as all of them have.
+pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec<StartedPort>> {
+    let wanted = queues.unwrap_or(QUEUES);
+    // As many as all queues hold, and what mempools keep for each lcore.
+    let mbufs = u32::from(wanted) * u32::from(2 * DESCRIPTORS) + 511;
+    let pages = mbufs.div_ceil((1 << 20) / 4096) * ports.len() as u32;
+    let memory_mb = EAL_MB + pages;
+    let eal = Eal::init(&EalConfig {
+        no_huge: Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb),
+        memory_mb,
+        ports: ports.to_vec(),
+        drivers: twin::driver(ports)?.into_iter().collect(),
+        ..EalConfig::default()
+    })?;
+    let ports = ports.iter().map(|devargs| Port::probe(&eal, devargs));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
+    let most = |port: &Port| port.info().max_rx_queues.min(port.info().max_tx_queues);
+    let fewest = ports.iter().map(most).min().unwrap_or(wanted);
+    let queues = if queues.is_none() { wanted.min(fewest) } else { wanted };
+    let start = |(number, mut port): (usize, Port)| {
+        let socket = port.info().socket_id;
+        let mempool = Mempool::new(&eal, &format!("port{number}"), mbufs, DATA_BYTES, socket)?;
+        // What cannot be had shows in what the port does.
+        let _ = port.ask_for_marks();
+        let queues = port.configure(&PortConfig {
+            rx_queues: queues,
+            tx_queues: queues,
+            rxd: DESCRIPTORS,
+            txd: DESCRIPTORS,
+            mempools: vec![mempool],
+        })?;
+        Ok(StartedPort { port, queues, mempool })
+    };
+    ports.into_iter().enumerate().map(start).collect()
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace nic probe`: finds out what a NIC does with flow rules, and writes it down.
+
+use super::ports::{StartedPort, start};
+use crate::nic::probe::{
+    Extent, Found, PortSubject, Side, Static, Watch, Watched, Watcher, print, probe, to_json,
+};
+use crate::output::{is_dash, tell};
+use crate::{signals, twin};
+use ::twin::Personality;
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Find out what a NIC does with flow rules, and write it down
+///
+/// Asks an idle port for thousands of rules, one after the other: which headers, masks, actions and
+/// attributes it takes, how it refuses, how fast it is. With a peer, whose packets the port
+/// receives, it also sees what rules do: whether marks arrive, which masks are ignored, which packets
+/// are missed. The file that -o writes is played by the software NIC.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ProbeArgs {
+    /// A PCI address or a virtual device, with arguments; it gets all of its rules destroyed
+    #[arg(value_name = "PORT")]
+    port: String,
+    /// The port at the other end of its cable; the software NIC brings its own
+    #[arg(long, value_name = "PORT")]
+    peer: Option<String>,
+    /// Write the personality to FILE, which net_twin0,personality=FILE plays
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Fill the table too, with up to LIMIT rules
+    #[arg(
+        long,
+        value_name = "LIMIT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "100000"
+    )]
+    capacity: Option<u32>,
+    /// Stop and start the port too; always done with the software NIC
+    #[arg(long)]
+    restart: bool,
+    /// Probe it although packets arrive that nobody here sent
+    #[arg(long)]
+    force: bool,
+    /// Queues of the port; by default 4, or as many as it has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
+    queues: Option<u16>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace nic probe net_twin0,personality=x710-17.02
+      The software NIC, with the ways of the X710 of DPDK 17.02.
+  millrace nic probe 0000:18:00.0 --peer 0000:18:00.1 -o mine.toml
+      Two ports with a cable between them; the file is for developers without them:
+      millrace nic flow net_twin0,wire=w,personality=mine.toml
+  millrace nic probe 0000:18:00.0 --capacity --json | jq .personality.table
+      How many rules go in.
+
+Ctrl-C ends it with what is known so far; no rule stays behind.
+
+Exit status: 0 good; 1 the port cannot be used or the probe did not come to its end; 2 wrong use.";
+
+/// A call that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the port is listened to before it counts as idle.
+const SILENCE: Duration = Duration::from_millis(300);
+
+pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let (port, peer) = devargs(args)?;
+    let is_twin = twin::is_one(&port);
+    let devargs: Vec<_> = [Some(port.clone()), peer.clone()].into_iter().flatten().collect();
+    let mut started = start(&devargs, args.queues)?.into_iter().map(side);
+    let side = started.next().context("no port was started")?;
+    let facts = Static {
+        port,
+        driver: side.port.info().driver.clone(),
+        firmware: side.port.firmware(),
+        dpdk: dpdk::version(),
+        queues: side.rx.len() as u16,
+        peer,
+    };
+    let mut subject = PortSubject::new(side, started.next());
+    if subject.overhear(SILENCE) > 0 && !args.force {
+        bail!(
+            "port {}: packets arrive, so somebody uses it; rules would go in their way. --force \
+             probes it all the same",
+            facts.port
+        );
+    }
+    let extent = Extent { restart: args.restart || is_twin, capacity: args.capacity };
+    let output = args.output.clone();
+    let watch = Watch::default();
+    let guard = watch.begin(PATIENCE, {
+        let (facts, output) = (facts.clone(), output.clone());
+        move |call, draft| give_up(&facts, output.as_deref(), call, draft)
+    });
+    let mut watched = Watched { subject, watch: watch.clone() };
+    let mut bar = Bar { bar: bar(), watch };
+    let mut found = probe(&mut watched, extent, &mut bar, &interrupted);
+    bar.bar.finish_and_clear();
+    drop(guard);
+    facts.sign(&mut found.personality, &name_of(output.as_deref(), &facts));
+    finish(args, &facts, &found)
+}
+
+/// Writes and prints what was found.
+fn finish(args: &ProbeArgs, facts: &Static, found: &Found) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.output {
+        write(path, &found.personality)?;
+    }
+    let is_stdout_taken = args.output.as_deref().is_some_and(is_dash);
+    if !is_stdout_taken {
+        let mut out = BufWriter::new(io::stdout().lock());
+        match args.json {
+            true => writeln!(out, "{}", to_json(facts, found))?,
+            false => print(&mut out, facts, found)?,
+        }
+        out.flush()?;
+    }
+    let Some(stopped) = &found.stopped else { return Ok(ExitCode::SUCCESS) };
+    let what = "what was found until then is said above";
+    tell(io::stderr(), format_args!("millrace: port {}: {stopped}; {what}", facts.port));
+    Ok(ExitCode::FAILURE)
+}
+
+fn write(path: &Path, personality: &Personality) -> anyhow::Result<()> {
+    let text = personality.to_toml();
+    if is_dash(path) {
+        return io::stdout().write_all(text.as_bytes()).context("cannot write the personality");
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Ends the process because a call hangs: nothing can interrupt it.
+fn give_up(facts: &Static, output: Option<&Path>, call: &str, draft: &Personality) {
+    let mut draft = draft.clone();
+    facts.sign(&mut draft, &name_of(output, facts));
+    let path = output.map_or(Path::new("-"), |path| path);
+    if let Err(error) = write(path, &draft) {
+        tell(io::stderr(), format_args!("millrace: {error:#}"));
+    }
+    let patience = PATIENCE.as_secs();
+    tell(
+        io::stderr(),
+        format_args!(
+            "millrace: port {}: {call} did not return for {patience} seconds; what was known until \
+             then is written. A rule may have stayed in the NIC: reset the port before it is used",
+            facts.port
+        ),
+    );
+    std::process::exit(1);
+}
+
+/// The port's devargs, and those of the peer, where there is one.
+fn devargs(args: &ProbeArgs) -> anyhow::Result<(String, Option<String>)> {
+    if !twin::is_one(&args.port) {
+        return Ok((args.port.clone(), args.peer.clone()));
+    }
+    if args.peer.is_some() {
+        bail!("--peer is for other ports: the software NIC brings its own");
+    }
+    let mut parts = args.port.split(',');
+    let device = parts.next().unwrap_or_default();
+    let wire = parts.find_map(|part| part.strip_prefix("wire="));
+    let port = match wire {
+        Some(_) => args.port.clone(),
+        None => format!("{},wire=probe", args.port),
+    };
+    let number: u32 = device.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
+    let peer = format!("net_twin{},wire={}", number + 1, wire.unwrap_or("probe"));
+    Ok((port, Some(peer)))
+}
+
+fn side(started: StartedPort) -> Side {
+    let StartedPort { port, queues: (rx, tx), mempool } = started;
+    Side { port, rx, tx, mempool }
+}
+
+/// A word for the personality: that of the file, or of the driver.
+fn name_of(output: Option<&Path>, facts: &Static) -> String {
+    let stem = output.filter(|path| !is_dash(path)).and_then(Path::file_stem);
+    stem.map_or_else(|| facts.driver.clone(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// Progress on a terminal.
+struct Bar {
+    bar: ProgressBar,
+    watch: Watch,
+}
+
+fn bar() -> ProgressBar {
+    let template = "{msg:30} {wide_bar} {pos}/{len}";
+    let style = ProgressStyle::with_template(template).expect("the template is right");
+    ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
+}
+
+impl Watcher for Bar {
+    fn stage(&mut self, name: &'static str, draft: &Personality) {
+        self.watch.know(draft);
+        self.bar.set_message(name);
+        self.bar.set_position(0);
+        self.bar.set_length(1);
+    }
+
+    fn step(&mut self, done: u64, of: u64) {
+        self.bar.set_length(of);
+        self.bar.set_position(done);
+    }
+}

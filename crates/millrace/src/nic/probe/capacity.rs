@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How many rules go in: rules with keys of their own until one is refused, or the limit.
+//!
+//! Where each takes much longer from some rule on, that is where the table's guarantee ends.
+
+use super::actions::action;
+use super::bench::{Bench, INGRESS, Stopped};
+use super::chains::Taken;
+use super::latency::Times;
+use super::pattern::{Bits, Pattern};
+use super::rules::maskable;
+use super::subject::{Question, Refused, RuleId};
+use twin::{Field, Proto};
+
+/// Calls that are looked at together for the end of the guarantee.
+const WINDOW: usize = 16;
+/// So many times as long, and so much longer, is another kind of entry.
+const CLIFF_TIMES: u64 = 5;
+const CLIFF_US: u64 = 100;
+
+/// A table that was filled.
+struct Filled {
+    rules: u64,
+    refused: Option<Refused>,
+    create_us: Vec<u64>,
+    /// A rule of another group was taken after that.
+    has_more_in_others: bool,
+}
+
+/// Fills the table, and with counters; puts what it finds into the draft.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    taken: &[Taken],
+    lists: &[Vec<&'static str>],
+    limit: u32,
+) -> Result<(), Stopped> {
+    bench.stage("capacity")?;
+    let Some((pattern, at, field)) = unique(bench, taken) else {
+        bench.note("no list of headers has an address to make rules different by");
+        return Ok(());
+    };
+    let numbered = |number: u64| pattern.clone().valued(at, field, number);
+    let filled = fill(bench, limit, |bench, number| bench.about(&numbered(number)))?;
+    let Some(refused) = &filled.refused else {
+        bench.note(format!("more than {limit} rules go in: --capacity=LIMIT tries more"));
+        return counters(bench, lists, limit, numbered);
+    };
+    let rules = u32::try_from(filled.rules).unwrap_or(u32::MAX);
+    bench.draft.table.full = Some(refused.told());
+    if filled.has_more_in_others {
+        bench.draft.table.root = Some(rules);
+        bench.note("how many rules other groups hold was not looked at");
+    } else {
+        let guaranteed = cliff(&filled.create_us).unwrap_or(filled.rules as usize);
+        let (before, after) = filled.create_us.split_at(guaranteed);
+        bench.draft.table.guaranteed = u32::try_from(guaranteed).ok();
+        bench.draft.table.best_effort = Some(rules - guaranteed as u32).filter(|&more| more > 0);
+        if !after.is_empty() && !before.is_empty() {
+            let average = Times::of(after).average_us as u32;
+            bench.draft.latency.best_effort_create_us = Some(average);
+        }
+    }
+    let limit = limit.min(rules);
+    counters(bench, lists, limit, numbered)
+}
+
+/// A pattern with a field whose values make rules different.
+fn unique(bench: &Bench<'_>, taken: &[Taken]) -> Option<(Pattern, usize, Field)> {
+    let mut chains: Vec<_> = taken.iter().collect();
+    chains.sort_by_key(|chain| (chain.headers.first() != Some(&Proto::Eth), chain.headers.len()));
+    chains.into_iter().find_map(|chain| {
+        let is_ip = |proto: &Proto| matches!(proto, Proto::Ipv4 | Proto::Ipv6);
+        let at = chain.headers.iter().position(is_ip)?;
+        let field = maskable(bench, chain.headers[at])?;
+        let is_wide = field.len >= 32;
+        is_wide.then(|| (chain.pattern().masked(at, field, Bits::Full), at, field))
+    })
+}
+
+/// Makes rules until one is refused, and destroys them.
+fn fill(
+    bench: &mut Bench<'_>,
+    limit: u32,
+    question: impl Fn(&Bench<'_>, u64) -> Question,
+) -> Result<Filled, Stopped> {
+    let mut rules: Vec<RuleId> = Vec::new();
+    let mut refused = None;
+    let first = bench.create_us.len();
+    let mut interrupted = Ok(());
+    while rules.len() < limit as usize && refused.is_none() && interrupted.is_ok() {
+        bench.step(rules.len() as u64, limit.into());
+        let question = question(bench, rules.len() as u64);
+        match bench.create(&question) {
+            Ok(rule) => rules.push(rule),
+            Err(words) => refused = Some(words),
+        }
+        interrupted = bench.go_on();
+    }
+    let create_us = bench.create_us.split_off(first);
+    let mut has_more_in_others = false;
+    if refused.is_some() && bench.draft.attributes.groups.is_none_or(|groups| groups > 1) {
+        let mut question = question(bench, rules.len() as u64);
+        question.attributes.group = INGRESS.group + 1;
+        has_more_in_others = bench.with(&question, |_, _| Ok(())).is_ok_and(|made| made.is_ok());
+    }
+    let count = rules.len() as u64;
+    let mut destroyed = Ok(());
+    for (done, rule) in rules.into_iter().enumerate() {
+        bench.step(done as u64, count);
+        destroyed = destroyed.and(bench.destroy(rule));
+    }
+    interrupted.and(destroyed)?;
+    Ok(Filled { rules: count, refused, create_us, has_more_in_others })
+}
+
+/// The first call of those that take much longer than the first ones did.
+fn cliff(create_us: &[u64]) -> Option<usize> {
+    let median = |times: &[u64]| Times::of(times).median_us;
+    let usual = median(create_us.get(..WINDOW)?);
+    let is_long = |&us: &u64| us > CLIFF_TIMES * usual && us > usual + CLIFF_US;
+    // One alone may have waited for something else.
+    let mut windows = create_us.windows(WINDOW).enumerate();
+    let (at, _) = windows.find(|(_, times)| is_long(&times[0]) && is_long(&median(times)))?;
+    Some(at)
+}
+
+/// How many rules may count, where those are fewer.
+fn counters(
+    bench: &mut Bench<'_>,
+    lists: &[Vec<&'static str>],
+    limit: u32,
+    numbered: impl Fn(u64) -> Pattern,
+) -> Result<(), Stopped> {
+    let Some(list) = lists.iter().find(|list| list.contains(&"count")) else { return Ok(()) };
+    bench.stage("counters that there are")?;
+    let filled = fill(bench, limit, |bench, number| Question {
+        actions: list.iter().map(|name| action(name)).collect(),
+        ..bench.about(&numbered(number))
+    })?;
+    if let Some(refused) = filled.refused {
+        bench.draft.count.max = u32::try_from(filled.rules).ok();
+        bench.draft.count.full = Some(refused.told());
+    }
+    Ok(())
+}

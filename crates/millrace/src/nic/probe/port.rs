@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A DPDK port as a subject, with a peer whose packets it receives, if there is one.
+
+use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use dpdk::flow::{self, Cause, ErrorKind, FlowError, FlowRule, ItemKind, Value};
+use dpdk::{Burst, Mempool, Port, RxQueue, TxQueue};
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+use twin::{Action, Errno, Item, Kind, Place, Proto};
+use wire::Packet;
+
+/// A port and all that is needed to use it.
+pub(crate) struct Side {
+    pub(crate) port: Port,
+    pub(crate) rx: Vec<RxQueue>,
+    pub(crate) tx: Vec<TxQueue>,
+    pub(crate) mempool: Mempool,
+}
+
+/// The port that is probed.
+pub(crate) struct PortSubject {
+    side: Side,
+    /// Where packets for it are sent.
+    peer: Option<Side>,
+    rules: HashMap<RuleId, FlowRule>,
+    next: u64,
+    start: Instant,
+    frames: u64,
+}
+
+/// Longest way of a packet from the peer through the NIC.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+impl PortSubject {
+    pub(crate) fn new(side: Side, peer: Option<Side>) -> Self {
+        let start = Instant::now();
+        Self { side, peer, rules: HashMap::new(), next: 0, start, frames: 0 }
+    }
+
+    /// Packets that arrive in some time, without being asked for.
+    pub(crate) fn overhear(&mut self, time: Duration) -> usize {
+        let until = Instant::now() + time;
+        let mut heard = 0;
+        while Instant::now() < until {
+            let mut burst = Burst::new();
+            heard += self.side.rx.iter_mut().map(|queue| queue.burst(&mut burst)).sum::<usize>();
+        }
+        heard
+    }
+
+    /// Sends a frame with its number behind it, which no header counts.
+    fn send(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let peer = self.peer.as_mut()?;
+        self.frames += 1;
+        let frame = [frame, &self.frames.to_be_bytes()].concat();
+        let mut burst = Burst::new();
+        if !peer.mempool.alloc_bulk(&mut burst, 1) || burst[0].write(&frame).is_err() {
+            return None;
+        }
+        let sent = peer.tx[0].burst(&mut burst);
+        // What others send to the peer must not fill its queues.
+        let mut burst = Burst::new();
+        peer.rx.iter_mut().for_each(|queue| drop(queue.burst(&mut burst)));
+        (sent == 1).then_some(frame)
+    }
+
+    fn receive(&mut self, frame: &[u8]) -> Option<Delivery> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            for (number, queue) in (0..).zip(&mut self.side.rx) {
+                let mut burst = Burst::new();
+                queue.burst(&mut burst);
+                let is_ours = |mbuf: &&dpdk::Mbuf| mbuf.head() == frame;
+                if let Some(mbuf) = burst.iter().find(is_ours) {
+                    let (mark, flag) = (mbuf.mark(), mbuf.is_flagged());
+                    return Some(Delivery { mark, flag, queue: number });
+                }
+            }
+            if Instant::now() > until {
+                return None;
+            }
+        }
+    }
+}
+
+impl Subject for PortSubject {
+    fn queues(&self) -> u16 {
+        self.side.rx.len() as u16
+    }
+
+    fn has_wire(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    fn validate(&mut self, question: &Question) -> Answer {
+        self.side.port.flow_validate(&rule_of(question)).map_err(refused)
+    }
+
+    fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+        let rule = self.side.port.flow_create(&rule_of(question)).map_err(refused)?;
+        self.next += 1;
+        self.rules.insert(RuleId(self.next), rule);
+        Ok(RuleId(self.next))
+    }
+
+    fn destroy(&mut self, rule: RuleId) -> Answer {
+        let Some(known) = self.rules.remove(&rule) else { return Err(gone()) };
+        self.side.port.flow_destroy(known).map_err(|(known, error)| {
+            self.rules.insert(rule, known);
+            refused(error)
+        })
+    }
+
+    fn flush(&mut self) -> Answer {
+        self.rules.clear();
+        self.side.port.flow_flush().map_err(refused)
+    }
+
+    fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
+        let rule = self.rules.get(&rule).ok_or_else(gone)?;
+        let count = self.side.port.flow_query_count(rule, false).map_err(refused)?;
+        Ok(Tally { hits: count.hits, bytes: count.bytes })
+    }
+
+    fn isolate(&mut self, isolate: bool) -> Answer {
+        self.side.port.flow_isolate(isolate).map_err(refused)
+    }
+
+    fn knows_dead_rules(&self) -> bool {
+        self.side.port.info().driver == "net_twin"
+    }
+
+    fn set_started(&mut self, is_started: bool) -> bool {
+        let Side { port, rx, tx, .. } = &mut self.side;
+        port.set_started(is_started, (rx, tx)).is_ok()
+    }
+
+    fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
+        let frame = self.send(frame)?;
+        self.receive(&frame)
+    }
+
+    fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    fn wait_us(&mut self, us: u64) {
+        thread::sleep(Duration::from_micros(us));
+    }
+}
+
+/// The rule as DPDK's other users write it.
+fn rule_of(question: &Question) -> flow::Rule {
+    let twin::Attributes { group, priority, ingress, egress, transfer } = question.attributes;
+    flow::Rule {
+        attributes: flow::Attributes { group, priority, ingress, egress, transfer },
+        pattern: question.items.iter().map(item_of).collect(),
+        actions: question.actions.iter().map(action_of).collect(),
+    }
+}
+
+fn item_of(item: &Item) -> flow::Item {
+    let len = item.proto.header_len();
+    let value = |is_given: bool, bytes: &[u8], followed: bool| {
+        is_given.then(|| {
+            let mut value = Value::new(&bytes[..len]);
+            if followed {
+                // The bit that drivers keep behind the header: has_vlan and the like.
+                value.set_bits(8 * len + 7, 1, 1);
+            }
+            value
+        })
+    };
+    let twin::Given { spec, last, mask } = item.given;
+    flow::Item {
+        kind: kind_of(item.proto),
+        spec: value(spec, &item.spec, item.followed == Some(true)),
+        last: value(last, &item.last, item.followed == Some(true)),
+        mask: value(mask, &item.mask, item.followed.is_some()),
+    }
+}
+
+fn kind_of(proto: Proto) -> ItemKind {
+    match proto {
+        Proto::Eth => ItemKind::Eth,
+        Proto::Vlan => ItemKind::Vlan,
+        Proto::Ipv4 => ItemKind::Ipv4,
+        Proto::Ipv6 => ItemKind::Ipv6,
+        Proto::Tcp => ItemKind::Tcp,
+        Proto::Udp => ItemKind::Udp,
+        Proto::Sctp => ItemKind::Sctp,
+        Proto::Icmp => ItemKind::Icmp,
+        Proto::Icmp6 => ItemKind::Icmp6,
+        Proto::Ipv6Frag => ItemKind::Ipv6FragExt,
+        Proto::Vxlan => ItemKind::Vxlan,
+        Proto::Gtpu => ItemKind::Gtpu,
+        Proto::Gre => ItemKind::Gre,
+    }
+}
+
+fn action_of(action: &Action) -> flow::Action {
+    match action {
+        Action::Mark(mark) => flow::Action::Mark(*mark),
+        Action::Flag => flow::Action::Flag,
+        Action::Queue(queue) => flow::Action::Queue(*queue),
+        Action::Rss(spread) => {
+            flow::Action::Rss(flow::Rss { queues: spread.queues.to_vec(), ..Default::default() })
+        }
+        Action::Drop => flow::Action::Drop,
+        Action::Passthru => flow::Action::Passthru,
+        Action::Count => flow::Action::Count(0),
+        Action::Jump(group) => flow::Action::Jump(*group),
+    }
+}
+
+fn refused(error: FlowError) -> Refused {
+    let kind = match error.kind {
+        ErrorKind::Other(_) => Kind::Unspecified,
+        kind => Kind::of_number(kind.number()).unwrap_or(Kind::Unspecified),
+    };
+    let place = error.cause.map(|cause| match cause {
+        Cause::Attributes => Place::Rule,
+        Cause::Item(place) => Place::Item(place),
+        Cause::Action(place) => Place::Action(place),
+    });
+    Refused { errno: Errno::of_number(error.errno), kind, place, message: error.message }
+}
+
+fn gone() -> Refused {
+    let message = Some("the rule is gone".to_owned());
+    Refused { errno: Some(Errno::ENOENT), kind: Kind::Handle, place: None, message }
+}

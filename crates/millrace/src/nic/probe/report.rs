@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What was found, for people and as JSON.
+
+use super::{Found, Times};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use twin::Personality;
+use twin::personality::{Check, Duplicate, FieldFacts, ItemFacts, MaskRule, OnStop, Told};
+
+/// What a port says of itself.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Static {
+    pub(crate) port: String,
+    pub(crate) driver: String,
+    pub(crate) firmware: Option<String>,
+    pub(crate) dpdk: String,
+    pub(crate) queues: u16,
+    /// Port that packets were sent by.
+    pub(crate) peer: Option<String>,
+}
+
+impl Static {
+    /// Names the personality and where its facts are from.
+    pub(crate) fn sign(&self, personality: &mut Personality, name: &str) {
+        let firmware = self.firmware.as_ref().map(|words| format!(", firmware {words}"));
+        let firmware = firmware.unwrap_or_default();
+        personality.name = name.to_owned();
+        personality.title = format!("{} driver of {}{firmware}", self.driver, self.dpdk);
+        personality.sources = vec![format!(
+            "millrace nic probe: driver {}, {}{firmware}, {}",
+            self.driver,
+            self.dpdk,
+            if self.peer.is_some() { "with packets" } else { "without packets" }
+        )];
+    }
+}
+
+/// All of it as one object.
+pub(crate) fn to_json(facts: &Static, found: &Found) -> Value {
+    let super::Calls { validate, create, destroy, packets } = found.calls;
+    json!({
+        "nic": facts,
+        "complete": found.stopped.is_none(),
+        "stopped": found.stopped.as_ref().map(ToString::to_string),
+        "personality": found.personality,
+        "not_found": found.notes,
+        "questions": found.questions,
+        "unlike": found.unlike,
+        "calls": {
+            "validate": validate, "create": create, "destroy": destroy, "packets": packets,
+        },
+        "create": found.times[0],
+        "destroy": found.times[1],
+    })
+}
+
+/// Most lines about what the file says otherwise.
+const UNLIKE_MAX: usize = 5;
+
+/// All of it as a table.
+pub(crate) fn print(out: &mut impl Write, facts: &Static, found: &Found) -> io::Result<()> {
+    let mut table = Table { out, last: "" };
+    let firmware = facts.firmware.as_deref().unwrap_or("no word of its firmware");
+    table.row("NIC", format!("{}, {firmware}, {}", facts.driver, facts.dpdk))?;
+    let personality = &found.personality;
+    operations(&mut table, personality)?;
+    if !personality.operations.none {
+        attributes(&mut table, personality)?;
+        patterns(&mut table, personality)?;
+        actions(&mut table, personality)?;
+        rules(&mut table, personality)?;
+        for (name, times) in ["create", "destroy"].into_iter().zip(&found.times) {
+            table.row("latency", of_calls(name, times))?;
+        }
+    }
+    for note in &found.notes {
+        table.row("not found", note)?;
+    }
+    if found.stopped.is_none() {
+        let (unlike, questions) = (found.unlike.len(), found.questions);
+        table.row("the file", format!("says {} of {questions} answers", questions - unlike))?;
+        for line in found.unlike.iter().take(UNLIKE_MAX) {
+            table.row("otherwise", line)?;
+        }
+    }
+    Ok(())
+}
+
+struct Table<'a, W> {
+    out: &'a mut W,
+    last: &'static str,
+}
+
+impl<W: Write> Table<'_, W> {
+    fn row(&mut self, label: &'static str, text: impl AsRef<str>) -> io::Result<()> {
+        let shown = if label == self.last { "" } else { label };
+        self.last = label;
+        writeln!(self.out, "{shown:<12} {}", text.as_ref())
+    }
+}
+
+fn words(told: &Told) -> String {
+    match told {
+        Told::Message(message) | Told::Full { message: Some(message), .. } => {
+            format!("\"{message}\"")
+        }
+        Told::Full { errno: Some(errno), .. } => format!("{errno:?} without a word"),
+        Told::Full { .. } => "without a word".to_owned(),
+    }
+}
+
+fn or_words(fact: &str, told: Option<&Told>) -> String {
+    told.map_or(fact.to_owned(), |told| format!("{fact}: {}", words(told)))
+}
+
+fn operations<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let operations = &personality.operations;
+    if operations.none {
+        return table.row("calls", "none: the driver has no flow rules");
+    }
+    let has = |is_missing: bool, name: &str| match is_missing {
+        true => format!("no {name}"),
+        false => name.to_owned(),
+    };
+    let calls = [
+        has(operations.no_validate, "validate"),
+        has(operations.no_query, "query"),
+        has(operations.no_isolate, "isolate"),
+    ];
+    table.row("calls", calls.join(", "))
+}
+
+fn attributes<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let facts = &personality.attributes;
+    let count = |count: Option<u32>| count.map_or("any".to_owned(), |count| count.to_string());
+    let counts =
+        format!("groups: {}; priorities: {}", count(facts.groups), count(facts.priorities));
+    table.row("attributes", counts)?;
+    if !facts.transfer {
+        table.row("attributes", or_words("no transfer", facts.no_transfer.as_ref()))?;
+    }
+    let order = match personality.order.as_slice() {
+        [] => &[Check::Attributes, Check::Pattern, Check::Actions],
+        order => order,
+    };
+    let order: Vec<_> = order.iter().map(|check| format!("{check:?}").to_lowercase()).collect();
+    table.row("looked at", order.join(", then "))
+}
+
+fn patterns<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let pattern = &personality.pattern;
+    for chain in &personality.chains {
+        let mut line = chain.items.to_string();
+        if let Some(fields) = &chain.exactly {
+            line += &format!(", with exactly {}", fields.join(" "));
+        }
+        if chain.other_transports_only {
+            line += ", not for packets with TCP, UDP or SCTP";
+        }
+        table.row("headers", line)?;
+    }
+    if personality.chains.is_empty() {
+        let any = match pattern.headers.is_empty() {
+            true => "any list that makes sense".to_owned(),
+            false => format!("any list of {}", pattern.headers.join(" ")),
+        };
+        table.row("headers", any)?;
+    }
+    for (fact, told) in [
+        ("others", &pattern.unknown),
+        ("ranges", &pattern.range),
+        ("a mask without a spec", &pattern.mask_alone),
+        ("nothing to match", &pattern.empty),
+        ("other fields", &pattern.not_exactly),
+    ] {
+        if told.is_some() {
+            table.row("refused", or_words(fact, told.as_ref()))?;
+        }
+    }
+    if pattern.no_default_mask {
+        table.row("masks", "a spec without a mask is ignored")?;
+    }
+    for (name, facts) in &personality.items {
+        table.row("masks", format!("{name}: {}", masks(facts)))?;
+    }
+    for exclusive in &personality.exclusives {
+        let (one, other) = (exclusive.one.join("|"), exclusive.other.join("|"));
+        table.row("not both", format!("{one} and {other}: {}", words(&exclusive.told)))?;
+    }
+    Ok(())
+}
+
+fn masks(facts: &ItemFacts) -> String {
+    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (field, facts) in &facts.fields {
+        let (FieldFacts::Rule(mask) | FieldFacts::Detailed { mask, .. }) = facts;
+        let kind = match mask {
+            MaskRule::Any => "any",
+            MaskRule::Full => "full or none",
+            MaskRule::Always => "always full",
+            MaskRule::FullOrIgnored => "full, others IGNORED",
+            MaskRule::Ignored => "all IGNORED",
+            MaskRule::Never => "none",
+            MaskRule::These => "some masks",
+        };
+        kinds.entry(kind).or_default().push(field);
+    }
+    let mut parts: Vec<_> =
+        kinds.iter().map(|(kind, fields)| format!("{} {kind}", fields.join(" "))).collect();
+    let told = facts.mask.as_ref().map(words);
+    parts.extend(told.map(|told| format!("others {told}")));
+    parts.extend(facts.null.as_ref().map(|told| format!("left out {}", words(told))));
+    parts.join("; ")
+}
+
+fn actions<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let facts = &personality.actions;
+    for line in &facts.accepted {
+        let order = if facts.any_order { ", in any order" } else { "" };
+        table.row("actions", format!("{line}{order}"))?;
+    }
+    if facts.accepted.is_empty() {
+        table.row("actions", "any list with one fate")?;
+    }
+    for (fact, told) in [("others", &facts.unknown), ("one is missing", &facts.missing)] {
+        if told.is_some() {
+            table.row("refused", or_words(fact, told.as_ref()))?;
+        }
+    }
+    let mark = &personality.mark;
+    let max = mark.max.map_or("up to 2^32-1".to_owned(), |max| format!("up to {max:#x}"));
+    let none = mark.means_none.map(|none| format!("; {none:#x} NEVER ARRIVES"));
+    let arrival = if mark.never_delivered { "; taken, and NEVER DELIVERED" } else { "" };
+    table.row("marks", format!("{max}{arrival}{}", none.unwrap_or_default()))
+}
+
+fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let facts = &personality.table;
+    let twice = match &facts.duplicate {
+        Duplicate::Exists => "refused, by validate too".to_owned(),
+        Duplicate::Refused(told) => format!("refused: {}", words(told)),
+        Duplicate::FirstWins => "taken, the first is in effect".to_owned(),
+        Duplicate::LastWins => "taken, the last is in effect".to_owned(),
+    };
+    table.row("a rule twice", twice)?;
+    if let Some(told) = &personality.pattern.other_fields {
+        let fact = "one set of fields at a time for each kind of packet";
+        table.row("conflicts", or_words(fact, Some(told)))?;
+    }
+    for conflict in &personality.conflicts {
+        table.row("conflicts", format!("{} and {}", conflict.one, conflict.other))?;
+    }
+    let count = &personality.count;
+    let bytes = if count.hits_only { "packets" } else { "packets and bytes" };
+    let age = match count.refresh_ms {
+        0 => String::new(),
+        ms => format!(", read every {ms} ms"),
+    };
+    let counted = match &count.no_query {
+        Some(told) => or_words("none", Some(told)),
+        None if personality.operations.no_query => "none".to_owned(),
+        None => format!("{bytes}{age}"),
+    };
+    table.row("counters", counted)?;
+    if let Some(max) = count.max {
+        table.row("counters", or_words(&format!("{max} at most"), count.full.as_ref()))?;
+    }
+    if let Some(root) = facts.root {
+        table.row("capacity", or_words(&format!("{root} in group 0"), facts.full.as_ref()))?;
+    }
+    if let Some(guaranteed) = facts.guaranteed {
+        let more = facts.best_effort.map(|more| format!(" and {more} more, slowly"));
+        let fact = format!("{guaranteed}{}", more.unwrap_or_default());
+        table.row("capacity", or_words(&fact, facts.full.as_ref()))?;
+    }
+    let (from, until) =
+        (personality.latency.effective_after_us, personality.latency.effective_until_us);
+    if (from, until) != (0, 0) {
+        let late = format!("{from} us after create, until {until} us after destroy");
+        table.row("in effect", late)?;
+    }
+    let port = &personality.port;
+    let stop = match port.on_stop {
+        OnStop::Keep => return Ok(()),
+        OnStop::Flush => "rules are gone",
+        OnStop::Stale => "rules seem to be there, and packets DO NOT HIT them any more",
+    };
+    table.row("after a stop", stop)
+}
+
+fn of_calls(name: &str, times: &Times) -> String {
+    let Times { calls, average_us, median_us, p99_us, longest_us } = times;
+    format!(
+        "{name}: {average_us} us on average, {median_us} median, {p99_us} at 99 %, {longest_us} at \
+         most, of {calls}"
+    )
+}

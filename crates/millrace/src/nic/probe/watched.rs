@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A subject whose calls are watched, because a driver that hangs cannot be interrupted.
+//!
+//! A thread looks whether the call that is under way takes too long. If so it lets its owner say
+//! what is known so far, who then ends the process.
+
+use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use twin::Personality;
+
+/// What the thread knows.
+#[derive(Default)]
+struct State {
+    call: Option<(&'static str, Instant)>,
+    draft: Personality,
+    is_over: bool,
+}
+
+/// Both sides of the watch.
+#[derive(Clone, Default)]
+pub(crate) struct Watch(Arc<(Mutex<State>, Condvar)>);
+
+impl Watch {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known so far.
+    pub(crate) fn know(&self, draft: &Personality) {
+        self.state().draft = draft.clone();
+    }
+
+    /// Begins to watch. `hangs` is called once, with the name of the call and what is known, when a
+    /// call takes longer than `patience`.
+    pub(crate) fn begin(
+        &self,
+        patience: Duration,
+        hangs: impl FnOnce(&'static str, &Personality) + Send + 'static,
+    ) -> Guard {
+        let watch = self.clone();
+        let thread = thread::spawn(move || watch.look(patience, hangs));
+        Guard { watch: self.clone(), thread: Some(thread) }
+    }
+
+    fn look(&self, patience: Duration, hangs: impl FnOnce(&'static str, &Personality)) {
+        let mut state = self.state();
+        while !state.is_over {
+            if let Some((name, from)) = state.call
+                && from.elapsed() > patience
+            {
+                hangs(name, &state.draft);
+                return;
+            }
+            let wait = self.0.1.wait_timeout(state, patience / 4);
+            (state, _) = wait.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Ends the watch when it is dropped.
+pub(crate) struct Guard {
+    watch: Watch,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.watch.state().is_over = true;
+        self.watch.0.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, it said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A subject under watch.
+pub(crate) struct Watched<S> {
+    pub(crate) subject: S,
+    pub(crate) watch: Watch,
+}
+
+impl<S> Watched<S> {
+    fn call<T>(&mut self, name: &'static str, call: impl FnOnce(&mut S) -> T) -> T {
+        self.watch.state().call = Some((name, Instant::now()));
+        let result = call(&mut self.subject);
+        self.watch.state().call = None;
+        result
+    }
+}
+
+impl<S: Subject> Subject for Watched<S> {
+    fn queues(&self) -> u16 {
+        self.subject.queues()
+    }
+
+    fn has_wire(&self) -> bool {
+        self.subject.has_wire()
+    }
+
+    fn validate(&mut self, question: &Question) -> Answer {
+        self.call("rte_flow_validate", |subject| subject.validate(question))
+    }
+
+    fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+        self.call("rte_flow_create", |subject| subject.create(question))
+    }
+
+    fn destroy(&mut self, rule: RuleId) -> Answer {
+        self.call("rte_flow_destroy", |subject| subject.destroy(rule))
+    }
+
+    fn flush(&mut self) -> Answer {
+        self.call("rte_flow_flush", Subject::flush)
+    }
+
+    fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
+        self.call("rte_flow_query", |subject| subject.query(rule))
+    }
+
+    fn isolate(&mut self, isolate: bool) -> Answer {
+        self.call("rte_flow_isolate", |subject| subject.isolate(isolate))
+    }
+
+    fn knows_dead_rules(&self) -> bool {
+        self.subject.knows_dead_rules()
+    }
+
+    fn set_started(&mut self, is_started: bool) -> bool {
+        let name = if is_started { "rte_eth_dev_start" } else { "rte_eth_dev_stop" };
+        self.call(name, |subject| subject.set_started(is_started))
+    }
+
+    fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
+        self.call("rte_eth_tx_burst and rte_eth_rx_burst", |subject| subject.deliver(frame))
+    }
+
+    fn now_us(&self) -> u64 {
+        self.subject.now_us()
+    }
+
+    fn wait_us(&mut self, us: u64) {
+        self.subject.wait_us(us);
+    }
+}
