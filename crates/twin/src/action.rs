@@ -101,13 +101,15 @@ impl Action {
 }
 
 impl Outcome {
-    /// A packet has one fate.
+    /// A packet has one fate; `passthru` beside `rss` is none, as drivers of Intel have it.
     pub(crate) fn of(actions: &[Action]) -> Result<Self, Refusal> {
         let mut outcome = Self::default();
         let mut fates = 0;
+        let is_spread = actions.iter().any(|action| matches!(action, Action::Rss(_)));
         for (place, action) in actions.iter().enumerate() {
             outcome.add(action);
-            fates += u32::from(action.is_fate());
+            let is_void = is_spread && *action == Action::Passthru;
+            fates += u32::from(action.is_fate() && !is_void);
             if fates > 1 {
                 let message = c"a packet has one fate: queue, rss, drop, jump or passthru";
                 let refusal = Refusal::new(Errno::EINVAL, Kind::Action, message);

@@ -68,6 +68,7 @@ fn x710_takes_any_subset_and_forgets_what_it_cannot_mask() {
         expect(good, "mark 1", "taken");
         expect(good, "queue 1 / flag", "taken");
         expect(good, "passthru / mark 1", "taken");
+        expect(good, "passthru / rss", "taken");
     }
     for (pattern, expected) in [
         ("ipv4 src dst / tcp src dst", "EINVAL Item Unsupported pattern"),
