@@ -79,6 +79,9 @@ pub(crate) fn probe(
     let mut bench = Bench::new(subject, watcher, interrupted);
     let mut times = [Times::default(); 2];
     let stopped = run(&mut bench, extent, &mut times).err();
+    if let Some(stopped) = &stopped {
+        bench.draft.placeholder = Some(format!("the probe ended early: {stopped}"));
+    }
     let unlike = if stopped.is_none() { unlike(&bench) } else { Vec::new() };
     Found {
         questions: bench.asked.len(),

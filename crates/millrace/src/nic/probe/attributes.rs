@@ -17,7 +17,9 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> 
     bench.draft.attributes.egress = news(bench, &egress);
     let none = with(bench, &base, Attributes { ingress: false, ..INGRESS })?;
     bench.draft.attributes.ingress = news(bench, &none);
-    let transfer = with(bench, &base, Attributes { transfer: true, ..INGRESS })?;
+    // With ingress as well, ethdev would refuse it before the driver sees it.
+    let between = Attributes { transfer: true, ingress: false, ..INGRESS };
+    let transfer = with(bench, &base, between)?;
     bench.draft.attributes.transfer = transfer.1.is_ok();
     bench.draft.attributes.no_transfer = news(bench, &transfer);
     if egress.1.is_ok() {

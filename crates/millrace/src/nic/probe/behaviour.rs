@@ -51,11 +51,14 @@ pub(super) fn delays(
     let Some(frame) = pattern.frame.clone() else { return Ok(()) };
     let question = witness.question(bench, &pattern);
     let after = bench.with(&question, |bench, _| Ok(bench.until(&frame, witness, true)))?;
-    if let Ok(Some(late)) = after {
-        bench.draft.latency.effective_after_us = late;
+    match after {
+        Ok(Some(late)) => bench.draft.latency.effective_after_us = late,
+        Ok(None) => bench.note("a rule was taken that packets did not hit"),
+        Err(_) => return Ok(()),
     }
-    if let Some(late) = bench.until(&frame, witness, false) {
-        bench.draft.latency.effective_until_us = late;
+    match bench.until(&frame, witness, false) {
+        Some(late) => bench.draft.latency.effective_until_us = late,
+        None => bench.note("packets hit a rule after it was destroyed"),
     }
     Ok(())
 }
@@ -66,7 +69,7 @@ impl Bench<'_> {
         let from = self.subject.now_us();
         let mut asked = from;
         while asked - from < LATE_MAX_US {
-            let delivery = self.deliver(frame);
+            let delivery = self.subject.deliver(frame);
             if witness.is_hit(delivery) == wanted {
                 return u32::try_from(asked - from).ok();
             }
@@ -102,12 +105,8 @@ pub(super) fn marks(
             }
         }
         let mark = bench.with(&question, |bench, _| {
-            let late = bench.draft.latency.effective_after_us;
-            bench.subject.wait_us(late.into());
             Ok(bench.deliver(&frame).and_then(|delivery| delivery.mark))
         })?;
-        let until = bench.draft.latency.effective_until_us;
-        bench.subject.wait_us(until.into());
         match mark {
             Ok(None) if bench.draft.mark.means_none.is_none() => {
                 bench.draft.mark.means_none = Some(value);

@@ -63,6 +63,7 @@ pub(crate) struct Bench<'a> {
     /// What nobody could find out, and what the file cannot say.
     pub(super) notes: Vec<String>,
     pub(super) calls: Calls,
+    pub(super) validate_us: Vec<u64>,
     pub(super) create_us: Vec<u64>,
     pub(super) destroy_us: Vec<u64>,
     /// By the question's text.
@@ -86,6 +87,7 @@ impl<'a> Bench<'a> {
             usual_actions: Vec::new(),
             notes: Vec::new(),
             calls: Calls::default(),
+            validate_us: Vec::new(),
             create_us: Vec::new(),
             destroy_us: Vec::new(),
             answers: HashMap::new(),
@@ -140,7 +142,9 @@ impl<'a> Bench<'a> {
             return self.with(question, |_, _| Ok(()));
         };
         self.calls.validate += 1;
+        let from = self.subject.now_us();
         let said = self.subject.validate(question);
+        self.validate_us.push(self.subject.now_us() - from);
         if confirmed >= CONFIRMATIONS {
             return Ok(said);
         }
@@ -157,7 +161,7 @@ impl<'a> Bench<'a> {
         Ok(done)
     }
 
-    /// Makes a rule, lets `then` look at it, and destroys it.
+    /// Makes a rule, lets `then` look at it, destroys it, and waits until packets do not hit it.
     pub(super) fn with<T>(
         &mut self,
         question: &Question,
@@ -170,6 +174,7 @@ impl<'a> Bench<'a> {
         };
         let result = then(self, rule);
         self.destroy(rule)?;
+        self.wait(self.draft.latency.effective_until_us.into());
         result.map(Ok)
     }
 
@@ -193,9 +198,17 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// Lets the NIC receive a frame, once rules that were just made are in effect.
     pub(super) fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
+        self.wait(self.draft.latency.effective_after_us.into());
         self.calls.packets += 1;
         self.subject.deliver(frame)
+    }
+
+    pub(super) fn wait(&mut self, us: u64) {
+        if us > 0 {
+            self.subject.wait_us(us);
+        }
     }
 
     /// What the draft says of the same rule.

@@ -7,9 +7,11 @@ use super::actions::action;
 use super::bench::{Bench, INGRESS, Stopped};
 use super::chains::Taken;
 use super::latency::Times;
+use super::model::Model;
 use super::pattern::{Bits, Pattern};
 use super::rules::maskable;
-use super::subject::{Question, Refused, RuleId};
+use super::subject::{Question, Refused, RuleId, Subject};
+use twin::personality::Told;
 use twin::{Field, Proto};
 
 /// Calls that are looked at together for the end of the guarantee.
@@ -46,7 +48,7 @@ pub(super) fn probe(
         return counters(bench, lists, limit, numbered);
     };
     let rules = u32::try_from(filled.rules).unwrap_or(u32::MAX);
-    bench.draft.table.full = Some(refused.told());
+    bench.draft.table.full = full(bench, &numbered(0), refused);
     if filled.has_more_in_others {
         bench.draft.table.root = Some(rules);
         bench.note("how many rules other groups hold was not looked at");
@@ -111,6 +113,15 @@ fn fill(
     }
     interrupted.and(destroyed)?;
     Ok(Filled { rules: count, refused, create_us, has_more_in_others })
+}
+
+/// The words for a full table, if they are not the model's own.
+fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<Told> {
+    let mut draft = bench.draft.clone();
+    draft.table.guaranteed = Some(0);
+    let mut model = Model::new(draft, bench.subject.queues());
+    let is_usual = model.create(&bench.about(pattern)).is_err_and(|usual| usual.says_as(refused));
+    (!is_usual).then(|| refused.told())
 }
 
 /// The first call of those that take much longer than the first ones did.

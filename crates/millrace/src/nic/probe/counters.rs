@@ -55,8 +55,6 @@ fn refresh(bench: &mut Bench<'_>, rule: RuleId, frame: &[u8]) -> Result<(), Stop
     let mut wait_ms = 0;
     for count in 1..=2 {
         let from = bench.subject.now_us();
-        let late = bench.draft.latency.effective_after_us;
-        bench.subject.wait_us(late.into());
         bench.deliver(frame);
         loop {
             let hits = bench.subject.query(rule).ok().and_then(|tally| tally.hits);

@@ -20,16 +20,36 @@ pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
         line.make_optional(&taken);
     }
     unite(&mut lines);
-    // What longer lines say needs no line of its own.
     lines.sort_by_key(|line| std::cmp::Reverse(line.lists().len()));
-    let mut said = BTreeSet::new();
-    lines.retain(|line| {
-        let lists = line.lists();
-        let is_new = lists.iter().any(|list| !said.contains(list));
-        said.extend(lists);
-        is_new
-    });
+    leave_out(&mut lines);
     lines.iter().map(Line::steps).collect()
+}
+
+/// Takes out what other lines say too, the shortest first: lines, words, steps that may be left out.
+fn leave_out(lines: &mut Vec<Line>) {
+    let said = |lines: &[Line]| lines.iter().flat_map(Line::lists).collect::<BTreeSet<_>>();
+    let all = said(lines);
+    for number in (0..lines.len()).rev() {
+        let line = lines.remove(number);
+        if said(lines) == all {
+            continue;
+        }
+        lines.insert(number, line);
+        for at in 0..lines[number].0.len() {
+            let (words, is_optional) = lines[number].0[at].clone();
+            for word in words.iter().filter(|_| words.len() > 1) {
+                let before = lines[number].clone();
+                lines[number].0[at].0.retain(|other| other != word);
+                if lines[number].0[at].0.is_empty() || said(lines) != all {
+                    lines[number] = before;
+                }
+            }
+            lines[number].0[at].1 = false;
+            if is_optional && said(lines) != all {
+                lines[number].0[at].1 = true;
+            }
+        }
+    }
 }
 
 /// Makes one of two lines that differ in the words of one step, as long as there are such.
@@ -126,7 +146,7 @@ mod tests {
         assert_eq!(lines(&["ipv4", "eth ipv4"]), ["eth? / ipv4"]);
         assert_eq!(
             lines(&["eth", "eth ipv4", "eth ipv6", "eth ipv4 tcp", "eth ipv6 tcp", "eth ipv4 udp"]),
-            ["eth / ipv4|ipv6 / tcp?", "eth / ipv4 / udp", "eth"]
+            ["eth / ipv4|ipv6 / tcp", "eth / ipv4|ipv6?", "eth / ipv4 / udp"]
         );
         assert_eq!(lines(&["eth vlan vlan", "eth vlan", "eth"]), ["eth / vlan? / vlan?"]);
         assert_eq!(lines(&["mark", "queue"]), ["mark|queue"]);

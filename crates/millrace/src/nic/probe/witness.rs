@@ -6,7 +6,7 @@ use super::bench::{Bench, Stopped};
 use super::chains::Taken;
 use super::pattern::Pattern;
 use super::subject::{Delivery, Question};
-use twin::Action;
+use twin::{Action, Proto};
 
 /// Actions, and what they do to a packet.
 #[derive(Clone, Debug)]
@@ -24,6 +24,11 @@ enum Sign {
     Drop,
 }
 
+/// Chains to look for a hit with.
+const CHAINS_MAX: usize = 16;
+/// A rule that is in effect later than that is hardly of use.
+const LATE_US: u64 = 100_000;
+
 impl Witness {
     /// The first list that shows on packets of one of the chains.
     pub(super) fn find(
@@ -34,22 +39,33 @@ impl Witness {
         if !bench.subject.has_wire() {
             return Ok(None);
         }
-        let chains: Vec<_> = taken.iter().filter(|chain| chain.headers.len() <= 3).collect();
+        let chains = usual_chains(taken);
         let signs = [
             ("mark", Sign::Mark),
             ("flag", Sign::Flag),
             ("queue", Sign::Queue(0)),
             ("drop", Sign::Drop),
         ];
-        for (name, sign) in signs {
-            let Some(list) = lists.iter().find(|list| list.contains(&name)) else { continue };
-            for chain in &chains {
-                let witness =
-                    Self { actions: list.iter().map(|name| action(name)).collect(), sign };
-                let pattern = chain.pattern();
-                let Some(witness) = witness.away_from_usual(bench, &pattern) else { continue };
-                if witness.hits(bench, &pattern)? == Some(true) {
-                    return Ok(Some(witness));
+        // Where nothing shows at once, it may show a while after.
+        for late_us in [0, LATE_US] {
+            for (name, sign) in signs {
+                let Some(list) = lists.iter().find(|list| list.contains(&name)) else { continue };
+                let actions: Vec<_> = list.iter().map(|name| action(name)).collect();
+                for chain in &chains {
+                    let witness = Self { actions: actions.clone(), sign };
+                    let pattern = chain.pattern();
+                    let Some(witness) = witness.away_from_usual(bench, &pattern) else { continue };
+                    let Some(frame) = pattern.frame.clone() else { continue };
+                    let question = witness.question(bench, &pattern);
+                    let hit = bench.with(&question, |bench, _| {
+                        bench.wait(late_us);
+                        let delivery = bench.deliver(&frame);
+                        Ok(witness.is_hit(delivery))
+                    })?;
+                    bench.wait(late_us);
+                    if hit == Ok(true) {
+                        return Ok(Some(witness));
+                    }
                 }
             }
         }
@@ -111,17 +127,21 @@ impl Witness {
     ) -> Result<Option<bool>, Stopped> {
         let question = self.question(bench, pattern);
         let hit = bench.with(&question, |bench, _| {
-            let late = u64::from(bench.draft.latency.effective_after_us);
-            if late > 0 {
-                bench.subject.wait_us(late);
-            }
             let delivery = bench.deliver(frame);
             Ok(self.is_hit(delivery))
         })?;
-        let late = u64::from(bench.draft.latency.effective_until_us);
-        if late > 0 {
-            bench.subject.wait_us(late);
-        }
         Ok(hit.ok())
     }
+}
+
+/// Short ones, those with IP first: packets of other kinds may come in by other ways.
+fn usual_chains(taken: &[Taken]) -> Vec<&Taken> {
+    let mut chains: Vec<_> = taken.iter().filter(|chain| chain.headers.len() <= 3).collect();
+    let has_ip = |chain: &Taken| {
+        let is_ip = |proto: &Proto| matches!(proto, Proto::Ipv4 | Proto::Ipv6);
+        chain.headers.iter().any(is_ip)
+    };
+    chains.sort_by_key(|chain| !has_ip(chain));
+    chains.truncate(CHAINS_MAX);
+    chains
 }
