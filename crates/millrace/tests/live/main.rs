@@ -23,6 +23,7 @@ mod pairs;
 mod peer;
 mod pressure;
 mod privileges;
+mod probe;
 mod process;
 mod records;
 mod refusals;

@@ -19,8 +19,8 @@ use std::time::Duration;
 ///
 /// Asks an idle port for thousands of rules, one after the other: which headers, masks, actions and
 /// attributes it takes, how it refuses, how fast it is. With a peer, whose packets the port
-/// receives, it also sees what rules do: whether marks arrive, which masks are ignored, which packets
-/// are missed. The file that -o writes is played by the software NIC.
+/// receives, it also sees what rules do: whether marks arrive, which masks are ignored, which
+/// packets are missed. The file that -o writes is played by the software NIC.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProbeArgs {
@@ -37,13 +37,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long)]
     json: bool,
     /// Fill the table too, with up to LIMIT rules
-    #[arg(
-        long,
-        value_name = "LIMIT",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "100000"
-    )]
+    #[arg(long, value_name = "LIMIT", value_parser = clap::value_parser!(u32).range(1..))]
     capacity: Option<u32>,
     /// Stop and start the port too; always done with the software NIC
     #[arg(long)]
@@ -63,7 +57,7 @@ Examples:
   millrace nic probe 0000:18:00.0 --peer 0000:18:00.1 -o mine.toml
       Two ports with a cable between them; the file is for developers without them:
       millrace nic flow net_twin0,wire=w,personality=mine.toml
-  millrace nic probe 0000:18:00.0 --capacity --json | jq .personality.table
+  millrace nic probe 0000:18:00.0 --capacity 100000 --json | jq .personality.table
       How many rules go in.
 
 Ctrl-C ends it with what is known so far; no rule stays behind.

@@ -7,7 +7,7 @@ use super::pattern::Pattern;
 use super::steps::{lines_of, steps};
 use super::subject::{Answer, Question};
 use std::collections::{BTreeMap, BTreeSet};
-use twin::personality::{ActionFacts, Steps};
+use twin::personality::{ActionFacts, Steps, Told};
 use twin::rss::RssTypes;
 use twin::{Action, Spread};
 
@@ -129,20 +129,20 @@ fn in_order(taken: &[List]) -> ActionFacts {
 
 /// The words for lists that are not taken.
 fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answer>) {
-    let known: Vec<String> = bench.draft.actions.accepted.iter().map(Steps::to_string).collect();
-    let is_known = |name: &str| {
-        let words = known.iter().flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric()));
-        known.is_empty() || words.into_iter().any(|word| word == name)
-    };
+    let lines: Vec<String> = bench.draft.actions.accepted.iter().map(Steps::to_string).collect();
+    let words = lines.iter().flat_map(|line| line.split([' ', '/', '|', '?']));
+    let known: BTreeSet<&str> = words.collect();
+    if lines.is_empty() {
+        return;
+    }
     let question =
         |bench: &Bench<'_>, list: &List| Question { actions: of(list), ..bench.about(base) };
-    // Each kind of refusal by the first list of its kind, of which the draft has other words.
-    let strange = answers.iter().filter(|(list, _)| list.len() == 1 && !is_known(list[0]));
-    for (list, answer) in strange.take(1) {
+    let strange = answers.iter().find(|(list, _)| list.len() == 1 && !known.contains(list[0]));
+    if let Some((list, answer)) = strange {
         bench.draft.actions.unknown = bench.news(&question(bench, list), answer);
     }
     if bench.draft.actions.any_order {
-        for name in NAMES.into_iter().filter(|name| is_known(name)) {
+        for name in NAMES.into_iter().filter(|name| known.contains(name)) {
             let list = vec![name, name];
             if let Some(answer) = answers.get(&list) {
                 let told = bench.news(&question(bench, &list), answer);
@@ -150,30 +150,28 @@ fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answ
             }
         }
     }
-    let short = |list: &List| list.iter().all(|name| is_known(name));
-    for (list, answer) in answers.iter().filter(|(list, _)| short(list)) {
+    for (list, answer) in answers {
         let question = question(bench, list);
-        let is_unsaid = bench.news(&question, answer).is_some();
-        let slot = &mut bench.draft.actions;
-        if !is_unsaid || known.is_empty() {
+        if let Some(told) = bench.news(&question, answer) {
+            explain(bench, &question, answer, told);
+        }
+    }
+}
+
+/// Words for a list in which an action is missing, or one stands at the wrong place, whichever the
+/// draft then says at this place.
+fn explain(bench: &mut Bench<'_>, question: &Question, answer: &Answer, told: Told) {
+    type Slot = fn(&mut ActionFacts) -> &mut Option<Told>;
+    let slots: [Slot; 2] = [|facts| &mut facts.missing, |facts| &mut facts.unknown];
+    for slot in slots {
+        if slot(&mut bench.draft.actions).is_some() {
             continue;
         }
-        // An action at the wrong place, or one that is missing.
-        let before = (slot.unknown.clone(), slot.missing.clone());
-        let told = answer.as_ref().err().map(super::subject::Refused::told);
-        if before.1.is_none() {
-            slot.missing = told.clone();
-            if bench.news(&question, answer).is_none() {
-                continue;
-            }
-            bench.draft.actions.missing = None;
+        *slot(&mut bench.draft.actions) = Some(told.clone());
+        if bench.news(question, answer).is_none() {
+            return;
         }
-        if before.0.is_none() {
-            bench.draft.actions.unknown = told;
-            if bench.news(&question, answer).is_some() {
-                bench.draft.actions.unknown = None;
-            }
-        }
+        *slot(&mut bench.draft.actions) = None;
     }
 }
 

@@ -41,7 +41,10 @@ pub(crate) enum Stopped {
 pub(crate) struct Calls {
     pub(crate) validate: u64,
     pub(crate) create: u64,
-    pub(crate) destroy: u64,
+    /// Rules that were taken.
+    pub(crate) made: u64,
+    /// Rules that are gone again.
+    pub(crate) destroyed: u64,
     pub(crate) packets: u64,
 }
 
@@ -182,18 +185,19 @@ impl<'a> Bench<'a> {
         self.calls.create += 1;
         let from = self.subject.now_us();
         let rule = self.subject.create(question)?;
+        self.calls.made += 1;
         self.create_us.push(self.subject.now_us() - from);
         Ok(rule)
     }
 
     pub(super) fn destroy(&mut self, rule: RuleId) -> Result<(), Stopped> {
-        self.calls.destroy += 1;
         let from = self.subject.now_us();
         if let Err(refused) = self.subject.destroy(rule) {
             // The last means. Whether it helps, the next rules will show.
             let _ = self.subject.flush();
             return Err(Stopped::RuleStays(refused));
         }
+        self.calls.destroyed += 1;
         self.destroy_us.push(self.subject.now_us() - from);
         Ok(())
     }

@@ -44,7 +44,7 @@ pub(super) fn probe(
     let numbered = |number: u64| pattern.clone().valued(at, field, number);
     let filled = fill(bench, limit, |bench, number| bench.about(&numbered(number)))?;
     let Some(refused) = &filled.refused else {
-        bench.note(format!("more than {limit} rules go in: --capacity=LIMIT tries more"));
+        bench.note(format!("more than {limit} rules go in"));
         return counters(bench, lists, limit, numbered);
     };
     let rules = u32::try_from(filled.rules).unwrap_or(u32::MAX);

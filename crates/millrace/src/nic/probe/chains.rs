@@ -222,7 +222,8 @@ fn are_free(
 /// How headers are refused that cannot follow each other.
 fn structure(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     use Proto::{Eth, Ipv4, Ipv6, Tcp, Udp};
-    let cases: [(&[Proto], fn(&mut Structure) -> &mut Option<Told>); 5] = [
+    type Slot = fn(&mut Structure) -> &mut Option<Told>;
+    let cases: [(&[Proto], Slot); 5] = [
         (&[Eth, Tcp], |structure| &mut structure.l4_without_l3),
         (&[Eth, Ipv4, Udp, Ipv4], |structure| &mut structure.l3_after_l4),
         (&[Ipv4, Eth], |structure| &mut structure.l2_after_l3),

@@ -54,8 +54,8 @@ fn no_query(bench: &mut Bench<'_>, refused: &Refused) {
 fn refresh(bench: &mut Bench<'_>, rule: RuleId, frame: &[u8]) -> Result<(), Stopped> {
     let mut wait_ms = 0;
     for count in 1..=2 {
-        let from = bench.subject.now_us();
         bench.deliver(frame);
+        let from = bench.subject.now_us();
         loop {
             let hits = bench.subject.query(rule).ok().and_then(|tally| tally.hits);
             wait_ms = (bench.subject.now_us() - from) / 1000;

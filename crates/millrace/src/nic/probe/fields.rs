@@ -34,7 +34,7 @@ struct Seen {
 }
 
 /// The shortest list of headers with this one that says what is wrong.
-pub(super) fn context<'a>(taken: &'a [Taken], proto: Proto) -> Option<(&'a Taken, usize)> {
+pub(super) fn context(taken: &[Taken], proto: Proto) -> Option<(&Taken, usize)> {
     let has = |chain: &&Taken| chain.headers.contains(&proto);
     let chain =
         taken.iter().filter(has).min_by_key(|chain| (chain.is_deaf, chain.headers.len()))?;
@@ -57,6 +57,12 @@ pub(super) fn probe(
             None => None,
         };
         let context = Context { chain, at, is_hit: hit == Some(true) };
+        if witness.is_some() && !context.is_hit && !chain.is_exact {
+            bench.note(format!(
+                "{}: no packet hit its rules, so masks that are ignored were not seen",
+                proto.name()
+            ));
+        }
         let facts = header(bench, &context, witness)?;
         if let Some(facts) = facts {
             bench.draft.items.insert(proto.name().to_owned(), facts);
@@ -76,13 +82,13 @@ fn header(
     for &field in proto.fields() {
         seen.push((field, context.field(bench, field, witness)?));
     }
-    let mut facts = ItemFacts::default();
-    facts.mask = usual(seen.iter().filter_map(|(_, seen)| match seen.rule {
-        MaskRule::Never => seen.refused.as_ref(),
-        _ => None,
-    }));
-    facts.followed = context.followed(bench)?;
-    facts.null = context.null(bench)?;
+    let never = seen.iter().filter(|(_, seen)| seen.rule == MaskRule::Never);
+    let mut facts = ItemFacts {
+        mask: usual(never.filter_map(|(_, seen)| seen.refused.as_ref())),
+        followed: context.followed(bench)?,
+        null: context.null(bench)?,
+        ..ItemFacts::default()
+    };
     let is_free = facts == ItemFacts::default()
         && seen.iter().all(|(_, seen)| seen.rule == MaskRule::Any && seen.not.is_empty());
     if is_free {
@@ -228,10 +234,6 @@ impl Context<'_> {
     ) -> Result<MaskRule, Stopped> {
         let full = self.counts(bench, field, Bits::Full, witness)?;
         let part = self.counts(bench, field, Bits::ButLowest, witness)?;
-        if full.is_none() || part.is_none() {
-            let proto = self.chain.headers[self.at].name();
-            bench.note(format!("{proto}.{}: whether masks count was not seen", field.name));
-        }
         Ok(match (full.unwrap_or(true), part.unwrap_or(true)) {
             (_, true) => MaskRule::Any,
             (true, false) => MaskRule::FullOrIgnored,

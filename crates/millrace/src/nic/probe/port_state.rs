@@ -35,11 +35,13 @@ pub(super) fn probe(
         }
         _ => None,
     };
+    if hit == Some(true) {
+        bench.draft.port.on_stop = OnStop::Keep;
+        return bench.destroy(rule);
+    }
+    // However it went: it went by the port's stop, or goes here.
+    bench.calls.destroyed += 1;
     bench.draft.port.on_stop = match hit {
-        Some(true) => {
-            bench.destroy(rule)?;
-            OnStop::Keep
-        }
         _ if bench.subject.knows_dead_rules() => match bench.subject.destroy(rule) {
             Err(_) => OnStop::Flush,
             Ok(()) if hit.is_some() => OnStop::Stale,

@@ -38,7 +38,7 @@ impl Static {
 
 /// All of it as one object.
 pub(crate) fn to_json(facts: &Static, found: &Found) -> Value {
-    let super::Calls { validate, create, destroy, packets } = found.calls;
+    let super::Calls { validate, create, made, destroyed, packets } = found.calls;
     json!({
         "nic": facts,
         "complete": found.stopped.is_none(),
@@ -47,9 +47,8 @@ pub(crate) fn to_json(facts: &Static, found: &Found) -> Value {
         "not_found": found.notes,
         "questions": found.questions,
         "unlike": found.unlike,
-        "calls": {
-            "validate": validate, "create": create, "destroy": destroy, "packets": packets,
-        },
+        "calls": { "validate": validate, "create": create, "packets": packets },
+        "rules": { "made": made, "destroyed": destroyed },
         "create": found.times[0],
         "destroy": found.times[1],
     })

@@ -25,28 +25,33 @@ pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
     lines.iter().map(Line::steps).collect()
 }
 
-/// Takes out what other lines say too, the shortest first: lines, words, steps that may be left out.
+/// Takes out what other lines say too: whole lines, the shortest first; then leave to leave steps
+/// out; then words.
 fn leave_out(lines: &mut Vec<Line>) {
     let said = |lines: &[Line]| lines.iter().flat_map(Line::lists).collect::<BTreeSet<_>>();
     let all = said(lines);
     for number in (0..lines.len()).rev() {
         let line = lines.remove(number);
-        if said(lines) == all {
-            continue;
+        if said(lines) != all {
+            lines.insert(number, line);
         }
-        lines.insert(number, line);
-        for at in 0..lines[number].0.len() {
-            let (words, is_optional) = lines[number].0[at].clone();
-            for word in words.iter().filter(|_| words.len() > 1) {
-                let before = lines[number].clone();
-                lines[number].0[at].0.retain(|other| other != word);
-                if lines[number].0[at].0.is_empty() || said(lines) != all {
-                    lines[number] = before;
-                }
-            }
-            lines[number].0[at].1 = false;
-            if is_optional && said(lines) != all {
-                lines[number].0[at].1 = true;
+    }
+    let places = |lines: &[Line]| {
+        let steps = |(number, line): (usize, &Line)| (0..line.0.len()).map(move |at| (number, at));
+        lines.iter().enumerate().flat_map(steps).collect::<Vec<_>>()
+    };
+    for (number, at) in places(lines) {
+        let was_optional = std::mem::replace(&mut lines[number].0[at].1, false);
+        if was_optional && said(lines) != all {
+            lines[number].0[at].1 = true;
+        }
+    }
+    for (number, at) in places(lines) {
+        for word in lines[number].0[at].0.clone() {
+            let before = lines[number].clone();
+            lines[number].0[at].0.retain(|other| *other != word);
+            if lines[number].0[at].0.is_empty() || said(lines) != all {
+                lines[number] = before;
             }
         }
     }

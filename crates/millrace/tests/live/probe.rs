@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace nic probe` on the software NIC behind a real EAL: what it writes plays, and probing
+//! that finds the same again.
+
+use crate::process::{Process, mortal};
+use crate::twin::driver;
+use crate::{Scratch, wait_until};
+use serde_json::{Value, json};
+use std::process::{Command, Output, Stdio};
+use twin::Personality;
+use twin::personality::Latency;
+
+const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
+
+fn millrace(args: &[&str]) -> Output {
+    Command::new(MILLRACE).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Probes a personality; what was told, and the file.
+fn probed(personality: &str, file: &str) -> (Value, Personality) {
+    let port = format!("net_twin0,personality={personality}");
+    let output = millrace(&["nic", "probe", &port, "-o", file, "--json"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{personality}: {stderr}");
+    let told = serde_json::from_slice(&output.stdout).unwrap();
+    (told, Personality::named(file).unwrap())
+}
+
+/// What is not of this one measurement.
+fn lasting(personality: &Personality) -> Personality {
+    let (name, latency) = (String::new(), Latency::default());
+    Personality { name, latency, ..personality.clone() }
+}
+
+#[test]
+fn a_nic_is_recorded_and_replayed() {
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("probe");
+    let [file, again] = ["old.toml", "again.toml"].map(|name| scratch.path(name));
+    let (told, personality) = probed("x710-17.02", &file);
+    assert_eq!((&told["complete"], &told["unlike"]), (&json!(true), &json!([])));
+    assert_eq!(told["not_found"], json!([]));
+    assert_eq!(told["nic"]["driver"], "net_twin");
+    // No rule stays, and the table is not filled unless somebody asks.
+    assert_eq!(told["rules"]["made"], told["rules"]["destroyed"]);
+    assert!(told["rules"]["made"].as_u64().is_some_and(|made| (50..500).contains(&made)));
+    assert_eq!(told["personality"]["table"]["guaranteed"], Value::Null);
+    assert_eq!(personality.name, "old");
+    assert!(personality.latency.create_us >= 11_000, "{:?}", personality.latency);
+    assert_eq!(lasting(&probed(&file, &again).1), lasting(&personality));
+    // The article's first command, on the file.
+    let port = format!("net_twin0,wire=w,personality={file}");
+    let script = scratch.path("script");
+    let rule = "pattern eth / ipv4 / udp / end actions queue index 1 / end";
+    std::fs::write(&script, format!("flow create 0 ingress {rule}\n")).unwrap();
+    let output = millrace(&["nic", "flow", &port, "-f", &script]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("NULL IPv4 spec/mask"), "{stderr}");
+}
+
+/// What ethdev adds does not come between: in words and numbers they are those of the model.
+#[test]
+fn two_drivers_are_told_apart_through_dpdk() {
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("probes");
+    let (_, e810) = probed("e810", &scratch.path("e810.toml"));
+    assert_eq!(e810.mark.means_none, Some(u32::MAX));
+    assert!(e810.count.hits_only && e810.pattern.empty.is_some());
+    assert_eq!(e810.conflicts.len(), 2);
+    let (_, cx6dx) = probed("cx6dx", &scratch.path("cx6dx.toml"));
+    assert_eq!((cx6dx.mark.max, cx6dx.count.refresh_ms), (Some(0xff_ffef), 500));
+    assert_eq!(cx6dx.table.duplicate, twin::personality::Duplicate::LastWins);
+    assert!(cx6dx.port.stopped.is_some());
+    let (told, _) = probed("n6010", &scratch.path("n6010.toml"));
+    assert_eq!(told["personality"]["operations"]["none"], true);
+}
+
+#[test]
+fn a_table_is_for_people() {
+    if driver().is_none() {
+        return;
+    }
+    let output = millrace(&["nic", "probe", "net_twin0,personality=x710", "--capacity", "600"]);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    for line in [
+        "headers      eth / vlan?",
+        "IGNORED",
+        "conflicts    one set of fields at a time for each kind of packet",
+        "DO NOT HIT",
+        "not found    more than 600 rules go in",
+    ] {
+        assert!(table.contains(line), "{line}: {table}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_it_with_what_is_known() {
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("interrupt");
+    let file = scratch.path("part.toml");
+    let mut command = mortal(MILLRACE);
+    command.args(["nic", "probe", "net_twin0,personality=x710-17.02", "-o", &file]);
+    let mut probe = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    // The driver is loaded when the probe is under way.
+    let maps = format!("/proc/{}/maps", probe.id());
+    wait_until("the driver is loaded", || {
+        std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("librte_net_twin"))
+    });
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    probe.signal("INT");
+    wait_until("it ends", || probe.ended().is_some());
+    let mut stderr = String::new();
+    let pipe = probe.child().stderr.as_mut().unwrap();
+    std::io::Read::read_to_string(pipe, &mut stderr).unwrap();
+    assert!(stderr.contains("interrupted"), "{stderr}");
+    assert_eq!(probe.ended().unwrap().code(), Some(1));
+    let personality = Personality::named(&file).unwrap();
+    assert!(personality.placeholder.is_some_and(|words| words.contains("interrupted")));
+}
+
+#[test]
+fn what_cannot_be_probed_is_said() {
+    if driver().is_none() {
+        return;
+    }
+    for (args, words) in [
+        (&["net_twin0", "--peer", "net_null0"][..], "the software NIC brings its own"),
+        (&["net_null0"], "--force"),
+        (&["net_twin0,personality=x701"], "x710-17.02"),
+    ] {
+        let output = millrace(&[&["nic", "probe"], args].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(words), "{args:?}: {output:?}");
+    }
+}
