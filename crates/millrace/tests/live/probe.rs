@@ -72,7 +72,10 @@ fn two_drivers_are_told_apart_through_dpdk() {
     assert!(e810.count.hits_only && e810.pattern.empty.is_some());
     assert_eq!(e810.conflicts.len(), 2);
     let (_, cx6dx) = probed("cx6dx", &scratch.path("cx6dx.toml"));
-    assert_eq!((cx6dx.mark.max, cx6dx.count.refresh_ms), (Some(0xff_ffef), 500));
+    assert_eq!(cx6dx.mark.max, Some(0xff_ffef));
+    // 500, if nothing else wants the cpu.
+    let refresh_ms = cx6dx.count.refresh_ms;
+    assert!((400..1000).contains(&refresh_ms), "{refresh_ms}");
     assert_eq!(cx6dx.table.duplicate, twin::personality::Duplicate::LastWins);
     assert!(cx6dx.port.stopped.is_some());
     let (told, _) = probed("n6010", &scratch.path("n6010.toml"));

@@ -49,31 +49,40 @@ fn no_query(bench: &mut Bench<'_>, refused: &Refused) {
     }
 }
 
-/// How long it takes until a query sees a packet, the second time: the first wait begins anywhere
-/// between two readings, the second right after one.
+/// The time between two readings: from when a query first sees a packet, right after one, until
+/// it sees another that comes right then.
 fn refresh(bench: &mut Bench<'_>, rule: RuleId, frame: &[u8]) -> Result<(), Stopped> {
-    let mut wait_ms = 0;
-    for count in 1..=2 {
-        bench.deliver(frame);
-        let from = bench.subject.now_us();
-        loop {
-            let hits = bench.subject.query(rule).ok().and_then(|tally| tally.hits);
-            wait_ms = (bench.subject.now_us() - from) / 1000;
-            if hits.is_some_and(|hits| hits >= count) {
-                break;
-            }
-            if wait_ms * 1000 > PATIENCE_US {
-                bench.note("counters do not count packets that hit their rules");
-                return Ok(());
-            }
-            bench.go_on()?;
-            bench.subject.wait_us(POLL_US);
-        }
-        if count == 1 && wait_ms == 0 {
-            return Ok(());
-        }
+    let Some((first, wait_us)) = seen(bench, rule, frame, 1)? else { return Ok(()) };
+    if wait_us < POLL_US {
+        return Ok(());
     }
-    // Readings are not more regular than that.
-    bench.draft.count.refresh_ms = ((wait_ms + 5) / 10 * 10) as u32;
+    if let Some((second, _)) = seen(bench, rule, frame, 2)? {
+        // Readings are not more regular than that.
+        bench.draft.count.refresh_ms = ((second - first + 5000) / 10_000 * 10) as u32;
+    }
     Ok(())
+}
+
+/// Sends a packet; when a query saw so many of them, and how long that took.
+fn seen(
+    bench: &mut Bench<'_>,
+    rule: RuleId,
+    frame: &[u8],
+    count: u64,
+) -> Result<Option<(u64, u64)>, Stopped> {
+    bench.deliver(frame);
+    let from = bench.subject.now_us();
+    loop {
+        let hits = bench.subject.query(rule).ok().and_then(|tally| tally.hits);
+        let now = bench.subject.now_us();
+        if hits.is_some_and(|hits| hits >= count) {
+            return Ok(Some((now, now - from)));
+        }
+        if now - from > PATIENCE_US {
+            bench.note("counters do not count packets that hit their rules");
+            return Ok(None);
+        }
+        bench.go_on()?;
+        bench.wait(POLL_US);
+    }
 }
