@@ -213,6 +213,7 @@ fn action_of(action: &Action) -> flow::Action {
         Action::Passthru => flow::Action::Passthru,
         Action::Count => flow::Action::Count(0),
         Action::Jump(group) => flow::Action::Jump(*group),
+        Action::Age(age) => flow::Action::Age(age.timeout_s),
     }
 }
 
