@@ -296,8 +296,7 @@ pub(crate) unsafe extern "C" fn twin_flow_validate(
 ) -> u64 {
     // SAFETY: by the contract above.
     let (nic, parts, call) = unsafe { (&*nic, (*rule).parts(), &mut *call) };
-    let now_us = call.now_us;
-    call.answer(parts.and_then(|parts| nic.read().validate(parts.rule(), now_us).map(|()| 1)))
+    call.answer(parts.and_then(|parts| nic.read().validate(parts.rule()).map(|()| 1)))
 }
 
 /// See `pmd/twin.h`.

@@ -127,13 +127,13 @@ impl Nic {
     /// # Errors
     ///
     /// It would not.
-    pub fn validate(&self, rule: Rule<'_>, now_us: u64) -> Result<(), Refusal> {
+    pub fn validate(&self, rule: Rule<'_>) -> Result<(), Refusal> {
         let operations = &self.personality.operations;
         if operations.none || operations.no_validate {
             return Err(NO_CALL);
         }
         let checked = self.judge().check(rule)?;
-        self.rules.would_take(&self.personality, &checked, now_us)
+        self.rules.would_take(&self.personality, &checked)
     }
 
     /// Takes a rule.

@@ -118,12 +118,12 @@ impl Rules {
         &self,
         personality: &Personality,
         checked: &Checked,
-        now_us: u64,
     ) -> Result<(), Refusal> {
         let table =
             self.table_of(&checked.shape, checked.attributes).map(|table| &self.tables[table]);
         let there = table.and_then(|table| table.find(&checked.key));
-        let is_there = there.is_some_and(|place| self.entries[place as usize].until_us > now_us);
+        // One that is leaving gives way.
+        let is_there = there.is_some_and(|place| self.entries[place as usize].until_us == u64::MAX);
         match personality.table.duplicate {
             Duplicate::Exists if is_there => Err(EXISTS),
             _ => Ok(()),

@@ -229,7 +229,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 let (attributes, items) = (rule.attributes(), rule.items());
                 let actions = [Action::Mark(mark), Action::Count];
                 let ask = twin::Rule { attributes, items: &items, actions: &actions };
-                let good = nic.validate(ask, 0);
+                let good = nic.validate(ask);
                 let created = nic.create(ask, 0).map(|answer| answer.value);
                 prop_assert_eq!(good, created.map(|_| ()));
                 // Refused only where the same is there.

@@ -86,7 +86,7 @@ impl Judge<'_> {
         if null.is_some() && !(given.spec && given.mask) {
             return self.refuse(null, NULL, place);
         }
-        if given.mask && !given.spec {
+        if (given.mask || given.last) && !given.spec {
             if pattern.mask_alone.is_some() {
                 return self.refuse(pattern.mask_alone.as_ref(), NULL, place);
             }

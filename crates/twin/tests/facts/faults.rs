@@ -85,7 +85,7 @@ fn a_rule_cannot_be_destroyed() {
 fn create_refuses_what_validate_takes() {
     let mut nic = nic("create-refused");
     let rule = Rule { attributes: INGRESS, items: &items(TUPLE), actions: &actions("mark 1") };
-    nic.validate(rule, 0).unwrap();
+    nic.validate(rule).unwrap();
     let refused = nic.create(rule, 0).map(drop).map_err(told);
     assert_eq!(refused, Err("EINVAL Handle Failed to create flow.".to_owned()));
 }

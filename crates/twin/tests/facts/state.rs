@@ -106,10 +106,11 @@ fn intel_has_one_set_of_fields_for_each_kind_of_packet() {
         let mut nic = nic(personality);
         let first = create(&mut nic, "eth / ipv4 src / tcp dst", "mark 1").unwrap().value;
         let other = "eth / ipv4 dst / tcp dst";
-        let validated = nic.validate(
-            Rule { attributes: INGRESS, items: &items(other), actions: &actions("mark 2") },
-            0,
-        );
+        let validated = nic.validate(Rule {
+            attributes: INGRESS,
+            items: &items(other),
+            actions: &actions("mark 2"),
+        });
         assert!(validated.is_ok(), "only create knows");
         let refused = create(&mut nic, other, "mark 2").map(drop).map_err(|refusal| refusal.kind);
         assert_eq!(refused, Err(twin::Kind::Handle), "{personality}");
@@ -214,7 +215,7 @@ fn a_stopped_port_keeps_forgets_or_refuses_rules() {
 #[test]
 fn ntnic_has_no_validate() {
     let rule = Rule { attributes: INGRESS, items: &items(TUPLE), actions: &actions("queue 1") };
-    let refused = nic("ntnic").validate(rule, 0).map_err(told);
+    let refused = nic("ntnic").validate(rule).map_err(told);
     assert_eq!(refused, Err("ENOSYS Unspecified Function not implemented".to_owned()));
 }
 

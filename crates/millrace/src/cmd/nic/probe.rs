@@ -140,6 +140,7 @@ fn write(path: &Path, personality: &Personality) -> anyhow::Result<()> {
 fn give_up(facts: &Static, output: Option<&Path>, call: &str, draft: &Personality) {
     let mut draft = draft.clone();
     facts.sign(&mut draft, &name_of(output, facts));
+    draft.placeholder = Some(format!("the probe ended early: {call} hangs"));
     let path = output.map_or(Path::new("-"), |path| path);
     if let Err(error) = write(path, &draft) {
         tell(io::stderr(), format_args!("millrace: {error:#}"));

@@ -46,7 +46,7 @@ impl Subject for Model {
     fn validate(&mut self, question: &Question) -> Answer {
         let items = with_usual_masks(&question.items);
         let rule = Rule { items: &items, ..question.rule() };
-        self.nic.validate(rule, self.now_us).map_err(refused)
+        self.nic.validate(rule).map_err(refused)
     }
 
     fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
