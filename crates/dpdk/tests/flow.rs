@@ -80,7 +80,7 @@ fn refusals(port: &mut Port) {
     let with_action = |action| Rule { actions: vec![Action::Mark(1), action], ..udp_from(1) };
     let far = Rss { queues: vec![0, 2], ..Rss::default() };
     for (rule, errno, kind, cause) in [
-        (with_item(last), ENOTSUP, ErrorKind::ItemLast, Cause::Item(1)),
+        (with_item(last), EINVAL, ErrorKind::ItemSpec, Cause::Item(1)),
         (with_item(mask), EINVAL, ErrorKind::ItemSpec, Cause::Item(1)),
         (with_item(Item::any(ItemKind::Meta)), ENOTSUP, ErrorKind::Item, Cause::Item(1)),
         (with_action(Action::Queue(2)), EINVAL, ErrorKind::ActionConf, Cause::Action(1)),

@@ -13,6 +13,7 @@
 #include <rte_kvargs.h>
 #include <rte_ring.h>
 #include <ethdev_driver.h>
+#include <rte_flow_driver.h>
 
 #include "twin_pace.h"
 
@@ -182,6 +183,8 @@ struct twin_nic *twin_nic_new(const char *personality, uint64_t seed, const char
 			      char *message, uint32_t message_len);
 /* Nobody may use it any more. */
 void twin_nic_free(struct twin_nic *nic);
+/* Whether it has templates and flow queues. */
+bool twin_nic_has_async(const struct twin_nic *nic);
 void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
 /* Receive queues that rules may name. */
 void twin_nic_set_queues(const struct twin_nic *nic, uint16_t queues);
@@ -196,6 +199,8 @@ uint64_t twin_flow_validate(const struct twin_nic *nic, const struct twin_rule *
 uint64_t twin_flow_create(const struct twin_nic *nic, const struct twin_rule *rule,
 			  struct twin_call *call);
 uint64_t twin_flow_destroy(const struct twin_nic *nic, uint64_t handle, struct twin_call *call);
+/* Whether a rule is there that was, or is asked to go and still in effect. */
+bool twin_flow_exists(const struct twin_nic *nic, uint64_t handle);
 uint64_t twin_flow_flush(const struct twin_nic *nic, struct twin_call *call);
 uint64_t twin_flow_query(const struct twin_nic *nic, uint64_t handle, bool reset,
 			 struct twin_tally *tally, struct twin_call *call);
@@ -324,6 +329,8 @@ struct twin_rss {
 struct twin_port {
 	struct rte_eth_dev *dev;
 	struct twin_nic *nic;
+	struct rte_flow_ops flow_ops; /* those that this NIC has */
+	struct twin_async *async; /* or NULL */
 	const struct twin_source *source;
 	struct twin_wire *wire;
 	unsigned int side; /* of the wire */
@@ -420,5 +427,17 @@ int twin_age_list(struct rte_eth_dev *dev, void **contexts, uint32_t room,
 
 /* twin_flow.c */
 extern const struct rte_flow_ops twin_flow_ops;
+bool twin_flow_knows(const struct rte_flow_item *item);
+/* Makes a rule, and waits for nobody; its handle, or 0 and the error. */
+uint64_t twin_flow_make(const struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
+			const struct rte_flow_item pattern[],
+			const struct rte_flow_action actions[], struct twin_call *call,
+			struct rte_flow_error *error);
+
+/* twin_async.c */
+int twin_async_open(struct twin_port *port);
+void twin_async_close(struct twin_port *port);
+/* The model's handle of any rule that an application has; 0 where there is no such rule. */
+uint64_t twin_async_rule(const struct rte_eth_dev *dev, const struct rte_flow *flow);
 
 #endif

@@ -193,6 +193,7 @@ close_port(struct rte_eth_dev *dev)
 		return 0;
 	twin_age_stop(port);
 	port->source->close(port);
+	twin_async_close(port);
 	for (i = 0; port->rxq != NULL && i < TWIN_QUEUES_MAX; i++)
 		free_ring(&port->rxq[i]);
 	rte_free(port->rxq);
@@ -261,9 +262,9 @@ mac_addr_set(struct rte_eth_dev *dev, struct rte_ether_addr *addr)
 }
 
 static int
-flow_ops_get(struct rte_eth_dev *dev __rte_unused, const struct rte_flow_ops **ops)
+flow_ops_get(struct rte_eth_dev *dev, const struct rte_flow_ops **ops)
 {
-	*ops = &twin_flow_ops;
+	*ops = &((struct twin_port *)dev->data->dev_private)->flow_ops;
 	return 0;
 }
 
@@ -304,10 +305,12 @@ make_nic(struct twin_port *port, const struct twin_args *args)
 
 	port->nic = twin_nic_new(personality, args->seed, args->faults != NULL ? args->faults : "",
 				 message, sizeof(message));
-	if (port->nic != NULL)
-		return 0;
-	TWIN_LOG(ERR, "%s\n", message);
-	return -EINVAL;
+	if (port->nic == NULL) {
+		TWIN_LOG(ERR, "%s\n", message);
+		return -EINVAL;
+	}
+	port->flow_ops = twin_flow_ops;
+	return twin_async_open(port);
 }
 
 /* Connects the port as its devargs say. */

@@ -69,6 +69,12 @@ layout_of(enum rte_flow_item_type type)
 	return NULL;
 }
 
+bool
+twin_flow_knows(const struct rte_flow_item *item)
+{
+	return item->type == RTE_FLOW_ITEM_TYPE_VOID || layout_of(item->type) != NULL;
+}
+
 /* The bit that some items have beside the header. */
 static void
 take_follower(const struct rte_flow_item *item, const void *mask, struct twin_item *to)
@@ -319,6 +325,24 @@ has_age(const struct parts *parts)
 	return false;
 }
 
+uint64_t
+twin_flow_make(const struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
+	       const struct rte_flow_item pattern[], const struct rte_flow_action actions[],
+	       struct twin_call *call, struct rte_flow_error *error)
+{
+	struct parts parts;
+	uint64_t handle;
+
+	if (take_apart(&parts, dev, attr, pattern, actions, error) != 0)
+		return 0;
+	handle = twin_flow_create(nic_of(dev), &parts.rule, call);
+	if (handle == 0)
+		refuse(call, &parts, error);
+	else if (has_age(&parts))
+		twin_age_start(dev->data->dev_private);
+	return handle;
+}
+
 /* A rule's handle stands for its address: it is never zero, and nobody looks behind it. */
 static struct rte_flow *
 create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
@@ -326,17 +350,9 @@ create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
        struct rte_flow_error *error)
 {
 	struct twin_call call = call_now();
-	struct parts parts;
-	uint64_t handle;
+	uint64_t handle = twin_flow_make(dev, attr, pattern, actions, &call, error);
 
-	if (take_apart(&parts, dev, attr, pattern, actions, error) != 0)
-		return NULL;
-	handle = twin_flow_create(nic_of(dev), &parts.rule, &call);
 	wait_for_nic(&call);
-	if (handle == 0)
-		refuse(&call, &parts, error);
-	else if (has_age(&parts))
-		twin_age_start(dev->data->dev_private);
 	return (struct rte_flow *)(uintptr_t)handle;
 }
 
@@ -344,7 +360,7 @@ static int
 destroy(struct rte_eth_dev *dev, struct rte_flow *flow, struct rte_flow_error *error)
 {
 	struct twin_call call = call_now();
-	uint64_t done = twin_flow_destroy(nic_of(dev), (uintptr_t)flow, &call);
+	uint64_t done = twin_flow_destroy(nic_of(dev), twin_async_rule(dev, flow), &call);
 
 	wait_for_nic(&call);
 	return done != 0 ? 0 : refuse(&call, NULL, error);
@@ -394,9 +410,9 @@ query(struct rte_eth_dev *dev, struct rte_flow *flow, const struct rte_flow_acti
       void *data, struct rte_flow_error *error)
 {
 	if (action->type == RTE_FLOW_ACTION_TYPE_COUNT)
-		return query_count(dev, (uintptr_t)flow, data, error);
+		return query_count(dev, twin_async_rule(dev, flow), data, error);
 	if (action->type == RTE_FLOW_ACTION_TYPE_AGE)
-		return query_age(dev, (uintptr_t)flow, data, error);
+		return query_age(dev, twin_async_rule(dev, flow), data, error);
 	return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
 				  "only count and age can be queried");
 }
@@ -405,7 +421,7 @@ static int
 dump(struct rte_eth_dev *dev, struct rte_flow *flow, FILE *file, struct rte_flow_error *error)
 {
 	struct twin_call call = call_now();
-	char *text = twin_flow_dump(nic_of(dev), (uintptr_t)flow, &call);
+	char *text = twin_flow_dump(nic_of(dev), flow != NULL ? twin_async_rule(dev, flow) : 0, &call);
 
 	if (text == NULL)
 		return refuse(&call, NULL, error);

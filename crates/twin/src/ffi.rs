@@ -10,7 +10,7 @@ use crate::judge::Rule;
 use crate::nic::{Nic, Verdict};
 use crate::pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
 use crate::refusal::{Errno, Kind, Place, Refusal};
-use crate::rss::{KEY_LEN, Rss, RssTypes};
+use crate::rss::RssTypes;
 use crate::rules::Handle;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 mod capture;
 mod inspect;
 mod lifetime;
+mod port;
 
 /// `struct twin_nic`.
 pub(crate) struct TwinNic {
@@ -349,6 +350,17 @@ pub(crate) unsafe extern "C" fn twin_flow_destroy(
 ///
 /// # Safety
 ///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_flow_exists(nic: *const TwinNic, handle: u64) -> bool {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.read().has(Handle(handle))
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
 /// As for [`twin_flow_destroy`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_flush(nic: *const TwinNic, call: *mut TwinCall) -> u64 {
@@ -381,46 +393,6 @@ pub(crate) unsafe extern "C" fn twin_flow_query(
         1
     });
     call.answer(result)
-}
-
-/// See `pmd/twin.h`.
-///
-/// # Safety
-///
-/// `nic` is alive.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_started: bool) {
-    // SAFETY: by the contract above.
-    unsafe { &*nic }.write().set_started(is_started);
-}
-
-/// See `pmd/twin.h`.
-///
-/// # Safety
-///
-/// `nic` is alive.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn twin_nic_set_queues(nic: *const TwinNic, queues: u16) {
-    // SAFETY: by the contract above.
-    unsafe { &*nic }.write().set_queues(queues);
-}
-
-/// See `pmd/twin.h`.
-///
-/// # Safety
-///
-/// `nic` is alive; `key` can be read, and `reta` holds `reta_len` queues.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn twin_nic_set_rss(
-    nic: *const TwinNic,
-    types: u16,
-    key: *const [u8; KEY_LEN],
-    reta: *const u16,
-    reta_len: u32,
-) {
-    // SAFETY: by the contract above.
-    let (nic, key, reta) = unsafe { (&*nic, &*key, slice(reta, reta_len)) };
-    nic.write().set_rss(Rss::new(RssTypes(types), key, reta.to_vec()));
 }
 
 /// See `pmd/twin.h`.

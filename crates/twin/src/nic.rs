@@ -97,6 +97,11 @@ impl Nic {
         self.len() == 0
     }
 
+    /// Whether a rule is there.
+    pub fn has(&self, handle: Handle) -> bool {
+        self.rules.has(handle)
+    }
+
     /// How many receive queues there are from now on.
     pub fn set_queues(&mut self, queues: u16) {
         self.queues = queues;

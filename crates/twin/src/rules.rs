@@ -255,6 +255,10 @@ impl Rules {
         self.entries.iter_mut().for_each(|entry| entry.from_us = u64::MAX);
     }
 
+    pub(crate) fn has(&self, handle: Handle) -> bool {
+        self.place_of(handle).is_ok()
+    }
+
     /// What a rule counted, if it counts.
     pub(crate) fn query(
         &self,
@@ -450,9 +454,9 @@ impl Rules {
     /// A place for a rule.
     fn place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            let place = u32::try_from(self.entries.len()).expect("fewer rules than 2^32");
             self.entries.push(Entry::NOWHERE);
-            place
+            let count = i32::try_from(self.entries.len()).expect("fewer rules than 2^31");
+            count as u32 - 1
         })
     }
 
@@ -479,7 +483,7 @@ impl Entry {
 }
 
 impl Handle {
-    /// Never zero, so that it can stand for a pointer.
+    /// Never zero, so that it can stand for a pointer. The driver has a use for bit 31.
     fn new(place: u32, generation: u32) -> Self {
         Self(u64::from(generation) << 32 | (u64::from(place) + 1))
     }

@@ -30,6 +30,7 @@ mod refusals;
 mod secret;
 mod summary;
 mod twin;
+mod twin_async;
 mod twin_sources;
 
 use std::path::{Path, PathBuf};

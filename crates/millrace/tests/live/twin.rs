@@ -59,8 +59,8 @@ fn a_driver_that_was_not_built_is_named() {
 }
 
 /// Ports: 0 a capture of `frames`, 1 and 2 the ends of a wire, 3 nobody.
-struct Bench {
-    testpmd: Testpmd,
+pub(crate) struct Bench {
+    pub(crate) testpmd: Testpmd,
     _scratch: Scratch,
 }
 
@@ -68,13 +68,18 @@ struct Bench {
 const TWIN: &str = "2";
 
 impl Bench {
-    /// Each port has `queues`; all frames come by the first one of port 0.
-    fn new(driver: &str, frames: &[Vec<u8>], queues: usize) -> Self {
+    /// Each port has `queues` of each direction; all frames come by the first one of port 0.
+    pub(crate) fn new(driver: &str, frames: &[Vec<u8>], queues: usize) -> Self {
         Self::playing("ideal", driver, frames, queues)
     }
 
     /// With a personality of the port that receives.
-    fn playing(personality: &str, driver: &str, frames: &[Vec<u8>], queues: usize) -> Self {
+    pub(crate) fn playing(
+        personality: &str,
+        driver: &str,
+        frames: &[Vec<u8>],
+        queues: usize,
+    ) -> Self {
         let scratch = Scratch::new("twin");
         let captures = (0..queues).map(|queue| {
             let capture = scratch.path(&format!("{queue}.pcap"));
@@ -97,17 +102,17 @@ impl Bench {
         Self { testpmd, _scratch: scratch }
     }
 
-    fn flow(&mut self, rule: &str, answer: &str) {
+    pub(crate) fn flow(&mut self, rule: &str, answer: &str) {
         self.testpmd.enter(&rule.replace('@', TWIN), answer);
     }
 
     /// Lets the frames through; what testpmd printed of those that arrived, a line for each.
-    fn forward(&mut self, arriving: usize) -> Vec<String> {
+    pub(crate) fn forward(&mut self, arriving: usize) -> Vec<String> {
         forward(&mut self.testpmd, TWIN, arriving)
     }
 
     /// What a rule counted: packets and bytes.
-    fn tally(&mut self, rule: u32) -> (u64, u64) {
+    pub(crate) fn tally(&mut self, rule: u32) -> (u64, u64) {
         tally(&mut self.testpmd, TWIN, rule)
     }
 }

@@ -302,7 +302,7 @@ pub enum OnStop {
     Stale,
 }
 
-/// Calls that there are not.
+/// Calls that there are, and are not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Operations {
@@ -318,6 +318,9 @@ pub struct Operations {
     /// `rte_flow_isolate` answers `ENOSYS`.
     #[serde(skip_serializing_if = "is_default")]
     pub no_isolate: bool,
+    /// There are templates and flow queues; their calls answer `ENOTSUP` otherwise.
+    #[serde(skip_serializing_if = "is_default")]
+    pub r#async: bool,
     /// Every call answers `ENOSYS`.
     #[serde(skip_serializing_if = "is_default")]
     pub none: bool,

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rte_flow by queues: operations wait in the ring of a queue until they are pushed, and their
+ * results until they are pulled. Rules come from template tables (twin_template.c).
+ *
+ * A queue belongs to one thread at a time, as rte_flow.h asks; queues share the slots of rules.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_malloc.h>
+#include <rte_version.h>
+
+#include "twin_async.h"
+
+/* Operations that a queue holds where the application names no number. */
+#define OPS_USUAL 64
+
+/* An operation; its rule is there if it makes one. */
+struct op {
+	struct rte_flow_conv_rule *rule;
+	uint32_t slot;
+	void *user_data;
+	enum rte_flow_op_status status;
+	uint64_t done_us;
+};
+
+/* Numbers of operations since the beginning; their places are those modulo the size. */
+struct twin_flow_queue {
+	struct op *ops;
+	uint32_t size;
+	uint64_t taken;
+	uint64_t pushed;
+	uint64_t pulled;
+	uint64_t busy_until_us;
+};
+
+static struct twin_async *
+async_of(const struct rte_eth_dev *dev)
+{
+	return ((struct twin_port *)dev->data->dev_private)->async;
+}
+
+static int
+refuse(struct rte_flow_error *error, int code, const char *message)
+{
+	return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, message);
+}
+
+/* ---- slots ------------------------------------------------------------------------------- */
+
+/* As the model's handles, with a bit that those never have. */
+static struct rte_flow *
+handle_of(const struct twin_slot *slot, uint32_t place)
+{
+	return (struct rte_flow *)(uintptr_t)((uint64_t)slot->generation << 32 |
+					      TWIN_ASYNC_HANDLE | (place + 1));
+}
+
+/* NULL where there is no such rule, or none any more. Under the lock. */
+static struct twin_slot *
+slot_of(const struct twin_async *async, const struct rte_flow *flow)
+{
+	uint64_t handle = (uintptr_t)flow;
+	uint32_t place = ((uint32_t)handle & ~TWIN_ASYNC_HANDLE) - 1;
+	struct twin_slot *slot;
+
+	if ((handle & TWIN_ASYNC_HANDLE) == 0 || place >= async->slot_count)
+		return NULL;
+	slot = &async->slots[place];
+	return slot->table != NULL && !slot->is_leaving && slot->generation == handle >> 32 ?
+		       slot :
+		       NULL;
+}
+
+static void
+free_slot(struct twin_async *async, struct twin_slot *slot)
+{
+	slot->table->used--;
+	slot->table = NULL;
+	slot->generation++;
+	slot->next_free = async->free_slot;
+	async->free_slot = slot - async->slots;
+}
+
+/* Rules that went otherwise than through a queue, by a flush or a stop, take no room. */
+static void
+sweep(struct twin_async *async, const struct twin_nic *nic, const void *table)
+{
+	uint32_t i;
+
+	for (i = 0; i < async->slot_count; i++) {
+		struct twin_slot *slot = &async->slots[i];
+
+		if (slot->table == table && slot->rule != 0 && !slot->is_leaving &&
+		    !twin_flow_exists(nic, slot->rule))
+			free_slot(async, slot);
+	}
+}
+
+uint32_t
+twin_async_used(struct twin_port *port, const struct rte_flow_template_table *table)
+{
+	struct twin_async *async = port->async;
+	uint32_t used;
+
+	rte_spinlock_lock(&async->lock);
+	if (table->used != 0)
+		sweep(async, port->nic, table);
+	used = table->used;
+	rte_spinlock_unlock(&async->lock);
+	return used;
+}
+
+static int
+add_slots(struct twin_async *async)
+{
+	uint32_t count = RTE_MAX(2 * async->slot_count, 64u), i;
+	struct twin_slot *slots = realloc(async->slots, count * sizeof(*slots));
+
+	if (slots == NULL)
+		return -ENOMEM;
+	for (i = async->slot_count; i < count; i++)
+		slots[i] = (struct twin_slot){ .next_free = i + 1 };
+	slots[count - 1].next_free = TWIN_NO_SLOT;
+	async->free_slot = async->slot_count;
+	async->slots = slots;
+	async->slot_count = count;
+	return 0;
+}
+
+/* Returns its place; -ENOSPC, -ENOMEM. */
+static int64_t
+take_slot(struct twin_port *port, struct rte_flow_template_table *table, uint32_t queue)
+{
+	struct twin_async *async = port->async;
+	int64_t place = -ENOSPC;
+	struct twin_slot *slot;
+
+	rte_spinlock_lock(&async->lock);
+	if (table->used == table->attr.nb_flows)
+		sweep(async, port->nic, table);
+	if (table->used < table->attr.nb_flows) {
+		place = async->free_slot == TWIN_NO_SLOT ? add_slots(async) : 0;
+		if (place == 0) {
+			place = async->free_slot;
+			slot = &async->slots[place];
+			async->free_slot = slot->next_free;
+			slot->table = table;
+			slot->queue = queue;
+			slot->rule = 0;
+			slot->is_leaving = false;
+			table->used++;
+		}
+	}
+	rte_spinlock_unlock(&async->lock);
+	return place;
+}
+
+uint64_t
+twin_async_rule(const struct rte_eth_dev *dev, const struct rte_flow *flow)
+{
+	struct twin_async *async = async_of(dev);
+	uint64_t rule = (uintptr_t)flow;
+	const struct twin_slot *slot;
+
+	if (async == NULL || (rule & TWIN_ASYNC_HANDLE) == 0)
+		return rule;
+	rte_spinlock_lock(&async->lock);
+	slot = slot_of(async, flow);
+	rule = slot != NULL ? slot->rule : 0;
+	rte_spinlock_unlock(&async->lock);
+	return rule;
+}
+
+/* ---- queues ------------------------------------------------------------------------------ */
+
+static void
+drop_queues(struct twin_async *async)
+{
+	uint16_t i;
+
+	for (i = 0; i < async->queue_count; i++) {
+		struct twin_flow_queue *queue = &async->queues[i];
+
+		for (; queue->pushed != queue->taken; queue->pushed++)
+			free(queue->ops[queue->pushed % queue->size].rule);
+		free(queue->ops);
+	}
+	free(async->queues);
+	async->queues = NULL;
+	async->queue_count = 0;
+}
+
+static int
+info_get(struct rte_eth_dev *dev __rte_unused, struct rte_flow_port_info *port,
+	 struct rte_flow_queue_info *queue, struct rte_flow_error *error __rte_unused)
+{
+	/* How many rules may count, the model says when one is made. */
+	*port = (struct rte_flow_port_info){
+		.max_nb_queues = TWIN_QUEUES_MAX,
+		.max_nb_counters = INT32_MAX,
+	};
+	if (queue != NULL)
+		queue->max_size = TWIN_FLOW_OPS_MAX;
+	return 0;
+}
+
+static bool
+is_in_use(const struct twin_async *async)
+{
+	uint16_t i;
+
+	for (i = 0; i < async->queue_count; i++) {
+		if (async->queues[i].taken != async->queues[i].pulled)
+			return true;
+	}
+	return !LIST_EMPTY(&async->tables);
+}
+
+static int
+configure(struct rte_eth_dev *dev, const struct rte_flow_port_attr *attr, uint16_t count,
+	  const struct rte_flow_queue_attr *attrs[], struct rte_flow_error *error)
+{
+	struct twin_async *async = async_of(dev);
+	struct twin_flow_queue *queues;
+	uint16_t i;
+
+	if (is_in_use(async))
+		return refuse(error, EBUSY, "tables or results of the configuration before");
+	if (attr->nb_meters != 0 || attr->nb_conn_tracks != 0)
+		return refuse(error, ENOTSUP, "there are no meters and no connection tracking");
+	if (count == 0 || count > TWIN_QUEUES_MAX)
+		return refuse(error, EINVAL, "there are 1 to 64 flow queues");
+	for (i = 0; i < count; i++) {
+		if (attrs[i] != NULL && attrs[i]->size > TWIN_FLOW_OPS_MAX)
+			return refuse(error, EINVAL, "a flow queue holds at most 4096 operations");
+	}
+	queues = calloc(count, sizeof(*queues));
+	if (queues == NULL)
+		return refuse(error, ENOMEM, "no memory for flow queues");
+	drop_queues(async);
+	async->queues = queues;
+	async->queue_count = count;
+	for (i = 0; i < count; i++) {
+		uint32_t size = attrs[i] != NULL && attrs[i]->size != 0 ? attrs[i]->size :
+									  OPS_USUAL;
+
+		queues[i].size = size;
+		queues[i].ops = calloc(size, sizeof(struct op));
+		if (queues[i].ops == NULL) {
+			drop_queues(async);
+			return refuse(error, ENOMEM, "no memory for flow queues");
+		}
+	}
+	return 0;
+}
+
+static struct twin_flow_queue *
+queue_of(const struct twin_async *async, uint32_t queue, struct rte_flow_error *error)
+{
+	if (queue < async->queue_count)
+		return &async->queues[queue];
+	refuse(error, EINVAL, "no such flow queue");
+	return NULL;
+}
+
+static bool
+has_room(const struct twin_flow_queue *queue, struct rte_flow_error *error)
+{
+	if (queue->taken - queue->pulled < queue->size)
+		return true;
+	refuse(error, ENOSPC, "the flow queue is full: pull its results");
+	return false;
+}
+
+/* Does what was asked for, now. What fails is known from its result. */
+static void
+execute(struct rte_eth_dev *dev, struct twin_flow_queue *queue, struct op *op)
+{
+	struct twin_async *async = async_of(dev);
+	struct twin_call call = { .now_us = twin_now_us() };
+	struct rte_flow_error error; /* of which nobody is told */
+	bool is_to_go = op->rule == NULL;
+	struct twin_slot *slot;
+	uint64_t rule, done;
+
+	if (!is_to_go) {
+		done = rule = twin_flow_make(dev, op->rule->attr, op->rule->pattern,
+					     op->rule->actions, &call, &error);
+		free(op->rule);
+		op->rule = NULL;
+	} else {
+		rte_spinlock_lock(&async->lock);
+		rule = async->slots[op->slot].rule;
+		rte_spinlock_unlock(&async->lock);
+		done = twin_flow_destroy(((struct twin_port *)dev->data->dev_private)->nic, rule,
+					 &call);
+		rule = 0;
+	}
+	rte_spinlock_lock(&async->lock);
+	slot = &async->slots[op->slot];
+	slot->rule = rule;
+	/* A rule that could not be made is still to go where that was asked for already. */
+	if (is_to_go || (rule == 0 && !slot->is_leaving))
+		free_slot(async, slot);
+	rte_spinlock_unlock(&async->lock);
+	op->status = done != 0 ? RTE_FLOW_OP_SUCCESS : RTE_FLOW_OP_ERROR;
+	/* The NIC takes its time, one operation after the other, and holds nobody. */
+	queue->busy_until_us = RTE_MAX(queue->busy_until_us, call.now_us) + call.wait_us;
+	op->done_us = queue->busy_until_us;
+}
+
+static void
+push_all(struct rte_eth_dev *dev, struct twin_flow_queue *queue)
+{
+	for (; queue->pushed != queue->taken; queue->pushed++)
+		execute(dev, queue, &queue->ops[queue->pushed % queue->size]);
+}
+
+/* Operations of a queue keep their order: one that is not postponed takes the others along. */
+static void
+enqueue(struct rte_eth_dev *dev, struct twin_flow_queue *queue, struct op op,
+	const struct rte_flow_op_attr *attr)
+{
+	queue->ops[queue->taken++ % queue->size] = op;
+	if (!attr->postpone)
+		push_all(dev, queue);
+}
+
+static struct rte_flow *
+async_create(struct rte_eth_dev *dev, uint32_t queue_id, const struct rte_flow_op_attr *attr,
+	     struct rte_flow_template_table *table, const struct rte_flow_item pattern[],
+	     uint8_t pattern_template, const struct rte_flow_action actions[],
+	     uint8_t actions_template, void *user_data, struct rte_flow_error *error)
+{
+	struct twin_async *async = async_of(dev);
+	struct twin_flow_queue *queue = queue_of(async, queue_id, error);
+	struct op op = { .user_data = user_data };
+	struct rte_flow *flow;
+	int64_t place;
+
+	if (queue == NULL || !has_room(queue, error))
+		return NULL;
+	op.rule = twin_table_fill(table, pattern, pattern_template, actions, actions_template,
+				  error);
+	if (op.rule == NULL)
+		return NULL;
+	place = take_slot(dev->data->dev_private, table, queue_id);
+	if (place < 0) {
+		free(op.rule);
+		refuse(error, -place, place == -ENOSPC ? "the table is full" : "no memory");
+		return NULL;
+	}
+	op.slot = place;
+	/* What is in the slot may go as soon as the operation is done. */
+	rte_spinlock_lock(&async->lock);
+	flow = handle_of(&async->slots[place], place);
+	rte_spinlock_unlock(&async->lock);
+	enqueue(dev, queue, op, attr);
+	return flow;
+}
+
+static int
+async_destroy(struct rte_eth_dev *dev, uint32_t queue_id, const struct rte_flow_op_attr *attr,
+	      struct rte_flow *flow, void *user_data, struct rte_flow_error *error)
+{
+	struct twin_async *async = async_of(dev);
+	struct twin_flow_queue *queue = queue_of(async, queue_id, error);
+	struct op op = { .user_data = user_data };
+	struct twin_slot *slot;
+	bool is_ours = false;
+
+	if (queue == NULL || !has_room(queue, error))
+		return -rte_errno;
+	rte_spinlock_lock(&async->lock);
+	slot = slot_of(async, flow);
+	if (slot != NULL && slot->queue == queue_id) {
+		is_ours = true;
+		slot->is_leaving = true;
+		op.slot = slot - async->slots;
+	}
+	rte_spinlock_unlock(&async->lock);
+	if (!is_ours)
+		return rte_flow_error_set(error, slot == NULL ? ENOENT : EINVAL,
+					  RTE_FLOW_ERROR_TYPE_HANDLE, flow,
+					  slot == NULL ? "no such rule" :
+							 "the rule was made by another queue");
+	enqueue(dev, queue, op, attr);
+	return 0;
+}
+
+static int
+push(struct rte_eth_dev *dev, uint32_t queue_id, struct rte_flow_error *error)
+{
+	struct twin_flow_queue *queue = queue_of(async_of(dev), queue_id, error);
+
+	if (queue == NULL)
+		return -rte_errno;
+	push_all(dev, queue);
+	return 0;
+}
+
+static int
+pull(struct rte_eth_dev *dev, uint32_t queue_id, struct rte_flow_op_result results[],
+     uint16_t count, struct rte_flow_error *error)
+{
+	struct twin_flow_queue *queue = queue_of(async_of(dev), queue_id, error);
+	uint64_t now_us = twin_now_us();
+	int pulled;
+
+	if (queue == NULL)
+		return -rte_errno;
+	for (pulled = 0; pulled < count && queue->pulled != queue->pushed; pulled++) {
+		const struct op *op = &queue->ops[queue->pulled % queue->size];
+
+		if (op->done_us > now_us)
+			break;
+		results[pulled].status = op->status;
+		results[pulled].user_data = op->user_data;
+		queue->pulled++;
+	}
+	return pulled;
+}
+
+/* ---- port -------------------------------------------------------------------------------- */
+
+/* What applications call for each rule is in a place of its own since 24.03. */
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+static const struct rte_flow_fp_ops queue_ops = {
+	.async_create = async_create,
+	.async_destroy = async_destroy,
+	.push = push,
+	.pull = pull,
+};
+#endif
+
+int
+twin_async_open(struct twin_port *port)
+{
+	struct rte_flow_ops *ops = &port->flow_ops;
+
+	if (!twin_nic_has_async(port->nic))
+		return 0;
+	port->async = calloc(1, sizeof(*port->async));
+	if (port->async == NULL)
+		return -ENOMEM;
+	rte_spinlock_init(&port->async->lock);
+	port->async->free_slot = TWIN_NO_SLOT;
+	twin_template_ops(ops);
+	ops->info_get = info_get;
+	ops->configure = configure;
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+	port->dev->flow_fp_ops = &queue_ops;
+#else
+	ops->async_create = async_create;
+	ops->async_destroy = async_destroy;
+	ops->push = push;
+	ops->pull = pull;
+#endif
+	return 0;
+}
+
+void
+twin_async_close(struct twin_port *port)
+{
+	struct twin_async *async = port->async;
+
+	if (async == NULL)
+		return;
+	drop_queues(async);
+	twin_template_free_all(async);
+	free(async->slots);
+	free(async);
+	port->async = NULL;
+}

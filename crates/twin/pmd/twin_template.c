@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Templates of rules and the tables made of them: what is the same for many rules is said once. A
+ * template of a pattern has the masks, one of actions has the values that do not change; a rule
+ * brings the rest.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "twin_async.h"
+
+/* Of a rule, as many as twin_flow.c takes. */
+#define PARTS_MAX 32
+
+static struct twin_async *
+async_of(const struct rte_eth_dev *dev)
+{
+	return ((struct twin_port *)dev->data->dev_private)->async;
+}
+
+static int
+refuse(struct rte_flow_error *error, int code, enum rte_flow_error_type type, const void *cause,
+       const char *message)
+{
+	return rte_flow_error_set(error, code, type, cause, message);
+}
+
+/* All that it points to included; one block of memory. NULL, with the error set. */
+static void *
+copy(enum rte_flow_conv_op op, const void *from, struct rte_flow_error *error)
+{
+	int size = rte_flow_conv(op, NULL, 0, from, error);
+	void *to;
+
+	if (size < 0)
+		return NULL;
+	to = malloc(size);
+	if (to == NULL || rte_flow_conv(op, to, size, from, error) < 0) {
+		free(to);
+		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+		return NULL;
+	}
+	return to;
+}
+
+static void
+free_pattern(struct rte_flow_pattern_template *template)
+{
+	free(template->items);
+	free(template);
+}
+
+static void
+free_actions(struct rte_flow_actions_template *template)
+{
+	free(template->actions);
+	free(template->masks);
+	free(template);
+}
+
+static uint32_t
+directions(bool ingress, bool egress, bool transfer)
+{
+	return (ingress ? TWIN_INGRESS : 0) | (egress ? TWIN_EGRESS : 0) |
+	       (transfer ? TWIN_TRANSFER : 0);
+}
+
+static struct rte_flow_pattern_template *
+pattern_create(struct rte_eth_dev *dev, const struct rte_flow_pattern_template_attr *attr,
+	       const struct rte_flow_item pattern[], struct rte_flow_error *error)
+{
+	struct rte_flow_pattern_template *template;
+	const struct rte_flow_item *item;
+
+	if (directions(attr->ingress, attr->egress, attr->transfer) == 0) {
+		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, NULL, "a direction is needed");
+		return NULL;
+	}
+	for (item = pattern; item->type != RTE_FLOW_ITEM_TYPE_END; item++) {
+		if (item - pattern == PARTS_MAX || !twin_flow_knows(item)) {
+			refuse(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
+			       "this item is not supported");
+			return NULL;
+		}
+	}
+	template = calloc(1, sizeof(*template));
+	if (template == NULL) {
+		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+		return NULL;
+	}
+	template->attr = *attr;
+	template->items = copy(RTE_FLOW_CONV_OP_PATTERN, pattern, error);
+	if (template->items == NULL) {
+		free(template);
+		return NULL;
+	}
+	LIST_INSERT_HEAD(&async_of(dev)->patterns, template, entry);
+	return template;
+}
+
+static int
+pattern_destroy(struct rte_eth_dev *dev __rte_unused, struct rte_flow_pattern_template *template,
+		struct rte_flow_error *error)
+{
+	if (template->users != 0)
+		return refuse(error, EBUSY, RTE_FLOW_ERROR_TYPE_STATE, NULL,
+			      "a table uses the template");
+	LIST_REMOVE(template, entry);
+	free_pattern(template);
+	return 0;
+}
+
+static struct rte_flow_actions_template *
+actions_create(struct rte_eth_dev *dev, const struct rte_flow_actions_template_attr *attr,
+	       const struct rte_flow_action actions[], const struct rte_flow_action masks[],
+	       struct rte_flow_error *error)
+{
+	struct rte_flow_actions_template *template;
+	uint32_t i;
+
+	if (directions(attr->ingress, attr->egress, attr->transfer) == 0 || masks == NULL) {
+		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, NULL,
+		       "a direction and masks are needed");
+		return NULL;
+	}
+	for (i = 0; i == 0 || actions[i - 1].type != RTE_FLOW_ACTION_TYPE_END; i++) {
+		if (i > PARTS_MAX || masks[i].type != actions[i].type) {
+			refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
+			       "the mask is of another action");
+			return NULL;
+		}
+	}
+	template = calloc(1, sizeof(*template));
+	if (template == NULL) {
+		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+		return NULL;
+	}
+	template->attr = *attr;
+	template->actions = copy(RTE_FLOW_CONV_OP_ACTIONS, actions, error);
+	if (template->actions != NULL)
+		template->masks = copy(RTE_FLOW_CONV_OP_ACTIONS, masks, error);
+	if (template->masks == NULL) {
+		free_actions(template);
+		return NULL;
+	}
+	LIST_INSERT_HEAD(&async_of(dev)->actions, template, entry);
+	return template;
+}
+
+static int
+actions_destroy(struct rte_eth_dev *dev __rte_unused, struct rte_flow_actions_template *template,
+		struct rte_flow_error *error)
+{
+	if (template->users != 0)
+		return refuse(error, EBUSY, RTE_FLOW_ERROR_TYPE_STATE, NULL,
+			      "a table uses the template");
+	LIST_REMOVE(template, entry);
+	free_actions(template);
+	return 0;
+}
+
+static bool
+is_for_all(const struct rte_flow_attr *flow, struct rte_flow_pattern_template *const patterns[],
+	   uint8_t pattern_count, struct rte_flow_actions_template *const actions[],
+	   uint8_t actions_count)
+{
+	uint32_t all = TWIN_INGRESS | TWIN_EGRESS | TWIN_TRANSFER;
+	uint8_t i;
+
+	for (i = 0; i < pattern_count; i++) {
+		const struct rte_flow_pattern_template_attr *attr = &patterns[i]->attr;
+
+		all &= directions(attr->ingress, attr->egress, attr->transfer);
+	}
+	for (i = 0; i < actions_count; i++) {
+		const struct rte_flow_actions_template_attr *attr = &actions[i]->attr;
+
+		all &= directions(attr->ingress, attr->egress, attr->transfer);
+	}
+	return pattern_count != 0 && actions_count != 0 &&
+	       (directions(flow->ingress, flow->egress, flow->transfer) & ~all) == 0;
+}
+
+static void
+use(struct rte_flow_template_table *table, int more)
+{
+	uint8_t i;
+
+	for (i = 0; i < table->pattern_count; i++)
+		table->patterns[i]->users += more;
+	for (i = 0; i < table->actions_count; i++)
+		table->actions[i]->users += more;
+}
+
+static struct rte_flow_template_table *
+table_create(struct rte_eth_dev *dev, const struct rte_flow_template_table_attr *attr,
+	     struct rte_flow_pattern_template *patterns[], uint8_t pattern_count,
+	     struct rte_flow_actions_template *actions[], uint8_t actions_count,
+	     struct rte_flow_error *error)
+{
+	struct rte_flow_template_table *table;
+
+	if (attr->nb_flows == 0 ||
+	    !is_for_all(&attr->flow_attr, patterns, pattern_count, actions, actions_count)) {
+		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, NULL,
+		       "room for rules and templates of the same direction are needed");
+		return NULL;
+	}
+	table = calloc(1, sizeof(*table));
+	if (table == NULL) {
+		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+		return NULL;
+	}
+	table->attr = *attr;
+	table->pattern_count = pattern_count;
+	table->actions_count = actions_count;
+	memcpy(table->patterns, patterns, pattern_count * sizeof(*patterns));
+	memcpy(table->actions, actions, actions_count * sizeof(*actions));
+	use(table, 1);
+	LIST_INSERT_HEAD(&async_of(dev)->tables, table, entry);
+	return table;
+}
+
+static int
+table_destroy(struct rte_eth_dev *dev, struct rte_flow_template_table *table,
+	      struct rte_flow_error *error)
+{
+	if (twin_async_used(dev->data->dev_private, table) != 0)
+		return refuse(error, EBUSY, RTE_FLOW_ERROR_TYPE_STATE, NULL,
+			      "the table has rules");
+	use(table, -1);
+	LIST_REMOVE(table, entry);
+	free(table);
+	return 0;
+}
+
+/* The mask is the template's, the value the rule's. */
+static int
+fill_items(const struct rte_flow_pattern_template *template, const struct rte_flow_item *given,
+	   struct rte_flow_item *to, struct rte_flow_error *error)
+{
+	const struct rte_flow_item *item;
+
+	for (item = template->items; item->type != RTE_FLOW_ITEM_TYPE_END; item++, given++) {
+		if (given->type != item->type)
+			break;
+		/* Without a mask it says which header is there, or nothing at all. */
+		if (item->mask == NULL && template->attr.relaxed_matching)
+			continue;
+		*to++ = (struct rte_flow_item){
+			.type = item->type,
+			.spec = item->mask != NULL ? given->spec : NULL,
+			.mask = item->mask,
+		};
+	}
+	*to = (struct rte_flow_item){ .type = RTE_FLOW_ITEM_TYPE_END };
+	if (given->type != item->type)
+		return refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, given,
+			      "the template has another item here");
+	return 0;
+}
+
+/* Whether the template says the action's value. */
+static bool
+is_fixed(const struct rte_flow_action *mask)
+{
+	const uint8_t *bytes = mask->conf;
+	size_t len = 0, i;
+
+	if (mask->type == RTE_FLOW_ACTION_TYPE_MARK)
+		len = sizeof(struct rte_flow_action_mark);
+	else if (mask->type == RTE_FLOW_ACTION_TYPE_QUEUE)
+		len = sizeof(struct rte_flow_action_queue);
+	else if (mask->type == RTE_FLOW_ACTION_TYPE_JUMP)
+		len = sizeof(struct rte_flow_action_jump);
+	else if (mask->type == RTE_FLOW_ACTION_TYPE_RSS)
+		len = sizeof(struct rte_flow_action_rss);
+	for (i = 0; bytes != NULL && i < len; i++) {
+		if (bytes[i] != 0)
+			return true;
+	}
+	return false;
+}
+
+static int
+fill_actions(const struct rte_flow_actions_template *template, const struct rte_flow_action *given,
+	     struct rte_flow_action *to, struct rte_flow_error *error)
+{
+	const struct rte_flow_action *action = template->actions, *mask = template->masks;
+
+	for (; action->type != RTE_FLOW_ACTION_TYPE_END; action++, mask++, given++) {
+		if (given->type != action->type)
+			break;
+		*to++ = is_fixed(mask) ? *action : *given;
+	}
+	*to = (struct rte_flow_action){ .type = RTE_FLOW_ACTION_TYPE_END };
+	if (given->type != action->type)
+		return refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, given,
+			      "the template has another action here");
+	return 0;
+}
+
+struct rte_flow_conv_rule *
+twin_table_fill(const struct rte_flow_template_table *table, const struct rte_flow_item pattern[],
+		uint8_t pattern_template, const struct rte_flow_action actions[],
+		uint8_t actions_template, struct rte_flow_error *error)
+{
+	struct rte_flow_item items[PARTS_MAX + 1];
+	struct rte_flow_action all_actions[PARTS_MAX + 1];
+	const struct rte_flow_conv_rule rule = {
+		.attr_ro = &table->attr.flow_attr,
+		.pattern_ro = items,
+		.actions_ro = all_actions,
+	};
+
+	if (pattern_template >= table->pattern_count || actions_template >= table->actions_count) {
+		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL,
+		       "the table has no such template");
+		return NULL;
+	}
+	if (fill_items(table->patterns[pattern_template], pattern, items, error) != 0 ||
+	    fill_actions(table->actions[actions_template], actions, all_actions, error) != 0)
+		return NULL;
+	return copy(RTE_FLOW_CONV_OP_RULE, &rule, error);
+}
+
+void
+twin_template_ops(struct rte_flow_ops *ops)
+{
+	ops->pattern_template_create = pattern_create;
+	ops->pattern_template_destroy = pattern_destroy;
+	ops->actions_template_create = actions_create;
+	ops->actions_template_destroy = actions_destroy;
+	ops->template_table_create = table_create;
+	ops->template_table_destroy = table_destroy;
+}
+
+void
+twin_template_free_all(struct twin_async *async)
+{
+	struct rte_flow_template_table *table;
+	struct rte_flow_pattern_template *pattern;
+	struct rte_flow_actions_template *actions;
+
+	while ((table = LIST_FIRST(&async->tables)) != NULL) {
+		LIST_REMOVE(table, entry);
+		free(table);
+	}
+	while ((pattern = LIST_FIRST(&async->patterns)) != NULL) {
+		LIST_REMOVE(pattern, entry);
+		free_pattern(pattern);
+	}
+	while ((actions = LIST_FIRST(&async->actions)) != NULL) {
+		LIST_REMOVE(actions, entry);
+		free_actions(actions);
+	}
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a port asks of its NIC and sets there, beside rules.
+
+use super::{TwinNic, slice};
+use crate::rss::{KEY_LEN, Rss, RssTypes};
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_has_async(nic: *const TwinNic) -> bool {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.read().personality().operations.r#async
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_started: bool) {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.write().set_started(is_started);
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_set_queues(nic: *const TwinNic, queues: u16) {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.write().set_queues(queues);
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive; `key` can be read, and `reta` holds `reta_len` queues.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_set_rss(
+    nic: *const TwinNic,
+    types: u16,
+    key: *const [u8; KEY_LEN],
+    reta: *const u16,
+    reta_len: u32,
+) {
+    // SAFETY: by the contract above.
+    let (nic, key, reta) = unsafe { (&*nic, &*key, slice(reta, reta_len)) };
+    nic.write().set_rss(Rss::new(RssTypes(types), key, reta.to_vec()));
+}
