@@ -202,6 +202,8 @@ uint64_t twin_flow_destroy(const struct twin_nic *nic, uint64_t handle, struct t
 /* Whether a rule is there that was, or is asked to go and still in effect. */
 bool twin_flow_exists(const struct twin_nic *nic, uint64_t handle);
 uint64_t twin_flow_flush(const struct twin_nic *nic, struct twin_call *call);
+/* Only rules bring packets to queues; others count as dropped. */
+uint64_t twin_flow_isolate(const struct twin_nic *nic, bool is_isolated, struct twin_call *call);
 uint64_t twin_flow_query(const struct twin_nic *nic, uint64_t handle, bool reset,
 			 struct twin_tally *tally, struct twin_call *call);
 uint64_t twin_flow_idle(const struct twin_nic *nic, uint64_t handle, struct twin_idle *idle,

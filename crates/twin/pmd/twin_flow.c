@@ -430,6 +430,15 @@ dump(struct rte_eth_dev *dev, struct rte_flow *flow, FILE *file, struct rte_flow
 	return 0;
 }
 
+static int
+isolate(struct rte_eth_dev *dev, int set, struct rte_flow_error *error)
+{
+	struct twin_call call = call_now();
+
+	return twin_flow_isolate(nic_of(dev), set != 0, &call) != 0 ? 0 :
+								      refuse(&call, NULL, error);
+}
+
 const struct rte_flow_ops twin_flow_ops = {
 	.validate = validate,
 	.create = create,
@@ -438,4 +447,5 @@ const struct rte_flow_ops twin_flow_ops = {
 	.query = query,
 	.dev_dump = dump,
 	.get_aged_flows = twin_age_list,
+	.isolate = isolate,
 };

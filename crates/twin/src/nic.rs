@@ -51,6 +51,8 @@ pub struct Nic {
     personality: Personality,
     queues: u16,
     is_started: bool,
+    /// Packets that no rule brings to a queue are not received.
+    is_isolated: bool,
     rules: Rules,
     rss: Rss,
     latencies: Latencies,
@@ -76,6 +78,7 @@ impl Nic {
             personality,
             queues: 1,
             is_started: false,
+            is_isolated: false,
             rss: Rss::default(),
             faults,
             stalled_until_us: 0,
@@ -264,6 +267,23 @@ impl Nic {
         }
     }
 
+    /// From now on only rules bring packets to queues, or no longer so.
+    ///
+    /// # Errors
+    ///
+    /// The NIC has no such mode, or not while its port is started.
+    pub fn isolate(&mut self, is_isolated: bool) -> Result<(), Refusal> {
+        let operations = &self.personality.operations;
+        if operations.none || operations.no_isolate {
+            return Err(NO_CALL);
+        }
+        if let Some(told) = operations.isolate_started.as_ref().filter(|_| self.is_started) {
+            return Err(refusal(&self.personality, Some(told), STARTED));
+        }
+        self.is_isolated = is_isolated;
+        Ok(())
+    }
+
     /// What a rule with `count` counted; from zero again if `reset`.
     ///
     /// # Errors
@@ -350,7 +370,12 @@ impl Nic {
                 (hash.map_or(0, |hash| self.rss.queue(hash)), hash)
             }
         };
-        let drop = matches!(fate, Fate::Drop);
+        let drop = match fate {
+            Fate::Drop => true,
+            // Nobody has said where to.
+            Fate::Usual | Fate::Jump(_) => self.is_isolated,
+            Fate::Queue(_) | Fate::Spread(_) => false,
+        };
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
         let network = headers.proto(Slot::Network);
         Verdict { mark, flag, drop, queue, hash, network, transport, counter }
@@ -385,5 +410,6 @@ const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Unspecified, c"the table
 const STOPPED: Refusal = Refusal::new(Errno::ENODEV, Kind::Unspecified, c"the port is not started");
 const NOT_AGEING: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"the rule has no action age");
+const STARTED: Refusal = Refusal::new(Errno::EBUSY, Kind::Unspecified, c"the port is started");
 const NOT_COUNTED: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"the rule has no action count");

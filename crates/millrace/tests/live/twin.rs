@@ -219,6 +219,40 @@ fn testpmd_sees_marked_packets_spread() {
 }
 
 #[test]
+fn an_isolated_port_receives_what_rules_take() {
+    let Some(driver) = driver() else { return };
+    let frames = [80, 81, 82].map(|dport| tcp(dport).build());
+    let mut bench = Bench::new(&driver, &frames, 1);
+    bench.flow(&format!("{OF_PORT_80} / end"), "Flow rule #0 created");
+    // Marked, and taken nowhere.
+    bench.flow(
+        "flow create @ ingress pattern eth / ipv4 / tcp dst is 81 / end actions mark id 5 / end",
+        "Flow rule #1 created",
+    );
+    bench.flow("flow isolate @ true", "is now restricted to the defined flow rules");
+    let received = bench.forward(1);
+    assert!(received[0].contains("FDIR matched ID=0x4d"), "{received:?}");
+    bench.flow("show port xstats @", "rx_rule_drops: 2\n");
+    bench.flow("flow isolate @ false", "is not restricted anymore");
+    // The capture plays again from its beginning.
+    for command in ["port stop 0", "port start 0"] {
+        bench.flow(command, "Done");
+    }
+    assert_eq!(bench.forward(3).len(), 3);
+}
+
+#[test]
+fn isolation_is_not_for_every_nic_and_time() {
+    let Some(driver) = driver() else { return };
+    let mut bench = Bench::playing("x710", &driver, &[], 1);
+    bench.flow("flow isolate @ true", "Function not implemented: Function not implemented");
+    let mut bench = Bench::playing("cx5", &driver, &[], 1);
+    bench.flow("flow isolate @ true", "port must be stopped first: Device or resource busy");
+    bench.flow("port stop @", "Done");
+    bench.flow("flow isolate @ true", "is now restricted");
+}
+
+#[test]
 fn testpmd_shows_why_a_rule_is_refused() {
     let Some(driver) = driver() else { return };
     let mut bench = Bench::new(&driver, &[], 1);

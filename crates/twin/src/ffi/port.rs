@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a port asks of its NIC and sets there, beside rules.
 
-use super::{TwinNic, slice};
+use super::{TwinCall, TwinNic, slice};
 use crate::rss::{KEY_LEN, Rss, RssTypes};
 
 /// See `pmd/twin.h`.
@@ -53,4 +53,21 @@ pub(crate) unsafe extern "C" fn twin_nic_set_rss(
     // SAFETY: by the contract above.
     let (nic, key, reta) = unsafe { (&*nic, &*key, slice(reta, reta_len)) };
     nic.write().set_rss(Rss::new(RssTypes(types), key, reta.to_vec()));
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive and `call` is nobody else's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_flow_isolate(
+    nic: *const TwinNic,
+    is_isolated: bool,
+    call: *mut TwinCall,
+) -> u64 {
+    // SAFETY: by the contract above.
+    let (nic, call) = unsafe { (&*nic, &mut *call) };
+    let result = nic.write().isolate(is_isolated).map(|()| 1);
+    call.answer(result)
 }

@@ -318,6 +318,9 @@ pub struct Operations {
     /// `rte_flow_isolate` answers `ENOSYS`.
     #[serde(skip_serializing_if = "is_default")]
     pub no_isolate: bool,
+    /// Of `rte_flow_isolate` while the port is started; taken if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolate_started: Option<Told>,
     /// There are templates and flow queues; their calls answer `ENOTSUP` otherwise.
     #[serde(skip_serializing_if = "is_default")]
     pub r#async: bool,
