@@ -128,6 +128,11 @@ struct twin_frame {
 #define TWIN_HAS_FLAG 2u
 #define TWIN_HAS_HASH 4u
 #define TWIN_DROPPED 8u
+/* Checksums, of those that are checked; neither bit where nobody can know. */
+#define TWIN_NETWORK_GOOD 16u
+#define TWIN_NETWORK_BAD 32u
+#define TWIN_TRANSPORT_GOOD 64u
+#define TWIN_TRANSPORT_BAD 128u
 
 struct twin_verdict {
 	uint32_t flags;
@@ -175,6 +180,12 @@ static_assert(sizeof(struct twin_idle) == 16, "twin_idle");
 #define TWIN_RSS_SCTP 32u
 #define TWIN_RSS_IPV6_SHIFT 8
 
+/* Checksums that are checked: of the header of IPv4, and of transports. */
+#define TWIN_CHECK_IPV4 1u
+#define TWIN_CHECK_TCP 2u
+#define TWIN_CHECK_UDP 4u
+#define TWIN_CHECK_SCTP 8u
+
 /*
  * A NIC without rules; NULL, and a message, if there is no such personality or fault. Ends the
  * process where there is no memory.
@@ -188,6 +199,8 @@ bool twin_nic_has_async(const struct twin_nic *nic);
 void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
 /* Receive queues that rules may name. */
 void twin_nic_set_queues(const struct twin_nic *nic, uint16_t queues);
+/* Of TWIN_CHECK_*. */
+void twin_nic_set_checks(const struct twin_nic *nic, uint8_t checks);
 
 /*
  * Those that return a number return 0 for a refusal, and write it. Any thread may call them, at any

@@ -42,6 +42,35 @@ twin_set_link(struct twin_port *port, bool is_up)
 		rte_eth_dev_callback_process(port->dev, RTE_ETH_EVENT_INTR_LSC, NULL);
 }
 
+/*
+ * Checksums are checked for those who ask, as by mlx5: it takes the model a pass over the packet,
+ * which the parsers of other NICs do for everybody.
+ */
+static const struct {
+	uint64_t offload;
+	uint8_t check;
+} checks[] = {
+	{ RTE_ETH_RX_OFFLOAD_IPV4_CKSUM, TWIN_CHECK_IPV4 },
+	{ RTE_ETH_RX_OFFLOAD_TCP_CKSUM, TWIN_CHECK_TCP },
+	{ RTE_ETH_RX_OFFLOAD_UDP_CKSUM, TWIN_CHECK_UDP },
+	{ RTE_ETH_RX_OFFLOAD_SCTP_CKSUM, TWIN_CHECK_SCTP },
+};
+
+static int
+configure(struct rte_eth_dev *dev)
+{
+	struct twin_port *port = dev->data->dev_private;
+	uint8_t wanted = 0;
+	unsigned int i;
+
+	for (i = 0; i < RTE_DIM(checks); i++) {
+		if (dev->data->dev_conf.rxmode.offloads & checks[i].offload)
+			wanted |= checks[i].check;
+	}
+	twin_nic_set_checks(port->nic, wanted);
+	return twin_rss_configure(dev);
+}
+
 static void
 end(struct twin_port *port)
 {
@@ -118,6 +147,7 @@ static int
 info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 {
 	struct twin_port *port = dev->data->dev_private;
+	unsigned int i;
 
 	info->speed_capa = rte_eth_speed_bitflag(port->pace.mbps, RTE_ETH_LINK_FULL_DUPLEX);
 	info->max_mac_addrs = 1;
@@ -128,6 +158,8 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->reta_size = TWIN_RETA_SIZE;
 	info->flow_type_rss_offloads = twin_rss_supported();
 	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_RSS_HASH;
+	for (i = 0; i < RTE_DIM(checks); i++)
+		info->rx_offload_capa |= checks[i].offload;
 	info->min_rx_bufsize = 0;
 	info->rx_desc_lim = (struct rte_eth_desc_lim){
 		.nb_max = TWIN_RXD_MAX, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
@@ -269,7 +301,7 @@ flow_ops_get(struct rte_eth_dev *dev, const struct rte_flow_ops **ops)
 }
 
 static const struct eth_dev_ops ops = {
-	.dev_configure = twin_rss_configure,
+	.dev_configure = configure,
 	.dev_start = start,
 	.dev_stop = stop,
 	.dev_close = close_port,

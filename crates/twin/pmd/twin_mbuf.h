@@ -35,6 +35,14 @@ twin_offload_flags(const struct twin_verdict *verdict)
 		flags |= RTE_MBUF_F_RX_FDIR;
 	if (verdict->flags & TWIN_HAS_MARK)
 		flags |= RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+	if (verdict->flags & TWIN_NETWORK_GOOD)
+		flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+	if (verdict->flags & TWIN_NETWORK_BAD)
+		flags |= RTE_MBUF_F_RX_IP_CKSUM_BAD;
+	if (verdict->flags & TWIN_TRANSPORT_GOOD)
+		flags |= RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+	if (verdict->flags & TWIN_TRANSPORT_BAD)
+		flags |= RTE_MBUF_F_RX_L4_CKSUM_BAD;
 	return flags;
 }
 

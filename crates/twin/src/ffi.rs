@@ -121,6 +121,9 @@ const HAS_MARK: u32 = 1;
 const HAS_FLAG: u32 = 2;
 const HAS_HASH: u32 = 4;
 const DROPPED: u32 = 8;
+/// A good checksum; a bad one is the bit above.
+const NETWORK_GOOD: u32 = 16;
+const TRANSPORT_GOOD: u32 = 64;
 
 impl TwinNic {
     // A poisoned lock would be a panic, and that ends the process.
@@ -265,12 +268,18 @@ impl TwinCall {
 
 impl From<Verdict> for TwinVerdict {
     fn from(verdict: Verdict) -> Self {
-        let Verdict { mark, flag, queue, hash, drop, network, transport, counter } = verdict;
+        let Verdict { mark, flag, queue, hash, drop, network, transport, checksums, counter } =
+            verdict;
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+        let checked = |is_good: Option<bool>, good: u32| {
+            is_good.map_or(0, |is_good| if is_good { good } else { good << 1 })
+        };
         let flags = bit(mark.is_some(), HAS_MARK)
             | bit(flag, HAS_FLAG)
             | bit(hash.is_some(), HAS_HASH)
-            | bit(drop, DROPPED);
+            | bit(drop, DROPPED)
+            | checked(checksums.network, NETWORK_GOOD)
+            | checked(checksums.transport, TRANSPORT_GOOD);
         let number = |proto: Option<Proto>| proto.map_or(0, |proto| proto as u16);
         Self {
             flags,

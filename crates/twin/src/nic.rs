@@ -5,6 +5,7 @@
 //! back.
 
 use crate::action::{Effect, Fate, Spread};
+use crate::checksum::Checks;
 use crate::faults::{Fault, Faults};
 use crate::fields::Cover;
 use crate::headers::{Headers, Slot};
@@ -31,10 +32,21 @@ pub struct Verdict {
     pub network: Option<Proto>,
     /// Not for fragments.
     pub transport: Option<Proto>,
+    /// Whether their checksums are good, as far as that was checked.
+    pub checksums: Checksums,
     /// Whether it is delivered to nobody.
     pub drop: bool,
     /// Of the last rule it hits that counts, for [`Nic::count`].
     pub counter: Option<u32>,
+}
+
+/// Whether checksums are good; `None` for what was not asked for, and what cannot be known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checksums {
+    /// Of the header of IPv4.
+    pub network: Option<bool>,
+    /// Of the transport, over all of the packet.
+    pub transport: Option<bool>,
 }
 
 /// What a call came to, and how long it holds the caller.
@@ -55,6 +67,7 @@ pub struct Nic {
     is_isolated: bool,
     rules: Rules,
     rss: Rss,
+    checks: Checks,
     latencies: Latencies,
     faults: Faults,
     /// What arrives until then is missed.
@@ -80,6 +93,7 @@ impl Nic {
             is_started: false,
             is_isolated: false,
             rss: Rss::default(),
+            checks: Checks::default(),
             faults,
             stalled_until_us: 0,
         }
@@ -113,6 +127,11 @@ impl Nic {
     /// Spreads packets over queues from now on.
     pub fn set_rss(&mut self, rss: Rss) {
         self.rss = rss;
+    }
+
+    /// Which checksums are checked from now on.
+    pub fn set_checks(&mut self, checks: Checks) {
+        self.checks = checks;
     }
 
     /// The port starts or stops.
@@ -378,7 +397,11 @@ impl Nic {
         };
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
         let network = headers.proto(Slot::Network);
-        Verdict { mark, flag, drop, queue, hash, network, transport, counter }
+        let checksums = Checksums {
+            network: self.checks.network(bytes, &headers),
+            transport: self.checks.transport(bytes, &headers),
+        };
+        Verdict { mark, flag, drop, queue, hash, network, transport, checksums, counter }
     }
 
     /// Queue and hash by a rule's own queues and types.

@@ -179,6 +179,49 @@ fn testpmd_sees_marks_drops_and_counts() {
     bench.flow(&format!("{OF_PORT_80} / end"), "Flow rule #0 created");
 }
 
+/// As testpmd prints them, a line for each packet.
+#[test]
+fn testpmd_sees_whether_checksums_are_good() {
+    let Some(driver) = driver() else { return };
+    let udp = || FrameBuilder::ipv6([0x20; 16], [0x21; 16]).udp(1000, 53).payload([7; 33]);
+    let frames = [
+        tcp(80).build(),
+        tcp(80).checksum(1).build(),
+        tcp(80).ip_checksum(1).build(),
+        tcp(80).payload([7; 64]).fragment(0, true).build(),
+        udp().build(),
+        udp().checksum(1).build(),
+    ];
+    let mut bench = Bench::new(&driver, &frames, 1);
+    bench.flow("port stop @", "Done");
+    for offload in ["ipv4_cksum", "tcp_cksum", "udp_cksum"] {
+        bench.flow(&format!("port config @ rx_offload {offload} on"), "testpmd> ");
+    }
+    bench.flow("port start @", "Done");
+    let begin = bench.testpmd.output().len();
+    bench.forward(frames.len());
+    let printed = bench.testpmd.output()[begin..].to_owned();
+    let of_port = format!("{TWIN}/queue ");
+    let bursts = printed.split("port ").filter(|burst| burst.starts_with(&of_port));
+    // What is sent is printed as well.
+    let received = bursts.flat_map(str::lines).filter(|line| line.contains("RX_L4_CKSUM"));
+    let flag = |line: &str, of: &str| {
+        let of = format!("RTE_MBUF_F_RX_{of}_CKSUM_");
+        let (_, rest) = line.split_once(&of).expect("testpmd names it");
+        rest.split_whitespace().next().expect("a word").to_owned()
+    };
+    let received: Vec<_> = received.map(|line| (flag(line, "IP"), flag(line, "L4"))).collect();
+    let expected = [
+        ("GOOD", "GOOD"),
+        ("GOOD", "BAD"),
+        ("BAD", "GOOD"),
+        ("GOOD", "UNKNOWN"),
+        ("UNKNOWN", "GOOD"),
+        ("UNKNOWN", "BAD"),
+    ];
+    assert_eq!(received, expected.map(|(ip, l4)| (ip.to_owned(), l4.to_owned())), "{printed}");
+}
+
 /// Two of Microsoft's "Verifying the RSS Hash Calculation"; the low bit of the hash is the queue.
 #[test]
 fn testpmd_sees_hashes_and_queues() {

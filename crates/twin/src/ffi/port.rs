@@ -2,6 +2,7 @@
 //! What a port asks of its NIC and sets there, beside rules.
 
 use super::{TwinCall, TwinNic, slice};
+use crate::checksum::Checks;
 use crate::rss::{KEY_LEN, Rss, RssTypes};
 
 /// See `pmd/twin.h`.
@@ -35,6 +36,17 @@ pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_sta
 pub(crate) unsafe extern "C" fn twin_nic_set_queues(nic: *const TwinNic, queues: u16) {
     // SAFETY: by the contract above.
     unsafe { &*nic }.write().set_queues(queues);
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_set_checks(nic: *const TwinNic, checks: u8) {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.write().set_checks(Checks(checks));
 }
 
 /// See `pmd/twin.h`.
