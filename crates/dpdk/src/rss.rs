@@ -5,10 +5,14 @@
 //! is random. `RepeatedKey`: a Toeplitz key that repeats every 16 bits gives the same hash when
 //! addresses and ports change places. Whatever the pattern, that hash is a function of the XOR of
 //! the header's 16-bit words, so who chooses addresses can choose a queue; only `Sort` prevents it.
+//!
+//! The directions of a connection come by the two ports of a pair: all ports have one key, as far
+//! as theirs is long.
 
 use crate::sys;
 use std::fs::File;
 use std::io::Read;
+use std::sync::LazyLock;
 
 /// How a port spreads packets over its receive queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +28,10 @@ pub enum SymmetricRss {
 /// Bytes of a key where the port does not say.
 const KEY_LEN: usize = 40;
 
+static PATTERN: LazyLock<u16> = LazyLock::new(random_pattern);
+/// As long as the longest key.
+static RANDOM_KEY: LazyLock<Vec<u8>> = LazyLock::new(|| random_bytes(usize::from(u8::MAX)));
+
 /// The best symmetric spread this port has, as configuration; its key is never freed because
 /// drivers look at it again whenever the port starts.
 pub(crate) fn best(info: &sys::rte_eth_dev_info) -> (sys::rte_eth_rss_conf, SymmetricRss) {
@@ -36,9 +44,9 @@ pub(crate) fn best(info: &sys::rte_eth_dev_info) -> (sys::rte_eth_rss_conf, Symm
     let len = if info.hash_key_size == 0 { KEY_LEN } else { usize::from(info.hash_key_size) };
     // SAFETY: both are initialised; the shim only reads `info` and sets one member of `conf`.
     let (key, kind) = if unsafe { sys::shim_rss_sort(info, &mut conf) } {
-        (random_bytes(len), SymmetricRss::Sort)
+        (RANDOM_KEY[..len].to_vec(), SymmetricRss::Sort)
     } else {
-        (repeated_key(len, random_pattern()), SymmetricRss::RepeatedKey)
+        (repeated_key(len, *PATTERN), SymmetricRss::RepeatedKey)
     };
     let key = key.leak();
     conf.rss_key = key.as_mut_ptr();
@@ -111,6 +119,21 @@ mod tests {
                 assert_eq!(toeplitz(&key, &there), toeplitz(&key, &back));
             }
         }
+    }
+
+    #[test]
+    fn all_ports_have_one_key() {
+        // SAFETY: a plain C struct for which zero is "not set".
+        let mut info: sys::rte_eth_dev_info = unsafe { std::mem::zeroed() };
+        info.flow_type_rss_offloads = sys::BIND_RSS_FIELDS;
+        let [short, long] = [40, 52].map(|len| {
+            info.hash_key_size = len;
+            let (conf, _) = best(&info);
+            assert_eq!(conf.rss_key_len, len);
+            // SAFETY: the key is of this length, and never freed.
+            unsafe { std::slice::from_raw_parts(conf.rss_key, usize::from(len)) }
+        });
+        assert_eq!(*short, long[..40]);
     }
 
     #[test]
