@@ -81,7 +81,7 @@ struct twin_item {
 
 struct twin_action {
 	uint32_t kind;
-	/* Of mark, queue and jump; types of rss, 0 for those of the port; seconds of age. */
+	/* Of mark, queue and jump; types of rss, those of the port without any; seconds of age. */
 	uint32_t value;
 	uint64_t context; /* of age: what the application calls the rule, 0 for its handle */
 	const uint16_t *queues; /* of rss */
@@ -179,6 +179,8 @@ static_assert(sizeof(struct twin_idle) == 16, "twin_idle");
 #define TWIN_RSS_UDP 16u
 #define TWIN_RSS_SCTP 32u
 #define TWIN_RSS_IPV6_SHIFT 8
+/* The smaller address and the smaller port are hashed first. */
+#define TWIN_RSS_SORTED 0x10000u
 
 /* Checksums that are checked: of the header of IPv4, and of transports. */
 #define TWIN_CHECK_IPV4 1u
@@ -230,7 +232,7 @@ bool twin_nic_is_ageing_news(const struct twin_nic *nic, uint64_t now_us);
 char *twin_flow_dump(const struct twin_nic *nic, uint64_t handle, struct twin_call *call);
 void twin_text_free(char *text);
 /* The queue of a hash is reta[hash % reta_len]; without types all packets go to the first queue. */
-void twin_nic_set_rss(const struct twin_nic *nic, uint16_t types, const uint8_t *key,
+void twin_nic_set_rss(const struct twin_nic *nic, uint32_t types, const uint8_t *key,
 		      const uint16_t *reta, uint32_t reta_len);
 /* One verdict for each frame. */
 void twin_nic_classify(const struct twin_nic *nic, const struct twin_frame *frames,
@@ -337,6 +339,7 @@ struct twin_txq {
 
 struct twin_rss {
 	uint64_t hash_functions; /* as ethdev names them */
+	enum rte_eth_hash_function algorithm;
 	uint8_t key[TWIN_RSS_KEY_LEN];
 	uint16_t reta[TWIN_RETA_SIZE];
 };
@@ -425,7 +428,10 @@ int twin_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsig
 
 /* twin_rss.c */
 uint64_t twin_rss_supported(void);
-uint16_t twin_rss_types(uint64_t hash_functions);
+/* In the model's terms. */
+uint32_t twin_rss_types(uint64_t hash_functions, enum rte_eth_hash_function algorithm);
+bool twin_rss_knows(enum rte_eth_hash_function algorithm);
+void twin_rss_info(struct rte_eth_dev_info *info);
 int twin_rss_configure(struct rte_eth_dev *dev);
 int twin_rss_hash_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);
 int twin_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);

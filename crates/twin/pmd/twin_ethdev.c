@@ -154,9 +154,7 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_rx_pktlen = UINT32_MAX;
 	info->max_rx_queues = TWIN_QUEUES_MAX;
 	info->max_tx_queues = TWIN_QUEUES_MAX;
-	info->hash_key_size = TWIN_RSS_KEY_LEN;
-	info->reta_size = TWIN_RETA_SIZE;
-	info->flow_type_rss_offloads = twin_rss_supported();
+	twin_rss_info(info);
 	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	for (i = 0; i < RTE_DIM(checks); i++)
 		info->rx_offload_capa |= checks[i].offload;

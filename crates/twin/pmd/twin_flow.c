@@ -155,7 +155,7 @@ take_action(const struct rte_flow_action *action, struct twin_action *to)
 	case RTE_FLOW_ACTION_TYPE_RSS:
 		rss = action->conf;
 		to->kind = TWIN_ACTION_RSS;
-		to->value = twin_rss_types(rss->types);
+		to->value = twin_rss_types(rss->types, rss->func);
 		to->queues = rss->queue;
 		to->queue_count = rss->queue_num;
 		break;
@@ -178,9 +178,8 @@ trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 		       action->type == RTE_FLOW_ACTION_TYPE_RSS ? "the action needs a value" : NULL;
 	if (action->type != RTE_FLOW_ACTION_TYPE_RSS)
 		return NULL;
-	if (rss->func != RTE_ETH_HASH_FUNCTION_DEFAULT &&
-	    rss->func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
-		return "only Toeplitz is supported";
+	if (!twin_rss_knows(rss->func))
+		return "only Toeplitz is supported, sorted or not";
 	if (rss->level > 1)
 		return "only the outermost headers are hashed";
 	if (rss->types & ~twin_rss_supported())

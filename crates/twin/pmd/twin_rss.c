@@ -4,7 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include <rte_version.h>
+
 #include "twin.h"
+
+/* Ports have an algorithm to choose, and sorting a name of its own, since 23.11. */
+#define HAS_ALGORITHMS (RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0))
 
 /* The key that drivers use where the application gives none: that of Microsoft's examples. */
 static const uint8_t default_key[TWIN_RSS_KEY_LEN] = {
@@ -47,11 +52,28 @@ twin_rss_supported(void)
 	return all;
 }
 
-/* In the model's terms. */
-uint16_t
-twin_rss_types(uint64_t hash_functions)
+/* Whatever else is called symmetric, the model sorts. */
+static bool
+is_sorted(enum rte_eth_hash_function algorithm)
 {
-	uint16_t bits = 0;
+#if HAS_ALGORITHMS
+	if (algorithm == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ_SORT)
+		return true;
+#endif
+	return algorithm == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ;
+}
+
+bool
+twin_rss_knows(enum rte_eth_hash_function algorithm)
+{
+	return algorithm == RTE_ETH_HASH_FUNCTION_DEFAULT ||
+	       algorithm == RTE_ETH_HASH_FUNCTION_TOEPLITZ || is_sorted(algorithm);
+}
+
+uint32_t
+twin_rss_types(uint64_t hash_functions, enum rte_eth_hash_function algorithm)
+{
+	uint32_t bits = is_sorted(algorithm) ? TWIN_RSS_SORTED : 0;
 	unsigned int i;
 
 	for (i = 0; i < RTE_DIM(types); i++) {
@@ -66,8 +88,8 @@ apply(const struct twin_port *port)
 {
 	const struct twin_rss *rss = &port->rss;
 
-	twin_nic_set_rss(port->nic, twin_rss_types(rss->hash_functions), rss->key, rss->reta,
-			 TWIN_RETA_SIZE);
+	twin_nic_set_rss(port->nic, twin_rss_types(rss->hash_functions, rss->algorithm), rss->key,
+			 rss->reta, TWIN_RETA_SIZE);
 }
 
 static void
@@ -76,6 +98,23 @@ take(struct twin_rss *rss, const struct rte_eth_rss_conf *conf)
 	if (conf->rss_key != NULL)
 		memcpy(rss->key, conf->rss_key, TWIN_RSS_KEY_LEN);
 	rss->hash_functions = conf->rss_hf & twin_rss_supported();
+#if HAS_ALGORITHMS
+	rss->algorithm = conf->algorithm;
+#endif
+}
+
+/* ethdev lets nobody ask for more. */
+void
+twin_rss_info(struct rte_eth_dev_info *info)
+{
+	info->hash_key_size = TWIN_RSS_KEY_LEN;
+	info->reta_size = TWIN_RETA_SIZE;
+	info->flow_type_rss_offloads = twin_rss_supported();
+#if HAS_ALGORITHMS
+	info->rss_algo_capa =
+		RTE_ETH_HASH_ALGO_TO_CAPA(RTE_ETH_HASH_FUNCTION_TOEPLITZ) |
+		RTE_ETH_HASH_ALGO_TO_CAPA(RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ_SORT);
+#endif
 }
 
 /* All queues in turn, as every driver begins. */
@@ -88,6 +127,7 @@ twin_rss_configure(struct rte_eth_dev *dev)
 
 	memcpy(port->rss.key, default_key, TWIN_RSS_KEY_LEN);
 	port->rss.hash_functions = 0;
+	port->rss.algorithm = RTE_ETH_HASH_FUNCTION_DEFAULT;
 	if (conf->rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG)
 		take(&port->rss, &conf->rx_adv_conf.rss_conf);
 	for (i = 0; i < TWIN_RETA_SIZE; i++)
@@ -115,6 +155,9 @@ twin_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 	const struct twin_port *port = dev->data->dev_private;
 
 	conf->rss_hf = port->rss.hash_functions;
+#if HAS_ALGORITHMS
+	conf->algorithm = port->rss.algorithm;
+#endif
 	if (conf->rss_key != NULL && conf->rss_key_len >= TWIN_RSS_KEY_LEN) {
 		memcpy(conf->rss_key, port->rss.key, TWIN_RSS_KEY_LEN);
 		conf->rss_key_len = TWIN_RSS_KEY_LEN;

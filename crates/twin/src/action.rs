@@ -43,7 +43,7 @@ pub(crate) const NAMES: [&str; 9] =
 /// How a rule spreads packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// What is hashed; what is not goes to the first of the queues.
+    /// What is hashed, and how; what is not goes to the first of the queues.
     pub types: RssTypes,
     /// At least one.
     pub queues: Box<[u16]>,

@@ -234,8 +234,7 @@ unsafe fn action_of(action: &TwinAction) -> Option<Action> {
         7 => {
             // SAFETY: by the contract above.
             let queues = unsafe { slice(action.queues, action.queue_count) };
-            let types = RssTypes(u16::try_from(action.value).ok()?);
-            Some(Action::Rss(Spread { types, queues: queues.into() }))
+            Some(Action::Rss(Spread { types: RssTypes(action.value), queues: queues.into() }))
         }
         8 => Some(Action::Jump(action.value)),
         9 => Some(Action::Age(Age { timeout_s: action.value, context: action.context })),

@@ -407,10 +407,7 @@ impl Nic {
     /// Queue and hash by a rule's own queues and types.
     fn spread(&self, spread: &Spread, bytes: &[u8], headers: &Headers) -> (u16, Option<u32>) {
         let Spread { types, queues } = spread;
-        let hash = match types.0 {
-            0 => self.rss.hash(bytes, headers),
-            _ => self.rss.hash_of(*types, bytes, headers),
-        };
+        let hash = self.rss.hash_of(*types, bytes, headers);
         (queues[hash.unwrap_or(0) as usize % queues.len()], hash)
     }
 

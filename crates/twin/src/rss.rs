@@ -2,7 +2,8 @@
 //! Receive-side scaling: the Toeplitz hash of addresses and ports chooses the queue.
 //!
 //! The hash is that of Microsoft's "RSS hash functions", over source address, destination address,
-//! source port, destination port; a table over it (RETA) says which queue.
+//! source port, destination port, or the smaller of each first; a table over it (RETA) says which
+//! queue.
 
 use crate::headers::{Headers, Slot};
 use crate::pattern::Proto;
@@ -12,24 +13,26 @@ pub const KEY_LEN: usize = 40;
 /// Two IPv6 addresses and two ports.
 const INPUT_MAX: usize = 36;
 
-/// What packets are hashed, and over what.
+/// What packets are hashed, over what, and whether it is sorted, in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RssTypes(pub u16);
+pub struct RssTypes(pub u32);
 
 /// IPv4 of any kind, over the addresses.
-pub const IP: u16 = 1;
+pub const IP: u32 = 1;
 /// Fragments, over the addresses.
-pub const FRAGMENT: u16 = 1 << 1;
+pub const FRAGMENT: u32 = 1 << 1;
 /// Any transport but those below, over the addresses.
-pub const OTHER: u16 = 1 << 2;
+pub const OTHER: u32 = 1 << 2;
 /// TCP, over addresses and ports; so are the two after it.
-pub const TCP: u16 = 1 << 3;
+pub const TCP: u32 = 1 << 3;
 /// UDP.
-pub const UDP: u16 = 1 << 4;
+pub const UDP: u32 = 1 << 4;
 /// SCTP.
-pub const SCTP: u16 = 1 << 5;
+pub const SCTP: u32 = 1 << 5;
 /// The same of IPv6, so many bits up.
 pub const IPV6_SHIFT: u32 = 8;
+/// The smaller address and the smaller port are the first: both directions have one hash.
+pub const SORTED: u32 = 1 << 16;
 
 /// How packets are spread.
 pub struct Rss {
@@ -66,16 +69,19 @@ impl Rss {
         self.hash_of(self.types, frame, headers)
     }
 
-    /// The same with types of its own.
+    /// The same with types of its own; those of the port where it names none.
     pub(crate) fn hash_of(&self, types: RssTypes, frame: &[u8], headers: &Headers) -> Option<u32> {
+        let is_own = types.0 & !SORTED != 0;
+        let types = if is_own { types.0 } else { types.0 | self.types.0 };
+        let is_sorted = types & SORTED != 0;
         let (shift, addresses) = match headers.proto(Slot::Network)? {
             Proto::Ipv4 => (0, 12..20),
             Proto::Ipv6 => (IPV6_SHIFT, 8..40),
             _ => return None,
         };
-        let types = types.0 >> shift;
+        let types = types >> shift;
         let network = &frame[headers.offset(Slot::Network)..];
-        let addresses = &network[addresses];
+        let addresses = pair(&network[addresses], is_sorted);
         let kind = match headers.proto(Slot::Transport) {
             _ if headers.is_fragment() => FRAGMENT,
             Some(Proto::Tcp) => TCP,
@@ -85,10 +91,10 @@ impl Rss {
         };
         let has_ports = kind & (TCP | UDP | SCTP) != 0;
         if types & kind != 0 && has_ports {
-            let ports = &frame[headers.offset(Slot::Transport)..][..4];
-            return Some(self.toeplitz(addresses.iter().chain(ports)));
+            let ports = pair(&frame[headers.offset(Slot::Transport)..][..4], is_sorted);
+            return Some(self.toeplitz(addresses.chain(ports)));
         }
-        (types & (kind | IP) != 0).then(|| self.toeplitz(addresses.iter()))
+        (types & (kind | IP) != 0).then(|| self.toeplitz(addresses))
     }
 
     /// The queue of a packet with this hash.
@@ -100,6 +106,13 @@ impl Rss {
         let bytes = self.tables.iter().zip(input);
         bytes.fold(0, |hash, (table, &byte)| hash ^ table[usize::from(byte)])
     }
+}
+
+/// Source and destination of one length, the smaller first where they are sorted.
+fn pair(both: &[u8], is_sorted: bool) -> impl Iterator<Item = &u8> {
+    let (src, dst) = both.split_at(both.len() / 2);
+    let (first, second) = if is_sorted && src > dst { (dst, src) } else { (src, dst) };
+    first.iter().chain(second)
 }
 
 /// The 32 bits of the key from `bit` on.
@@ -121,7 +134,7 @@ mod tests {
         0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
     ];
 
-    fn hash(types: u16, frame: &[u8]) -> Option<u32> {
+    fn hash(types: u32, frame: &[u8]) -> Option<u32> {
         Rss::new(RssTypes(types), &KEY, vec![0]).hash(frame, &Headers::of(frame))
     }
 
@@ -142,6 +155,21 @@ mod tests {
         assert_eq!(hash(TCP << IPV6_SHIFT, &frame), Some(0x4020_7d3d));
         assert_eq!(hash(IP << IPV6_SHIFT, &frame), Some(0x2cc1_8cd5));
         assert_eq!(hash(TCP | IP, &frame), None);
+    }
+
+    #[test]
+    fn sorted_both_directions_have_one_hash() {
+        // In neither is the smaller port with the smaller address.
+        let v4 = FrameBuilder::ipv4([66, 9, 149, 187], [161, 142, 100, 80]).tcp(2794, 1766);
+        let v6 = FrameBuilder::ipv6([0x20; 16], [0x21; 16]).udp(1000, 53);
+        for (types, there) in [(TCP | SORTED, v4), (UDP << IPV6_SHIFT | SORTED, v6)] {
+            let back = there.clone().reversed();
+            let [sorted, back] = [&there, &back].map(|frame| hash(types, &frame.build()));
+            assert!(sorted.is_some() && sorted == back);
+            assert_ne!(sorted, hash(types & !SORTED, &there.build()));
+        }
+        let there = FrameBuilder::ipv4([1, 0, 0, 1], [2, 0, 0, 1]).tcp(1, 2).build();
+        assert_eq!(hash(TCP | SORTED, &there), hash(TCP, &there));
     }
 
     #[test]

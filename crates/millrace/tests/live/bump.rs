@@ -68,6 +68,13 @@ pub(crate) struct Line {
     pub(crate) flows: f64,
 }
 
+impl Line {
+    /// A second without packets.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.up_kpps == 0.0 && self.down_kpps == 0.0
+    }
+}
+
 impl Setup {
     /// Waits for its turn.
     pub(crate) fn new(test: &str) -> Self {

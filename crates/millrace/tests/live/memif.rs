@@ -34,7 +34,7 @@ fn another_dpdk_process_counts_the_same() {
     peer.enter("stop", "Done.");
     peer.enter("set fwd rxonly", "Set rxonly packet forwarding mode");
     peer.enter("start", "rxonly packet forwarding");
-    bump.wait_for_line("silence", |line| line.up_kpps == 0.0 && line.down_kpps == 0.0);
+    bump.wait_for_line("silence", |line| line.is_silent());
     peer.enter("stop", "Done.");
     let counts = peer.counts();
     let ended = bump.finish();
@@ -64,7 +64,7 @@ fn a_peer_that_is_killed_and_comes_back_is_served_again() {
         peer.enter("start tx_first 8", "io packet forwarding");
         bump.wait_for_line("packets both ways", |line| line.up_kpps > 0.0 && line.down_kpps > 0.0);
         peer.enter("stop", "Done.");
-        bump.wait_for_line("silence", |line| line.up_kpps == 0.0 && line.down_kpps == 0.0);
+        bump.wait_for_line("silence", |line| line.is_silent());
         drop(peer);
         // They were before the first peer came, too.
         bump.wait_until("both links are down", |bump| times_told(bump, "down") == 2 * (round + 1));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The twin NIC in a program that is not ours: testpmd makes the rules and shows what the NIC did.
 
-use crate::bump::Setup;
-use crate::captures::{Talk, is_complete, read_pcap};
+use crate::bump::{Setup, count};
+use crate::captures::{Talk, is_a, is_complete, read_pcap};
 use crate::pairs::pcap_port;
 use crate::peer::Testpmd;
+use crate::records::conversations;
 use crate::{Scratch, has_cpus, has_tools, skip, wait_until};
 use std::fs::File;
 use std::path::Path;
@@ -47,6 +48,33 @@ fn two_pairs_talk_over_a_wire() {
     assert_eq!(read_pcap(&a_out), talk.frames[1]);
     // Both pairs know every connection.
     assert_eq!(ended.records().len(), 2 * talk.conversations.len());
+}
+
+/// Each direction comes by a port of its own, so both ports have to agree on the queue.
+#[test]
+fn both_directions_of_a_connection_come_to_one_worker() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("rss");
+    let talk = Talk::new(1, 300);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    talk.write(&a, &b);
+    let [a, b] = [a, b].map(|capture| format!("replay={capture}"));
+    let setup = setup.pair(&format!("net_twin0,{a}"), &format!("net_twin1,{b}"));
+    let mut bump = setup.args(&["--workers", "2"]).start();
+    let packets = talk.frames.iter().map(Vec::len).sum::<usize>() as u64;
+    bump.wait_for_line("silence after all flows", |line| line.flows >= 300.0 && line.is_silent());
+    let ended = bump.finish();
+    ended.assert_balanced();
+    assert!(!ended.stderr.contains("symmetric"), "{}", ended.stderr);
+    // A record for each direction would add up to the same.
+    let records = ended.records();
+    assert_eq!(records.len(), talk.conversations.len());
+    assert_eq!(conversations(&records, is_a), talk.conversations);
+    let shares = [0, 1].map(|worker| count(&ended.summary()["workers"][worker]["packets"]));
+    assert_eq!(shares[0] + shares[1], packets);
+    assert!(shares.iter().all(|&share| share > packets / 10), "{shares:?}");
 }
 
 #[test]
@@ -259,6 +287,34 @@ fn testpmd_sees_marked_packets_spread() {
     let queues = received.iter().filter(|line| line.contains("Receive queue=0x1")).count();
     // The hash of the others is that of their addresses.
     assert!(queues == 1 || queues == 3, "{received:?}");
+}
+
+/// The same queues for both directions, by rules; without sorting their hashes differ.
+#[test]
+fn testpmd_sees_connections_kept_together() {
+    let Some(driver) = driver() else { return };
+    let connection =
+        |i: u8| FrameBuilder::ipv4([10, 0, 0, i], [9, i, 0, 1]).tcp(1000 + u16::from(i), 80);
+    let frames: Vec<_> =
+        (0..16).flat_map(|i| [connection(i).build(), connection(i).reversed().build()]).collect();
+    let mut bench = Bench::new(&driver, &frames, 2);
+    bench.flow(
+        "flow create @ ingress pattern eth / ipv4 / tcp / end \
+         actions rss func symmetric_toeplitz types ipv4-tcp end queues 0 1 end / end",
+        "Flow rule #0 created",
+    );
+    let received = bench.forward(frames.len());
+    let hash = |line: &String| {
+        let (_, rest) = line.split_once("RSS hash=").expect("a hash");
+        rest.split_whitespace().next().expect("a number").to_owned()
+    };
+    let mut times = std::collections::BTreeMap::<_, u32>::new();
+    received.iter().for_each(|line| *times.entry(hash(line)).or_default() += 1);
+    assert_eq!(times.len(), 16, "{received:?}");
+    assert!(times.values().all(|&times| times == 2), "{received:?}");
+    assert!(["0x0", "0x1"].iter().all(|queue| {
+        received.iter().any(|line| line.contains(&format!("Receive queue={queue}")))
+    }));
 }
 
 #[test]

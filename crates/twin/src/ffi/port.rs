@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_checks(nic: *const TwinNic, checks:
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_set_rss(
     nic: *const TwinNic,
-    types: u16,
+    types: u32,
     key: *const [u8; KEY_LEN],
     reta: *const u16,
     reta_len: u32,
