@@ -165,7 +165,7 @@ twin_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 	return 0;
 }
 
-/* ethdev has checked that the size is ours, and that all queues are there. */
+/* ethdev has checked that all queues are there, but not the size. */
 int
 twin_rss_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups,
 		     uint16_t size)
@@ -173,6 +173,8 @@ twin_rss_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *g
 	struct twin_port *port = dev->data->dev_private;
 	uint16_t i;
 
+	if (size != TWIN_RETA_SIZE)
+		return -EINVAL;
 	for (i = 0; i < size; i++) {
 		const struct rte_eth_rss_reta_entry64 *group = &groups[i / RTE_ETH_RETA_GROUP_SIZE];
 		uint16_t place = i % RTE_ETH_RETA_GROUP_SIZE;
@@ -191,6 +193,8 @@ twin_rss_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *gr
 	const struct twin_port *port = dev->data->dev_private;
 	uint16_t i;
 
+	if (size != TWIN_RETA_SIZE)
+		return -EINVAL;
 	for (i = 0; i < size; i++) {
 		struct rte_eth_rss_reta_entry64 *group = &groups[i / RTE_ETH_RETA_GROUP_SIZE];
 		uint16_t place = i % RTE_ETH_RETA_GROUP_SIZE;
