@@ -92,15 +92,20 @@ apply(const struct twin_port *port)
 			 rss->reta, TWIN_RETA_SIZE);
 }
 
-static void
+/* Programs that leave the length out give a key of the usual one. */
+static int
 take(struct twin_rss *rss, const struct rte_eth_rss_conf *conf)
 {
-	if (conf->rss_key != NULL)
+	if (conf->rss_key != NULL) {
+		if (conf->rss_key_len != 0 && conf->rss_key_len != TWIN_RSS_KEY_LEN)
+			return -EINVAL;
 		memcpy(rss->key, conf->rss_key, TWIN_RSS_KEY_LEN);
+	}
 	rss->hash_functions = conf->rss_hf & twin_rss_supported();
 #if HAS_ALGORITHMS
 	rss->algorithm = conf->algorithm;
 #endif
+	return 0;
 }
 
 /* ethdev lets nobody ask for more. */
@@ -124,12 +129,15 @@ twin_rss_configure(struct rte_eth_dev *dev)
 	const struct rte_eth_conf *conf = &dev->data->dev_conf;
 	struct twin_port *port = dev->data->dev_private;
 	uint16_t i;
+	int ret = 0;
 
 	memcpy(port->rss.key, default_key, TWIN_RSS_KEY_LEN);
 	port->rss.hash_functions = 0;
 	port->rss.algorithm = RTE_ETH_HASH_FUNCTION_DEFAULT;
 	if (conf->rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG)
-		take(&port->rss, &conf->rx_adv_conf.rss_conf);
+		ret = take(&port->rss, &conf->rx_adv_conf.rss_conf);
+	if (ret != 0)
+		return ret;
 	for (i = 0; i < TWIN_RETA_SIZE; i++)
 		port->rss.reta[i] = i % RTE_MAX(dev->data->nb_rx_queues, 1);
 	apply(port);
@@ -141,12 +149,11 @@ int
 twin_rss_hash_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 {
 	struct twin_port *port = dev->data->dev_private;
+	int ret = take(&port->rss, conf);
 
-	if (conf->rss_key != NULL && conf->rss_key_len != TWIN_RSS_KEY_LEN)
-		return -EINVAL;
-	take(&port->rss, conf);
-	apply(port);
-	return 0;
+	if (ret == 0)
+		apply(port);
+	return ret;
 }
 
 int
