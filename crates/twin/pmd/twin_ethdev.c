@@ -438,6 +438,8 @@ remove_port(struct rte_vdev_device *vdev)
 
 	if (dev == NULL)
 		return 0;
+	/* Programs pull out, or end with, a port in use; its thread must not outlive it. */
+	rte_eth_dev_stop(dev->data->port_id);
 	close_port(dev);
 	return rte_eth_dev_release_port(dev);
 }
