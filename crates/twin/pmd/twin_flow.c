@@ -184,8 +184,9 @@ trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 		return "only the outermost headers are hashed";
 	if (rss->types & ~twin_rss_supported())
 		return "a type that is not supported";
-	if (rss->key_len != 0 && (rss->key_len != TWIN_RSS_KEY_LEN ||
-				  memcmp(rss->key, port->rss.key, TWIN_RSS_KEY_LEN) != 0))
+	if (rss->key != NULL && rss->key_len != 0 &&
+	    (rss->key_len != TWIN_RSS_KEY_LEN ||
+	     memcmp(rss->key, port->rss.key, TWIN_RSS_KEY_LEN) != 0))
 		return "another key than that of the port";
 	return NULL;
 }
