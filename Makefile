@@ -3,11 +3,14 @@
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
+ASAN_SECONDS ?= 60
 SMOKE_SECONDS ?= 120
+TARGET := $${CARGO_TARGET_DIR:-target}
 TWIN ?= $(HOME)/.local/lib/millrace/librte_net_twin.so
 BUILD_TWIN = $(CARGO) build --release --locked --package twin && \
-	scripts/build-twin "$${CARGO_TARGET_DIR:-target}" "$(TWIN)"
-MILLRACE := $${CARGO_TARGET_DIR:-target}/release/millrace
+	scripts/build-twin "$(TARGET)" "$(TWIN)"
+HOST = $(shell uname -m)-unknown-linux-gnu
+MILLRACE := $(TARGET)/release/millrace
 
 .DEFAULT_GOAL := help
 
@@ -25,6 +28,7 @@ build: deps-run
 .PHONY: test
 test: deps-test
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
+	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/release/libtwin.a" 5 || [ $$? -eq 3 ]
 	MILLRACE_TWIN="$(TWIN)" $(CARGO) test --workspace --locked
 
 ## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
@@ -63,6 +67,12 @@ fuzz: deps-run
 	for target in $$($(CARGO) +nightly fuzz list); do \
 		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
+
+## asan: flow rules and packets through the C of the software NIC for ASAN_SECONDS; needs nightly
+.PHONY: asan
+asan: deps-run
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked --package twin --target $(HOST)
+	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/$(HOST)/debug/libtwin.a" $(ASAN_SECONDS) $(ASAN_SEED)
 
 ## smoke: SMOKE_SECONDS of kernel traffic, memif and link flaps through a bump; needs root
 .PHONY: smoke
