@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One NIC of the model under operations that the input chooses: rules that come and go, ports that
-//! start and stop, time, packets. A rule is there from its creation to its end, once; a handle works
-//! as long; a mark comes from a rule that is there; a refusal is about a place in the rule.
+//! start and stop, time, packets. A rule is there from its creation to its end, once; a handle
+//! works as long; a mark comes from a rule that is there; a refusal is about a place in the rule.
 
 use crate::frames::FRAMES;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
