@@ -9,7 +9,7 @@ mod items;
 
 use crate::action::{Action, Age, Effect, Outcome, Spread};
 use crate::pattern::{Attributes, Item, Key, Proto, Shape};
-use crate::personality::{Check, Personality, Steps, Told, Walk};
+use crate::personality::{Check, Personality, Steps, Told};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
 /// A rule as it was asked for.
@@ -65,7 +65,7 @@ impl Judge<'_> {
     fn last_parser(&self, items: &[Item]) -> Option<Refusal> {
         let names = || items.iter().map(|item| item.proto.name());
         let parsers = &self.personality.last_parsers;
-        let parser = parsers.iter().find(|parser| parser.items.walk(names()) == Walk::Whole)?;
+        let parser = parsers.iter().find(|parser| parser.items.takes(names()))?;
         let mut refusals = items.iter().enumerate().filter_map(|(place, item)| {
             let is_given = item.given.spec || item.given.mask;
             let told = if is_given { &parser.given } else { &parser.null };
@@ -126,8 +126,7 @@ impl Judge<'_> {
     fn sides(&self, items: &[Item]) -> u32 {
         let conflicts = self.personality.conflicts.iter();
         let sides = conflicts.flat_map(|conflict| [&conflict.one, &conflict.other]);
-        let is_on =
-            |side: &Steps| side.walk(items.iter().map(|item| item.proto.name())) == Walk::Whole;
+        let is_on = |side: &Steps| side.takes(items.iter().map(|item| item.proto.name()));
         sides.enumerate().fold(0, |bits, (number, side)| bits | u32::from(is_on(side)) << number)
     }
 

@@ -12,10 +12,10 @@ use crate::headers::{Headers, Slot};
 use crate::judge::{Judge, Rule, refusal};
 use crate::latency::Latencies;
 use crate::pattern::{Item, Proto};
-use crate::personality::{OnStop, Personality, Told};
+use crate::personality::{OnStop, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
-use crate::rules::{Handle, Hit, Idle, Life, Rules, Tally};
+use crate::rules::{FOR_EVER_US, Handle, Hit, Idle, Life, Rules, Tally};
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,8 +85,9 @@ impl Nic {
         if faults.has(Fault::StaleCounters) {
             personality.count.refresh_ms = personality.count.refresh_ms.max(1000);
         }
+        let capacity = faults.capacity(personality.table.capacity().whole());
         Self {
-            rules: Rules::new(&personality),
+            rules: Rules::new(&personality, capacity),
             latencies: Latencies::new(seed),
             personality,
             queues: 1,
@@ -106,7 +107,7 @@ impl Nic {
 
     /// Rules there are.
     pub fn len(&self) -> usize {
-        self.rules.len()
+        self.rules.len() as usize
     }
 
     /// Whether there are no rules.
@@ -192,14 +193,10 @@ impl Nic {
             checked = self.judge().check(Rule { items: &wider, ..rule }).unwrap_or(checked);
         }
         self.spoil(&mut checked.effect);
-        let rules = self.rules.len() as u64;
-        let capacity = self.personality.table.capacity();
-        if rules >= self.faults.capacity(capacity.guaranteed.saturating_add(capacity.best_effort)) {
-            return Err(refusal(&self.personality, self.personality.table.full.as_ref(), FULL));
-        }
+        let is_beyond = self.rules.len() >= self.personality.table.capacity().guaranteed;
         let wait_us = match self.faults.strikes(Fault::LatencyCliff) {
             true => CLIFF_US,
-            false => self.latencies.create(&self.personality.latency, rules >= capacity.guaranteed),
+            false => self.latencies.create(&self.personality.latency, is_beyond),
         };
         let late_us = u64::from(self.personality.latency.effective_after_us)
             + self.faults.delay_us(Fault::LateActivation, 1000, 100_000);
@@ -318,7 +315,7 @@ impl Nic {
             return Err(refusal(&self.personality, Some(told), NOT_COUNTED));
         }
         let tally = self.rules.query(handle, reset, now_us)?;
-        tally.ok_or_else(|| refusal(&self.personality, None::<&Told>, NOT_COUNTED))
+        tally.ok_or_else(|| refusal(&self.personality, None, NOT_COUNTED))
     }
 
     /// How old a rule with `age` is.
@@ -422,11 +419,8 @@ const NO_CALL: Refusal =
 /// What arrives for it is missed.
 const NO_QUEUE: u16 = u16::MAX;
 const CLIFF_US: u32 = 10_000;
-/// Later than any time, and not the end of time, which means that a rule was not destroyed.
-const FOR_EVER_US: u64 = u64::MAX - 1;
 const NOT_CREATED: Refusal = Refusal::new(Errno::EINVAL, Kind::Handle, c"Failed to create flow.");
 const LASTING: Refusal = Refusal::new(Errno::EIO, Kind::Handle, c"a rule cannot be destroyed");
-const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Unspecified, c"the table is full");
 const STOPPED: Refusal = Refusal::new(Errno::ENODEV, Kind::Unspecified, c"the port is not started");
 const NOT_AGEING: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"the rule has no action age");

@@ -21,11 +21,14 @@ use counters::{Counters, NO_COUNTER, Wanted};
 pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
 use spreads::Spreads;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Names a rule; that of a destroyed rule is never given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(pub(crate) u64);
+
+/// A rule that was destroyed and stays in effect: `u64::MAX` is for those that were not destroyed.
+pub(crate) const FOR_EVER_US: u64 = u64::MAX - 1;
 
 /// Groups a packet may be sent through, so that rules cannot send it round for ever.
 const JUMPS_MAX: usize = 16;
@@ -67,14 +70,12 @@ pub(crate) struct Rules {
     entries: Vec<Entry>,
     /// Places without a rule.
     free: Vec<u32>,
-    /// Those with places, of which handles exist.
-    live: usize,
     /// Places of those that wait behind another, the next in effect first.
     waiting: HashMap<u32, VecDeque<u32>>,
-    /// Places of those that were destroyed and are in effect for a while.
-    leaving: VecDeque<u32>,
+    /// Until when those that were destroyed are in effect, and their places.
+    leaving: BTreeSet<(u64, u32)>,
     /// When rules come into effect that are not yet.
-    coming_us: VecDeque<u64>,
+    coming_us: BTreeSet<u64>,
     spreads: Spreads,
     counters: Counters,
     limits: Limits,
@@ -89,24 +90,25 @@ pub(crate) struct Hit {
 }
 
 impl Rules {
-    pub(crate) fn new(personality: &Personality) -> Self {
+    /// Without rules, and with room for `capacity` of them.
+    pub(crate) fn new(personality: &Personality, capacity: u64) -> Self {
         Self {
             order: Vec::new(),
             tables: Vec::new(),
             entries: Vec::new(),
             free: Vec::new(),
-            live: 0,
             waiting: HashMap::new(),
-            leaving: VecDeque::new(),
-            coming_us: VecDeque::new(),
+            leaving: BTreeSet::new(),
+            coming_us: BTreeSet::new(),
             spreads: Spreads::default(),
             counters: Counters::new(&personality.count),
-            limits: Limits::default(),
+            limits: Limits::new(capacity),
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.live
+    /// Those that were not destroyed.
+    pub(crate) fn len(&self) -> u64 {
+        self.limits.rules()
     }
 
     pub(crate) fn spread(&self, place: u32) -> &Spread {
@@ -175,7 +177,9 @@ impl Rules {
             effect.fate = Fate::Spread(self.spreads.take(spread));
         }
         let Life { from_us, is_lasting } = life;
-        self.coming_us.extend((from_us > now_us).then_some(from_us));
+        if (now_us + 1..u64::MAX).contains(&from_us) {
+            self.coming_us.insert(from_us);
+        }
         let at = At::Nowhere;
         self.entries[place as usize] = Entry {
             generation,
@@ -190,7 +194,6 @@ impl Rules {
         let is_last = personality.table.duplicate == Duplicate::LastWins;
         self.put(place, table, &key, other.map(|other| (other, is_last)));
         self.limits.add(&self.entries[place as usize].share);
-        self.live += 1;
         Ok(handle)
     }
 
@@ -202,19 +205,20 @@ impl Rules {
             return Err(LASTING);
         }
         entry.generation = entry.generation.wrapping_add(1);
-        self.live -= 1;
         self.limits.remove(&entry.share);
         if until_us == 0 {
             self.remove(place);
-        } else {
-            entry.until_us = until_us;
-            self.leaving.push_back(place);
+            return Ok(());
+        }
+        entry.until_us = until_us;
+        if until_us != FOR_EVER_US {
+            self.leaving.insert((until_us, place));
         }
         Ok(())
     }
 
     /// Forgets all rules but those that cannot be destroyed; how many these are.
-    pub(crate) fn flush(&mut self) -> usize {
+    pub(crate) fn flush(&mut self) -> u64 {
         let is_lasting = |entry: &Entry| entry.is_lasting && entry.at != At::Nowhere;
         if self.entries.iter().any(is_lasting) {
             return self.flush_one_by_one();
@@ -232,22 +236,21 @@ impl Rules {
         self.coming_us.clear();
         self.spreads.clear();
         self.counters.clear();
-        self.limits = Limits::default();
-        self.live = 0;
+        self.limits.clear();
         0
     }
 
-    fn flush_one_by_one(&mut self) -> usize {
-        for place in std::mem::take(&mut self.leaving) {
-            self.remove(place);
-        }
+    fn flush_one_by_one(&mut self) -> u64 {
+        self.leaving.clear();
         for place in 0..self.entries.len() as u32 {
-            let Entry { at, is_lasting, generation, .. } = self.entries[place as usize];
-            if at != At::Nowhere && !is_lasting {
+            let Entry { at, is_lasting, generation, until_us, .. } = self.entries[place as usize];
+            if at != At::Nowhere && until_us != u64::MAX {
+                self.remove(place);
+            } else if at != At::Nowhere && !is_lasting {
                 self.destroy(Handle::new(place, generation), 0).expect("it is there");
             }
         }
-        self.live
+        self.len()
     }
 
     /// No packet hits any of them from now on.
@@ -320,9 +323,9 @@ impl Rules {
 
     /// When a rule comes into effect next, or goes.
     pub(crate) fn next_change_us(&self, now_us: u64) -> Option<u64> {
-        let coming = self.coming_us.iter().copied();
-        let going = self.leaving.iter().map(|&place| self.entries[place as usize].until_us);
-        coming.chain(going).filter(|&at_us| at_us > now_us).min()
+        let coming = self.coming_us.range(now_us + 1..).next().copied();
+        let going = self.leaving.range((now_us + 1, 0)..).next().map(|&(until_us, _)| until_us);
+        coming.into_iter().chain(going).min()
     }
 
     /// The first rule of a group that a frame hits.
@@ -339,10 +342,11 @@ impl Rules {
     /// The rule in effect with this key. One that is leaving leaves now.
     fn other_with(&mut self, table: usize, key: &Key) -> Option<u32> {
         let other = self.tables[table].find(key)?;
-        if self.entries[other as usize].until_us == u64::MAX {
+        let until_us = self.entries[other as usize].until_us;
+        if until_us == u64::MAX {
             return Some(other);
         }
-        self.leaving.retain(|&place| place != other);
+        self.leaving.remove(&(until_us, other));
         self.remove(other);
         self.tables[table].find(key)
     }
@@ -417,14 +421,13 @@ impl Rules {
     }
 
     fn forget_until(&mut self, now_us: u64) {
-        while self.coming_us.front().is_some_and(|&at_us| at_us <= now_us) {
-            self.coming_us.pop_front();
+        while self.coming_us.first().is_some_and(|&from_us| from_us <= now_us) {
+            self.coming_us.pop_first();
         }
-        while let Some(&place) = self.leaving.front() {
-            if self.entries[place as usize].until_us > now_us {
-                break;
-            }
-            self.leaving.pop_front();
+        while let Some(&(_, place)) =
+            self.leaving.first().filter(|(until_us, _)| *until_us <= now_us)
+        {
+            self.leaving.pop_first();
             self.remove(place);
         }
     }

@@ -4,7 +4,7 @@
 use super::{Fields, Judge};
 use crate::fields::{Cover, Field};
 use crate::pattern::{Item, Proto};
-use crate::personality::{Chain, FieldFacts, ItemFacts, MaskRule, Personality, Structure, Walk};
+use crate::personality::{Chain, FieldFacts, ItemFacts, MaskRule, Personality, Structure};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
 /// What is left of a pattern once the NIC has ignored what it ignores.
@@ -36,7 +36,7 @@ impl Judge<'_> {
             return self.structure(items).map(|()| None);
         }
         let names = || items.iter().map(|item| item.proto.name());
-        match chains.iter().find(|chain| chain.items.walk(names()) == Walk::Whole) {
+        match chains.iter().find(|chain| chain.items.takes(names())) {
             Some(chain) => Ok(Some(chain)),
             None => {
                 let told = self.personality.pattern.unknown.as_ref();

@@ -236,6 +236,13 @@ pub struct Capacity {
     pub best_effort: u64,
 }
 
+impl Capacity {
+    /// With all luck.
+    pub fn whole(self) -> u64 {
+        self.guaranteed.saturating_add(self.best_effort)
+    }
+}
+
 impl TableFacts {
     /// How many rules there may be.
     pub fn capacity(&self) -> Capacity {

@@ -24,6 +24,7 @@ impl Share {
 
 #[derive(Default)]
 pub(super) struct Limits {
+    capacity: u64,
     rules: u64,
     root_rules: u64,
     /// Fields in use, and by how many rules.
@@ -33,6 +34,19 @@ pub(super) struct Limits {
 }
 
 impl Limits {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self { capacity, ..Self::default() }
+    }
+
+    /// Rules there are.
+    pub(super) fn rules(&self) -> u64 {
+        self.rules
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.capacity);
+    }
+
     /// What the rule would take, if there is room for it.
     pub(super) fn share(
         &mut self,
@@ -41,8 +55,7 @@ impl Limits {
     ) -> Result<Share, Refusal> {
         let table = &personality.table;
         let is_root = checked.attributes.group == 0;
-        let capacity = table.capacity();
-        let is_full = self.rules >= capacity.guaranteed.saturating_add(capacity.best_effort);
+        let is_full = self.rules >= self.capacity;
         let root_is_full = table.root.is_some_and(|root| self.root_rules >= root.into());
         if is_full || (is_root && root_is_full) {
             return Err(refusal(personality, table.full.as_ref(), FULL));

@@ -45,6 +45,7 @@ fn a_rule_is_a_phantom() {
     let mut nic = nic("phantom-success");
     let rule = create(&mut nic, TUPLE, "mark 1 / count").unwrap().value;
     assert_eq!(mark(&nic, u64::MAX / 2), None);
+    assert_eq!(nic.next_change_us(0), None, "it never comes");
     assert_eq!(nic.query(rule, false, 0).unwrap().hits, 0);
     nic.destroy(rule, 0).unwrap();
 }
@@ -56,6 +57,7 @@ fn a_destroyed_rule_stays_in_effect() {
     nic.destroy(rule, 0).unwrap();
     assert!(nic.is_empty() && nic.destroy(rule, 0).is_err());
     assert_eq!(mark(&nic, 1 << 60), Some(1));
+    assert_eq!(nic.next_change_us(0), None, "it never goes");
     // Another takes its place, and a flush is the end of it.
     create(&mut nic, TUPLE, "mark 2").unwrap();
     assert_eq!(mark(&nic, 1), Some(2));

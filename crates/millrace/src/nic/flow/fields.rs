@@ -191,6 +191,19 @@ pub(super) fn whole(kind: ItemKind) -> &'static [Field] {
 mod tests {
     use super::*;
 
+    /// Advice and personalities name fields as the shell does.
+    #[test]
+    fn the_model_has_the_same_names() {
+        for kind in ItemKind::ALL {
+            let Some(proto) = twin::Proto::of_name(kind.name()) else { continue };
+            for field in proto.fields() {
+                let here = fields(kind).iter().find(|here| here.name == field.name);
+                let here = here.map(|here| (here.first, here.width));
+                assert_eq!(here, Some((field.bit, field.len)), "{kind:?} {}", field.name);
+            }
+        }
+    }
+
     #[test]
     fn every_bit_has_one_name() {
         for kind in ItemKind::ALL {
