@@ -8,12 +8,13 @@
 mod counters;
 mod dump;
 mod limits;
+mod rows;
 mod spreads;
 
 use crate::action::{Age, Effect, Fate, Spread};
 use crate::headers::Headers;
 use crate::judge::{Checked, refusal};
-use crate::pattern::{Attributes, Key, Shape};
+use crate::pattern::{Attributes, Shape};
 use crate::personality::{Duplicate, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::table::Table;
@@ -337,87 +338,6 @@ impl Rules {
             let entry = &self.entries[place as usize];
             (entry.from_us <= now_us && now_us < entry.until_us).then_some(entry)
         })
-    }
-
-    /// The rule in effect with this key. One that is leaving leaves now.
-    fn other_with(&mut self, table: usize, key: &Key) -> Option<u32> {
-        let other = self.tables[table].find(key)?;
-        let until_us = self.entries[other as usize].until_us;
-        if until_us == u64::MAX {
-            return Some(other);
-        }
-        self.leaving.remove(&(until_us, other));
-        self.remove(other);
-        self.tables[table].find(key)
-    }
-
-    /// Puts a rule into its row; `other` is in effect there, and gives way or not.
-    fn put(&mut self, place: u32, table: usize, key: &Key, other: Option<(u32, bool)>) {
-        match other {
-            None => {
-                let row = self.tables[table].insert(key, place).expect("nobody has this key");
-                self.entries[place as usize].at = At::Row(table as u32, row);
-            }
-            Some((other, true)) => {
-                let mut waiting = self.waiting.remove(&other).unwrap_or_default();
-                waiting.push_front(other);
-                self.take_row(place, other);
-                self.wait(place, waiting);
-            }
-            Some((other, false)) => {
-                self.waiting.entry(other).or_default().push_back(place);
-                self.entries[place as usize].at = At::Behind(other);
-            }
-        }
-    }
-
-    fn take_row(&mut self, place: u32, other: u32) {
-        let at = self.entries[other as usize].at;
-        let At::Row(table, row) = at else { unreachable!("a rule in effect has a row") };
-        self.tables[table as usize].set_rule(row, place);
-        self.entries[place as usize].at = at;
-    }
-
-    fn wait(&mut self, first: u32, waiting: VecDeque<u32>) {
-        for &place in &waiting {
-            self.entries[place as usize].at = At::Behind(first);
-        }
-        if !waiting.is_empty() {
-            self.waiting.insert(first, waiting);
-        }
-    }
-
-    /// Takes a rule out of its table, and frees its place.
-    fn remove(&mut self, place: u32) {
-        match self.entries[place as usize].at {
-            At::Nowhere => unreachable!("a rule that is removed is there"),
-            At::Behind(first) => {
-                let waiting = self.waiting.get_mut(&first).expect("it waits there");
-                waiting.retain(|&other| other != place);
-                if waiting.is_empty() {
-                    self.waiting.remove(&first);
-                }
-            }
-            At::Row(table, row) => match self.waiting.remove(&place) {
-                Some(mut waiting) => {
-                    let next = waiting.pop_front().expect("somebody waits");
-                    self.take_row(next, place);
-                    self.wait(next, waiting);
-                }
-                None => {
-                    if let Some(moved) = self.tables[table as usize].remove(row) {
-                        self.entries[moved as usize].at = At::Row(table, row);
-                    }
-                }
-            },
-        }
-        let entry = &mut self.entries[place as usize];
-        entry.at = At::Nowhere;
-        self.counters.give_back(entry.counter);
-        if let Fate::Spread(spread) = entry.effect.fate {
-            self.spreads.give_back(spread);
-        }
-        self.free.push(place);
     }
 
     fn forget_until(&mut self, now_us: u64) {
