@@ -8,7 +8,7 @@ mod actions;
 mod items;
 
 use crate::action::{Action, Age, Effect, Outcome, Spread};
-use crate::pattern::{Attributes, Item, Key, Proto, Shape};
+use crate::pattern::{Attributes, Item, Key, Pattern, Proto, Shape};
 use crate::personality::{Check, Personality, Steps, Told};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
@@ -91,14 +91,11 @@ impl Judge<'_> {
                 }
             }
         }
-        let items::Taken { items, fields, other_transports_only } = match items {
+        let items::Taken { pattern, fields } = match items {
             Some(taken) => taken,
             None => self.items(rule.items)?,
         };
-        let (mut shape, key) = Shape::of(&items)?;
-        if other_transports_only {
-            shape.refuse_usual_transports();
-        }
+        let Pattern { shape, key, .. } = pattern?;
         let Outcome { mut effect, spread, counts, age } = Outcome::of(rule.actions)?;
         let facts = &self.personality.mark;
         effect.mark = effect.mark.filter(|&mark| {

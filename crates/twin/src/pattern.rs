@@ -6,7 +6,7 @@
 //! shape share a hash table, whatever their values.
 
 use crate::headers::{Headers, SLOTS, Slot};
-use crate::refusal::{Errno, Kind, Place, Refusal};
+use crate::refusal::{Errno, Kind, Refusal};
 use std::ffi::CStr;
 use wire::proto;
 
@@ -190,14 +190,14 @@ struct Word {
 }
 
 /// What patterns can have in common: all but the values.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     protos: [Option<Proto>; SLOTS],
     /// Places where there must be nothing.
     absent: [bool; SLOTS],
     /// Neither TCP nor UDP nor SCTP.
     other_transports_only: bool,
-    words: Box<[Word]>,
+    words: Vec<Word>,
 }
 
 /// Most words of a shape: all headers, all bytes.
@@ -206,40 +206,46 @@ pub(crate) const WORDS_MAX: usize = 2 + 1 + 1 + 5 + 1 + 3 + 1 + 2 + 1 + 5 + 3;
 /// Values of the words of a shape.
 pub(crate) type Key = [u64; WORDS_MAX];
 
-impl Shape {
-    /// The shape and the key of a pattern. `Err` names the item that cannot follow the others.
-    pub(crate) fn of(items: &[Item]) -> Result<(Self, Key), Refusal> {
-        let mut shape = Self {
-            protos: [None; SLOTS],
-            absent: [false; SLOTS],
-            other_transports_only: false,
-            words: Box::default(),
-        };
-        let mut words = Vec::new();
-        let mut key = [0; WORDS_MAX];
-        let mut next = 0;
-        for (place, item) in items.iter().enumerate() {
-            let slot = slot_of(item.proto, next, &shape.protos)
-                .map_err(|refusal| refusal.at(Place::Item(place)))?;
-            next = slot as usize + 1;
-            shape.protos[slot as usize] = Some(item.proto);
-            if shape.absent[slot as usize] {
-                return Err(NOT_THERE.at(Place::Item(place)));
-            }
-            shape.follow(item, next);
-            let len = item.proto.header_len();
-            for offset in (0..len).step_by(8) {
-                let mask = load(&item.mask[..len], offset);
-                if mask != 0 {
-                    key[words.len()] = load(&item.spec[..len], offset) & mask;
-                    words.push(Word { slot, offset, mask });
-                }
+/// A pattern that items are added to: its shape, and its key.
+#[derive(Default)]
+pub(crate) struct Pattern {
+    pub(crate) shape: Shape,
+    pub(crate) key: Key,
+    /// Behind the last item.
+    next: usize,
+}
+
+impl Pattern {
+    /// Adds an item behind the others. `Err` if it cannot follow them.
+    pub(crate) fn add(&mut self, item: &Item) -> Result<(), Refusal> {
+        let Self { shape, key, next } = self;
+        let slot = slot_of(item.proto, *next, &shape.protos)?;
+        *next = slot as usize + 1;
+        shape.protos[slot as usize] = Some(item.proto);
+        if shape.absent[slot as usize] {
+            return Err(NOT_THERE);
+        }
+        shape.follow(item, *next);
+        let len = item.proto.header_len();
+        for offset in (0..len).step_by(8) {
+            let mask = load(&item.mask[..len], offset);
+            if mask != 0 {
+                key[shape.words.len()] = load(&item.spec[..len], offset) & mask;
+                shape.words.push(Word { slot, offset, mask });
             }
         }
-        shape.words = words.into();
-        Ok((shape, key))
+        Ok(())
     }
 
+    /// Packets with TCP, UDP or SCTP are not meant where no transport header is named.
+    pub(crate) fn without_usual_transports(mut self) -> Self {
+        let has_none = self.shape.protos[Slot::Transport as usize].is_none();
+        self.shape.other_transports_only = has_none;
+        self
+    }
+}
+
+impl Shape {
     /// What an item says of the place behind its own.
     fn follow(&mut self, item: &Item, next: usize) {
         let follower = match item.proto {
@@ -252,11 +258,6 @@ impl Shape {
             Some(false) if is_place => self.absent[next] = true,
             _ => {}
         }
-    }
-
-    /// Packets with TCP, UDP or SCTP are not meant where no transport header is named.
-    pub(crate) fn refuse_usual_transports(&mut self) {
-        self.other_transports_only = self.protos[Slot::Transport as usize].is_none();
     }
 
     /// For people: headers, and bytes of them with their masks, `ipv4[8]=.../...`.

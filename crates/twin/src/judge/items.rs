@@ -3,30 +3,37 @@
 
 use super::{Fields, Judge};
 use crate::fields::{Cover, Field};
-use crate::pattern::{Item, Proto};
+use crate::pattern::{Item, Pattern, Proto};
 use crate::personality::{Chain, FieldFacts, ItemFacts, MaskRule, Personality, Structure};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
-/// What is left of a pattern once the NIC has ignored what it ignores.
+/// What a NIC takes of a pattern.
 pub(super) struct Taken {
-    pub(super) items: Vec<Item>,
+    /// What is left once the NIC has ignored what it ignores; or what no NIC could do of it.
+    pub(super) pattern: Result<Pattern, Refusal>,
     pub(super) fields: Fields,
-    pub(super) other_transports_only: bool,
 }
 
 impl Judge<'_> {
     pub(super) fn items(&self, items: &[Item]) -> Result<Taken, Refusal> {
         let chain = self.chain(items)?;
-        let mut taken = Taken {
-            items: items.to_vec(),
-            fields: Fields::default(),
-            other_transports_only: chain.is_some_and(|chain| chain.other_transports_only),
-        };
-        for (place, item) in taken.items.iter_mut().enumerate() {
-            self.item(Place::Item(place), item, &mut taken.fields)?;
+        let mut fields = Fields::default();
+        let mut pattern = Ok(Pattern::default());
+        for (place, item) in items.iter().enumerate() {
+            let place = Place::Item(place);
+            let mut item = *item;
+            self.item(place, &mut item, &mut fields)?;
+            // What no NIC could do is said last, whatever this NIC has to say.
+            let added = pattern.as_mut().map_or(Ok(()), |pattern| pattern.add(&item));
+            if let Err(refusal) = added {
+                pattern = Err(refusal.at(place));
+            }
         }
-        self.whole(chain, &taken)?;
-        Ok(taken)
+        self.whole(chain, &fields, Place::Item(items.len()))?;
+        if chain.is_some_and(|chain| chain.other_transports_only) {
+            pattern = pattern.map(Pattern::without_usual_transports);
+        }
+        Ok(Taken { pattern, fields })
     }
 
     /// The chain that the headers follow, where the NIC has chains.
@@ -175,10 +182,9 @@ impl Judge<'_> {
         }
     }
 
-    fn whole(&self, chain: Option<&Chain>, taken: &Taken) -> Result<(), Refusal> {
+    fn whole(&self, chain: Option<&Chain>, fields: &Fields, end: Place) -> Result<(), Refusal> {
         let pattern = &self.personality.pattern;
-        let end = Place::Item(taken.items.len());
-        let set = &taken.fields.set;
+        let set = &fields.set;
         if set.is_empty() && pattern.empty.is_some() {
             return self.refuse(pattern.empty.as_ref(), MASK, end);
         }
