@@ -17,8 +17,6 @@
 
 #include "twin_pace.h"
 
-/* Bytes of the longest header in an item: IPv6. */
-#define TWIN_HEADER_MAX 40
 /* Packets that are classified at once. */
 #define TWIN_BURST 64
 /* Descriptors of a queue; a power of two. */
@@ -67,16 +65,17 @@ enum twin_action_kind {
 #define TWIN_GIVEN_LAST 2u
 #define TWIN_GIVEN_MASK 4u
 
-/* A header and the bits of it that count, in network byte order. */
+/* A header and the bits of it that count. */
 struct twin_item {
+	/* Headers as in a packet, or NULL. Without a mask, it is that of rte_flow.h. */
+	const void *spec;
+	const void *last;
+	const void *mask;
 	uint16_t proto;
-	uint8_t given; /* of TWIN_GIVEN_*; without a mask, it is that of rte_flow.h */
+	uint8_t given; /* of TWIN_GIVEN_* */
 	/* A tag behind Ethernet and VLAN, a fragment header behind IPv6. */
 	uint8_t follower_matters;
 	uint8_t is_followed;
-	uint8_t spec[TWIN_HEADER_MAX];
-	uint8_t last[TWIN_HEADER_MAX];
-	uint8_t mask[TWIN_HEADER_MAX];
 };
 
 struct twin_action {
@@ -162,7 +161,7 @@ struct twin_tally {
 };
 
 /* As in ../src/ffi.rs. */
-static_assert(sizeof(struct twin_item) == 126, "twin_item");
+static_assert(sizeof(struct twin_item) == 8 + 3 * sizeof(void *), "twin_item");
 static_assert(sizeof(struct twin_action) == 24 + sizeof(void *), "twin_action");
 static_assert(sizeof(struct twin_rule) == 24 + 2 * sizeof(void *), "twin_rule");
 static_assert(sizeof(struct twin_call) == 32 + sizeof(void *), "twin_call");

@@ -2,6 +2,7 @@
 /* rte_flow: takes a rule apart for the model, and says the model's refusal as a driver would. */
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,33 +18,35 @@ static_assert(RTE_FLOW_ERROR_TYPE_HANDLE == 2 && RTE_FLOW_ERROR_TYPE_ITEM == 13 
 /* As many as any pattern or action list of sense has. */
 #define ITEMS_MAX 32
 
-/* What of an item is header bytes, and the mask where the rule gives none. */
+/* What an item is to the model, and the mask where the rule gives none. */
 struct layout {
 	enum rte_flow_item_type type;
 	enum twin_proto proto;
-	uint32_t len;
 	const void *mask;
 };
 
 /* rte_flow.h has none for the fragment header. */
 static const uint8_t no_mask[8];
 
-/* Every one of these items begins with the header as it is in a packet, but VLAN. */
+/* Every one of these items begins with the header as it is in a packet. */
 static const struct layout layouts[] = {
-	{ RTE_FLOW_ITEM_TYPE_ETH, TWIN_PROTO_ETH, 14, &rte_flow_item_eth_mask },
-	{ RTE_FLOW_ITEM_TYPE_VLAN, TWIN_PROTO_VLAN, 4, &rte_flow_item_vlan_mask },
-	{ RTE_FLOW_ITEM_TYPE_IPV4, TWIN_PROTO_IPV4, 20, &rte_flow_item_ipv4_mask },
-	{ RTE_FLOW_ITEM_TYPE_IPV6, TWIN_PROTO_IPV6, 40, &rte_flow_item_ipv6_mask },
-	{ RTE_FLOW_ITEM_TYPE_TCP, TWIN_PROTO_TCP, 20, &rte_flow_item_tcp_mask },
-	{ RTE_FLOW_ITEM_TYPE_UDP, TWIN_PROTO_UDP, 8, &rte_flow_item_udp_mask },
-	{ RTE_FLOW_ITEM_TYPE_SCTP, TWIN_PROTO_SCTP, 12, &rte_flow_item_sctp_mask },
-	{ RTE_FLOW_ITEM_TYPE_ICMP, TWIN_PROTO_ICMP, 8, &rte_flow_item_icmp_mask },
-	{ RTE_FLOW_ITEM_TYPE_ICMP6, TWIN_PROTO_ICMP6, 4, &rte_flow_item_icmp6_mask },
-	{ RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT, TWIN_PROTO_IPV6_FRAG, 8, no_mask },
-	{ RTE_FLOW_ITEM_TYPE_VXLAN, TWIN_PROTO_VXLAN, 8, &rte_flow_item_vxlan_mask },
-	{ RTE_FLOW_ITEM_TYPE_GTPU, TWIN_PROTO_GTPU, 8, &rte_flow_item_gtp_mask },
-	{ RTE_FLOW_ITEM_TYPE_GRE, TWIN_PROTO_GRE, 4, &rte_flow_item_gre_mask },
+	{ RTE_FLOW_ITEM_TYPE_ETH, TWIN_PROTO_ETH, &rte_flow_item_eth_mask },
+	{ RTE_FLOW_ITEM_TYPE_VLAN, TWIN_PROTO_VLAN, &rte_flow_item_vlan_mask },
+	{ RTE_FLOW_ITEM_TYPE_IPV4, TWIN_PROTO_IPV4, &rte_flow_item_ipv4_mask },
+	{ RTE_FLOW_ITEM_TYPE_IPV6, TWIN_PROTO_IPV6, &rte_flow_item_ipv6_mask },
+	{ RTE_FLOW_ITEM_TYPE_TCP, TWIN_PROTO_TCP, &rte_flow_item_tcp_mask },
+	{ RTE_FLOW_ITEM_TYPE_UDP, TWIN_PROTO_UDP, &rte_flow_item_udp_mask },
+	{ RTE_FLOW_ITEM_TYPE_SCTP, TWIN_PROTO_SCTP, &rte_flow_item_sctp_mask },
+	{ RTE_FLOW_ITEM_TYPE_ICMP, TWIN_PROTO_ICMP, &rte_flow_item_icmp_mask },
+	{ RTE_FLOW_ITEM_TYPE_ICMP6, TWIN_PROTO_ICMP6, &rte_flow_item_icmp6_mask },
+	{ RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT, TWIN_PROTO_IPV6_FRAG, no_mask },
+	{ RTE_FLOW_ITEM_TYPE_VXLAN, TWIN_PROTO_VXLAN, &rte_flow_item_vxlan_mask },
+	{ RTE_FLOW_ITEM_TYPE_GTPU, TWIN_PROTO_GTPU, &rte_flow_item_gtp_mask },
+	{ RTE_FLOW_ITEM_TYPE_GRE, TWIN_PROTO_GRE, &rte_flow_item_gre_mask },
 };
+
+/* Of a tag, that is the header behind the type: TCI, and the type of what follows. */
+static_assert(offsetof(struct rte_flow_item_vlan, inner_type) == 2, "rte_flow_item_vlan");
 
 /*
  * A rule taken apart. The place of an item here is not that in the pattern, which has VOID ones;
@@ -91,28 +94,26 @@ take_follower(const struct rte_flow_item *item, const void *mask, struct twin_it
 	}
 }
 
-/* What the model does not know stays TWIN_PROTO_NONE, and it says so. */
+/* What the model does not know is TWIN_PROTO_NONE, and it says so. */
 static void
 take_item(const struct rte_flow_item *item, struct twin_item *to)
 {
 	const struct layout *layout = layout_of(item->type);
-	const void *mask;
 
-	memset(to, 0, sizeof(*to));
+	*to = (struct twin_item){ .proto = TWIN_PROTO_NONE };
 	if (layout == NULL)
 		return;
-	to->proto = layout->proto;
-	to->given = (item->spec != NULL ? TWIN_GIVEN_SPEC : 0) |
-		    (item->last != NULL ? TWIN_GIVEN_LAST : 0) |
-		    (item->mask != NULL ? TWIN_GIVEN_MASK : 0);
-	mask = item->mask != NULL ? item->mask : layout->mask;
-	memcpy(to->mask, mask, layout->len);
-	if (item->last != NULL)
-		memcpy(to->last, item->last, layout->len);
-	if (item->spec == NULL)
-		return;
-	memcpy(to->spec, item->spec, layout->len);
-	take_follower(item, mask, to);
+	*to = (struct twin_item){
+		.spec = item->spec,
+		.last = item->last,
+		.mask = item->mask != NULL ? item->mask : layout->mask,
+		.proto = layout->proto,
+		.given = (item->spec != NULL ? TWIN_GIVEN_SPEC : 0) |
+			 (item->last != NULL ? TWIN_GIVEN_LAST : 0) |
+			 (item->mask != NULL ? TWIN_GIVEN_MASK : 0),
+	};
+	if (item->spec != NULL)
+		take_follower(item, to->mask, to);
 }
 
 static void

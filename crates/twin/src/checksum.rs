@@ -88,10 +88,10 @@ fn pseudo(frame: &[u8], headers: &Headers, number: u8, len: usize) -> Option<Sum
 
 /// Over the packet with zero where the checksum is.
 fn crc_is_good(segment: &[u8]) -> bool {
-    let mut bytes = segment.to_vec();
-    let Some(field) = bytes.get_mut(Sctp::LEN - 4..Sctp::LEN) else { return false };
-    field.fill(0);
-    Sctp::new(segment).is_some_and(|sctp| sctp.checksum() == crc32c(&bytes))
+    Sctp::new(segment).is_some_and(|sctp| {
+        let (ports, rest) = (&segment[..Sctp::LEN - 4], &segment[Sctp::LEN..]);
+        sctp.checksum() == crc32c(ports.iter().chain(&[0; 4]).chain(rest))
+    })
 }
 
 #[cfg(test)]

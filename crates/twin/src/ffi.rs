@@ -33,14 +33,15 @@ pub(crate) struct TwinNic {
 /// `struct twin_item`.
 #[repr(C)]
 pub(crate) struct TwinItem {
+    /// Headers as in a packet, or null.
+    spec: *const u8,
+    last: *const u8,
+    mask: *const u8,
     proto: u16,
     /// Bits: spec, last, mask.
     given: u8,
     follower_matters: u8,
     is_followed: u8,
-    spec: [u8; HEADER_MAX],
-    last: [u8; HEADER_MAX],
-    mask: [u8; HEADER_MAX],
 }
 
 /// `struct twin_action`.
@@ -110,7 +111,7 @@ pub(crate) struct TwinTally {
     has_bytes: u8,
 }
 
-const _: () = assert!(size_of::<TwinItem>() == 126);
+const _: () = assert!(size_of::<TwinItem>() == 8 + 3 * size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinAction>() == 24 + size_of::<*const u16>());
 const _: () = assert!(size_of::<TwinRule>() == 24 + 2 * size_of::<*const u8>());
 const _: () = assert!(size_of::<TwinCall>() == 32 + size_of::<*const u8>());
@@ -173,7 +174,8 @@ impl Parts {
 impl TwinRule {
     /// # Safety
     ///
-    /// `items`, `actions` and the queues of each action hold as many as their counts say.
+    /// `items`, `actions` and the queues of each action hold as many as their counts say, and what
+    /// items point to is whole headers.
     unsafe fn parts(&self) -> Result<Parts, Refusal> {
         // SAFETY: the counts are those of the arrays, by the contract above.
         let (items, actions) =
@@ -186,19 +188,22 @@ impl TwinRule {
             egress: has(2),
             transfer: has(4),
         };
-        let items = items
-            .iter()
-            .enumerate()
-            .map(|(place, item)| item_of(item).ok_or(NO_ITEM.at(Place::Item(place))));
-        let actions = actions.iter().enumerate().map(|(place, action)| {
-            // SAFETY: its queues are those of a live rule, by the contract above.
-            unsafe { action_of(action) }.ok_or(NO_ACTION.at(Place::Action(place)))
-        });
-        Ok(Parts {
+        let mut parts = Parts {
             attributes,
-            items: items.collect::<Result<_, _>>()?,
-            actions: actions.collect::<Result<_, _>>()?,
-        })
+            items: Vec::with_capacity(items.len()),
+            actions: Vec::with_capacity(actions.len()),
+        };
+        for (place, item) in items.iter().enumerate() {
+            // SAFETY: its headers are those of a live rule, by the contract above.
+            let item = unsafe { item_of(item) };
+            parts.items.push(item.ok_or(NO_ITEM.at(Place::Item(place)))?);
+        }
+        for (place, action) in actions.iter().enumerate() {
+            // SAFETY: its queues are those of a live rule, by the contract above.
+            let action = unsafe { action_of(action) };
+            parts.actions.push(action.ok_or(NO_ACTION.at(Place::Action(place)))?);
+        }
+        Ok(parts)
     }
 }
 
@@ -206,14 +211,25 @@ const NO_ITEM: Refusal = Refusal::new(Errno::ENOTSUP, Kind::Item, c"this item is
 const NO_ACTION: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"this action is not supported");
 
-fn item_of(item: &TwinItem) -> Option<Item> {
+/// # Safety
+///
+/// What it points to is null, or holds a header of its protocol.
+unsafe fn item_of(item: &TwinItem) -> Option<Item> {
     let given = |bit: u8| item.given & bit != 0;
+    let proto = Proto::of_number(item.proto)?;
+    let header = |bytes: *const u8| {
+        let mut header = [0; HEADER_MAX];
+        // SAFETY: by the contract above.
+        let bytes = unsafe { slice(bytes, proto.header_len() as u32) };
+        header[..bytes.len()].copy_from_slice(bytes);
+        header
+    };
     Some(Item {
-        proto: Proto::of_number(item.proto)?,
+        proto,
         given: Given { spec: given(1), last: given(2), mask: given(4) },
-        spec: item.spec,
-        last: item.last,
-        mask: item.mask,
+        spec: header(item.spec),
+        last: header(item.last),
+        mask: header(item.mask),
         followed: (item.follower_matters != 0).then_some(item.is_followed != 0),
     })
 }

@@ -204,7 +204,7 @@ impl Nic {
             from_us: match late_us {
                 _ if self.faults.strikes(Fault::PhantomSuccess) => u64::MAX,
                 0 => 0,
-                late_us => now_us + late_us,
+                late_us => now_us + u64::from(wait_us) + late_us,
             },
             is_lasting: self.faults.strikes(Fault::Undeletable),
         };

@@ -27,6 +27,9 @@ use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Conflicts that a file can have: a rule notes both its sides of each in a word.
+pub const CONFLICTS_MAX: usize = 16;
+
 /// All that is known of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -180,6 +183,9 @@ impl Personality {
             if let Some(field) = facts.fields.keys().find(|field| header.field(field).is_none()) {
                 return Err(format!("[item.{name}.fields]: {name} has no field {field}"));
             }
+        }
+        if self.conflicts.len() > CONFLICTS_MAX {
+            return Err(format!("more than {CONFLICTS_MAX} [[conflict]]"));
         }
         self.pattern.headers.iter().try_for_each(|name| proto(name).map(drop))?;
         let chains = self.chains.iter().map(|chain| &chain.items);

@@ -334,10 +334,7 @@ impl Rules {
         let tables = self.order.iter().map(|&table| &self.tables[table as usize]);
         let of_group = tables.filter(|table| table.group == group);
         let mut places = of_group.filter_map(|table| table.matches(bytes, headers));
-        places.find_map(|place| {
-            let entry = &self.entries[place as usize];
-            (entry.from_us <= now_us && now_us < entry.until_us).then_some(entry)
-        })
+        places.find_map(|place| self.in_effect(place, now_us))
     }
 
     fn forget_until(&mut self, now_us: u64) {

@@ -83,8 +83,10 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
 }
 
 /// CRC32c (Castagnoli) of `bytes`, initial and final value as SCTP and iSCSI have them.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, &byte| (crc >> 8) ^ CRC32C_TABLE[usize::from((crc as u8) ^ byte)])
+pub fn crc32c<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u32 {
+    !bytes
+        .into_iter()
+        .fold(!0, |crc, &byte| (crc >> 8) ^ CRC32C_TABLE[usize::from((crc as u8) ^ byte)])
 }
 
 const CRC32C_TABLE: [u32; 256] = crc32c_table();

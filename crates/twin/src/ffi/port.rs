@@ -64,7 +64,9 @@ pub(crate) unsafe extern "C" fn twin_nic_set_rss(
 ) {
     // SAFETY: by the contract above.
     let (nic, key, reta) = unsafe { (&*nic, &*key, slice(reta, reta_len)) };
-    nic.write().set_rss(Rss::new(RssTypes(types), key, reta.to_vec()));
+    // Made before the lock is taken: its tables take a while, and packets wait for the lock.
+    let rss = Rss::new(RssTypes(types), key, reta.to_vec());
+    nic.write().set_rss(rss);
 }
 
 /// See `pmd/twin.h`.

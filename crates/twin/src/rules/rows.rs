@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Who is in effect in a row of a table, and who waits behind it.
 
-use super::{At, Rules};
+use super::{At, Entry, Rules};
 use crate::action::Fate;
 use crate::pattern::Key;
 use std::collections::VecDeque;
 
 impl Rules {
+    /// The rule of a row that is in effect now, where it is that of `place` or waits behind it: one
+    /// that comes late leaves its row to the others until then, and one that is gone for good.
+    pub(super) fn in_effect(&self, place: u32, now_us: u64) -> Option<&Entry> {
+        let entry = |place: u32| {
+            let entry = &self.entries[place as usize];
+            (entry.from_us <= now_us && now_us < entry.until_us).then_some(entry)
+        };
+        let waiting = || self.waiting.get(&place)?.iter().find_map(|&other| entry(other));
+        entry(place).or_else(waiting)
+    }
+
     /// The rule in effect with this key. One that is leaving leaves now.
     pub(super) fn other_with(&mut self, table: usize, key: &Key) -> Option<u32> {
         let other = self.tables[table].find(key)?;

@@ -264,6 +264,28 @@ fn late_rules_are_late() {
 }
 
 #[test]
+fn a_late_rule_leaves_its_row_to_others_until_then_and_behind_it() {
+    let text = "name = \"late\"\n[table]\nduplicate = \"last-wins\"\n\
+                [latency]\ncreate_us = 10\ncreate_max_us = 10\n\
+                effective_after_us = 50\neffective_until_us = 70";
+    let mut nic = Nic::new(Personality::parse(text, "late.toml").unwrap(), 1);
+    nic.set_queues(4);
+    let mark = |nic: &Nic, now_us| receive(nic, &frame(0x4040), now_us).mark;
+    let rule = |nic: &mut Nic, list, now_us| {
+        let (items, actions) = (items(TUPLE), actions(list));
+        let rule = Rule { attributes: INGRESS, items: &items, actions: &actions };
+        nic.create(rule, now_us).unwrap().value
+    };
+    rule(&mut nic, "mark 1", 0);
+    // Ten for the call, then fifty more.
+    assert_eq!((mark(&nic, 59), mark(&nic, 60)), (None, Some(1)));
+    let last = rule(&mut nic, "mark 2", 1000);
+    assert_eq!((mark(&nic, 1059), mark(&nic, 1060)), (Some(1), Some(2)));
+    nic.destroy(last, 2000).unwrap();
+    assert_eq!((mark(&nic, 2069), mark(&nic, 2070)), (Some(2), Some(1)));
+}
+
+#[test]
 fn every_personality_survives_being_written() {
     for name in NAMES {
         let personality = Personality::named(name).unwrap();
@@ -275,8 +297,14 @@ fn every_personality_survives_being_written() {
     }
 }
 
+/// A file with so many conflicts.
+fn conflicts(count: usize) -> String {
+    "[[conflict]]\none = \"tcp\"\nother = \"udp\"\ntold = \"no\"\n".repeat(count)
+}
+
 #[test]
 fn files_that_are_wrong_name_the_place() {
+    Personality::parse(&conflicts(16), "a.toml").unwrap();
     for (text, words) in [
         ("name = \"a\"\nnames = 1", &["a.toml", "names", "line 2"][..]),
         ("[[chain]]\nitems = \"eth / vlna\"", &["a.toml", "vlna"]),
@@ -284,6 +312,7 @@ fn files_that_are_wrong_name_the_place() {
         ("[item.ipv4.fields]\nsrc = \"most\"", &["a.toml", "line 2"]),
         ("[actions]\naccepted = [\"quue\"]", &["quue"]),
         ("[[chain]]\nitems = \"eth\"\nexactly = [\"eth.lid\"]", &["lid"]),
+        (&conflicts(17), &["a.toml", "16", "conflict"]),
     ] {
         let error = Personality::parse(text, "a.toml").unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{error}");

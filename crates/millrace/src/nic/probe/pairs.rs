@@ -9,11 +9,8 @@ use super::pattern::{Bits, Pattern};
 use super::steps::lines_of;
 use super::subject::{Answer, Question, Subject};
 use super::witness::Witness;
-use twin::personality::{Conflict, Duplicate, Steps, Told};
+use twin::personality::{CONFLICTS_MAX, Conflict, Duplicate, Steps, Told};
 use twin::{Action, Proto};
-
-/// Rules that a personality can say to exclude each other.
-const CONFLICTS_MAX: usize = 16;
 
 /// Finds it, and puts it into the draft.
 pub(super) fn probe(
