@@ -389,8 +389,10 @@ int twin_args_parse(const char *devargs, struct twin_args *args);
 void twin_args_free(struct twin_args *args);
 
 /* twin_ethdev.c */
-void twin_set_link(struct twin_port *port, bool is_up);
-void twin_drain(struct rte_ring *ring);
+/* Whether it changed; twin_tell_link tells who is interested. */
+bool twin_set_link(struct twin_port *port, bool is_up);
+void twin_tell_link(struct rte_eth_dev *dev);
+uint32_t twin_drain(struct rte_ring *ring);
 
 /* twin_rxtx.c */
 extern const struct twin_source twin_no_source;

@@ -14,10 +14,13 @@ static void
 look(void *arg)
 {
 	struct twin_port *port = arg;
+	struct rte_eth_dev *dev = port->dev;
+	bool is_news = twin_nic_is_ageing_news(port->nic, twin_now_us());
 
-	if (twin_nic_is_ageing_news(port->nic, twin_now_us()))
-		rte_eth_dev_callback_process(port->dev, RTE_ETH_EVENT_FLOW_AGED, NULL);
 	rte_eal_alarm_set(PERIOD_US, look, port);
+	/* The last that happens: who is told may close the port. */
+	if (is_news)
+		rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_FLOW_AGED, NULL);
 }
 
 /* To be called when there is a rule with an age. */

@@ -29,7 +29,7 @@ twin_now_us(void)
 	return rte_get_tsc_cycles() * us_per_cycle;
 }
 
-void
+bool
 twin_set_link(struct twin_port *port, bool is_up)
 {
 	struct rte_eth_link link = {
@@ -39,10 +39,15 @@ twin_set_link(struct twin_port *port, bool is_up)
 		.link_autoneg = RTE_ETH_LINK_FIXED,
 		.link_status = is_up ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN,
 	};
-	int unchanged = rte_eth_linkstatus_set(port->dev, &link);
 
-	if (unchanged == 0 && port->dev->data->dev_conf.intr_conf.lsc != 0)
-		rte_eth_dev_callback_process(port->dev, RTE_ETH_EVENT_INTR_LSC, NULL);
+	return rte_eth_linkstatus_set(port->dev, &link) == 0;
+}
+
+void
+twin_tell_link(struct rte_eth_dev *dev)
+{
+	if (dev->data->dev_conf.intr_conf.lsc != 0)
+		rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_INTR_LSC, NULL);
 }
 
 /*
@@ -110,14 +115,16 @@ start(struct rte_eth_dev *dev)
 	return ret;
 }
 
-/* What is in a ring goes back to its pool. */
-void
+/* What is in a ring goes back to its pool; how many. */
+uint32_t
 twin_drain(struct rte_ring *ring)
 {
 	struct rte_mbuf *packet;
+	uint32_t count;
 
-	while (rte_ring_sc_dequeue(ring, (void **)&packet) == 0)
+	for (count = 0; rte_ring_sc_dequeue(ring, (void **)&packet) == 0; count++)
 		rte_pktmbuf_free(packet);
+	return count;
 }
 
 static void
@@ -139,7 +146,7 @@ stop(struct rte_eth_dev *dev)
 	end(port);
 	for (i = 0; i < dev->data->nb_rx_queues; i++) {
 		dev->data->rx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
-		twin_drain(port->rxq[i].ring);
+		twin_add(&port->rxq[i].missed, twin_drain(port->rxq[i].ring));
 	}
 	for (i = 0; i < dev->data->nb_tx_queues; i++)
 		dev->data->tx_queue_state[i] = RTE_ETH_QUEUE_STATE_STOPPED;
@@ -158,7 +165,7 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_rx_queues = TWIN_QUEUES_MAX;
 	info->max_tx_queues = TWIN_QUEUES_MAX;
 	twin_rss_info(info);
-	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_RSS_HASH;
+	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER;
 	for (i = 0; i < RTE_DIM(checks); i++)
 		info->rx_offload_capa |= checks[i].offload;
 	info->min_rx_bufsize = 0;
@@ -394,6 +401,9 @@ fill(struct rte_eth_dev *dev, const char *args)
 	if (port->rxq == NULL || port->txq == NULL)
 		return -ENOMEM;
 	ret = plug_in(port, args);
+	/* What is asked for its link cannot tell of it. */
+	if (port->source->update_link == NULL)
+		dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
 	dev->rx_pkt_burst = port->source->rx;
 	dev->tx_pkt_burst = port->source->tx;
 	return ret;

@@ -422,8 +422,14 @@ static int
 dump(struct rte_eth_dev *dev, struct rte_flow *flow, FILE *file, struct rte_flow_error *error)
 {
 	struct twin_call call = call_now();
-	char *text = twin_flow_dump(nic_of(dev), flow != NULL ? twin_async_rule(dev, flow) : 0, &call);
+	uint64_t rule = flow != NULL ? twin_async_rule(dev, flow) : 0;
+	char *text;
 
+	/* Zero is all of them. */
+	if (flow != NULL && rule == 0)
+		return rte_flow_error_set(error, ENOENT, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
+					  "no such rule");
+	text = twin_flow_dump(nic_of(dev), rule, &call);
 	if (text == NULL)
 		return refuse(&call, NULL, error);
 	fputs(text, file);

@@ -120,7 +120,7 @@ twin_pipeline_close(struct twin_port *port)
 
 	if (pipeline->inbox == NULL)
 		return;
-	twin_drain(pipeline->inbox);
+	twin_add(&port->no_room, twin_drain(pipeline->inbox));
 	rte_ring_free(pipeline->inbox);
 	pipeline->inbox = NULL;
 }

@@ -29,14 +29,16 @@ start(struct twin_port *port)
 	for (i = 0; i < port->replay->queues; i++)
 		port->rxq[i].cursor = (struct twin_cursor){ 0, UINT64_MAX, port->replay->loops };
 	twin_pace_start(&port->pace);
-	twin_set_link(port, true);
+	if (twin_set_link(port, true))
+		twin_tell_link(port->dev);
 	return 0;
 }
 
 static void
 stop(struct twin_port *port)
 {
-	twin_set_link(port, false);
+	if (twin_set_link(port, false))
+		twin_tell_link(port->dev);
 }
 
 /* Counts packets of a block for the rules that they hit. */

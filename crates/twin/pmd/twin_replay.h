@@ -15,8 +15,8 @@
 
 #include "twin.h"
 
-/* Frames begin at cache lines. */
-#define TWIN_LINE RTE_CACHE_LINE_SIZE
+/* Frames begin at multiples of this: what rte_mov64 copies, whatever the cache has in a line. */
+#define TWIN_LINE 64
 /* Packets of a block: bits of a word. */
 #define TWIN_BLOCK 64
 

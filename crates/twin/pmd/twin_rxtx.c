@@ -61,23 +61,84 @@ enqueue(struct twin_rxq *rxq, struct rte_mbuf **packets, uint16_t count)
 	}
 }
 
-/* Classifies a burst of at most TWIN_BURST for its receiver, and puts it into the queues there. */
-static void
-deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+/* Bytes of a chain that the model looks at: headers, unless there are more than anybody sends. */
+#define HEADERS_MAX 256
+
+/* Headers that lie in several segments are laid side by side. */
+static __rte_noinline void
+classify_chains(const struct twin_port *to, struct rte_mbuf **packets, struct twin_frame *frames,
+		uint16_t count, struct twin_verdict *verdicts)
+{
+	uint8_t scratch[TWIN_BURST][HEADERS_MAX];
+	uint16_t i;
+
+	for (i = 0; i < count; i++) {
+		const struct rte_mbuf *m = packets[i];
+		uint32_t len = RTE_MIN(m->pkt_len, (uint32_t)HEADERS_MAX);
+
+		if (m->nb_segs == 1 || m->data_len >= HEADERS_MAX)
+			continue;
+		frames[i].bytes = rte_pktmbuf_read(m, 0, len, scratch[i]);
+		frames[i].len = frames[i].bytes != NULL ? len : 0;
+	}
+	twin_nic_classify(to->nic, frames, count, twin_now_us(), verdicts);
+}
+
+static inline void
+classify(const struct twin_port *to, struct rte_mbuf **packets, uint16_t count,
+	 struct twin_verdict *verdicts)
 {
 	struct twin_frame frames[TWIN_BURST];
-	struct twin_verdict verdicts[TWIN_BURST];
-	struct rte_mbuf *kept[TWIN_BURST];
-	uint16_t queues[TWIN_BURST];
-	uint16_t i, same, kept_count = 0, rule_drops = 0, no_queue = 0;
-	uint64_t begin = rte_rdtsc();
+	uint32_t segments = 0;
+	uint16_t i;
 
 	for (i = 0; i < count; i++) {
 		frames[i].bytes = rte_pktmbuf_mtod(packets[i], const uint8_t *);
 		frames[i].len = packets[i]->data_len;
 		frames[i].frame_len = packets[i]->pkt_len;
+		segments += packets[i]->nb_segs;
 	}
-	twin_nic_classify(to->nic, frames, count, twin_now_us(), verdicts);
+	if (unlikely(segments != count))
+		classify_chains(to, packets, frames, count, verdicts);
+	else
+		twin_nic_classify(to->nic, frames, count, twin_now_us(), verdicts);
+}
+
+/* Puts packets into their queues: those of a queue at once, in their order. */
+static inline void
+enqueue_all(struct twin_port *to, struct rte_mbuf **packets, const uint16_t *queues,
+	    uint16_t count)
+{
+	uint64_t left = count == 64 ? UINT64_MAX : RTE_BIT64(count) - 1, rest;
+	struct rte_mbuf *same[TWIN_BURST];
+
+	static_assert(TWIN_BURST <= 64, "packets are bits of a word");
+	while (left != 0) {
+		uint16_t queue = queues[__builtin_ctzll(left)], n = 0;
+
+		for (rest = left; rest != 0; rest &= rest - 1) {
+			unsigned int i = __builtin_ctzll(rest);
+
+			if (queues[i] == queue) {
+				same[n++] = packets[i];
+				left &= ~RTE_BIT64(i);
+			}
+		}
+		enqueue(&to->rxq[queue], same, n);
+	}
+}
+
+/* Classifies a burst of at most TWIN_BURST for its receiver, and puts it into the queues there. */
+static void
+deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_verdict verdicts[TWIN_BURST];
+	struct rte_mbuf *kept[TWIN_BURST];
+	uint16_t queues[TWIN_BURST];
+	uint16_t i, kept_count = 0, rule_drops = 0, no_queue = 0;
+	uint64_t begin = rte_rdtsc();
+
+	classify(to, packets, count, verdicts);
 	for (i = 0; i < count; i++) {
 		const struct twin_verdict *verdict = &verdicts[i];
 		bool is_dropped = (verdict->flags & TWIN_DROPPED) != 0;
@@ -96,11 +157,7 @@ deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 	twin_add(&to->no_queue, no_queue);
 	twin_add(&to->model_packets, count);
 	twin_add(&to->model_cycles, rte_rdtsc() - begin);
-	for (i = 0; i < kept_count; i += same) {
-		for (same = 1; i + same < kept_count && queues[i + same] == queues[i]; same++)
-			;
-		enqueue(&to->rxq[queues[i]], kept + i, same);
-	}
+	enqueue_all(to, kept, queues, kept_count);
 }
 
 /* Takes the packets, whatever becomes of them. */

@@ -262,6 +262,18 @@ fill_items(const struct rte_flow_pattern_template *template, const struct rte_fl
 	return 0;
 }
 
+/* Bytes of the values that actions have. */
+static const struct {
+	enum rte_flow_action_type type;
+	size_t len;
+} values[] = {
+	{ RTE_FLOW_ACTION_TYPE_MARK, sizeof(struct rte_flow_action_mark) },
+	{ RTE_FLOW_ACTION_TYPE_QUEUE, sizeof(struct rte_flow_action_queue) },
+	{ RTE_FLOW_ACTION_TYPE_JUMP, sizeof(struct rte_flow_action_jump) },
+	{ RTE_FLOW_ACTION_TYPE_AGE, sizeof(struct rte_flow_action_age) },
+	{ RTE_FLOW_ACTION_TYPE_RSS, sizeof(struct rte_flow_action_rss) },
+};
+
 /* Whether the template says the action's value. */
 static bool
 is_fixed(const struct rte_flow_action *mask)
@@ -269,14 +281,10 @@ is_fixed(const struct rte_flow_action *mask)
 	const uint8_t *bytes = mask->conf;
 	size_t len = 0, i;
 
-	if (mask->type == RTE_FLOW_ACTION_TYPE_MARK)
-		len = sizeof(struct rte_flow_action_mark);
-	else if (mask->type == RTE_FLOW_ACTION_TYPE_QUEUE)
-		len = sizeof(struct rte_flow_action_queue);
-	else if (mask->type == RTE_FLOW_ACTION_TYPE_JUMP)
-		len = sizeof(struct rte_flow_action_jump);
-	else if (mask->type == RTE_FLOW_ACTION_TYPE_RSS)
-		len = sizeof(struct rte_flow_action_rss);
+	for (i = 0; i < RTE_DIM(values); i++) {
+		if (values[i].type == mask->type)
+			len = values[i].len;
+	}
 	for (i = 0; bytes != NULL && i < len; i++) {
 		if (bytes[i] != 0)
 			return true;

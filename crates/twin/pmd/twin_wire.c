@@ -74,18 +74,26 @@ twin_wire_open(struct twin_port *port, const struct twin_args *args)
 static void
 set_started(struct twin_port *port, bool started)
 {
+	struct rte_eth_dev *changed[2] = { NULL, NULL };
 	struct twin_wire *wire = port->wire;
 	struct twin_port *peer;
+	unsigned int i;
 	bool is_up;
 
 	rte_rwlock_write_lock(&wire->lock);
 	port->started = started;
 	peer = wire->end[!port->side];
 	is_up = started && peer != NULL && peer->started;
+	if (twin_set_link(port, is_up))
+		changed[0] = port->dev;
+	if (peer != NULL && twin_set_link(peer, is_up))
+		changed[1] = peer->dev;
 	rte_rwlock_write_unlock(&wire->lock);
-	twin_set_link(port, is_up);
-	if (peer != NULL)
-		twin_set_link(peer, is_up);
+	/* Who is told may start and stop ports. */
+	for (i = 0; i < RTE_DIM(changed); i++) {
+		if (changed[i] != NULL)
+			twin_tell_link(changed[i]);
+	}
 }
 
 static int

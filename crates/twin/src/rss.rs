@@ -99,7 +99,8 @@ impl Rss {
 
     /// The queue of a packet with this hash.
     pub(crate) fn queue(&self, hash: u32) -> u16 {
-        self.reta[hash as usize % self.reta.len()]
+        // Of 32 bits, a division is cheap.
+        self.reta[(hash % self.reta.len() as u32) as usize]
     }
 
     fn toeplitz<'a>(&self, input: impl Iterator<Item = &'a u8>) -> u32 {

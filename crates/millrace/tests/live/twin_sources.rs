@@ -327,6 +327,30 @@ fn a_thread_does_the_work_of_a_wire() {
     assert_eq!(marked, [true, false, false], "{received:?}");
 }
 
+/// Of 32 bytes each: the first ends in the addresses.
+#[test]
+fn headers_in_several_mbufs_are_seen() {
+    let Some(driver) = driver() else { return };
+    let scratch = Scratch::new("source");
+    write_pcap(&scratch.path("a.pcap"), &frames([80, 81]));
+    let eal = [
+        format!("-d{driver}"),
+        format!("--vdev=net_pcap0,rx_pcap={}", scratch.path("a.pcap")),
+        "--vdev=net_twin0,wire=w".to_owned(),
+        "--vdev=net_twin1,wire=w".to_owned(),
+        "--vdev=net_null0,no-rx=1".to_owned(),
+    ];
+    let mut testpmd = Testpmd::with(&eal, &["--no-flush-rx", "--mbuf-size=160"]);
+    let rule = MARK_80.replace("create 0", "create 2");
+    testpmd.enter(&format!("flow {rule} / end"), "Flow rule #0 created");
+    let received = forward(&mut testpmd, "2", 2);
+    assert!(received.iter().all(|line| line.contains("nb_segs=2")), "{received:?}");
+    assert!(received.iter().all(|line| line.contains("L4_TCP")), "{received:?}");
+    let marked: Vec<_> =
+        received.iter().map(|line| line.contains("FDIR matched ID=0x4d")).collect();
+    assert_eq!(marked, [true, false], "{received:?}");
+}
+
 #[test]
 fn a_port_without_a_cable_loses_what_is_sent() {
     let Some(mut bench) = Bench::new("", &[], 1) else { return };
