@@ -436,10 +436,23 @@ pub(crate) unsafe extern "C" fn twin_nic_classify(
     // SAFETY: by the contract above.
     let (nic, frames) = unsafe { (&*nic, slice(frames, count)) };
     let nic = nic.read();
+    let judge = |bytes: &[u8], len| nic.classify(bytes, len, now_us);
+    // SAFETY: by the contract above.
+    unsafe { judge_each(frames, verdicts, judge) };
+}
+
+/// # Safety
+///
+/// The bytes of the frames can be read, and `verdicts` has room for as many.
+unsafe fn judge_each(
+    frames: &[TwinFrame],
+    verdicts: *mut TwinVerdict,
+    judge: impl Fn(&[u8], u32) -> Verdict,
+) {
     for (place, frame) in frames.iter().enumerate() {
         // SAFETY: `bytes` holds `len` bytes, and `verdicts` has a place for every frame.
         unsafe {
-            let verdict = nic.classify(slice(frame.bytes, frame.len), frame.frame_len, now_us);
+            let verdict = judge(slice(frame.bytes, frame.len), frame.frame_len);
             verdicts.add(place).write(verdict.into());
         }
     }

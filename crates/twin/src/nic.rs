@@ -16,6 +16,7 @@ use crate::personality::{OnStop, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
 use crate::rules::{FOR_EVER_US, Handle, Hit, Idle, Life, Rules, Tally};
+use std::ops::Range;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -345,9 +346,14 @@ impl Nic {
         self.rules.aged(now_us)
     }
 
-    /// Whether there are aged rules that the application was not told of; it is, by this.
-    pub fn is_ageing_news(&self, now_us: u64) -> bool {
-        self.rules.is_news(now_us)
+    /// Places of rules that may age.
+    pub(crate) fn ageing(&self) -> usize {
+        self.rules.ageing()
+    }
+
+    /// Whether rules at these places are aged that the application was not told of; it is, by this.
+    pub(crate) fn is_ageing_news(&self, among: Range<usize>, now_us: u64) -> bool {
+        self.rules.is_news(among, now_us)
     }
 
     /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.

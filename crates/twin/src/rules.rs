@@ -23,6 +23,7 @@ pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
 use spreads::Spreads;
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 
 /// Names a rule; that of a destroyed rule is never given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -284,8 +285,12 @@ impl Rules {
         self.counters.aged(now_us)
     }
 
-    pub(crate) fn is_news(&self, now_us: u64) -> bool {
-        self.counters.is_news(now_us)
+    pub(crate) fn ageing(&self) -> usize {
+        self.counters.ageing()
+    }
+
+    pub(crate) fn is_news(&self, among: Range<usize>, now_us: u64) -> bool {
+        self.counters.is_news(among, now_us)
     }
 
     /// What the rules do that a frame hits. `count` is told the counter of each.

@@ -2,7 +2,7 @@
 //! What a port needs to replay a capture: its frames, verdicts ahead of their packets, and the
 //! generation that says which of those still hold.
 
-use super::{TwinFrame, TwinNic, TwinVerdict, slice};
+use super::{TwinFrame, TwinNic, TwinVerdict, judge_each, slice};
 use crate::capture::Capture;
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -135,13 +135,8 @@ pub(crate) unsafe extern "C" fn twin_nic_foresee(
     // SAFETY: by the contract above.
     let (nic, frames) = unsafe { (&*nic, slice(frames, count)) };
     let nic = nic.read();
-    for (place, frame) in frames.iter().enumerate() {
-        // SAFETY: `bytes` holds `len` bytes, and `verdicts` has a place for every frame.
-        unsafe {
-            let verdict = nic.foresee(slice(frame.bytes, frame.len), now_us);
-            verdicts.add(place).write(verdict.into());
-        }
-    }
+    // SAFETY: by the contract above.
+    unsafe { judge_each(frames, verdicts, |bytes, _| nic.foresee(bytes, now_us)) };
 }
 
 /// See `pmd/twin.h`.

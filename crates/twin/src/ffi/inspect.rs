@@ -7,6 +7,9 @@ use crate::refusal::Refusal;
 use crate::rules::Handle;
 use std::ffi::{CString, c_char};
 
+/// Of all rules that may be aged, as many as are looked at under one lock.
+const RULES_AT_ONCE: usize = 4096;
+
 /// `struct twin_idle`.
 #[repr(C)]
 pub(crate) struct TwinIdle {
@@ -71,7 +74,17 @@ pub(crate) unsafe extern "C" fn twin_flow_aged(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_is_ageing_news(nic: *const TwinNic, now_us: u64) -> bool {
     // SAFETY: by the contract above.
-    unsafe { &*nic }.read().is_ageing_news(now_us)
+    let nic = unsafe { &*nic };
+    let mut is_news = false;
+    // Whoever writes waits for who reads, and all others for the writer: not for long.
+    for begin in (0..).step_by(RULES_AT_ONCE) {
+        let model = nic.read();
+        if begin >= model.ageing() {
+            break;
+        }
+        is_news |= model.is_ageing_news(begin..begin + RULES_AT_ONCE, now_us);
+    }
+    is_news
 }
 
 /// See `pmd/twin.h`.

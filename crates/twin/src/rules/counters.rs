@@ -5,6 +5,7 @@
 use crate::judge::refusal;
 use crate::personality::{CountFacts, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// What a rule counted.
@@ -161,23 +162,29 @@ impl Counters {
         counter.wanted.timeout_us.checked_sub(1).map(|_| counter.idle(now_us))
     }
 
+    /// How many there are that may be of rules that age.
+    pub(super) fn ageing(&self) -> usize {
+        if self.ageing > 0 { self.counters.len() } else { 0 }
+    }
+
     /// The contexts of all rules that are aged.
     pub(super) fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
-        self.aged_counters(now_us).map(|counter| {
+        self.aged_among(0..self.ageing(), now_us).map(|counter| {
             counter.is_told.store(true, Relaxed);
             counter.wanted.context
         })
     }
 
-    /// Whether rules are aged that [`Counters::aged`], or this, did not tell.
-    pub(super) fn is_news(&self, now_us: u64) -> bool {
+    /// Whether rules of these are aged that [`Counters::aged`], or this, did not tell.
+    pub(super) fn is_news(&self, among: Range<usize>, now_us: u64) -> bool {
         // All are to be marked.
-        self.aged_counters(now_us).filter(|counter| !counter.is_told.swap(true, Relaxed)).count()
-            > 0
+        let news = |counter: &&Counter| !counter.is_told.swap(true, Relaxed);
+        self.aged_among(among, now_us).filter(news).count() > 0
     }
 
-    fn aged_counters(&self, now_us: u64) -> impl Iterator<Item = &Counter> {
-        let counters = if self.ageing > 0 { self.counters.as_slice() } else { &[] };
+    fn aged_among(&self, among: Range<usize>, now_us: u64) -> impl Iterator<Item = &Counter> {
+        let end = among.end.min(self.ageing());
+        let counters = self.counters.get(among.start..end).unwrap_or_default();
         let ageing = counters.iter().filter(|counter| counter.wanted.timeout_us > 0);
         ageing.filter(move |counter| counter.idle(now_us).is_aged)
     }
@@ -221,13 +228,13 @@ mod tests {
         let mut counters = Counters::new(&CountFacts::default());
         let wanted = Wanted { counts: false, timeout_us: 1000, context: 7 };
         let counter = counters.take(&Personality::default(), wanted, 500).unwrap();
-        assert!(!counters.is_news(1499) && counters.aged(1499).next().is_none());
-        assert!(counters.is_news(1500) && !counters.is_news(1600), "news once");
+        assert!(!counters.is_news(0..9, 1499) && counters.aged(1499).next().is_none());
+        assert!(counters.is_news(0..9, 1500) && !counters.is_news(0..9, 1600), "news once");
         assert_eq!(counters.aged(1600).collect::<Vec<_>>(), [7]);
         counters.count(counter, 64, 2000);
         let idle = Idle { idle_us: 100, is_aged: false };
         assert_eq!(counters.idle(counter, 2100), Some(idle));
-        assert!(counters.is_news(3000));
+        assert!(!counters.is_news(1..9, 3000) && counters.is_news(0..1, 3000));
         assert_eq!(counters.read(counter, false, 0), None, "it does not count");
         counters.give_back(counter);
         assert!(counters.aged(9000).next().is_none());
