@@ -47,9 +47,8 @@ impl Watch {
     fn look(&self, patience: Duration, hangs: impl FnOnce(&'static str, &Personality)) {
         let mut state = self.state();
         while !state.is_over {
-            if let Some((name, from)) = state.call
-                && from.elapsed() > patience
-            {
+            let hanging = state.call.filter(|(_, from)| from.elapsed() > patience);
+            if let Some((name, _)) = hanging {
                 hangs(name, &state.draft);
                 return;
             }
