@@ -116,7 +116,9 @@ twin_rss_info(struct rte_eth_dev_info *info)
 	info->reta_size = TWIN_RETA_SIZE;
 	info->flow_type_rss_offloads = twin_rss_supported();
 #if HAS_ALGORITHMS
+	/* Who names none asks for the default one. */
 	info->rss_algo_capa =
+		RTE_ETH_HASH_ALGO_TO_CAPA(RTE_ETH_HASH_FUNCTION_DEFAULT) |
 		RTE_ETH_HASH_ALGO_TO_CAPA(RTE_ETH_HASH_FUNCTION_TOEPLITZ) |
 		RTE_ETH_HASH_ALGO_TO_CAPA(RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ_SORT);
 #endif
