@@ -17,6 +17,8 @@
 
 /* Operations that a queue holds where the application names no number. */
 #define OPS_USUAL 64
+/* What applications call for each rule is in a place of its own since 24.03. */
+#define HAS_FAST_OPS (RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0))
 
 /* An operation; its rule is there if it makes one. */
 struct op {
@@ -427,14 +429,18 @@ pull(struct rte_eth_dev *dev, uint32_t queue_id, struct rte_flow_op_result resul
 
 /* ---- port -------------------------------------------------------------------------------- */
 
-/* What applications call for each rule is in a place of its own since 24.03. */
-#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
-static const struct rte_flow_fp_ops queue_ops = {
-	.async_create = async_create,
-	.async_destroy = async_destroy,
-	.push = push,
-	.pull = pull,
-};
+#if HAS_FAST_OPS
+static struct rte_flow_fp_ops queue_ops;
+
+/* ethdev calls what is there without a look: the rest has to be what refuses. */
+RTE_INIT(fill_queue_ops)
+{
+	queue_ops = rte_flow_fp_default_ops;
+	queue_ops.async_create = async_create;
+	queue_ops.async_destroy = async_destroy;
+	queue_ops.push = push;
+	queue_ops.pull = pull;
+}
 #endif
 
 int
@@ -452,7 +458,7 @@ twin_async_open(struct twin_port *port)
 	twin_template_ops(ops);
 	ops->info_get = info_get;
 	ops->configure = configure;
-#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+#if HAS_FAST_OPS
 	port->dev->flow_fp_ops = &queue_ops;
 #else
 	ops->async_create = async_create;
