@@ -256,7 +256,7 @@ static const uint32_t packet_types[] = {
 };
 
 static const uint32_t *
-#if RTE_VERSION >= RTE_VERSION_NUM(24, 11, 0, 0)
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
 supported_ptypes_get(struct rte_eth_dev *dev __rte_unused, size_t *count)
 {
 	*count = RTE_DIM(packet_types) - 1;
