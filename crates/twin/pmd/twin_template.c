@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_version.h>
+
 #include "twin_async.h"
 
 /* Of a rule, as many as twin_flow.c takes. */
@@ -194,6 +196,18 @@ use(struct rte_flow_template_table *table, int more)
 		table->actions[i]->users += more;
 }
 
+/* Since 24.03 there are tables whose rules have places, and tables that grow. */
+static bool
+is_plain(const struct rte_flow_template_table_attr *attr __rte_unused)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+	return attr->insertion_type == RTE_FLOW_TABLE_INSERTION_TYPE_PATTERN &&
+	       (attr->specialize & RTE_FLOW_TABLE_SPECIALIZE_RESIZABLE) == 0;
+#else
+	return true;
+#endif
+}
+
 static struct rte_flow_template_table *
 table_create(struct rte_eth_dev *dev, const struct rte_flow_template_table_attr *attr,
 	     struct rte_flow_pattern_template *patterns[], uint8_t pattern_count,
@@ -206,6 +220,11 @@ table_create(struct rte_eth_dev *dev, const struct rte_flow_template_table_attr 
 	    !is_for_all(&attr->flow_attr, patterns, pattern_count, actions, actions_count)) {
 		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, NULL,
 		       "room for rules and templates of the same direction are needed");
+		return NULL;
+	}
+	if (!is_plain(attr)) {
+		refuse(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR, NULL,
+		       "rules by index and tables that grow are not supported");
 		return NULL;
 	}
 	table = calloc(1, sizeof(*table));

@@ -2,6 +2,7 @@
 //! Templates and flow queues of the twin NIC, driven by testpmd.
 
 use crate::twin::{Bench, driver, tcp};
+use crate::wait_until;
 
 /// Operations of a queue.
 const ROOM: u32 = 4;
@@ -143,6 +144,29 @@ fn rules_are_those_of_the_template() {
          pattern_template 5 actions_template 6",
         "templates of the same direction are needed: Inv",
     );
+}
+
+/// Newer versions of DPDK know tables and operations that the twin does not have; and older ones
+/// of testpmd do not know the words.
+#[test]
+fn what_came_later_is_refused() {
+    let Some(driver) = driver() else { return };
+    let mut bench = Bench::set_up(&driver, &[]);
+    for (table, later) in [(9, "insertion_type index"), (10, "resizable")] {
+        let begin = bench.testpmd.output().len();
+        bench.flow(
+            &format!(
+                "flow template_table @ create table_id {table} group 0 priority 1 ingress {later} \
+                 rules_number 3 pattern_template 5 actions_template 6"
+            ),
+            "",
+        );
+        wait_until("a refusal", || {
+            let printed = &bench.testpmd.output()[begin..];
+            printed.contains("rules by index and tables that grow are not supported")
+                || printed.contains("Bad arguments")
+        });
+    }
 }
 
 #[test]
