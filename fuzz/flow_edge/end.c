@@ -11,7 +11,12 @@
 #include "end.h"
 
 #define RETA_MAX 512
-#define REFUSED_OR_NOT(call) ((void)(call))
+
+/* Newer headers want every result looked at. */
+static void
+refused_or_not(int result __rte_unused)
+{
+}
 
 static void
 forget(struct end *end, uint32_t place)
@@ -161,9 +166,9 @@ ask_rss(struct end *end)
 
 	draw_key(&conf);
 	if (draw_percent(50))
-		REFUSED_OR_NOT(rte_eth_dev_rss_hash_update(end->id, &conf));
+		refused_or_not(rte_eth_dev_rss_hash_update(end->id, &conf));
 	else
-		REFUSED_OR_NOT(rte_eth_dev_rss_hash_conf_get(end->id, &conf));
+		refused_or_not(rte_eth_dev_rss_hash_conf_get(end->id, &conf));
 	free(conf.rss_key);
 	for (i = 0; i < group_count; i++) {
 		groups[i].mask = draw_percent(80) ? UINT64_MAX : (uint64_t)draw_bits() << 16;
@@ -171,9 +176,9 @@ ask_rss(struct end *end)
 			groups[i].reta[j] = draw(end->queues);
 	}
 	if (draw_percent(50))
-		REFUSED_OR_NOT(rte_eth_dev_rss_reta_update(end->id, groups, size));
+		refused_or_not(rte_eth_dev_rss_reta_update(end->id, groups, size));
 	else
-		REFUSED_OR_NOT(rte_eth_dev_rss_reta_query(end->id, groups, size));
+		refused_or_not(rte_eth_dev_rss_reta_query(end->id, groups, size));
 	free(groups);
 }
 
@@ -185,10 +190,10 @@ ask_flow(struct end *end)
 	FILE *nowhere = fopen("/dev/null", "w");
 	struct rte_flow_error error;
 
-	REFUSED_OR_NOT(rte_flow_isolate(end->id, draw(2), &error));
-	REFUSED_OR_NOT(rte_flow_get_aged_flows(end->id, contexts, count, &error));
+	refused_or_not(rte_flow_isolate(end->id, draw(2), &error));
+	refused_or_not(rte_flow_get_aged_flows(end->id, contexts, count, &error));
 	if (nowhere != NULL) {
-		REFUSED_OR_NOT(rte_flow_dev_dump(end->id, NULL, nowhere, &error));
+		refused_or_not(rte_flow_dev_dump(end->id, NULL, nowhere, &error));
 		fclose(nowhere);
 	}
 	free(contexts);
@@ -204,13 +209,13 @@ ask_port(struct end *end)
 	uint32_t *types = exactly(4 * sizeof(*types));
 	struct rte_eth_link link;
 
-	REFUSED_OR_NOT(rte_eth_xstats_get(end->id, count != 0 ? xstats : NULL, count));
-	REFUSED_OR_NOT(rte_eth_xstats_get_names(end->id, count != 0 ? names : NULL, count));
-	REFUSED_OR_NOT(rte_eth_dev_get_supported_ptypes(end->id, RTE_PTYPE_ALL_MASK, types, 4));
-	REFUSED_OR_NOT(rte_eth_dev_default_mac_addr_set(end->id, &mac));
-	REFUSED_OR_NOT(rte_eth_dev_set_mtu(end->id, 68 + draw(9000)));
-	REFUSED_OR_NOT(rte_eth_link_get_nowait(end->id, &link));
-	REFUSED_OR_NOT(draw_percent(50) ? rte_eth_stats_reset(end->id) :
+	refused_or_not(rte_eth_xstats_get(end->id, count != 0 ? xstats : NULL, count));
+	refused_or_not(rte_eth_xstats_get_names(end->id, count != 0 ? names : NULL, count));
+	refused_or_not(rte_eth_dev_get_supported_ptypes(end->id, RTE_PTYPE_ALL_MASK, types, 4));
+	refused_or_not(rte_eth_dev_default_mac_addr_set(end->id, &mac));
+	refused_or_not(rte_eth_dev_set_mtu(end->id, 68 + draw(9000)));
+	refused_or_not(rte_eth_link_get_nowait(end->id, &link));
+	refused_or_not(draw_percent(50) ? rte_eth_stats_reset(end->id) :
 					  rte_eth_xstats_reset(end->id));
 	free(xstats);
 	free(names);
@@ -344,7 +349,7 @@ end_query(struct end *end)
 	data = exactly(size);
 	if (actions[0].type == RTE_FLOW_ACTION_TYPE_COUNT)
 		((struct rte_flow_query_count *)data)->reset = draw(2);
-	REFUSED_OR_NOT(rte_flow_query(end->id, end->taken[draw(end->taken_count)].flow, actions,
+	refused_or_not(rte_flow_query(end->id, end->taken[draw(end->taken_count)].flow, actions,
 				      data, &error));
 	free(data);
 }
