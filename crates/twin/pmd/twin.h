@@ -461,5 +461,7 @@ int twin_async_open(struct twin_port *port);
 void twin_async_close(struct twin_port *port);
 /* The model's handle of any rule that an application has; 0 where there is no such rule. */
 uint64_t twin_async_rule(const struct rte_eth_dev *dev, const struct rte_flow *flow);
+/* Rules may have gone otherwise than through a queue. */
+void twin_async_note_strays(const struct twin_port *port);
 
 #endif

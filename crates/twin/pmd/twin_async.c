@@ -87,16 +87,25 @@ free_slot(struct twin_async *async, struct twin_slot *slot)
 	async->free_slot = slot - async->slots;
 }
 
-/* Rules that went otherwise than through a queue, by a flush or a stop, take no room. */
+void
+twin_async_note_strays(const struct twin_port *port)
+{
+	if (port->async != NULL)
+		__atomic_store_n(&port->async->has_strays, true, __ATOMIC_RELEASE);
+}
+
+/* Rules that went otherwise than through a queue take no room. Under the lock. */
 static void
-sweep(struct twin_async *async, const struct twin_nic *nic, const void *table)
+sweep(struct twin_async *async, const struct twin_nic *nic)
 {
 	uint32_t i;
 
+	if (!__atomic_exchange_n(&async->has_strays, false, __ATOMIC_ACQUIRE))
+		return;
 	for (i = 0; i < async->slot_count; i++) {
 		struct twin_slot *slot = &async->slots[i];
 
-		if (slot->table == table && slot->rule != 0 && !slot->is_leaving &&
+		if (slot->table != NULL && slot->rule != 0 && !slot->is_leaving &&
 		    !twin_flow_exists(nic, slot->rule))
 			free_slot(async, slot);
 	}
@@ -110,7 +119,7 @@ twin_async_used(struct twin_port *port, const struct rte_flow_template_table *ta
 
 	rte_spinlock_lock(&async->lock);
 	if (table->used != 0)
-		sweep(async, port->nic, table);
+		sweep(async, port->nic);
 	used = table->used;
 	rte_spinlock_unlock(&async->lock);
 	return used;
@@ -143,7 +152,7 @@ take_slot(struct twin_port *port, struct rte_flow_template_table *table, uint32_
 
 	rte_spinlock_lock(&async->lock);
 	if (table->used == table->attr.nb_flows)
-		sweep(async, port->nic, table);
+		sweep(async, port->nic);
 	if (table->used < table->attr.nb_flows) {
 		place = async->free_slot == TWIN_NO_SLOT ? add_slots(async) : 0;
 		if (place == 0) {

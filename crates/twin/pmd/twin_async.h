@@ -53,11 +53,13 @@ struct twin_slot {
 };
 
 struct twin_async {
+	/* Of one thread at a time, as the programmer's guide asks of templates and tables. */
 	LIST_HEAD(, rte_flow_pattern_template) patterns;
 	LIST_HEAD(, rte_flow_actions_template) actions;
 	LIST_HEAD(, rte_flow_template_table) tables;
 	struct twin_flow_queue *queues;
 	uint16_t queue_count;
+	bool has_strays; /* slots may be of rules that are gone */
 	rte_spinlock_t lock; /* of all below */
 	struct twin_slot *slots;
 	uint32_t slot_count;

@@ -86,6 +86,7 @@ end(struct twin_port *port)
 	port->source->stop(port);
 	twin_pipeline_close(port);
 	twin_nic_set_started(port->nic, false);
+	twin_async_note_strays(port);
 }
 
 static int

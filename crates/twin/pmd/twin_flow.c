@@ -363,6 +363,7 @@ destroy(struct rte_eth_dev *dev, struct rte_flow *flow, struct rte_flow_error *e
 	struct twin_call call = call_now();
 	uint64_t done = twin_flow_destroy(nic_of(dev), twin_async_rule(dev, flow), &call);
 
+	twin_async_note_strays(dev->data->dev_private);
 	wait_for_nic(&call);
 	return done != 0 ? 0 : refuse(&call, NULL, error);
 }
@@ -371,8 +372,10 @@ static int
 flush(struct rte_eth_dev *dev, struct rte_flow_error *error)
 {
 	struct twin_call call = call_now();
+	uint64_t done = twin_flow_flush(nic_of(dev), &call);
 
-	return twin_flow_flush(nic_of(dev), &call) != 0 ? 0 : refuse(&call, NULL, error);
+	twin_async_note_strays(dev->data->dev_private);
+	return done != 0 ? 0 : refuse(&call, NULL, error);
 }
 
 static int
