@@ -65,10 +65,56 @@ impl Slot {
     }
 }
 
+/// Which protocol is in which place: the number of each in a byte, so that all are compared at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Protos(u128);
+
+impl Protos {
+    pub(crate) fn get(self, slot: Slot) -> Option<Proto> {
+        Proto::of_number((self.0 >> (8 * slot as u32)) as u16 & 0xff)
+    }
+
+    pub(crate) fn put(&mut self, slot: Slot, proto: Proto) {
+        self.0 |= (proto as u128) << (8 * slot as u32);
+    }
+}
+
+/// What a rule wants of some places: these protocols, or nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// All bits of the places that matter.
+    matters: Protos,
+    there: Protos,
+}
+
+impl Wanted {
+    pub(crate) fn there(&self) -> Protos {
+        self.there
+    }
+
+    pub(crate) fn is_absent(&self, slot: Slot) -> bool {
+        self.matters.0 & Self::all(slot) != 0 && self.there.get(slot).is_none()
+    }
+
+    pub(crate) fn put(&mut self, slot: Slot, proto: Proto) {
+        self.matters.0 |= Self::all(slot);
+        self.there.put(slot, proto);
+    }
+
+    pub(crate) fn put_nothing(&mut self, slot: Slot) {
+        self.matters.0 |= Self::all(slot);
+    }
+
+    fn all(slot: Slot) -> u128 {
+        0xff << (8 * slot as u32)
+    }
+}
+
 /// The headers of one frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Headers {
-    at: [Option<(Proto, usize)>; SLOTS],
+    protos: Protos,
+    offsets: [usize; SLOTS],
     is_fragment: bool,
 }
 
@@ -83,12 +129,17 @@ impl Headers {
 
     /// Which protocol is at `slot`.
     pub(crate) fn proto(&self, slot: Slot) -> Option<Proto> {
-        self.at[slot as usize].map(|(proto, _)| proto)
+        self.protos.get(slot)
+    }
+
+    /// Whether all that is wanted is there.
+    pub(crate) fn are(&self, wanted: &Wanted) -> bool {
+        self.protos.0 & wanted.matters.0 == wanted.there.0
     }
 
     /// Offset of the header at `slot`; the frame's start where there is none.
     pub(crate) fn offset(&self, slot: Slot) -> usize {
-        self.at[slot as usize].map_or(0, |(_, offset)| offset)
+        self.offsets[slot as usize]
     }
 
     /// Whether it is a part of a packet, be it the first.
@@ -97,7 +148,8 @@ impl Headers {
     }
 
     fn put(&mut self, slot: Slot, proto: Proto, offset: usize) {
-        self.at[slot as usize] = Some((proto, offset));
+        self.protos.put(slot, proto);
+        self.offsets[slot as usize] = offset;
     }
 
     fn walk(&mut self, frame: &[u8]) -> Option<()> {

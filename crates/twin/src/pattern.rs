@@ -5,7 +5,7 @@
 //! must be where and which bytes count, and a key, the values of those bytes. Rules of one
 //! shape share a hash table, whatever their values.
 
-use crate::headers::{Headers, SLOTS, Slot};
+use crate::headers::{Headers, Protos, Slot, Wanted};
 use crate::refusal::{Errno, Kind, Refusal};
 use std::ffi::CStr;
 use wire::proto;
@@ -183,18 +183,16 @@ pub struct Attributes {
 /// Eight bytes of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Word {
+    mask: u64,
     slot: Slot,
     /// From the start of the header.
-    offset: usize,
-    mask: u64,
+    offset: u8,
 }
 
 /// What patterns can have in common: all but the values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
-    protos: [Option<Proto>; SLOTS],
-    /// Places where there must be nothing.
-    absent: [bool; SLOTS],
+    wanted: Wanted,
     /// Neither TCP nor UDP nor SCTP.
     other_transports_only: bool,
     words: Vec<Word>,
@@ -219,19 +217,19 @@ impl Pattern {
     /// Adds an item behind the others. `Err` if it cannot follow them.
     pub(crate) fn add(&mut self, item: &Item) -> Result<(), Refusal> {
         let Self { shape, key, next } = self;
-        let slot = slot_of(item.proto, *next, &shape.protos)?;
+        let slot = slot_of(item.proto, *next, shape.wanted.there())?;
         *next = slot as usize + 1;
-        shape.protos[slot as usize] = Some(item.proto);
-        if shape.absent[slot as usize] {
+        if shape.wanted.is_absent(slot) {
             return Err(NOT_THERE);
         }
+        shape.wanted.put(slot, item.proto);
         shape.follow(item, *next);
         let len = item.proto.header_len();
         for offset in (0..len).step_by(8) {
             let mask = load(&item.mask[..len], offset);
             if mask != 0 {
                 key[shape.words.len()] = load(&item.spec[..len], offset) & mask;
-                shape.words.push(Word { slot, offset, mask });
+                shape.words.push(Word { mask, slot, offset: offset as u8 });
             }
         }
         Ok(())
@@ -239,7 +237,7 @@ impl Pattern {
 
     /// Packets with TCP, UDP or SCTP are not meant where no transport header is named.
     pub(crate) fn without_usual_transports(mut self) -> Self {
-        let has_none = self.shape.protos[Slot::Transport as usize].is_none();
+        let has_none = self.shape.wanted.there().get(Slot::Transport).is_none();
         self.shape.other_transports_only = has_none;
         self
     }
@@ -252,11 +250,13 @@ impl Shape {
             Proto::Ipv6 => Proto::Ipv6Frag,
             _ => Proto::Vlan,
         };
-        let is_place = Slot::places(follower).any(|slot| slot as usize == next);
+        let Some(place) = Slot::places(follower).find(|&slot| slot as usize == next) else {
+            return;
+        };
         match item.followed {
-            Some(true) if is_place => self.protos[next] = Some(follower),
-            Some(false) if is_place => self.absent[next] = true,
-            _ => {}
+            Some(true) => self.wanted.put(place, follower),
+            Some(false) => self.wanted.put_nothing(place),
+            None => {}
         }
     }
 
@@ -264,9 +264,9 @@ impl Shape {
     pub(crate) fn describe(&self, key: &[u64]) -> String {
         let mut headers = Vec::new();
         for slot in Slot::ALL {
-            let mut words = match self.protos[slot as usize] {
+            let mut words = match self.wanted.there().get(slot) {
                 Some(proto) => vec![proto.name().to_owned()],
-                None if self.absent[slot as usize] => vec![format!("no {slot:?}")],
+                None if self.wanted.is_absent(slot) => vec![format!("no {slot:?}")],
                 None => continue,
             };
             let here = self.words.iter().zip(key).filter(|(word, _)| word.slot == slot);
@@ -287,38 +287,32 @@ impl Shape {
         self.words.len()
     }
 
-    /// The key of a frame; `None` if its headers are not those of the shape.
-    pub(crate) fn key(&self, frame: &[u8], headers: &Headers) -> Option<Key> {
-        let has = |slot: Slot| {
-            let (wanted, there) = (self.protos[slot as usize], headers.proto(slot));
-            let is_free = !self.absent[slot as usize] || there.is_none();
-            is_free && (wanted.is_none() || wanted == there)
+    /// Whether the headers are those of the shape.
+    pub(crate) fn fits(&self, headers: &Headers) -> bool {
+        let is_usual = || {
+            let transport = headers.proto(Slot::Transport);
+            matches!(transport, Some(Proto::Tcp | Proto::Udp | Proto::Sctp))
         };
-        if !Slot::ALL.into_iter().all(has) {
-            return None;
-        }
-        let transport = headers.proto(Slot::Transport);
-        if self.other_transports_only
-            && matches!(transport, Some(Proto::Tcp | Proto::Udp | Proto::Sctp))
-        {
-            return None;
-        }
-        let mut key = [0; WORDS_MAX];
-        for (value, word) in key.iter_mut().zip(&self.words) {
-            *value = load(frame, headers.offset(word.slot) + word.offset) & word.mask;
-        }
-        Some(key)
+        headers.are(&self.wanted) && !(self.other_transports_only && is_usual())
+    }
+
+    /// The key of a frame with these headers, word by word.
+    pub(crate) fn key(&self, frame: &[u8], headers: &Headers) -> impl Iterator<Item = u64> {
+        let value = |word: &Word| {
+            load(frame, headers.offset(word.slot) + usize::from(word.offset)) & word.mask
+        };
+        self.words.iter().map(value)
     }
 }
 
 /// Where an item goes that follows others; `next` is the first place behind them.
-fn slot_of(proto: Proto, next: usize, protos: &[Option<Proto>; SLOTS]) -> Result<Slot, Refusal> {
+fn slot_of(proto: Proto, next: usize, before: Protos) -> Result<Slot, Refusal> {
     // Behind a tunnel's header is the next frame; no other header may be jumped over like that.
     let is_inside = next > Slot::Tunnel as usize;
     let mut places = Slot::places(proto).filter(|&slot| (slot > Slot::Tunnel) == is_inside);
     let slot = places.find(|&slot| slot as usize >= next).ok_or(ORDER)?;
     let network = if is_inside { Slot::TunnelNetwork } else { Slot::Network };
-    match (proto, protos[network as usize]) {
+    match (proto, before.get(network)) {
         (Proto::Icmp, Some(Proto::Ipv6)) | (Proto::Icmp6, Some(Proto::Ipv4)) => Err(VERSION),
         _ => Ok(slot),
     }

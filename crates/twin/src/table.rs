@@ -2,9 +2,13 @@
 //! Rules of one shape, group and priority: a hash table over the bytes that count.
 
 use crate::headers::Headers;
-use crate::pattern::{Key, Shape};
+use crate::pattern::{Key, Shape, WORDS_MAX};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+
+/// Rows that are compared one after the other: cheaper than a hash, and tables of lists of
+/// wildcards have no more.
+const FEW: usize = 4;
 
 /// One hash table of rules.
 pub(crate) struct Table {
@@ -13,32 +17,40 @@ pub(crate) struct Table {
     pub(crate) priority: u32,
     /// Places of rows by the hash of their key.
     index: HashTable<u32>,
-    /// Keys of all rows, one behind the other, as many words each as the shape has.
-    keys: Vec<u64>,
-    /// The rule of each row.
-    rules: Vec<u32>,
+    /// Rows one behind the other: the words of the key, as many as the shape has, and the rule.
+    rows: Vec<u64>,
 }
 
 impl Table {
     pub(crate) fn new(shape: Shape, group: u32, priority: u32) -> Self {
-        let (keys, rules) = (Vec::new(), Vec::new());
-        Self { shape, group, priority, index: HashTable::new(), keys, rules }
+        Self { shape, group, priority, index: HashTable::new(), rows: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rows.is_empty()
     }
 
     /// The rule with this key.
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         let key = &key[..self.shape.len()];
         let row = self.index.find(hash(key), |&row| self.key(row) == key)?;
-        Some(self.rules[*row as usize])
+        Some(self.rule(*row))
     }
 
     /// The rule that a frame hits.
     pub(crate) fn matches(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
-        self.find(&self.shape.key(frame, headers)?)
+        if !self.shape.fits(headers) {
+            return None;
+        }
+        let words = || self.shape.key(frame, headers);
+        if self.len() <= FEW {
+            let mut rows = 0..self.len() as u32;
+            let row = rows.find(|&row| self.key(row).iter().copied().eq(words()));
+            return row.map(|row| self.rule(row));
+        }
+        let mut key = [0; WORDS_MAX];
+        key.iter_mut().zip(words()).for_each(|(place, word)| *place = word);
+        self.find(&key)
     }
 
     /// The pattern of a row, for people.
@@ -50,52 +62,64 @@ impl Table {
     pub(crate) fn insert(&mut self, key: &Key, rule: u32) -> Option<u32> {
         let len = self.shape.len();
         let key = &key[..len];
-        let row = u32::try_from(self.rules.len()).expect("fewer rules than 2^32");
-        let keys = &self.keys;
-        let of = |row: &u32| key_of(keys, len, *row);
+        let row = u32::try_from(self.len()).expect("fewer rules than 2^32");
+        let rows = &self.rows;
+        let of = |row: &u32| key_of(rows, len, *row);
         match self.index.entry(hash(key), |row| of(row) == key, |row| hash(of(row))) {
             Entry::Occupied(_) => return None,
             Entry::Vacant(place) => place.insert(row),
         };
-        self.keys.extend_from_slice(key);
-        self.rules.push(rule);
+        self.rows.extend_from_slice(key);
+        self.rows.push(rule.into());
         Some(row)
     }
 
     /// Gives a row to another rule.
     pub(crate) fn set_rule(&mut self, row: u32, rule: u32) {
-        self.rules[row as usize] = rule;
+        let stride = self.stride();
+        self.rows[(row as usize + 1) * stride - 1] = rule.into();
     }
 
     /// Removes a row. The rule whose row now has this number, if another took its place.
     pub(crate) fn remove(&mut self, row: u32) -> Option<u32> {
-        let len = self.shape.len();
-        let last = self.rules.len() as u32 - 1;
+        let stride = self.stride();
+        let last = self.len() as u32 - 1;
         self.entry_of(row).remove();
-        self.rules.swap_remove(row as usize);
-        if row == last {
-            self.keys.truncate(last as usize * len);
-            return None;
+        if row != last {
+            *self.entry_of(last).get_mut() = row;
+            self.rows.copy_within(last as usize * stride.., row as usize * stride);
         }
-        *self.entry_of(last).get_mut() = row;
-        self.keys.copy_within(last as usize * len.., row as usize * len);
-        self.keys.truncate(last as usize * len);
-        Some(self.rules[row as usize])
+        self.rows.truncate(last as usize * stride);
+        (row != last).then(|| self.rule(row))
+    }
+
+    fn stride(&self) -> usize {
+        self.shape.len() + 1
+    }
+
+    /// Rows there are.
+    fn len(&self) -> usize {
+        self.index.len()
     }
 
     fn key(&self, row: u32) -> &[u64] {
-        key_of(&self.keys, self.shape.len(), row)
+        key_of(&self.rows, self.shape.len(), row)
+    }
+
+    fn rule(&self, row: u32) -> u32 {
+        self.rows[(row as usize + 1) * self.stride() - 1] as u32
     }
 
     fn entry_of(&mut self, row: u32) -> hashbrown::hash_table::OccupiedEntry<'_, u32> {
-        let hash = hash(key_of(&self.keys, self.shape.len(), row));
+        let hash = hash(key_of(&self.rows, self.shape.len(), row));
         let entry = self.index.find_entry(hash, |&other| other == row);
         entry.unwrap_or_else(|_| unreachable!("every row is indexed"))
     }
 }
 
-fn key_of(keys: &[u64], len: usize, row: u32) -> &[u64] {
-    &keys[row as usize * len..][..len]
+/// The key of a row.
+fn key_of(rows: &[u64], len: usize, row: u32) -> &[u64] {
+    &rows[row as usize * (len + 1)..][..len]
 }
 
 /// Multiply and fold: the rules are the user's own, nobody attacks their table.
