@@ -65,7 +65,8 @@ impl Slot {
     }
 }
 
-/// Which protocol is in which place: the number of each in a byte, so that all are compared at once.
+/// Which protocol is in which place: the number of each in a byte, so that all are compared at
+/// once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Protos(u128);
 
