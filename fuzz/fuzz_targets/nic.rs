@@ -175,7 +175,8 @@ fn attributes(input: &mut Unstructured<'_>) -> Result<Attributes> {
     let mut number = || if input.ratio(7, 8)? { Ok(0) } else { input.int_in_range(0..=20) };
     let (group, priority) = (number()?, number()?);
     let (ingress, egress) = (input.ratio(15, 16)?, input.ratio(1, 16)?);
-    Ok(Attributes { group, priority, ingress, egress, transfer: input.ratio(1, 16)? })
+    let (transfer, names_port) = (input.ratio(1, 16)?, input.ratio(1, 16)?);
+    Ok(Attributes { group, priority, ingress, egress, transfer, names_port })
 }
 
 fn bytes(input: &mut Unstructured<'_>) -> Result<[u8; HEADER_MAX]> {

@@ -25,6 +25,13 @@ pub enum Action {
     Jump(u32),
     /// Tells the application once no packet hit the rule for so long.
     Age(Age),
+    /// Sends out on the wire of the port with this number, by the older way.
+    PortId(u16),
+    /// The same by the newer way.
+    RepresentedPort(u16),
+    /// Delivers to the port with this number as if it had come by its wire; `None` for the port
+    /// that the rule is of, where nothing changes.
+    PortRepresentor(Option<u16>),
 }
 
 /// When a rule is aged.
@@ -37,8 +44,20 @@ pub struct Age {
 }
 
 /// Their words in testpmd's flow syntax, and in personalities.
-pub(crate) const NAMES: [&str; 9] =
-    ["mark", "flag", "queue", "rss", "drop", "passthru", "count", "jump", "age"];
+pub(crate) const NAMES: [&str; 12] = [
+    "mark",
+    "flag",
+    "queue",
+    "rss",
+    "drop",
+    "passthru",
+    "count",
+    "jump",
+    "age",
+    "port_id",
+    "represented_port",
+    "port_representor",
+];
 
 /// How a rule spreads packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +86,10 @@ pub(crate) enum Fate {
     Spread(u32),
     Drop,
     Jump(u32),
+    /// Out on the wire of this port.
+    Wire(u16),
+    /// In at this port.
+    Port(u16),
 }
 
 /// What a list of actions comes to.
@@ -92,7 +115,15 @@ impl Action {
             Self::Count => "count",
             Self::Jump(_) => "jump",
             Self::Age(_) => "age",
+            Self::PortId(_) => "port_id",
+            Self::RepresentedPort(_) => "represented_port",
+            Self::PortRepresentor(_) => "port_representor",
         }
+    }
+
+    /// Whether it is about ports of a switch.
+    pub fn is_about_port(&self) -> bool {
+        matches!(self, Self::PortId(_) | Self::RepresentedPort(_) | Self::PortRepresentor(_))
     }
 
     fn is_fate(&self) -> bool {
@@ -111,7 +142,8 @@ impl Outcome {
             let is_void = is_spread && *action == Action::Passthru;
             fates += u32::from(action.is_fate() && !is_void);
             if fates > 1 {
-                let message = c"a packet has one fate: queue, rss, drop, jump or passthru";
+                let message =
+                    c"a packet has one fate: a queue, rss, drop, jump, passthru or a port";
                 let refusal = Refusal::new(Errno::EINVAL, Kind::Action, message);
                 return Err(refusal.at(Place::Action(place)));
             }
@@ -127,7 +159,11 @@ impl Outcome {
             Action::Rss(spread) => self.spread = Some(spread.clone()),
             Action::Drop => self.effect.fate = Fate::Drop,
             Action::Jump(group) => self.effect.fate = Fate::Jump(*group),
-            Action::Passthru => {}
+            Action::PortId(port) | Action::RepresentedPort(port) => {
+                self.effect.fate = Fate::Wire(*port);
+            }
+            Action::PortRepresentor(Some(port)) => self.effect.fate = Fate::Port(*port),
+            Action::Passthru | Action::PortRepresentor(None) => {}
             Action::Count => self.counts = true,
             Action::Age(age) => self.age = Some(*age),
         }

@@ -7,7 +7,7 @@
 
 use crate::action::{Action, Age, Spread};
 use crate::judge::Rule;
-use crate::nic::{Nic, Verdict};
+use crate::nic::{Elsewhere, Nic, Verdict};
 use crate::pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
@@ -59,7 +59,7 @@ pub(crate) struct TwinAction {
 pub(crate) struct TwinRule {
     group: u32,
     priority: u32,
-    /// Bits: ingress, egress, transfer.
+    /// Bits: ingress, egress, transfer; the pattern names the port.
     direction: u32,
     item_count: u32,
     action_count: u32,
@@ -125,6 +125,9 @@ const DROPPED: u32 = 8;
 /// A good checksum; a bad one is the bit above.
 const NETWORK_GOOD: u32 = 16;
 const TRANSPORT_GOOD: u32 = 64;
+/// To the wire of another port, and to another port; bits, and the port is in `queue`.
+const TO_WIRE: u32 = 256;
+const TO_PORT: u32 = 512;
 
 impl TwinNic {
     // A poisoned lock would be a panic, and that ends the process.
@@ -187,6 +190,7 @@ impl TwinRule {
             ingress: has(1),
             egress: has(2),
             transfer: has(4),
+            names_port: has(8),
         };
         let mut parts = Parts {
             attributes,
@@ -254,6 +258,10 @@ unsafe fn action_of(action: &TwinAction) -> Option<Action> {
         }
         8 => Some(Action::Jump(action.value)),
         9 => Some(Action::Age(Age { timeout_s: action.value, context: action.context })),
+        10 => Some(Action::PortId(u16::try_from(action.value).ok()?)),
+        11 => Some(Action::RepresentedPort(u16::try_from(action.value).ok()?)),
+        // What is no number of a port is the port of the rule.
+        12 => Some(Action::PortRepresentor(u16::try_from(action.value).ok())),
         _ => None,
     }
 }
@@ -283,8 +291,14 @@ impl TwinCall {
 
 impl From<Verdict> for TwinVerdict {
     fn from(verdict: Verdict) -> Self {
-        let Verdict { mark, flag, queue, hash, drop, network, transport, checksums, counter } =
-            verdict;
+        let Verdict {
+            mark, flag, queue, hash, drop, network, transport, checksums, counter, ..
+        } = verdict;
+        let (elsewhere, queue) = match verdict.elsewhere {
+            Some(Elsewhere::Wire(port)) => (TO_WIRE, port),
+            Some(Elsewhere::Port(port)) => (TO_PORT, port),
+            None => (0, queue),
+        };
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         let checked = |is_good: Option<bool>, good: u32| {
             is_good.map_or(0, |is_good| if is_good { good } else { good << 1 })
@@ -293,6 +307,7 @@ impl From<Verdict> for TwinVerdict {
             | bit(flag, HAS_FLAG)
             | bit(hash.is_some(), HAS_HASH)
             | bit(drop, DROPPED)
+            | elsewhere
             | checked(checksums.network, NETWORK_GOOD)
             | checked(checksums.transport, TRANSPORT_GOOD);
         let number = |proto: Option<Proto>| proto.map_or(0, |proto| proto as u16);

@@ -54,6 +54,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) personality: &'a Personality,
     /// Receive queues there are.
     pub(crate) queues: u16,
+    /// The port is one of several that packets can be sent between.
+    pub(crate) has_switch: bool,
 }
 
 impl Judge<'_> {
@@ -84,16 +86,16 @@ impl Judge<'_> {
         for check in order {
             match check {
                 Check::Attributes => self.attributes(rule.attributes)?,
-                Check::Pattern => items = Some(self.items(rule.items)?),
+                Check::Pattern => items = Some(self.items(rule)?),
                 Check::Actions => {
-                    self.actions(rule.actions)?;
+                    self.actions(rule)?;
                     self.in_group(rule)?;
                 }
             }
         }
         let items::Taken { pattern, fields } = match items {
             Some(taken) => taken,
-            None => self.items(rule.items)?,
+            None => self.items(rule)?,
         };
         let Pattern { shape, key, .. } = pattern?;
         let Outcome { mut effect, spread, counts, age } = Outcome::of(rule.actions)?;
@@ -132,16 +134,22 @@ impl Judge<'_> {
         Err(refusal(self.personality, told, usual.at(place)))
     }
 
+    /// Whether it is a rule between ports, and there can be one.
+    fn has_transfer(&self, attributes: Attributes) -> bool {
+        attributes.transfer && self.personality.attributes.transfer && self.has_switch
+    }
+
     fn attributes(&self, attributes: Attributes) -> Result<(), Refusal> {
         let facts = &self.personality.attributes;
         let beyond = |number: u32, count: Option<u32>| count.is_some_and(|count| number >= count);
         let refuse = |told: &Option<Told>, usual| self.refuse(told.as_ref(), usual, Place::Rule);
-        let is_between_ports = attributes.transfer && facts.transfer;
-        if !(attributes.ingress || is_between_ports) {
+        // Drivers that know nothing but ingress say that.
+        let knows_transfer = facts.transfer || facts.ingress.is_none();
+        if !(attributes.ingress || attributes.transfer && knows_transfer) {
             refuse(&facts.ingress, INGRESS)
         } else if attributes.egress {
             refuse(&facts.egress, EGRESS)
-        } else if attributes.transfer && !facts.transfer {
+        } else if attributes.transfer && !self.has_transfer(attributes) {
             refuse(&facts.no_transfer, TRANSFER)
         } else if beyond(attributes.priority, facts.priorities) {
             refuse(&facts.priority, PRIORITY)

@@ -31,7 +31,7 @@ pub use capture::{Capture, CaptureError};
 pub use faults::{Fault, Faults, FaultsError};
 pub use fields::{Cover, Field};
 pub use judge::Rule;
-pub use nic::{Answer, Checksums, Nic, Verdict};
+pub use nic::{Answer, Checksums, Elsewhere, Nic, Verdict};
 pub use pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
 pub use personality::{Personality, PersonalityError};
 pub use refusal::{Errno, Kind, Place, Refusal};

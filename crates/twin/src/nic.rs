@@ -37,8 +37,19 @@ pub struct Verdict {
     pub checksums: Checksums,
     /// Whether it is delivered to nobody.
     pub drop: bool,
+    /// Where the switch sends it instead of to the port.
+    pub elsewhere: Option<Elsewhere>,
     /// Of the last rule it hits that counts, for [`Nic::count`].
     pub counter: Option<u32>,
+}
+
+/// Where a switch sends a packet that does not stay, by number of the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// Out on the wire of this port.
+    Wire(u16),
+    /// To this port, as if it had arrived there.
+    Port(u16),
 }
 
 /// Whether checksums are good; `None` for what was not asked for, and what cannot be known.
@@ -64,6 +75,8 @@ pub struct Nic {
     personality: Personality,
     queues: u16,
     is_started: bool,
+    /// The port is one of several that packets can be sent between.
+    has_switch: bool,
     /// Packets that no rule brings to a queue are not received.
     is_isolated: bool,
     rules: Rules,
@@ -93,6 +106,7 @@ impl Nic {
             personality,
             queues: 1,
             is_started: false,
+            has_switch: false,
             is_isolated: false,
             rss: Rss::default(),
             checks: Checks::default(),
@@ -124,6 +138,11 @@ impl Nic {
     /// How many receive queues there are from now on.
     pub fn set_queues(&mut self, queues: u16) {
         self.queues = queues;
+    }
+
+    /// The port is one of a switch, or none.
+    pub fn set_switch(&mut self, has_switch: bool) {
+        self.has_switch = has_switch;
     }
 
     /// Spreads packets over queues from now on.
@@ -387,16 +406,22 @@ impl Nic {
         let (queue, hash) = match fate {
             Fate::Queue(queue) => (queue, self.rss.hash(bytes, &headers)),
             Fate::Spread(place) => self.spread(self.rules.spread(place), bytes, &headers),
+            Fate::Wire(_) | Fate::Port(_) => (0, None),
             Fate::Usual | Fate::Drop | Fate::Jump(_) => {
                 let hash = self.rss.hash(bytes, &headers);
                 (hash.map_or(0, |hash| self.rss.queue(hash)), hash)
             }
         };
+        let elsewhere = match fate {
+            Fate::Wire(port) => Some(Elsewhere::Wire(port)),
+            Fate::Port(port) => Some(Elsewhere::Port(port)),
+            _ => None,
+        };
         let drop = match fate {
             Fate::Drop => true,
             // Nobody has said where to.
             Fate::Usual | Fate::Jump(_) => self.is_isolated,
-            Fate::Queue(_) | Fate::Spread(_) => false,
+            Fate::Queue(_) | Fate::Spread(_) | Fate::Wire(_) | Fate::Port(_) => false,
         };
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
         let network = headers.proto(Slot::Network);
@@ -404,7 +429,7 @@ impl Nic {
             network: self.checks.network(bytes, &headers),
             transport: self.checks.transport(bytes, &headers),
         };
-        Verdict { mark, flag, drop, queue, hash, network, transport, checksums, counter }
+        Verdict { mark, flag, drop, elsewhere, queue, hash, network, transport, checksums, counter }
     }
 
     /// Queue and hash by a rule's own queues and types.
@@ -415,7 +440,8 @@ impl Nic {
     }
 
     fn judge(&self) -> Judge<'_> {
-        Judge { personality: &self.personality, queues: self.queues }
+        let Self { personality, queues, has_switch, .. } = self;
+        Judge { personality, queues: *queues, has_switch: *has_switch }
     }
 }
 

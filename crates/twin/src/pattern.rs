@@ -176,8 +176,10 @@ pub struct Attributes {
     pub ingress: bool,
     /// For packets that leave.
     pub egress: bool,
-    /// For the switch between ports.
+    /// For the switch between ports, which packets come to before the port that they arrived at.
     pub transfer: bool,
+    /// The pattern names the port that packets arrive at, which is the port of the rule.
+    pub names_port: bool,
 }
 
 /// Eight bytes of a header.

@@ -18,7 +18,8 @@ pub use parts::{
     OnStop, Operations, PortFacts, RssFacts, TableFacts, Told,
 };
 pub use patterns::{
-    Chain, Conflict, Exclusive, FieldFacts, ItemFacts, LastParser, MaskRule, Pattern, Structure,
+    Chain, Conflict, Exclusive, FieldFacts, ItemFacts, LastParser, MaskRule, Pattern, Ports,
+    Structure,
 };
 
 use crate::judge::{Judge, Rule};
@@ -158,13 +159,14 @@ impl Personality {
         Ok(personality)
     }
 
-    /// Whether a port with so many receive queues takes a rule, as far as the rule alone says.
+    /// Whether a port with so many receive queues, and one of a switch, takes a rule, as far as the
+    /// rule alone says.
     ///
     /// # Errors
     ///
     /// It does not.
     pub fn takes(&self, rule: Rule<'_>, queues: u16) -> Result<(), Refusal> {
-        Judge { personality: self, queues }.check(rule).map(drop)
+        Judge { personality: self, queues, has_switch: true }.check(rule).map(drop)
     }
 
     /// As a file.
@@ -198,8 +200,9 @@ impl Personality {
             let found = proto(parts.0)?.field(parts.1);
             found.ok_or(format!("exactly: {} has no field {}", parts.0, parts.1))?;
         }
-        let steps = self.actions.accepted.iter().flat_map(Steps::steps);
-        let words = steps.flat_map(|step| &step.words);
+        let ActionFacts { accepted, accepted_transfer, out_of_place, .. } = &self.actions;
+        let steps = accepted.iter().chain(accepted_transfer).flat_map(Steps::steps);
+        let words = steps.flat_map(|step| &step.words).chain(out_of_place.keys());
         match words.into_iter().find(|word| !crate::action::NAMES.contains(&word.as_str())) {
             Some(word) => Err(format!("there is no action {word}")),
             None => Ok(()),

@@ -66,7 +66,8 @@ pub(crate) struct Life {
 
 /// The rules of a port.
 pub(crate) struct Rules {
-    /// By group, then by priority, then by age: the order in which they are asked.
+    /// Those of the switch first, then by group, by priority, by age: the order in which they are
+    /// asked.
     order: Vec<u32>,
     tables: Vec<Table>,
     entries: Vec<Entry>,
@@ -81,6 +82,14 @@ pub(crate) struct Rules {
     spreads: Spreads,
     counters: Counters,
     limits: Limits,
+}
+
+/// A frame, and when it came.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    bytes: &'a [u8],
+    headers: &'a Headers,
+    now_us: u64,
 }
 
 /// What the rules came to that a frame hit.
@@ -146,7 +155,7 @@ impl Rules {
         let Checked { shape, key, mut effect, spread, counts, age, attributes, .. } = checked;
         let table = match self.table_of(&shape, attributes) {
             Some(table) => table,
-            None => self.add_table(Table::new(shape, attributes.group, attributes.priority)),
+            None => self.add_table(Table::new(shape, attributes)),
         };
         let other = self.other_with(table, &key);
         if other.is_some() {
@@ -302,9 +311,25 @@ impl Rules {
         count: impl Fn(u32),
     ) -> Hit {
         let mut hit = Hit::default();
+        let frame = Frame { bytes, headers, now_us };
+        let first_table = self.order.first().map(|&table| &self.tables[table as usize]);
+        if first_table.is_some_and(|table| table.is_of_switch) {
+            let first = |group| self.first((true, group), frame);
+            Self::walk(&mut hit, first, &count);
+        }
+        // What the switch has no other place for comes to the port.
+        if matches!(hit.effect.fate, Fate::Usual) {
+            let first = |group| self.first((false, group), frame);
+            Self::walk(&mut hit, first, &count);
+        }
+        hit
+    }
+
+    /// From group to group; `first` finds the first rule of one that the frame hits.
+    fn walk<'a>(hit: &mut Hit, first: impl Fn(u32) -> Option<&'a Entry>, count: &impl Fn(u32)) {
         let mut group = 0;
         for _ in 0..JUMPS_MAX {
-            let Some(entry) = self.first(group, bytes, headers, now_us) else { break };
+            let Some(entry) = first(group) else { break };
             if entry.counter != NO_COUNTER {
                 count(entry.counter);
                 hit.counter = Some(entry.counter);
@@ -320,7 +345,6 @@ impl Rules {
             };
             break;
         }
-        hit
     }
 
     pub(crate) fn count(&self, counter: u32, len: u32, now_us: u64) {
@@ -334,10 +358,13 @@ impl Rules {
         coming.into_iter().chain(going).min()
     }
 
-    /// The first rule of a group that a frame hits.
-    fn first(&self, group: u32, bytes: &[u8], headers: &Headers, now_us: u64) -> Option<&Entry> {
+    /// The first rule of a group, of the switch or of the port, that a frame hits.
+    #[inline]
+    fn first(&self, (is_of_switch, group): (bool, u32), frame: Frame<'_>) -> Option<&Entry> {
+        let Frame { bytes, headers, now_us } = frame;
         let tables = self.order.iter().map(|&table| &self.tables[table as usize]);
-        let of_group = tables.filter(|table| table.group == group);
+        let of_group =
+            tables.filter(|table| table.is_of_switch == is_of_switch && table.group == group);
         let mut places = of_group.filter_map(|table| table.matches(bytes, headers));
         places.find_map(|place| self.in_effect(place, now_us))
     }
@@ -356,8 +383,9 @@ impl Rules {
 
     fn table_of(&self, shape: &Shape, attributes: Attributes) -> Option<usize> {
         self.tables.iter().position(|table| {
-            let same = (table.group, table.priority) == (attributes.group, attributes.priority);
-            same && table.shape == *shape
+            let Attributes { group, priority, transfer, .. } = attributes;
+            let same = (table.is_of_switch, table.group, table.priority);
+            same == (transfer, group, priority) && table.shape == *shape
         })
     }
 
@@ -370,7 +398,10 @@ impl Rules {
             None => self.tables.push(table),
         }
         self.order.retain(|&other| other as usize != at);
-        let rank = |table: usize| (self.tables[table].group, self.tables[table].priority);
+        let rank = |table: usize| {
+            let Table { is_of_switch, group, priority, .. } = self.tables[table];
+            (!is_of_switch, group, priority)
+        };
         let place = self.order.partition_point(|&other| rank(other as usize) <= rank(at));
         self.order.insert(place, at as u32);
         at

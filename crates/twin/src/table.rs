@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules of one shape, group and priority: a hash table over the bytes that count.
+//! Rules of one shape, direction, group and priority: a hash table over the bytes that count.
 
 use crate::headers::Headers;
-use crate::pattern::{Key, Shape, WORDS_MAX};
+use crate::pattern::{Attributes, Key, Shape, WORDS_MAX};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
@@ -13,6 +13,8 @@ const FEW: usize = 4;
 /// One hash table of rules.
 pub(crate) struct Table {
     pub(crate) shape: Shape,
+    /// Of rules with `transfer`.
+    pub(crate) is_of_switch: bool,
     pub(crate) group: u32,
     pub(crate) priority: u32,
     /// Places of rows by the hash of their key.
@@ -22,8 +24,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(shape: Shape, group: u32, priority: u32) -> Self {
-        Self { shape, group, priority, index: HashTable::new(), rows: Vec::new() }
+    pub(crate) fn new(shape: Shape, attributes: Attributes) -> Self {
+        let Attributes { group, priority, transfer: is_of_switch, .. } = attributes;
+        let rows = Vec::new();
+        Self { shape, is_of_switch, group, priority, index: HashTable::new(), rows }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

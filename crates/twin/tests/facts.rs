@@ -10,4 +10,5 @@ mod facts {
     mod notation;
     mod refusals;
     mod state;
+    mod switch;
 }

@@ -24,10 +24,13 @@ pub enum Action {
     Passthru,
     /// Packets go on to the rules of this group.
     Jump(u32),
-    /// Packets go to the port with this number, by the older way.
-    PortId(u32),
+    /// Packets go to the port with this number, by the older way; without one, to the wire of the
+    /// port that the rule is of.
+    PortId(Option<u32>),
     /// Packets go to what the port with this number stands for.
     RepresentedPort(u16),
+    /// Packets go to the port with this number itself.
+    PortRepresentor(u16),
 }
 
 impl Action {
@@ -46,6 +49,7 @@ impl Action {
             Action::Jump(_) => "jump",
             Action::PortId(_) => "port_id",
             Action::RepresentedPort(_) => "represented_port",
+            Action::PortRepresentor(_) => "port_representor",
         }
     }
 }

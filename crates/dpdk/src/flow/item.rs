@@ -30,11 +30,12 @@ pub enum ItemKind {
     Meta,
     PortId,
     RepresentedPort,
+    PortRepresentor,
 }
 
 impl ItemKind {
     /// Every kind.
-    pub const ALL: [ItemKind; 19] = [
+    pub const ALL: [ItemKind; 20] = [
         ItemKind::Void,
         ItemKind::Any,
         ItemKind::Eth,
@@ -54,6 +55,7 @@ impl ItemKind {
         ItemKind::Meta,
         ItemKind::PortId,
         ItemKind::RepresentedPort,
+        ItemKind::PortRepresentor,
     ];
 
     /// The name that DPDK's programs give it.
@@ -78,6 +80,7 @@ impl ItemKind {
             ItemKind::Meta => "meta",
             ItemKind::PortId => "port_id",
             ItemKind::RepresentedPort => "represented_port",
+            ItemKind::PortRepresentor => "port_representor",
         }
     }
 
@@ -85,7 +88,7 @@ impl ItemKind {
     pub const fn value_len(self) -> usize {
         match self {
             ItemKind::Void => 0,
-            ItemKind::RepresentedPort => 2,
+            ItemKind::RepresentedPort | ItemKind::PortRepresentor => 2,
             ItemKind::Any | ItemKind::Icmp6 | ItemKind::Gre => 4,
             ItemKind::Mark | ItemKind::Meta | ItemKind::PortId => 4,
             ItemKind::Vlan => 5,

@@ -154,7 +154,7 @@ fn room_of(kind: ItemKind, value: &Value) -> Room {
         ItemKind::Any | ItemKind::Mark | ItemKind::Meta | ItemKind::PortId => {
             Room::of(value.bits(0, 32) as u32)
         }
-        ItemKind::RepresentedPort => Room::of(value.bits(0, 16) as u16),
+        ItemKind::RepresentedPort | ItemKind::PortRepresentor => Room::of(value.bits(0, 16) as u16),
         ItemKind::Void
         | ItemKind::Ipv4
         | ItemKind::Ipv6FragExt
@@ -176,12 +176,15 @@ fn conf_of(action: &Action) -> Option<Room> {
         Action::Queue(index) => Room::of(sys::rte_flow_action_queue { index }),
         Action::Count(id) => Room::of(sys::rte_flow_action_count { id }),
         Action::Jump(group) => Room::of(sys::rte_flow_action_jump { group }),
-        Action::RepresentedPort(port_id) => Room::of(sys::rte_flow_action_ethdev { port_id }),
+        Action::RepresentedPort(port_id) | Action::PortRepresentor(port_id) => {
+            Room::of(sys::rte_flow_action_ethdev { port_id })
+        }
         Action::Rss(ref rss) => Room::of(rss_of(rss)),
         Action::PortId(id) => {
             // SAFETY: a plain C struct of numbers.
             let mut port: sys::rte_flow_action_port_id = unsafe { std::mem::zeroed() };
-            port.id = id;
+            port.id = id.unwrap_or(0);
+            port.set_original(id.is_none().into());
             Room::of(port)
         }
         Action::Age(seconds) => {
@@ -267,6 +270,7 @@ fn item_type(kind: ItemKind) -> sys::rte_flow_item_type {
         ItemKind::Meta => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_META,
         ItemKind::PortId => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_PORT_ID,
         ItemKind::RepresentedPort => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_REPRESENTED_PORT,
+        ItemKind::PortRepresentor => sys::rte_flow_item_type_RTE_FLOW_ITEM_TYPE_PORT_REPRESENTOR,
     }
 }
 
@@ -285,6 +289,9 @@ fn action_type(action: &Action) -> sys::rte_flow_action_type {
         Action::PortId(_) => sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_PORT_ID,
         Action::RepresentedPort(_) => {
             sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT
+        }
+        Action::PortRepresentor(_) => {
+            sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR
         }
     }
 }

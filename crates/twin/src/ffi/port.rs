@@ -33,6 +33,17 @@ pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_sta
 ///
 /// `nic` is alive.
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_set_switch(nic: *const TwinNic, has_switch: bool) {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.write().set_switch(has_switch);
+}
+
+/// See `pmd/twin.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_set_queues(nic: *const TwinNic, queues: u16) {
     // SAFETY: by the contract above.
     unsafe { &*nic }.write().set_queues(queues);

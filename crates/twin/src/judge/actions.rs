@@ -1,31 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which lists of actions a NIC takes.
 
-use super::Judge;
+use super::{Judge, Rule};
 use crate::action::{Action, Spread};
 use crate::personality::{ActionFacts, Steps, Walk};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
 impl Judge<'_> {
-    pub(super) fn actions(&self, actions: &[Action]) -> Result<(), Refusal> {
+    pub(super) fn actions(&self, rule: Rule<'_>) -> Result<(), Refusal> {
+        let Rule { attributes, actions, .. } = rule;
         let facts = &self.personality.actions;
         if actions.is_empty() {
             return self.refuse(facts.empty.as_ref(), EMPTY, Place::Action(0));
         }
-        match facts.accepted.as_slice() {
+        let lists = match facts.accepted_transfer.as_slice() {
+            [_, ..] if attributes.transfer => &facts.accepted_transfer,
+            _ => &facts.accepted,
+        };
+        match lists.as_slice() {
             [] => {}
             [list] if facts.any_order => self.any_order(list, actions)?,
             lists => self.in_order(lists, actions)?,
         }
         let places = actions.iter().enumerate();
-        places
-            .into_iter()
-            .try_for_each(|(place, action)| self.configuration(Place::Action(place), action))
+        places.into_iter().try_for_each(|(place, action)| match action.is_about_port() {
+            true if !self.has_switch => self.stray(place, action),
+            _ => self.configuration(Place::Action(place), action),
+        })
     }
 
     /// By the list that goes farthest.
     fn in_order(&self, lists: &[Steps], actions: &[Action]) -> Result<(), Refusal> {
-        let ActionFacts { unknown, missing, .. } = &self.personality.actions;
+        let missing = self.personality.actions.missing.as_ref();
         let walks = lists.iter().map(|list| list.walk(actions.iter().map(Action::name)));
         let far = |walk: &Walk| match *walk {
             Walk::Stray(place) => place,
@@ -33,23 +39,19 @@ impl Judge<'_> {
             Walk::Whole => usize::MAX,
         };
         match walks.max_by_key(far) {
-            Some(Walk::Stray(place)) => {
-                self.refuse(unknown.as_ref(), UNKNOWN, Place::Action(place))
-            }
-            Some(Walk::Short) => {
-                self.refuse(missing.as_ref(), MISSING, Place::Action(actions.len()))
-            }
+            Some(Walk::Stray(place)) => self.stray(place, &actions[place]),
+            Some(Walk::Short) => self.refuse(missing, MISSING, Place::Action(actions.len())),
             _ => Ok(()),
         }
     }
 
     fn any_order(&self, list: &Steps, actions: &[Action]) -> Result<(), Refusal> {
-        let ActionFacts { unknown, missing, twice, .. } = &self.personality.actions;
+        let ActionFacts { missing, twice, .. } = &self.personality.actions;
         let mut is_there = vec![false; list.steps().len()];
         for (place, action) in actions.iter().enumerate() {
             let name = action.name();
             let Some(step) = list.steps().iter().position(|step| step.has(name)) else {
-                return self.refuse(unknown.as_ref(), UNKNOWN, Place::Action(place));
+                return self.stray(place, action);
             };
             if std::mem::replace(&mut is_there[step], true) {
                 return self.refuse(twice.get(name), TWICE, Place::Action(place));
@@ -60,6 +62,13 @@ impl Judge<'_> {
             true => Ok(()),
             false => self.refuse(missing.as_ref(), MISSING, Place::Action(actions.len())),
         }
+    }
+
+    /// Refuses an action that has no place.
+    fn stray(&self, place: usize, action: &Action) -> Result<(), Refusal> {
+        let ActionFacts { unknown, out_of_place, .. } = &self.personality.actions;
+        let told = out_of_place.get(action.name()).or(unknown.as_ref());
+        self.refuse(told, UNKNOWN, Place::Action(place))
     }
 
     /// What an action says beside its name.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which patterns a NIC takes.
 
-use super::{Fields, Judge};
+use super::{Fields, Judge, Rule};
 use crate::fields::{Cover, Field};
-use crate::pattern::{Item, Pattern, Proto};
-use crate::personality::{Chain, FieldFacts, ItemFacts, MaskRule, Personality, Structure};
+use crate::pattern::{Attributes, Item, Pattern, Proto};
+use crate::personality::{Chain, FieldFacts, ItemFacts, MaskRule, Personality, Ports, Structure};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
 /// What a NIC takes of a pattern.
@@ -15,7 +15,8 @@ pub(super) struct Taken {
 }
 
 impl Judge<'_> {
-    pub(super) fn items(&self, items: &[Item]) -> Result<Taken, Refusal> {
+    pub(super) fn items(&self, Rule { attributes, items, .. }: Rule<'_>) -> Result<Taken, Refusal> {
+        self.port(attributes)?;
         let chain = self.chain(items)?;
         let mut fields = Fields::default();
         let mut pattern = Ok(Pattern::default());
@@ -34,6 +35,22 @@ impl Judge<'_> {
             pattern = pattern.map(Pattern::without_usual_transports);
         }
         Ok(Taken { pattern, fields })
+    }
+
+    /// Whether the pattern may name the port, if it does.
+    fn port(&self, attributes: Attributes) -> Result<(), Refusal> {
+        let pattern = &self.personality.pattern;
+        let is_good = match pattern.ports {
+            Ports::Always => self.has_switch,
+            Ports::Transfer => self.has_transfer(attributes),
+        };
+        match attributes.names_port && !is_good {
+            true => {
+                let told = pattern.no_port.as_ref().or(pattern.unknown.as_ref());
+                self.refuse(told, NO_PORT, Place::Rule)
+            }
+            false => Ok(()),
+        }
     }
 
     /// The chain that the headers follow, where the NIC has chains.
@@ -205,6 +222,8 @@ fn is_one_of(facts: Option<&FieldFacts>, mask: u64) -> bool {
 
 const UNKNOWN: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Item, c"these headers are not supported");
+const NO_PORT: Refusal =
+    Refusal::new(Errno::ENOTSUP, Kind::Item, c"only rules with transfer, of a switch, name ports");
 const RANGE: Refusal = Refusal::new(Errno::ENOTSUP, Kind::ItemLast, c"ranges are not supported");
 const NULL: Refusal = Refusal::new(Errno::EINVAL, Kind::ItemSpec, c"a mask without a spec");
 const MASK: Refusal = Refusal::new(Errno::ENOTSUP, Kind::ItemMask, c"this mask is not supported");

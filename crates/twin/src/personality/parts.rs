@@ -75,7 +75,7 @@ pub struct AttributeFacts {
     /// Priorities, from 0; no limit if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priorities: Option<u32>,
-    /// Rules between ports are taken.
+    /// Rules between ports are taken, of ports that are part of a switch.
     #[serde(skip_serializing_if = "is_default")]
     pub transfer: bool,
     /// Of a group that is not there.
@@ -105,12 +105,18 @@ pub struct ActionFacts {
     /// The lists that are taken; any that makes sense if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<Steps>,
+    /// The lists that rules for transfer have instead; the same if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepted_transfer: Vec<Steps>,
     /// Actions may come in any order.
     #[serde(skip_serializing_if = "is_default")]
     pub any_order: bool,
     /// Of an action that has no place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Told>,
+    /// The same of some, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub out_of_place: BTreeMap<String, Told>,
     /// Of a list that lacks an action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Told>,

@@ -20,6 +20,12 @@ pub struct Pattern {
     /// Of a list of headers that no chain has, or a header that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Told>,
+    /// Which rules may name the port that packets arrive at.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ports: Ports,
+    /// Of a port in other rules; as `unknown` if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_port: Option<Told>,
     /// Of a range: `last` that is not `spec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<Told>,
@@ -46,6 +52,17 @@ pub struct Pattern {
     /// Where there are no chains: of headers that cannot follow each other.
     #[serde(skip_serializing_if = "is_default")]
     pub structure: Structure,
+}
+
+/// Which rules may name the port that packets arrive at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ports {
+    /// Those for transfer.
+    #[default]
+    Transfer,
+    /// All.
+    Always,
 }
 
 /// Of headers that cannot follow each other.

@@ -28,7 +28,8 @@ impl Rules {
             At::Row(table, row) => {
                 let table = &self.tables[table as usize];
                 let (group, priority) = (table.group, table.priority);
-                format!("group {group} priority {priority} {}", table.describe(row))
+                let switch = if table.is_of_switch { "transfer " } else { "" };
+                format!("{switch}group {group} priority {priority} {}", table.describe(row))
             }
         };
         let state = match entry {
@@ -58,6 +59,8 @@ impl Rules {
             Fate::Spread(place) => format!("rss over {:?}", self.spread(place).queues),
             Fate::Drop => "drop".to_owned(),
             Fate::Jump(group) => format!("jump to group {group}"),
+            Fate::Wire(port) => format!("to the wire of port {port}"),
+            Fate::Port(port) => format!("to port {port}"),
         });
         words.join(", ")
     }

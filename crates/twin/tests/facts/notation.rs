@@ -7,7 +7,7 @@ use twin::{
     Rule, Spread,
 };
 
-/// A NIC with four queues, started.
+/// A NIC with four queues, started, whose port stands alone.
 pub(super) fn nic(personality: &str) -> Nic {
     let mut nic = Nic::new(Personality::named(personality).unwrap(), 1);
     nic.set_queues(4);
@@ -60,6 +60,9 @@ fn action(text: &str) -> Action {
         "passthru" => Action::Passthru,
         "count" => Action::Count,
         "jump" => Action::Jump(number()),
+        "port_id" => Action::PortId(number() as u16),
+        "represented_port" => Action::RepresentedPort(number() as u16),
+        "port_representor" => Action::PortRepresentor(value.parse().ok()),
         "age" => Action::Age(Age { timeout_s: number(), context: 0 }),
         "rss" => {
             let queues = value.split(' ').map(|queue| queue.parse().unwrap()).collect();
@@ -69,8 +72,14 @@ fn action(text: &str) -> Action {
     }
 }
 
-pub(super) const INGRESS: Attributes =
-    Attributes { group: 0, priority: 0, ingress: true, egress: false, transfer: false };
+pub(super) const INGRESS: Attributes = Attributes {
+    group: 0,
+    priority: 0,
+    ingress: true,
+    egress: false,
+    transfer: false,
+    names_port: false,
+};
 
 pub(super) fn create(nic: &mut Nic, pattern: &str, list: &str) -> Result<Answer<Handle>, Refusal> {
     create_with(nic, INGRESS, pattern, list)

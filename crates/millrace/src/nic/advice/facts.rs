@@ -18,7 +18,7 @@ pub(super) fn of(
     let title = &personality.title;
     let Some(refusal) = refusal else {
         let mut lines = vec![format!("{title} takes such rules; others may be in its way:")];
-        lines.extend(in_the_way(personality));
+        lines.extend(in_the_way(personality, rule));
         return lines;
     };
     let mut lines = Vec::new();
@@ -40,8 +40,13 @@ pub(super) fn of(
     lines
 }
 
-fn in_the_way(personality: &Personality) -> Vec<String> {
+fn in_the_way(personality: &Personality, rule: &Modelled) -> Vec<String> {
     let mut lines = vec![format!("- {}", space(personality))];
+    if rule.is_about_ports() {
+        let why = "packets go between the ports of one switch only (of the software NIC, those \
+                   with the same switch=), and a rule is made through the port they arrive at";
+        lines.push(format!("- {why}"));
+    }
     if personality.table.duplicate != Duplicate::FirstWins
         && personality.table.duplicate != Duplicate::LastWins
     {
@@ -94,14 +99,20 @@ fn attributes(personality: &Personality) -> Vec<String> {
 }
 
 fn actions(personality: &Personality) -> Vec<String> {
-    let ActionFacts { accepted, any_order, .. } = &personality.actions;
+    let ActionFacts { accepted, accepted_transfer, any_order, .. } = &personality.actions;
     if accepted.is_empty() {
         return Vec::new();
     }
-    let lists: Vec<_> = accepted.iter().map(Steps::to_string).collect();
+    let lists = |accepted: &[Steps]| {
+        let lists: Vec<_> = accepted.iter().map(Steps::to_string).collect();
+        lists.join("; or ")
+    };
     let order = if *any_order { "in any order" } else { "in this order" };
     let title = &personality.title;
-    let mut lines = vec![format!("{title} takes these actions, {order}: {}", lists.join("; or "))];
+    let mut lines = vec![format!("{title} takes these actions, {order}: {}", lists(accepted))];
+    if !accepted_transfer.is_empty() {
+        lines.push(format!("with transfer, instead: {}", lists(accepted_transfer)));
+    }
     if let Some(max) = personality.mark.max {
         lines.push(format!("marks go up to {max}"));
     }

@@ -7,8 +7,9 @@
 //! refuses too is no advice.
 
 use super::Modelled;
+use super::model::is_port;
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
-use twin::personality::{Chain, FieldFacts, MaskRule, Steps};
+use twin::personality::{ActionFacts, Chain, FieldFacts, MaskRule, Ports, Steps};
 use twin::{Field, Personality, Proto};
 
 /// The rule, if one is found.
@@ -17,6 +18,9 @@ pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Optio
     close.pattern.retain(|item| item.kind != ItemKind::Void);
     close.actions.retain(|action| *action != Action::Void);
     set_attributes(personality, &mut close);
+    // Which list of headers is meant does not depend on them.
+    let ports: Vec<_> = close.pattern.iter().filter(|item| is_port(item)).copied().collect();
+    close.pattern.retain(|item| !is_port(item));
     set_headers(personality, &mut close);
     let chain = chain_of(personality, &close);
     for item in &mut close.pattern {
@@ -28,6 +32,9 @@ pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Optio
         ip.into_iter().for_each(|item| mask_whole(item, "src"));
     }
     set_actions(personality, &mut close, queues);
+    if close.attributes.transfer || personality.pattern.ports == Ports::Always {
+        close.pattern.splice(0..0, ports);
+    }
     let good = Modelled::of(&close)?.judged(personality, queues).is_ok();
     (good && close != *rule).then_some(close)
 }
@@ -211,7 +218,12 @@ fn set_actions(personality: &Personality, rule: &mut Rule, queues: u16) {
             _ => {}
         }
     }
-    let lists = personality.actions.accepted.iter().map(|list| fitted(list, &rule.actions));
+    let ActionFacts { accepted, accepted_transfer, .. } = &personality.actions;
+    let lists = match rule.attributes.transfer && !accepted_transfer.is_empty() {
+        true => accepted_transfer,
+        false => accepted,
+    };
+    let lists = lists.iter().map(|list| fitted(list, &rule.actions));
     if let Some(best) = lists.max_by_key(|(kept, _)| *kept).map(|(_, actions)| actions) {
         rule.actions = best;
     }

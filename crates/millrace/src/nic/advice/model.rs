@@ -16,13 +16,27 @@ impl Modelled {
     /// `None` if the rule has an item or an action that the model does not know.
     pub(crate) fn of(rule: &Rule) -> Option<Self> {
         let dpdk::flow::Attributes { group, priority, ingress, egress, transfer } = rule.attributes;
-        let items = rule.pattern.iter().filter(|item| item.kind != ItemKind::Void);
+        let is_header = |item: &&Item| item.kind != ItemKind::Void && !is_port(item);
+        let items = rule.pattern.iter().filter(is_header);
         let actions = rule.actions.iter().filter(|action| **action != Action::Void);
         Some(Self {
-            attributes: twin::Attributes { group, priority, ingress, egress, transfer },
+            attributes: twin::Attributes {
+                group,
+                priority,
+                ingress,
+                egress,
+                transfer,
+                names_port: rule.pattern.iter().any(is_port),
+            },
             items: items.map(item).collect::<Option<_>>()?,
             actions: actions.map(action).collect::<Option<_>>()?,
         })
+    }
+
+    /// Whether it names ports or sends to them.
+    pub(crate) fn is_about_ports(&self) -> bool {
+        let twin::Attributes { transfer, names_port, .. } = self.attributes;
+        transfer || names_port || self.actions.iter().any(twin::Action::is_about_port)
     }
 
     /// What the NIC would say of the rule alone.
@@ -30,6 +44,11 @@ impl Modelled {
         let Self { attributes, items, actions } = self;
         personality.takes(twin::Rule { attributes: *attributes, items, actions }, queues)
     }
+}
+
+/// Whether an item names the port that packets arrive at.
+pub(super) fn is_port(item: &Item) -> bool {
+    matches!(item.kind, ItemKind::PortId | ItemKind::RepresentedPort)
 }
 
 fn item(item: &Item) -> Option<twin::Item> {
@@ -69,8 +88,10 @@ fn action(action: &Action) -> Option<twin::Action> {
             twin::Action::Rss(Spread { types, queues: rss.queues.clone().into() })
         }
         Action::Age(seconds) => twin::Action::Age(Age { timeout_s: *seconds, context: 0 }),
-        Action::Void | Action::PortId(_) | Action::RepresentedPort(_) => {
-            return None;
-        }
+        // Which port it is only the driver judges.
+        Action::PortId(port) => twin::Action::PortId(port.map_or(0, |port| port as u16)),
+        Action::RepresentedPort(port) => twin::Action::RepresentedPort(*port),
+        Action::PortRepresentor(port) => twin::Action::PortRepresentor(Some(*port)),
+        Action::Void => return None,
     })
 }

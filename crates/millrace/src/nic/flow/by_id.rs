@@ -15,18 +15,18 @@ pub(super) fn by_id(rule: &Rule, ids: &[u16]) -> Rule {
     let item = |item: &Item| {
         let width = match item.kind {
             ItemKind::PortId => 32,
-            ItemKind::RepresentedPort => 16,
+            ItemKind::RepresentedPort | ItemKind::PortRepresentor => 16,
             _ => return *item,
         };
         let [spec, last] =
             [item.spec, item.last].map(|given| given.map(|given| value(given, width)));
         Item { spec, last, ..*item }
     };
+    let short = |number: u16| ids.get(usize::from(number)).copied().unwrap_or(number);
     let action = |action: &Action| match action {
-        Action::PortId(number) => Action::PortId(id(*number)),
-        Action::RepresentedPort(number) => {
-            Action::RepresentedPort(ids.get(usize::from(*number)).copied().unwrap_or(*number))
-        }
+        Action::PortId(number) => Action::PortId(number.map(id)),
+        Action::RepresentedPort(number) => Action::RepresentedPort(short(*number)),
+        Action::PortRepresentor(number) => Action::PortRepresentor(short(*number)),
         other => other.clone(),
     };
     Rule {
@@ -45,11 +45,13 @@ mod tests {
     fn ports_are_named_by_the_numbers_of_dpdk() {
         let line = "flow create 0 pattern port_id id is 1 / \
                     represented_port ethdev_port_id spec 0 / mark id is 1 / end \
-                    actions port_id id 1 / represented_port ethdev_port_id 9 / end";
+                    actions port_id id 1 / represented_port ethdev_port_id 9 / \
+                    port_id original 1 / port_representor port_id 0 / end";
         let Ok(Some(Command::Create { rule, .. })) = parse(line, 1) else { panic!("{line}") };
         let expected = "pattern port_id id is 7 / \
                         represented_port ethdev_port_id spec 4 / mark id is 1 / end \
-                        actions port_id id 7 / represented_port ethdev_port_id 9 / end";
+                        actions port_id id 7 / represented_port ethdev_port_id 9 / \
+                        port_id original 1 / port_representor port_id 4 / end";
         assert_eq!(print_rule(&by_id(&rule, &[4, 7])), expected);
     }
 }

@@ -177,6 +177,7 @@ pub(super) fn fields(kind: ItemKind) -> &'static [Field] {
         ItemKind::Meta => const { &[bytes("data", 0, 4)] },
         ItemKind::Mark | ItemKind::PortId => const { &[bytes("id", 0, 4)] },
         ItemKind::RepresentedPort => const { &[bytes("ethdev_port_id", 0, 2)] },
+        ItemKind::PortRepresentor => const { &[bytes("port_id", 0, 2)] },
     }
 }
 

@@ -95,7 +95,12 @@ fn command(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError>
 fn help_words() -> impl Iterator<Item = &'static str> {
     let commands = COMMANDS.iter().map(|(name, _)| *name);
     let items = ItemKind::ALL.iter().map(|kind| kind.name());
-    commands.chain(items).chain(ACTIONS.iter().map(|action| action.name)).chain(["rss"])
+    commands.chain(items).chain(action_words())
+}
+
+/// The names of all actions.
+pub(super) fn action_words() -> impl Iterator<Item = &'static str> {
+    ACTIONS.iter().map(|action| action.name).chain(["port_id", "rss"])
 }
 
 fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
@@ -235,7 +240,7 @@ const fn bare(name: &'static str, make: fn(u32) -> Action) -> Simple {
     Simple { name, number: None, make }
 }
 
-/// The actions but `rss`. A number that is not given is 0.
+/// The actions but `port_id` and `rss`. A number that is not given is 0.
 pub(super) const ACTIONS: [Simple; 11] = [
     bare("void", |_| Action::Void),
     Simple { name: "mark", number: Some(("id", "NUMBER", 32)), make: Action::Mark },
@@ -250,11 +255,15 @@ pub(super) const ACTIONS: [Simple; 11] = [
     Simple { name: "age", number: Some(("timeout", "SECONDS", 24)), make: Action::Age },
     bare("passthru", |_| Action::Passthru),
     Simple { name: "jump", number: Some(("group", "GROUP", 32)), make: Action::Jump },
-    Simple { name: "port_id", number: Some(("id", PORT, 32)), make: Action::PortId },
     Simple {
         name: "represented_port",
         number: Some(("ethdev_port_id", PORT, 16)),
         make: |port| Action::RepresentedPort(port as u16),
+    },
+    Simple {
+        name: "port_representor",
+        number: Some(("port_id", PORT, 16)),
+        make: |port| Action::PortRepresentor(port as u16),
     },
 ];
 
@@ -269,10 +278,27 @@ fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, Syntax
         }
         return Ok(Some((action.make)(value)));
     }
+    if reader.take("port_id") {
+        return port_id(reader).map(Some);
+    }
     if reader.take("rss") {
         return rss(reader, queues).map(|rss| Some(Action::Rss(rss)));
     }
     reader.need("end").map(|()| None)
+}
+
+/// What is behind the name of `port_id`: a port, or `original` for that of the rule.
+fn port_id(reader: &mut Reader<'_>) -> Result<Action, SyntaxError> {
+    let (mut id, mut is_original) = (0, false);
+    while !reader.take("/") {
+        if reader.take("original") {
+            is_original = truth(reader)?;
+        } else {
+            reader.need("id")?;
+            id = reader.fitting(PORT)?;
+        }
+    }
+    Ok(Action::PortId((!is_original).then_some(id)))
 }
 
 /// The types that `rss` asks for where it names none: addresses.

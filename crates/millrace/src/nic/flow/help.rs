@@ -2,7 +2,7 @@
 //! `help`, from the tables of the grammar.
 
 use super::fields::fields;
-use super::grammar::{ACTIONS, COMMANDS};
+use super::grammar::{ACTIONS, COMMANDS, action_words};
 use dpdk::flow::ItemKind;
 
 /// What there is to say of `word`, a command, an item or an action; without one, of everything.
@@ -22,10 +22,14 @@ pub(crate) fn help(word: Option<&str>) -> Option<Vec<String>> {
         let number = action.number.map(|(name, what, _)| format!(" {name} {what}"));
         lines.push(format!("action {word}{}", number.unwrap_or_default()));
     }
-    lines.extend((word == "rss").then(|| RSS.to_owned()));
+    let others = [("port_id", PORT_ID), ("rss", RSS)];
+    lines.extend(
+        others.iter().filter(|(name, _)| *name == word).map(|(_, text)| (*text).to_owned()),
+    );
     (!lines.is_empty()).then_some(lines)
 }
 
+const PORT_ID: &str = "action port_id [original 0|1] [id PORT]";
 const RSS: &str = "action rss [func FUNCTION] [level LEVEL] [types TYPE... end] [key HEX] \
                    [queues QUEUE... end]";
 
@@ -34,7 +38,7 @@ fn overview() -> Vec<String> {
     lines.push("help [COMMAND|ITEM|ACTION]".to_owned());
     lines.push("quit".to_owned());
     let items: Vec<_> = ItemKind::ALL.iter().map(|kind| kind.name()).collect();
-    let actions: Vec<_> = ACTIONS.iter().map(|action| action.name).chain(["rss"]).collect();
+    let actions: Vec<_> = action_words().collect();
     lines.push(String::new());
     lines.push("attributes: group NUMBER, priority NUMBER, ingress, egress, transfer".to_owned());
     lines.push(format!("items: {}", items.join(", ")));

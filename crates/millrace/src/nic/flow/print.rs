@@ -96,11 +96,13 @@ fn print_action(action: &Action) -> String {
         Action::Void | Action::Flag | Action::Drop | Action::Passthru => name.to_owned(),
         Action::Count(0) => name.to_owned(),
         Action::Count(id) => format!("{name} identifier {id}"),
-        Action::Mark(id) | Action::PortId(id) => format!("{name} id {id}"),
+        Action::Mark(id) | Action::PortId(Some(id)) => format!("{name} id {id}"),
+        Action::PortId(None) => format!("{name} original 1"),
         Action::Queue(index) => format!("{name} index {index}"),
         Action::Age(seconds) => format!("{name} timeout {seconds}"),
         Action::Jump(group) => format!("{name} group {group}"),
         Action::RepresentedPort(port) => format!("{name} ethdev_port_id {port}"),
+        Action::PortRepresentor(port) => format!("{name} port_id {port}"),
         Action::Rss(rss) => print_rss(rss),
     }
 }

@@ -213,8 +213,9 @@ fn any_action() -> impl Strategy<Value = Action> {
         (0..3u32).prop_map(Action::Count),
         (0..1u32 << 24).prop_map(Action::Age),
         any::<u32>().prop_map(Action::Jump),
-        any::<u32>().prop_map(Action::PortId),
+        any::<Option<u32>>().prop_map(Action::PortId),
         any::<u16>().prop_map(Action::RepresentedPort),
+        any::<u16>().prop_map(Action::PortRepresentor),
         rss.prop_map(|(func, level, types, key, queues)| {
             Action::Rss(Rss { func, level, types, key, queues })
         }),

@@ -13,8 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use twin::personality::Told;
 use twin::{Action, Attributes, Personality};
 
-pub(super) const INGRESS: Attributes =
-    Attributes { group: 0, priority: 0, ingress: true, egress: false, transfer: false };
+pub(super) const INGRESS: Attributes = Attributes {
+    group: 0,
+    priority: 0,
+    ingress: true,
+    egress: false,
+    transfer: false,
+    names_port: false,
+};
 
 /// Answers of `validate` that `create` has to confirm before it is believed.
 const CONFIRMATIONS: u32 = 50;

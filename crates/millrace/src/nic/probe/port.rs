@@ -154,7 +154,7 @@ impl Subject for PortSubject {
 
 /// The rule as DPDK's other users write it.
 fn rule_of(question: &Question) -> flow::Rule {
-    let twin::Attributes { group, priority, ingress, egress, transfer } = question.attributes;
+    let twin::Attributes { group, priority, ingress, egress, transfer, .. } = question.attributes;
     flow::Rule {
         attributes: flow::Attributes { group, priority, ingress, egress, transfer },
         pattern: question.items.iter().map(item_of).collect(),
@@ -214,6 +214,9 @@ fn action_of(action: &Action) -> flow::Action {
         Action::Count => flow::Action::Count(0),
         Action::Jump(group) => flow::Action::Jump(*group),
         Action::Age(age) => flow::Action::Age(age.timeout_s),
+        Action::PortId(port) => flow::Action::PortId(Some(u32::from(*port))),
+        Action::RepresentedPort(port) => flow::Action::RepresentedPort(*port),
+        Action::PortRepresentor(port) => flow::Action::PortRepresentor(port.unwrap_or(0)),
     }
 }
 
