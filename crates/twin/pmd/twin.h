@@ -59,7 +59,13 @@ enum twin_action_kind {
 	TWIN_ACTION_RSS,
 	TWIN_ACTION_JUMP,
 	TWIN_ACTION_AGE,
+	TWIN_ACTION_PORT_ID,
+	TWIN_ACTION_REPRESENTED_PORT,
+	TWIN_ACTION_PORT_REPRESENTOR,
 };
+
+/* As the port of an action, that of the rule. */
+#define TWIN_OWN_PORT UINT32_MAX
 
 #define TWIN_GIVEN_SPEC 1u
 #define TWIN_GIVEN_LAST 2u
@@ -80,7 +86,10 @@ struct twin_item {
 
 struct twin_action {
 	uint32_t kind;
-	/* Of mark, queue and jump; types of rss, those of the port without any; seconds of age. */
+	/*
+	 * Of mark, queue and jump; types of rss, those of the port without any; seconds of age;
+	 * number of a port.
+	 */
 	uint32_t value;
 	uint64_t context; /* of age: what the application calls the rule, 0 for its handle */
 	const uint16_t *queues; /* of rss */
@@ -90,6 +99,8 @@ struct twin_action {
 #define TWIN_INGRESS 1u
 #define TWIN_EGRESS 2u
 #define TWIN_TRANSFER 4u
+/* The pattern names the port that packets arrive at. */
+#define TWIN_NAMES_PORT 8u
 
 struct twin_rule {
 	uint32_t group;
@@ -132,6 +143,9 @@ struct twin_frame {
 #define TWIN_NETWORK_BAD 32u
 #define TWIN_TRANSPORT_GOOD 64u
 #define TWIN_TRANSPORT_BAD 128u
+/* To the wire of the port in `queue`; to that port itself. */
+#define TWIN_TO_WIRE 256u
+#define TWIN_TO_PORT 512u
 
 struct twin_verdict {
 	uint32_t flags;
@@ -198,6 +212,8 @@ void twin_nic_free(struct twin_nic *nic);
 /* Whether it has templates and flow queues. */
 bool twin_nic_has_async(const struct twin_nic *nic);
 void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
+/* Whether the port is one of several that packets can be sent between. */
+void twin_nic_set_switch(const struct twin_nic *nic, bool has_switch);
 /* Receive queues that rules may name. */
 void twin_nic_set_queues(const struct twin_nic *nic, uint16_t queues);
 /* Of TWIN_CHECK_*. */
@@ -268,6 +284,7 @@ struct twin_args {
 	const char *wire;
 	const char *replay;
 	const char *lower;
+	const char *eswitch;
 	uint64_t loops;
 	uint32_t mbps; /* 0: no limit */
 	bool has_thread;
@@ -288,6 +305,11 @@ struct twin_source {
 	void (*close)(struct twin_port *port);
 	eth_rx_burst_t rx;
 	eth_tx_burst_t tx;
+	/*
+	 * Sends what the switch brings, by any thread, and takes it; how many packets went out.
+	 * Without it, they are lost.
+	 */
+	uint16_t (*carry)(struct twin_port *port, struct rte_mbuf **packets, uint16_t count);
 	/* Fetches packets for all queues; how many. Without it, they are brought. */
 	uint16_t (*poll)(struct twin_port *port);
 	/* Those that have nothing to add leave these out. */
@@ -354,6 +376,8 @@ struct twin_port {
 	bool started; /* under the lock of the wire */
 	struct twin_replay *replay;
 	struct twin_lower *lower;
+	struct twin_switch *eswitch; /* or NULL */
+	bool is_reachable; /* for what the switch brings; under its lock */
 	struct twin_pipeline pipeline;
 	struct twin_pace pace;
 	struct rte_ether_addr mac;
@@ -370,6 +394,12 @@ struct twin_port {
 	uint64_t no_room; /* on the way to the model */
 	uint64_t model_cycles;
 	uint64_t model_packets;
+	/* What its rules sent to other ports, and what found no way there. */
+	uint64_t switched;
+	uint64_t switch_drops;
+	/* What the rules of others sent out here. */
+	uint64_t carried;
+	uint64_t carried_bytes;
 };
 
 int twin_log_type(void);
@@ -408,6 +438,39 @@ int twin_wire_open(struct twin_port *port, const struct twin_args *args);
 /* twin_replay.c */
 extern const struct twin_source twin_replay_source;
 int twin_replay_open(struct twin_port *port, const struct twin_args *args);
+
+/* twin_switch.c */
+int twin_switch_open(struct twin_port *port, const struct twin_args *args);
+void twin_switch_close(struct twin_port *port);
+void twin_switch_set_started(struct twin_port *port, bool is_started);
+void twin_switch_info(const struct twin_port *port, struct rte_eth_dev_info *info);
+/* What is wrong with the port that an action names, or an item; NULL if nothing is. */
+const char *twin_switch_action_trouble(const struct twin_port *port,
+				       const struct rte_flow_action *action);
+const char *twin_switch_item_trouble(const struct twin_port *port,
+				     const struct rte_flow_item *item);
+void twin_switch_take_action(const struct twin_port *port, const struct rte_flow_action *action,
+			     struct twin_action *to);
+bool twin_switch_knows(enum rte_flow_item_type type);
+void twin_switch_count(struct twin_port *port, uint64_t packets, uint64_t bytes);
+void twin_switch_send(struct twin_port *from, uint32_t to, struct rte_mbuf **packets,
+		      uint16_t count);
+
+/* In the number of a port: to that port, not to its wire. */
+#define TWIN_TO_PORT_BIT 0x10000u
+
+static inline bool
+twin_is_elsewhere(const struct twin_verdict *verdict)
+{
+	return (verdict->flags & (TWIN_TO_WIRE | TWIN_TO_PORT)) != 0;
+}
+
+/* For twin_switch_send. */
+static inline uint32_t
+twin_target(const struct twin_verdict *verdict)
+{
+	return verdict->queue | ((verdict->flags & TWIN_TO_PORT) != 0 ? TWIN_TO_PORT_BIT : 0);
+}
 
 /* twin_lower.c */
 extern const struct twin_source twin_lower_source;

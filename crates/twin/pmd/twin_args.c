@@ -15,18 +15,19 @@
 #define ARG_REPLAY "replay"
 #define ARG_LOOPS "loops"
 #define ARG_LOWER "lower"
+#define ARG_SWITCH "switch"
 #define ARG_SPEED "speed"
 #define ARG_PIPELINE "pipeline"
 
 /* Without lower=, whose value is cut out before: it has commas and equals signs of its own. */
 static const char *const known[] = {
-	ARG_PERSONALITY, ARG_SEED, ARG_FAULTS, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SPEED,
-	ARG_PIPELINE, NULL,
+	ARG_PERSONALITY, ARG_SEED, ARG_FAULTS, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SWITCH,
+	ARG_SPEED, ARG_PIPELINE, NULL,
 };
 
 #define THERE_IS "personality=NAME|FILE, seed=N, " \
 	"faults=NAME:CHANCE+..., wire=NAME, " \
-	"replay=FILE with loops=N|forever, lower=(DEVARGS), " \
+	"replay=FILE with loops=N|forever, lower=(DEVARGS), switch=NAME, " \
 	"speed=10G|25G|...|none, pipeline=inline|thread@CPU"
 #define MBPS_MAX 400000
 
@@ -225,6 +226,7 @@ take_all(struct twin_args *args)
 		{ ARG_WIRE, &args->wire },
 		{ ARG_REPLAY, &args->replay },
 		{ ARG_LOOPS, &values.loops },
+		{ ARG_SWITCH, &args->eswitch },
 		{ ARG_SPEED, &values.speed },
 		{ ARG_PIPELINE, &values.pipeline },
 	};
@@ -286,5 +288,6 @@ RTE_PMD_REGISTER_PARAM_STRING(net_twin,
 	ARG_REPLAY "=<file> "
 	ARG_LOOPS "=<number>|forever "
 	ARG_LOWER "=(<devargs>) "
+	ARG_SWITCH "=<name> "
 	ARG_SPEED "=<rate>|none "
 	ARG_PIPELINE "=inline|thread@<cpu>");

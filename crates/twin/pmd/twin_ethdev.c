@@ -82,6 +82,7 @@ configure(struct rte_eth_dev *dev)
 static void
 end(struct twin_port *port)
 {
+	twin_switch_set_started(port, false);
 	twin_pipeline_stop(port);
 	port->source->stop(port);
 	twin_pipeline_close(port);
@@ -113,6 +114,8 @@ start(struct rte_eth_dev *dev)
 		ret = twin_pipeline_start(port);
 	if (ret != 0)
 		end(port);
+	else
+		twin_switch_set_started(port, true);
 	return ret;
 }
 
@@ -166,6 +169,7 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_rx_queues = TWIN_QUEUES_MAX;
 	info->max_tx_queues = TWIN_QUEUES_MAX;
 	twin_rss_info(info);
+	twin_switch_info(port, info);
 	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER;
 	for (i = 0; i < RTE_DIM(checks); i++)
 		info->rx_offload_capa |= checks[i].offload;
@@ -233,6 +237,7 @@ close_port(struct rte_eth_dev *dev)
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return 0;
 	twin_age_stop(port);
+	twin_switch_close(port);
 	port->source->close(port);
 	twin_async_close(port);
 	for (i = 0; port->rxq != NULL && i < TWIN_QUEUES_MAX; i++)
@@ -366,6 +371,8 @@ plug_in(struct twin_port *port, const char *devargs)
 	port->pipeline.cpu = args.cpu;
 	if (ret == 0)
 		ret = make_nic(port, &args);
+	if (ret == 0 && args.eswitch != NULL)
+		ret = twin_switch_open(port, &args);
 	if (ret == 0 && args.wire != NULL) {
 		port->source = &twin_wire_source;
 		ret = twin_wire_open(port, &args);

@@ -49,8 +49,8 @@ static const struct layout layouts[] = {
 static_assert(offsetof(struct rte_flow_item_vlan, inner_type) == 2, "rte_flow_item_vlan");
 
 /*
- * A rule taken apart. The place of an item here is not that in the pattern, which has VOID ones;
- * the last of each list is its END.
+ * A rule taken apart. The place of an item here is not that in the pattern, which has VOID ones
+ * and ports; the last of each list is its END.
  */
 struct parts {
 	struct twin_rule rule;
@@ -75,7 +75,8 @@ layout_of(enum rte_flow_item_type type)
 bool
 twin_flow_knows(const struct rte_flow_item *item)
 {
-	return item->type == RTE_FLOW_ITEM_TYPE_VOID || layout_of(item->type) != NULL;
+	return item->type == RTE_FLOW_ITEM_TYPE_VOID || twin_switch_knows(item->type) ||
+	       layout_of(item->type) != NULL;
 }
 
 /* The bit that some items have beside the header. */
@@ -117,7 +118,8 @@ take_item(const struct rte_flow_item *item, struct twin_item *to)
 }
 
 static void
-take_action(const struct rte_flow_action *action, struct twin_action *to)
+take_action(const struct rte_flow_action *action, const struct twin_port *port,
+	    struct twin_action *to)
 {
 	const struct rte_flow_action_rss *rss;
 
@@ -160,25 +162,19 @@ take_action(const struct rte_flow_action *action, struct twin_action *to)
 		to->queues = rss->queue;
 		to->queue_count = rss->queue_num;
 		break;
+	case RTE_FLOW_ACTION_TYPE_PORT_ID:
+	case RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT:
+	case RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR:
+		twin_switch_take_action(port, action, to);
+		break;
 	default:
 		break;
 	}
 }
 
-/* What can be said only here: the model is not told. */
 static const char *
-trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
+trouble_of_rss(const struct rte_flow_action_rss *rss, const struct twin_port *port)
 {
-	const struct rte_flow_action_rss *rss = action->conf;
-
-	if (action->conf == NULL)
-		return action->type == RTE_FLOW_ACTION_TYPE_MARK ||
-		       action->type == RTE_FLOW_ACTION_TYPE_QUEUE ||
-		       action->type == RTE_FLOW_ACTION_TYPE_JUMP ||
-		       action->type == RTE_FLOW_ACTION_TYPE_AGE ||
-		       action->type == RTE_FLOW_ACTION_TYPE_RSS ? "the action needs a value" : NULL;
-	if (action->type != RTE_FLOW_ACTION_TYPE_RSS)
-		return NULL;
 	if (!twin_rss_knows(rss->func))
 		return "only Toeplitz is supported, sorted or not";
 	if (rss->level > 1)
@@ -192,14 +188,48 @@ trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 	return NULL;
 }
 
-static int
-take_items(struct parts *parts, const struct rte_flow_item *item, struct rte_flow_error *error)
+/* What can be said only here: the model is not told. */
+static const char *
+trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 {
+	static const char *const no_value = "the action needs a value";
+
+	switch (action->type) {
+	case RTE_FLOW_ACTION_TYPE_MARK:
+	case RTE_FLOW_ACTION_TYPE_QUEUE:
+	case RTE_FLOW_ACTION_TYPE_JUMP:
+	case RTE_FLOW_ACTION_TYPE_AGE:
+		return action->conf == NULL ? no_value : NULL;
+	case RTE_FLOW_ACTION_TYPE_RSS:
+		return action->conf == NULL ? no_value : trouble_of_rss(action->conf, port);
+	case RTE_FLOW_ACTION_TYPE_PORT_ID:
+	case RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT:
+	case RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR:
+		return action->conf == NULL ? no_value : twin_switch_action_trouble(port, action);
+	default:
+		return NULL;
+	}
+}
+
+static int
+take_items(struct parts *parts, const struct rte_flow_item *item, const struct twin_port *port,
+	   struct rte_flow_error *error)
+{
+	const char *trouble;
 	uint32_t count = 0;
 
 	for (; item->type != RTE_FLOW_ITEM_TYPE_END; item++) {
 		if (item->type == RTE_FLOW_ITEM_TYPE_VOID)
 			continue;
+		if (twin_switch_knows(item->type)) {
+			trouble = twin_switch_item_trouble(port, item);
+			if (trouble != NULL)
+				return rte_flow_error_set(error, EINVAL,
+							  RTE_FLOW_ERROR_TYPE_ITEM_SPEC, item,
+							  trouble);
+			parts->rule.direction |= TWIN_NAMES_PORT;
+			continue;
+		}
 		if (count == ITEMS_MAX)
 			return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_NUM,
 						  item, "too many items");
@@ -228,7 +258,7 @@ take_actions(struct parts *parts, const struct rte_flow_action *action,
 		if (trouble != NULL)
 			return rte_flow_error_set(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF,
 						  action, trouble);
-		take_action(action, &parts->actions[count]);
+		take_action(action, port, &parts->actions[count]);
 		parts->action_of[count++] = action;
 	}
 	parts->action_of[count] = action;
@@ -241,6 +271,7 @@ take_apart(struct parts *parts, const struct rte_eth_dev *dev, const struct rte_
 	   const struct rte_flow_item pattern[], const struct rte_flow_action actions[],
 	   struct rte_flow_error *error)
 {
+	const struct twin_port *port = dev->data->dev_private;
 	int ret;
 
 	parts->rule = (struct twin_rule){
@@ -252,9 +283,9 @@ take_apart(struct parts *parts, const struct rte_eth_dev *dev, const struct rte_
 		.items = parts->items,
 		.actions = parts->actions,
 	};
-	ret = take_items(parts, pattern, error);
+	ret = take_items(parts, pattern, port, error);
 	if (ret == 0)
-		ret = take_actions(parts, actions, dev->data->dev_private, error);
+		ret = take_actions(parts, actions, port, error);
 	return ret;
 }
 

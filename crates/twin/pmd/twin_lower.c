@@ -13,6 +13,7 @@
 #include <rte_devargs.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_pause.h>
 #include <rte_spinlock.h>
 #include <rte_string_fns.h>
 
@@ -20,6 +21,8 @@
 
 /* As many as drivers of all kinds take. */
 #define DESCRIPTORS 1024
+/* For the lock of the lower port, by who may not wait for it. */
+#define TRIES 10000
 
 /* It has one queue of each direction, for which those of the twin take turns. */
 struct twin_lower {
@@ -204,6 +207,43 @@ tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return sent;
 }
 
+/* Who sends may hold the lock already, by another port; it waits a little, and not for ever. */
+static bool
+try_hard(rte_spinlock_t *lock)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		if (rte_spinlock_trylock(lock))
+			return true;
+		rte_pause();
+	}
+	return false;
+}
+
+static uint16_t
+carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_lower *lower = port->lower;
+	uint64_t bytes = 0;
+	uint16_t i, sent = 0;
+
+	for (i = 0; i < count; i++) {
+		bytes += packets[i]->pkt_len;
+		/* What the sender asked its own port for is nothing to this one. */
+		packets[i]->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
+	}
+	if (try_hard(&lower->tx_lock)) {
+		sent = rte_eth_tx_burst(lower->port_id, 0, packets, count);
+		rte_spinlock_unlock(&lower->tx_lock);
+	}
+	for (i = sent; i < count; i++)
+		bytes -= packets[i]->pkt_len;
+	rte_pktmbuf_free_bulk(packets + sent, count - sent);
+	twin_switch_count(port, sent, bytes);
+	return sent;
+}
+
 /* What was lost below; the packets themselves are counted here. */
 static void
 add_stats(struct twin_port *port, struct rte_eth_stats *stats)
@@ -257,6 +297,7 @@ const struct twin_source twin_lower_source = {
 	.poll = poll,
 	.rx = twin_rx_polling,
 	.tx = tx,
+	.carry = carry,
 	.update_link = update_link,
 	.add_stats = add_stats,
 	.reset_stats = reset_stats,

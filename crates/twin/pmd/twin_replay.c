@@ -63,7 +63,7 @@ static int64_t
 pass_unreceived(struct twin_port *port, const struct twin_sets *sets,
 		const struct twin_packet *packets)
 {
-	uint64_t which = sets->dropped | sets->lost, left;
+	uint64_t which = sets->dropped | sets->lost | sets->elsewhere, left;
 	int64_t bytes = 0;
 
 	if (likely(which == 0))
@@ -148,6 +148,7 @@ struct burst {
 	struct rte_mbuf **mbufs;
 	uint16_t room;
 	uint16_t got;
+	uint16_t switched; /* went to other ports instead */
 	uint64_t bytes;
 	int64_t wire; /* bytes of wire time that are left */
 };
@@ -225,6 +226,61 @@ receive(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *pac
 	return which;
 }
 
+/* Where the packets of a block go that go elsewhere. */
+static void
+note_targets(uint32_t *targets, const struct twin_packet *packets, uint64_t which)
+{
+	for (; which != 0; which &= which - 1)
+		targets[__builtin_ctzll(which)] = packets[__builtin_ctzll(which)].hash;
+}
+
+/* A packet in an mbuf of its own, as it came by the wire; NULL where there is none left. */
+static struct rte_mbuf *
+copy_out(struct twin_rxq *rxq, const struct twin_packet *packet)
+{
+	const uint8_t *frame = twin_bytes_of(rxq->port->replay, packet);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(rxq->pool);
+
+	if (likely(m != NULL)) {
+		m->data_len = m->pkt_len = packet->pkt_len;
+		if (likely(packet->pkt_len <= rxq->room)) {
+			copy(m, frame, packet->pkt_len);
+			return m;
+		}
+		if (copy_long(rxq, m, frame, packet->pkt_len))
+			return m;
+		rte_pktmbuf_free(m);
+	}
+	rxq->port->dev->data->rx_mbuf_alloc_failed++;
+	return NULL;
+}
+
+/* Sends packets of a block to other ports; how many these were. */
+static __rte_noinline uint16_t
+send_elsewhere(struct twin_rxq *rxq, const struct twin_packet *packets, uint64_t which,
+	       const uint32_t *targets)
+{
+	struct rte_mbuf *mbufs[TWIN_BLOCK];
+	uint16_t count = 0, all = __builtin_popcountll(which);
+	uint32_t to = 0;
+
+	for (; which != 0; which &= which - 1) {
+		const uint32_t place = __builtin_ctzll(which);
+		struct rte_mbuf *m = copy_out(rxq, &packets[place]);
+
+		if (count != 0 && targets[place] != to) {
+			twin_switch_send(rxq->port, to, mbufs, count);
+			count = 0;
+		}
+		to = targets[place];
+		if (m != NULL)
+			mbufs[count++] = m;
+	}
+	if (count != 0)
+		twin_switch_send(rxq->port, to, mbufs, count);
+	return all;
+}
+
 /* The generation of rules that packets received now are of. */
 static inline uint64_t
 generation_of(const struct twin_port *port)
@@ -252,6 +308,7 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	const uint64_t *members = twin_members_of(replay, place);
 	const uint64_t generation = generation_of(port);
 	struct twin_block *block = &replay->blocks[place];
+	uint32_t targets[TWIN_BLOCK];
 	struct burst attempt;
 	struct twin_sets sets;
 	uint64_t all, left;
@@ -267,6 +324,8 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 		sets = block->sets;
 		all = members[queue] & rxq->cursor.ahead;
 		left = receive(rxq, &attempt, packets, all);
+		if (unlikely(sets.elsewhere != 0))
+			note_targets(targets, packets, sets.elsewhere);
 		if (likely(!rte_seqlock_read_retry(&block->lock, number)))
 			break;
 		take_back(burst->mbufs + burst->got, attempt.got - burst->got);
@@ -274,8 +333,11 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	*burst = attempt;
 	if (unlikely((all & ~left & sets.counted) != 0))
 		count(port, packets, all & ~left & sets.counted);
-	if (left == 0 && queue == 0)
+	if (left == 0 && queue == 0) {
 		burst->wire -= pass_unreceived(port, &sets, packets);
+		if (unlikely(sets.elsewhere != 0))
+			burst->switched += send_elsewhere(rxq, packets, sets.elsewhere, targets);
+	}
 	return left;
 }
 
@@ -322,7 +384,8 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 		rxq->port->dev->data->rx_mbuf_alloc_failed += count;
 		return 0;
 	}
-	while (burst.got < count && rxq->cursor.passes != 0 && blocks++ < BLOCKS_PER_CALL) {
+	while (burst.got + burst.switched < count && rxq->cursor.passes != 0 &&
+	       blocks++ < BLOCKS_PER_CALL) {
 		if (!play(rxq, &burst))
 			break;
 	}
@@ -335,10 +398,25 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return burst.got;
 }
 
+/* Gone, as what the application sends. */
+static uint16_t
+carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
+{
+	uint64_t bytes = 0;
+	uint16_t i;
+
+	for (i = 0; i < count; i++)
+		bytes += packets[i]->pkt_len;
+	rte_pktmbuf_free_bulk(packets, count);
+	twin_switch_count(port, count, bytes);
+	return count;
+}
+
 const struct twin_source twin_replay_source = {
 	.start = start,
 	.stop = stop,
 	.close = twin_store_free,
 	.rx = rx,
 	.tx = twin_tx_swallow,
+	.carry = carry,
 };

@@ -26,7 +26,7 @@ struct twin_packet {
 	uint32_t pkt_len;
 	uint16_t data_len;
 	uint16_t vlan_tci;
-	uint32_t hash;
+	uint32_t hash; /* of those that go elsewhere, where to */
 	uint32_t mark;
 	uint32_t flags;
 	uint32_t line;
@@ -44,6 +44,7 @@ struct twin_sets {
 	uint64_t counted; /* by rules */
 	uint64_t dropped; /* by rules */
 	uint64_t lost; /* their queue is not there */
+	uint64_t elsewhere; /* to other ports */
 };
 
 /* Queues read verdicts without writing anything, and again if they have changed meanwhile. */

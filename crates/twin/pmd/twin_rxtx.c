@@ -104,28 +104,40 @@ classify(const struct twin_port *to, struct rte_mbuf **packets, uint16_t count,
 		twin_nic_classify(to->nic, frames, count, twin_now_us(), verdicts);
 }
 
-/* Puts packets into their queues: those of a queue at once, in their order. */
+/* Packets of a burst, and where each goes. */
+struct pile {
+	struct rte_mbuf *packets[TWIN_BURST];
+	uint32_t to[TWIN_BURST];
+	uint64_t left; /* as bits */
+	uint16_t count;
+};
+
 static inline void
-enqueue_all(struct twin_port *to, struct rte_mbuf **packets, const uint16_t *queues,
-	    uint16_t count)
+put(struct pile *pile, struct rte_mbuf *packet, uint32_t to)
 {
-	uint64_t left = count == 64 ? UINT64_MAX : RTE_BIT64(count) - 1, rest;
-	struct rte_mbuf *same[TWIN_BURST];
-
 	static_assert(TWIN_BURST <= 64, "packets are bits of a word");
-	while (left != 0) {
-		uint16_t queue = queues[__builtin_ctzll(left)], n = 0;
+	pile->left |= RTE_BIT64(pile->count);
+	pile->packets[pile->count] = packet;
+	pile->to[pile->count++] = to;
+}
 
-		for (rest = left; rest != 0; rest &= rest - 1) {
-			unsigned int i = __builtin_ctzll(rest);
+/* Takes all that go where the first goes, in their order; how many. */
+static inline uint16_t
+take(struct pile *pile, struct rte_mbuf **packets, uint32_t *to)
+{
+	uint64_t rest = pile->left;
+	uint16_t count = 0;
 
-			if (queues[i] == queue) {
-				same[n++] = packets[i];
-				left &= ~RTE_BIT64(i);
-			}
+	*to = pile->to[__builtin_ctzll(rest)];
+	for (; rest != 0; rest &= rest - 1) {
+		unsigned int i = __builtin_ctzll(rest);
+
+		if (pile->to[i] == *to) {
+			packets[count++] = pile->packets[i];
+			pile->left &= ~RTE_BIT64(i);
 		}
-		enqueue(&to->rxq[queue], same, n);
 	}
+	return count;
 }
 
 /* Classifies a burst of at most TWIN_BURST for its receiver, and puts it into the queues there. */
@@ -133,16 +145,23 @@ static void
 deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 {
 	struct twin_verdict verdicts[TWIN_BURST];
-	struct rte_mbuf *kept[TWIN_BURST];
-	uint16_t queues[TWIN_BURST];
-	uint16_t i, kept_count = 0, rule_drops = 0, no_queue = 0;
+	struct rte_mbuf *same[TWIN_BURST];
+	struct pile kept, elsewhere;
+	uint16_t i, n, rule_drops = 0, no_queue = 0;
 	uint64_t begin = rte_rdtsc();
+	uint32_t where;
 
+	kept.left = elsewhere.left = 0;
+	kept.count = elsewhere.count = 0;
 	classify(to, packets, count, verdicts);
 	for (i = 0; i < count; i++) {
 		const struct twin_verdict *verdict = &verdicts[i];
 		bool is_dropped = (verdict->flags & TWIN_DROPPED) != 0;
 
+		if (unlikely(twin_is_elsewhere(verdict))) {
+			put(&elsewhere, packets[i], twin_target(verdict));
+			continue;
+		}
 		if (is_dropped || verdict->queue >= to->dev->data->nb_rx_queues) {
 			rule_drops += is_dropped;
 			no_queue += !is_dropped;
@@ -150,14 +169,20 @@ deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 			continue;
 		}
 		receive(packets[i], to->dev->data->port_id, verdict);
-		kept[kept_count] = packets[i];
-		queues[kept_count++] = verdict->queue;
+		put(&kept, packets[i], verdict->queue);
 	}
 	twin_add(&to->rule_drops, rule_drops);
 	twin_add(&to->no_queue, no_queue);
 	twin_add(&to->model_packets, count);
 	twin_add(&to->model_cycles, rte_rdtsc() - begin);
-	enqueue_all(to, kept, queues, kept_count);
+	while (kept.left != 0) {
+		n = take(&kept, same, &where);
+		enqueue(&to->rxq[where], same, n);
+	}
+	while (elsewhere.left != 0) {
+		n = take(&elsewhere, same, &where);
+		twin_switch_send(to, where, same, n);
+	}
 }
 
 /* Takes the packets, whatever becomes of them. */

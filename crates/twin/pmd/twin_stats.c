@@ -68,6 +68,10 @@ twin_stats_reset(struct rte_eth_dev *dev)
 	zero(&port->no_room);
 	zero(&port->model_cycles);
 	zero(&port->model_packets);
+	zero(&port->switched);
+	zero(&port->switch_drops);
+	zero(&port->carried);
+	zero(&port->carried_bytes);
 	for (i = 0; i < dev->data->nb_tx_queues; i++) {
 		port->txq[i].packets = 0;
 		port->txq[i].bytes = 0;
@@ -84,6 +88,10 @@ static const struct {
 	size_t offset;
 } extended[] = {
 	{ "rx_rule_drops", offsetof(struct twin_port, rule_drops) },
+	{ "rx_switch_packets", offsetof(struct twin_port, switched) },
+	{ "rx_switch_drops", offsetof(struct twin_port, switch_drops) },
+	{ "tx_switch_packets", offsetof(struct twin_port, carried) },
+	{ "tx_switch_bytes", offsetof(struct twin_port, carried_bytes) },
 	/* Of the clock that rte_rdtsc reads; what hardware would have done for nothing. */
 	{ "model_cycles", offsetof(struct twin_port, model_cycles) },
 	{ "model_packets", offsetof(struct twin_port, model_packets) },

@@ -115,7 +115,7 @@ static void
 remember(struct twin_packet *packet, const struct twin_verdict *verdict)
 {
 	packet->packet_type = twin_packet_type(verdict);
-	packet->hash = verdict->hash;
+	packet->hash = twin_is_elsewhere(verdict) ? twin_target(verdict) : verdict->hash;
 	packet->mark = verdict->mark;
 	packet->flags = twin_offload_flags(verdict);
 	packet->counter = verdict->counter;
@@ -138,6 +138,8 @@ remember_all(struct twin_replay *replay, uint32_t place, const struct twin_verdi
 			block->sets.counted |= RTE_BIT64(i);
 		if (verdicts[i].flags & TWIN_DROPPED)
 			block->sets.dropped |= RTE_BIT64(i);
+		else if (twin_is_elsewhere(&verdicts[i]))
+			block->sets.elsewhere |= RTE_BIT64(i);
 		else if (verdicts[i].queue >= replay->queues)
 			block->sets.lost |= RTE_BIT64(i);
 		else

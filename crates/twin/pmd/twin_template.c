@@ -291,6 +291,9 @@ static const struct {
 	{ RTE_FLOW_ACTION_TYPE_JUMP, sizeof(struct rte_flow_action_jump) },
 	{ RTE_FLOW_ACTION_TYPE_AGE, sizeof(struct rte_flow_action_age) },
 	{ RTE_FLOW_ACTION_TYPE_RSS, sizeof(struct rte_flow_action_rss) },
+	{ RTE_FLOW_ACTION_TYPE_PORT_ID, sizeof(struct rte_flow_action_port_id) },
+	{ RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT, sizeof(struct rte_flow_action_ethdev) },
+	{ RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR, sizeof(struct rte_flow_action_ethdev) },
 };
 
 /* Whether the template says the action's value. */

@@ -32,6 +32,7 @@ mod summary;
 mod twin;
 mod twin_async;
 mod twin_sources;
+mod twin_switch;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

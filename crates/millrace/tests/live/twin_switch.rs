@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Ports of one software NIC, which sends from one to another by its rules: testpmd makes these,
+//! and does not see the packets.
+
+use crate::captures::{read_pcap, write_pcap};
+use crate::peer::Testpmd;
+use crate::twin::{driver, forward, tally, tcp};
+use crate::{Scratch, wait_until};
+
+/// testpmd with ports that are made of `devargs`, in which `@` is a folder with `frames` in
+/// `a.pcap`; it forwards between ports 0 and 1, 2 and 3, 4 and 5.
+struct Bench {
+    testpmd: Testpmd,
+    scratch: Scratch,
+}
+
+impl Bench {
+    fn new(devargs: &[&str], frames: &[Vec<u8>]) -> Option<Self> {
+        let driver = driver()?;
+        let scratch = Scratch::new("switch");
+        write_pcap(&scratch.path("a.pcap"), frames);
+        let folder = scratch.0.to_str().expect("a path of ours");
+        let ports =
+            devargs.iter().map(|devargs| format!("--vdev={}", devargs.replace('@', folder)));
+        let eal: Vec<_> = [format!("-d{driver}")].into_iter().chain(ports).collect();
+        let testpmd = Testpmd::with(&eal, &["--no-flush-rx"]);
+        Some(Self { testpmd, scratch })
+    }
+
+    fn enter(&mut self, command: &str, answer: &str) {
+        self.testpmd.enter(command, answer);
+    }
+
+    /// Numbers of the extended statistics of a port.
+    fn counters<const N: usize>(&mut self, port: u16, names: [&str; N]) -> [u64; N] {
+        let begin = self.testpmd.output().len();
+        self.enter(&format!("show port xstats {port}"), "tx_switch_bytes: ");
+        self.enter("show port summary all", "Number of available ports");
+        let printed = self.testpmd.output()[begin..].to_owned();
+        names.map(|name| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+            let number = line.and_then(|number| number.trim().parse().ok());
+            number.unwrap_or_else(|| panic!("no {name}: {printed}"))
+        })
+    }
+
+    /// Makes a rule between ports.
+    fn make(&mut self, port: u16, rule: &str) {
+        self.enter(&format!("flow create {port} transfer {rule}"), "created");
+    }
+
+    fn refused(&mut self, port: u16, rule: &str, answer: &str) {
+        self.enter(&format!("flow create {port} transfer {rule}"), answer);
+    }
+
+    /// Packets that found no way at ports 1 and 2.
+    fn lost(&mut self) -> u64 {
+        [1, 2].map(|port| self.counters(port, ARRIVED)[2]).iter().sum()
+    }
+
+    /// What a rule counted: packets.
+    fn hits(&mut self, port: &str, rule: u32) -> u64 {
+        tally(&mut self.testpmd, port, rule).0
+    }
+}
+
+/// A capture, the cable it comes in by, a NIC with two ports, the cable it leaves by, nobody.
+const THROUGH: [&str; 6] = [
+    "net_pcap0,rx_pcap=@/a.pcap",
+    "net_twin0,wire=a",
+    "net_twin1,wire=a,switch=s",
+    "net_twin2,wire=b,switch=s",
+    "net_twin3,wire=b",
+    "net_null0,no-rx=1",
+];
+
+const ARRIVED: [&str; 3] = ["rx_good_packets", "rx_switch_packets", "rx_switch_drops"];
+const SENT: [&str; 3] = ["tx_good_packets", "tx_switch_packets", "tx_switch_bytes"];
+
+fn frames() -> Vec<Vec<u8>> {
+    [80, 81, 82, 83].map(|dport| tcp(dport).build()).into()
+}
+
+/// For TCP to a port, with what becomes of it.
+fn rule(dport: u16, actions: &str) -> String {
+    format!("eth / ipv4 / tcp dst is {dport} / end actions {actions} / end")
+}
+
+#[test]
+fn what_rules_send_to_another_port_no_program_sees() {
+    let frames = frames();
+    let Some(mut bench) = Bench::new(&THROUGH, &frames) else { return };
+    bench.enter("show port info 2", "Switch name: s");
+    let to_3 = rule(80, "count / represented_port ethdev_port_id 3");
+    bench.make(2, &format!("pattern represented_port ethdev_port_id is 2 / {to_3}"));
+    bench.make(2, &format!("pattern port_id id is 2 / {}", rule(81, "port_id id 3")));
+    // Back to where it came from.
+    bench.make(2, &format!("pattern {}", rule(82, "port_id original 1 / count")));
+    let begin = bench.testpmd.output().len();
+    // One by the program, two past it.
+    assert_eq!(forward(&mut bench.testpmd, "4", 3).len(), 3);
+    let printed = bench.testpmd.output()[begin..].to_owned();
+    let came_to = |port: &str| {
+        let bursts = printed.split("port ").filter(|burst| burst.starts_with(port));
+        bursts.flat_map(str::lines).filter(|line| line.contains("Receive queue")).count()
+    };
+    assert_eq!([came_to("2/queue "), came_to("3/queue ")], [1, 0]);
+    assert_eq!([0, 2].map(|rule| bench.hits("2", rule)), [1, 1]);
+    assert_eq!(bench.counters(2, ARRIVED), [1, 3, 0]);
+    let bytes = frames[0].len() as u64;
+    assert_eq!(bench.counters(2, SENT), [0, 1, bytes]);
+    assert_eq!(bench.counters(3, SENT), [1, 2, 2 * bytes]);
+    assert_eq!(bench.counters(1, ["rx_good_packets"]), [1]);
+    bench.enter("flow dump 2 all", "to the wire of port 3, 1 hits");
+    bench.enter("flow list 2", "REPRESENTED_PORT");
+    bench.refused(2, "pattern eth / end actions port_id id 4 / end", "no port of the same switch=");
+    let from_3 = "pattern port_id id is 3 / eth / end actions drop / end";
+    bench.refused(2, from_3, "made through the port where packets arrive");
+    let alone = "pattern eth / end actions port_id id 3 / end";
+    bench.refused(4, alone, "transfer is not supported");
+}
+
+#[test]
+fn what_a_stopped_port_cannot_send_is_counted() {
+    let mut ports = THROUGH;
+    ports[0] = "net_pcap0,rx_pcap=@/a.pcap,infinite_rx=1";
+    let Some(mut bench) = Bench::new(&ports, &frames()) else { return };
+    bench.make(2, "pattern eth / end actions represented_port ethdev_port_id 3 / count / end");
+    // It stops no port that it forwards from.
+    bench.enter("set portlist 0,1", "previous number of forwarding ports");
+    bench.enter("start", "packet forwarding - ports=");
+    wait_until("packets leave", || bench.counters(3, SENT)[1] > 0);
+    bench.enter("port stop 3", "Done");
+    let sent = bench.counters(3, SENT)[1];
+    wait_until("packets are lost", || bench.counters(2, ARRIVED)[2] > 1000);
+    bench.enter("stop", "Done.");
+    assert_eq!(bench.counters(3, SENT)[1], sent);
+    let [received, switched, lost] = bench.counters(2, ARRIVED);
+    assert_eq!((received, switched), (0, sent));
+    assert_eq!(bench.hits("2", 0), switched + lost);
+}
+
+/// Each end of a cable sends back what comes by it.
+#[test]
+fn a_circle_of_rules_has_an_end() {
+    let ports =
+        [THROUGH[0], "net_twin0,wire=a,switch=s", "net_twin1,wire=a,switch=s", "net_null0,no-rx=1"];
+    let Some(mut bench) = Bench::new(&ports, &frames()) else { return };
+    for port in [1, 2] {
+        bench.make(port, "pattern eth / end actions port_id original 1 / count / end");
+    }
+    bench.enter("start", "packet forwarding - ports=");
+    wait_until("all are lost", || bench.counters(2, ARRIVED)[2] == 4);
+    let hits = [1, 2].map(|port| bench.hits(&port.to_string(), 0));
+    assert!(hits[0] > 4 && hits[1] > 4 && hits[0] + hits[1] < 4 * 100, "{hits:?}");
+    // By the other port itself it is the same.
+    bench.enter("stop", "Done.");
+    for (port, other) in [(1, 2), (2, 1)] {
+        bench.enter(&format!("flow flush {port}"), "testpmd> ");
+        let to_other = format!("pattern eth / end actions port_representor port_id {other} / end");
+        bench.make(port, &to_other);
+    }
+    let lost = bench.lost();
+    bench.enter("start tx_first", "packet forwarding - ports=");
+    wait_until("all are lost again", || bench.lost() > lost);
+}
+
+/// A capture is classified ahead; below port 2 is another driver, and its port is number 3.
+#[test]
+fn captures_and_lower_ports_are_of_a_switch_too() {
+    let frames: Vec<_> = (0..300).map(|i| tcp(80 + i % 3).build()).collect();
+    let ports = [
+        "net_twin0,replay=@/a.pcap,switch=s",
+        "net_null0,no-rx=1",
+        "net_twin1,lower=(net_pcap0,tx_pcap=@/out.pcap),switch=s",
+        "net_twin2,wire=w,switch=s",
+        "net_twin3,wire=w",
+        "net_null1,no-rx=1",
+    ];
+    let Some(mut bench) = Bench::new(&ports, &frames) else { return };
+    bench.make(0, &format!("pattern {}", rule(80, "represented_port ethdev_port_id 2 / count")));
+    bench.make(0, &format!("pattern {}", rule(81, "port_id id 4 / count")));
+    bench.enter("start", "packet forwarding - ports=");
+    wait_until("the rest arrives", || bench.counters(0, ["rx_good_packets"]) == [100]);
+    assert_eq!(bench.counters(0, ARRIVED), [100, 200, 0]);
+    assert_eq!([0, 1].map(|rule| bench.hits("0", rule)), [100, 100]);
+    assert_eq!(bench.counters(5, ["rx_good_packets"]), [100]);
+    bench.enter("stop", "Done.");
+    // What the driver below holds back goes with its end.
+    bench.enter("port stop all", "Done");
+    bench.enter("port close all", "Done");
+    let sent: Vec<_> = frames.iter().step_by(3).cloned().collect();
+    assert_eq!(read_pcap(&bench.scratch.path("out.pcap")), sent);
+}
