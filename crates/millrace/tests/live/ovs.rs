@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Open vSwitch on the twin NIC: it asks for marks, and finds its flows by them.
+//! Open vSwitch on the twin NIC: it asks for marks, and finds its flows by them; between ports of
+//! one switch it leaves the forwarding to the NIC.
 
 use crate::captures::{Talk, write_pcap};
 use crate::hugepages::Reserved;
@@ -92,14 +93,22 @@ impl Switch {
         run(Command::new("ovs-ofctl").args(["add-flow", &bridge, rule]));
     }
 
+    /// What it says to a command.
+    fn shown(&self, command: &[&str]) -> String {
+        run(Command::new("ovs-appctl").args(["--target", &self.control()]).args(command))
+    }
+
+    /// Packets that it received from a port.
+    fn received(&self, name: &str) -> u64 {
+        let shown = self.shown(&["dpctl/show", "-s"]);
+        let (_, port) = shown.split_once(&format!(": {name} ")).expect("the port is there");
+        let (_, count) = port.split_once("RX packets:").expect("it has statistics");
+        count.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
+    }
+
     /// A counter of its packet threads.
     fn counter(&self, name: &str) -> u64 {
-        let control = self.control();
-        let shown = run(Command::new("ovs-appctl").args([
-            "--target",
-            &control,
-            "dpif-netdev/pmd-stats-show",
-        ]));
+        let shown = self.shown(&["dpif-netdev/pmd-stats-show"]);
         let lines = shown.lines().filter_map(|line| line.trim().strip_prefix(name));
         lines.filter_map(|rest| rest.trim_start_matches(": ").parse::<u64>().ok()).sum()
     }
@@ -112,17 +121,23 @@ impl Drop for Switch {
     }
 }
 
-#[test]
-fn open_vswitch_finds_flows_by_marks() {
+/// Its driver and memory, if everything is there.
+fn needs() -> Option<(String, Reserved)> {
     let tools = ["ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "setpriv"];
-    let Some(driver) = driver() else { return };
+    let driver = driver()?;
     if !has_root_and(&tools) {
-        return;
+        return None;
     }
     if !Path::new(SWITCH).exists() {
-        return skip("Open vSwitch with DPDK is not installed (openvswitch-switch-dpdk)");
+        skip("Open vSwitch with DPDK is not installed (openvswitch-switch-dpdk)");
+        return None;
     }
-    let Some(_pages) = Reserved::new() else { return };
+    Some((driver, Reserved::new()?))
+}
+
+#[test]
+fn open_vswitch_finds_flows_by_marks() {
+    let Some((driver, _pages)) = needs() else { return };
     let switch = Switch::start(&driver);
     let talk = Talk::new(1, 50);
     let capture = switch.scratch.path("talk.pcap");
@@ -134,4 +149,43 @@ fn open_vswitch_finds_flows_by_marks() {
     switch.forward("in_port=1,actions=output:2");
     switch.forward("in_port=3,actions=output:4");
     wait_until("packets are found by their mark", || switch.counter("phwol hits") > 1000);
+}
+
+#[test]
+fn open_vswitch_leaves_flows_to_the_nic() {
+    let Some((driver, _pages)) = needs() else { return };
+    let switch = Switch::start(&driver);
+    let talk = Talk::new(1, 50);
+    let capture = switch.scratch.path("talk.pcap");
+    write_pcap(&capture, &talk.frames[0]);
+    switch.add(1, "pcap", &format!("net_pcap0,rx_pcap={capture},infinite_rx=1"));
+    switch.add(2, "left", "net_twin0,wire=a");
+    switch.add(3, "in", "net_twin1,wire=a,switch=s");
+    switch.add(4, "out", "net_twin2,wire=b,switch=s");
+    switch.add(5, "right", "net_twin3,wire=b");
+    switch.add(6, "null", "net_null0,no-rx=1");
+    for (from, to) in [(1, 2), (3, 4), (5, 6)] {
+        switch.forward(&format!("in_port={from},actions=output:{to}"));
+    }
+    let offloaded = || switch.shown(&["dpctl/dump-flows", "-m", "type=offloaded"]);
+    wait_until("a flow is the NIC's", || offloaded().contains("in_port(in)"));
+    let flows = offloaded();
+    let flow = flows.lines().find(|flow| flow.contains("in_port(in)")).expect("as above");
+    assert!(flow.contains("offloaded:yes") && flow.contains("dp:dpdk"), "{flow}");
+    assert!(flow.contains("actions:out"), "{flow}");
+    // What was on its way has come.
+    let mut before = 0;
+    wait_until("no more comes in", || {
+        std::mem::replace(&mut before, switch.received("in")) == switch.received("in")
+    });
+    let [came_in, arrived] = ["in", "right"].map(|port| switch.received(port));
+    wait_until("packets come out", || switch.received("right") > arrived + 10_000);
+    assert!(switch.received("in") < came_in + 1000, "{came_in} {}", switch.received("in"));
+    // The switch knows of them by the NIC's counters.
+    wait_until("they are counted", || {
+        let flows = offloaded();
+        let flow = flows.lines().find(|flow| flow.contains("in_port(in)")).unwrap_or_default();
+        let count = flow.split_once("packets:").and_then(|(_, rest)| rest.split(',').next());
+        count.and_then(|count| count.parse().ok()).is_some_and(|count: u64| count > 10_000)
+    });
 }
