@@ -41,6 +41,7 @@ struct effort {
 	uint64_t sent;
 	uint64_t received;
 	uint64_t marked;
+	uint64_t switched;
 	uint64_t ports;
 };
 

@@ -36,7 +36,10 @@ uint64_t draw_state;
 struct effort effort;
 static uint64_t seed;
 
-/* What the counters of a wire's two ends came to. */
+/*
+ * What the counters of a wire's two ends came to. Where it was received, dropped or missed may be
+ * either end: rules send packets to and fro.
+ */
 struct account {
 	uint64_t sent;
 	uint64_t sent_bytes;
@@ -45,6 +48,7 @@ struct account {
 	uint64_t received_bytes;
 	uint64_t missed;
 	uint64_t dropped;
+	uint64_t switched; /* on the way */
 };
 
 void
@@ -60,18 +64,30 @@ wrong(const char *format, ...)
 	abort();
 }
 
+static uint64_t
+extended(const struct end *end, const char *name)
+{
+	uint64_t id, value;
+
+	if (rte_eth_xstats_get_id_by_name(end->id, name, &id) != 0 ||
+	    rte_eth_xstats_get_by_id(end->id, &id, &value, 1) != 1)
+		wrong("%s has no %s", end->name, name);
+	return value;
+}
+
 static struct account
 account_of(const struct end *from, const struct end *to)
 {
 	struct rte_eth_stats out, in;
-	uint64_t id, drops = 0;
 
-	if (rte_eth_stats_get(from->id, &out) != 0 || rte_eth_stats_get(to->id, &in) != 0 ||
-	    rte_eth_xstats_get_id_by_name(to->id, "rx_rule_drops", &id) != 0 ||
-	    rte_eth_xstats_get_by_id(to->id, &id, &drops, 1) != 1)
+	if (rte_eth_stats_get(from->id, &out) != 0 || rte_eth_stats_get(to->id, &in) != 0)
 		wrong("%s has no statistics", to->name);
 	return (struct account){
-		out.opackets, out.obytes, out.oerrors, in.ipackets, in.ibytes, in.imissed, drops,
+		out.opackets, out.obytes, out.oerrors, in.ipackets + out.ipackets,
+		in.ibytes + out.ibytes, in.imissed + out.imissed,
+		extended(to, "rx_rule_drops") + extended(to, "rx_switch_drops") +
+			extended(from, "rx_rule_drops") + extended(from, "rx_switch_drops"),
+		extended(to, "rx_switch_packets") + extended(from, "rx_switch_packets"),
 	};
 }
 
@@ -85,7 +101,7 @@ growth(const struct account *before, const struct end *from, const struct end *t
 		now.sent - before->sent, now.sent_bytes - before->sent_bytes,
 		now.lost - before->lost, now.received - before->received,
 		now.received_bytes - before->received_bytes, now.missed - before->missed,
-		now.dropped - before->dropped,
+		now.dropped - before->dropped, now.switched - before->switched,
 	};
 }
 
@@ -157,11 +173,11 @@ exchange(const struct end *from, const struct end *to, struct frame frames[],
 	sent = rte_eth_tx_burst(from->id, draw(from->queues), packets, count);
 	rte_pktmbuf_free_bulk(packets + sent, count - sent);
 	do {
-		received += receive(to, burst);
+		received += receive(to, burst) + receive(from, burst);
 		came = growth(&before, from, to);
 	} while (came.received + came.dropped + came.missed < came.sent &&
 		 rte_get_timer_cycles() < patience);
-	received += receive(to, burst);
+	received += receive(to, burst) + receive(from, burst);
 	came = growth(&before, from, to);
 	if (came.sent + came.lost != sent || came.received != received ||
 	    came.received + came.dropped + came.missed != came.sent ||
@@ -172,6 +188,7 @@ exchange(const struct end *from, const struct end *to, struct frame frames[],
 		      came.received, came.dropped, came.missed);
 	effort.sent += sent;
 	effort.received += received;
+	effort.switched += came.switched;
 }
 
 static void
@@ -210,14 +227,15 @@ step(struct end *end, struct end *other, struct frame frames[], struct rte_mempo
 static void
 draw_devargs(struct end *end, const char *personality, int cpu)
 {
+	const char *both = draw_percent(70) ? ",switch=s" : "";
 	char more[32] = "";
 
 	if (draw_percent(20))
 		snprintf(more, sizeof(more), ",pipeline=thread@%d", cpu);
 	else if (draw_percent(20))
 		snprintf(more, sizeof(more), ",speed=%u%c", 1 + draw(100), draw(2) ? 'G' : 'M');
-	snprintf(end->devargs, sizeof(end->devargs), "wire=w,personality=%s,seed=%u%s",
-		 personality, draw_bits(), more);
+	snprintf(end->devargs, sizeof(end->devargs), "wire=w,personality=%s,seed=%u%s%s",
+		 personality, draw_bits(), more, both);
 }
 
 /* Two ports, from plugging them in to pulling them out. */
@@ -288,9 +306,9 @@ main(int argc, char **argv)
 		episode(played, atoi(argv[3]), pool);
 	}
 	printf("flow_edge: seed %" PRIu64 ": %" PRIu64 " rules tried, %" PRIu64 " taken; %" PRIu64
-	       " packets sent, %" PRIu64 " received, %" PRIu64 " of them marked; %" PRIu64
-	       " ports\n", seed, effort.tried, effort.taken, effort.sent, effort.received,
-	       effort.marked, effort.ports);
+	       " packets sent, %" PRIu64 " received, %" PRIu64 " of them marked, %" PRIu64
+	       " sent on by rules; %" PRIu64 " ports\n", seed, effort.tried, effort.taken, effort.sent,
+	       effort.received, effort.marked, effort.switched, effort.ports);
 	rte_mempool_free(pool);
 	return rte_eal_cleanup() != 0;
 }

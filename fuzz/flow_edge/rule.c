@@ -255,6 +255,16 @@ draw_action(struct rule *rule, struct rte_flow_action *action, int type, uint16_
 	case RTE_FLOW_ACTION_TYPE_RSS:
 		draw_rss(rule, conf, queues);
 		break;
+	case RTE_FLOW_ACTION_TYPE_PORT_ID:
+		draw_bytes(conf, size);
+		if (draw_percent(90))
+			((struct rte_flow_action_port_id *)conf)->id = draw(3);
+		break;
+	case RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT:
+	case RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR:
+		((struct rte_flow_action_ethdev *)conf)->port_id =
+			draw_percent(90) ? draw(3) : number;
+		break;
 	case RTE_FLOW_ACTION_TYPE_AGE: /* has a pointer */
 		break;
 	default:
@@ -270,7 +280,8 @@ draw_action_type(void)
 		RTE_FLOW_ACTION_TYPE_PASSTHRU, RTE_FLOW_ACTION_TYPE_JUMP, RTE_FLOW_ACTION_TYPE_MARK,
 		RTE_FLOW_ACTION_TYPE_FLAG, RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_DROP,
 		RTE_FLOW_ACTION_TYPE_COUNT, RTE_FLOW_ACTION_TYPE_RSS, RTE_FLOW_ACTION_TYPE_VOID,
-		RTE_FLOW_ACTION_TYPE_AGE,
+		RTE_FLOW_ACTION_TYPE_AGE, RTE_FLOW_ACTION_TYPE_PORT_ID,
+		RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT, RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR,
 	};
 	int type;
 
@@ -286,6 +297,8 @@ draw_actions(struct rule *rule, uint16_t queues)
 	static const int fates[] = {
 		RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_RSS, RTE_FLOW_ACTION_TYPE_DROP,
 		RTE_FLOW_ACTION_TYPE_JUMP, RTE_FLOW_ACTION_TYPE_PASSTHRU, RTE_FLOW_ACTION_TYPE_QUEUE,
+		RTE_FLOW_ACTION_TYPE_PORT_ID, RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT,
+		RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR,
 	};
 	struct rte_flow_action actions[ENTRIES_MAX + 1] = { 0 };
 	uint32_t i, count = 0;
@@ -316,9 +329,10 @@ rule_draw(struct rule *rule, const struct frame *frame, uint16_t queues)
 	rule->attr = keep(rule, sizeof(*rule->attr));
 	rule->attr->group = draw_percent(85) ? 0 : draw_percent(80) ? draw(4) : draw_number();
 	rule->attr->priority = draw_percent(85) ? 0 : draw_percent(80) ? draw(4) : draw_number();
-	rule->attr->ingress = draw_percent(98);
+	/* The interface refuses both at once. */
+	rule->attr->transfer = draw_percent(20);
+	rule->attr->ingress = draw_percent(rule->attr->transfer ? 2 : 98);
 	rule->attr->egress = draw_percent(2);
-	rule->attr->transfer = draw_percent(2);
 	draw_items(rule, frame);
 	draw_actions(rule, queues);
 }
