@@ -58,25 +58,6 @@ count(struct twin_port *port, const struct twin_packet *packets, uint64_t which)
 	twin_add(&port->model_cycles, rte_rdtsc() - begin);
 }
 
-/* What nobody receives is on the account of the first queue; returns its bytes on the wire. */
-static int64_t
-pass_unreceived(struct twin_port *port, const struct twin_sets *sets,
-		const struct twin_packet *packets)
-{
-	uint64_t which = sets->dropped | sets->lost | sets->elsewhere, left;
-	int64_t bytes = 0;
-
-	if (likely(which == 0))
-		return 0;
-	for (left = which; left != 0; left &= left - 1)
-		bytes += twin_pace_bytes(packets[__builtin_ctzll(left)].pkt_len);
-	twin_add(&port->rule_drops, __builtin_popcountll(sets->dropped));
-	twin_add(&port->no_queue, __builtin_popcountll(sets->lost));
-	if ((which & sets->counted) != 0)
-		count(port, packets, which & sets->counted);
-	return bytes;
-}
-
 /* The part of an mbuf that is the same for all packets of a port, in one word. */
 static inline uint64_t
 rearm_word(const struct twin_port *port)
@@ -226,14 +207,6 @@ receive(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *pac
 	return which;
 }
 
-/* Where the packets of a block go that go elsewhere. */
-static void
-note_targets(uint32_t *targets, const struct twin_packet *packets, uint64_t which)
-{
-	for (; which != 0; which &= which - 1)
-		targets[__builtin_ctzll(which)] = packets[__builtin_ctzll(which)].hash;
-}
-
 /* A packet in an mbuf of its own, as it came by the wire; NULL where there is none left. */
 static struct rte_mbuf *
 copy_out(struct twin_rxq *rxq, const struct twin_packet *packet)
@@ -255,30 +228,75 @@ copy_out(struct twin_rxq *rxq, const struct twin_packet *packet)
 	return NULL;
 }
 
-/* Sends packets of a block to other ports; how many these were. */
-static __rte_noinline uint16_t
-send_elsewhere(struct twin_rxq *rxq, const struct twin_packet *packets, uint64_t which,
-	       const uint32_t *targets)
+/*
+ * Where packets of a block go; returns those that still go elsewhere, as rules may have changed
+ * since somebody looked.
+ */
+static uint64_t
+targets_of(const struct twin_block *block, const struct twin_packet *packets, uint64_t which,
+	   uint32_t *targets)
 {
+	uint64_t still, left;
+	uint32_t number;
+
+	do {
+		number = rte_seqlock_read_begin(&block->lock);
+		still = which & block->sets.elsewhere;
+		for (left = still; left != 0; left &= left - 1)
+			targets[__builtin_ctzll(left)] = packets[__builtin_ctzll(left)].hash;
+	} while (rte_seqlock_read_retry(&block->lock, number));
+	return still;
+}
+
+/* Sends packets of a block to other ports. */
+static void
+send_elsewhere(struct twin_rxq *rxq, uint32_t place, uint64_t which)
+{
+	const struct twin_packet *packets = twin_packets_of(rxq->port->replay, place);
+	uint32_t targets[TWIN_BLOCK], to = 0;
 	struct rte_mbuf *mbufs[TWIN_BLOCK];
-	uint16_t count = 0, all = __builtin_popcountll(which);
-	uint32_t to = 0;
+	uint64_t left = targets_of(&rxq->port->replay->blocks[place], packets, which, targets);
+	uint16_t count = 0;
 
-	for (; which != 0; which &= which - 1) {
-		const uint32_t place = __builtin_ctzll(which);
-		struct rte_mbuf *m = copy_out(rxq, &packets[place]);
+	twin_add(&rxq->port->switch_drops, __builtin_popcountll(which & ~left));
+	for (; left != 0; left &= left - 1) {
+		const uint32_t i = __builtin_ctzll(left);
+		struct rte_mbuf *m = copy_out(rxq, &packets[i]);
 
-		if (count != 0 && targets[place] != to) {
+		if (count != 0 && targets[i] != to) {
 			twin_switch_send(rxq->port, to, mbufs, count);
 			count = 0;
 		}
-		to = targets[place];
+		to = targets[i];
 		if (m != NULL)
 			mbufs[count++] = m;
 	}
 	if (count != 0)
 		twin_switch_send(rxq->port, to, mbufs, count);
-	return all;
+}
+
+/*
+ * What nobody receives is on the account of the first queue; returns its bytes on the wire. Most
+ * blocks have nothing of it, and receiving these is to be fast.
+ */
+static __rte_noinline int64_t
+pass_unreceived(struct twin_rxq *rxq, uint32_t place, struct twin_sets sets)
+{
+	struct twin_port *port = rxq->port;
+	const struct twin_packet *packets = twin_packets_of(port->replay, place);
+	const uint64_t which = sets.dropped | sets.lost | sets.elsewhere;
+	uint64_t left;
+	int64_t bytes = 0;
+
+	for (left = which; left != 0; left &= left - 1)
+		bytes += twin_pace_bytes(packets[__builtin_ctzll(left)].pkt_len);
+	twin_add(&port->rule_drops, __builtin_popcountll(sets.dropped));
+	twin_add(&port->no_queue, __builtin_popcountll(sets.lost));
+	if ((which & sets.counted) != 0)
+		count(port, packets, which & sets.counted);
+	if (sets.elsewhere != 0)
+		send_elsewhere(rxq, place, sets.elsewhere);
+	return bytes;
 }
 
 /* The generation of rules that packets received now are of. */
@@ -308,7 +326,6 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	const uint64_t *members = twin_members_of(replay, place);
 	const uint64_t generation = generation_of(port);
 	struct twin_block *block = &replay->blocks[place];
-	uint32_t targets[TWIN_BLOCK];
 	struct burst attempt;
 	struct twin_sets sets;
 	uint64_t all, left;
@@ -324,8 +341,6 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 		sets = block->sets;
 		all = members[queue] & rxq->cursor.ahead;
 		left = receive(rxq, &attempt, packets, all);
-		if (unlikely(sets.elsewhere != 0))
-			note_targets(targets, packets, sets.elsewhere);
 		if (likely(!rte_seqlock_read_retry(&block->lock, number)))
 			break;
 		take_back(burst->mbufs + burst->got, attempt.got - burst->got);
@@ -333,10 +348,10 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	*burst = attempt;
 	if (unlikely((all & ~left & sets.counted) != 0))
 		count(port, packets, all & ~left & sets.counted);
-	if (left == 0 && queue == 0) {
-		burst->wire -= pass_unreceived(port, &sets, packets);
-		if (unlikely(sets.elsewhere != 0))
-			burst->switched += send_elsewhere(rxq, packets, sets.elsewhere, targets);
+	if (left == 0 && queue == 0 &&
+	    unlikely((sets.dropped | sets.lost | sets.elsewhere) != 0)) {
+		burst->wire -= pass_unreceived(rxq, place, sets);
+		burst->switched += __builtin_popcountll(sets.elsewhere);
 	}
 	return left;
 }
