@@ -146,7 +146,7 @@ fn base(taken: &[Taken]) -> &Taken {
 fn unlike(bench: &Bench<'_>) -> Vec<String> {
     let mut unlike = Vec::new();
     for (question, answer) in &bench.asked {
-        let mut model = Model::new(bench.draft.clone(), bench.subject.queues());
+        let mut model = Model::member(bench.draft.clone(), bench.subject.queues());
         let played = model.create(question).map(drop);
         let agree = match (answer, &played) {
             (Ok(()), Ok(())) => true,

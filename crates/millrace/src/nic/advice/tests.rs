@@ -29,6 +29,20 @@ fn the_articles_first_command_becomes_one_that_works() {
     assert!(advice.facts[0].contains("ipv4.src, ipv4.dst, udp.src, udp.dst"), "{advice:?}");
 }
 
+/// What a port alone refuses, its NIC would take in a switch.
+#[test]
+fn rules_between_ports_keep_their_ports() {
+    let to_1 = "transfer pattern port_id id is 0 / eth / end actions port_id id 1 / end";
+    let facts = advice("ideal", to_1).facts.join(" ");
+    assert!(facts.contains("others may be in its way") && facts.contains("switch="), "{facts}");
+    let spread = "transfer pattern represented_port ethdev_port_id is 0 / eth / end \
+                  actions mark id 1 / represented_port ethdev_port_id 1 / end";
+    let advice = advice("cx5", spread);
+    assert!(advice.facts.concat().contains("with transfer, instead: port_id|represented_port"));
+    let instead = advice.instead.map(|rule| print_rule(&rule));
+    assert_eq!(instead, Some(spread.replace("mark id 1 / ", "")));
+}
+
 #[test]
 fn what_was_given_is_kept() {
     let cases = [

@@ -223,7 +223,7 @@ impl<'a> Bench<'a> {
 
     /// What the draft says of the same rule.
     pub(super) fn drafted(&self, question: &Question) -> Answer {
-        let mut model = Model::new(self.draft.clone(), self.subject.queues());
+        let mut model = Model::member(self.draft.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 

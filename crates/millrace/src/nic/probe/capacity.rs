@@ -119,7 +119,7 @@ fn fill(
 fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<Told> {
     let mut draft = bench.draft.clone();
     draft.table.guaranteed = Some(0);
-    let mut model = Model::new(draft, bench.subject.queues());
+    let mut model = Model::member(draft, bench.subject.queues());
     let is_usual = model.create(&bench.about(pattern)).is_err_and(|usual| usual.says_as(refused));
     (!is_usual).then(|| refused.told())
 }

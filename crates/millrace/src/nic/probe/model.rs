@@ -7,7 +7,7 @@ use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, Tally
 use std::collections::HashMap;
 use twin::{Handle, Item, Nic, Personality, Proto, Refusal, Rule};
 
-/// A started port of the software NIC.
+/// A started port of the software NIC, alone if nothing else is said.
 pub(crate) struct Model {
     nic: Nic,
     queues: u16,
@@ -25,6 +25,13 @@ impl Model {
         nic.set_queues(queues);
         nic.set_started(true);
         Self { nic, queues, now_us: 0, handles: HashMap::new(), next: 0 }
+    }
+
+    /// One whose port is part of a switch, as that of a draft is: only its file says what it takes.
+    pub(crate) fn member(personality: Personality, queues: u16) -> Self {
+        let mut model = Self::new(personality, queues);
+        model.nic.set_switch(true);
+        model
     }
 
     /// Rules there are.

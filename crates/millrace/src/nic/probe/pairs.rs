@@ -27,7 +27,7 @@ pub(super) fn probe(
 
 /// What the draft says of a rule after others.
 fn drafted_after(bench: &Bench<'_>, before: &[Question], question: &Question) -> Answer {
-    let mut model = Model::new(bench.draft.clone(), bench.subject.queues());
+    let mut model = Model::member(bench.draft.clone(), bench.subject.queues());
     for question in before {
         // One that is refused is not there.
         let _ = model.create(question);

@@ -154,6 +154,17 @@ fn difference(one: &Personality, other: &Personality, seed: u64) -> Option<Strin
     None
 }
 
+/// Rules between ports are found where the port is part of a switch.
+#[test]
+fn a_port_of_a_switch_takes_transfer() {
+    let mut model = Model::member(named("ideal"), QUEUES);
+    let extent = Extent { restart: true, capacity: None };
+    let found = probe(&mut model, extent, &mut Nobody, &AtomicBool::new(false));
+    assert_eq!((found.unlike, found.notes), (vec![], vec![]));
+    assert!(found.personality.attributes.transfer);
+    assert!(!probed(&named("ideal")).personality.attributes.transfer);
+}
+
 /// Without what two measurements do not agree on.
 fn without_times(personality: &Personality) -> Personality {
     let Latency { effective_after_us, effective_until_us, .. } = personality.latency;
