@@ -103,6 +103,7 @@ impl Judge<'_> {
         effect.mark = effect.mark.filter(|&mark| {
             !facts.never_delivered && facts.means_none.is_none_or(|none| none != mark)
         });
+        effect.flag &= !facts.flag_never_delivered;
         let sides = self.sides(rule.items);
         let attributes = rule.attributes;
         Ok(Checked { shape, key, effect, spread, counts, age, fields, sides, attributes })

@@ -348,6 +348,9 @@ impl Nic {
         if operations.none || operations.no_query {
             return Err(NO_CALL);
         }
+        if let Some(told) = &self.personality.age.no_query {
+            return Err(refusal(&self.personality, Some(told), NOT_AGEING));
+        }
         self.rules.idle(handle, now_us)?.ok_or(NOT_AGEING)
     }
 
@@ -362,7 +365,7 @@ impl Nic {
 
     /// What the application calls the rules that no packet hit for their timeout.
     pub fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
-        self.rules.aged(now_us)
+        self.rules.aged(now_us).filter(|_| !self.personality.age.never_told)
     }
 
     /// Places of rules that may age.
@@ -372,7 +375,7 @@ impl Nic {
 
     /// Whether rules at these places are aged that the application was not told of; it is, by this.
     pub(crate) fn is_ageing_news(&self, among: Range<usize>, now_us: u64) -> bool {
-        self.rules.is_news(among, now_us)
+        !self.personality.age.never_told && self.rules.is_news(among, now_us)
     }
 
     /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.

@@ -14,8 +14,8 @@ pub use builtin::{NAMES, builtin};
 pub(crate) use notation::Walk;
 pub use notation::{Step, Steps};
 pub use parts::{
-    ActionFacts, AttributeFacts, Capacity, Check, CountFacts, Duplicate, Latency, MarkFacts,
-    OnStop, Operations, PortFacts, RssFacts, TableFacts, Told,
+    ActionFacts, AgeFacts, AttributeFacts, Capacity, Check, CountFacts, Duplicate, Latency,
+    MarkFacts, OnStop, Operations, PortFacts, RssFacts, TableFacts, Told,
 };
 pub use patterns::{
     Chain, Conflict, Exclusive, FieldFacts, ItemFacts, LastParser, MaskRule, Pattern, Ports,
@@ -81,6 +81,9 @@ pub struct Personality {
     /// Counters.
     #[serde(skip_serializing_if = "is_default")]
     pub count: CountFacts,
+    /// Ages.
+    #[serde(skip_serializing_if = "is_default")]
+    pub age: AgeFacts,
     /// The table of rules.
     #[serde(skip_serializing_if = "is_default")]
     pub table: TableFacts,

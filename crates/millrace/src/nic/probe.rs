@@ -7,6 +7,7 @@
 //! NIC's words are compared, never understood.
 
 mod actions;
+mod ages;
 mod attributes;
 mod behaviour;
 mod bench;
@@ -102,13 +103,16 @@ fn run(bench: &mut Bench<'_>, extent: Extent, times: &mut [Times; 2]) -> Result<
     last_parser::find(bench, &mut taken)?;
     let base = base(&taken).clone();
     attributes::probe(bench, &base)?;
-    let lists = actions::probe(bench, &base.pattern())?;
+    let all_lists = actions::probe(bench, &base.pattern())?;
+    let is_for_root = |list: &&Vec<_>| actions::is_for_root(bench, list);
+    let lists: Vec<_> = all_lists.iter().filter(is_for_root).cloned().collect();
     let witness = witness::Witness::find(bench, &taken, &lists)?;
     if let Some(witness) = &witness {
         behaviour::delays(bench, &base, witness)?;
         behaviour::classes(bench, &mut taken, witness)?;
         let can_mark = lists.iter().any(|list| list.contains(&"mark"));
         behaviour::marks(bench, &base, witness, can_mark)?;
+        behaviour::flags(bench, &base, &lists)?;
     } else {
         bench.note("no packet was seen to hit a rule: what needs packets was not looked at");
     }
@@ -120,8 +124,11 @@ fn run(bench: &mut Bench<'_>, extent: Extent, times: &mut [Times; 2]) -> Result<
     rules::probe(bench, &taken, &base, witness.as_ref())?;
     last_parser::probe(bench, &taken)?;
     pairs::probe(bench, &taken, &base, witness.as_ref())?;
-    counters::probe(bench, &base, &lists)?;
-    *times = latency::probe(bench, &base)?;
+    ages::probe(bench, &taken, &base, &all_lists, |bench| {
+        counters::probe(bench, &base, &lists)?;
+        *times = latency::probe(bench, &base)?;
+        Ok(())
+    })?;
     if let Some(limit) = extent.capacity {
         capacity::probe(bench, &taken, &lists, limit)?;
     }

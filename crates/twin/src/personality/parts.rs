@@ -168,6 +168,24 @@ pub struct MarkFacts {
     /// Marks are taken, and no packet ever has one.
     #[serde(skip_serializing_if = "is_default")]
     pub never_delivered: bool,
+    /// Flags are taken, and no packet ever has one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub flag_never_delivered: bool,
+}
+
+/// Rules that age.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgeFacts {
+    /// For people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Nobody is ever told that a rule is aged.
+    #[serde(skip_serializing_if = "is_default")]
+    pub never_told: bool,
+    /// Of a query of the age; taken if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_query: Option<Told>,
 }
 
 /// Counters.

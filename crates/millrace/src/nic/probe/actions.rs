@@ -2,18 +2,18 @@
 //! Which lists of actions are taken: all of one and two, and of three those that two may become.
 
 use super::attributes::bisect;
-use super::bench::{Bench, Stopped};
+use super::bench::{Bench, INGRESS, Stopped};
 use super::pattern::Pattern;
 use super::steps::{lines_of, steps};
 use super::subject::{Answer, Question};
 use std::collections::{BTreeMap, BTreeSet};
 use twin::personality::{ActionFacts, Steps, Told};
 use twin::rss::RssTypes;
-use twin::{Action, Spread};
+use twin::{Action, Age, Attributes, Spread};
 
 /// All actions; those that decide where a packet goes come first.
-pub(super) const NAMES: [&str; 8] =
-    ["queue", "rss", "drop", "passthru", "jump", "mark", "flag", "count"];
+pub(super) const NAMES: [&str; 9] =
+    ["queue", "rss", "drop", "passthru", "jump", "mark", "flag", "count", "age"];
 
 /// Names of a list.
 type List = Vec<&'static str>;
@@ -31,6 +31,7 @@ pub(super) fn action(name: &str) -> Action {
         "mark" => Action::Mark(MARK),
         "flag" => Action::Flag,
         "count" => Action::Count,
+        "age" => Action::Age(Age { timeout_s: 1, context: 0 }),
         _ => unreachable!("{name} is not among the names"),
     }
 }
@@ -43,9 +44,24 @@ fn of(list: &[&str]) -> Vec<Action> {
     list.iter().map(|name| action(name)).collect()
 }
 
+/// A rule with a list, in a group where its actions have a place.
+pub(super) fn question(bench: &Bench<'_>, base: &Pattern, list: &[&str]) -> Question {
+    let group = u32::from(!is_for_root(bench, list));
+    let attributes = Attributes { group, ..INGRESS };
+    Question { attributes, actions: of(list), ..bench.about(base) }
+}
+
+/// Whether a list may be in the group that packets begin in.
+pub(super) fn is_for_root(bench: &Bench<'_>, list: &[&str]) -> bool {
+    let not_in_root = &bench.draft.actions.not_in_root;
+    !list.iter().any(|name| not_in_root.contains_key(*name))
+}
+
 /// Finds the lists, and puts them with the words of refusals into the draft. Returns those taken.
 pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, Stopped> {
     bench.stage("lists of actions")?;
+    let not_in_root = not_in_root(bench, base)?;
+    bench.draft.actions.not_in_root = not_in_root.clone();
     let answers = ask_lists(bench, base)?;
     let taken: Vec<List> =
         answers.iter().filter(|(_, answer)| answer.is_ok()).map(|(list, _)| list.clone()).collect();
@@ -54,12 +70,11 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, 
     bench.draft.actions.empty = bench.news(&empty, &answer);
     let hypotheses = [Some(ActionFacts::default()), any_order(&taken), Some(in_order(&taken))];
     let told = bench.draft.actions.empty.take();
-    let asked: Vec<_> = answers
-        .iter()
-        .map(|(list, answer)| (Question { actions: of(list), ..bench.about(base) }, answer))
-        .collect();
+    let asked: Vec<_> =
+        answers.iter().map(|(list, answer)| (question(bench, base, list), answer)).collect();
     for facts in hypotheses.into_iter().flatten() {
-        bench.draft.actions = ActionFacts { empty: told.clone(), ..facts };
+        let not_in_root = not_in_root.clone();
+        bench.draft.actions = ActionFacts { empty: told.clone(), not_in_root, ..facts };
         if asked.iter().all(|(question, answer)| bench.drafted(question).is_ok() == answer.is_ok())
         {
             break;
@@ -69,6 +84,27 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, 
     refusals(bench, base, &answers);
     configurations(bench, base, &taken)?;
     Ok(taken)
+}
+
+/// Actions that another group takes in a list that is refused in the first, and its words.
+fn not_in_root(bench: &mut Bench<'_>, base: &Pattern) -> Result<BTreeMap<String, Told>, Stopped> {
+    let mut found = BTreeMap::new();
+    if bench.draft.attributes.groups == Some(1) {
+        return Ok(found);
+    }
+    let usual: List = bench.usual_actions.iter().map(Action::name).collect();
+    for name in NAMES.into_iter().filter(|name| !usual.contains(name)) {
+        for list in [vec![name], [&usual[..], &[name]].concat()] {
+            let root = Question { actions: of(&list), ..bench.about(base) };
+            let Err(refused) = bench.ask(&root)? else { break };
+            let attributes = Attributes { group: 1, ..INGRESS };
+            if bench.ask(&Question { attributes, ..root })?.is_ok() {
+                found.insert(name.to_owned(), refused.told());
+                break;
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)>, Stopped> {
@@ -86,8 +122,7 @@ fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)
             if len == 3 && !(0..3).any(|at| is_good(without(at))) {
                 continue;
             }
-            let question = Question { actions: of(list), ..bench.about(base) };
-            let answer = bench.ask(&question)?;
+            let answer = bench.ask(&question(bench, base, list))?;
             answers.insert(list.clone(), answer);
             order.push(list.clone());
         }
@@ -135,23 +170,21 @@ fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answ
     if lines.is_empty() {
         return;
     }
-    let question =
-        |bench: &Bench<'_>, list: &List| Question { actions: of(list), ..bench.about(base) };
     let strange = answers.iter().find(|(list, _)| list.len() == 1 && !known.contains(list[0]));
     if let Some((list, answer)) = strange {
-        bench.draft.actions.unknown = bench.news(&question(bench, list), answer);
+        bench.draft.actions.unknown = bench.news(&question(bench, base, list), answer);
     }
     if bench.draft.actions.any_order {
         for name in NAMES.into_iter().filter(|name| known.contains(name)) {
             let list = vec![name, name];
             if let Some(answer) = answers.get(&list) {
-                let told = bench.news(&question(bench, &list), answer);
+                let told = bench.news(&question(bench, base, &list), answer);
                 bench.draft.actions.twice.extend(told.map(|told| (name.to_owned(), told)));
             }
         }
     }
     for (list, answer) in answers {
-        let question = question(bench, list);
+        let question = question(bench, base, list);
         if let Some(told) = bench.news(&question, answer) {
             explain(bench, &question, answer, told);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What packets tell: which of them hit a rule, whether marks arrive, from when until when.
 
+use super::actions::question;
 use super::bench::{Bench, Stopped};
 use super::chains::Taken;
 use super::frame::Frame;
@@ -77,6 +78,30 @@ impl Bench<'_> {
         }
         None
     }
+}
+
+/// Whether flags arrive: as a flag, without a mark.
+pub(super) fn flags(
+    bench: &mut Bench<'_>,
+    base: &Taken,
+    lists: &[Vec<&'static str>],
+) -> Result<(), Stopped> {
+    bench.stage("flags")?;
+    let pattern = base.pattern();
+    let (Some(list), Some(frame)) =
+        (lists.iter().find(|list| list.contains(&"flag")), pattern.frame.as_ref())
+    else {
+        return Ok(());
+    };
+    let question = question(bench, &pattern, list);
+    let arrived = bench.with(&question, |bench, _| Ok(bench.deliver(frame)))?;
+    if let Ok(Some(delivery)) = arrived {
+        bench.draft.mark.flag_never_delivered = !delivery.flag;
+        if let Some(mark) = delivery.mark {
+            bench.note(format!("a flag arrives with mark {mark}, which the file cannot say"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether marks arrive as they were asked for.

@@ -67,7 +67,7 @@ pub(super) fn probe(
 }
 
 /// A pattern with a field whose values make rules different.
-fn unique(bench: &Bench<'_>, taken: &[Taken]) -> Option<(Pattern, usize, Field)> {
+pub(super) fn unique(bench: &Bench<'_>, taken: &[Taken]) -> Option<(Pattern, usize, Field)> {
     let mut chains: Vec<_> = taken.iter().collect();
     chains.sort_by_key(|chain| (chain.headers.first() != Some(&Proto::Eth), chain.headers.len()));
     chains.into_iter().find_map(|chain| {

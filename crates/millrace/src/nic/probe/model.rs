@@ -3,9 +3,9 @@
 //!
 //! The prober asks it whether what it wrote down so far already says what the NIC said.
 
-use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
 use std::collections::HashMap;
-use twin::{Handle, Item, Nic, Personality, Proto, Refusal, Rule};
+use twin::{Action, Handle, Item, Nic, Personality, Proto, Refusal, Rule};
 
 /// A started port of the software NIC, alone if nothing else is said.
 pub(crate) struct Model {
@@ -58,7 +58,13 @@ impl Subject for Model {
 
     fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
         let items = with_usual_masks(&question.items);
-        let rule = Rule { items: &items, ..question.rule() };
+        let mut actions = question.actions.clone();
+        for action in &mut actions {
+            if let Action::Age(age) = action {
+                age.context = self.next + 1;
+            }
+        }
+        let rule = Rule { items: &items, actions: &actions, ..question.rule() };
         let answer = self.nic.create(rule, self.now_us).map_err(refused)?;
         self.now_us += u64::from(answer.wait_us);
         self.next += 1;
@@ -82,6 +88,15 @@ impl Subject for Model {
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
         let tally = self.nic.query(self.handles[&rule], false, self.now_us).map_err(refused)?;
         Ok(Tally { hits: Some(tally.hits), bytes: tally.bytes })
+    }
+
+    fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused> {
+        let idle = self.nic.idle(self.handles[&rule], self.now_us).map_err(refused)?;
+        Ok(Age { is_over: idle.is_aged })
+    }
+
+    fn aged(&mut self) -> Result<Vec<RuleId>, Refused> {
+        Ok(self.nic.aged(self.now_us).map(RuleId).collect())
     }
 
     fn isolate(&mut self, _: bool) -> Answer {

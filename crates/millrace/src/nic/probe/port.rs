@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A DPDK port as a subject, with a peer whose packets it receives, if there is one.
 
-use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
 use dpdk::flow::{self, Cause, ErrorKind, FlowError, FlowRule, ItemKind, Value};
 use dpdk::{Burst, Mempool, Port, RxQueue, TxQueue};
 use std::collections::HashMap;
@@ -123,6 +123,19 @@ impl Subject for PortSubject {
         let rule = self.rules.get(&rule).ok_or_else(gone)?;
         let count = self.side.port.flow_query_count(rule, false).map_err(refused)?;
         Ok(Tally { hits: count.hits, bytes: count.bytes })
+    }
+
+    fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused> {
+        let rule = self.rules.get(&rule).ok_or_else(gone)?;
+        let age = self.side.port.flow_query_age(rule).map_err(refused)?;
+        Ok(Age { is_over: age.aged })
+    }
+
+    fn aged(&mut self) -> Result<Vec<RuleId>, Refused> {
+        let aged = self.side.port.flow_aged().map_err(refused)?;
+        let is_aged = |rule: &FlowRule| aged.contains(&rule.handle());
+        let known = self.rules.iter().filter(|(_, rule)| is_aged(rule));
+        Ok(known.map(|(&id, _)| id).collect())
     }
 
     fn isolate(&mut self, isolate: bool) -> Answer {

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use twin::Personality;
-use twin::personality::{Check, Duplicate, FieldFacts, ItemFacts, MaskRule, OnStop, Told};
+use twin::personality::{
+    AgeFacts, Check, Duplicate, FieldFacts, ItemFacts, MaskRule, OnStop, Told,
+};
 
 /// What a port says of itself.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -230,8 +232,24 @@ fn actions<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io:
     let mark = &personality.mark;
     let max = mark.max.map_or("up to 2^32-1".to_owned(), |max| format!("up to {max:#x}"));
     let none = mark.means_none.map(|none| format!("; {none:#x} NEVER ARRIVES"));
+    let flags = if mark.flag_never_delivered { "; flags NEVER ARRIVE" } else { "" };
     let arrival = if mark.never_delivered { "; taken, and NEVER DELIVERED" } else { "" };
-    table.row("marks", format!("{max}{arrival}{}", none.unwrap_or_default()))
+    table.row("marks", format!("{max}{arrival}{}{flags}", none.unwrap_or_default()))
+}
+
+fn ages<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let AgeFacts { never_told, no_query, .. } = &personality.age;
+    let accepted = &personality.actions.accepted;
+    if !accepted.is_empty() && !accepted.iter().any(|line| line.to_string().contains("age")) {
+        return Ok(());
+    }
+    let group = match personality.actions.not_in_root.contains_key("age") {
+        true => ", not in group 0",
+        false => "",
+    };
+    let told = if *never_told { "NOBODY IS TOLD of aged rules" } else { "aged rules are told" };
+    let query = no_query.as_ref().map(|told| format!("; no query: {}", words(told)));
+    table.row("ages", format!("taken{group}; {told}{}", query.unwrap_or_default()))
 }
 
 fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
@@ -265,6 +283,7 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
     if let Some(max) = count.max {
         table.row("counters", or_words(&format!("{max} at most"), count.full.as_ref()))?;
     }
+    ages(table, personality)?;
     if let Some(root) = facts.root {
         table.row("capacity", or_words(&format!("{root} in group 0"), facts.full.as_ref()))?;
     }

@@ -81,6 +81,13 @@ pub(crate) struct Tally {
     pub(crate) bytes: Option<u64>,
 }
 
+/// What a NIC says of a rule's age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Age {
+    /// No packet hit it for its timeout.
+    pub(crate) is_over: bool,
+}
+
 /// One port with flow rules.
 pub(crate) trait Subject {
     /// Receive queues it has.
@@ -92,6 +99,9 @@ pub(crate) trait Subject {
     fn destroy(&mut self, rule: RuleId) -> Answer;
     fn flush(&mut self) -> Answer;
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused>;
+    fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused>;
+    /// Rules that no packet hit for their timeout.
+    fn aged(&mut self) -> Result<Vec<RuleId>, Refused>;
     fn isolate(&mut self, isolate: bool) -> Answer;
     /// Whether it may be asked to destroy a rule that it has forgotten itself. Drivers of hardware
     /// may not: they would follow a pointer to nothing.

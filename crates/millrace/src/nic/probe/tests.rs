@@ -10,7 +10,7 @@ use super::pattern::{Bits, Pattern};
 use super::subject::{Question, Refused};
 use super::*;
 use std::sync::atomic::AtomicBool;
-use twin::personality::{FieldFacts, Latency, MaskRule, NAMES, Told};
+use twin::personality::{AgeFacts, FieldFacts, Latency, MaskRule, NAMES, Told};
 use twin::{Action, Attributes, Errno, Proto};
 
 mod faults;
@@ -195,8 +195,9 @@ fn the_file_of_each_nic_plays_like_the_nic() {
         assert_eq!(file.operations.none, real.operations.none, "{name}");
         if !file.operations.none {
             let parts = |personality: &Personality| {
-                let Personality { mark, count, table, port, .. } = personality;
-                let mark = (mark.max, mark.means_none, mark.never_delivered);
+                let Personality { mark, count, table, port, age, .. } = personality;
+                let flags = mark.flag_never_delivered;
+                let mark = (mark.max, mark.means_none, mark.never_delivered, flags, age.clone());
                 let count = (count.hits_only, count.refresh_ms);
                 (mark, count, table.duplicate.clone(), port.on_stop)
             };
@@ -263,6 +264,22 @@ fn six_years_of_a_driver_are_seen() {
     assert_eq!(old.actions.accepted.len(), 1);
     assert!(new.actions.accepted.iter().any(|line| line.to_string().contains("passthru")));
     assert!(old.latency.create_us >= 10_000 && new.latency.create_us < 100);
+}
+
+#[test]
+fn flags_and_ages_are_looked_at() {
+    let cx6dx = probed(&named("cx6dx")).personality;
+    assert!(!cx6dx.mark.flag_never_delivered && cx6dx.age == AgeFacts::default());
+    let ntnic = probed(&named("ntnic")).personality;
+    assert_eq!(ntnic.actions.not_in_root.keys().collect::<Vec<_>>(), ["age"]);
+    let text = "age = { never_told = true, no_query = \"no\" }\nmark = { flag_never_delivered = \
+                true }";
+    let mute = Personality::parse(text, "mute").unwrap();
+    let found = probed(&mute);
+    assert_eq!((found.unlike, found.notes), (vec![], vec![]));
+    assert!(found.personality.age.never_told && found.personality.age.no_query.is_some());
+    assert!(found.personality.mark.flag_never_delivered);
+    assert!(!found.personality.mark.never_delivered);
 }
 
 #[test]

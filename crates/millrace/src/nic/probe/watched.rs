@@ -4,7 +4,7 @@
 //! A thread looks whether the call that is under way takes too long. If so it lets its owner say
 //! what is known so far, who then ends the process.
 
-use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -117,6 +117,14 @@ impl<S: Subject> Subject for Watched<S> {
 
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
         self.call("rte_flow_query", |subject| subject.query(rule))
+    }
+
+    fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused> {
+        self.call("rte_flow_query", |subject| subject.query_age(rule))
+    }
+
+    fn aged(&mut self) -> Result<Vec<RuleId>, Refused> {
+        self.call("rte_flow_get_aged_flows", Subject::aged)
     }
 
     fn isolate(&mut self, isolate: bool) -> Answer {

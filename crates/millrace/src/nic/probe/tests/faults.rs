@@ -2,7 +2,7 @@
 //! NICs that do not do what they say, ports without a peer, calls that hang, people who lose
 //! patience.
 
-use super::super::subject::{Answer, Delivery, RuleId, Tally};
+use super::super::subject::{Age, Answer, Delivery, RuleId, Tally};
 use super::super::watched::{Watch, Watched};
 use super::*;
 use std::sync::mpsc;
@@ -73,6 +73,14 @@ impl Subject for Faulty {
 
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
         self.model.query(rule)
+    }
+
+    fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused> {
+        self.model.query_age(rule)
+    }
+
+    fn aged(&mut self) -> Result<Vec<RuleId>, Refused> {
+        self.model.aged()
     }
 
     fn isolate(&mut self, isolate: bool) -> Answer {
@@ -230,6 +238,14 @@ impl Subject for Hanging {
     }
 
     fn query(&mut self, _: RuleId) -> Result<Tally, Refused> {
+        unreachable!()
+    }
+
+    fn query_age(&mut self, _: RuleId) -> Result<Age, Refused> {
+        unreachable!()
+    }
+
+    fn aged(&mut self) -> Result<Vec<RuleId>, Refused> {
         unreachable!()
     }
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules that age: whether the NIC says that one is aged, in its list and when it is asked.
+//!
+//! That takes the one long wait of a probe, so the stages that come next are done meanwhile.
+
+use super::actions::question;
+use super::bench::{Bench, Stopped};
+use super::capacity::unique;
+use super::chains::Taken;
+use super::subject::{Question, RuleId};
+
+/// The shortest timeout there is, that of the rules of [`super::actions::action`].
+const TIMEOUT_US: u64 = 1_000_000;
+/// Longest wait for the NIC to say it after that.
+const PATIENCE_US: u64 = 1_500_000;
+const POLL_US: u64 = 10_000;
+/// Drivers look at a coarse clock.
+const GRAIN_US: u64 = 100_000;
+
+/// Finds it, and puts it into the draft; does `meanwhile` on the way.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    taken: &[Taken],
+    base: &Taken,
+    lists: &[Vec<&'static str>],
+    meanwhile: impl FnOnce(&mut Bench<'_>) -> Result<(), Stopped>,
+) -> Result<(), Stopped> {
+    let Some(list) = lists.iter().find(|list| list.contains(&"age")) else {
+        return meanwhile(bench);
+    };
+    bench.stage("ages")?;
+    let mut meanwhile = Some(meanwhile);
+    let apart = apart(bench, taken, list);
+    let is_apart = apart.is_some();
+    let question = apart.unwrap_or_else(|| question(bench, &base.pattern(), list));
+    let made = bench.with(&question, |bench, rule| {
+        let from = bench.subject.now_us();
+        if let Some(meanwhile) = meanwhile.take_if(|_| is_apart) {
+            meanwhile(bench)?;
+            bench.stage("ages")?;
+        }
+        look(bench, rule, from)
+    })?;
+    if let Err(refused) = made {
+        bench.note(format!("how rules age was not looked at: {refused}"));
+    }
+    meanwhile.map_or(Ok(()), |meanwhile| meanwhile(bench))
+}
+
+/// A rule that is in no other rule's way, where the NIC has such.
+fn apart(bench: &Bench<'_>, taken: &[Taken], list: &[&str]) -> Option<Question> {
+    let draft = &bench.draft;
+    if draft.pattern.other_fields.is_some() || !draft.conflicts.is_empty() {
+        return None;
+    }
+    let (pattern, at, field) = unique(bench, taken)?;
+    Some(question(bench, &pattern.valued(at, field, u64::MAX - 1), list))
+}
+
+/// Waits until the list has the rule; then the query must say so too.
+fn look(bench: &mut Bench<'_>, rule: RuleId, from: u64) -> Result<(), Stopped> {
+    let until = from + TIMEOUT_US + PATIENCE_US;
+    loop {
+        let age_us = bench.subject.now_us() - from;
+        match bench.subject.aged() {
+            Ok(aged) if aged.contains(&rule) => {
+                if age_us + GRAIN_US < TIMEOUT_US {
+                    bench.note("a rule is called aged before its timeout");
+                }
+                break;
+            }
+            Ok(_) if bench.subject.now_us() < until => {}
+            Ok(_) => {
+                bench.draft.age.never_told = true;
+                break;
+            }
+            Err(refused) => {
+                bench.draft.age.never_told = true;
+                bench.note(format!("which rules are aged is not told: {refused}"));
+                bench.wait(TIMEOUT_US.saturating_sub(age_us));
+                break;
+            }
+        }
+        bench.go_on()?;
+        bench.step(age_us, TIMEOUT_US);
+        bench.wait(POLL_US);
+    }
+    match bench.subject.query_age(rule) {
+        Ok(age) if !age.is_over => bench.note("a query says of an aged rule that it is not"),
+        Err(refused) if !refused.is_no_call() => {
+            bench.draft.age.no_query = Some(refused.told());
+        }
+        _ => {}
+    }
+    Ok(())
+}
