@@ -11,10 +11,13 @@ mod action;
 mod error;
 mod item;
 mod lower;
+mod table;
 
 pub use action::{Action, HashFunction, RSS_TYPES, Rss};
 pub use error::{Cause, ErrorKind, FlowError};
 pub use item::{Item, ItemKind, Value};
+pub(crate) use table::RuleTable;
+pub use table::{Done, QueueInfo, TableStep};
 
 use crate::{Port, log, sys};
 use lower::Lowered;
@@ -158,6 +161,7 @@ impl Port {
     /// Destroys every rule of the port. Whether that is done or refused, none has a name any more.
     pub fn flow_flush(&mut self) -> Result<(), FlowError> {
         self.rules = LiveRules::new();
+        self.table.iter_mut().for_each(RuleTable::forget_rules);
         // SAFETY: the port is open.
         let flush = |error: *mut _| unsafe { sys::rte_flow_flush(self.open.id(), error) };
         call(None, flush, |ret| ret >= 0).map(drop)

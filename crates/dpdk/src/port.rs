@@ -4,7 +4,7 @@
 
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, Keep};
-use crate::flow::LiveRules;
+use crate::flow::{LiveRules, RuleTable};
 use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log, parameters};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -16,6 +16,8 @@ pub struct Port {
     pub(crate) open: Arc<Ethdev>,
     /// Its flow rules.
     pub(crate) rules: LiveRules,
+    /// Of rules by templates.
+    pub(crate) table: Option<RuleTable>,
     info: PortInfo,
     configured: bool,
     /// Receive and transmit queues it was configured with.
@@ -122,7 +124,8 @@ impl Port {
         let info = open.describe(devargs).map_err(|errno| fail(devargs, Step::Info, errno))?;
         let rules = LiveRules::new();
         let configured = false;
-        Ok(Self { open, rules, info, configured, queues: [0; 2], _one_user: PhantomData })
+        let (table, queues) = (None, [0; 2]);
+        Ok(Self { open, rules, table, info, configured, queues, _one_user: PhantomData })
     }
 
     /// DPDK's number of the port, by which flow rules name it.
@@ -190,6 +193,9 @@ impl Port {
         let rx = queues.0.iter().filter(|queue| of_this_port(queue.port_id())).count();
         let tx = queues.1.iter().filter(|queue| of_this_port(queue.port_id())).count();
         assert!([rx, tx] == self.queues.map(usize::from), "a queue may be in use elsewhere");
+        if !is_started {
+            self.table.iter_mut().for_each(RuleTable::forget_rules);
+        }
         self.open.set_started(is_started)
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Flow rules on a port that has none, and on the software NIC where it was built.
 
-use dpdk::flow::{Action, Attributes, Cause, Count, ErrorKind, Item, ItemKind, Rss, Rule, Value};
+use dpdk::flow::{
+    Action, Attributes, Cause, Count, ErrorKind, Item, ItemKind, Rss, Rule, TableStep, Value,
+};
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
 use std::path::PathBuf;
 
@@ -44,10 +46,11 @@ fn rules_are_made_and_refusals_are_told() {
         eprintln!("skipped in part: there is no software NIC at MILLRACE_TWIN");
         return;
     }
-    let (mut port, _queues) = start(&eal, "net_twin0,wire=w");
+    let (mut port, queues) = start(&eal, "net_twin0,wire=w");
     let (mut other, _others) = start(&eal, "net_twin1,wire=w");
     refusals(&mut port);
     life_of_rules(&mut port, &mut other);
+    rules_by_templates(&mut port, queues);
 }
 
 /// A driver that knows nothing of rules.
@@ -60,6 +63,7 @@ fn without_rules(eal: &Eal) {
         port.flow_flush().unwrap_err(),
         port.flow_isolate(true).unwrap_err(),
         port.flow_dump(None).unwrap_err(),
+        port.flow_info().unwrap_err(),
     ] {
         assert_eq!((error.errno, error.kind, error.cause), (ENOSYS, ErrorKind::Unspecified, None));
         assert_eq!(error.to_string(), "error type 1 (cause unspecified): Function not implemented");
@@ -118,4 +122,54 @@ fn life_of_rules(port: &mut Port, other: &mut Port) {
     let (third, error) = other.flow_destroy(third).unwrap_err();
     assert_eq!(error.errno, ENOENT);
     port.flow_destroy(third).unwrap();
+}
+
+type Queues = (Vec<RxQueue>, Vec<TxQueue>);
+
+/// As many results as were asked for.
+fn results(port: &mut Port, count: usize) -> Vec<(u64, bool)> {
+    port.flow_push().unwrap();
+    let mut results = Vec::new();
+    while results.len() < count {
+        results.extend(port.flow_pull().unwrap().iter().map(|done| (done.number, done.is_good)));
+    }
+    results
+}
+
+fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
+    let info = port.flow_info().unwrap();
+    assert!(info.queues > 0 && info.operations >= 4, "{info:?}");
+    // Only a stopped port takes a queue.
+    assert_eq!(port.flow_configure(4).unwrap_err().errno, EINVAL);
+    port.set_started(false, (&mut rx, &mut tx)).unwrap();
+    port.flow_configure(4).unwrap();
+    port.set_started(true, (&mut rx, &mut tx)).unwrap();
+    assert_eq!(port.flow_enqueue_create(&udp_from(1), 1).unwrap_err().errno, ENOENT);
+    let unknown = Rule { pattern: vec![Item::any(ItemKind::Meta)], ..udp_from(1) };
+    let (step, error) = port.flow_table_make(&unknown, 3).unwrap_err();
+    assert_eq!(
+        (step, error.errno, error.cause),
+        (TableStep::PatternTemplate, ENOTSUP, Some(Cause::Item(0)))
+    );
+    assert_eq!(port.flow_table_make(&udp_from(1), 0).unwrap_err().0, TableStep::Table);
+    port.flow_table_make(&udp_from(1), 3).unwrap();
+    // The second is the first once more; only its result says so.
+    for (number, source) in [(1, 1), (2, 1), (3, 3)] {
+        port.flow_enqueue_create(&udp_from(source), number).unwrap();
+    }
+    assert_eq!(port.flow_enqueue_create(&udp_from(4), 1).unwrap_err().errno, ENOENT);
+    assert_eq!(port.flow_enqueue_destroy(1).unwrap_err().errno, ENOENT, "it is not there yet");
+    assert_eq!(results(port, 3), [(1, true), (2, false), (3, true)]);
+    assert_eq!(port.flow_dump(None).unwrap().lines().count(), 2);
+    assert_eq!(port.flow_create(&udp_from(3)).unwrap_err().errno, EEXIST);
+    assert_eq!(port.flow_enqueue_destroy(2).unwrap_err().errno, ENOENT, "it was not made");
+    port.flow_enqueue_destroy(1).unwrap();
+    assert_eq!(port.flow_enqueue_destroy(1).unwrap_err().errno, ENOENT, "it is leaving");
+    assert_eq!(results(port, 1), [(1, true)]);
+    assert_eq!(port.flow_table_destroy().unwrap_err().errno, ENOENT, "it has a rule");
+    // A flush takes rules of tables too, and their names.
+    port.flow_flush().unwrap();
+    assert_eq!(port.flow_enqueue_destroy(3).unwrap_err().errno, ENOENT);
+    port.flow_table_destroy().unwrap();
+    assert_eq!(port.flow_push().unwrap_err().errno, ENOENT);
 }

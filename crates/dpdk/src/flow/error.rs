@@ -105,12 +105,17 @@ impl fmt::Display for ErrorKind {
 impl FlowError {
     /// An error of our own: the rule is not there any more.
     pub(super) fn gone() -> Self {
+        Self::ours("the rule is gone, or of another port")
+    }
+
+    /// An error of our own: what is named is not there.
+    pub(super) fn ours(message: &str) -> Self {
         const ENOENT: i32 = 2;
         Self {
             errno: ENOENT,
             kind: ErrorKind::Handle,
             cause: None,
-            message: Some("the rule is gone, or of another port".to_owned()),
+            message: Some(message.to_owned()),
             log: Log::default(),
         }
     }

@@ -92,6 +92,15 @@ impl<'a> Lowered<'a> {
         self.actions.as_ptr()
     }
 
+    /// The actions without their values, which leaves those of a template open.
+    pub(super) fn action_kinds(&self) -> Vec<sys::rte_flow_action> {
+        let kind = |action: &sys::rte_flow_action| sys::rte_flow_action {
+            type_: action.type_,
+            conf: null(),
+        };
+        self.actions.iter().map(kind).collect()
+    }
+
     /// The part of the rule that a driver points at, wherever in it.
     pub(super) fn cause(&self, address: *const c_void) -> Option<Cause> {
         let address = address as usize;

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules by templates: a table of rules that are alike, made and destroyed through a flow queue,
+//! whose results come later.
+//!
+//! A port has one queue and one table at a time, which it keeps itself: rules are named by the
+//! numbers that their maker gives them, so a rule that is gone, or not made yet, cannot reach the
+//! driver. Results are the driver's word; one that nobody asked for is left out.
+
+use super::lower::Lowered;
+use super::{FlowError, Rule, call};
+use crate::{Port, sys};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::{NonNull, null_mut};
+
+/// What a port has for rules by templates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueInfo {
+    /// Flow queues it can have.
+    pub queues: u32,
+    /// Operations that each of them holds.
+    pub operations: u32,
+}
+
+/// A call on the way to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableStep {
+    /// What is the same in the patterns of all rules.
+    PatternTemplate,
+    /// What is the same in their actions.
+    ActionsTemplate,
+    /// The table of both.
+    Table,
+}
+
+impl fmt::Display for TableStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PatternTemplate => "pattern template",
+            Self::ActionsTemplate => "actions template",
+            Self::Table => "template table",
+        })
+    }
+}
+
+/// The result of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The rule's number.
+    pub number: u64,
+    /// It is made, or destroyed, as it was asked to be.
+    pub is_good: bool,
+}
+
+/// The table of a port and its templates.
+#[derive(Debug)]
+pub(crate) struct RuleTable {
+    table: NonNull<sys::rte_flow_template_table>,
+    pattern: NonNull<sys::rte_flow_pattern_template>,
+    actions: NonNull<sys::rte_flow_actions_template>,
+    /// By their numbers.
+    rules: HashMap<u64, TableRule>,
+}
+
+// SAFETY: addresses that are given back to the driver only by the port's one user.
+unsafe impl Send for RuleTable {}
+
+#[derive(Debug)]
+struct TableRule {
+    flow: NonNull<sys::rte_flow>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Coming,
+    There,
+    Leaving,
+}
+
+impl RuleTable {
+    /// Its rules have gone otherwise; they must not be named any more.
+    pub(crate) fn forget_rules(&mut self) {
+        self.rules.clear();
+    }
+
+    /// What a result says of a rule; `None` if nothing was asked of it.
+    fn take_result(&mut self, number: u64, is_good: bool) -> Option<Done> {
+        let rule = self.rules.get_mut(&number)?;
+        match (rule.state, is_good) {
+            (State::There, _) => return None,
+            (State::Coming, true) | (State::Leaving, false) => rule.state = State::There,
+            (State::Coming, false) | (State::Leaving, true) => _ = self.rules.remove(&number),
+        }
+        Some(Done { number, is_good })
+    }
+}
+
+/// The only flow queue.
+const QUEUE: u32 = 0;
+/// Results that are taken at once.
+const RESULTS_MAX: usize = 64;
+
+impl Port {
+    /// What the port has for rules by templates; an error where it has nothing.
+    pub fn flow_info(&self) -> Result<QueueInfo, FlowError> {
+        // SAFETY: a plain C struct of numbers.
+        let mut port: sys::rte_flow_port_info = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        let mut queue: sys::rte_flow_queue_info = unsafe { std::mem::zeroed() };
+        let ask = |error: *mut _| {
+            // SAFETY: the port is open; both can be written to.
+            unsafe { sys::rte_flow_info_get(self.open.id(), &mut port, &mut queue, error) }
+        };
+        call(None, ask, |ret| ret >= 0)?;
+        Ok(QueueInfo { queues: port.max_nb_queues, operations: queue.max_size })
+    }
+
+    /// Gives the port a flow queue with room for so many operations. The port must be stopped.
+    pub fn flow_configure(&mut self, operations: u32) -> Result<(), FlowError> {
+        // SAFETY: a plain C struct of numbers.
+        let port: sys::rte_flow_port_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        let mut queue: sys::rte_flow_queue_attr = unsafe { std::mem::zeroed() };
+        queue.size = operations;
+        let mut queues = [&raw const queue];
+        let configure = |error: *mut _| {
+            // SAFETY: the port is open; the attributes outlive the call, and there is one queue.
+            unsafe { sys::rte_flow_configure(self.open.id(), &port, 1, queues.as_mut_ptr(), error) }
+        };
+        call(None, configure, |ret| ret >= 0).map(drop)
+    }
+
+    /// Makes the table: of rules with the masks and the kinds of actions of `like`, at most `room`
+    /// of them. Each brings its own values.
+    pub fn flow_table_make(
+        &mut self,
+        like: &Rule,
+        room: u32,
+    ) -> Result<(), (TableStep, FlowError)> {
+        if self.table.is_some() {
+            return Err((TableStep::Table, FlowError::ours("the port has a table already")));
+        }
+        let lowered = Lowered::new(like);
+        let pattern = self
+            .pattern_template(like, &lowered)
+            .map_err(|error| (TableStep::PatternTemplate, error))?;
+        let actions = self.actions_template(like, &lowered).map_err(|error| {
+            self.drop_templates(Some(pattern), None);
+            (TableStep::ActionsTemplate, error)
+        })?;
+        let table = self.template_table(&lowered, (pattern, actions), room).map_err(|error| {
+            self.drop_templates(Some(pattern), Some(actions));
+            (TableStep::Table, error)
+        })?;
+        self.table = Some(RuleTable { table, pattern, actions, rules: HashMap::new() });
+        Ok(())
+    }
+
+    fn pattern_template(
+        &self,
+        like: &Rule,
+        lowered: &Lowered<'_>,
+    ) -> Result<NonNull<sys::rte_flow_pattern_template>, FlowError> {
+        // SAFETY: a plain C struct of numbers.
+        let mut attr: sys::rte_flow_pattern_template_attr = unsafe { std::mem::zeroed() };
+        attr.set_ingress(like.attributes.ingress.into());
+        attr.set_egress(like.attributes.egress.into());
+        attr.set_transfer(like.attributes.transfer.into());
+        let (id, items) = (self.open.id(), lowered.items());
+        let make = |error: *mut _| {
+            // SAFETY: the port is open; the array ends with END and outlives the call.
+            unsafe { sys::rte_flow_pattern_template_create(id, &attr, items, error) }
+        };
+        some(call(Some(lowered), make, |made| !made.is_null()))
+    }
+
+    fn actions_template(
+        &self,
+        like: &Rule,
+        lowered: &Lowered<'_>,
+    ) -> Result<NonNull<sys::rte_flow_actions_template>, FlowError> {
+        // SAFETY: a plain C struct of numbers.
+        let mut attr: sys::rte_flow_actions_template_attr = unsafe { std::mem::zeroed() };
+        attr.set_ingress(like.attributes.ingress.into());
+        attr.set_egress(like.attributes.egress.into());
+        attr.set_transfer(like.attributes.transfer.into());
+        let masks = lowered.action_kinds();
+        let (id, actions, masks) = (self.open.id(), lowered.actions(), masks.as_ptr());
+        let make = |error: *mut _| {
+            // SAFETY: the port is open; both arrays end with END and outlive the call.
+            unsafe { sys::rte_flow_actions_template_create(id, &attr, actions, masks, error) }
+        };
+        some(call(Some(lowered), make, |made| !made.is_null()))
+    }
+
+    fn template_table(
+        &self,
+        lowered: &Lowered<'_>,
+        (pattern, actions): (
+            NonNull<sys::rte_flow_pattern_template>,
+            NonNull<sys::rte_flow_actions_template>,
+        ),
+        room: u32,
+    ) -> Result<NonNull<sys::rte_flow_template_table>, FlowError> {
+        // SAFETY: a plain C struct of numbers.
+        let mut attr: sys::rte_flow_template_table_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: it points into `lowered`.
+        attr.flow_attr = unsafe { *lowered.attributes() };
+        attr.nb_flows = room;
+        let (mut patterns, mut actions) = ([pattern.as_ptr()], [actions.as_ptr()]);
+        let (patterns, actions) = (patterns.as_mut_ptr(), actions.as_mut_ptr());
+        let id = self.open.id();
+        let make = |error: *mut _| {
+            // SAFETY: the port is open; the templates are its own, one of each.
+            unsafe {
+                sys::rte_flow_template_table_create(id, &attr, patterns, 1, actions, 1, error)
+            }
+        };
+        some(call(None, make, |made| !made.is_null()))
+    }
+
+    /// What cannot be destroyed ends with the port.
+    fn drop_templates(
+        &self,
+        pattern: Option<NonNull<sys::rte_flow_pattern_template>>,
+        actions: Option<NonNull<sys::rte_flow_actions_template>>,
+    ) {
+        let id = self.open.id();
+        if let Some(pattern) = pattern {
+            // SAFETY: the port is open, and the template one of its own that no table uses.
+            unsafe { sys::rte_flow_pattern_template_destroy(id, pattern.as_ptr(), null_mut()) };
+        }
+        if let Some(actions) = actions {
+            // SAFETY: as above.
+            unsafe { sys::rte_flow_actions_template_destroy(id, actions.as_ptr(), null_mut()) };
+        }
+    }
+
+    /// Destroys the table, which must have no rules any more, and its templates.
+    pub fn flow_table_destroy(&mut self) -> Result<(), FlowError> {
+        let id = self.open.id();
+        let table = self.table.as_ref().ok_or_else(no_table)?;
+        if !table.rules.is_empty() {
+            return Err(FlowError::ours("the table has rules"));
+        }
+        let destroy = |error: *mut _| {
+            // SAFETY: the port is open, and the table its own.
+            unsafe { sys::rte_flow_template_table_destroy(id, table.table.as_ptr(), error) }
+        };
+        call(None, destroy, |ret| ret >= 0)?;
+        let RuleTable { pattern, actions, .. } = self.table.take().expect("it was there");
+        self.drop_templates(Some(pattern), Some(actions));
+        Ok(())
+    }
+
+    /// Asks for a rule of the table, with a number of its own; it is begun with the next push.
+    pub fn flow_enqueue_create(&mut self, rule: &Rule, number: u64) -> Result<(), FlowError> {
+        let id = self.open.id();
+        let table = self.table.as_mut().ok_or_else(no_table)?;
+        if table.rules.contains_key(&number) {
+            return Err(FlowError::ours("a rule of the table has this number"));
+        }
+        let lowered = Lowered::new(rule);
+        let (items, actions, attr) = (lowered.items(), lowered.actions(), postponed());
+        let tag = number as usize as *mut c_void;
+        let enqueue = |error: *mut _| {
+            let to = table.table.as_ptr();
+            // SAFETY: the port is open, the table its own; the arrays end with END and outlive the
+            // call, and the tag is a number, never followed.
+            unsafe {
+                sys::rte_flow_async_create(id, QUEUE, &attr, to, items, 0, actions, 0, tag, error)
+            }
+        };
+        let flow = some(call(Some(&lowered), enqueue, |flow| !flow.is_null()))?;
+        table.rules.insert(number, TableRule { flow, state: State::Coming });
+        Ok(())
+    }
+
+    /// Asks for a rule that was made to be destroyed; that is begun with the next push.
+    pub fn flow_enqueue_destroy(&mut self, number: u64) -> Result<(), FlowError> {
+        let id = self.open.id();
+        let table = self.table.as_mut().ok_or_else(no_table)?;
+        let rule = table.rules.get_mut(&number).filter(|rule| rule.state == State::There);
+        let rule = rule.ok_or_else(FlowError::gone)?;
+        let (attr, tag) = (postponed(), number as usize as *mut c_void);
+        let enqueue = |error: *mut _| {
+            let flow = rule.flow.as_ptr();
+            // SAFETY: the port is open, the rule one that its queue has made and not destroyed.
+            unsafe { sys::rte_flow_async_destroy(id, QUEUE, &attr, flow, tag, error) }
+        };
+        call(None, enqueue, |ret| ret >= 0)?;
+        rule.state = State::Leaving;
+        Ok(())
+    }
+
+    /// Has the NIC begin with all that was asked for.
+    pub fn flow_push(&mut self) -> Result<(), FlowError> {
+        self.table.as_ref().ok_or_else(no_table)?;
+        // SAFETY: the port is open, and has the queue because it has a table.
+        let push = |error: *mut _| unsafe { sys::rte_flow_push(self.open.id(), QUEUE, error) };
+        call(None, push, |ret| ret >= 0).map(drop)
+    }
+
+    /// Results that have come meanwhile, some of them at a time; none if there are none yet.
+    pub fn flow_pull(&mut self) -> Result<Vec<Done>, FlowError> {
+        let id = self.open.id();
+        let table = self.table.as_mut().ok_or_else(no_table)?;
+        // SAFETY: plain C structs, for which zeros are good values.
+        let mut results: [sys::rte_flow_op_result; RESULTS_MAX] = unsafe { std::mem::zeroed() };
+        let (first, room) = (results.as_mut_ptr(), RESULTS_MAX as u16);
+        let pull = |error: *mut _| {
+            // SAFETY: the port is open, has the queue, and there is room for so many results.
+            unsafe { sys::rte_flow_pull(id, QUEUE, first, room, error) }
+        };
+        let count = call(None, pull, |ret| ret >= 0)? as usize;
+        let good = sys::rte_flow_op_status_RTE_FLOW_OP_SUCCESS;
+        let results = results.iter().take(count);
+        Ok(results
+            .filter_map(|one| table.take_result(one.user_data as usize as u64, one.status == good))
+            .collect())
+    }
+}
+
+fn postponed() -> sys::rte_flow_op_attr {
+    // SAFETY: a plain C struct of numbers.
+    let mut attr: sys::rte_flow_op_attr = unsafe { std::mem::zeroed() };
+    attr.set_postpone(1);
+    attr
+}
+
+fn no_table() -> FlowError {
+    FlowError::ours("the port has no table")
+}
+
+/// A pointer that `call` has looked at.
+fn some<T>(made: Result<*mut T, FlowError>) -> Result<NonNull<T>, FlowError> {
+    made.map(|made| NonNull::new(made).expect("not null, or an error"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What drivers say of rules that nobody asked about changes nothing.
+    #[test]
+    fn results_are_of_what_was_asked() {
+        let rule = |state| TableRule { flow: NonNull::dangling(), state };
+        let mut table = RuleTable {
+            table: NonNull::dangling(),
+            pattern: NonNull::dangling(),
+            actions: NonNull::dangling(),
+            rules: HashMap::from([(1, rule(State::Coming)), (2, rule(State::Coming))]),
+        };
+        assert_eq!(table.take_result(7, true), None);
+        assert_eq!(table.take_result(1, true), Some(Done { number: 1, is_good: true }));
+        assert_eq!(table.take_result(1, true), None);
+        assert_eq!(table.take_result(2, false), Some(Done { number: 2, is_good: false }));
+        assert_eq!(table.rules.keys().collect::<Vec<_>>(), [&1]);
+        table.rules.get_mut(&1).unwrap().state = State::Leaving;
+        assert!(table.take_result(1, false).is_some() && table.rules[&1].state == State::There);
+        table.rules.get_mut(&1).unwrap().state = State::Leaving;
+        assert!(table.take_result(1, true).is_some() && table.rules.is_empty());
+    }
+}
