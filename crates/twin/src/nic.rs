@@ -359,8 +359,8 @@ impl Nic {
     /// # Errors
     ///
     /// There is no such rule.
-    pub fn dump(&self, handle: Option<Handle>) -> Result<String, Refusal> {
-        self.rules.dump(handle)
+    pub fn dump(&self, handle: Option<Handle>, now_us: u64) -> Result<String, Refusal> {
+        self.rules.dump(handle, now_us)
     }
 
     /// What the application calls the rules that no packet hit for their timeout.

@@ -16,6 +16,7 @@ mod chains;
 mod counters;
 mod fields;
 mod first;
+mod flow_queue;
 mod frame;
 mod last_parser;
 mod latency;
@@ -24,18 +25,23 @@ mod pairs;
 mod pattern;
 mod port;
 mod port_state;
+mod queues;
 mod report;
 mod rules;
 mod steps;
 mod subject;
+mod traces;
 mod watched;
 mod witness;
 
 pub(crate) use bench::{Calls, Stopped, Watcher};
+pub(crate) use capacity::Stage;
 pub(crate) use latency::Times;
 pub(crate) use port::{PortSubject, Side};
+pub(crate) use queues::{Batch, ByQueue};
 pub(crate) use report::{Static, print, to_json};
 pub(crate) use subject::Subject;
+pub(crate) use traces::Strangers;
 pub(crate) use watched::{Watch, Watched};
 
 use bench::Bench;
@@ -49,6 +55,8 @@ use twin::Personality;
 pub(crate) struct Extent {
     /// The port may be stopped and started.
     pub(crate) restart: bool,
+    /// Rules of others may be there.
+    pub(crate) force: bool,
     /// The table may be filled, with so many rules at most.
     pub(crate) capacity: Option<u32>,
 }
@@ -59,15 +67,47 @@ pub(crate) struct Found {
     pub(crate) personality: Personality,
     /// What was not found, and what the file cannot say.
     pub(crate) notes: Vec<String>,
+    /// What the NIC does wrong.
+    pub(crate) findings: Vec<String>,
+    /// Rules that are not of this probe, or stayed behind it.
+    pub(crate) strangers: Strangers,
     pub(crate) calls: Calls,
     /// Rules that were asked for on an empty table, and those of them of which the file says
     /// otherwise.
     pub(crate) questions: usize,
     pub(crate) unlike: Vec<String>,
-    /// Of `create` and `destroy`.
-    pub(crate) times: [Times; 2],
+    pub(crate) figures: Figures,
     /// Why it ended early.
     pub(crate) stopped: Option<Stopped>,
+}
+
+impl Found {
+    /// As much as is known of a probe that did not come back.
+    fn until(mut personality: Personality, stopped: Stopped) -> Self {
+        personality.placeholder = Some(format!("the probe ended early: {stopped}"));
+        Self {
+            personality,
+            notes: Vec::new(),
+            findings: Vec::new(),
+            strangers: Strangers::default(),
+            calls: Calls::default(),
+            questions: 0,
+            unlike: Vec::new(),
+            figures: Figures::default(),
+            stopped: Some(stopped),
+        }
+    }
+}
+
+/// What was measured and is no fact of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    /// Of `create` and `destroy`.
+    pub(crate) times: [Times; 2],
+    /// Of rules by templates and a flow queue, if there are such.
+    pub(crate) by_queue: Option<ByQueue>,
+    /// Of a table that is filled.
+    pub(crate) stages: Vec<Stage>,
 }
 
 /// Probes a port. What is known so far is returned even where it had to stop.
@@ -78,8 +118,8 @@ pub(crate) fn probe(
     interrupted: &AtomicBool,
 ) -> Found {
     let mut bench = Bench::new(subject, watcher, interrupted);
-    let mut times = [Times::default(); 2];
-    let stopped = run(&mut bench, extent, &mut times).err();
+    let mut figures = Figures::default();
+    let stopped = beside_others(&mut bench, extent, &mut figures).err();
     if let Some(stopped) = &stopped {
         bench.draft.placeholder = Some(format!("the probe ended early: {stopped}"));
     }
@@ -88,14 +128,39 @@ pub(crate) fn probe(
         questions: bench.asked.len(),
         unlike,
         calls: bench.calls,
-        times,
+        figures,
         stopped,
         notes: bench.notes,
+        findings: bench.findings,
+        strangers: bench.strangers,
         personality: bench.draft,
     }
 }
 
-fn run(bench: &mut Bench<'_>, extent: Extent, times: &mut [Times; 2]) -> Result<(), Stopped> {
+/// Looks whether the port is as it was when all is done, however that ended.
+fn beside_others(
+    bench: &mut Bench<'_>,
+    mut extent: Extent,
+    figures: &mut Figures,
+) -> Result<(), Stopped> {
+    let before = traces::before(bench, extent.force)?;
+    if extent.restart && bench.strangers.are_there() && !extent.force {
+        bench.note("the port was not stopped, because rules of others may go with that; --force");
+        extent.restart = false;
+    }
+    let result = run(bench, extent, &before, figures);
+    if !matches!(result, Err(Stopped::DoesNotStart)) {
+        traces::after(bench, &before);
+    }
+    result
+}
+
+fn run(
+    bench: &mut Bench<'_>,
+    extent: Extent,
+    before: &traces::Traces,
+    figures: &mut Figures,
+) -> Result<(), Stopped> {
     if !first::probe(bench)? {
         return Ok(());
     }
@@ -115,6 +180,9 @@ fn run(bench: &mut Bench<'_>, extent: Extent, times: &mut [Times; 2]) -> Result<
         behaviour::flags(bench, &base, &lists)?;
     } else {
         bench.note("no packet was seen to hit a rule: what needs packets was not looked at");
+        if before.has_packets() {
+            bench.finding("rules are taken, packets arrive, and none was seen to hit a rule");
+        }
     }
     if !is_free || taken.iter().any(|chain| chain.other_transports_only) {
         chains::write(bench, &taken);
@@ -126,14 +194,18 @@ fn run(bench: &mut Bench<'_>, extent: Extent, times: &mut [Times; 2]) -> Result<
     pairs::probe(bench, &taken, &base, witness.as_ref())?;
     ages::probe(bench, &taken, &base, &all_lists, |bench| {
         counters::probe(bench, &base, &lists)?;
-        *times = latency::probe(bench, &base)?;
+        figures.times = latency::probe(bench, &base)?;
         Ok(())
     })?;
     if let Some(limit) = extent.capacity {
-        capacity::probe(bench, &taken, &lists, limit)?;
+        figures.stages = capacity::probe(bench, &taken, &lists, limit)?;
     }
+    figures.by_queue = queues::look(bench)?;
     if extent.restart {
         port_state::probe(bench, &base, witness.as_ref())?;
+        if let Some(by_queue) = &mut figures.by_queue {
+            queues::probe(bench, &taken, by_queue)?;
+        }
     }
     Ok(())
 }

@@ -26,6 +26,14 @@ fn probed(personality: &str, file: &str) -> (Value, Personality) {
     (told, Personality::named(file).unwrap())
 }
 
+/// The port is as it was: by the calls, by the driver's list of rules, by packets.
+fn assert_is_clean(told: &Value) {
+    assert_eq!(told["rules"]["made"], told["rules"]["destroyed"]);
+    let nothing =
+        json!({ "lines_before": 0, "marked_before": 0, "lines_left": 0, "packets_left": 0 });
+    assert_eq!((&told["strangers"], &told["findings"]), (&nothing, &json!([])));
+}
+
 /// What is not of this one measurement.
 fn lasting(personality: &Personality) -> Personality {
     let (name, latency) = (String::new(), Latency::default());
@@ -44,7 +52,7 @@ fn a_nic_is_recorded_and_replayed() {
     assert_eq!(told["not_found"], json!([]));
     assert_eq!(told["nic"]["driver"], "net_twin");
     // No rule stays, and the table is not filled unless somebody asks.
-    assert_eq!(told["rules"]["made"], told["rules"]["destroyed"]);
+    assert_is_clean(&told);
     assert!(told["rules"]["made"].as_u64().is_some_and(|made| (50..500).contains(&made)));
     assert_eq!(told["personality"]["table"]["guaranteed"], Value::Null);
     assert_eq!(personality.name, "old");
@@ -71,7 +79,16 @@ fn two_drivers_are_told_apart_through_dpdk() {
     assert_eq!(e810.mark.means_none, Some(u32::MAX));
     assert!(e810.count.hits_only && e810.pattern.empty.is_some());
     assert_eq!(e810.conflicts.len(), 2);
-    let (_, cx6dx) = probed("cx6dx", &scratch.path("cx6dx.toml"));
+    let (told, cx6dx) = probed("cx6dx", &scratch.path("cx6dx.toml"));
+    assert_is_clean(&told);
+    // Rules by templates: every result came.
+    assert!(cx6dx.operations.r#async && !cx6dx.age.never_told);
+    for batch in ["create", "destroy"] {
+        let batch = &told["by_queue"][batch];
+        let all = [&batch["asked"], &batch["results"], &batch["failed"]];
+        assert_eq!(all, [&json!(256), &json!(256), &json!(0)]);
+        assert!(batch["per_second"].as_u64() > Some(0) && batch["result"]["p99_us"].is_u64());
+    }
     assert_eq!(cx6dx.mark.max, Some(0xff_ffef));
     // 500, if nothing else wants the cpu.
     let refresh_ms = cx6dx.count.refresh_ms;
@@ -96,6 +113,10 @@ fn a_table_is_for_people() {
         "conflicts    one set of fields at a time for each kind of packet",
         "DO NOT HIT",
         "not found    more than 600 rules go in",
+        "no templates and flow queues",
+        "filling      up to 1: ",
+        "             up to 512: ",
+        "             up to 600: 1",
     ] {
         assert!(table.contains(line), "{line}: {table}");
     }
@@ -109,7 +130,7 @@ fn an_interrupt_ends_it_with_what_is_known() {
     let scratch = Scratch::new("interrupt");
     let file = scratch.path("part.toml");
     let mut command = mortal(MILLRACE);
-    command.args(["nic", "probe", "net_twin0,personality=x710-17.02", "-o", &file]);
+    command.args(["nic", "probe", "net_twin0,personality=x710-17.02", "-o", &file, "--json"]);
     let mut probe = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     // The driver is loaded when the probe is under way.
     let maps = format!("/proc/{}/maps", probe.id());
@@ -124,8 +145,56 @@ fn an_interrupt_ends_it_with_what_is_known() {
     std::io::Read::read_to_string(pipe, &mut stderr).unwrap();
     assert!(stderr.contains("interrupted"), "{stderr}");
     assert_eq!(probe.ended().unwrap().code(), Some(1));
+    let mut stdout = String::new();
+    let pipe = probe.child().stdout.as_mut().unwrap();
+    std::io::Read::read_to_string(pipe, &mut stdout).unwrap();
+    let told = serde_json::from_str(&stdout).unwrap();
+    assert_is_clean(&told);
+    assert_eq!((&told["complete"], &told["stopped"]), (&json!(false), &json!("interrupted")));
     let personality = Personality::named(&file).unwrap();
     assert!(personality.placeholder.is_some_and(|words| words.contains("interrupted")));
+}
+
+/// A call of half a minute is one that does not come back, to somebody of little patience.
+#[test]
+fn a_call_that_hangs_is_told_with_what_is_known() {
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("hang");
+    let (nic, file) = (scratch.path("nic.toml"), scratch.path("part.toml"));
+    for (latency, call) in [("create_us", "rte_flow_create"), ("destroy_us", "rte_flow_destroy")] {
+        std::fs::write(&nic, format!("latency = {{ {latency} = 30000000 }}\n")).unwrap();
+        let port = format!("net_twin0,personality={nic}");
+        let output = millrace(&["nic", "probe", &port, "-o", &file, "--json", "--patience", "1"]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        for words in [call, "for 1s, in the stage \"operations\"", "reset the port"] {
+            assert!(stderr.contains(words), "{words}: {stderr}");
+        }
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["complete"], false);
+        let personality = Personality::named(&file).unwrap();
+        assert!(personality.placeholder.is_some_and(|words| words.contains(call)));
+    }
+}
+
+#[test]
+fn rules_that_the_nic_keeps_are_told() {
+    if driver().is_none() {
+        return;
+    }
+    for (faults, status, words) in [
+        ("destroy-leaves-rule:0.02", 0, "a flush took them away"),
+        ("undeletable:0.01", 1, "a rule that was taken is not destroyed"),
+    ] {
+        let output = millrace(&["nic", "probe", &format!("net_twin0,faults={faults}")]);
+        let (table, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(status), "{faults}: {stderr}");
+        assert!(table.contains("FAULT ") && table.contains(words), "{faults}: {table}");
+        assert_eq!(stderr.contains("still there: reset the port"), status == 1, "{stderr}");
+    }
 }
 
 #[test]

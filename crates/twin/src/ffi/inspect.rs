@@ -102,7 +102,7 @@ pub(crate) unsafe extern "C" fn twin_flow_dump(
     let (nic, call) = unsafe { (&*nic, &mut *call) };
     let mut text = None;
     let wanted = (handle != 0).then_some(Handle(handle));
-    let result: Result<u64, Refusal> = nic.read().dump(wanted).map(|dumped| {
+    let result: Result<u64, Refusal> = nic.read().dump(wanted, call.now_us).map(|dumped| {
         text = CString::new(dumped).ok();
         1
     });

@@ -7,14 +7,16 @@ use crate::refusal::Refusal;
 use std::fmt::Write;
 
 impl Rules {
-    /// One rule, or all of them, in the order of their places: a line each.
-    pub(crate) fn dump(&self, handle: Option<Handle>) -> Result<String, Refusal> {
+    /// One rule, or all of them, in the order of their places: a line each. Those that were
+    /// destroyed are among them as long as they are in effect.
+    pub(crate) fn dump(&self, handle: Option<Handle>, now_us: u64) -> Result<String, Refusal> {
         let mut text = String::new();
         if let Some(handle) = handle {
             self.line(&mut text, self.place_of(handle)?);
             return Ok(text);
         }
         let places = (0..).zip(&self.entries).filter(|(_, entry)| entry.at != At::Nowhere);
+        let places = places.filter(|(_, entry)| entry.until_us > now_us);
         places.for_each(|(place, _)| self.line(&mut text, place));
         Ok(text)
     }

@@ -21,10 +21,10 @@ use std::time::Duration;
 /// attributes it takes, how it refuses, how fast it is. With a peer, whose packets the port
 /// receives, it also sees what rules do: whether marks arrive, which masks are ignored, which
 /// packets are missed. The file that -o writes is played by the software NIC.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProbeArgs {
-    /// A PCI address or a virtual device, with arguments; it gets all of its rules destroyed
+    /// A PCI address or a virtual device, with arguments; nobody else should use it
     #[arg(value_name = "PORT")]
     port: String,
     /// The port at the other end of its cable; the software NIC brings its own
@@ -42,9 +42,13 @@ pub(crate) struct ProbeArgs {
     /// Stop and start the port too; always done with the software NIC
     #[arg(long)]
     restart: bool,
-    /// Probe it although packets arrive that nobody here sent
+    /// Probe it although packets arrive that nobody here sent, or rules are there already
     #[arg(long)]
     force: bool,
+    /// Call it a hang when a call takes longer than S seconds
+    #[arg(long, value_name = "S", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    patience: u64,
     /// Queues of the port; by default 4, or as many as it has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     queues: Option<u16>,
@@ -57,15 +61,16 @@ Examples:
   millrace nic probe 0000:18:00.0 --peer 0000:18:00.1 -o mine.toml
       Two ports with a cable between them; the file is for developers without them:
       millrace nic flow net_twin0,wire=w,personality=mine.toml
-  millrace nic probe 0000:18:00.0 --capacity 100000 --json | jq .personality.table
-      How many rules go in.
+  millrace nic probe 0000:18:00.0 --capacity 100000 --json | jq .stages
+      How many rules go in, and how long each takes as they double.
+  millrace nic probe 0000:18:00.0 --restart --json | jq .by_queue
+      Rules by templates and a flow queue; setting one up stops the port.
 
-Ctrl-C ends it with what is known so far; no rule stays behind.
+Ctrl-C ends it with what is known so far. No rule stays behind: the driver's list and packets are
+looked at before the first rule and after the last, and what they say is in the report.
 
 Exit status: 0 good; 1 the port cannot be used or the probe did not come to its end; 2 wrong use.";
 
-/// A call that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the port is listened to before it counts as idle.
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -92,24 +97,24 @@ pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             facts.port
         );
     }
-    let extent = Extent { restart: args.restart || is_twin, capacity: args.capacity };
-    let output = args.output.clone();
+    let (restart, force) = (args.restart || is_twin, args.force);
+    let extent = Extent { restart, force, capacity: args.capacity };
     let watch = Watch::default();
-    let guard = watch.begin(PATIENCE, {
-        let (facts, output) = (facts.clone(), output.clone());
-        move |call, draft| give_up(&facts, output.as_deref(), call, draft)
+    let guard = watch.begin(Duration::from_secs(args.patience), {
+        let (facts, args) = (facts.clone(), args.clone());
+        move |found| give_up(&args, &facts, found)
     });
     let mut watched = Watched { subject, watch: watch.clone() };
     let mut bar = Bar { bar: bar(), watch };
-    let mut found = probe(&mut watched, extent, &mut bar, &interrupted);
+    let found = probe(&mut watched, extent, &mut bar, &interrupted);
     bar.bar.finish_and_clear();
     drop(guard);
-    facts.sign(&mut found.personality, &name_of(output.as_deref(), &facts));
-    finish(args, &facts, &found)
+    finish(args, &facts, found)
 }
 
 /// Writes and prints what was found.
-fn finish(args: &ProbeArgs, facts: &Static, found: &Found) -> anyhow::Result<ExitCode> {
+fn finish(args: &ProbeArgs, facts: &Static, mut found: Found) -> anyhow::Result<ExitCode> {
+    facts.sign(&mut found.personality, &name_of(args.output.as_deref(), facts));
     if let Some(path) = &args.output {
         write(path, &found.personality)?;
     }
@@ -117,15 +122,22 @@ fn finish(args: &ProbeArgs, facts: &Static, found: &Found) -> anyhow::Result<Exi
     if !is_stdout_taken {
         let mut out = BufWriter::new(io::stdout().lock());
         match args.json {
-            true => writeln!(out, "{}", to_json(facts, found))?,
-            false => print(&mut out, facts, found)?,
+            true => writeln!(out, "{}", to_json(facts, &found))?,
+            false => print(&mut out, facts, &found)?,
         }
         out.flush()?;
     }
-    let Some(stopped) = &found.stopped else { return Ok(ExitCode::SUCCESS) };
-    let what = "what was found until then is said above";
-    tell(io::stderr(), format_args!("millrace: port {}: {stopped}; {what}", facts.port));
-    Ok(ExitCode::FAILURE)
+    let port = &facts.port;
+    if let Some(stopped) = &found.stopped {
+        let what = "what was found until then is said above";
+        tell(io::stderr(), format_args!("millrace: port {port}: {stopped}; {what}"));
+    }
+    if found.strangers.has_left() {
+        let what = "rules of the probe are still there: reset the port before it is used";
+        tell(io::stderr(), format_args!("millrace: port {port}: {what}"));
+    }
+    let is_good = found.stopped.is_none() && !found.strangers.has_left();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn write(path: &Path, personality: &Personality) -> anyhow::Result<()> {
@@ -137,23 +149,10 @@ fn write(path: &Path, personality: &Personality) -> anyhow::Result<()> {
 }
 
 /// Ends the process because a call hangs: nothing can interrupt it.
-fn give_up(facts: &Static, output: Option<&Path>, call: &str, draft: &Personality) {
-    let mut draft = draft.clone();
-    facts.sign(&mut draft, &name_of(output, facts));
-    draft.placeholder = Some(format!("the probe ended early: {call} hangs"));
-    let path = output.map_or(Path::new("-"), |path| path);
-    if let Err(error) = write(path, &draft) {
+fn give_up(args: &ProbeArgs, facts: &Static, found: Found) {
+    if let Err(error) = finish(args, facts, found) {
         tell(io::stderr(), format_args!("millrace: {error:#}"));
     }
-    let patience = PATIENCE.as_secs();
-    tell(
-        io::stderr(),
-        format_args!(
-            "millrace: port {}: {call} did not return for {patience} seconds; what was known until \
-             then is written. A rule may have stayed in the NIC: reset the port before it is used",
-            facts.port
-        ),
-    );
     std::process::exit(1);
 }
 
@@ -202,7 +201,7 @@ fn bar() -> ProgressBar {
 
 impl Watcher for Bar {
     fn stage(&mut self, name: &'static str, draft: &Personality) {
-        self.watch.know(draft);
+        self.watch.know(name, draft);
         self.bar.set_message(name);
         self.bar.set_position(0);
         self.bar.set_length(1);

@@ -59,7 +59,7 @@ pub(super) fn delays(
     }
     match bench.until(&frame, witness, false) {
         Some(late) => bench.draft.latency.effective_until_us = late,
-        None => bench.note("packets hit a rule after it was destroyed"),
+        None => bench.finding("packets hit a rule 2 s after it was destroyed"),
     }
     Ok(())
 }
@@ -69,9 +69,14 @@ impl Bench<'_> {
     fn until(&mut self, frame: &[u8], witness: &Witness, wanted: bool) -> Option<u32> {
         let from = self.subject.now_us();
         let mut asked = from;
+        let mut is_missed = false;
         while asked - from < LATE_MAX_US {
             let delivery = self.subject.deliver(frame);
-            if witness.is_hit(delivery) == wanted {
+            is_missed |= delivery.is_none() && !witness.is_drop();
+            if witness.is_hit(delivery) == wanted && !(delivery.is_none() && is_missed) {
+                if is_missed {
+                    self.finding("packets are missed for a while after a rule changed");
+                }
                 return u32::try_from(asked - from).ok();
             }
             asked = self.subject.now_us();
@@ -119,6 +124,7 @@ pub(super) fn marks(
     let pattern = base.pattern();
     let Some(frame) = pattern.frame.clone() else { return Ok(()) };
     let most = bench.draft.mark.max.unwrap_or(u32::MAX);
+    let mut others = Vec::new();
     for value in [0, 1 << 14, 1 << 15, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 31, most] {
         if value > most {
             continue;
@@ -136,12 +142,15 @@ pub(super) fn marks(
             Ok(None) if bench.draft.mark.means_none.is_none() => {
                 bench.draft.mark.means_none = Some(value);
             }
-            Ok(mark) if mark != Some(value) => bench.note(format!(
-                "a packet for mark {value} arrives with {}, which the file cannot say",
-                mark.map_or("none".to_owned(), |mark| mark.to_string())
-            )),
+            Ok(mark) if mark != Some(value) => {
+                let mark = mark.map_or("none".to_owned(), |mark| mark.to_string());
+                others.push(format!("{value} as {mark}"));
+            }
             _ => {}
         }
+    }
+    if !others.is_empty() {
+        bench.finding(format!("marks arrive as others: {}", others.join(", ")));
     }
     Ok(())
 }

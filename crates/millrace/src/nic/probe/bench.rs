@@ -8,8 +8,10 @@
 use super::model::Model;
 use super::pattern::Pattern;
 use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject};
+use super::traces::Strangers;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use twin::personality::Told;
 use twin::{Action, Attributes, Personality};
 
@@ -40,6 +42,25 @@ pub(crate) enum Stopped {
     /// The port did not start again.
     #[error("the port does not start again")]
     DoesNotStart,
+    /// Rules of others are there.
+    #[error(
+        "{0} kinds of packets arrive with a mark or a flag before the first rule, so there are \
+         rules already; --force probes beside them"
+    )]
+    HasRules(usize),
+    /// A call does not come back.
+    #[error(
+        "{call} did not return for {patience:?}, in the stage \"{stage}\"; nothing could be \
+         restored, and a rule may have stayed in the NIC: reset the port before it is used"
+    )]
+    Hangs {
+        /// Its name.
+        call: &'static str,
+        /// What was looked at.
+        stage: &'static str,
+        /// How long it was waited for.
+        patience: Duration,
+    },
 }
 
 /// How often which call was made.
@@ -71,6 +92,10 @@ pub(crate) struct Bench<'a> {
     pub(super) usual_actions: Vec<Action>,
     /// What nobody could find out, and what the file cannot say.
     pub(super) notes: Vec<String>,
+    /// What the NIC does wrong.
+    pub(super) findings: Vec<String>,
+    /// Rules that are not of this probe, or stayed behind it.
+    pub(super) strangers: Strangers,
     pub(super) calls: Calls,
     pub(super) validate_us: Vec<u64>,
     pub(super) create_us: Vec<u64>,
@@ -95,6 +120,8 @@ impl<'a> Bench<'a> {
             draft: Personality::default(),
             usual_actions: Vec::new(),
             notes: Vec::new(),
+            findings: Vec::new(),
+            strangers: Strangers::default(),
             calls: Calls::default(),
             validate_us: Vec::new(),
             create_us: Vec::new(),
@@ -116,6 +143,10 @@ impl<'a> Bench<'a> {
 
     pub(super) fn note(&mut self, words: impl Into<String>) {
         self.notes.push(words.into());
+    }
+
+    pub(super) fn finding(&mut self, words: impl Into<String>) {
+        self.findings.push(words.into());
     }
 
     pub(super) fn go_on(&self) -> Result<(), Stopped> {
@@ -182,9 +213,12 @@ impl<'a> Bench<'a> {
             Err(refused) => return Ok(Err(refused)),
         };
         let result = then(self, rule);
-        self.destroy(rule)?;
+        let destroyed = self.destroy(rule);
+        // What went wrong first says more.
+        let result = result?;
+        destroyed?;
         self.wait(self.draft.latency.effective_until_us.into());
-        result.map(Ok)
+        Ok(Ok(result))
     }
 
     pub(super) fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
@@ -199,8 +233,11 @@ impl<'a> Bench<'a> {
     pub(super) fn destroy(&mut self, rule: RuleId) -> Result<(), Stopped> {
         let from = self.subject.now_us();
         if let Err(refused) = self.subject.destroy(rule) {
-            // The last means. Whether it helps, the next rules will show.
-            let _ = self.subject.flush();
+            self.finding(format!("a rule that was taken is not destroyed: {refused}"));
+            if !self.strangers.are_there() {
+                // The last means. Whether it helps, the end of the probe will show.
+                let _ = self.subject.flush();
+            }
             return Err(Stopped::RuleStays(refused));
         }
         self.calls.destroyed += 1;

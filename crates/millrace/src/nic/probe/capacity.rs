@@ -20,6 +20,15 @@ const WINDOW: usize = 16;
 const CLIFF_TIMES: u64 = 5;
 const CLIFF_US: u64 = 100;
 
+/// Rules that were made until there were as many as that, since the stage before.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub(crate) struct Stage {
+    /// Rules that are there at its end.
+    pub(crate) rules: u64,
+    #[serde(flatten)]
+    pub(crate) create: Times,
+}
+
 /// A table that was filled.
 struct Filled {
     rules: u64,
@@ -29,23 +38,38 @@ struct Filled {
     has_more_in_others: bool,
 }
 
+/// By doubling: of 1, 2, 4, 8 ... rules, the last of as many as there are.
+fn stages(create_us: &[u64]) -> Vec<Stage> {
+    let mut stages = Vec::new();
+    let (mut from, mut until) = (0, 1);
+    while from < create_us.len() {
+        until = until.min(create_us.len());
+        let create = Times::of(&create_us[from..until]);
+        stages.push(Stage { rules: until as u64, create });
+        (from, until) = (until, 2 * until);
+    }
+    stages
+}
+
 /// Fills the table, and with counters; puts what it finds into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[Taken],
     lists: &[Vec<&'static str>],
     limit: u32,
-) -> Result<(), Stopped> {
+) -> Result<Vec<Stage>, Stopped> {
     bench.stage("capacity")?;
     let Some((pattern, at, field)) = unique(bench, taken) else {
         bench.note("no list of headers has an address to make rules different by");
-        return Ok(());
+        return Ok(Vec::new());
     };
     let numbered = |number: u64| pattern.clone().valued(at, field, number);
     let filled = fill(bench, limit, |bench, number| bench.about(&numbered(number)))?;
+    let stages = stages(&filled.create_us);
     let Some(refused) = &filled.refused else {
         bench.note(format!("more than {limit} rules go in"));
-        return counters(bench, lists, limit, numbered);
+        counters(bench, lists, limit, numbered)?;
+        return Ok(stages);
     };
     let rules = u32::try_from(filled.rules).unwrap_or(u32::MAX);
     bench.draft.table.full = full(bench, &numbered(0), refused);
@@ -63,7 +87,8 @@ pub(super) fn probe(
         }
     }
     let limit = limit.min(rules);
-    counters(bench, lists, limit, numbered)
+    counters(bench, lists, limit, numbered)?;
+    Ok(stages)
 }
 
 /// A pattern with a field whose values make rules different.

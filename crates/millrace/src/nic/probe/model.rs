@@ -3,9 +3,12 @@
 //!
 //! The prober asks it whether what it wrote down so far already says what the NIC said.
 
+mod queue;
+
 use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use queue::Queue;
 use std::collections::HashMap;
-use twin::{Action, Handle, Item, Nic, Personality, Proto, Refusal, Rule};
+use twin::{Action, Faults, Handle, Item, Nic, Personality, Proto, Refusal, Rule};
 
 /// A started port of the software NIC, alone if nothing else is said.
 pub(crate) struct Model {
@@ -14,6 +17,7 @@ pub(crate) struct Model {
     now_us: u64,
     handles: HashMap<RuleId, Handle>,
     next: u64,
+    queue: Queue,
 }
 
 /// What a packet takes to come out.
@@ -21,10 +25,16 @@ const DELIVERY_US: u64 = 1;
 
 impl Model {
     pub(crate) fn new(personality: Personality, queues: u16) -> Self {
-        let mut nic = Nic::new(personality, 1);
+        Self::with_faults(personality, queues, Faults::none())
+    }
+
+    /// One that goes wrong.
+    pub(crate) fn with_faults(personality: Personality, queues: u16, faults: Faults) -> Self {
+        let mut nic = Nic::with_faults(personality, 1, faults);
         nic.set_queues(queues);
         nic.set_started(true);
-        Self { nic, queues, now_us: 0, handles: HashMap::new(), next: 0 }
+        let (handles, queue) = (HashMap::new(), Queue::default());
+        Self { nic, queues, now_us: 0, handles, next: 0, queue }
     }
 
     /// One whose port is part of a switch, as that of a draft is: only its file says what it takes.
@@ -85,6 +95,11 @@ impl Subject for Model {
         self.nic.flush().map_err(refused)
     }
 
+    fn dump_lines(&mut self) -> Result<usize, Refused> {
+        let text = self.nic.dump(None, self.now_us).map_err(refused)?;
+        Ok(text.lines().count())
+    }
+
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
         let tally = self.nic.query(self.handles[&rule], false, self.now_us).map_err(refused)?;
         Ok(Tally { hits: Some(tally.hits), bytes: tally.bytes })
@@ -120,7 +135,8 @@ impl Subject for Model {
         let verdict = self.nic.classify(frame, frame.len() as u32, self.now_us);
         self.now_us += DELIVERY_US;
         let twin::Verdict { mark, flag, queue, .. } = verdict;
-        (!verdict.drop).then_some(Delivery { mark, flag, queue })
+        // A queue that is not there is how the model says that a packet is missed.
+        (!verdict.drop && queue < self.queues).then_some(Delivery { mark, flag, queue })
     }
 
     fn now_us(&self) -> u64 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A DPDK port as a subject, with a peer whose packets it receives, if there is one.
 
+mod queue;
+
 use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
 use dpdk::flow::{self, Cause, ErrorKind, FlowError, FlowRule, ItemKind, Value};
 use dpdk::{Burst, Mempool, Port, RxQueue, TxQueue};
@@ -117,6 +119,11 @@ impl Subject for PortSubject {
     fn flush(&mut self) -> Answer {
         self.rules.clear();
         self.side.port.flow_flush().map_err(refused)
+    }
+
+    fn dump_lines(&mut self) -> Result<usize, Refused> {
+        let text = self.side.port.flow_dump(None).map_err(refused)?;
+        Ok(text.lines().count())
     }
 
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {

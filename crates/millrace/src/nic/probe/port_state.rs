@@ -49,7 +49,9 @@ pub(super) fn probe(
         },
         _ => {
             // Its name may mean nothing any more.
-            let _ = bench.subject.flush();
+            if !bench.strangers.are_there() {
+                let _ = bench.subject.flush();
+            }
             bench.note("rules are not in effect after a stop; they were not named again");
             OnStop::Flush
         }

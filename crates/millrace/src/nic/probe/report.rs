@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What was found, for people and as JSON.
 
-use super::{Found, Times};
+use super::{Batch, Figures, Found, Stage, Strangers, Times};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -49,10 +49,14 @@ pub(crate) fn to_json(facts: &Static, found: &Found) -> Value {
         "not_found": found.notes,
         "questions": found.questions,
         "unlike": found.unlike,
+        "findings": found.findings,
+        "strangers": found.strangers,
         "calls": { "validate": validate, "create": create, "packets": packets },
         "rules": { "made": made, "destroyed": destroyed },
-        "create": found.times[0],
-        "destroy": found.times[1],
+        "create": found.figures.times[0],
+        "destroy": found.figures.times[1],
+        "by_queue": found.figures.by_queue,
+        "stages": found.figures.stages,
     })
 }
 
@@ -71,10 +75,9 @@ pub(crate) fn print(out: &mut impl Write, facts: &Static, found: &Found) -> io::
         patterns(&mut table, personality)?;
         actions(&mut table, personality)?;
         rules(&mut table, personality)?;
-        for (name, times) in ["create", "destroy"].into_iter().zip(&found.times) {
-            table.row("latency", of_calls(name, times))?;
-        }
+        figures(&mut table, found)?;
     }
+    strangers(&mut table, found)?;
     for note in &found.notes {
         table.row("not found", note)?;
     }
@@ -128,6 +131,7 @@ fn operations<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> 
         has(operations.no_validate, "validate"),
         has(operations.no_query, "query"),
         has(operations.no_isolate, "isolate"),
+        has(!operations.r#async, "templates and flow queues"),
     ];
     table.row("calls", calls.join(", "))
 }
@@ -288,8 +292,12 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
         table.row("capacity", or_words(&format!("{root} in group 0"), facts.full.as_ref()))?;
     }
     if let Some(guaranteed) = facts.guaranteed {
-        let more = facts.best_effort.map(|more| format!(" and {more} more, slowly"));
-        let fact = format!("{guaranteed}{}", more.unwrap_or_default());
+        let more = match facts.best_effort {
+            Some(more) => format!(" and {more} more, slowly"),
+            // Every call takes as long as the others.
+            None => "; how many of them are guaranteed cannot be seen by inserting".to_owned(),
+        };
+        let fact = format!("{guaranteed}{more}");
         table.row("capacity", or_words(&fact, facts.full.as_ref()))?;
     }
     let (from, until) =
@@ -305,6 +313,57 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
         OnStop::Stale => "rules seem to be there, and packets DO NOT HIT them any more",
     };
     table.row("after a stop", stop)
+}
+
+fn figures<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> {
+    let Figures { times, by_queue, stages } = &found.figures;
+    for (name, times) in ["create", "destroy"].into_iter().zip(times) {
+        table.row("latency", of_calls(name, times))?;
+    }
+    for Stage { rules, create } in stages {
+        let Times { average_us, median_us, p99_us, longest_us, .. } = create;
+        let line = format!(
+            "up to {rules}: {average_us} us on average, {median_us} median, {p99_us} at 99 %, \
+             {longest_us} at most"
+        );
+        table.row("filling", line)?;
+    }
+    let Some(by_queue) = by_queue else { return Ok(()) };
+    table.row("flow queue", format!("{} operations at most", by_queue.most_operations))?;
+    if let Some(refused) = &by_queue.refused {
+        return table.row("flow queue", format!("not usable: {refused}"));
+    }
+    let batches = [("create", &by_queue.create), ("destroy", &by_queue.destroy)];
+    for ((name, batch), calls) in batches.into_iter().zip(times) {
+        if batch.asked > 0 {
+            table.row("flow queue", of_batch(name, batch, by_queue.depth, calls))?;
+        }
+    }
+    Ok(())
+}
+
+fn of_batch(name: &str, batch: &Batch, depth: u32, calls: &Times) -> String {
+    let Batch { asked, results, failed, per_second, enqueue, result } = batch;
+    let by_calls = 1_000_000 / calls.average_us.max(1);
+    let about = if calls.average_us == 0 { "more than " } else { "" };
+    format!(
+        "{name}: {per_second}/s with {depth} at a time ({about}{by_calls}/s by calls); {} us to \
+         ask, results after {} us median, {} at 99 %, {} at most; {results} of {asked} came, \
+         {failed} failed",
+        enqueue.median_us, result.median_us, result.p99_us, result.longest_us
+    )
+}
+
+fn strangers<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> {
+    let Strangers { lines_before, marked_before, .. } = found.strangers;
+    if marked_before > 0 {
+        let line = format!("{marked_before} kinds of packets with a mark or a flag");
+        table.row("before", line)?;
+    }
+    if let Some(lines) = lines_before.filter(|&lines| lines > 0) {
+        table.row("before", format!("{lines} lines in the driver's list of rules"))?;
+    }
+    found.findings.iter().try_for_each(|finding| table.row("FAULT", finding))
 }
 
 fn of_calls(name: &str, times: &Times) -> String {

@@ -4,6 +4,7 @@
 //! Rules are written with the items and fields of the software NIC, because the answers become one
 //! of its personalities. A subject promises nothing: it may refuse, fail or be silent anywhere.
 
+use super::flow_queue::FlowQueue;
 use std::fmt;
 use twin::personality::Told;
 use twin::{Action, Attributes, Errno, Item, Kind, Place, Rule};
@@ -89,7 +90,7 @@ pub(crate) struct Age {
 }
 
 /// One port with flow rules.
-pub(crate) trait Subject {
+pub(crate) trait Subject: FlowQueue {
     /// Receive queues it has.
     fn queues(&self) -> u16;
     /// Whether [`Subject::deliver`] leads anywhere.
@@ -98,6 +99,8 @@ pub(crate) trait Subject {
     fn create(&mut self, question: &Question) -> Result<RuleId, Refused>;
     fn destroy(&mut self, rule: RuleId) -> Answer;
     fn flush(&mut self) -> Answer;
+    /// Lines of the driver's description of all rules.
+    fn dump_lines(&mut self) -> Result<usize, Refused>;
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused>;
     fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused>;
     /// Rules that no packet hit for their timeout.

@@ -10,7 +10,7 @@ use super::pattern::{Bits, Pattern};
 use super::subject::{Question, Refused};
 use super::*;
 use std::sync::atomic::AtomicBool;
-use twin::personality::{AgeFacts, FieldFacts, Latency, MaskRule, NAMES, Told};
+use twin::personality::{AgeFacts, FieldFacts, Latency, MaskRule, NAMES, OnStop, Told};
 use twin::{Action, Attributes, Errno, Proto};
 
 mod faults;
@@ -31,7 +31,7 @@ fn probed(personality: &Personality) -> Found {
 
 fn probed_with(personality: &Personality, capacity: Option<u32>) -> Found {
     let mut model = Model::new(personality.clone(), QUEUES);
-    let extent = Extent { restart: true, capacity };
+    let extent = Extent { restart: true, force: false, capacity };
     let found = probe(&mut model, extent, &mut Nobody, &AtomicBool::new(false));
     assert_eq!(model.len(), 0, "no rule stays");
     found
@@ -184,6 +184,7 @@ fn the_file_of_each_nic_plays_like_the_nic() {
         let found = probed(&real);
         assert!(found.stopped.is_none(), "{name}: {:?}", found.stopped);
         assert_eq!((found.unlike, found.notes), (vec![], vec![]), "{name}");
+        assert_eq!((found.findings, found.strangers.has_left()), (vec![], false), "{name}");
         let file = found.personality;
         let (one, other) = (without_times(&real), without_times(&file));
         for seed in 0..300 {
@@ -192,6 +193,13 @@ fn the_file_of_each_nic_plays_like_the_nic() {
             }
         }
         // What rules do not tell.
+        let by_queue = found.figures.by_queue.filter(|_| real.operations.r#async);
+        assert_eq!(by_queue.is_some(), real.operations.r#async, "{name}");
+        let all = |batch: queues::Batch| (batch.asked, batch.results, batch.failed);
+        if let Some(queues::ByQueue { refused, create, destroy, .. }) = by_queue {
+            assert_eq!((refused, all(create), all(destroy)), (None, (256, 256, 0), (256, 256, 0)));
+        }
+        assert_eq!(file.operations.r#async, real.operations.r#async, "{name}");
         assert_eq!(file.operations.none, real.operations.none, "{name}");
         if !file.operations.none {
             let parts = |personality: &Personality| {
@@ -262,7 +270,12 @@ fn six_years_of_a_driver_are_seen() {
     assert!(old.last_parsers.is_empty() && !new.last_parsers.is_empty());
     // Marks alone, flags and passthru.
     assert_eq!(old.actions.accepted.len(), 1);
-    assert!(new.actions.accepted.iter().any(|line| line.to_string().contains("passthru")));
+    for name in ["passthru", "flag"] {
+        assert!(new.actions.accepted.iter().any(|line| line.to_string().contains(name)), "{name}");
+    }
+    // Neither ages rules, nor has it flow queues.
+    assert!([&old, &new].iter().all(|file| !file.operations.r#async));
+    assert!([&old, &new].iter().all(|file| !file.actions.accepted[0].to_string().contains("age")));
     assert!(old.latency.create_us >= 10_000 && new.latency.create_us < 100);
 }
 
@@ -294,6 +307,14 @@ fn tables_are_filled_to_their_ends() {
         ("ideal", [None; 4]),
     ] {
         let found = probed_with(&named(name), Some(70_000));
+        let stages: Vec<_> = found.figures.stages.iter().map(|stage| stage.rules).collect();
+        let whole = [expected[0], expected[1], expected[2]].into_iter().flatten().sum::<u32>();
+        let whole = u64::from(if whole == 0 { 70_000 } else { whole });
+        assert_eq!(stages[..3], [1, 2, 4], "{name}");
+        assert_eq!(stages.last(), Some(&whole), "{name}");
+        // Of each stage, as many as it has more than the one before.
+        let calls: usize = found.figures.stages.iter().map(|stage| stage.create.calls).sum();
+        assert!(calls as u64 >= whole, "{name}: {calls}");
         assert!(found.stopped.is_none(), "{name}: {:?}", found.stopped);
         let Personality { table, count, latency, .. } = found.personality;
         let figures = [table.guaranteed, table.best_effort, table.root, count.max];

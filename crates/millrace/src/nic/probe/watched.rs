@@ -4,6 +4,9 @@
 //! A thread looks whether the call that is under way takes too long. If so it lets its owner say
 //! what is known so far, who then ends the process.
 
+use super::Found;
+use super::bench::Stopped;
+use super::flow_queue::{Done, FlowQueue, NoTable};
 use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,6 +17,7 @@ use twin::Personality;
 #[derive(Default)]
 struct State {
     call: Option<(&'static str, Instant)>,
+    stage: &'static str,
     draft: Personality,
     is_over: bool,
 }
@@ -27,29 +31,32 @@ impl Watch {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known so far.
-    pub(crate) fn know(&self, draft: &Personality) {
-        self.state().draft = draft.clone();
+    /// What is known when a stage begins.
+    pub(crate) fn know(&self, stage: &'static str, draft: &Personality) {
+        let mut state = self.state();
+        (state.stage, state.draft) = (stage, draft.clone());
     }
 
-    /// Begins to watch. `hangs` is called once, with the name of the call and what is known, when a
-    /// call takes longer than `patience`.
+    /// Begins to watch. `hangs` is called once, with what was found until then and which call it
+    /// is, when one takes longer than `patience`.
     pub(crate) fn begin(
         &self,
         patience: Duration,
-        hangs: impl FnOnce(&'static str, &Personality) + Send + 'static,
+        hangs: impl FnOnce(Found) + Send + 'static,
     ) -> Guard {
         let watch = self.clone();
         let thread = thread::spawn(move || watch.look(patience, hangs));
         Guard { watch: self.clone(), thread: Some(thread) }
     }
 
-    fn look(&self, patience: Duration, hangs: impl FnOnce(&'static str, &Personality)) {
+    fn look(&self, patience: Duration, hangs: impl FnOnce(Found)) {
         let mut state = self.state();
         while !state.is_over {
             let hanging = state.call.filter(|(_, from)| from.elapsed() > patience);
-            if let Some((name, _)) = hanging {
-                hangs(name, &state.draft);
+            if let Some((call, _)) = hanging {
+                let (stage, draft) = (state.stage, state.draft.clone());
+                drop(state);
+                hangs(Found::until(draft, Stopped::Hangs { call, stage, patience }));
                 return;
             }
             let wait = self.0.1.wait_timeout(state, patience / 4);
@@ -115,6 +122,10 @@ impl<S: Subject> Subject for Watched<S> {
         self.call("rte_flow_flush", Subject::flush)
     }
 
+    fn dump_lines(&mut self) -> Result<usize, Refused> {
+        self.call("rte_flow_dev_dump", Subject::dump_lines)
+    }
+
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
         self.call("rte_flow_query", |subject| subject.query(rule))
     }
@@ -150,5 +161,39 @@ impl<S: Subject> Subject for Watched<S> {
 
     fn wait_us(&mut self, us: u64) {
         self.subject.wait_us(us);
+    }
+}
+
+impl<S: FlowQueue> FlowQueue for Watched<S> {
+    fn most_operations(&mut self) -> Result<u32, Refused> {
+        self.call("rte_flow_info_get", FlowQueue::most_operations)
+    }
+
+    fn configure(&mut self, operations: u32) -> Answer {
+        self.call("rte_flow_configure", |subject| subject.configure(operations))
+    }
+
+    fn make_table(&mut self, like: &Question, room: u32) -> Result<(), NoTable> {
+        self.call("rte_flow_template_table_create", |subject| subject.make_table(like, room))
+    }
+
+    fn destroy_table(&mut self) -> Answer {
+        self.call("rte_flow_template_table_destroy", FlowQueue::destroy_table)
+    }
+
+    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {
+        self.call("rte_flow_async_create", |subject| subject.enqueue_create(question, number))
+    }
+
+    fn enqueue_destroy(&mut self, number: u64) -> Answer {
+        self.call("rte_flow_async_destroy", |subject| subject.enqueue_destroy(number))
+    }
+
+    fn push(&mut self) -> Answer {
+        self.call("rte_flow_push", FlowQueue::push)
+    }
+
+    fn pull(&mut self) -> Result<Vec<Done>, Refused> {
+        self.call("rte_flow_pull", FlowQueue::pull)
     }
 }

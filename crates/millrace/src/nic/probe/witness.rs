@@ -54,6 +54,8 @@ impl Witness {
                 for chain in &chains {
                     let witness = Self { actions: actions.clone(), sign };
                     let pattern = chain.pattern();
+                    // Neither a rule that just went nor this one may be in the way.
+                    bench.wait(late_us);
                     let Some(witness) = witness.away_from_usual(bench, &pattern) else { continue };
                     let Some(frame) = pattern.frame.clone() else { continue };
                     let question = witness.question(bench, &pattern);
@@ -86,6 +88,10 @@ impl Witness {
             self.actions.iter_mut().for_each(to);
         }
         Some(self)
+    }
+
+    pub(super) fn is_drop(&self) -> bool {
+        self.sign == Sign::Drop
     }
 
     pub(super) fn is_mark(&self) -> bool {

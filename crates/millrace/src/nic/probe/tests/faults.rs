@@ -2,6 +2,7 @@
 //! NICs that do not do what they say, ports without a peer, calls that hang, people who lose
 //! patience.
 
+use super::super::flow_queue::{Done, FlowQueue, NoTable};
 use super::super::subject::{Age, Answer, Delivery, RuleId, Tally};
 use super::super::watched::{Watch, Watched};
 use super::*;
@@ -71,6 +72,10 @@ impl Subject for Faulty {
         self.model.flush()
     }
 
+    fn dump_lines(&mut self) -> Result<usize, Refused> {
+        self.model.dump_lines()
+    }
+
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
         self.model.query(rule)
     }
@@ -116,6 +121,40 @@ impl Subject for Faulty {
     }
 }
 
+impl FlowQueue for Faulty {
+    fn most_operations(&mut self) -> Result<u32, Refused> {
+        self.model.most_operations()
+    }
+
+    fn configure(&mut self, operations: u32) -> Answer {
+        self.model.configure(operations)
+    }
+
+    fn make_table(&mut self, like: &Question, room: u32) -> Result<(), NoTable> {
+        self.model.make_table(like, room)
+    }
+
+    fn destroy_table(&mut self) -> Answer {
+        self.model.destroy_table()
+    }
+
+    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {
+        self.model.enqueue_create(question, number)
+    }
+
+    fn enqueue_destroy(&mut self, number: u64) -> Answer {
+        self.model.enqueue_destroy(number)
+    }
+
+    fn push(&mut self) -> Answer {
+        self.model.push()
+    }
+
+    fn pull(&mut self) -> Result<Vec<Done>, Refused> {
+        self.model.pull()
+    }
+}
+
 fn found(fault: Fault) -> (Found, Faulty) {
     let mut faulty = faulty(fault);
     let never = AtomicBool::new(false);
@@ -129,7 +168,6 @@ fn faults_are_found_or_told() {
     let (no_mark, _) = found(Fault::NoMark);
     assert!(no_mark.personality.mark.never_delivered);
     for (fault, words) in [
-        (Fault::ShortMark, "mark 65536 arrives with 0"),
         (Fault::OnlyValidate, "validate and create do not say the same"),
         (Fault::Phantom, "no packet was seen to hit a rule"),
         (Fault::NoWire, "no packet was seen to hit a rule"),
@@ -138,6 +176,10 @@ fn faults_are_found_or_told() {
         assert!(found.stopped.is_none(), "{fault:?}: {:?}", found.stopped);
         assert!(found.notes.iter().any(|note| note.contains(words)), "{:#?}", found.notes);
     }
+    let (short_mark, _) = found(Fault::ShortMark);
+    assert!(short_mark.findings[0].contains("65536 as 0"), "{:?}", short_mark.findings);
+    let (phantom, _) = found(Fault::Phantom);
+    assert!(phantom.findings[0].contains("none was seen to hit a rule"));
     let (only_validate, _) = found(Fault::OnlyValidate);
     assert!(!only_validate.personality.pattern.headers.contains(&"sctp".to_owned()));
 }
@@ -145,6 +187,8 @@ fn faults_are_found_or_told() {
 #[test]
 fn a_rule_that_stays_ends_the_probe() {
     let (found, _) = found(Fault::Undeletable);
+    assert!(found.findings[0].contains("not destroyed"), "{:?}", found.findings);
+    assert!(!found.strangers.has_left(), "a flush took it away");
     assert!(matches!(found.stopped, Some(Stopped::RuleStays(_))), "{:?}", found.stopped);
     assert!(found.personality.placeholder.is_some());
 }
@@ -178,38 +222,123 @@ impl Watcher for Impatient<'_> {
 
 #[test]
 fn an_interrupt_leaves_what_is_known_and_no_rule() {
-    for stage in ["operations", "lists of actions", "pairs of rules", "capacity", "stop and start"]
-    {
+    for stage in [
+        "rules that are there",
+        "operations",
+        "lists of actions",
+        "pairs of rules",
+        "ages",
+        "counters",
+        "capacity",
+        "flow queues",
+        "stop and start",
+        "rules by a flow queue",
+    ] {
         let interrupted = AtomicBool::new(false);
-        let mut model = Model::new(named("x710"), QUEUES);
-        let extent = Extent { restart: true, capacity: Some(100) };
+        let mut model = Model::new(named("cx6dx"), QUEUES);
+        let extent = Extent { restart: true, force: false, capacity: Some(100) };
         let mut impatient = Impatient(stage, &interrupted);
         let found = probe(&mut model, extent, &mut impatient, &interrupted);
         assert!(matches!(found.stopped, Some(Stopped::Interrupted)), "{stage}");
-        assert_eq!(model.len(), 0, "{stage}");
-        let knows_chains = !found.personality.chains.is_empty();
-        assert_eq!(knows_chains, !["operations", "lists of actions"].contains(&stage), "{stage}");
+        assert_eq!((model.len(), model.dump_lines()), (0, Ok(0)), "{stage}");
+        assert_eq!(found.strangers.lines_left, 0);
+        let knows_headers = !found.personality.pattern.headers.is_empty();
+        let early = ["rules that are there", "operations"];
+        assert_eq!(knows_headers, !early.contains(&stage), "{stage}");
     }
+}
+
+/// The NICs' own ways to go wrong, as the model has them, each time.
+#[test]
+fn every_fault_of_the_model_is_revealed() {
+    type Sign = fn(&Found) -> bool;
+    fn finds(found: &Found, words: &str) -> bool {
+        found.findings.iter().any(|finding| finding.contains(words))
+    }
+    let cases: [(&str, Sign); 15] = [
+        ("no-mark", |found| found.personality.mark.never_delivered),
+        ("mask-ignored", |found| !found.personality.items.is_empty()),
+        ("phantom-success", |found| finds(found, "none was seen to hit a rule")),
+        ("destroy-leaves-rule", |found| finds(found, "2 s after it was destroyed")),
+        ("destroy-leaves-rule:0.02", |found| finds(found, "a flush took them away")),
+        ("undeletable", |found| finds(found, "not destroyed") && found.strangers.has_left()),
+        ("create-refused:0.05", |found| !found.notes.is_empty()),
+        ("full-early:0.001", |found| found.personality.table.guaranteed == Some(1000)),
+        ("latency-cliff", |found| found.personality.latency.create_us == 10_000),
+        ("late-activation", |found| found.personality.latency.effective_after_us >= 1000),
+        ("late-deactivation", |found| found.personality.latency.effective_until_us >= 1000),
+        ("stale-counters", |found| found.personality.count.refresh_ms == 1000),
+        ("truncated-mark", |found| finds(found, "65536 as 0")),
+        ("lost-on-reset", |found| found.personality.port.on_stop == OnStop::Stale),
+        ("receive-stall", |found| finds(found, "packets are missed")),
+    ];
+    for (faults, sign) in cases {
+        let list = twin::Faults::parse(faults, 1).unwrap();
+        let mut model = Model::with_faults(named("ideal"), QUEUES, list);
+        let extent = Extent { restart: true, force: false, capacity: Some(2000) };
+        let found = probe(&mut model, extent, &mut Nobody, &AtomicBool::new(false));
+        let Found { notes, findings, .. } = &found;
+        assert!(sign(&found), "{faults}: {notes:#?}, {findings:#?}");
+        let stays = faults == "undeletable";
+        assert_eq!((model.len() > 0, found.strangers.has_left()), (stays, stays), "{faults}");
+    }
+}
+
+/// A rule of somebody else, on packets of TCP.
+fn of_others(model: &mut Model, list: &[&str]) -> RuleId {
+    let pattern = Pattern::of(&[Proto::Eth, Proto::Ipv4, Proto::Tcp]);
+    let actions = list.iter().map(|name| action(name)).collect();
+    model.create(&Question { attributes: INGRESS, items: pattern.items, actions }).unwrap()
+}
+
+#[test]
+fn rules_of_others_are_told_of_and_stay() {
+    for (list, force, ends) in [
+        (&["queue", "mark"][..], false, true),
+        (&["queue", "mark"], true, false),
+        (&["drop"], false, false),
+    ] {
+        let mut model = Model::new(named("ideal"), QUEUES);
+        let rule = of_others(&mut model, list);
+        let extent = Extent { restart: true, force, capacity: None };
+        let found = probe(&mut model, extent, &mut Nobody, &AtomicBool::new(false));
+        assert_eq!(matches!(found.stopped, Some(Stopped::HasRules(_))), ends, "{list:?}");
+        assert_eq!(found.strangers.lines_before, Some(1));
+        assert_eq!(found.strangers.marked_before > 0, list.contains(&"mark"));
+        let told = found.notes.iter().any(|note| note.contains("rules of others"));
+        assert!(told && !found.strangers.has_left(), "{found:#?}");
+        assert_eq!(model.len(), 1, "{list:?}");
+        assert!(model.query_age(rule).is_err() && model.destroy(rule).is_ok());
+    }
+}
+
+#[test]
+fn nothing_is_flushed_beside_rules_of_others() {
+    let mut faulty = faulty(Fault::Undeletable);
+    of_others(&mut faulty.model, &["queue"]);
+    let extent = Extent { force: true, ..Extent::default() };
+    let found = probe(&mut faulty, extent, &mut Nobody, &AtomicBool::new(false));
+    assert!(matches!(found.stopped, Some(Stopped::RuleStays(_))));
+    assert!(found.strangers.has_left() && faulty.model.len() > 1);
 }
 
 #[test]
 fn a_call_that_hangs_is_named_with_what_is_known() {
     let (told, hears) = mpsc::channel();
     let watch = Watch::default();
-    watch.know(&named("e810"));
-    let guard = watch.begin(Duration::from_millis(1), move |call, draft| {
-        told.send((call, draft.name.clone())).unwrap();
-    });
+    watch.know("marks", &named("e810"));
+    let guard = watch.begin(Duration::from_millis(1), move |found| told.send(found).unwrap());
     let mut watched = Watched { subject: Hanging(hears, None), watch };
     watched.flush().unwrap();
     drop(guard);
-    assert_eq!(watched.subject.1, Some(("rte_flow_flush", "e810".to_owned())));
+    let found = watched.subject.1.unwrap();
+    assert_eq!(found.personality.name, "e810");
+    let Some(Stopped::Hangs { call, stage, .. }) = found.stopped else { unreachable!() };
+    assert_eq!((call, stage), ("rte_flow_flush", "marks"));
 }
 
-type Told = (&'static str, String);
-
 /// Hangs in `flush` until somebody says so.
-struct Hanging(mpsc::Receiver<Told>, Option<Told>);
+struct Hanging(mpsc::Receiver<Found>, Option<Found>);
 
 impl Subject for Hanging {
     fn flush(&mut self) -> Answer {
@@ -234,6 +363,10 @@ impl Subject for Hanging {
     }
 
     fn destroy(&mut self, _: RuleId) -> Answer {
+        unreachable!()
+    }
+
+    fn dump_lines(&mut self) -> Result<usize, Refused> {
         unreachable!()
     }
 
@@ -270,6 +403,40 @@ impl Subject for Hanging {
     }
 
     fn wait_us(&mut self, _: u64) {
+        unreachable!()
+    }
+}
+
+impl FlowQueue for Hanging {
+    fn most_operations(&mut self) -> Result<u32, Refused> {
+        unreachable!()
+    }
+
+    fn configure(&mut self, _: u32) -> Answer {
+        unreachable!()
+    }
+
+    fn make_table(&mut self, _: &Question, _: u32) -> Result<(), NoTable> {
+        unreachable!()
+    }
+
+    fn destroy_table(&mut self) -> Answer {
+        unreachable!()
+    }
+
+    fn enqueue_create(&mut self, _: &Question, _: u64) -> Answer {
+        unreachable!()
+    }
+
+    fn enqueue_destroy(&mut self, _: u64) -> Answer {
+        unreachable!()
+    }
+
+    fn push(&mut self) -> Answer {
+        unreachable!()
+    }
+
+    fn pull(&mut self) -> Result<Vec<Done>, Refused> {
         unreachable!()
     }
 }

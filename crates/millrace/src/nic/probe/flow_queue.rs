@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The second way to make rules: by templates and a flow queue, whose results come later.
+
+use super::subject::{Answer, Question, Refused};
+
+/// What stood in the way of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct NoTable {
+    /// What was to be made: a template, or the table.
+    pub(crate) step: String,
+    pub(crate) refused: Refused,
+}
+
+/// The result of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// The rule's number.
+    pub(crate) number: u64,
+    pub(crate) is_good: bool,
+}
+
+/// A port's flow queue and the table that its rules are made from.
+pub(crate) trait FlowQueue {
+    /// Operations that a queue may hold; an error where there are no templates and queues.
+    fn most_operations(&mut self) -> Result<u32, Refused>;
+    /// Sets the queue up, while the port is stopped.
+    fn configure(&mut self, operations: u32) -> Answer;
+    /// Makes the table and its templates, for rules that differ from `like` in values only.
+    fn make_table(&mut self, like: &Question, room: u32) -> Result<(), NoTable>;
+    fn destroy_table(&mut self) -> Answer;
+    /// Puts an operation into the queue.
+    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer;
+    fn enqueue_destroy(&mut self, number: u64) -> Answer;
+    /// Has all of them begun.
+    fn push(&mut self) -> Answer;
+    /// Results that came meanwhile.
+    fn pull(&mut self) -> Result<Vec<Done>, Refused>;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules by templates and a flow queue: whether there are such, whether all results come, and how
+//! they compare with calls that wait.
+
+use super::bench::{Bench, Stopped};
+use super::capacity::unique;
+use super::chains::Taken;
+use super::flow_queue::Done;
+use super::latency::Times;
+use super::pattern::Pattern;
+use super::subject::{Answer, Question};
+use std::collections::HashMap;
+
+/// Rules to make.
+const RULES: u32 = 256;
+/// Operations on their way at a time.
+const DEPTH: u32 = 64;
+/// Longest time for as many rules as that; then fewer must do.
+const BUDGET_US: u64 = 1_000_000;
+/// A result that takes longer does not come.
+const PATIENCE_US: u64 = 1_000_000;
+
+/// Operations of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub(crate) struct Batch {
+    /// Operations asked for, and results that came.
+    pub(crate) asked: u64,
+    pub(crate) results: u64,
+    /// Those that were not done.
+    pub(crate) failed: u64,
+    /// Results per second.
+    pub(crate) per_second: u64,
+    /// What asking takes the caller.
+    pub(crate) enqueue: Times,
+    /// From asking to the result.
+    pub(crate) result: Times,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(crate) struct ByQueue {
+    /// Operations that a queue may hold.
+    pub(crate) most_operations: u32,
+    /// Operations that were on their way at a time.
+    pub(crate) depth: u32,
+    /// The call that was refused, and how.
+    pub(crate) refused: Option<String>,
+    pub(crate) create: Batch,
+    pub(crate) destroy: Batch,
+}
+
+/// Finds out whether there are templates and queues, and puts it into the draft.
+pub(super) fn look(bench: &mut Bench<'_>) -> Result<Option<ByQueue>, Stopped> {
+    bench.stage("flow queues")?;
+    let most = bench.subject.most_operations();
+    bench.draft.operations.r#async = most.is_ok();
+    Ok(most.ok().map(|most_operations| ByQueue {
+        most_operations,
+        depth: DEPTH.min(most_operations.max(1)),
+        ..ByQueue::default()
+    }))
+}
+
+/// Makes rules and destroys them by a queue. Stops the port for a moment.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    taken: &[Taken],
+    by_queue: &mut ByQueue,
+) -> Result<(), Stopped> {
+    bench.stage("rules by a flow queue")?;
+    let Some((pattern, at, field)) = unique(bench, taken) else {
+        bench.note("no list of headers has an address to make rules by templates with");
+        return Ok(());
+    };
+    if !bench.subject.set_started(false) {
+        bench.note("the port does not stop: no flow queue was set up");
+        return Ok(());
+    }
+    let configured = bench.subject.configure(by_queue.depth);
+    if !bench.subject.set_started(true) {
+        return Err(Stopped::DoesNotStart);
+    }
+    if let Err(refused) = configured {
+        by_queue.refused = Some(format!("configure: {refused}"));
+        bench.draft.operations.r#async = false;
+        return Ok(());
+    }
+    let like = bench.about(&pattern);
+    if let Err(no_table) = bench.subject.make_table(&like, RULES) {
+        by_queue.refused = Some(format!("{}: {}", no_table.step, no_table.refused));
+        return Ok(());
+    }
+    let rules = Rules { numbered: &|number| pattern.clone().valued(at, field, number) };
+    let mut there = Vec::new();
+    let made = rules.make(bench, by_queue, &mut there);
+    // Whatever came of it, they go.
+    let gone = destroy(bench, by_queue, &there);
+    if let Err(refused) = bench.subject.destroy_table() {
+        bench.finding(format!("the template table is not destroyed: {refused}"));
+    }
+    made.and(gone)
+}
+
+struct Rules<'a> {
+    numbered: &'a dyn Fn(u64) -> Pattern,
+}
+
+impl Rules<'_> {
+    fn make(
+        &self,
+        bench: &mut Bench<'_>,
+        by_queue: &mut ByQueue,
+        there: &mut Vec<u64>,
+    ) -> Result<(), Stopped> {
+        let question =
+            |bench: &Bench<'_>, number: u64| -> Question { bench.about(&(self.numbered)(number)) };
+        let numbers: Vec<_> = (0..u64::from(RULES)).collect();
+        let mut enqueue = |bench: &mut Bench<'_>, number| {
+            bench.calls.create += 1;
+            let question = question(bench, number);
+            bench.subject.enqueue_create(&question, number)
+        };
+        let way = Way { depth: by_queue.depth, budget_us: BUDGET_US };
+        let batch = way.run(bench, &numbers, &mut enqueue, there);
+        bench.calls.made += there.len() as u64;
+        if batch.results < batch.asked {
+            bench.finding(format!(
+                "of {} rules asked for by a flow queue, {} had no result",
+                batch.asked,
+                batch.asked - batch.results
+            ));
+        }
+        if batch.failed > 0 {
+            bench.note(format!("{} rules were refused by their results only", batch.failed));
+        }
+        by_queue.create = batch;
+        bench.go_on()
+    }
+}
+
+fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) -> Result<(), Stopped> {
+    let mut gone = Vec::new();
+    let mut enqueue = |bench: &mut Bench<'_>, number| bench.subject.enqueue_destroy(number);
+    // All of them, however long that takes.
+    let way = Way { depth: by_queue.depth, budget_us: u64::MAX };
+    let batch = way.run(bench, there, &mut enqueue, &mut gone);
+    bench.calls.destroyed += gone.len() as u64;
+    let left = there.len() - gone.len();
+    if left > 0 {
+        bench.finding(format!("{left} rules were not destroyed by the flow queue"));
+    }
+    by_queue.destroy = batch;
+    Ok(())
+}
+
+/// How operations go through the queue.
+struct Way {
+    /// Most on their way at a time.
+    depth: u32,
+    /// Nothing more is asked for after that.
+    budget_us: u64,
+}
+
+/// Times of operations, by their order.
+#[derive(Default)]
+struct Clock {
+    asked: HashMap<u64, u64>,
+    enqueue_us: Vec<u64>,
+    result_us: Vec<u64>,
+}
+
+impl Way {
+    /// Does operations for `numbers`; those that were done well are in `good`.
+    fn run(
+        &self,
+        bench: &mut Bench<'_>,
+        numbers: &[u64],
+        enqueue: &mut dyn FnMut(&mut Bench<'_>, u64) -> Answer,
+        good: &mut Vec<u64>,
+    ) -> Batch {
+        let (mut batch, mut clock) = (Batch::default(), Clock::default());
+        let from = bench.subject.now_us();
+        let (mut news, mut is_refused) = (from, false);
+        loop {
+            while batch.asked - batch.results < u64::from(self.depth) && !is_refused {
+                let now = bench.subject.now_us();
+                let number = numbers.get(batch.asked as usize);
+                let Some(&number) = number.filter(|_| now - from < self.budget_us) else { break };
+                is_refused = enqueue(bench, number).is_err();
+                if !is_refused {
+                    batch.asked += 1;
+                    clock.asked.insert(number, now);
+                    clock.enqueue_us.push(bench.subject.now_us() - now);
+                }
+            }
+            if batch.results == batch.asked || bench.subject.push().is_err() {
+                break;
+            }
+            let came = batch.results;
+            Self::pull(bench, &mut batch, &mut clock, good);
+            bench.step(batch.results, numbers.len() as u64);
+            let now = bench.subject.now_us();
+            news = if batch.results > came { now } else { news };
+            if now - news > PATIENCE_US {
+                break;
+            }
+        }
+        let took_us = (bench.subject.now_us() - from).max(1);
+        batch.per_second = batch.results * 1_000_000 / took_us;
+        (batch.enqueue, batch.result) = (Times::of(&clock.enqueue_us), Times::of(&clock.result_us));
+        batch
+    }
+
+    fn pull(bench: &mut Bench<'_>, batch: &mut Batch, clock: &mut Clock, good: &mut Vec<u64>) {
+        let done = bench.subject.pull().unwrap_or_default();
+        let now = bench.subject.now_us();
+        for Done { number, is_good } in done {
+            // One that nobody waits for is no result.
+            let Some(asked) = clock.asked.remove(&number) else { continue };
+            clock.result_us.push(now - asked);
+            batch.results += 1;
+            batch.failed += u64::from(!is_good);
+            good.extend(is_good.then_some(number));
+        }
+    }
+}
