@@ -322,3 +322,30 @@ fn files_that_are_wrong_name_the_place() {
     let error = Personality::named("/nowhere/nic.toml").unwrap_err().to_string();
     assert!(error.contains("/nowhere/nic.toml"), "{error}");
 }
+
+/// Files may say so; none of those that are built in does.
+#[test]
+fn flags_and_ages_may_come_to_nothing() {
+    let text = "age = { never_told = true, no_query = \"no\" }\nmark = { flag_never_delivered = \
+                true }";
+    let mut nic = Nic::new(Personality::parse(text, "mute").unwrap(), 1);
+    nic.set_queues(4);
+    nic.set_started(true);
+    let rule = create(&mut nic, TUPLE, "queue 1 / flag / age 1").unwrap().value;
+    let verdict = receive(&nic, &frame(0x4040), 0);
+    assert_eq!((verdict.flag, verdict.queue), (false, 1));
+    let late_us = 9_000_000;
+    assert!(nic.aged(late_us).next().is_none() && !nic.is_ageing_news(late_us));
+    assert_eq!(nic.idle(rule, late_us).map_err(told), Err("ENOTSUP Action no".to_owned()));
+}
+
+#[test]
+fn a_dump_has_the_rules_that_are_in_effect() {
+    let text = "latency = { effective_until_us = 100 }";
+    let mut nic = Nic::new(Personality::parse(text, "late").unwrap(), 1);
+    nic.set_queues(4);
+    let rule = create(&mut nic, TUPLE, "queue 1").unwrap().value;
+    nic.destroy(rule, 0).unwrap();
+    assert!(nic.dump(None, 99).unwrap().contains("destroyed, still in effect"));
+    assert_eq!(nic.dump(None, 100).unwrap(), "");
+}

@@ -16,6 +16,8 @@ use twin::{Field, Proto};
 
 /// Calls that are looked at together for the end of the guarantee.
 const WINDOW: usize = 16;
+/// Calls that do not wait for something else one after the other.
+const FEW: usize = 4;
 /// So many times as long, and so much longer, is another kind of entry.
 const CLIFF_TIMES: u64 = 5;
 const CLIFF_US: u64 = 100;
@@ -154,10 +156,9 @@ fn cliff(create_us: &[u64]) -> Option<usize> {
     let median = |times: &[u64]| Times::of(times).median_us;
     let usual = median(create_us.get(..WINDOW)?);
     let is_long = |&us: &u64| us > CLIFF_TIMES * usual && us > usual + CLIFF_US;
-    // One alone may have waited for something else.
-    let mut windows = create_us.windows(WINDOW).enumerate();
-    let (at, _) = windows.find(|(_, times)| is_long(&times[0]) && is_long(&median(times)))?;
-    Some(at)
+    // A few alone may have waited for something else, the last before the cliff too.
+    let is_cliff = |times: &[u64]| times[..FEW].iter().all(is_long) && is_long(&median(times));
+    create_us.windows(WINDOW).position(is_cliff)
 }
 
 /// How many rules may count, where those are fewer.
@@ -178,4 +179,36 @@ fn counters(
         bench.draft.count.full = Some(refused.told());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cliff_is_where_calls_stay_long() {
+        let mut times = [vec![20; 64], vec![10_000; 100]].concat();
+        assert_eq!(cliff(&times), Some(64));
+        // Calls that were kept from the cpu.
+        for at in [10, 11, 60, 61] {
+            times[at] = 9000;
+        }
+        times[70] = 40_000;
+        assert_eq!(cliff(&times), Some(64));
+        assert_eq!(cliff(&times[..64]), None);
+        assert_eq!(cliff(&[10_000; 100]), None, "all of them are alike");
+        assert_eq!(cliff(&times[..8]), None, "too few to tell");
+    }
+
+    #[test]
+    fn stages_double() {
+        let rules = |count: usize| {
+            let stages = stages(&vec![1; count]);
+            stages.iter().map(|stage| (stage.rules, stage.create.calls)).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(0), []);
+        assert_eq!(rules(1), [(1, 1)]);
+        assert_eq!(rules(7), [(1, 1), (2, 1), (4, 2), (7, 3)]);
+        assert_eq!(rules(8).last(), Some(&(8, 4)));
+    }
 }

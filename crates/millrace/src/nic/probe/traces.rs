@@ -60,12 +60,15 @@ fn frames() -> impl Iterator<Item = Vec<u8>> {
 }
 
 impl Traces {
-    fn look(bench: &mut Bench<'_>) -> Self {
+    /// Frames that did not arrive `before` are not sent again.
+    fn look(bench: &mut Bench<'_>, before: Option<&Self>) -> Self {
         let lines = bench.subject.dump_lines().ok();
         let mut deliveries = Vec::new();
         if bench.subject.has_wire() {
-            for frame in frames() {
-                deliveries.push(bench.deliver(&frame));
+            for (place, frame) in frames().enumerate() {
+                let known = before.map(|before| before.deliveries.get(place));
+                let is_lost = matches!(known, Some(None | Some(None)));
+                deliveries.push(if is_lost { None } else { bench.deliver(&frame) });
                 let is_deaf = deliveries.iter().all(Option::is_none);
                 if is_deaf && deliveries.len() == FIRST_FRAMES {
                     break;
@@ -91,7 +94,7 @@ impl Traces {
 /// Looks before the first rule. Others' rules end the probe unless it goes on beside them.
 pub(super) fn before(bench: &mut Bench<'_>, goes_on: bool) -> Result<Traces, Stopped> {
     bench.stage("rules that are there")?;
-    let traces = Traces::look(bench);
+    let traces = Traces::look(bench, None);
     let is_marked =
         |delivery: &&Option<Delivery>| delivery.is_some_and(|one| one.flag || one.mark.is_some());
     bench.strangers.lines_before = traces.lines;
@@ -135,10 +138,10 @@ pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
 
 /// What stays different for longer than a rule that is late.
 fn left(bench: &mut Bench<'_>, before: &Traces) -> (usize, usize) {
-    let seen = Traces::look(bench).since(before);
+    let seen = Traces::look(bench, Some(before)).since(before);
     if seen == (0, 0) {
         return seen;
     }
     bench.wait(LATE_US);
-    Traces::look(bench).since(before)
+    Traces::look(bench, Some(before)).since(before)
 }
