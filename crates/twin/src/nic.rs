@@ -369,12 +369,12 @@ impl Nic {
     }
 
     /// Places of rules that may age.
-    pub(crate) fn ageing(&self) -> usize {
+    pub fn ageing(&self) -> usize {
         self.rules.ageing()
     }
 
     /// Whether rules at these places are aged that the application was not told of; it is, by this.
-    pub(crate) fn is_ageing_news(&self, among: Range<usize>, now_us: u64) -> bool {
+    pub fn is_ageing_news(&self, among: Range<usize>, now_us: u64) -> bool {
         !self.personality.age.never_told && self.rules.is_news(among, now_us)
     }
 

@@ -335,7 +335,7 @@ fn flags_and_ages_may_come_to_nothing() {
     let verdict = receive(&nic, &frame(0x4040), 0);
     assert_eq!((verdict.flag, verdict.queue), (false, 1));
     let late_us = 9_000_000;
-    assert!(nic.aged(late_us).next().is_none() && !nic.is_ageing_news(late_us));
+    assert!(nic.aged(late_us).next().is_none() && !nic.is_ageing_news(0..9, late_us));
     assert_eq!(nic.idle(rule, late_us).map_err(told), Err("ENOTSUP Action no".to_owned()));
 }
 

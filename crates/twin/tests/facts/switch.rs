@@ -137,7 +137,7 @@ fn a_rule_of_the_switch_is_shown_as_such() {
     let group = Attributes { group: 2, ..TRANSFER };
     create_with(&mut nic, group, "eth / ipv4", "port_id 5").unwrap();
     create_with(&mut nic, TRANSFER, "eth", "jump 2").unwrap();
-    let dump = nic.dump(None).unwrap();
+    let dump = nic.dump(None, 0).unwrap();
     assert!(
         dump.contains("transfer group 2 priority 0 eth / ipv4 => to the wire of port 5"),
         "{dump}"

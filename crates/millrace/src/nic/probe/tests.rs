@@ -158,7 +158,7 @@ fn difference(one: &Personality, other: &Personality, seed: u64) -> Option<Strin
 #[test]
 fn a_port_of_a_switch_takes_transfer() {
     let mut model = Model::member(named("ideal"), QUEUES);
-    let extent = Extent { restart: true, capacity: None };
+    let extent = Extent { restart: true, force: false, capacity: None };
     let found = probe(&mut model, extent, &mut Nobody, &AtomicBool::new(false));
     assert_eq!((found.unlike, found.notes), (vec![], vec![]));
     assert!(found.personality.attributes.transfer);
