@@ -192,3 +192,46 @@ fn captures_and_lower_ports_are_of_a_switch_too() {
     let sent: Vec<_> = frames.iter().step_by(3).cloned().collect();
     assert_eq!(read_pcap(&bench.scratch.path("out.pcap")), sent);
 }
+
+/// The template names the port, in the pattern as in the actions; a rule says which packets.
+#[test]
+fn rules_between_ports_come_by_templates_too() {
+    let Some(mut bench) = Bench::new(&THROUGH, &frames()) else { return };
+    for (command, answer) in [
+        ("port stop 2", "Done"),
+        (
+            "flow configure 2 queues_number 1 queues_size 4 counters_number 0 \
+             aging_counters_number 0 meters_number 0 flags 0",
+            "number of queues 1 with 4 elements",
+        ),
+        ("port start 2", "Done"),
+        (
+            "flow pattern_template 2 create transfer pattern_template_id 5 relaxed no template \
+             represented_port ethdev_port_id mask 0xffff / eth / ipv4 / tcp dst mask 0xffff / end",
+            "Pattern template #5 created",
+        ),
+        (
+            "flow actions_template 2 create transfer actions_template_id 6 template count / \
+             represented_port ethdev_port_id 3 / end mask count / \
+             represented_port ethdev_port_id 0xffff / end",
+            "Actions template #6 created",
+        ),
+        (
+            "flow template_table 2 create table_id 8 group 0 priority 0 transfer rules_number 3 \
+             pattern_template 5 actions_template 6",
+            "Template table #8 created",
+        ),
+        (
+            "flow queue 2 create 0 template_table 8 pattern_template 0 actions_template 0 \
+             postpone no pattern represented_port ethdev_port_id spec 2 / eth / ipv4 / \
+             tcp dst is 80 / end actions count / represented_port ethdev_port_id 9 / end",
+            "Flow rule #0 creation enqueued",
+        ),
+        ("flow pull 2 queue 0", "1 operations (0 failed, 1 succeeded)"),
+    ] {
+        bench.enter(command, answer);
+    }
+    assert_eq!(forward(&mut bench.testpmd, "2", 3).len(), 3);
+    assert_eq!(bench.counters(2, ARRIVED), [3, 1, 0]);
+    wait_until("all arrive", || bench.counters(4, ["rx_good_packets"]) == [4]);
+}
