@@ -64,7 +64,7 @@ impl Port {
             Place::Item(place) => assert!(place <= items.len()),
             Place::Action(place) => assert!(place <= actions.len()),
         };
-        if let Err(refusal) = self.nic.validate(rule, self.now_us) {
+        if let Err(refusal) = self.nic.validate(rule) {
             check(refusal);
         }
         match self.nic.create(rule, self.now_us) {
@@ -127,6 +127,7 @@ impl Port {
 
     fn reconfigure(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         self.nic.set_queues(input.arbitrary()?);
+        self.nic.set_switch(input.arbitrary()?);
         let key: [u8; KEY_LEN] = input.arbitrary()?;
         let len = input.int_in_range(1..=8)?;
         let reta: Vec<u16> = (0..len).map(|_| input.arbitrary()).collect::<Result<_>>()?;
@@ -202,7 +203,7 @@ fn item(input: &mut Unstructured<'_>) -> Result<Item> {
 }
 
 fn action(input: &mut Unstructured<'_>) -> Result<Action> {
-    Ok(match input.int_in_range(0..=7)? {
+    Ok(match input.int_in_range(0..=10)? {
         0 => Action::Mark(input.arbitrary()?),
         1 => Action::Flag,
         2 => Action::Queue(input.arbitrary()?),
@@ -210,6 +211,9 @@ fn action(input: &mut Unstructured<'_>) -> Result<Action> {
         4 => Action::Passthru,
         5 => Action::Count,
         6 => Action::Jump(input.int_in_range(0..=20)?),
+        7 => Action::PortId(input.arbitrary()?),
+        8 => Action::RepresentedPort(input.arbitrary()?),
+        9 => Action::PortRepresentor(input.arbitrary()?),
         _ => {
             let queues: Vec<u16> = list(input, |input| input.arbitrary())?;
             Action::Rss(Spread { types: RssTypes(input.arbitrary()?), queues: queues.into() })
