@@ -470,6 +470,7 @@ twin_async_open(struct twin_port *port)
 #if HAS_FAST_OPS
 	port->dev->flow_fp_ops = &queue_ops;
 #else
+	twin_indirect_ops(ops);
 	ops->async_create = async_create;
 	ops->async_destroy = async_destroy;
 	ops->push = push;

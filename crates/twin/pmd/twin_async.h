@@ -69,6 +69,9 @@ struct twin_async {
 /* twin_async.c: rules of a table, those on their way included. */
 uint32_t twin_async_used(struct twin_port *port, const struct rte_flow_template_table *table);
 
+/* twin_indirect.c */
+void twin_indirect_ops(struct rte_flow_ops *ops);
+
 /* twin_template.c */
 void twin_template_ops(struct rte_flow_ops *ops);
 void twin_template_free_all(struct twin_async *async);

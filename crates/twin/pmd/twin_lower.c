@@ -32,6 +32,41 @@ struct twin_lower {
 	rte_spinlock_t tx_lock;
 };
 
+static int
+update_link(struct twin_port *port)
+{
+	struct rte_eth_link link;
+	int ret = rte_eth_link_get_nowait(port->lower->port_id, &link);
+
+	return ret == 0 ? rte_eth_linkstatus_set(port->dev, &link) : ret;
+}
+
+/* What is new of the link below is new of the twin's. */
+static int
+on_link(uint16_t port_id __rte_unused, enum rte_eth_event_type event __rte_unused, void *arg,
+	void *result __rte_unused)
+{
+	struct twin_port *port = arg;
+
+	if (update_link(port) == 0)
+		twin_tell_link(port->dev);
+	return 0;
+}
+
+/* Has the twin tell of its link, if the port below does. */
+static int
+watch_link(struct twin_port *port)
+{
+	struct rte_eth_dev_info below;
+	int ret = rte_eth_dev_info_get(port->lower->port_id, &below);
+
+	if (ret != 0 || (*below.dev_flags & RTE_ETH_DEV_INTR_LSC) == 0)
+		return ret;
+	port->dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
+	return rte_eth_dev_callback_register(port->lower->port_id, RTE_ETH_EVENT_INTR_LSC, on_link,
+					     port);
+}
+
 static void
 forget(struct twin_port *port)
 {
@@ -41,8 +76,11 @@ forget(struct twin_port *port)
 	if (lower == NULL)
 		return;
 	/* EAL may have closed it before. Its device stays, for EAL walks over the devices. */
-	if (rte_eth_dev_owner_get(lower->port_id, &owner) == 0 && owner.id == lower->owner)
+	if (rte_eth_dev_owner_get(lower->port_id, &owner) == 0 && owner.id == lower->owner) {
+		rte_eth_dev_callback_unregister(lower->port_id, RTE_ETH_EVENT_INTR_LSC, on_link,
+						port);
 		rte_eth_dev_close(lower->port_id);
+	}
 	free(lower);
 	port->lower = NULL;
 }
@@ -111,6 +149,8 @@ twin_lower_open(struct twin_port *port, const struct twin_args *args)
 	ret = own(port, args->lower);
 	if (ret == 0)
 		ret = rte_eth_macaddr_get(lower->port_id, &port->mac);
+	if (ret == 0)
+		ret = watch_link(port);
 	return ret;
 }
 
@@ -119,10 +159,19 @@ configure(const struct twin_port *port)
 {
 	const uint16_t id = port->lower->port_id;
 	const struct rte_eth_dev_data *data = port->dev->data;
-	const struct rte_eth_conf conf = { .rxmode.mtu = data->mtu };
+	struct rte_eth_conf conf = { .rxmode.mtu = data->mtu };
 	uint16_t rxd = DESCRIPTORS, txd = DESCRIPTORS;
-	int ret = rte_eth_dev_configure(id, 1, 1, &conf);
+	struct rte_eth_dev_info below;
+	int ret = rte_eth_dev_info_get(id, &below);
 
+	if (ret == 0) {
+		/* Drivers choose by these how they take chains. */
+		conf.rxmode.offloads = below.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER &
+				       data->dev_conf.rxmode.offloads;
+		conf.txmode.offloads = below.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+		conf.intr_conf.lsc = (*below.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+		ret = rte_eth_dev_configure(id, 1, 1, &conf);
+	}
 	if (ret == 0)
 		ret = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rxd, &txd);
 	if (ret == 0)
@@ -130,15 +179,6 @@ configure(const struct twin_port *port)
 	if (ret == 0)
 		ret = rte_eth_tx_queue_setup(id, 0, txd, data->numa_node, NULL);
 	return ret;
-}
-
-static int
-update_link(struct twin_port *port)
-{
-	struct rte_eth_link link;
-	int ret = rte_eth_link_get_nowait(port->lower->port_id, &link);
-
-	return ret == 0 ? rte_eth_linkstatus_set(port->dev, &link) : ret;
 }
 
 static int
@@ -276,12 +316,15 @@ info(struct twin_port *port, struct rte_eth_dev_info *info)
 	info->max_rx_pktlen = below.max_rx_pktlen;
 	info->min_rx_bufsize = below.min_rx_bufsize;
 	info->speed_capa = below.speed_capa;
+	info->rx_offload_capa &= below.rx_offload_capa | ~RTE_ETH_RX_OFFLOAD_SCATTER;
+	info->tx_offload_capa &= below.tx_offload_capa | ~RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 }
 
 static int
 set_mtu(struct twin_port *port, uint16_t mtu)
 {
-	return rte_eth_dev_set_mtu(port->lower->port_id, mtu);
+	/* It is configured when it starts, with the MTU that the twin has by then. */
+	return port->dev->data->dev_started ? rte_eth_dev_set_mtu(port->lower->port_id, mtu) : 0;
 }
 
 static int

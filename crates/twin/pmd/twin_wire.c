@@ -144,6 +144,43 @@ fit(struct twin_pace *pace, struct rte_mbuf **packets, uint16_t count)
 	return i;
 }
 
+/* Whether others have it too, or its bytes: what is received is the receiver's alone. */
+static inline bool
+is_shared(const struct rte_mbuf *m)
+{
+	uint16_t left = m->nb_segs;
+
+	for (;; m = m->next) {
+		if (rte_mbuf_refcnt_read(m) != 1 || RTE_MBUF_CLONED(m))
+			return true;
+		if (likely(--left == 0))
+			return false;
+	}
+}
+
+/* A cable brings a copy of what is shared; how many there were mbufs for. */
+static __rte_noinline uint16_t
+copy_shared(struct twin_port *peer, struct rte_mbuf **packets, uint16_t count)
+{
+	struct rte_mempool *pool = peer->rxq[0].pool;
+	uint16_t i, kept = 0;
+
+	for (i = 0; i < count; i++) {
+		struct rte_mbuf *m = packets[i], *copy = NULL;
+
+		if (is_shared(m)) {
+			if (pool != NULL)
+				copy = rte_pktmbuf_copy(m, pool, 0, UINT32_MAX);
+			rte_pktmbuf_free(m);
+			m = copy;
+		}
+		if (m != NULL)
+			packets[kept++] = m;
+	}
+	twin_add(&peer->no_room, count - kept);
+	return kept;
+}
+
 /*
  * Who sends does the work of the receiving NIC. A cable takes everything that its rate allows;
  * without another end that listens, it is lost.
@@ -154,8 +191,9 @@ tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	struct twin_txq *txq = queue;
 	struct twin_wire *wire = txq->port->wire;
 	struct twin_port *peer;
+	bool are_shared = false;
 	uint64_t bytes = 0;
-	uint16_t i;
+	uint16_t i, arriving;
 
 	rte_rwlock_read_lock(&wire->lock);
 	peer = wire->end[!txq->port->side];
@@ -166,9 +204,12 @@ tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 		return count;
 	}
 	count = fit(&txq->port->pace, packets, count);
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
 		bytes += packets[i]->pkt_len;
-	twin_hand_over(peer, packets, count);
+		are_shared |= is_shared(packets[i]);
+	}
+	arriving = unlikely(are_shared) ? copy_shared(peer, packets, count) : count;
+	twin_hand_over(peer, packets, arriving);
 	rte_rwlock_read_unlock(&wire->lock);
 	txq->packets += count;
 	txq->bytes += bytes;

@@ -144,6 +144,10 @@ fn rules_are_those_of_the_template() {
          pattern_template 5 actions_template 6",
         "templates of the same direction are needed: Inv",
     );
+    bench.flow(
+        "flow queue 2 indirect_action 0 create postpone no ingress action count / end",
+        "Caught PMD error",
+    );
 }
 
 /// Newer versions of DPDK know tables and operations that the twin does not have; and older ones
