@@ -8,8 +8,8 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use std::collections::HashMap;
 use twin::rss::{KEY_LEN, Rss, RssTypes};
 use twin::{
-    Action, Attributes, Given, HEADER_MAX, Handle, Item, Nic, Personality, Place, Proto, Refusal,
-    Rule, Spread,
+    Action, Attributes, Counted, Given, HEADER_MAX, Handle, Item, Nic, Personality, Place, Proto,
+    Refusal, Rule, Spread,
 };
 
 /// As many as the C edge hands over.
@@ -148,7 +148,7 @@ impl Port {
         let foreseen = self.nic.foresee(&frame, self.now_us);
         let verdict = self.nic.classify(&frame, len, self.now_us);
         assert_eq!(verdict, foreseen);
-        if let Some(counter) = verdict.counter {
+        if let Counted::By(counter) = verdict.counted {
             self.nic.count(counter, len, self.now_us);
         }
         let mut given = self.live.values().flatten();

@@ -146,6 +146,8 @@ struct twin_frame {
 /* To the wire of the port in `queue`; to that port itself. */
 #define TWIN_TO_WIRE 256u
 #define TWIN_TO_PORT 512u
+/* By several rules: only twin_nic_classify counts it. */
+#define TWIN_COUNTED_OFTEN UINT32_MAX
 
 struct twin_verdict {
 	uint32_t flags;
@@ -154,7 +156,8 @@ struct twin_verdict {
 	uint16_t queue;
 	uint16_t network; /* of enum twin_proto, none where it is unknown */
 	uint16_t transport;
-	uint32_t counter; /* for twin_nic_count, 0 where nothing is to be counted */
+	/* For twin_nic_count, 0 where nothing is to be counted; or TWIN_COUNTED_OFTEN. */
+	uint32_t counter;
 };
 
 /* A packet of a verdict that was foreseen. */

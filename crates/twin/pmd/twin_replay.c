@@ -41,20 +41,38 @@ stop(struct twin_port *port)
 		twin_tell_link(port->dev);
 }
 
+/* Counts packets that several rules count: the model has to go the way of each again. */
+static __rte_noinline void
+count_often(struct twin_port *port, const struct twin_packet *packets, uint64_t which)
+{
+	struct twin_verdict verdicts[TWIN_BLOCK];
+	struct twin_frame frames[TWIN_BLOCK];
+	uint32_t n = 0;
+
+	for (; which != 0; which &= which - 1)
+		frames[n++] = twin_frame_of(port->replay, &packets[__builtin_ctzll(which)]);
+	twin_nic_classify(port->nic, frames, n, twin_now_us(), verdicts);
+}
+
 /* Counts packets of a block for the rules that they hit. */
 static void
 count(struct twin_port *port, const struct twin_packet *packets, uint64_t which)
 {
 	struct twin_count counts[TWIN_BLOCK];
-	uint64_t begin = rte_rdtsc();
+	uint64_t begin = rte_rdtsc(), often = 0;
 	uint32_t n = 0;
 
 	for (; which != 0; which &= which - 1) {
 		const struct twin_packet *packet = &packets[__builtin_ctzll(which)];
 
-		counts[n++] = (struct twin_count){ packet->counter, packet->pkt_len };
+		if (unlikely(packet->counter == TWIN_COUNTED_OFTEN))
+			often |= which & -which;
+		else
+			counts[n++] = (struct twin_count){ packet->counter, packet->pkt_len };
 	}
 	twin_nic_count(port->nic, counts, n, twin_now_us());
+	if (unlikely(often != 0))
+		count_often(port, packets, often);
 	twin_add(&port->model_cycles, rte_rdtsc() - begin);
 }
 
@@ -380,12 +398,23 @@ play(struct twin_rxq *rxq, struct burst *burst)
 	return true;
 }
 
+/* Fewer where there are fewer: a pool gives all that it is asked for, or none. */
+static inline uint16_t
+take_mbufs(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint16_t count)
+{
+	for (; count != 0; count /= 2) {
+		if (likely(rte_mempool_get_bulk(pool, (void **)mbufs, count) == 0))
+			break;
+	}
+	return count;
+}
+
 static uint16_t
 rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 {
 	struct twin_rxq *rxq = queue;
 	struct twin_pace *pace = &rxq->port->pace;
-	struct burst burst = { .mbufs = packets, .room = count };
+	struct burst burst = { .mbufs = packets };
 	int64_t time;
 	uint16_t blocks = 0;
 
@@ -394,12 +423,13 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	time = burst.wire = twin_pace_claim(pace);
 	if (time == 0)
 		return 0;
-	if (unlikely(rte_mempool_get_bulk(rxq->pool, (void **)packets, count) != 0)) {
+	burst.room = take_mbufs(rxq->pool, packets, count);
+	if (unlikely(burst.room == 0)) {
 		twin_pace_use(pace, time, 0);
 		rxq->port->dev->data->rx_mbuf_alloc_failed += count;
 		return 0;
 	}
-	while (burst.got + burst.switched < count && rxq->cursor.passes != 0 &&
+	while (burst.got + burst.switched < burst.room && rxq->cursor.passes != 0 &&
 	       blocks++ < BLOCKS_PER_CALL) {
 		if (!play(rxq, &burst))
 			break;
@@ -407,9 +437,9 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	twin_pace_use(pace, time, time - burst.wire);
 	rxq->packets += burst.got;
 	rxq->bytes += burst.bytes;
-	if (unlikely(burst.got < count))
+	if (unlikely(burst.got < burst.room))
 		rte_mempool_put_bulk(rxq->pool, (void *const *)packets + burst.got,
-				     count - burst.got);
+				     burst.room - burst.got);
 	return burst.got;
 }
 

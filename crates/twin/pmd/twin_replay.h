@@ -82,6 +82,16 @@ twin_bytes_of(const struct twin_replay *replay, const struct twin_packet *packet
 	return replay->frames + (size_t)packet->line * TWIN_LINE;
 }
 
+static inline struct twin_frame
+twin_frame_of(const struct twin_replay *replay, const struct twin_packet *packet)
+{
+	return (struct twin_frame){
+		.bytes = twin_bytes_of(replay, packet),
+		.len = packet->pkt_len,
+		.frame_len = packet->pkt_len,
+	};
+}
+
 /* Sets of a block, one for each queue; those of the next one follow. */
 static inline uint64_t *
 twin_members_of(const struct twin_replay *replay, uint32_t block)

@@ -161,11 +161,8 @@ twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 
 	rte_seqlock_write_lock(&block->lock);
 	if (block->generation < generation) {
-		for (i = 0; i < block->count; i++) {
-			frames[i].bytes = twin_bytes_of(replay, &packets[i]);
-			frames[i].len = packets[i].pkt_len;
-			frames[i].frame_len = packets[i].pkt_len;
-		}
+		for (i = 0; i < block->count; i++)
+			frames[i] = twin_frame_of(replay, &packets[i]);
 		twin_nic_foresee(port->nic, frames, block->count, twin_now_us(), verdicts);
 		remember_all(replay, place, verdicts);
 		block->generation = generation;

@@ -11,7 +11,7 @@ use crate::nic::{Elsewhere, Nic, Verdict};
 use crate::pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
-use crate::rules::Handle;
+use crate::rules::{Counted, Handle};
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -99,7 +99,7 @@ pub(crate) struct TwinVerdict {
     queue: u16,
     network: u16,
     transport: u16,
-    /// Of the rule that counts, one up; 0 where none does.
+    /// Of the rule that counts, one up; 0 where none does, `COUNTED_OFTEN` where several do.
     counter: u32,
 }
 
@@ -128,6 +128,7 @@ const TRANSPORT_GOOD: u32 = 64;
 /// To the wire of another port, and to another port; bits, and the port is in `queue`.
 const TO_WIRE: u32 = 256;
 const TO_PORT: u32 = 512;
+const COUNTED_OFTEN: u32 = u32::MAX;
 
 impl TwinNic {
     // A poisoned lock would be a panic, and that ends the process.
@@ -292,7 +293,7 @@ impl TwinCall {
 impl From<Verdict> for TwinVerdict {
     fn from(verdict: Verdict) -> Self {
         let Verdict {
-            mark, flag, queue, hash, drop, network, transport, checksums, counter, ..
+            mark, flag, queue, hash, drop, network, transport, checksums, counted, ..
         } = verdict;
         let (elsewhere, queue) = match verdict.elsewhere {
             Some(Elsewhere::Wire(port)) => (TO_WIRE, port),
@@ -318,7 +319,11 @@ impl From<Verdict> for TwinVerdict {
             queue,
             network: number(network),
             transport: number(transport),
-            counter: counter.map_or(0, |counter| counter + 1),
+            counter: match counted {
+                Counted::Not => 0,
+                Counted::By(counter) => counter + 1,
+                Counted::Often => COUNTED_OFTEN,
+            },
         }
     }
 }

@@ -35,4 +35,4 @@ pub use nic::{Answer, Checksums, Elsewhere, Nic, Verdict};
 pub use pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
 pub use personality::{Personality, PersonalityError};
 pub use refusal::{Errno, Kind, Place, Refusal};
-pub use rules::{Handle, Idle, Tally};
+pub use rules::{Counted, Handle, Idle, Tally};

@@ -15,7 +15,7 @@ use crate::pattern::{Item, Proto};
 use crate::personality::{OnStop, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
-use crate::rules::{FOR_EVER_US, Handle, Hit, Idle, Life, Rules, Tally};
+use crate::rules::{Counted, FOR_EVER_US, Handle, Hit, Idle, Life, Rules, Tally};
 use std::ops::Range;
 
 /// What becomes of a packet.
@@ -39,8 +39,8 @@ pub struct Verdict {
     pub drop: bool,
     /// Where the switch sends it instead of to the port.
     pub elsewhere: Option<Elsewhere>,
-    /// Of the last rule it hits that counts, for [`Nic::count`].
-    pub counter: Option<u32>,
+    /// By which rules it is counted.
+    pub counted: Counted,
 }
 
 /// Where a switch sends a packet that does not stay, by number of the port.
@@ -404,7 +404,7 @@ impl Nic {
             return Verdict { queue: NO_QUEUE, ..Verdict::default() };
         }
         let headers = Headers::of(bytes);
-        let Hit { effect, counter } = self.rules.hit(bytes, &headers, now_us, count);
+        let Hit { effect, counted } = self.rules.hit(bytes, &headers, now_us, count);
         let Effect { mark, flag, fate } = effect;
         let (queue, hash) = match fate {
             Fate::Queue(queue) => (queue, self.rss.hash(bytes, &headers)),
@@ -432,7 +432,7 @@ impl Nic {
             network: self.checks.network(bytes, &headers),
             transport: self.checks.transport(bytes, &headers),
         };
-        Verdict { mark, flag, drop, elsewhere, queue, hash, network, transport, checksums, counter }
+        Verdict { mark, flag, drop, elsewhere, queue, hash, network, transport, checksums, counted }
     }
 
     /// Queue and hash by a rule's own queues and types.

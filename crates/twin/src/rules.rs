@@ -96,8 +96,19 @@ struct Frame<'a> {
 #[derive(Default)]
 pub(crate) struct Hit {
     pub(crate) effect: Effect,
-    /// Of the last rule that counts.
-    pub(crate) counter: Option<u32>,
+    pub(crate) counted: Counted,
+}
+
+/// Which rules count a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// None.
+    #[default]
+    Not,
+    /// One, by its counter, for [`crate::Nic::count`].
+    By(u32),
+    /// Several, on the way from group to group.
+    Often,
 }
 
 impl Rules {
@@ -332,7 +343,10 @@ impl Rules {
             let Some(entry) = first(group) else { break };
             if entry.counter != NO_COUNTER {
                 count(entry.counter);
-                hit.counter = Some(entry.counter);
+                hit.counted = match hit.counted {
+                    Counted::Not => Counted::By(entry.counter),
+                    Counted::By(_) | Counted::Often => Counted::Often,
+                };
             }
             hit.effect.mark = entry.effect.mark.or(hit.effect.mark);
             hit.effect.flag |= entry.effect.flag;

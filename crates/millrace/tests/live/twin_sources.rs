@@ -224,6 +224,27 @@ fn queues_play_what_is_theirs() {
     }
 }
 
+#[test]
+fn every_rule_on_the_way_counts() {
+    let devargs = ",replay=@/a.pcap,loops=4";
+    let Some(mut bench) = Bench::new(devargs, &frames([80, 81, 82]), 1) else { return };
+    for (rule, pattern, actions) in [
+        (0, "eth / ipv4 / tcp", "count / jump group 1"),
+        (1, "eth / ipv4 / tcp dst is 80", "count / mark id 77"),
+        (2, "eth / ipv4 / tcp dst is 81", "count / drop"),
+    ] {
+        let group = rule.min(1);
+        let rule = format!("Flow rule #{rule} created");
+        let attributes = format!("create 0 ingress group {group}");
+        bench.flow(&format!("{attributes} pattern {pattern} / end actions {actions} / end"), &rule);
+    }
+    bench.forward(8);
+    let bytes = frames([80])[0].len() as u64;
+    for (rule, hits) in [(0, 12), (1, 4), (2, 4)] {
+        assert_eq!(tally(&mut bench.testpmd, "0", rule), (hits, hits * bytes), "rule {rule}");
+    }
+}
+
 /// The capture goes out by the twin, and comes back by it from a ring below.
 fn over_a_ring(devargs: &str) {
     let Some(driver) = driver() else { return };
