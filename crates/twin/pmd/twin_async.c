@@ -39,12 +39,6 @@ struct twin_flow_queue {
 	uint64_t busy_until_us;
 };
 
-static struct twin_async *
-async_of(const struct rte_eth_dev *dev)
-{
-	return ((struct twin_port *)dev->data->dev_private)->async;
-}
-
 static int
 refuse(struct rte_flow_error *error, int code, const char *message)
 {
@@ -173,7 +167,7 @@ take_slot(struct twin_port *port, struct rte_flow_template_table *table, uint32_
 uint64_t
 twin_async_rule(const struct rte_eth_dev *dev, const struct rte_flow *flow)
 {
-	struct twin_async *async = async_of(dev);
+	struct twin_async *async = twin_async_of(dev);
 	uint64_t rule = (uintptr_t)flow;
 	const struct twin_slot *slot;
 
@@ -235,7 +229,7 @@ static int
 configure(struct rte_eth_dev *dev, const struct rte_flow_port_attr *attr, uint16_t count,
 	  const struct rte_flow_queue_attr *attrs[], struct rte_flow_error *error)
 {
-	struct twin_async *async = async_of(dev);
+	struct twin_async *async = twin_async_of(dev);
 	struct twin_flow_queue *queues;
 	uint16_t i;
 
@@ -291,7 +285,7 @@ has_room(const struct twin_flow_queue *queue, struct rte_flow_error *error)
 static void
 execute(struct rte_eth_dev *dev, struct twin_flow_queue *queue, struct op *op)
 {
-	struct twin_async *async = async_of(dev);
+	struct twin_async *async = twin_async_of(dev);
 	struct twin_call call = { .now_us = twin_now_us() };
 	struct rte_flow_error error; /* of which nobody is told */
 	bool is_to_go = op->rule == NULL;
@@ -347,7 +341,7 @@ async_create(struct rte_eth_dev *dev, uint32_t queue_id, const struct rte_flow_o
 	     uint8_t pattern_template, const struct rte_flow_action actions[],
 	     uint8_t actions_template, void *user_data, struct rte_flow_error *error)
 {
-	struct twin_async *async = async_of(dev);
+	struct twin_async *async = twin_async_of(dev);
 	struct twin_flow_queue *queue = queue_of(async, queue_id, error);
 	struct op op = { .user_data = user_data };
 	struct rte_flow *flow;
@@ -378,7 +372,7 @@ static int
 async_destroy(struct rte_eth_dev *dev, uint32_t queue_id, const struct rte_flow_op_attr *attr,
 	      struct rte_flow *flow, void *user_data, struct rte_flow_error *error)
 {
-	struct twin_async *async = async_of(dev);
+	struct twin_async *async = twin_async_of(dev);
 	struct twin_flow_queue *queue = queue_of(async, queue_id, error);
 	struct op op = { .user_data = user_data };
 	struct twin_slot *slot;
@@ -406,7 +400,7 @@ async_destroy(struct rte_eth_dev *dev, uint32_t queue_id, const struct rte_flow_
 static int
 push(struct rte_eth_dev *dev, uint32_t queue_id, struct rte_flow_error *error)
 {
-	struct twin_flow_queue *queue = queue_of(async_of(dev), queue_id, error);
+	struct twin_flow_queue *queue = queue_of(twin_async_of(dev), queue_id, error);
 
 	if (queue == NULL)
 		return -rte_errno;
@@ -418,7 +412,7 @@ static int
 pull(struct rte_eth_dev *dev, uint32_t queue_id, struct rte_flow_op_result results[],
      uint16_t count, struct rte_flow_error *error)
 {
-	struct twin_flow_queue *queue = queue_of(async_of(dev), queue_id, error);
+	struct twin_flow_queue *queue = queue_of(twin_async_of(dev), queue_id, error);
 	uint64_t now_us = twin_now_us();
 	int pulled;
 

@@ -16,20 +16,25 @@
 #define TWIN_ASYNC_HANDLE 0x80000000u
 #define TWIN_NO_SLOT UINT32_MAX
 
+/* What templates of both kinds begin with. */
+struct twin_template {
+	LIST_ENTRY(twin_template) entry;
+	uint32_t directions; /* of TWIN_INGRESS and so on */
+	uint32_t users; /* tables */
+	void *blocks[2]; /* memory that goes with it */
+};
+
 /* Items and actions are as the application gave them, in memory of ours. */
 struct rte_flow_pattern_template {
-	LIST_ENTRY(rte_flow_pattern_template) entry;
-	struct rte_flow_pattern_template_attr attr;
-	uint32_t users;
-	struct rte_flow_item *items;
+	struct twin_template head;
+	bool is_relaxed;
+	const struct rte_flow_item *items;
 };
 
 struct rte_flow_actions_template {
-	LIST_ENTRY(rte_flow_actions_template) entry;
-	struct rte_flow_actions_template_attr attr;
-	uint32_t users;
-	struct rte_flow_action *actions;
-	struct rte_flow_action *masks;
+	struct twin_template head;
+	const struct rte_flow_action *actions;
+	const struct rte_flow_action *masks;
 };
 
 struct rte_flow_template_table {
@@ -54,8 +59,7 @@ struct twin_slot {
 
 struct twin_async {
 	/* Of one thread at a time, as the programmer's guide asks of templates and tables. */
-	LIST_HEAD(, rte_flow_pattern_template) patterns;
-	LIST_HEAD(, rte_flow_actions_template) actions;
+	LIST_HEAD(, twin_template) templates;
 	LIST_HEAD(, rte_flow_template_table) tables;
 	struct twin_flow_queue *queues;
 	uint16_t queue_count;
@@ -65,6 +69,12 @@ struct twin_async {
 	uint32_t slot_count;
 	uint32_t free_slot;
 };
+
+static inline struct twin_async *
+twin_async_of(const struct rte_eth_dev *dev)
+{
+	return ((struct twin_port *)dev->data->dev_private)->async;
+}
 
 /* twin_async.c: rules of a table, those on their way included. */
 uint32_t twin_async_used(struct twin_port *port, const struct rte_flow_template_table *table);

@@ -15,9 +15,6 @@
 static_assert(RTE_FLOW_ERROR_TYPE_HANDLE == 2 && RTE_FLOW_ERROR_TYPE_ITEM == 13 &&
 	      RTE_FLOW_ERROR_TYPE_STATE == 17, "enum rte_flow_error_type");
 
-/* As many as any pattern or action list of sense has. */
-#define ITEMS_MAX 32
-
 /* What an item is to the model, and the mask where the rule gives none. */
 struct layout {
 	enum rte_flow_item_type type;
@@ -54,10 +51,10 @@ static_assert(offsetof(struct rte_flow_item_vlan, inner_type) == 2, "rte_flow_it
  */
 struct parts {
 	struct twin_rule rule;
-	struct twin_item items[ITEMS_MAX];
-	struct twin_action actions[ITEMS_MAX];
-	const struct rte_flow_item *item_of[ITEMS_MAX + 1];
-	const struct rte_flow_action *action_of[ITEMS_MAX + 1];
+	struct twin_item items[TWIN_PARTS_MAX];
+	struct twin_action actions[TWIN_PARTS_MAX];
+	const struct rte_flow_item *item_of[TWIN_PARTS_MAX + 1];
+	const struct rte_flow_action *action_of[TWIN_PARTS_MAX + 1];
 };
 
 static const struct layout *
@@ -230,7 +227,7 @@ take_items(struct parts *parts, const struct rte_flow_item *item, const struct t
 			parts->rule.direction |= TWIN_NAMES_PORT;
 			continue;
 		}
-		if (count == ITEMS_MAX)
+		if (count == TWIN_PARTS_MAX)
 			return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_NUM,
 						  item, "too many items");
 		take_item(item, &parts->items[count]);
@@ -251,7 +248,7 @@ take_actions(struct parts *parts, const struct rte_flow_action *action,
 	for (; action->type != RTE_FLOW_ACTION_TYPE_END; action++) {
 		if (action->type == RTE_FLOW_ACTION_TYPE_VOID)
 			continue;
-		if (count == ITEMS_MAX)
+		if (count == TWIN_PARTS_MAX)
 			return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_NUM,
 						  action, "too many actions");
 		trouble = trouble_of(action, port);
@@ -277,9 +274,7 @@ take_apart(struct parts *parts, const struct rte_eth_dev *dev, const struct rte_
 	parts->rule = (struct twin_rule){
 		.group = attr->group,
 		.priority = attr->priority,
-		.direction = (attr->ingress ? TWIN_INGRESS : 0) |
-			     (attr->egress ? TWIN_EGRESS : 0) |
-			     (attr->transfer ? TWIN_TRANSFER : 0),
+		.direction = twin_directions(attr->ingress, attr->egress, attr->transfer),
 		.items = parts->items,
 		.actions = parts->actions,
 	};

@@ -13,15 +13,6 @@
 
 #include "twin_async.h"
 
-/* Of a rule, as many as twin_flow.c takes. */
-#define PARTS_MAX 32
-
-static struct twin_async *
-async_of(const struct rte_eth_dev *dev)
-{
-	return ((struct twin_port *)dev->data->dev_private)->async;
-}
-
 static int
 refuse(struct rte_flow_error *error, int code, enum rte_flow_error_type type, const void *cause,
        const char *message)
@@ -29,44 +20,65 @@ refuse(struct rte_flow_error *error, int code, enum rte_flow_error_type type, co
 	return rte_flow_error_set(error, code, type, cause, message);
 }
 
+/* Zeros; NULL, with the error set. */
+static void *
+new_block(size_t size, struct rte_flow_error *error)
+{
+	void *block = calloc(1, size);
+
+	if (block == NULL)
+		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+	return block;
+}
+
 /* All that it points to included; one block of memory. NULL, with the error set. */
 static void *
 copy(enum rte_flow_conv_op op, const void *from, struct rte_flow_error *error)
 {
 	int size = rte_flow_conv(op, NULL, 0, from, error);
-	void *to;
+	void *to = size >= 0 ? new_block(size, error) : NULL;
 
-	if (size < 0)
-		return NULL;
-	to = malloc(size);
-	if (to == NULL || rte_flow_conv(op, to, size, from, error) < 0) {
+	if (to != NULL && rte_flow_conv(op, to, size, from, error) < 0) {
 		free(to);
-		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
 		return NULL;
 	}
 	return to;
 }
 
-static void
-free_pattern(struct rte_flow_pattern_template *template)
+/* ---- templates --------------------------------------------------------------------------- */
+
+static void *
+new_template(size_t size, uint32_t directions, struct rte_flow_error *error)
 {
-	free(template->items);
-	free(template);
+	struct twin_template *template;
+
+	if (directions == 0) {
+		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, NULL, "a direction is needed");
+		return NULL;
+	}
+	template = new_block(size, error);
+	if (template != NULL)
+		template->directions = directions;
+	return template;
 }
 
 static void
-free_actions(struct rte_flow_actions_template *template)
+free_template(struct twin_template *template)
 {
-	free(template->actions);
-	free(template->masks);
+	free(template->blocks[0]);
+	free(template->blocks[1]);
 	free(template);
 }
 
-static uint32_t
-directions(bool ingress, bool egress, bool transfer)
+static int
+destroy_template(struct twin_template *template, struct rte_flow_error *error)
 {
-	return (ingress ? TWIN_INGRESS : 0) | (egress ? TWIN_EGRESS : 0) |
-	       (transfer ? TWIN_TRANSFER : 0);
+	if (template->users != 0)
+		return refuse(error, EBUSY, RTE_FLOW_ERROR_TYPE_STATE, NULL,
+			      "a table uses the template");
+	LIST_REMOVE(template, entry);
+	free_template(template);
+	return 0;
 }
 
 static struct rte_flow_pattern_template *
@@ -76,29 +88,24 @@ pattern_create(struct rte_eth_dev *dev, const struct rte_flow_pattern_template_a
 	struct rte_flow_pattern_template *template;
 	const struct rte_flow_item *item;
 
-	if (directions(attr->ingress, attr->egress, attr->transfer) == 0) {
-		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, NULL, "a direction is needed");
-		return NULL;
-	}
 	for (item = pattern; item->type != RTE_FLOW_ITEM_TYPE_END; item++) {
-		if (item - pattern == PARTS_MAX || !twin_flow_knows(item)) {
+		if (item - pattern == TWIN_PARTS_MAX || !twin_flow_knows(item)) {
 			refuse(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
 			       "this item is not supported");
 			return NULL;
 		}
 	}
-	template = calloc(1, sizeof(*template));
-	if (template == NULL) {
-		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+	template = new_template(sizeof(*template),
+				twin_directions(attr->ingress, attr->egress, attr->transfer), error);
+	if (template == NULL)
 		return NULL;
-	}
-	template->attr = *attr;
-	template->items = copy(RTE_FLOW_CONV_OP_PATTERN, pattern, error);
+	template->is_relaxed = attr->relaxed_matching;
+	template->items = template->head.blocks[0] = copy(RTE_FLOW_CONV_OP_PATTERN, pattern, error);
 	if (template->items == NULL) {
-		free(template);
+		free_template(&template->head);
 		return NULL;
 	}
-	LIST_INSERT_HEAD(&async_of(dev)->patterns, template, entry);
+	LIST_INSERT_HEAD(&twin_async_of(dev)->templates, &template->head, entry);
 	return template;
 }
 
@@ -106,12 +113,28 @@ static int
 pattern_destroy(struct rte_eth_dev *dev __rte_unused, struct rte_flow_pattern_template *template,
 		struct rte_flow_error *error)
 {
-	if (template->users != 0)
-		return refuse(error, EBUSY, RTE_FLOW_ERROR_TYPE_STATE, NULL,
-			      "a table uses the template");
-	LIST_REMOVE(template, entry);
-	free_pattern(template);
-	return 0;
+	return destroy_template(&template->head, error);
+}
+
+/* Whether there is a mask for each action, and not too many of them. */
+static bool
+are_masked(const struct rte_flow_action actions[], const struct rte_flow_action masks[],
+	   struct rte_flow_error *error)
+{
+	uint32_t i;
+
+	if (masks == NULL) {
+		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, NULL, "masks are needed");
+		return false;
+	}
+	for (i = 0; i == 0 || actions[i - 1].type != RTE_FLOW_ACTION_TYPE_END; i++) {
+		if (i > TWIN_PARTS_MAX || masks[i].type != actions[i].type) {
+			refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
+			       "the mask is of another action");
+			return false;
+		}
+	}
+	return true;
 }
 
 static struct rte_flow_actions_template *
@@ -120,34 +143,23 @@ actions_create(struct rte_eth_dev *dev, const struct rte_flow_actions_template_a
 	       struct rte_flow_error *error)
 {
 	struct rte_flow_actions_template *template;
-	uint32_t i;
 
-	if (directions(attr->ingress, attr->egress, attr->transfer) == 0 || masks == NULL) {
-		refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, NULL,
-		       "a direction and masks are needed");
+	if (!are_masked(actions, masks, error))
 		return NULL;
-	}
-	for (i = 0; i == 0 || actions[i - 1].type != RTE_FLOW_ACTION_TYPE_END; i++) {
-		if (i > PARTS_MAX || masks[i].type != actions[i].type) {
-			refuse(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
-			       "the mask is of another action");
-			return NULL;
-		}
-	}
-	template = calloc(1, sizeof(*template));
-	if (template == NULL) {
-		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+	template = new_template(sizeof(*template),
+				twin_directions(attr->ingress, attr->egress, attr->transfer), error);
+	if (template == NULL)
 		return NULL;
-	}
-	template->attr = *attr;
-	template->actions = copy(RTE_FLOW_CONV_OP_ACTIONS, actions, error);
+	template->actions = template->head.blocks[0] =
+		copy(RTE_FLOW_CONV_OP_ACTIONS, actions, error);
 	if (template->actions != NULL)
-		template->masks = copy(RTE_FLOW_CONV_OP_ACTIONS, masks, error);
+		template->masks = template->head.blocks[1] =
+			copy(RTE_FLOW_CONV_OP_ACTIONS, masks, error);
 	if (template->masks == NULL) {
-		free_actions(template);
+		free_template(&template->head);
 		return NULL;
 	}
-	LIST_INSERT_HEAD(&async_of(dev)->actions, template, entry);
+	LIST_INSERT_HEAD(&twin_async_of(dev)->templates, &template->head, entry);
 	return template;
 }
 
@@ -155,13 +167,10 @@ static int
 actions_destroy(struct rte_eth_dev *dev __rte_unused, struct rte_flow_actions_template *template,
 		struct rte_flow_error *error)
 {
-	if (template->users != 0)
-		return refuse(error, EBUSY, RTE_FLOW_ERROR_TYPE_STATE, NULL,
-			      "a table uses the template");
-	LIST_REMOVE(template, entry);
-	free_actions(template);
-	return 0;
+	return destroy_template(&template->head, error);
 }
+
+/* ---- tables ------------------------------------------------------------------------------ */
 
 static bool
 is_for_all(const struct rte_flow_attr *flow, struct rte_flow_pattern_template *const patterns[],
@@ -171,18 +180,12 @@ is_for_all(const struct rte_flow_attr *flow, struct rte_flow_pattern_template *c
 	uint32_t all = TWIN_INGRESS | TWIN_EGRESS | TWIN_TRANSFER;
 	uint8_t i;
 
-	for (i = 0; i < pattern_count; i++) {
-		const struct rte_flow_pattern_template_attr *attr = &patterns[i]->attr;
-
-		all &= directions(attr->ingress, attr->egress, attr->transfer);
-	}
-	for (i = 0; i < actions_count; i++) {
-		const struct rte_flow_actions_template_attr *attr = &actions[i]->attr;
-
-		all &= directions(attr->ingress, attr->egress, attr->transfer);
-	}
+	for (i = 0; i < pattern_count; i++)
+		all &= patterns[i]->head.directions;
+	for (i = 0; i < actions_count; i++)
+		all &= actions[i]->head.directions;
 	return pattern_count != 0 && actions_count != 0 &&
-	       (directions(flow->ingress, flow->egress, flow->transfer) & ~all) == 0;
+	       (twin_directions(flow->ingress, flow->egress, flow->transfer) & ~all) == 0;
 }
 
 static void
@@ -191,9 +194,9 @@ use(struct rte_flow_template_table *table, int more)
 	uint8_t i;
 
 	for (i = 0; i < table->pattern_count; i++)
-		table->patterns[i]->users += more;
+		table->patterns[i]->head.users += more;
 	for (i = 0; i < table->actions_count; i++)
-		table->actions[i]->users += more;
+		table->actions[i]->head.users += more;
 }
 
 /* Since 24.03 there are tables whose rules have places, and tables that grow. */
@@ -227,18 +230,16 @@ table_create(struct rte_eth_dev *dev, const struct rte_flow_template_table_attr 
 		       "rules by index and tables that grow are not supported");
 		return NULL;
 	}
-	table = calloc(1, sizeof(*table));
-	if (table == NULL) {
-		refuse(error, ENOMEM, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL, "no memory");
+	table = new_block(sizeof(*table), error);
+	if (table == NULL)
 		return NULL;
-	}
 	table->attr = *attr;
 	table->pattern_count = pattern_count;
 	table->actions_count = actions_count;
 	memcpy(table->patterns, patterns, pattern_count * sizeof(*patterns));
 	memcpy(table->actions, actions, actions_count * sizeof(*actions));
 	use(table, 1);
-	LIST_INSERT_HEAD(&async_of(dev)->tables, table, entry);
+	LIST_INSERT_HEAD(&twin_async_of(dev)->tables, table, entry);
 	return table;
 }
 
@@ -266,7 +267,7 @@ fill_items(const struct rte_flow_pattern_template *template, const struct rte_fl
 		if (given->type != item->type)
 			break;
 		/* Without a mask it says which header is there, or nothing at all. */
-		if (item->mask == NULL && template->attr.relaxed_matching)
+		if (item->mask == NULL && template->is_relaxed)
 			continue;
 		*to++ = (struct rte_flow_item){
 			.type = item->type,
@@ -337,8 +338,8 @@ twin_table_fill(const struct rte_flow_template_table *table, const struct rte_fl
 		uint8_t pattern_template, const struct rte_flow_action actions[],
 		uint8_t actions_template, struct rte_flow_error *error)
 {
-	struct rte_flow_item items[PARTS_MAX + 1];
-	struct rte_flow_action all_actions[PARTS_MAX + 1];
+	struct rte_flow_item items[TWIN_PARTS_MAX + 1];
+	struct rte_flow_action all_actions[TWIN_PARTS_MAX + 1];
 	const struct rte_flow_conv_rule rule = {
 		.attr_ro = &table->attr.flow_attr,
 		.pattern_ro = items,
@@ -371,19 +372,14 @@ void
 twin_template_free_all(struct twin_async *async)
 {
 	struct rte_flow_template_table *table;
-	struct rte_flow_pattern_template *pattern;
-	struct rte_flow_actions_template *actions;
+	struct twin_template *template;
 
 	while ((table = LIST_FIRST(&async->tables)) != NULL) {
 		LIST_REMOVE(table, entry);
 		free(table);
 	}
-	while ((pattern = LIST_FIRST(&async->patterns)) != NULL) {
-		LIST_REMOVE(pattern, entry);
-		free_pattern(pattern);
-	}
-	while ((actions = LIST_FIRST(&async->actions)) != NULL) {
-		LIST_REMOVE(actions, entry);
-		free_actions(actions);
+	while ((template = LIST_FIRST(&async->templates)) != NULL) {
+		LIST_REMOVE(template, entry);
+		free_template(template);
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The border to the C of `pmd/`: its functions are declared, and described, in `pmd/twin.h`.
+//! The border to the C of `pmd/`: its functions are declared, and described, in `pmd/twin_model.h`.
 //!
 //! Layouts here and there must agree: both sides assert the same sizes. A panic ends the process:
 //! it is a programmer's error, and must not unwind into C.
@@ -328,7 +328,7 @@ impl From<Verdict> for TwinVerdict {
     }
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -344,7 +344,7 @@ pub(crate) unsafe extern "C" fn twin_flow_validate(
     call.answer(parts.and_then(|parts| nic.read().validate(parts.rule()).map(|()| 1)))
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -368,7 +368,7 @@ pub(crate) unsafe extern "C" fn twin_flow_create(
     call.answer(result)
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -390,7 +390,7 @@ pub(crate) unsafe extern "C" fn twin_flow_destroy(
     call.answer(result)
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -401,7 +401,7 @@ pub(crate) unsafe extern "C" fn twin_flow_exists(nic: *const TwinNic, handle: u6
     unsafe { &*nic }.read().has(Handle(handle))
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -414,7 +414,7 @@ pub(crate) unsafe extern "C" fn twin_flow_flush(nic: *const TwinNic, call: *mut 
     call.answer(result)
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -439,7 +439,7 @@ pub(crate) unsafe extern "C" fn twin_flow_query(
     call.answer(result)
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///

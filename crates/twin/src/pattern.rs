@@ -13,7 +13,7 @@ use wire::proto;
 /// Bytes of the longest header that items hold: IPv6.
 pub const HEADER_MAX: usize = 40;
 
-/// A header that items can name. The numbers are those of `pmd/twin.h`.
+/// A header that items can name. The numbers are those of `pmd/twin_model.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Proto {

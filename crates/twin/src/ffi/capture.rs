@@ -16,7 +16,7 @@ pub(crate) struct TwinCount {
     bytes: u32,
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn twin_capture_read(
     }
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C" fn twin_capture_free(capture: *mut Capture) {
     drop(unsafe { Box::from_raw(capture) });
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn twin_capture_count(capture: *const Capture) -> u
     unsafe { &*capture }.len()
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn twin_capture_frame(
     unsafe { frame.write(TwinFrame { bytes: bytes.as_ptr(), len, frame_len: len }) };
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn twin_nic_generation(nic: *const TwinNic) -> *con
     unsafe { &*nic }.generation.as_ptr()
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C" fn twin_nic_change_us(nic: *const TwinNic) -> *cons
     unsafe { &*nic }.change_us.as_ptr()
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn twin_nic_settle(nic: *const TwinNic, now_us: u64
     nic.foresee_change(&model, now_us);
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -139,7 +139,7 @@ pub(crate) unsafe extern "C" fn twin_nic_foresee(
     unsafe { judge_each(frames, verdicts, |bytes, _| nic.foresee(bytes, now_us)) };
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///

@@ -19,7 +19,7 @@ pub(crate) struct TwinIdle {
 
 const _: () = assert!(size_of::<TwinIdle>() == 16);
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn twin_flow_idle(
     call.answer(result)
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn twin_flow_aged(
     count
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -87,7 +87,7 @@ pub(crate) unsafe extern "C" fn twin_nic_is_ageing_news(nic: *const TwinNic, now
     is_news
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn twin_flow_dump(
     text.map_or(std::ptr::null_mut(), CString::into_raw)
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///

@@ -16,7 +16,7 @@ fn play(personality: &str, seed: u64, faults: &str) -> Result<Nic, String> {
     Ok(Nic::with_faults(personality, seed, faults))
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn twin_nic_new(
     }
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///

@@ -5,7 +5,7 @@ use super::{TwinCall, TwinNic, slice};
 use crate::checksum::Checks;
 use crate::rss::{KEY_LEN, Rss, RssTypes};
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -16,7 +16,7 @@ pub(crate) unsafe extern "C" fn twin_nic_has_async(nic: *const TwinNic) -> bool 
     unsafe { &*nic }.read().personality().operations.r#async
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_sta
     unsafe { &*nic }.write().set_started(is_started);
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_switch(nic: *const TwinNic, has_swi
     unsafe { &*nic }.write().set_switch(has_switch);
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_queues(nic: *const TwinNic, queues:
     unsafe { &*nic }.write().set_queues(queues);
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_checks(nic: *const TwinNic, checks:
     unsafe { &*nic }.write().set_checks(Checks(checks));
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_rss(
     nic.write().set_rss(rss);
 }
 
-/// See `pmd/twin.h`.
+/// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
