@@ -284,7 +284,7 @@ link_update(struct rte_eth_dev *dev, int wait __rte_unused)
 	return port->source->update_link != NULL ? port->source->update_link(port) : 0;
 }
 
-/* Whatever is on a cable arrives: there is nothing to turn on. */
+/* Whatever is on a wire arrives: there is nothing to turn on. */
 static int
 accept_all(struct rte_eth_dev *dev __rte_unused)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replay: a capture is the cable. Receiving copies a packet and what the NIC says of it into an
+ * Replay: a capture is the wire. Receiving copies a packet and what the NIC says of it into an
  * mbuf. Every queue plays its own packets at its own pace.
  */
 

@@ -216,7 +216,7 @@ tx_nowhere(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return count;
 }
 
-/* A port without a cable: there is no link, and what is sent is lost. */
+/* A port without a wire: there is no link, and what is sent is lost. */
 const struct twin_source twin_no_source = {
 	.start = start_nothing,
 	.stop = do_nothing,

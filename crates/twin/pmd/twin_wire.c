@@ -11,7 +11,7 @@
 
 #include "twin.h"
 
-/* A cable: what one end sends, the other receives. */
+/* A wire: what one end sends, the other receives. */
 struct twin_wire {
 	LIST_ENTRY(twin_wire) next;
 	char name[64];
@@ -158,7 +158,7 @@ is_shared(const struct rte_mbuf *m)
 	}
 }
 
-/* A cable brings a copy of what is shared; how many there were mbufs for. */
+/* A wire brings a copy of what is shared; how many there were mbufs for. */
 static __rte_noinline uint16_t
 copy_shared(struct twin_port *peer, struct rte_mbuf **packets, uint16_t count)
 {
@@ -182,7 +182,7 @@ copy_shared(struct twin_port *peer, struct rte_mbuf **packets, uint16_t count)
 }
 
 /*
- * Who sends does the work of the receiving NIC. A cable takes everything that its rate allows;
+ * Who sends does the work of the receiving NIC. A wire takes everything that its rate allows;
  * without another end that listens, it is lost.
  */
 static uint16_t

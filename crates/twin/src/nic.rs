@@ -89,7 +89,7 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// A NIC without rules, queues, or a cable. `seed` is for what is left to chance.
+    /// A NIC without rules, queues, or a wire. `seed` is for what is left to chance.
     pub fn new(personality: Personality, seed: u64) -> Self {
         Self::with_faults(personality, seed, Faults::none())
     }
