@@ -11,8 +11,15 @@
 #include <ethdev_driver.h>
 #include <rte_flow_driver.h>
 
+#include <rte_version.h>
+
 #include "twin_model.h"
 #include "twin_pace.h"
+
+/* What ethdev calls without a look is known of these: 22.11, and 24.11 as it is since 24.03. */
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0) && RTE_VERSION < RTE_VERSION_NUM(24, 3, 0, 0)
+#error "DPDK 23.03 to 23.11 is not supported; 22.11 and 24.11 are"
+#endif
 
 /* Packets that are classified at once. */
 #define TWIN_BURST 64
@@ -39,6 +46,8 @@ struct twin_args {
 	uint32_t mbps; /* 0: no limit */
 	bool has_thread;
 	int cpu; /* of the thread */
+	uint16_t queues; /* at most, of each direction */
+	uint16_t rxd; /* of a queue, at most */
 	/* Where the strings are. */
 	char *text;
 	struct rte_kvargs *strings;
@@ -131,6 +140,8 @@ struct twin_port {
 	struct twin_pipeline pipeline;
 	struct twin_pace pace;
 	struct rte_ether_addr mac;
+	uint16_t queues_max; /* of each direction */
+	uint16_t rxd_max;
 	struct twin_rss rss;
 	bool is_ageing; /* rules may be */
 	struct twin_rxq *rxq;

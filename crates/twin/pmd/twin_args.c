@@ -18,17 +18,19 @@
 #define ARG_SWITCH "switch"
 #define ARG_SPEED "speed"
 #define ARG_PIPELINE "pipeline"
+#define ARG_QUEUES "queues"
+#define ARG_RXD "rxd"
 
 /* Without lower=, whose value is cut out before: it has commas and equals signs of its own. */
 static const char *const known[] = {
 	ARG_PERSONALITY, ARG_SEED, ARG_FAULTS, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SWITCH,
-	ARG_SPEED, ARG_PIPELINE, NULL,
+	ARG_SPEED, ARG_PIPELINE, ARG_QUEUES, ARG_RXD, NULL,
 };
 
 #define THERE_IS "personality=NAME|FILE, seed=N, " \
 	"faults=NAME:CHANCE+..., wire=NAME, " \
 	"replay=FILE with loops=N|forever, lower=(DEVARGS), switch=NAME, " \
-	"speed=10G|25G|...|none, pipeline=inline|thread@CPU"
+	"speed=10G|25G|...|none, pipeline=inline|thread@CPU, queues=N, rxd=N"
 #define MBPS_MAX 400000
 
 static int
@@ -127,6 +129,20 @@ take_seed(const char *value, uint64_t *seed)
 	return -EINVAL;
 }
 
+static int
+take_count(const char *key, const char *value, uint16_t min, uint16_t max, uint16_t *count)
+{
+	char *end;
+	long number = strtol(value, &end, 10);
+
+	if (end != value && *end == '\0' && number >= min && number <= max) {
+		*count = number;
+		return 0;
+	}
+	TWIN_LOG(ERR, "%s=%s is no number from %u to %u\n", key, value, min, max);
+	return -EINVAL;
+}
+
 /* A rate of links such as 10G, 2.5G, 100M. */
 static int
 take_speed(const char *value, uint32_t *mbps)
@@ -192,6 +208,8 @@ struct values {
 	const char *loops;
 	const char *speed;
 	const char *pipeline;
+	const char *queues;
+	const char *rxd;
 };
 
 static int
@@ -229,6 +247,8 @@ take_all(struct twin_args *args)
 		{ ARG_SWITCH, &args->eswitch },
 		{ ARG_SPEED, &values.speed },
 		{ ARG_PIPELINE, &values.pipeline },
+		{ ARG_QUEUES, &values.queues },
+		{ ARG_RXD, &values.rxd },
 	};
 	unsigned int i;
 
@@ -244,6 +264,12 @@ take_all(struct twin_args *args)
 		return -EINVAL;
 	if (values.pipeline != NULL && take_pipeline(values.pipeline, args) != 0)
 		return -EINVAL;
+	if (values.queues != NULL &&
+	    take_count(ARG_QUEUES, values.queues, 1, TWIN_QUEUES_MAX, &args->queues) != 0)
+		return -EINVAL;
+	if (values.rxd != NULL &&
+	    take_count(ARG_RXD, values.rxd, TWIN_RXD_MIN, TWIN_RXD_MAX, &args->rxd) != 0)
+		return -EINVAL;
 	return check(args, &values);
 }
 
@@ -253,7 +279,9 @@ twin_args_parse(const char *devargs, struct twin_args *args)
 {
 	char *rest;
 
-	*args = (struct twin_args){ .seed = 1, .loops = 1 };
+	*args = (struct twin_args){
+		.seed = 1, .loops = 1, .queues = TWIN_QUEUES_MAX, .rxd = TWIN_RXD_MAX,
+	};
 	args->text = strdup(devargs);
 	rest = calloc(1, strlen(devargs) + 1);
 	if (args->text == NULL || rest == NULL) {
@@ -290,4 +318,6 @@ RTE_PMD_REGISTER_PARAM_STRING(net_twin,
 	ARG_LOWER "=(<devargs>) "
 	ARG_SWITCH "=<name> "
 	ARG_SPEED "=<rate>|none "
-	ARG_PIPELINE "=inline|thread@<cpu>");
+	ARG_PIPELINE "=inline|thread@<cpu> "
+	ARG_QUEUES "=<number> "
+	ARG_RXD "=<number>");

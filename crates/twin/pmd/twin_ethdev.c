@@ -139,6 +139,7 @@ free_ring(struct twin_rxq *rxq)
 	twin_drain(rxq->ring);
 	rte_ring_free(rxq->ring);
 	rxq->ring = NULL;
+	rxq->pool = NULL;
 }
 
 static int
@@ -166,8 +167,8 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->speed_capa = rte_eth_speed_bitflag(port->pace.mbps, RTE_ETH_LINK_FULL_DUPLEX);
 	info->max_mac_addrs = 1;
 	info->max_rx_pktlen = UINT32_MAX;
-	info->max_rx_queues = TWIN_QUEUES_MAX;
-	info->max_tx_queues = TWIN_QUEUES_MAX;
+	info->max_rx_queues = port->queues_max;
+	info->max_tx_queues = port->queues_max;
 	twin_rss_info(info);
 	twin_switch_info(port, info);
 	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER;
@@ -175,10 +176,13 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 		info->rx_offload_capa |= checks[i].offload;
 	info->min_rx_bufsize = 0;
 	info->rx_desc_lim = (struct rte_eth_desc_lim){
+		.nb_max = port->rxd_max, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
+	};
+	/* A sender waits for nobody, so its descriptors are a number only. */
+	info->tx_desc_lim = (struct rte_eth_desc_lim){
 		.nb_max = TWIN_RXD_MAX, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
 	};
-	info->tx_desc_lim = info->rx_desc_lim;
-	info->default_rxportconf.ring_size = 1024;
+	info->default_rxportconf.ring_size = RTE_MIN(port->rxd_max, 1024);
 	info->default_txportconf.ring_size = 1024;
 	info->tx_offload_capa = RTE_ETH_TX_OFFLOAD_MULTI_SEGS |
 				RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
@@ -369,6 +373,8 @@ plug_in(struct twin_port *port, const char *devargs)
 	port->pace.mbps = args.mbps;
 	port->pipeline.is_wanted = args.has_thread;
 	port->pipeline.cpu = args.cpu;
+	port->queues_max = args.queues;
+	port->rxd_max = args.rxd;
 	if (ret == 0)
 		ret = make_nic(port, &args);
 	if (ret == 0 && args.eswitch != NULL)

@@ -41,15 +41,30 @@ update_link(struct twin_port *port)
 	return ret == 0 ? rte_eth_linkstatus_set(port->dev, &link) : ret;
 }
 
-/* What is new of the link below is new of the twin's. */
-static int
-on_link(uint16_t port_id __rte_unused, enum rte_eth_event_type event __rte_unused, void *arg,
-	void *result __rte_unused)
+/* Takes the link of the port below over, and tells of it. */
+static void
+follow_link(struct twin_port *port)
 {
-	struct twin_port *port = arg;
-
 	if (update_link(port) == 0)
 		twin_tell_link(port->dev);
+}
+
+/* The twin above each port: what ethdev keeps of callbacks may outlive it. */
+static struct twin_port *above[RTE_MAX_ETHPORTS];
+/* This thread is in the callback. */
+static __thread bool is_telling;
+
+static int
+on_link(uint16_t port_id, enum rte_eth_event_type event __rte_unused, void *arg __rte_unused,
+	void *result __rte_unused)
+{
+	struct twin_port *port = __atomic_load_n(&above[port_id], __ATOMIC_ACQUIRE);
+
+	is_telling = true;
+	/* The last that happens: who is told may close the port. */
+	if (port != NULL)
+		follow_link(port);
+	is_telling = false;
 	return 0;
 }
 
@@ -63,8 +78,25 @@ watch_link(struct twin_port *port)
 	if (ret != 0 || (*below.dev_flags & RTE_ETH_DEV_INTR_LSC) == 0)
 		return ret;
 	port->dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
+	__atomic_store_n(&above[port->lower->port_id], port, __ATOMIC_RELEASE);
 	return rte_eth_dev_callback_register(port->lower->port_id, RTE_ETH_EVENT_INTR_LSC, on_link,
-					     port);
+					     NULL);
+}
+
+/* Nobody but this thread is in the callback when it returns. */
+static void
+leave_link(const struct twin_port *port)
+{
+	const uint16_t id = port->lower->port_id;
+	int ret = -EAGAIN;
+
+	if (__atomic_load_n(&above[id], __ATOMIC_RELAXED) != port)
+		return;
+	__atomic_store_n(&above[id], NULL, __ATOMIC_RELEASE);
+	while (ret == -EAGAIN && !is_telling) {
+		ret = rte_eth_dev_callback_unregister(id, RTE_ETH_EVENT_INTR_LSC, on_link, NULL);
+		rte_pause();
+	}
 }
 
 static void
@@ -75,12 +107,10 @@ forget(struct twin_port *port)
 
 	if (lower == NULL)
 		return;
+	leave_link(port);
 	/* EAL may have closed it before. Its device stays, for EAL walks over the devices. */
-	if (rte_eth_dev_owner_get(lower->port_id, &owner) == 0 && owner.id == lower->owner) {
-		rte_eth_dev_callback_unregister(lower->port_id, RTE_ETH_EVENT_INTR_LSC, on_link,
-						port);
+	if (rte_eth_dev_owner_get(lower->port_id, &owner) == 0 && owner.id == lower->owner)
 		rte_eth_dev_close(lower->port_id);
-	}
 	free(lower);
 	port->lower = NULL;
 }
@@ -199,7 +229,7 @@ start(struct twin_port *port)
 	}
 	/* Not all drivers can; those that cannot receive everything anyway. */
 	(void)rte_eth_promiscuous_enable(port->lower->port_id);
-	update_link(port);
+	follow_link(port);
 	return 0;
 }
 
@@ -207,7 +237,7 @@ static void
 stop(struct twin_port *port)
 {
 	(void)rte_eth_dev_stop(port->lower->port_id);
-	update_link(port);
+	follow_link(port);
 }
 
 static uint16_t
@@ -226,22 +256,33 @@ poll(struct twin_port *port)
 	return count;
 }
 
+/* Sends what the port below takes, under its lock; how many, and their bytes. */
+static uint16_t
+send_below(struct twin_lower *lower, struct rte_mbuf **packets, uint16_t count, uint64_t *bytes)
+{
+	uint16_t i, sent;
+
+	/* Afterwards they are no longer ours. */
+	*bytes = 0;
+	for (i = 0; i < count; i++)
+		*bytes += packets[i]->pkt_len;
+	sent = rte_eth_tx_burst(lower->port_id, 0, packets, count);
+	for (i = sent; i < count; i++)
+		*bytes -= packets[i]->pkt_len;
+	return sent;
+}
+
 static uint16_t
 tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 {
 	struct twin_txq *txq = queue;
 	struct twin_lower *lower = txq->port->lower;
-	uint64_t bytes = 0;
-	uint16_t i, sent;
+	uint64_t bytes;
+	uint16_t sent;
 
-	/* Afterwards they are no longer ours. */
-	for (i = 0; i < count; i++)
-		bytes += packets[i]->pkt_len;
 	rte_spinlock_lock(&lower->tx_lock);
-	sent = rte_eth_tx_burst(lower->port_id, 0, packets, count);
+	sent = send_below(lower, packets, count, &bytes);
 	rte_spinlock_unlock(&lower->tx_lock);
-	for (i = sent; i < count; i++)
-		bytes -= packets[i]->pkt_len;
 	txq->packets += sent;
 	txq->bytes += bytes;
 	return sent;
@@ -268,17 +309,13 @@ carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
 	uint64_t bytes = 0;
 	uint16_t i, sent = 0;
 
-	for (i = 0; i < count; i++) {
-		bytes += packets[i]->pkt_len;
-		/* What the sender asked its own port for is nothing to this one. */
+	/* What the sender asked its own port for is nothing to this one. */
+	for (i = 0; i < count; i++)
 		packets[i]->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
-	}
 	if (try_hard(&lower->tx_lock)) {
-		sent = rte_eth_tx_burst(lower->port_id, 0, packets, count);
+		sent = send_below(lower, packets, count, &bytes);
 		rte_spinlock_unlock(&lower->tx_lock);
 	}
-	for (i = sent; i < count; i++)
-		bytes -= packets[i]->pkt_len;
 	rte_pktmbuf_free_bulk(packets + sent, count - sent);
 	twin_switch_count(port, sent, bytes);
 	return sent;

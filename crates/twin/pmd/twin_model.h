@@ -221,7 +221,7 @@ uint64_t twin_flow_validate(const struct twin_nic *nic, const struct twin_rule *
 uint64_t twin_flow_create(const struct twin_nic *nic, const struct twin_rule *rule,
 			  struct twin_call *call);
 uint64_t twin_flow_destroy(const struct twin_nic *nic, uint64_t handle, struct twin_call *call);
-/* Whether a rule is there that was, or is asked to go and still in effect. */
+/* Whether the handle names a rule: one that was asked to go is none, be it still in effect. */
 bool twin_flow_exists(const struct twin_nic *nic, uint64_t handle);
 uint64_t twin_flow_flush(const struct twin_nic *nic, struct twin_call *call);
 /* Only rules bring packets to queues; others count as dropped. */

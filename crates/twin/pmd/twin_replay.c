@@ -147,7 +147,6 @@ struct burst {
 	struct rte_mbuf **mbufs;
 	uint16_t room;
 	uint16_t got;
-	uint16_t switched; /* went to other ports instead */
 	uint64_t bytes;
 	int64_t wire; /* bytes of wire time that are left */
 };
@@ -266,31 +265,43 @@ targets_of(const struct twin_block *block, const struct twin_packet *packets, ui
 	return still;
 }
 
-/* Sends packets of a block to other ports. */
+/* Sends packets of a block to other ports: all for one of them at once, in their order. */
 static void
 send_elsewhere(struct twin_rxq *rxq, uint32_t place, uint64_t which)
 {
 	const struct twin_packet *packets = twin_packets_of(rxq->port->replay, place);
-	uint32_t targets[TWIN_BLOCK], to = 0;
+	uint32_t targets[TWIN_BLOCK];
 	struct rte_mbuf *mbufs[TWIN_BLOCK];
 	uint64_t left = targets_of(&rxq->port->replay->blocks[place], packets, which, targets);
-	uint16_t count = 0;
 
 	twin_add(&rxq->port->switch_drops, __builtin_popcountll(which & ~left));
-	for (; left != 0; left &= left - 1) {
-		const uint32_t i = __builtin_ctzll(left);
-		struct rte_mbuf *m = copy_out(rxq, &packets[i]);
+	while (left != 0) {
+		const uint32_t to = targets[__builtin_ctzll(left)];
+		uint64_t rest = left;
+		uint16_t count = 0;
 
-		if (count != 0 && targets[i] != to) {
-			twin_switch_send(rxq->port, to, mbufs, count);
-			count = 0;
+		for (; rest != 0; rest &= rest - 1) {
+			const uint32_t i = __builtin_ctzll(rest);
+
+			if (targets[i] != to)
+				continue;
+			left &= ~RTE_BIT64(i);
+			mbufs[count] = copy_out(rxq, &packets[i]);
+			count += mbufs[count] != NULL;
 		}
-		to = targets[i];
-		if (m != NULL)
-			mbufs[count++] = m;
+		if (count != 0)
+			twin_switch_send(rxq->port, to, mbufs, count);
 	}
-	if (count != 0)
-		twin_switch_send(rxq->port, to, mbufs, count);
+}
+
+/* What is left of a burst goes back: in a small pool it is all that others can have. */
+static void
+give_back(struct twin_rxq *rxq, struct burst *burst)
+{
+	if (burst->got < burst->room)
+		rte_mempool_put_bulk(rxq->pool, (void *const *)burst->mbufs + burst->got,
+				     burst->room - burst->got);
+	burst->room = burst->got;
 }
 
 /*
@@ -368,8 +379,9 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 		count(port, packets, all & ~left & sets.counted);
 	if (left == 0 && queue == 0 &&
 	    unlikely((sets.dropped | sets.lost | sets.elsewhere) != 0)) {
+		if (sets.elsewhere != 0)
+			give_back(rxq, burst);
 		burst->wire -= pass_unreceived(rxq, place, sets);
-		burst->switched += __builtin_popcountll(sets.elsewhere);
 	}
 	return left;
 }
@@ -418,6 +430,9 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	int64_t time;
 	uint16_t blocks = 0;
 
+	/* What rules of other ports send here comes beside the capture. */
+	if (unlikely(rxq->port->eswitch != NULL && !rte_ring_empty(rxq->ring)))
+		return twin_rx(queue, packets, count);
 	if (unlikely(rxq->cursor.passes == 0))
 		return 0;
 	time = burst.wire = twin_pace_claim(pace);
@@ -429,8 +444,7 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 		rxq->port->dev->data->rx_mbuf_alloc_failed += count;
 		return 0;
 	}
-	while (burst.got + burst.switched < burst.room && rxq->cursor.passes != 0 &&
-	       blocks++ < BLOCKS_PER_CALL) {
+	while (burst.got < burst.room && rxq->cursor.passes != 0 && blocks++ < BLOCKS_PER_CALL) {
 		if (!play(rxq, &burst))
 			break;
 	}
@@ -438,8 +452,7 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	rxq->packets += burst.got;
 	rxq->bytes += burst.bytes;
 	if (unlikely(burst.got < burst.room))
-		rte_mempool_put_bulk(rxq->pool, (void *const *)packets + burst.got,
-				     burst.room - burst.got);
+		give_back(rxq, &burst);
 	return burst.got;
 }
 

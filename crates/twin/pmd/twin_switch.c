@@ -139,25 +139,25 @@ twin_switch_info(const struct twin_port *port, struct rte_eth_dev_info *info)
 
 /* ---- rules ------------------------------------------------------------------------------- */
 
-/* The port that an action names; TWIN_OWN_PORT for that of the rule, if `original` says so. */
+/* The port that an action names; with `original`, that of the rule. */
 static uint32_t
-named_by(const struct rte_flow_action *action)
+named_by(const struct twin_port *port, const struct rte_flow_action *action)
 {
 	const struct rte_flow_action_port_id *port_id = action->conf;
 
 	if (action->type != RTE_FLOW_ACTION_TYPE_PORT_ID)
 		return ((const struct rte_flow_action_ethdev *)action->conf)->port_id;
-	return port_id->original ? TWIN_OWN_PORT : port_id->id;
+	return port_id->original ? port->dev->data->port_id : port_id->id;
 }
 
 const char *
 twin_switch_action_trouble(const struct twin_port *port, const struct rte_flow_action *action)
 {
-	const uint32_t number = named_by(action);
+	const uint32_t number = named_by(port, action);
 	const struct twin_port *other = NULL;
 
 	/* The model refuses whatever it says. */
-	if (port->eswitch == NULL || number == TWIN_OWN_PORT)
+	if (port->eswitch == NULL)
 		return NULL;
 	rte_rwlock_read_lock(&port->eswitch->lock);
 	if (number < RTE_MAX_ETHPORTS)
@@ -171,17 +171,16 @@ twin_switch_take_action(const struct twin_port *port, const struct rte_flow_acti
 			struct twin_action *to)
 {
 	const uint16_t own = port->dev->data->port_id;
-	const uint32_t number = named_by(action);
-	const bool is_own = number == own || number == TWIN_OWN_PORT;
+	const uint32_t number = named_by(port, action);
 
 	if (action->type == RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR) {
 		to->kind = TWIN_ACTION_PORT_REPRESENTOR;
-		to->value = is_own ? TWIN_OWN_PORT : number;
+		to->value = number == own ? TWIN_OWN_PORT : number;
 		return;
 	}
 	to->kind = action->type == RTE_FLOW_ACTION_TYPE_PORT_ID ? TWIN_ACTION_PORT_ID :
 								  TWIN_ACTION_REPRESENTED_PORT;
-	to->value = is_own ? own : number;
+	to->value = number;
 }
 
 bool

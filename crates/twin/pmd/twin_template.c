@@ -199,7 +199,7 @@ use(struct rte_flow_template_table *table, int more)
 		table->actions[i]->head.users += more;
 }
 
-/* Since 24.03 there are tables whose rules have places, and tables that grow. */
+/* Behind 22.11 there came tables whose rules have places, and tables that grow. */
 static bool
 is_plain(const struct rte_flow_template_table_attr *attr __rte_unused)
 {

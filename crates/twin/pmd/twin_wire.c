@@ -151,7 +151,8 @@ is_shared(const struct rte_mbuf *m)
 	uint16_t left = m->nb_segs;
 
 	for (;; m = m->next) {
-		if (rte_mbuf_refcnt_read(m) != 1 || RTE_MBUF_CLONED(m))
+		if (rte_mbuf_refcnt_read(m) != 1 || RTE_MBUF_CLONED(m) ||
+		    (RTE_MBUF_HAS_EXTBUF(m) && rte_mbuf_ext_refcnt_read(m->shinfo) != 1))
 			return true;
 		if (likely(--left == 0))
 			return false;

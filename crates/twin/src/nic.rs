@@ -409,8 +409,8 @@ impl Nic {
         let (queue, hash) = match fate {
             Fate::Queue(queue) => (queue, self.rss.hash(bytes, &headers)),
             Fate::Spread(place) => self.spread(self.rules.spread(place), bytes, &headers),
-            Fate::Wire(_) | Fate::Port(_) => (0, None),
-            Fate::Usual | Fate::Drop | Fate::Jump(_) => {
+            Fate::Drop | Fate::Wire(_) | Fate::Port(_) => (0, None),
+            Fate::Usual | Fate::Jump(_) => {
                 let hash = self.rss.hash(bytes, &headers);
                 (hash.map_or(0, |hash| self.rss.queue(hash)), hash)
             }
@@ -428,9 +428,12 @@ impl Nic {
         };
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
         let network = headers.proto(Slot::Network);
-        let checksums = Checksums {
-            network: self.checks.network(bytes, &headers),
-            transport: self.checks.transport(bytes, &headers),
+        let checksums = match drop || elsewhere.is_some() {
+            true => Checksums::default(),
+            false => Checksums {
+                network: self.checks.network(bytes, &headers),
+                transport: self.checks.transport(bytes, &headers),
+            },
         };
         Verdict { mark, flag, drop, elsewhere, queue, hash, network, transport, checksums, counted }
     }

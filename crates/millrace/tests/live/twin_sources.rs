@@ -386,6 +386,13 @@ fn a_port_without_a_cable_loses_what_is_sent() {
 }
 
 #[test]
+fn queues_and_descriptors_have_a_limit() {
+    let Some(mut bench) = Bench::new(",queues=2,rxd=128", &[], 2) else { return };
+    bench.testpmd.enter("show port info 0", "Max possible RX queues: 2");
+    bench.testpmd.enter("show port info 0", "Max possible number of RXDs per queue: 128");
+}
+
+#[test]
 fn what_cannot_be_a_port_is_refused() {
     let Some(driver) = driver() else { return };
     let scratch = Scratch::new("source");
@@ -410,6 +417,8 @@ fn what_cannot_be_a_port_is_refused() {
         ("wire=".to_owned(), "wire= has no value"),
         (format!("{good},speed=fast"), "speed=fast is neither a rate from 1M to 400G"),
         (format!("{good},speed=1T"), "speed=1T is neither"),
+        ("queues=65".to_owned(), "queues=65 is no number from 1 to 64"),
+        ("rxd=many".to_owned(), "rxd=many is no number from 64 to 32768"),
         ("wires=w".to_owned(), "unknown parameter in 'wires=w'; there is: personality=NAME"),
         ("replay=/nowhere.pcap".to_owned(), "the file cannot be opened"),
         (format!("replay={bad}"), "the file is not a capture"),

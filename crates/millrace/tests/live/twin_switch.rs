@@ -193,6 +193,23 @@ fn captures_and_lower_ports_are_of_a_switch_too() {
     assert_eq!(read_pcap(&bench.scratch.path("out.pcap")), sent);
 }
 
+/// What rules send there comes beside the capture.
+#[test]
+fn a_port_with_a_capture_receives_from_others_too() {
+    let frames: Vec<_> = (0..300).map(|_| tcp(80).build()).collect();
+    let ports = [
+        "net_pcap0,rx_pcap=@/a.pcap",
+        "net_twin0,wire=w",
+        "net_twin1,wire=w,switch=s",
+        "net_twin2,replay=@/a.pcap,switch=s",
+    ];
+    let Some(mut bench) = Bench::new(&ports, &frames) else { return };
+    bench.make(2, "pattern eth / end actions count / port_representor port_id 3 / end");
+    bench.enter("start", "packet forwarding - ports=");
+    wait_until("both arrive", || bench.counters(3, ["rx_good_packets"]) == [600]);
+    assert_eq!(bench.counters(2, ARRIVED), [0, 300, 0]);
+}
+
 /// The template names the port, in the pattern as in the actions; a rule says which packets.
 #[test]
 fn rules_between_ports_come_by_templates_too() {

@@ -18,16 +18,17 @@ impl Rules {
         entry(place).or_else(waiting)
     }
 
-    /// The rule in effect with this key. One that is leaving leaves now.
+    /// The rule in effect with this key. Those that are leaving leave now.
     pub(super) fn other_with(&mut self, table: usize, key: &Key) -> Option<u32> {
-        let other = self.tables[table].find(key)?;
-        let until_us = self.entries[other as usize].until_us;
-        if until_us == u64::MAX {
-            return Some(other);
+        loop {
+            let other = self.tables[table].find(key)?;
+            let until_us = self.entries[other as usize].until_us;
+            if until_us == u64::MAX {
+                return Some(other);
+            }
+            self.leaving.remove(&(until_us, other));
+            self.remove(other);
         }
-        self.leaving.remove(&(until_us, other));
-        self.remove(other);
-        self.tables[table].find(key)
     }
 
     /// Puts a rule into its row; `other` is in effect there, and gives way or not.
