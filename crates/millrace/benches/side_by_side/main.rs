@@ -20,6 +20,7 @@ mod millrace;
 mod process;
 mod replay;
 mod report;
+mod rules;
 mod stopwatch;
 mod table;
 mod testpmd;
@@ -164,11 +165,11 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let with_footprint = is_wanted(footprint::NAME);
     if args.list {
         cases.iter().for_each(|case| println!("{}", case.name));
-        println!("{}\n{}", footprint::NAME, replay::NAME);
+        [footprint::NAME, replay::NAME, rules::NAME].iter().for_each(|name| println!("{name}"));
         return Ok(ExitCode::SUCCESS);
     }
-    let with_replay = is_wanted(replay::NAME);
-    if cases.is_empty() && !with_footprint && !with_replay {
+    let wanted_twins = [replay::NAME, rules::NAME].map(is_wanted);
+    if cases.is_empty() && !with_footprint && wanted_twins == [false; 2] {
         bail!("no case has any of {:?} in its name; --list shows them", args.only);
     }
 
@@ -196,26 +197,34 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = measure(&setup, cases, args.reps, &mut yardsticks, &interrupted)?;
     drop(hugepages);
     let footprint = with_footprint.then(footprint::measure);
-    let replays = if with_replay { replays(&setup, args, &interrupted)? } else { Vec::new() };
+    let (replays, rules) = twins(&setup, args, wanted_twins, &interrupted)?;
     let machine = machine.finish();
-    let report = Report { machine, commands, measured, yardsticks, footprint, replays };
+    let report = Report { machine, commands, measured, yardsticks, footprint, replays, rules };
     print!("{}", report.to_markdown());
     write_files(args, &report)?;
     let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The software NIC, if it was built.
-fn replays(
+/// What the software NIC can be measured by, if it was built: captures, and rules.
+fn twins(
     setup: &Setup,
     args: &Args,
+    [with_replay, with_rules]: [bool; 2],
     interrupted: &AtomicBool,
-) -> anyhow::Result<Vec<replay::Replay>> {
-    let Some(driver) = replay::driver() else {
-        eprintln!("{} is left out: make twin builds the software NIC", replay::NAME);
-        return Ok(Vec::new());
+) -> anyhow::Result<(Vec<replay::Replay>, Option<rules::Rules>)> {
+    let Some(driver) = replay::driver().filter(|_| with_replay || with_rules) else {
+        if with_replay || with_rules {
+            eprintln!("{} and {} are left out: make twin", replay::NAME, rules::NAME);
+        }
+        return Ok((Vec::new(), None));
     };
-    replay::measure(setup, &driver, args.reps, interrupted)
+    let replays = match with_replay {
+        true => replay::measure(setup, &driver, args.reps, interrupted)?,
+        false => Vec::new(),
+    };
+    let rules = with_rules.then(|| rules::measure(setup, &driver, args.reps)).transpose()?;
+    Ok((replays, rules))
 }
 
 /// All repetitions of all cases, heat by heat, each after a look at the machine itself.

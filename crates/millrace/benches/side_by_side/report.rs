@@ -6,6 +6,7 @@ use crate::footprint::{self, Footprint};
 use crate::machine::Machine;
 use crate::measured::{Measured, Repetition, Spread};
 use crate::replay::{self, Replay};
+use crate::rules::{self, Rules};
 use crate::{table, yardstick};
 use serde::Serialize;
 use std::fmt;
@@ -21,6 +22,7 @@ pub(crate) struct Report {
     pub(crate) yardsticks: Vec<yardstick::Reading>,
     pub(crate) footprint: Option<Footprint>,
     pub(crate) replays: Vec<Replay>,
+    pub(crate) rules: Option<Rules>,
 }
 
 /// How a figure stands to its bar.
@@ -69,6 +71,7 @@ impl Report {
         text += &self.trouble();
         text += &self.footprint.map(footprint_line).unwrap_or_default();
         text += &replay_table(&self.replays);
+        text += &self.rules.as_ref().map(rules_table).unwrap_or_default();
         text + &format!("\n## Commands\n\n```text\n{}\n```\n", self.commands.trim_end())
     }
 
@@ -272,6 +275,31 @@ fn replay_table(replays: &[Replay]) -> String {
     format!(
         "\n## The software NIC: a capture that is replayed\n\ntestpmd io between two of its ports \
          on one core, 64 bytes: cycles per packet, received and sent, in turns.\n\n{}",
+        table::render(&head, &rows)
+    )
+}
+
+fn rules_table(rules: &Rules) -> String {
+    let Rules { made, destroyed, bytes, probe } = rules;
+    let row = |name: &str, values: &[f64], decimals, must: Option<(f64, bool)>| {
+        let spread = Spread::of(values.to_vec());
+        let held = must.map_or_else(Default::default, |(must, at_least)| {
+            let is_held = if at_least { spread.median >= must } else { spread.median <= must };
+            [format!("{must:.0}"), Verdict::new(is_held, false).to_string()]
+        });
+        [vec![name.to_owned()], spread.cells(decimals).into(), held.into()].concat()
+    };
+    let rows = [
+        row("made, thousands per second", made, 0, Some((rules::MADE_MUST, true))),
+        row("destroyed, thousands per second", destroyed, 0, None),
+        row("bytes per rule", bytes, 0, Some((rules::BYTES_MUST, false))),
+        row("longest probe, seconds", probe, 1, Some((rules::PROBE_MUST, false))),
+    ];
+    let head = ["rules", "min", "median", "max", "must", "verdict"];
+    format!(
+        "\n## The software NIC: its rules\n\ndpdk-test-flow-perf makes 1 M rules of eth, ipv4 and \
+         udp, and destroys them; `millrace nic probe` looks at every personality without filling \
+         its table.\n\n{}",
         table::render(&head, &rows)
     )
 }
