@@ -7,6 +7,7 @@ use dpdk::flow::{
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
 use std::path::PathBuf;
 
+const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;
@@ -157,7 +158,16 @@ fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
     for (number, source) in [(1, 1), (2, 1), (3, 3)] {
         port.flow_enqueue_create(&udp_from(source), number).unwrap();
     }
-    assert_eq!(port.flow_enqueue_create(&udp_from(4), 1).unwrap_err().errno, ENOENT);
+    assert_eq!(port.flow_enqueue_create(&udp_from(4), 1).unwrap_err().errno, EEXIST);
+    // Drivers read rules by the table's templates.
+    let (mut short, mut other, mut maskless) = (udp_from(4), udp_from(4), udp_from(4));
+    short.pattern.pop();
+    other.actions[0] = Action::Drop;
+    maskless.pattern[2].mask = None;
+    for rule in [short, other, maskless, Rule { actions: vec![], ..udp_from(4) }] {
+        let error = port.flow_enqueue_create(&rule, 4).unwrap_err();
+        assert_eq!((error.errno, error.kind), (EINVAL, ErrorKind::State));
+    }
     assert_eq!(port.flow_enqueue_destroy(1).unwrap_err().errno, ENOENT, "it is not there yet");
     assert_eq!(results(port, 3), [(1, true), (2, false), (3, true)]);
     assert_eq!(port.flow_dump(None).unwrap().lines().count(), 2);
@@ -166,7 +176,10 @@ fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
     port.flow_enqueue_destroy(1).unwrap();
     assert_eq!(port.flow_enqueue_destroy(1).unwrap_err().errno, ENOENT, "it is leaving");
     assert_eq!(results(port, 1), [(1, true)]);
-    assert_eq!(port.flow_table_destroy().unwrap_err().errno, ENOENT, "it has a rule");
+    assert_eq!(port.flow_table_destroy().unwrap_err().errno, EBUSY, "it has a rule");
+    // The driver would free the table.
+    assert_eq!(port.flow_configure(4).unwrap_err().errno, EBUSY);
+    assert_eq!(port.flow_table_make(&udp_from(1), 3).unwrap_err().1.errno, EBUSY);
     // A flush takes rules of tables too, and their names.
     port.flow_flush().unwrap();
     assert_eq!(port.flow_enqueue_destroy(3).unwrap_err().errno, ENOENT);

@@ -105,19 +105,21 @@ impl fmt::Display for ErrorKind {
 impl FlowError {
     /// An error of our own: the rule is not there any more.
     pub(super) fn gone() -> Self {
-        Self::ours("the rule is gone, or of another port")
+        Self::ours(Self::ENOENT, ErrorKind::Handle, "the rule is gone, or of another port")
     }
 
-    /// An error of our own: what is named is not there.
-    pub(super) fn ours(message: &str) -> Self {
-        const ENOENT: i32 = 2;
-        Self {
-            errno: ENOENT,
-            kind: ErrorKind::Handle,
-            cause: None,
-            message: Some(message.to_owned()),
-            log: Log::default(),
-        }
+    /// What is named is not there.
+    pub(super) const ENOENT: i32 = 2;
+    /// Something else is there that has to go first.
+    pub(super) const EBUSY: i32 = 16;
+    /// It is there already.
+    pub(super) const EEXIST: i32 = 17;
+    /// It fits nothing that is there.
+    pub(super) const EINVAL: i32 = 22;
+
+    /// An error of our own.
+    pub(super) fn ours(errno: i32, kind: ErrorKind, message: &str) -> Self {
+        Self { errno, kind, cause: None, message: Some(message.to_owned()), log: Log::default() }
     }
 
     /// One line: all that was said about `rule`, parts of it counted from 1.

@@ -7,11 +7,12 @@
 //! driver. Results are the driver's word; one that nobody asked for is left out.
 
 use super::lower::Lowered;
-use super::{FlowError, Rule, call};
+use super::{Action, ErrorKind, FlowError, ItemKind, Rule, call};
 use crate::{Port, sys};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt;
+use std::mem::{Discriminant, discriminant};
 use std::ptr::{NonNull, null_mut};
 
 /// What a port has for rules by templates.
@@ -59,6 +60,8 @@ pub(crate) struct RuleTable {
     table: NonNull<sys::rte_flow_template_table>,
     pattern: NonNull<sys::rte_flow_pattern_template>,
     actions: NonNull<sys::rte_flow_actions_template>,
+    /// What all of its rules have.
+    shape: Shape,
     /// By their numbers.
     rules: HashMap<u64, TableRule>,
 }
@@ -77,6 +80,25 @@ enum State {
     Coming,
     There,
     Leaving,
+}
+
+/// What rules of a table have in common. Drivers read a rule's arrays by the templates, never
+/// looking for an end or a null pointer.
+#[derive(Debug, PartialEq, Eq)]
+struct Shape {
+    /// Kinds, and whether there are spec, last and mask.
+    items: Vec<(ItemKind, [bool; 3])>,
+    actions: Vec<Discriminant<Action>>,
+}
+
+impl Shape {
+    fn of(rule: &Rule) -> Self {
+        let items = rule.pattern.iter().map(|item| {
+            let values = [item.spec, item.last, item.mask];
+            (item.kind, values.map(|value| value.is_some()))
+        });
+        Self { items: items.collect(), actions: rule.actions.iter().map(discriminant).collect() }
+    }
 }
 
 impl RuleTable {
@@ -117,8 +139,12 @@ impl Port {
         Ok(QueueInfo { queues: port.max_nb_queues, operations: queue.max_size })
     }
 
-    /// Gives the port a flow queue with room for so many operations. The port must be stopped.
+    /// Gives the port a flow queue with room for so many operations. The port must be stopped, and
+    /// have no table: drivers free those of the queue before.
     pub fn flow_configure(&mut self, operations: u32) -> Result<(), FlowError> {
+        if self.table.is_some() {
+            return Err(busy("the port has a table; destroy it first"));
+        }
         // SAFETY: a plain C struct of numbers.
         let port: sys::rte_flow_port_attr = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
@@ -140,7 +166,7 @@ impl Port {
         room: u32,
     ) -> Result<(), (TableStep, FlowError)> {
         if self.table.is_some() {
-            return Err((TableStep::Table, FlowError::ours("the port has a table already")));
+            return Err((TableStep::Table, busy("the port has a table; destroy it first")));
         }
         let lowered = Lowered::new(like);
         let pattern = self
@@ -154,7 +180,8 @@ impl Port {
             self.drop_templates(Some(pattern), Some(actions));
             (TableStep::Table, error)
         })?;
-        self.table = Some(RuleTable { table, pattern, actions, rules: HashMap::new() });
+        let (shape, rules) = (Shape::of(like), HashMap::new());
+        self.table = Some(RuleTable { table, pattern, actions, shape, rules });
         Ok(())
     }
 
@@ -243,7 +270,7 @@ impl Port {
         let id = self.open.id();
         let table = self.table.as_ref().ok_or_else(no_table)?;
         if !table.rules.is_empty() {
-            return Err(FlowError::ours("the table has rules"));
+            return Err(busy("the table has rules"));
         }
         let destroy = |error: *mut _| {
             // SAFETY: the port is open, and the table its own.
@@ -255,20 +282,26 @@ impl Port {
         Ok(())
     }
 
-    /// Asks for a rule of the table, with a number of its own; it is begun with the next push.
+    /// Asks for a rule of the table, with a number of its own; it is begun with the next push. It
+    /// must have the items and actions that the table was made with.
     pub fn flow_enqueue_create(&mut self, rule: &Rule, number: u64) -> Result<(), FlowError> {
         let id = self.open.id();
         let table = self.table.as_mut().ok_or_else(no_table)?;
         if table.rules.contains_key(&number) {
-            return Err(FlowError::ours("a rule of the table has this number"));
+            let message = "a rule of the table has this number";
+            return Err(FlowError::ours(FlowError::EEXIST, ErrorKind::State, message));
+        }
+        if Shape::of(rule) != table.shape {
+            let message = "the rule is not of the table's kind";
+            return Err(FlowError::ours(FlowError::EINVAL, ErrorKind::State, message));
         }
         let lowered = Lowered::new(rule);
         let (items, actions, attr) = (lowered.items(), lowered.actions(), postponed());
         let tag = number as usize as *mut c_void;
         let enqueue = |error: *mut _| {
             let to = table.table.as_ptr();
-            // SAFETY: the port is open, the table its own; the arrays end with END and outlive the
-            // call, and the tag is a number, never followed.
+            // SAFETY: the port is open, the table its own; the arrays have what its templates
+            // have, place by place, and outlive the call; the tag is a number, never followed.
             unsafe {
                 sys::rte_flow_async_create(id, QUEUE, &attr, to, items, 0, actions, 0, tag, error)
             }
@@ -331,7 +364,11 @@ fn postponed() -> sys::rte_flow_op_attr {
 }
 
 fn no_table() -> FlowError {
-    FlowError::ours("the port has no table")
+    FlowError::ours(FlowError::ENOENT, ErrorKind::Handle, "the port has no table")
+}
+
+fn busy(message: &str) -> FlowError {
+    FlowError::ours(FlowError::EBUSY, ErrorKind::State, message)
 }
 
 /// A pointer that `call` has looked at.
@@ -351,6 +388,7 @@ mod tests {
             table: NonNull::dangling(),
             pattern: NonNull::dangling(),
             actions: NonNull::dangling(),
+            shape: Shape::of(&Rule::default()),
             rules: HashMap::from([(1, rule(State::Coming)), (2, rule(State::Coming))]),
         };
         assert_eq!(table.take_result(7, true), None);
