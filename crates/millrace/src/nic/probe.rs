@@ -40,8 +40,8 @@ pub(crate) use latency::Times;
 pub(crate) use port::{PortSubject, Side};
 pub(crate) use queues::{Batch, ByQueue};
 pub(crate) use report::{Static, print, to_json};
-pub(crate) use subject::Subject;
-pub(crate) use traces::Strangers;
+pub(crate) use subject::{Subject, wait_for_link};
+pub(crate) use traces::Seen;
 pub(crate) use watched::{Watch, Watched};
 
 use bench::Bench;
@@ -70,7 +70,7 @@ pub(crate) struct Found {
     /// What the NIC does wrong.
     pub(crate) findings: Vec<String>,
     /// Rules that are not of this probe, or stayed behind it.
-    pub(crate) strangers: Strangers,
+    pub(crate) seen: Seen,
     pub(crate) calls: Calls,
     /// Rules that were asked for on an empty table, and those of them of which the file says
     /// otherwise.
@@ -89,7 +89,7 @@ impl Found {
             personality,
             notes: Vec::new(),
             findings: Vec::new(),
-            strangers: Strangers::default(),
+            seen: Seen::default(),
             calls: Calls::default(),
             questions: 0,
             unlike: Vec::new(),
@@ -119,7 +119,7 @@ pub(crate) fn probe(
 ) -> Found {
     let mut bench = Bench::new(subject, watcher, interrupted);
     let mut figures = Figures::default();
-    let stopped = beside_others(&mut bench, extent, &mut figures).err();
+    let stopped = between_looks(&mut bench, extent, &mut figures).err();
     if let Some(stopped) = &stopped {
         bench.draft.placeholder = Some(format!("the probe ended early: {stopped}"));
     }
@@ -132,19 +132,19 @@ pub(crate) fn probe(
         stopped,
         notes: bench.notes,
         findings: bench.findings,
-        strangers: bench.strangers,
+        seen: bench.seen,
         personality: bench.draft,
     }
 }
 
 /// Looks whether the port is as it was when all is done, however that ended.
-fn beside_others(
+fn between_looks(
     bench: &mut Bench<'_>,
     mut extent: Extent,
     figures: &mut Figures,
 ) -> Result<(), Stopped> {
     let before = traces::before(bench, extent.force)?;
-    if extent.restart && bench.strangers.are_there() && !extent.force {
+    if extent.restart && bench.seen.has_others() && !extent.force {
         bench.note("the port was not stopped, because rules of others may go with that; --force");
         extent.restart = false;
     }

@@ -31,7 +31,7 @@ fn assert_is_clean(told: &Value) {
     assert_eq!(told["rules"]["made"], told["rules"]["destroyed"]);
     let nothing =
         json!({ "lines_before": 0, "marked_before": 0, "lines_left": 0, "packets_left": 0 });
-    assert_eq!((&told["strangers"], &told["findings"]), (&nothing, &json!([])));
+    assert_eq!((&told["rules_seen"], &told["findings"]), (&nothing, &json!([])));
 }
 
 /// What is not of this one measurement.

@@ -4,6 +4,7 @@
 use super::ports::{StartedPort, start};
 use crate::nic::probe::{
     Extent, Found, PortSubject, Side, Static, Watch, Watched, Watcher, print, probe, to_json,
+    wait_for_link,
 };
 use crate::output::{is_dash, tell};
 use crate::{signals, twin};
@@ -90,6 +91,7 @@ pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         peer,
     };
     let mut subject = PortSubject::new(side, started.next());
+    wait_for_link(&mut subject, &interrupted);
     if subject.overhear(SILENCE) > 0 && !args.force {
         bail!(
             "port {}: packets arrive, so somebody uses it; rules would go in their way. --force \
@@ -132,11 +134,11 @@ fn finish(args: &ProbeArgs, facts: &Static, mut found: Found) -> anyhow::Result<
         let what = "what was found until then is said above";
         tell(io::stderr(), format_args!("millrace: port {port}: {stopped}; {what}"));
     }
-    if found.strangers.has_left() {
+    if found.seen.has_stayed() {
         let what = "rules of the probe are still there: reset the port before it is used";
         tell(io::stderr(), format_args!("millrace: port {port}: {what}"));
     }
-    let is_good = found.stopped.is_none() && !found.strangers.has_left();
+    let is_good = found.stopped.is_none() && !found.seen.has_stayed();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -7,8 +7,8 @@
 
 use super::model::Model;
 use super::pattern::Pattern;
-use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject};
-use super::traces::Strangers;
+use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, wait_for_link};
+use super::traces::Seen;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -95,7 +95,9 @@ pub(crate) struct Bench<'a> {
     /// What the NIC does wrong.
     pub(super) findings: Vec<String>,
     /// Rules that are not of this probe, or stayed behind it.
-    pub(super) strangers: Strangers,
+    pub(super) seen: Seen,
+    /// No rule has a name any more.
+    is_flushed: bool,
     pub(super) calls: Calls,
     pub(super) validate_us: Vec<u64>,
     pub(super) create_us: Vec<u64>,
@@ -121,7 +123,8 @@ impl<'a> Bench<'a> {
             usual_actions: Vec::new(),
             notes: Vec::new(),
             findings: Vec::new(),
-            strangers: Strangers::default(),
+            seen: Seen::default(),
+            is_flushed: false,
             calls: Calls::default(),
             validate_us: Vec::new(),
             create_us: Vec::new(),
@@ -231,18 +234,41 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn destroy(&mut self, rule: RuleId) -> Result<(), Stopped> {
+        if self.is_flushed {
+            return Ok(());
+        }
         let from = self.subject.now_us();
         if let Err(refused) = self.subject.destroy(rule) {
             self.finding(format!("a rule that was taken is not destroyed: {refused}"));
-            if !self.strangers.are_there() {
-                // The last means. Whether it helps, the end of the probe will show.
-                let _ = self.subject.flush();
-            }
+            self.flush();
             return Err(Stopped::RuleStays(refused));
         }
         self.calls.destroyed += 1;
         self.destroy_us.push(self.subject.now_us() - from);
         Ok(())
+    }
+
+    /// The last means against a rule that stays, unless it would hit those of others. Whether it
+    /// helps, the end of the probe will show.
+    pub(super) fn flush(&mut self) {
+        if !self.seen.has_others() {
+            self.is_flushed = true;
+            let _ = self.subject.flush();
+        }
+    }
+
+    /// Starts the port again, and waits until packets come through.
+    pub(super) fn start(&mut self) -> Result<(), Stopped> {
+        if !self.subject.set_started(true) {
+            return Err(Stopped::DoesNotStart);
+        }
+        self.has_link();
+        Ok(())
+    }
+
+    /// Whether packets come through: a port that was just started needs its time for that.
+    pub(super) fn has_link(&mut self) -> bool {
+        self.subject.has_wire() && wait_for_link(self.subject, self.interrupted)
     }
 
     /// Lets the NIC receive a frame, once rules that were just made are in effect.

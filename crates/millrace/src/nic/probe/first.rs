@@ -66,7 +66,7 @@ fn operations(bench: &mut Bench<'_>, good: &Question) {
     bench.calls.validate += 1;
     let validated = bench.subject.validate(good);
     bench.draft.operations.no_validate = validated.is_err_and(|refused| refused.is_no_call());
-    if bench.strangers.are_there() {
+    if bench.seen.has_others() {
         // Their packets would be lost meanwhile.
         bench.note("whether the port can be isolated was not looked at");
         return;

@@ -60,6 +60,10 @@ impl Subject for Model {
         true
     }
 
+    fn has_link(&mut self) -> bool {
+        true
+    }
+
     fn validate(&mut self, question: &Question) -> Answer {
         let items = with_usual_masks(&question.items);
         let rule = Rule { items: &items, ..question.rule() };
@@ -98,6 +102,10 @@ impl Subject for Model {
     fn dump_lines(&mut self) -> Result<usize, Refused> {
         let text = self.nic.dump(None, self.now_us).map_err(refused)?;
         Ok(text.lines().count())
+    }
+
+    fn lists_only_rules(&self) -> bool {
+        true
     }
 
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {

@@ -97,6 +97,11 @@ impl Subject for PortSubject {
         self.peer.is_some()
     }
 
+    fn has_link(&mut self) -> bool {
+        let is_up = |side: &Side| side.port.link().up;
+        is_up(&self.side) && self.peer.as_ref().is_none_or(is_up)
+    }
+
     fn validate(&mut self, question: &Question) -> Answer {
         self.side.port.flow_validate(&rule_of(question)).map_err(refused)
     }
@@ -124,6 +129,11 @@ impl Subject for PortSubject {
     fn dump_lines(&mut self) -> Result<usize, Refused> {
         let text = self.side.port.flow_dump(None).map_err(refused)?;
         Ok(text.lines().count())
+    }
+
+    fn lists_only_rules(&self) -> bool {
+        // Those of NVIDIA list the driver's own tables and pools too.
+        !self.side.port.info().driver.starts_with("mlx5")
     }
 
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {

@@ -6,6 +6,8 @@ use super::chains::Taken;
 use super::witness::Witness;
 use twin::personality::OnStop;
 
+const UNSEEN: &str = "what a stop does to rules was not seen";
+
 /// Stops and starts the port; finds what that does, and puts it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
@@ -23,42 +25,39 @@ pub(super) fn probe(
         return Ok(());
     }
     let stopped = bench.with(&question, |_, _| Ok(()));
-    start(bench)?;
+    bench.start()?;
     bench.draft.port.stopped = stopped?.err().map(|refused| refused.told());
+    let sees = witness.zip(pattern.frame.as_deref());
+    let knows_dead_rules = bench.subject.knows_dead_rules();
+    if !knows_dead_rules && (sees.is_none() || bench.seen.has_others()) {
+        // It would have to be flushed, for nothing or together with those of others.
+        bench.note(UNSEEN);
+        return Ok(());
+    }
     let Ok(rule) = bench.create(&question) else { return Ok(()) };
     bench.subject.set_started(false);
-    start(bench)?;
-    let hit = match (witness, &pattern.frame) {
-        (Some(witness), Some(frame)) => {
-            let delivery = bench.deliver(frame);
-            Some(witness.is_hit(delivery))
-        }
-        _ => None,
-    };
+    bench.start()?;
+    let sees = sees.filter(|_| bench.has_link());
+    let hit = sees.map(|(witness, frame)| witness.is_hit(bench.deliver(frame)));
     if hit == Some(true) {
-        bench.draft.port.on_stop = OnStop::Keep;
         return bench.destroy(rule);
     }
     // However it went: it went by the port's stop, or goes here.
     bench.calls.destroyed += 1;
-    bench.draft.port.on_stop = match hit {
-        _ if bench.subject.knows_dead_rules() => match bench.subject.destroy(rule) {
-            Err(_) => OnStop::Flush,
-            Ok(()) if hit.is_some() => OnStop::Stale,
-            Ok(()) => OnStop::Keep,
-        },
-        _ => {
-            // Its name may mean nothing any more.
-            if !bench.strangers.are_there() {
-                let _ = bench.subject.flush();
-            }
-            bench.note("rules are not in effect after a stop; they were not named again");
-            OnStop::Flush
+    let on_stop = if knows_dead_rules {
+        match (bench.subject.destroy(rule), hit) {
+            (Err(_), _) => Some(OnStop::Flush),
+            (Ok(()), Some(_)) => Some(OnStop::Stale),
+            (Ok(()), None) => None,
         }
+    } else {
+        let _ = bench.subject.flush();
+        bench.note("a rule that was there over a stop was flushed, not named again");
+        hit.map(|_| OnStop::Flush)
     };
+    match on_stop {
+        Some(on_stop) => bench.draft.port.on_stop = on_stop,
+        None => bench.note(UNSEEN),
+    }
     Ok(())
-}
-
-fn start(bench: &mut Bench<'_>) -> Result<(), Stopped> {
-    if bench.subject.set_started(true) { Ok(()) } else { Err(Stopped::DoesNotStart) }
 }

@@ -77,9 +77,7 @@ pub(super) fn probe(
         return Ok(());
     }
     let configured = bench.subject.configure(by_queue.depth);
-    if !bench.subject.set_started(true) {
-        return Err(Stopped::DoesNotStart);
-    }
+    bench.start()?;
     if let Err(refused) = configured {
         by_queue.refused = Some(format!("configure: {refused}"));
         bench.draft.operations.r#async = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What was found, for people and as JSON.
 
-use super::{Batch, Figures, Found, Stage, Strangers, Times};
+use super::{Batch, Figures, Found, Seen, Stage, Times};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -50,7 +50,7 @@ pub(crate) fn to_json(facts: &Static, found: &Found) -> Value {
         "questions": found.questions,
         "unlike": found.unlike,
         "findings": found.findings,
-        "strangers": found.strangers,
+        "rules_seen": found.seen,
         "calls": { "validate": validate, "create": create, "packets": packets },
         "rules": { "made": made, "destroyed": destroyed },
         "create": found.figures.times[0],
@@ -77,7 +77,7 @@ pub(crate) fn print(out: &mut impl Write, facts: &Static, found: &Found) -> io::
         rules(&mut table, personality)?;
         figures(&mut table, found)?;
     }
-    strangers(&mut table, found)?;
+    seen(&mut table, found)?;
     for note in &found.notes {
         table.row("not found", note)?;
     }
@@ -354,8 +354,8 @@ fn of_batch(name: &str, batch: &Batch, depth: u32, calls: &Times) -> String {
     )
 }
 
-fn strangers<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> {
-    let Strangers { lines_before, marked_before, .. } = found.strangers;
+fn seen<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> {
+    let Seen { lines_before, marked_before, .. } = found.seen;
     if marked_before > 0 {
         let line = format!("{marked_before} kinds of packets with a mark or a flag");
         table.row("before", line)?;

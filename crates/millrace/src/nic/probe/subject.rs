@@ -6,6 +6,7 @@
 
 use super::flow_queue::FlowQueue;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use twin::personality::Told;
 use twin::{Action, Attributes, Errno, Item, Kind, Place, Rule};
 
@@ -95,12 +96,16 @@ pub(crate) trait Subject: FlowQueue {
     fn queues(&self) -> u16;
     /// Whether [`Subject::deliver`] leads anywhere.
     fn has_wire(&self) -> bool;
+    /// Whether the link is up now; that of the peer too, where there is one.
+    fn has_link(&mut self) -> bool;
     fn validate(&mut self, question: &Question) -> Answer;
     fn create(&mut self, question: &Question) -> Result<RuleId, Refused>;
     fn destroy(&mut self, rule: RuleId) -> Answer;
     fn flush(&mut self) -> Answer;
     /// Lines of the driver's description of all rules.
     fn dump_lines(&mut self) -> Result<usize, Refused>;
+    /// Whether there are no such lines where there are no rules.
+    fn lists_only_rules(&self) -> bool;
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused>;
     fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused>;
     /// Rules that no packet hit for their timeout.
@@ -117,4 +122,23 @@ pub(crate) trait Subject: FlowQueue {
     fn now_us(&self) -> u64;
     /// Lets time pass.
     fn wait_us(&mut self, us: u64);
+}
+
+/// Longest time for a link to come up after its port was started.
+const LINK_US: u64 = 10_000_000;
+/// How often it is looked at meanwhile.
+const LOOK_US: u64 = 10_000;
+
+/// Waits until the link is up, unless somebody interrupts that. Whether it is.
+pub(crate) fn wait_for_link(subject: &mut dyn Subject, interrupted: &AtomicBool) -> bool {
+    let until = subject.now_us() + LINK_US;
+    loop {
+        if subject.has_link() {
+            return true;
+        }
+        if subject.now_us() > until || interrupted.load(Ordering::Relaxed) {
+            return false;
+        }
+        subject.wait_us(LOOK_US);
+    }
 }

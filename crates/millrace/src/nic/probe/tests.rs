@@ -184,7 +184,7 @@ fn the_file_of_each_nic_plays_like_the_nic() {
         let found = probed(&real);
         assert!(found.stopped.is_none(), "{name}: {:?}", found.stopped);
         assert_eq!((found.unlike, found.notes), (vec![], vec![]), "{name}");
-        assert_eq!((found.findings, found.strangers.has_left()), (vec![], false), "{name}");
+        assert_eq!((found.findings, found.seen.has_stayed()), (vec![], false), "{name}");
         let file = found.personality;
         let (one, other) = (without_times(&real), without_times(&file));
         for seed in 0..300 {

@@ -14,32 +14,41 @@ use super::subject::Delivery;
 pub(super) struct Traces {
     /// Lines of the driver's dump; `None` where there is none.
     lines: Option<usize>,
-    /// Of each frame, what came out.
+    /// Of each frame, what came out; none where the link is down.
     deliveries: Vec<Option<Delivery>>,
 }
 
-/// Rules that were there before, and those that are there after.
+/// What was seen of rules before the first and after the last. `None` is what cannot be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Strangers {
-    /// Lines of the driver's dump before the first rule; none where there is no dump.
+pub(crate) struct Seen {
+    /// Lines of the driver's dump before the first rule, each for a rule.
     pub(crate) lines_before: Option<usize>,
     /// Frames that arrived with a mark or a flag before the first rule.
     pub(crate) marked_before: usize,
     /// Lines that the dump has more after the last rule.
-    pub(crate) lines_left: usize,
+    pub(crate) lines_left: Option<usize>,
     /// Frames that are treated otherwise after the last rule.
-    pub(crate) packets_left: usize,
+    pub(crate) packets_left: Option<usize>,
 }
 
-impl Strangers {
+impl Seen {
     /// Whether somebody else's rules may be there.
-    pub(super) fn are_there(&self) -> bool {
+    pub(super) fn has_others(&self) -> bool {
         self.lines_before.is_some_and(|lines| lines > 0) || self.marked_before > 0
     }
 
     /// Whether rules of the probe stayed.
-    pub(crate) fn has_left(&self) -> bool {
-        self.lines_left > 0 || self.packets_left > 0
+    pub(crate) fn has_stayed(&self) -> bool {
+        [self.lines_left, self.packets_left].iter().flatten().any(|&left| left > 0)
+    }
+
+    /// What stayed.
+    fn words(&self) -> String {
+        let lines = self.lines_left.map(|lines| format!("the dump has {lines} lines more"));
+        let packets = self.packets_left;
+        let packets =
+            packets.map(|kinds| format!("{kinds} kinds of packets are treated otherwise"));
+        lines.into_iter().chain(packets).collect::<Vec<_>>().join(", and ")
     }
 }
 
@@ -64,7 +73,7 @@ impl Traces {
     fn look(bench: &mut Bench<'_>, before: Option<&Self>) -> Self {
         let lines = bench.subject.dump_lines().ok();
         let mut deliveries = Vec::new();
-        if bench.subject.has_wire() {
+        if bench.has_link() {
             for (place, frame) in frames().enumerate() {
                 let known = before.map(|before| before.deliveries.get(place));
                 let is_lost = matches!(known, Some(None | Some(None)));
@@ -84,10 +93,14 @@ impl Traces {
     }
 
     /// How many more lines, and how many other deliveries there are than before.
-    fn since(&self, before: &Self) -> (usize, usize) {
-        let lines = self.lines.unwrap_or(0).saturating_sub(before.lines.unwrap_or(0));
+    fn since(&self, before: &Self) -> (Option<usize>, Option<usize>) {
+        let lines = self.lines.zip(before.lines);
         let pairs = self.deliveries.iter().zip(&before.deliveries);
-        (lines, pairs.filter(|(now, before)| now != before).count())
+        let is_seen = before.has_packets() && !self.deliveries.is_empty();
+        (
+            lines.map(|(now, before)| now.saturating_sub(before)),
+            is_seen.then(|| pairs.filter(|(now, before)| now != before).count()),
+        )
     }
 }
 
@@ -97,51 +110,58 @@ pub(super) fn before(bench: &mut Bench<'_>, goes_on: bool) -> Result<Traces, Sto
     let traces = Traces::look(bench, None);
     let is_marked =
         |delivery: &&Option<Delivery>| delivery.is_some_and(|one| one.flag || one.mark.is_some());
-    bench.strangers.lines_before = traces.lines;
-    bench.strangers.marked_before = traces.deliveries.iter().filter(is_marked).count();
-    if bench.strangers.are_there() {
+    bench.seen.lines_before = traces.lines.filter(|_| bench.subject.lists_only_rules());
+    bench.seen.marked_before = traces.deliveries.iter().filter(is_marked).count();
+    if traces.lines.is_none() && !traces.has_packets() {
+        bench.note(
+            "whether rules were there, or stay, cannot be seen: the driver lists none, and no \
+             packets arrive",
+        );
+    }
+    if bench.seen.has_others() {
         bench.note(
             "rules of others seem to be there: what they take or forbid was not told from what \
              the NIC does",
         );
     }
-    if bench.strangers.marked_before > 0 && !goes_on {
-        return Err(Stopped::HasRules(bench.strangers.marked_before));
+    if bench.seen.marked_before > 0 && !goes_on {
+        return Err(Stopped::HasRules(bench.seen.marked_before));
     }
     Ok(traces)
 }
 
 /// Looks after the last rule. What stayed is flushed, unless that would hit others.
 pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
-    let (lines, packets) = left(bench, before);
-    (bench.strangers.lines_left, bench.strangers.packets_left) = (lines, packets);
-    if !bench.strangers.has_left() {
+    look_again(bench, before);
+    if before.has_packets() && bench.seen.packets_left.is_none() {
+        bench.note("the link is down: whether packets still hit rules cannot be seen");
+    }
+    if !bench.seen.has_stayed() {
         return;
     }
-    let what = format!(
-        "the dump has {lines} lines more, and {packets} kinds of packets are treated otherwise"
-    );
-    if bench.strangers.are_there() {
-        bench.finding(format!("rules stayed that were destroyed: {what}"));
+    let what = format!("rules stayed that were destroyed: {}", bench.seen.words());
+    if bench.seen.has_others() {
+        bench.finding(what);
         return;
     }
     let flushed = bench.subject.flush();
-    let (lines, packets) = left(bench, before);
-    (bench.strangers.lines_left, bench.strangers.packets_left) = (lines, packets);
-    let end = match (bench.strangers.has_left(), flushed) {
-        (false, _) => "; a flush took them away".to_owned(),
-        (true, Ok(())) => "; a flush left them".to_owned(),
-        (true, Err(refused)) => format!("; a flush was refused: {refused}"),
+    look_again(bench, before);
+    let end = match (bench.seen.has_stayed(), flushed) {
+        (false, _) => "a flush took them away".to_owned(),
+        (true, Ok(())) => "a flush left them".to_owned(),
+        (true, Err(refused)) => format!("a flush was refused: {refused}"),
     };
-    bench.finding(format!("rules stayed that were destroyed: {what}{end}"));
+    bench.finding(format!("{what}; {end}"));
 }
 
-/// What stays different for longer than a rule that is late.
-fn left(bench: &mut Bench<'_>, before: &Traces) -> (usize, usize) {
-    let seen = Traces::look(bench, Some(before)).since(before);
-    if seen == (0, 0) {
-        return seen;
+/// Sees what stays different for longer than a rule that is late.
+fn look_again(bench: &mut Bench<'_>, before: &Traces) {
+    for wait_us in [0, LATE_US] {
+        bench.wait(wait_us);
+        let (lines, packets) = Traces::look(bench, Some(before)).since(before);
+        (bench.seen.lines_left, bench.seen.packets_left) = (lines, packets);
+        if !bench.seen.has_stayed() {
+            return;
+        }
     }
-    bench.wait(LATE_US);
-    Traces::look(bench, Some(before)).since(before)
 }

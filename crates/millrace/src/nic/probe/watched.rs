@@ -106,6 +106,10 @@ impl<S: Subject> Subject for Watched<S> {
         self.subject.has_wire()
     }
 
+    fn has_link(&mut self) -> bool {
+        self.call("rte_eth_link_get_nowait", Subject::has_link)
+    }
+
     fn validate(&mut self, question: &Question) -> Answer {
         self.call("rte_flow_validate", |subject| subject.validate(question))
     }
@@ -124,6 +128,10 @@ impl<S: Subject> Subject for Watched<S> {
 
     fn dump_lines(&mut self) -> Result<usize, Refused> {
         self.call("rte_flow_dev_dump", Subject::dump_lines)
+    }
+
+    fn lists_only_rules(&self) -> bool {
+        self.subject.lists_only_rules()
     }
 
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {

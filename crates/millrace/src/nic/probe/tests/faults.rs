@@ -23,6 +23,14 @@ enum Fault {
     Undeletable,
     /// Nothing comes in by the peer.
     NoWire,
+    /// The link comes up three seconds after a start.
+    SlowLink,
+    /// It does not come up again after a stop.
+    LostLink,
+    /// The driver lists more than rules.
+    Talkative,
+    /// The driver lists nothing, and nothing comes in by the peer.
+    Opaque,
 }
 
 /// The ideal NIC with a fault.
@@ -30,10 +38,12 @@ struct Faulty {
     model: Model,
     fault: Fault,
     destroyed: u32,
+    /// When the link is up.
+    link_us: u64,
 }
 
 fn faulty(fault: Fault) -> Faulty {
-    Faulty { model: Model::new(named("ideal"), QUEUES), fault, destroyed: 0 }
+    Faulty { model: Model::new(named("ideal"), QUEUES), fault, destroyed: 0, link_us: 0 }
 }
 
 fn no_words() -> Refused {
@@ -47,7 +57,11 @@ impl Subject for Faulty {
     }
 
     fn has_wire(&self) -> bool {
-        self.fault != Fault::NoWire
+        !matches!(self.fault, Fault::NoWire | Fault::Opaque)
+    }
+
+    fn has_link(&mut self) -> bool {
+        self.model.now_us() >= self.link_us
     }
 
     fn validate(&mut self, question: &Question) -> Answer {
@@ -73,7 +87,15 @@ impl Subject for Faulty {
     }
 
     fn dump_lines(&mut self) -> Result<usize, Refused> {
-        self.model.dump_lines()
+        match self.fault {
+            Fault::Talkative => self.model.dump_lines().map(|lines| lines + 3),
+            Fault::Opaque => Err(no_words()),
+            _ => self.model.dump_lines(),
+        }
+    }
+
+    fn lists_only_rules(&self) -> bool {
+        self.fault != Fault::Talkative
     }
 
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused> {
@@ -97,11 +119,16 @@ impl Subject for Faulty {
     }
 
     fn set_started(&mut self, is_started: bool) -> bool {
+        self.link_us = match self.fault {
+            Fault::SlowLink => self.now_us() + 3_000_000,
+            Fault::LostLink => u64::MAX,
+            _ => 0,
+        };
         self.model.set_started(is_started)
     }
 
     fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
-        let hit = self.model.deliver(frame);
+        let hit = self.model.deliver(frame).filter(|_| self.has_link());
         match (self.fault, hit) {
             (Fault::NoMark, Some(hit)) => Some(Delivery { mark: None, ..hit }),
             (Fault::ShortMark, Some(hit)) => {
@@ -156,9 +183,12 @@ impl FlowQueue for Faulty {
 }
 
 fn found(fault: Fault) -> (Found, Faulty) {
+    found_with(fault, Extent::default())
+}
+
+fn found_with(fault: Fault, extent: Extent) -> (Found, Faulty) {
     let mut faulty = faulty(fault);
-    let never = AtomicBool::new(false);
-    let found = probe(&mut faulty, Extent::default(), &mut Nobody, &never);
+    let found = probe(&mut faulty, extent, &mut Nobody, &AtomicBool::new(false));
     assert_eq!(faulty.model.len(), 0, "{fault:?}");
     (found, faulty)
 }
@@ -188,7 +218,7 @@ fn faults_are_found_or_told() {
 fn a_rule_that_stays_ends_the_probe() {
     let (found, _) = found(Fault::Undeletable);
     assert!(found.findings[0].contains("not destroyed"), "{:?}", found.findings);
-    assert!(!found.strangers.has_left(), "a flush took it away");
+    assert!(!found.seen.has_stayed(), "a flush took it away");
     assert!(matches!(found.stopped, Some(Stopped::RuleStays(_))), "{:?}", found.stopped);
     assert!(found.personality.placeholder.is_some());
 }
@@ -205,6 +235,32 @@ fn rules_that_are_late_are_waited_for() {
     assert!(is_near(effective_after_us, 5000) && is_near(effective_until_us, 700));
     let found = Personality { latency: Latency::default(), ..found.personality };
     assert_eq!(found, probed(&plain).personality);
+}
+
+/// What is not delivered while the link comes up is not the rules' doing.
+#[test]
+fn a_link_is_waited_for() {
+    let restart = Extent { restart: true, ..Extent::default() };
+    let (slow, _) = found_with(Fault::SlowLink, restart);
+    assert_eq!((slow.notes, slow.findings), (vec![], vec![]));
+    assert_eq!(slow.personality.port.on_stop, OnStop::Keep);
+    let (lost, _) = found_with(Fault::LostLink, restart);
+    assert_eq!((lost.findings, lost.seen.has_stayed()), (vec![], false));
+    assert_eq!(lost.personality.port.on_stop, OnStop::Keep);
+    for words in ["what a stop does to rules was not seen", "the link is down"] {
+        assert!(lost.notes.iter().any(|note| note.contains(words)), "{:#?}", lost.notes);
+    }
+}
+
+#[test]
+fn what_cannot_be_seen_is_not_told_as_nothing() {
+    let (opaque, _) = found(Fault::Opaque);
+    assert_eq!((opaque.seen.lines_left, opaque.seen.packets_left), (None, None));
+    let is_said = |note: &String| note.contains("cannot be seen: the driver lists none");
+    assert!(opaque.notes.iter().any(is_said), "{:#?}", opaque.notes);
+    let (talkative, _) = found(Fault::Talkative);
+    assert!(!talkative.seen.has_others() && talkative.notes.is_empty(), "{:?}", talkative.notes);
+    assert_eq!((talkative.seen.lines_before, talkative.seen.lines_left), (None, Some(0)));
 }
 
 /// Interrupts the probe at a stage.
@@ -241,7 +297,7 @@ fn an_interrupt_leaves_what_is_known_and_no_rule() {
         let found = probe(&mut model, extent, &mut impatient, &interrupted);
         assert!(matches!(found.stopped, Some(Stopped::Interrupted)), "{stage}");
         assert_eq!((model.len(), model.dump_lines()), (0, Ok(0)), "{stage}");
-        assert_eq!(found.strangers.lines_left, 0);
+        assert_eq!(found.seen.lines_left.unwrap_or(0), 0);
         let knows_headers = !found.personality.pattern.headers.is_empty();
         let early = ["rules that are there", "operations"];
         assert_eq!(knows_headers, !early.contains(&stage), "{stage}");
@@ -261,7 +317,7 @@ fn every_fault_of_the_model_is_revealed() {
         ("phantom-success", |found| finds(found, "none was seen to hit a rule")),
         ("destroy-leaves-rule", |found| finds(found, "2 s after it was destroyed")),
         ("destroy-leaves-rule:0.02", |found| finds(found, "a flush took them away")),
-        ("undeletable", |found| finds(found, "not destroyed") && found.strangers.has_left()),
+        ("undeletable", |found| finds(found, "not destroyed") && found.seen.has_stayed()),
         ("create-refused:0.05", |found| !found.notes.is_empty()),
         ("full-early:0.001", |found| found.personality.table.guaranteed == Some(1000)),
         ("latency-cliff", |found| found.personality.latency.create_us == 10_000),
@@ -280,7 +336,7 @@ fn every_fault_of_the_model_is_revealed() {
         let Found { notes, findings, .. } = &found;
         assert!(sign(&found), "{faults}: {notes:#?}, {findings:#?}");
         let stays = faults == "undeletable";
-        assert_eq!((model.len() > 0, found.strangers.has_left()), (stays, stays), "{faults}");
+        assert_eq!((model.len() > 0, found.seen.has_stayed()), (stays, stays), "{faults}");
     }
 }
 
@@ -303,10 +359,10 @@ fn rules_of_others_are_told_of_and_stay() {
         let extent = Extent { restart: true, force, capacity: None };
         let found = probe(&mut model, extent, &mut Nobody, &AtomicBool::new(false));
         assert_eq!(matches!(found.stopped, Some(Stopped::HasRules(_))), ends, "{list:?}");
-        assert_eq!(found.strangers.lines_before, Some(1));
-        assert_eq!(found.strangers.marked_before > 0, list.contains(&"mark"));
+        assert_eq!(found.seen.lines_before, Some(1));
+        assert_eq!(found.seen.marked_before > 0, list.contains(&"mark"));
         let told = found.notes.iter().any(|note| note.contains("rules of others"));
-        assert!(told && !found.strangers.has_left(), "{found:#?}");
+        assert!(told && !found.seen.has_stayed(), "{found:#?}");
         assert_eq!(model.len(), 1, "{list:?}");
         assert!(model.query_age(rule).is_err() && model.destroy(rule).is_ok());
     }
@@ -319,7 +375,7 @@ fn nothing_is_flushed_beside_rules_of_others() {
     let extent = Extent { force: true, ..Extent::default() };
     let found = probe(&mut faulty, extent, &mut Nobody, &AtomicBool::new(false));
     assert!(matches!(found.stopped, Some(Stopped::RuleStays(_))));
-    assert!(found.strangers.has_left() && faulty.model.len() > 1);
+    assert!(found.seen.has_stayed() && faulty.model.len() > 1);
 }
 
 #[test]
@@ -354,6 +410,10 @@ impl Subject for Hanging {
         unreachable!()
     }
 
+    fn has_link(&mut self) -> bool {
+        unreachable!()
+    }
+
     fn validate(&mut self, _: &Question) -> Answer {
         unreachable!()
     }
@@ -367,6 +427,10 @@ impl Subject for Hanging {
     }
 
     fn dump_lines(&mut self) -> Result<usize, Refused> {
+        unreachable!()
+    }
+
+    fn lists_only_rules(&self) -> bool {
         unreachable!()
     }
 
