@@ -143,6 +143,8 @@ fn between_looks(
     mut extent: Extent,
     figures: &mut Figures,
 ) -> Result<(), Stopped> {
+    // Whatever ends the probe: it is known.
+    figures.by_queue = queues::look(bench)?;
     let before = traces::before(bench, extent.force)?;
     if extent.restart && bench.seen.has_others() && !extent.force {
         bench.note("the port was not stopped, because rules of others may go with that; --force");
@@ -200,7 +202,6 @@ fn run(
     if let Some(limit) = extent.capacity {
         figures.stages = capacity::probe(bench, &taken, &lists, limit)?;
     }
-    figures.by_queue = queues::look(bench)?;
     if extent.restart {
         port_state::probe(bench, &base, witness.as_ref())?;
         if let Some(by_queue) = &mut figures.by_queue {

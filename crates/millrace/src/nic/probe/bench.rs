@@ -37,7 +37,10 @@ pub(crate) enum Stopped {
     #[error("the NIC does not destroy a rule that it took: {0}")]
     RuleStays(Refused),
     /// No rule was taken, so nothing can be learned from refusals.
-    #[error("the port takes none of the rules that NICs usually take; the last answer: {0}")]
+    #[error(
+        "the port takes none of the rules that NICs usually take by calls that wait; the last \
+         answer: {0}"
+    )]
     TakesNothing(Refused),
     /// The port did not start again.
     #[error("the port does not start again")]

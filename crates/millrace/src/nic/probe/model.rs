@@ -96,6 +96,7 @@ impl Subject for Model {
     }
 
     fn flush(&mut self) -> Answer {
+        self.queue.forget_rules();
         self.nic.flush().map_err(refused)
     }
 

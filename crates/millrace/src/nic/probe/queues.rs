@@ -8,7 +8,7 @@ use super::chains::Taken;
 use super::flow_queue::Done;
 use super::latency::Times;
 use super::pattern::Pattern;
-use super::subject::{Answer, Question};
+use super::subject::{Answer, Refused};
 use std::collections::HashMap;
 
 /// Rules to make.
@@ -21,19 +21,31 @@ const BUDGET_US: u64 = 1_000_000;
 const PATIENCE_US: u64 = 1_000_000;
 
 /// Operations of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub(crate) struct Batch {
     /// Operations asked for, and results that came.
     pub(crate) asked: u64,
     pub(crate) results: u64,
     /// Those that were not done.
     pub(crate) failed: u64,
-    /// Results per second.
+    /// The first call that was refused, and how.
+    pub(crate) refused: Option<String>,
+    /// Results per second, until the last.
     pub(crate) per_second: u64,
     /// What asking takes the caller.
     pub(crate) enqueue: Times,
     /// From asking to the result.
     pub(crate) result: Times,
+}
+
+impl Batch {
+    /// Remembers how a call was refused.
+    fn accepts<T>(&mut self, call: &str, answer: Result<T, Refused>) -> Option<T> {
+        if let Err(refused) = &answer {
+            self.refused.get_or_insert(format!("{call}: {refused}"));
+        }
+        answer.ok()
+    }
 }
 
 /// What came of it.
@@ -88,55 +100,53 @@ pub(super) fn probe(
         by_queue.refused = Some(format!("{}: {}", no_table.step, no_table.refused));
         return Ok(());
     }
-    let rules = Rules { numbered: &|number| pattern.clone().valued(at, field, number) };
-    let mut there = Vec::new();
-    let made = rules.make(bench, by_queue, &mut there);
+    let numbered = |number| pattern.clone().valued(at, field, number);
+    let there = make(bench, by_queue, numbered);
     // Whatever came of it, they go.
-    let gone = destroy(bench, by_queue, &there);
-    if let Err(refused) = bench.subject.destroy_table() {
-        bench.finding(format!("the template table is not destroyed: {refused}"));
+    destroy(bench, by_queue, &there);
+    destroy_table(bench)?;
+    bench.go_on()
+}
+
+/// Makes rules; the numbers of those that were made.
+fn make(
+    bench: &mut Bench<'_>,
+    by_queue: &mut ByQueue,
+    numbered: impl Fn(u64) -> Pattern,
+) -> Vec<u64> {
+    let numbers: Vec<_> = (0..u64::from(RULES)).collect();
+    let mut enqueue = |bench: &mut Bench<'_>, number| {
+        bench.calls.create += 1;
+        let question = bench.about(&numbered(number));
+        bench.subject.enqueue_create(&question, number)
+    };
+    let way = Way { depth: by_queue.depth, budget_us: BUDGET_US };
+    let mut there = Vec::new();
+    let batch = way.run(bench, &numbers, &mut enqueue, &mut there);
+    bench.calls.made += there.len() as u64;
+    if batch.results < batch.asked {
+        bench.finding(format!(
+            "of {} rules asked for by a flow queue, {} had no result",
+            batch.asked,
+            batch.asked - batch.results
+        ));
     }
-    made.and(gone)
-}
-
-struct Rules<'a> {
-    numbered: &'a dyn Fn(u64) -> Pattern,
-}
-
-impl Rules<'_> {
-    fn make(
-        &self,
-        bench: &mut Bench<'_>,
-        by_queue: &mut ByQueue,
-        there: &mut Vec<u64>,
-    ) -> Result<(), Stopped> {
-        let question =
-            |bench: &Bench<'_>, number: u64| -> Question { bench.about(&(self.numbered)(number)) };
-        let numbers: Vec<_> = (0..u64::from(RULES)).collect();
-        let mut enqueue = |bench: &mut Bench<'_>, number| {
-            bench.calls.create += 1;
-            let question = question(bench, number);
-            bench.subject.enqueue_create(&question, number)
-        };
-        let way = Way { depth: by_queue.depth, budget_us: BUDGET_US };
-        let batch = way.run(bench, &numbers, &mut enqueue, there);
-        bench.calls.made += there.len() as u64;
-        if batch.results < batch.asked {
-            bench.finding(format!(
-                "of {} rules asked for by a flow queue, {} had no result",
-                batch.asked,
-                batch.asked - batch.results
-            ));
-        }
-        if batch.failed > 0 {
-            bench.note(format!("{} rules were refused by their results only", batch.failed));
-        }
-        by_queue.create = batch;
-        bench.go_on()
+    if batch.failed > 0 {
+        bench.note(format!("{} rules were refused by their results only", batch.failed));
     }
+    by_queue.create = batch;
+    there
 }
 
-fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) -> Result<(), Stopped> {
+/// A table that stays has rules: those whose results never came, or came too late.
+fn destroy_table(bench: &mut Bench<'_>) -> Result<(), Stopped> {
+    let Err(refused) = bench.subject.destroy_table() else { return Ok(()) };
+    bench.finding(format!("the template table is not destroyed: {refused}"));
+    bench.flush();
+    bench.subject.destroy_table().map_err(Stopped::RuleStays)
+}
+
+fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) {
     let mut gone = Vec::new();
     let mut enqueue = |bench: &mut Bench<'_>, number| bench.subject.enqueue_destroy(number);
     // All of them, however long that takes.
@@ -148,7 +158,6 @@ fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) -> Resu
         bench.finding(format!("{left} rules were not destroyed by the flow queue"));
     }
     by_queue.destroy = batch;
-    Ok(())
 }
 
 /// How operations go through the queue.
@@ -178,20 +187,24 @@ impl Way {
     ) -> Batch {
         let (mut batch, mut clock) = (Batch::default(), Clock::default());
         let from = bench.subject.now_us();
-        let (mut news, mut is_refused) = (from, false);
+        let mut news = from;
         loop {
-            while batch.asked - batch.results < u64::from(self.depth) && !is_refused {
+            while batch.asked - batch.results < u64::from(self.depth) && batch.refused.is_none() {
                 let now = bench.subject.now_us();
                 let number = numbers.get(batch.asked as usize);
                 let Some(&number) = number.filter(|_| now - from < self.budget_us) else { break };
-                is_refused = enqueue(bench, number).is_err();
-                if !is_refused {
+                let enqueued = enqueue(bench, number);
+                if batch.accepts("an operation", enqueued).is_some() {
                     batch.asked += 1;
                     clock.asked.insert(number, now);
                     clock.enqueue_us.push(bench.subject.now_us() - now);
                 }
             }
-            if batch.results == batch.asked || bench.subject.push().is_err() {
+            if batch.results == batch.asked {
+                break;
+            }
+            let pushed = bench.subject.push();
+            if batch.accepts("push", pushed).is_none() {
                 break;
             }
             let came = batch.results;
@@ -203,14 +216,15 @@ impl Way {
                 break;
             }
         }
-        let took_us = (bench.subject.now_us() - from).max(1);
-        batch.per_second = batch.results * 1_000_000 / took_us;
+        // Waiting for what does not come is not the queue's speed.
+        batch.per_second = batch.results * 1_000_000 / (news - from).max(1);
         (batch.enqueue, batch.result) = (Times::of(&clock.enqueue_us), Times::of(&clock.result_us));
         batch
     }
 
     fn pull(bench: &mut Bench<'_>, batch: &mut Batch, clock: &mut Clock, good: &mut Vec<u64>) {
-        let done = bench.subject.pull().unwrap_or_default();
+        let done = bench.subject.pull();
+        let done = batch.accepts("pull", done).unwrap_or_default();
         let now = bench.subject.now_us();
         for Done { number, is_good } in done {
             // One that nobody waits for is no result.

@@ -335,7 +335,7 @@ fn figures<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> 
     }
     let batches = [("create", &by_queue.create), ("destroy", &by_queue.destroy)];
     for ((name, batch), calls) in batches.into_iter().zip(times) {
-        if batch.asked > 0 {
+        if batch.asked > 0 || batch.refused.is_some() {
             table.row("flow queue", of_batch(name, batch, by_queue.depth, calls))?;
         }
     }
@@ -343,13 +343,14 @@ fn figures<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> 
 }
 
 fn of_batch(name: &str, batch: &Batch, depth: u32, calls: &Times) -> String {
-    let Batch { asked, results, failed, per_second, enqueue, result } = batch;
+    let Batch { asked, results, failed, refused, per_second, enqueue, result } = batch;
+    let refused = refused.as_ref().map_or(String::new(), |refused| format!("; refused: {refused}"));
     let by_calls = 1_000_000 / calls.average_us.max(1);
     let about = if calls.average_us == 0 { "more than " } else { "" };
     format!(
         "{name}: {per_second}/s with {depth} at a time ({about}{by_calls}/s by calls); {} us to \
          ask, results after {} us median, {} at 99 %, {} at most; {results} of {asked} came, \
-         {failed} failed",
+         {failed} failed{refused}",
         enqueue.median_us, result.median_us, result.p99_us, result.longest_us
     )
 }

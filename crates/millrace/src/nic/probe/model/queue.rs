@@ -24,6 +24,13 @@ pub(super) struct Queue {
     rules: HashMap<u64, RuleId>,
 }
 
+impl Queue {
+    /// Its rules have gone otherwise.
+    pub(super) fn forget_rules(&mut self) {
+        self.rules.clear();
+    }
+}
+
 impl FlowQueue for Model {
     fn most_operations(&mut self) -> Result<u32, Refused> {
         let operations = &self.nic.personality().operations;
@@ -43,6 +50,11 @@ impl FlowQueue for Model {
     }
 
     fn destroy_table(&mut self) -> Answer {
+        if !self.queue.rules.is_empty() {
+            let message = Some("the table has rules".to_owned());
+            let (errno, kind) = (Some(Errno::EBUSY), Kind::State);
+            return Err(Refused { errno, kind, message, ..SILENT });
+        }
         self.queue = Queue::default();
         Ok(())
     }

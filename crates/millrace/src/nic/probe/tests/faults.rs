@@ -21,6 +21,10 @@ enum Fault {
     Phantom,
     /// Every fourth `destroy` fails.
     Undeletable,
+    /// Every fourth result of a flow queue does not come.
+    NoResult,
+    /// The tenth operation of a flow queue is refused.
+    ShortQueue,
     /// Nothing comes in by the peer.
     NoWire,
     /// The link comes up three seconds after a start.
@@ -166,7 +170,10 @@ impl FlowQueue for Faulty {
     }
 
     fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {
-        self.model.enqueue_create(question, number)
+        match (self.fault, number) {
+            (Fault::ShortQueue, 9) => Err(no_words()),
+            _ => self.model.enqueue_create(question, number),
+        }
     }
 
     fn enqueue_destroy(&mut self, number: u64) -> Answer {
@@ -178,7 +185,9 @@ impl FlowQueue for Faulty {
     }
 
     fn pull(&mut self) -> Result<Vec<Done>, Refused> {
-        self.model.pull()
+        let mut done = self.model.pull()?;
+        done.retain(|done| self.fault != Fault::NoResult || done.number % 4 != 0);
+        Ok(done)
     }
 }
 
@@ -253,6 +262,30 @@ fn a_link_is_waited_for() {
 }
 
 #[test]
+fn a_table_whose_results_do_not_come_is_flushed() {
+    let restart = Extent { restart: true, ..Extent::default() };
+    let (found, _) = found_with(Fault::NoResult, restart);
+    assert!(found.stopped.is_none() && !found.seen.has_stayed(), "{:?}", found.stopped);
+    let words = ["had no result", "the template table is not destroyed: the table has rules"];
+    for (finding, words) in found.findings.iter().zip(words) {
+        assert!(finding.contains(words), "{:#?}", found.findings);
+    }
+    let create = found.figures.by_queue.unwrap().create;
+    assert!(create.results < create.asked && create.refused.is_none());
+    // The second that was waited for is not in it.
+    assert!(create.per_second > 2 * create.results, "{create:?}");
+}
+
+#[test]
+fn what_a_flow_queue_refuses_is_told() {
+    let restart = Extent { restart: true, ..Extent::default() };
+    let (found, _) = found_with(Fault::ShortQueue, restart);
+    let queues::ByQueue { create, destroy, .. } = found.figures.by_queue.unwrap();
+    assert_eq!(create.refused.as_deref(), Some("an operation: (no words) (EIO)"));
+    assert_eq!((create.results, destroy.results, destroy.refused), (9, 9, None));
+}
+
+#[test]
 fn what_cannot_be_seen_is_not_told_as_nothing() {
     let (opaque, _) = found(Fault::Opaque);
     assert_eq!((opaque.seen.lines_left, opaque.seen.packets_left), (None, None));
@@ -299,7 +332,7 @@ fn an_interrupt_leaves_what_is_known_and_no_rule() {
         assert_eq!((model.len(), model.dump_lines()), (0, Ok(0)), "{stage}");
         assert_eq!(found.seen.lines_left.unwrap_or(0), 0);
         let knows_headers = !found.personality.pattern.headers.is_empty();
-        let early = ["rules that are there", "operations"];
+        let early = ["flow queues", "rules that are there", "operations"];
         assert_eq!(knows_headers, !early.contains(&stage), "{stage}");
     }
 }
