@@ -40,7 +40,8 @@ pub(crate) struct ProbeArgs {
     /// Fill the table too, with up to LIMIT rules
     #[arg(long, value_name = "LIMIT", value_parser = clap::value_parser!(u32).range(1..))]
     capacity: Option<u32>,
-    /// Stop and start the port too; always done with the software NIC
+    /// Stop and start the port too, and set up a flow queue; always done with the software NIC,
+    /// unless rules are there already
     #[arg(long)]
     restart: bool,
     /// Probe it although packets arrive that nobody here sent, or rules are there already
@@ -67,10 +68,12 @@ Examples:
   millrace nic probe 0000:18:00.0 --restart --json | jq .by_queue
       Rules by templates and a flow queue; setting one up stops the port.
 
-Ctrl-C ends it with what is known so far. No rule stays behind: the driver's list and packets are
-looked at before the first rule and after the last, and what they say is in the report.
+Ctrl-C ends it with what is known so far. Each rule is destroyed before the next question: the
+driver's list and packets are looked at before the first rule and after the last, and what they say,
+or that neither can be seen, is in the report.
 
-Exit status: 0 good; 1 the port cannot be used or the probe did not come to its end; 2 wrong use.";
+Exit status: 0 good; 1 the port cannot be used, the probe did not come to its end, or a rule stayed;
+2 wrong use.";
 
 /// How long the port is listened to before it counts as idle.
 const SILENCE: Duration = Duration::from_millis(300);
