@@ -10,7 +10,7 @@ mod nics;
 mod software;
 
 pub(crate) use cpus::{Cpus, Processor, format_cpus};
-pub(crate) use memory::{HugepagePool, Memory, NO_LIMIT};
+pub(crate) use memory::{HugepagePool, Memory, NO_LIMIT, start_again_without_hugepages};
 pub(crate) use nics::{Interface, Nic};
 pub(crate) use software::{Privileges, Software};
 

@@ -61,10 +61,19 @@ pub fn main() -> ExitCode {
         if is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
         }
+        if is_want_of_hugepages(&error) {
+            host::start_again_without_hugepages();
+        }
         // Its terminal may be gone, which is no reason to panic.
         let _ = writeln!(std::io::stderr(), "millrace: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// DPDK did not find the hugepages that were free when we counted them.
+fn is_want_of_hugepages(error: &anyhow::Error) -> bool {
+    let eal_errors = error.chain().filter_map(|cause| cause.downcast_ref::<dpdk::EalError>());
+    eal_errors.into_iter().any(|error| matches!(error, dpdk::EalError::NoHugepages { .. }))
 }
 
 /// Whoever read our output has seen enough (`| head`): that ends us quietly and is no failure.

@@ -3,6 +3,9 @@
 
 use super::{Root, cgroup};
 use crate::units;
+use std::env;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 const HUGEPAGES: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
@@ -60,6 +63,19 @@ pub(crate) struct TooLittle {
     there_is: u64,
 }
 
+/// In the environment of a process that is to leave hugepages to others.
+const HUGEPAGES_OF_OTHERS: &str = "MILLRACE_NO_HUGEPAGES";
+
+/// Others were faster than we were: begins again, without hugepages where the choice is ours.
+/// Returns if it cannot, or if this is not the first time.
+pub(crate) fn start_again_without_hugepages() {
+    if let (Ok(program), None) = (env::current_exe(), env::var_os(HUGEPAGES_OF_OTHERS)) {
+        let arguments = env::args_os().skip(1);
+        // It returns only to say why it cannot; what was wrong before is told anyway.
+        let _ = Command::new(program).args(arguments).env(HUGEPAGES_OF_OTHERS, "1").exec();
+    }
+}
+
 impl Memory {
     /// Refuses to take more than this host has to give: the kernel would say nothing, and end some
     /// process for want of memory once the tables are written to.
@@ -72,6 +88,9 @@ impl Memory {
 
     /// Megabytes of hugepages that this process can have, all sizes together.
     pub(crate) fn free_hugepages_mb_of_this_host() -> u64 {
+        if env::var_os(HUGEPAGES_OF_OTHERS).is_some() {
+            return 0;
+        }
         free_mb(&read_hugepages(Root(std::path::Path::new("/"))))
     }
 
