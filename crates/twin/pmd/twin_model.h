@@ -119,7 +119,7 @@ struct twin_call {
 
 struct twin_frame {
 	const uint8_t *bytes;
-	uint32_t len; /* bytes there: the first segment */
+	uint32_t len; /* bytes there; more than all headers, or the whole frame */
 	uint32_t frame_len;
 };
 

@@ -182,6 +182,18 @@ pub struct Attributes {
     pub names_port: bool,
 }
 
+impl Attributes {
+    /// For packets that arrive, in the first group, asked first.
+    pub const INGRESS: Self = Self {
+        group: 0,
+        priority: 0,
+        ingress: true,
+        egress: false,
+        transfer: false,
+        names_port: false,
+    };
+}
+
 /// Eight bytes of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Word {

@@ -135,14 +135,20 @@ fn needs() -> Option<(String, Reserved)> {
     Some((driver, Reserved::new()?))
 }
 
-#[test]
-fn open_vswitch_finds_flows_by_marks() {
-    let Some((driver, _pages)) = needs() else { return };
-    let switch = Switch::start(&driver);
+/// A switch whose port 1 receives a talk over and over.
+fn playing(driver: &str) -> Switch {
+    let switch = Switch::start(driver);
     let talk = Talk::new(1, 50);
     let capture = switch.scratch.path("talk.pcap");
     write_pcap(&capture, &talk.frames[0]);
     switch.add(1, "pcap", &format!("net_pcap0,rx_pcap={capture},infinite_rx=1"));
+    switch
+}
+
+#[test]
+fn open_vswitch_finds_flows_by_marks() {
+    let Some((driver, _pages)) = needs() else { return };
+    let switch = playing(&driver);
     switch.add(2, "here", "net_twin0,wire=w");
     switch.add(3, "there", "net_twin1,wire=w");
     switch.add(4, "null", "net_null0,no-rx=1");
@@ -154,11 +160,7 @@ fn open_vswitch_finds_flows_by_marks() {
 #[test]
 fn open_vswitch_leaves_flows_to_the_nic() {
     let Some((driver, _pages)) = needs() else { return };
-    let switch = Switch::start(&driver);
-    let talk = Talk::new(1, 50);
-    let capture = switch.scratch.path("talk.pcap");
-    write_pcap(&capture, &talk.frames[0]);
-    switch.add(1, "pcap", &format!("net_pcap0,rx_pcap={capture},infinite_rx=1"));
+    let switch = playing(&driver);
     switch.add(2, "left", "net_twin0,wire=a");
     switch.add(3, "in", "net_twin1,wire=a,switch=s");
     switch.add(4, "out", "net_twin2,wire=b,switch=s");

@@ -72,14 +72,7 @@ fn action(text: &str) -> Action {
     }
 }
 
-pub(super) const INGRESS: Attributes = Attributes {
-    group: 0,
-    priority: 0,
-    ingress: true,
-    egress: false,
-    transfer: false,
-    names_port: false,
-};
+pub(super) const INGRESS: Attributes = Attributes::INGRESS;
 
 pub(super) fn create(nic: &mut Nic, pattern: &str, list: &str) -> Result<Answer<Handle>, Refusal> {
     create_with(nic, INGRESS, pattern, list)

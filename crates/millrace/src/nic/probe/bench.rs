@@ -15,14 +15,7 @@ use std::time::Duration;
 use twin::personality::Told;
 use twin::{Action, Attributes, Personality};
 
-pub(super) const INGRESS: Attributes = Attributes {
-    group: 0,
-    priority: 0,
-    ingress: true,
-    egress: false,
-    transfer: false,
-    names_port: false,
-};
+pub(super) const INGRESS: Attributes = Attributes::INGRESS;
 
 /// Answers of `validate` that `create` has to confirm before it is believed.
 const CONFIRMATIONS: u32 = 50;
