@@ -11,6 +11,7 @@ use crate::action::{Action, Age, Effect, Outcome, Spread};
 use crate::pattern::{Attributes, Item, Key, Pattern, Proto, Shape};
 use crate::personality::{Check, Personality, Steps, Told};
 use crate::refusal::{Errno, Kind, Place, Refusal};
+use crate::table::Stage;
 
 /// A rule as it was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct Checked {
     pub(crate) sides: u32,
     /// Where it stands.
     pub(crate) attributes: Attributes,
+    pub(crate) stage: Stage,
 }
 
 /// Fields that a rule looks at, of which protocols.
@@ -45,21 +47,53 @@ pub(crate) struct Checked {
 pub(crate) struct Fields {
     /// Network and transport.
     pub(crate) protos: [Option<Proto>; 2],
-    /// Header and number of the field in it.
-    pub(crate) set: Vec<(Proto, usize)>,
+    /// Where masks have bits.
+    pub(crate) set: Vec<Masked>,
 }
 
-/// One NIC's ways.
+/// A field of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Masked {
+    pub(crate) proto: Proto,
+    /// Of the field in it.
+    pub(crate) number: usize,
+    /// Behind a tunnel's header.
+    pub(crate) is_inner: bool,
+}
+
+/// One engine's ways.
+#[derive(Clone, Copy)]
 pub(crate) struct Judge<'a> {
     pub(crate) personality: &'a Personality,
     /// Receive queues there are.
     pub(crate) queues: u16,
     /// The port is one of several that packets can be sent between.
     pub(crate) has_switch: bool,
+    stage: Stage,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    pub(crate) fn new(personality: &'a Personality, queues: u16, has_switch: bool) -> Self {
+        Self { personality, queues, has_switch, stage: Stage::Port }
+    }
+
+    /// Asks one engine after the other.
     pub(crate) fn check(&self, rule: Rule<'_>) -> Result<Checked, Refusal> {
+        match &self.personality.ahead {
+            Some(personality) => {
+                let ahead = Judge { personality, stage: Stage::Ahead, ..*self };
+                ahead.engine(rule).or_else(|refusal| self.behind(rule, refusal))
+            }
+            None => self.engine(rule),
+        }
+    }
+
+    /// Asks the port's usual engine, after the one ahead of it said no.
+    pub(crate) fn behind(&self, rule: Rule<'_>, before: Refusal) -> Result<Checked, Refusal> {
+        self.engine(rule).map_err(|refusal| refusal.after(before))
+    }
+
+    fn engine(&self, rule: Rule<'_>) -> Result<Checked, Refusal> {
         self.first_parser(rule).map_err(|refusal| self.last_parser(rule.items).unwrap_or(refusal))
     }
 
@@ -106,7 +140,8 @@ impl Judge<'_> {
         effect.flag &= !facts.flag_never_delivered;
         let sides = self.sides(rule.items);
         let attributes = rule.attributes;
-        Ok(Checked { shape, key, effect, spread, counts, age, fields, sides, attributes })
+        let stage = if attributes.transfer { Stage::Switch } else { self.stage };
+        Ok(Checked { shape, key, effect, spread, counts, age, fields, sides, attributes, stage })
     }
 
     /// Actions that are not for the group that packets begin in.

@@ -16,6 +16,7 @@ use crate::personality::{OnStop, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
 use crate::rules::{Counted, FOR_EVER_US, Handle, Hit, Idle, Life, Rules, Tally};
+use crate::table::Stage;
 use std::ops::Range;
 
 /// What becomes of a packet.
@@ -213,7 +214,8 @@ impl Nic {
             checked = self.judge().check(Rule { items: &wider, ..rule }).unwrap_or(checked);
         }
         self.spoil(&mut checked.effect);
-        let is_beyond = self.rules.len() >= self.personality.table.capacity().guaranteed;
+        let table = &self.personality.engine(checked.stage).table;
+        let is_beyond = self.rules.len_of(checked.stage) >= table.capacity().guaranteed;
         let wait_us = match self.faults.strikes(Fault::LatencyCliff) {
             true => CLIFF_US,
             false => self.latencies.create(&self.personality.latency, is_beyond),
@@ -228,7 +230,17 @@ impl Nic {
             },
             is_lasting: self.faults.strikes(Fault::Undeletable),
         };
-        let value = self.rules.create(&self.personality, checked, life, now_us)?;
+        let is_ahead = checked.stage == Stage::Ahead;
+        let created = self.rules.create(&self.personality, checked, life, now_us);
+        let value = match created {
+            // There is another engine to be asked.
+            Err(refusal) if is_ahead => {
+                let checked = self.judge().behind(rule, refusal)?;
+                let created = self.rules.create(&self.personality, checked, life, now_us);
+                created.map_err(|behind| behind.after(refusal))?
+            }
+            created => created?,
+        };
         self.stall(now_us);
         Ok(Answer { value, wait_us })
     }
@@ -446,8 +458,7 @@ impl Nic {
     }
 
     fn judge(&self) -> Judge<'_> {
-        let Self { personality, queues, has_switch, .. } = self;
-        Judge { personality, queues: *queues, has_switch: *has_switch }
+        Judge::new(&self.personality, self.queues, self.has_switch)
     }
 }
 

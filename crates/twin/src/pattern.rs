@@ -104,7 +104,7 @@ impl Proto {
     }
 
     /// Other headers may follow it as if they were the first.
-    pub(crate) fn is_tunnel(self) -> bool {
+    pub fn is_tunnel(self) -> bool {
         matches!(self, Self::Vxlan | Self::Gtpu | Self::Gre)
     }
 }

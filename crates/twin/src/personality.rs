@@ -17,6 +17,7 @@ pub use parts::{
     ActionFacts, AgeFacts, AttributeFacts, Capacity, Check, CountFacts, Duplicate, Latency,
     MarkFacts, OnStop, Operations, PortFacts, RssFacts, TableFacts, Told,
 };
+pub use patterns::INNER;
 pub use patterns::{
     Chain, Conflict, Exclusive, FieldFacts, ItemFacts, LastParser, MaskRule, Pattern, Ports,
     Structure,
@@ -25,6 +26,7 @@ pub use patterns::{
 use crate::judge::{Judge, Rule};
 use crate::pattern::Proto;
 use crate::refusal::Refusal;
+use crate::table::Stage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -96,6 +98,10 @@ pub struct Personality {
     /// Calls that there are.
     #[serde(skip_serializing_if = "is_default")]
     pub operations: Operations,
+    /// An engine that is asked before this one, and that packets come to before: what it takes, and
+    /// how many. All else is said once, of the NIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<Box<Personality>>,
 }
 
 /// Why a file is no personality.
@@ -169,7 +175,13 @@ impl Personality {
     ///
     /// It does not.
     pub fn takes(&self, rule: Rule<'_>, queues: u16) -> Result<(), Refusal> {
-        Judge { personality: self, queues, has_switch: true }.check(rule).map(drop)
+        Judge::new(self, queues, true).check(rule).map(drop)
+    }
+
+    /// The engine that rules of a stage are for.
+    pub(crate) fn engine(&self, stage: Stage) -> &Self {
+        let ahead = self.ahead.as_deref().filter(|_| stage == Stage::Ahead);
+        ahead.unwrap_or(self)
     }
 
     /// As a file.
@@ -198,17 +210,40 @@ impl Personality {
         for step in chains.chain(conflicts).flat_map(Steps::steps) {
             step.words.iter().try_for_each(|word| proto(word).map(drop))?;
         }
-        for field in self.chains.iter().flat_map(|chain| chain.exactly.iter().flatten()) {
-            let parts = field.split_once('.').ok_or(format!("{field} is not HEADER.FIELD"))?;
+        for field in self.chains.iter().flat_map(Chain::fields) {
+            let name = field.strip_prefix(INNER).unwrap_or(field);
+            let parts = name.split_once('.').ok_or(format!("{field} is not HEADER.FIELD"))?;
             let found = proto(parts.0)?.field(parts.1);
-            found.ok_or(format!("exactly: {} has no field {}", parts.0, parts.1))?;
+            found.ok_or(format!("[[chain]]: {} has no field {}", parts.0, parts.1))?;
         }
         let ActionFacts { accepted, accepted_transfer, out_of_place, .. } = &self.actions;
         let steps = accepted.iter().chain(accepted_transfer).flat_map(Steps::steps);
         let words = steps.flat_map(|step| &step.words).chain(out_of_place.keys());
-        match words.into_iter().find(|word| !crate::action::NAMES.contains(&word.as_str())) {
-            Some(word) => Err(format!("there is no action {word}")),
-            None => Ok(()),
+        if let Some(word) =
+            words.into_iter().find(|word| !crate::action::NAMES.contains(&word.as_str()))
+        {
+            return Err(format!("there is no action {word}"));
+        }
+        self.ahead.as_deref().map_or(Ok(()), Self::is_good_ahead)
+    }
+
+    /// An engine ahead says what rules it takes, and nothing of the port.
+    fn is_good_ahead(&self) -> Result<(), String> {
+        let of_port = Self {
+            mark: self.mark.clone(),
+            count: self.count.clone(),
+            age: self.age.clone(),
+            latency: self.latency.clone(),
+            port: self.port.clone(),
+            operations: self.operations.clone(),
+            ahead: self.ahead.clone(),
+            ..Self::default()
+        };
+        match of_port == Self::default() {
+            true => self.names_are_good(),
+            false => Err("[ahead] has attributes, pattern, chains, items, exclusive, conflict, \
+                          actions and table; all else is of the port"
+                .to_owned()),
         }
     }
 }

@@ -137,6 +137,12 @@ impl Refusal {
     pub(crate) const fn at(self, place: Place) -> Self {
         Self { place, ..self }
     }
+
+    /// What is seen of it where somebody else had refused `before`: words stay that it leaves
+    /// untouched.
+    pub(crate) fn after(self, before: Self) -> Self {
+        if self.kind == Kind::None { before } else { self }
+    }
 }
 
 /// The message that lives for ever. There are as many as personalities have sentences.

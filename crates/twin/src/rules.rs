@@ -17,7 +17,7 @@ use crate::judge::{Checked, refusal};
 use crate::pattern::{Attributes, Shape};
 use crate::personality::{Duplicate, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
-use crate::table::Table;
+use crate::table::{Stage, Table};
 use counters::{Counters, NO_COUNTER, Wanted};
 pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
@@ -57,6 +57,7 @@ struct Entry {
 }
 
 /// What is out of the ordinary about a new rule.
+#[derive(Clone, Copy)]
 pub(crate) struct Life {
     /// When it comes into effect; `u64::MAX` for never.
     pub(crate) from_us: u64,
@@ -66,8 +67,7 @@ pub(crate) struct Life {
 
 /// The rules of a port.
 pub(crate) struct Rules {
-    /// Those of the switch first, then by group, by priority, by age: the order in which they are
-    /// asked.
+    /// By stage, by group, by priority, by age: the order in which they are asked.
     order: Vec<u32>,
     tables: Vec<Table>,
     entries: Vec<Entry>,
@@ -124,13 +124,21 @@ impl Rules {
             coming_us: BTreeSet::new(),
             spreads: Spreads::default(),
             counters: Counters::new(&personality.count),
-            limits: Limits::new(capacity),
+            limits: Limits::new(personality, capacity),
         }
     }
 
     /// Those that were not destroyed.
     pub(crate) fn len(&self) -> u64 {
         self.limits.rules()
+    }
+
+    /// Those of a stage's engine.
+    pub(crate) fn len_of(&self, stage: Stage) -> u64 {
+        match stage {
+            Stage::Ahead => self.limits.ahead(),
+            Stage::Switch | Stage::Port => self.limits.rules() - self.limits.ahead(),
+        }
     }
 
     pub(crate) fn spread(&self, place: u32) -> &Spread {
@@ -143,12 +151,12 @@ impl Rules {
         personality: &Personality,
         checked: &Checked,
     ) -> Result<(), Refusal> {
-        let table =
-            self.table_of(&checked.shape, checked.attributes).map(|table| &self.tables[table]);
+        let Checked { shape, stage, attributes, .. } = checked;
+        let table = self.table_of(shape, *stage, *attributes).map(|table| &self.tables[table]);
         let there = table.and_then(|table| table.find(&checked.key));
         // One that is leaving gives way.
         let is_there = there.is_some_and(|place| self.entries[place as usize].until_us == u64::MAX);
-        match personality.table.duplicate {
+        match personality.engine(*stage).table.duplicate {
             Duplicate::Exists if is_there => Err(EXISTS),
             _ => Ok(()),
         }
@@ -162,11 +170,13 @@ impl Rules {
         now_us: u64,
     ) -> Result<Handle, Refusal> {
         self.forget_until(now_us);
+        let personality = personality.engine(checked.stage);
         let share = self.limits.share(personality, &checked)?;
-        let Checked { shape, key, mut effect, spread, counts, age, attributes, .. } = checked;
-        let table = match self.table_of(&shape, attributes) {
+        let Checked { shape, key, mut effect, spread, counts, age, attributes, stage, .. } =
+            checked;
+        let table = match self.table_of(&shape, stage, attributes) {
             Some(table) => table,
-            None => self.add_table(Table::new(shape, attributes)),
+            None => self.add_table(Table::new(shape, stage, attributes)),
         };
         let other = self.other_with(table, &key);
         if other.is_some() {
@@ -323,15 +333,24 @@ impl Rules {
     ) -> Hit {
         let mut hit = Hit::default();
         let frame = Frame { bytes, headers, now_us };
-        let first_table = self.order.first().map(|&table| &self.tables[table as usize]);
-        if first_table.is_some_and(|table| table.is_of_switch) {
-            let first = |group| self.first((true, group), frame);
+        let first_stage = self.order.first().map(|&table| self.tables[table as usize].stage);
+        let mut walk = |stage| {
+            let first = |group| self.first((stage, group), frame);
             Self::walk(&mut hit, first, &count);
+            hit.effect.fate
+        };
+        if first_stage == Some(Stage::Switch) && !matches!(walk(Stage::Switch), Fate::Usual) {
+            return hit;
         }
         // What the switch has no other place for comes to the port.
-        if matches!(hit.effect.fate, Fate::Usual) {
-            let first = |group| self.first((false, group), frame);
-            Self::walk(&mut hit, first, &count);
+        if first_stage.is_none_or(|stage| stage == Stage::Port) {
+            walk(Stage::Port);
+            return hit;
+        }
+        let fate = walk(Stage::Ahead);
+        // Of two engines the later one says where to, unless the packet is gone.
+        if !matches!(fate, Fate::Drop) && matches!(walk(Stage::Port), Fate::Usual) {
+            hit.effect.fate = fate;
         }
         hit
     }
@@ -374,11 +393,10 @@ impl Rules {
 
     /// The first rule of a group, of the switch or of the port, that a frame hits.
     #[inline]
-    fn first(&self, (is_of_switch, group): (bool, u32), frame: Frame<'_>) -> Option<&Entry> {
+    fn first(&self, (stage, group): (Stage, u32), frame: Frame<'_>) -> Option<&Entry> {
         let Frame { bytes, headers, now_us } = frame;
         let tables = self.order.iter().map(|&table| &self.tables[table as usize]);
-        let of_group =
-            tables.filter(|table| table.is_of_switch == is_of_switch && table.group == group);
+        let of_group = tables.filter(|table| table.stage == stage && table.group == group);
         let mut places = of_group.filter_map(|table| table.matches(bytes, headers));
         places.find_map(|place| self.in_effect(place, now_us))
     }
@@ -395,11 +413,11 @@ impl Rules {
         }
     }
 
-    fn table_of(&self, shape: &Shape, attributes: Attributes) -> Option<usize> {
+    fn table_of(&self, shape: &Shape, stage: Stage, attributes: Attributes) -> Option<usize> {
         self.tables.iter().position(|table| {
-            let Attributes { group, priority, transfer, .. } = attributes;
-            let same = (table.is_of_switch, table.group, table.priority);
-            same == (transfer, group, priority) && table.shape == *shape
+            let Attributes { group, priority, .. } = attributes;
+            let same = (table.stage, table.group, table.priority);
+            same == (stage, group, priority) && table.shape == *shape
         })
     }
 
@@ -413,8 +431,8 @@ impl Rules {
         }
         self.order.retain(|&other| other as usize != at);
         let rank = |table: usize| {
-            let Table { is_of_switch, group, priority, .. } = self.tables[table];
-            (!is_of_switch, group, priority)
+            let Table { stage, group, priority, .. } = self.tables[table];
+            (stage, group, priority)
         };
         let place = self.order.partition_point(|&other| rank(other as usize) <= rank(at));
         self.order.insert(place, at as u32);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules of one shape, direction, group and priority: a hash table over the bytes that count.
+//! Rules of one shape, stage, group and priority: a hash table over the bytes that count.
 
 use crate::headers::Headers;
 use crate::pattern::{Attributes, Key, Shape, WORDS_MAX};
@@ -10,11 +10,21 @@ use hashbrown::hash_table::Entry;
 /// wildcards have no more.
 const FEW: usize = 4;
 
+/// What packets come by, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// The switch between ports: rules with `transfer`.
+    Switch,
+    /// The engine ahead of the port's usual one.
+    Ahead,
+    /// The port.
+    Port,
+}
+
 /// One hash table of rules.
 pub(crate) struct Table {
     pub(crate) shape: Shape,
-    /// Of rules with `transfer`.
-    pub(crate) is_of_switch: bool,
+    pub(crate) stage: Stage,
     pub(crate) group: u32,
     pub(crate) priority: u32,
     /// Places of rows by the hash of their key.
@@ -24,10 +34,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(shape: Shape, attributes: Attributes) -> Self {
-        let Attributes { group, priority, transfer: is_of_switch, .. } = attributes;
-        let rows = Vec::new();
-        Self { shape, is_of_switch, group, priority, index: HashTable::new(), rows }
+    pub(crate) fn new(shape: Shape, stage: Stage, attributes: Attributes) -> Self {
+        let Attributes { group, priority, .. } = attributes;
+        Self { shape, stage, group, priority, index: HashTable::new(), rows: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -8,6 +8,7 @@
 
 mod actions;
 mod ages;
+mod ahead;
 mod attributes;
 mod behaviour;
 mod bench;
@@ -21,6 +22,7 @@ mod frame;
 mod last_parser;
 mod latency;
 mod model;
+mod narrow;
 mod pairs;
 mod pattern;
 mod port;
@@ -192,6 +194,7 @@ fn run(
     attributes::order(bench, &base)?;
     fields::probe(bench, &taken, witness.as_ref())?;
     rules::probe(bench, &taken, &base, witness.as_ref())?;
+    narrow::probe(bench, &mut taken)?;
     last_parser::probe(bench, &taken)?;
     pairs::probe(bench, &taken, &base, witness.as_ref())?;
     ages::probe(bench, &taken, &base, &all_lists, |bench| {
@@ -199,6 +202,7 @@ fn run(
         figures.times = latency::probe(bench, &base)?;
         Ok(())
     })?;
+    ahead::probe(bench, &taken, &base, &lists)?;
     if let Some(limit) = extent.capacity {
         figures.stages = capacity::probe(bench, &taken, &lists, limit)?;
     }

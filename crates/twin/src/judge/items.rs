@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which patterns a NIC takes.
 
-use super::{Fields, Judge, Rule};
+use super::{Fields, Judge, Masked, Rule};
 use crate::fields::{Cover, Field};
 use crate::pattern::{Attributes, Item, Pattern, Proto};
-use crate::personality::{Chain, FieldFacts, ItemFacts, MaskRule, Personality, Ports, Structure};
+use crate::personality::{
+    Chain, FieldFacts, INNER, ItemFacts, MaskRule, Personality, Ports, Structure,
+};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
 /// What a NIC takes of a pattern.
@@ -20,17 +22,20 @@ impl Judge<'_> {
         let chain = self.chain(items)?;
         let mut fields = Fields::default();
         let mut pattern = Ok(Pattern::default());
+        let (mut is_inner, mut bytes) = (false, 0);
         for (place, item) in items.iter().enumerate() {
             let place = Place::Item(place);
             let mut item = *item;
-            self.item(place, &mut item, &mut fields)?;
+            self.item(place, &mut item, &mut fields, is_inner)?;
+            is_inner |= item.proto.is_tunnel();
+            bytes += item.mask.iter().filter(|&&byte| byte != 0).count();
             // What no NIC could do is said last, whatever this NIC has to say.
             let added = pattern.as_mut().map_or(Ok(()), |pattern| pattern.add(&item));
             if let Err(refusal) = added {
                 pattern = Err(refusal.at(place));
             }
         }
-        self.whole(chain, &fields, Place::Item(items.len()))?;
+        self.whole(chain, &fields, bytes, Place::Item(items.len()))?;
         if chain.is_some_and(|chain| chain.other_transports_only) {
             pattern = pattern.map(Pattern::without_usual_transports);
         }
@@ -99,7 +104,13 @@ impl Judge<'_> {
     }
 
     /// Looks at one item, and takes out of its mask what the NIC does not look at.
-    fn item(&self, place: Place, item: &mut Item, fields: &mut Fields) -> Result<(), Refusal> {
+    fn item(
+        &self,
+        place: Place,
+        item: &mut Item,
+        fields: &mut Fields,
+        is_inner: bool,
+    ) -> Result<(), Refusal> {
         let pattern = &self.personality.pattern;
         let facts = self.personality.items.get(item.proto.name());
         let given = item.given;
@@ -127,7 +138,7 @@ impl Judge<'_> {
             4 => fields.protos[1] = Some(item.proto),
             _ => {}
         }
-        self.remember(place, item, fields)
+        self.remember(place, item, fields, is_inner)
     }
 
     fn masks(&self, place: Place, item: &mut Item, facts: &ItemFacts) -> Result<(), Refusal> {
@@ -177,7 +188,13 @@ impl Judge<'_> {
     }
 
     /// Notes which fields count, where the personality asks.
-    fn remember(&self, place: Place, item: &Item, fields: &mut Fields) -> Result<(), Refusal> {
+    fn remember(
+        &self,
+        place: Place,
+        item: &Item,
+        fields: &mut Fields,
+        is_inner: bool,
+    ) -> Result<(), Refusal> {
         let Personality { chains, pattern, exclusives, .. } = self.personality;
         if chains.is_empty() && exclusives.is_empty() && pattern.empty.is_none() {
             return Ok(());
@@ -185,13 +202,14 @@ impl Judge<'_> {
         let all = item.proto.fields().iter().enumerate();
         let counting = all.filter(|(_, field)| field.cover(&item.mask) != Cover::None);
         let before = fields.set.len();
-        fields.set.extend(counting.map(|(number, _)| (item.proto, number)));
+        let proto = item.proto;
+        fields.set.extend(counting.map(|(number, _)| Masked { proto, number, is_inner }));
         let (earlier, here) = fields.set.split_at(before);
         let is_in = |names: &[String], proto: Proto| names.iter().any(|name| name == proto.name());
         let broken = exclusives.iter().find(|exclusive| {
             !here.is_empty()
                 && is_in(&exclusive.other, item.proto)
-                && earlier.iter().any(|&(proto, _)| is_in(&exclusive.one, proto))
+                && earlier.iter().any(|field| is_in(&exclusive.one, field.proto))
         });
         match broken {
             Some(exclusive) => self.refuse(Some(&exclusive.told), MASK, place),
@@ -199,20 +217,37 @@ impl Judge<'_> {
         }
     }
 
-    fn whole(&self, chain: Option<&Chain>, fields: &Fields, end: Place) -> Result<(), Refusal> {
+    fn whole(
+        &self,
+        chain: Option<&Chain>,
+        fields: &Fields,
+        bytes: usize,
+        end: Place,
+    ) -> Result<(), Refusal> {
         let pattern = &self.personality.pattern;
         let set = &fields.set;
         if set.is_empty() && pattern.empty.is_some() {
             return self.refuse(pattern.empty.as_ref(), MASK, end);
         }
-        let Some(exactly) = chain.and_then(|chain| chain.exactly.as_ref()) else { return Ok(()) };
-        let name = |&(proto, number): &(Proto, usize)| {
-            format!("{}.{}", proto.name(), proto.fields()[number].name)
-        };
-        match set.len() == exactly.len() && set.iter().all(|field| exactly.contains(&name(field))) {
+        if pattern.bytes_max.is_some_and(|most| bytes > most) {
+            return self.refuse(pattern.too_wide.as_ref(), MASK, end);
+        }
+        let Some(Chain { exactly, only, .. }) = chain else { return Ok(()) };
+        let are_in = |names: &Vec<String>| set.iter().all(|field| names.contains(&field.name()));
+        let is_exact = |names: &Vec<String>| set.len() == names.len() && are_in(names);
+        match exactly.as_ref().is_none_or(is_exact) && only.as_ref().is_none_or(are_in) {
             true => Ok(()),
             false => self.refuse(pattern.not_exactly.as_ref(), MASK, end),
         }
+    }
+}
+
+impl Masked {
+    /// As chains name it.
+    fn name(self) -> String {
+        let Self { proto, number, is_inner } = self;
+        let behind = if is_inner { INNER } else { "" };
+        format!("{behind}{}.{}", proto.name(), proto.fields()[number].name)
     }
 }
 

@@ -60,7 +60,8 @@ impl Steps {
 }
 
 impl Step {
-    pub(crate) fn has(&self, word: &str) -> bool {
+    /// Whether a word is one of its.
+    pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|other| other == word)
     }
 }

@@ -46,9 +46,15 @@ pub struct Pattern {
     /// out. Told by `create` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_fields: Option<Told>,
-    /// Of set of fields that `exactly` does not name.
+    /// Of a set of fields that `exactly` or `only` does not allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_exactly: Option<Told>,
+    /// Bytes of all masks together that may have bits; no limit if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_max: Option<usize>,
+    /// Of one more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_wide: Option<Told>,
     /// Where there are no chains: of headers that cannot follow each other.
     #[serde(skip_serializing_if = "is_default")]
     pub structure: Structure,
@@ -95,9 +101,22 @@ pub struct Chain {
     /// Fields that must be masked, in full, and no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exactly: Option<Vec<String>>,
+    /// Fields that may be masked; all that their headers take if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<String>>,
     /// Without a transport header, packets with TCP, UDP or SCTP are not hit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub other_transports_only: bool,
+}
+
+/// Before the name of a field in a header behind a tunnel's.
+pub const INNER: &str = "inner.";
+
+impl Chain {
+    /// All names of fields in it: `HEADER.FIELD`, behind [`INNER`] or not.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &String> {
+        [&self.exactly, &self.only].into_iter().flatten().flatten()
+    }
 }
 
 /// A parser that is tried where the others refused, and whose words the application sees.

@@ -4,6 +4,7 @@
 use super::{At, Entry, Handle, Rules};
 use crate::action::{Effect, Fate};
 use crate::refusal::Refusal;
+use crate::table::Stage;
 use std::fmt::Write;
 
 impl Rules {
@@ -30,8 +31,12 @@ impl Rules {
             At::Row(table, row) => {
                 let table = &self.tables[table as usize];
                 let (group, priority) = (table.group, table.priority);
-                let switch = if table.is_of_switch { "transfer " } else { "" };
-                format!("{switch}group {group} priority {priority} {}", table.describe(row))
+                let stage = match table.stage {
+                    Stage::Switch => "transfer ",
+                    Stage::Ahead => "ahead ",
+                    Stage::Port => "",
+                };
+                format!("{stage}group {group} priority {priority} {}", table.describe(row))
             }
         };
         let state = match entry {

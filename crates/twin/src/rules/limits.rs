@@ -5,6 +5,7 @@
 use crate::judge::{Checked, Fields, refusal};
 use crate::personality::Personality;
 use crate::refusal::{Errno, Kind, Refusal};
+use crate::table::Stage;
 
 /// What one rule takes of the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,16 +15,69 @@ pub(super) struct Share {
     /// Two bits for each conflict: one, and other.
     sides: u32,
     is_root: bool,
+    is_ahead: bool,
 }
 
 const NO_FIELDS: u16 = u16::MAX;
 
 impl Share {
-    pub(super) const NONE: Self = Self { fields: NO_FIELDS, sides: 0, is_root: false };
+    pub(super) const NONE: Self =
+        Self { fields: NO_FIELDS, sides: 0, is_root: false, is_ahead: false };
+}
+
+/// Those of the port, and of the engine ahead of it.
+pub(super) struct Limits {
+    port: EngineLimits,
+    ahead: EngineLimits,
+}
+
+impl Limits {
+    pub(super) fn new(personality: &Personality, capacity: u64) -> Self {
+        let ahead = personality.ahead.as_ref().map_or(0, |ahead| ahead.table.capacity().whole());
+        Self { port: EngineLimits::new(capacity), ahead: EngineLimits::new(ahead) }
+    }
+
+    /// Rules there are.
+    pub(super) fn rules(&self) -> u64 {
+        self.port.rules + self.ahead.rules
+    }
+
+    /// Rules of the engine ahead.
+    pub(super) fn ahead(&self) -> u64 {
+        self.ahead.rules
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.port.clear();
+        self.ahead.clear();
+    }
+
+    /// What the rule would take of those of its engine, if there is room for it.
+    pub(super) fn share(
+        &mut self,
+        engine: &Personality,
+        checked: &Checked,
+    ) -> Result<Share, Refusal> {
+        let is_ahead = checked.stage == Stage::Ahead;
+        let share = self.of(is_ahead).share(engine, checked)?;
+        Ok(Share { is_ahead, ..share })
+    }
+
+    pub(super) fn add(&mut self, share: &Share) {
+        self.of(share.is_ahead).add(share);
+    }
+
+    pub(super) fn remove(&mut self, share: &Share) {
+        self.of(share.is_ahead).remove(share);
+    }
+
+    fn of(&mut self, is_ahead: bool) -> &mut EngineLimits {
+        if is_ahead { &mut self.ahead } else { &mut self.port }
+    }
 }
 
 #[derive(Default)]
-pub(super) struct Limits {
+struct EngineLimits {
     capacity: u64,
     rules: u64,
     root_rules: u64,
@@ -33,26 +87,16 @@ pub(super) struct Limits {
     sides: Vec<u32>,
 }
 
-impl Limits {
-    pub(super) fn new(capacity: u64) -> Self {
+impl EngineLimits {
+    fn new(capacity: u64) -> Self {
         Self { capacity, ..Self::default() }
     }
 
-    /// Rules there are.
-    pub(super) fn rules(&self) -> u64 {
-        self.rules
-    }
-
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         *self = Self::new(self.capacity);
     }
 
-    /// What the rule would take, if there is room for it.
-    pub(super) fn share(
-        &mut self,
-        personality: &Personality,
-        checked: &Checked,
-    ) -> Result<Share, Refusal> {
+    fn share(&mut self, personality: &Personality, checked: &Checked) -> Result<Share, Refusal> {
         let table = &personality.table;
         let is_root = checked.attributes.group == 0;
         let is_full = self.rules >= self.capacity;
@@ -68,7 +112,7 @@ impl Limits {
             }
             None => NO_FIELDS,
         };
-        Ok(Share { fields, sides: checked.sides, is_root })
+        Ok(Share { fields, sides: checked.sides, is_root, is_ahead: false })
     }
 
     fn check_sides(&mut self, personality: &Personality, sides: u32) -> Result<(), Refusal> {
@@ -101,13 +145,13 @@ impl Limits {
         }
     }
 
-    pub(super) fn add(&mut self, share: &Share) {
+    fn add(&mut self, share: &Share) {
         self.rules += 1;
         self.root_rules += u64::from(share.is_root);
         self.each(share, |rules| *rules += 1);
     }
 
-    pub(super) fn remove(&mut self, share: &Share) {
+    fn remove(&mut self, share: &Share) {
         self.rules -= 1;
         self.root_rules -= u64::from(share.is_root);
         self.each(share, |rules| *rules -= 1);

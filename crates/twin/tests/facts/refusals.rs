@@ -98,9 +98,10 @@ fn e810_wants_full_masks_and_a_field_at_least() {
     expect("eth / ipv4 / udp / gtpu teid", "mark 1", "taken");
     // Suricata, pull request 12848.
     expect("eth / ipv4", "queue 1", "EINVAL ItemSpec Invalid input set");
-    // Refused without a word.
-    expect("eth / ipv4 src:part", "queue 1", "EINVAL None ");
-    expect("eth / ipv4 / tcp dst:part", "queue 1", "EINVAL None ");
+    // FDIR refuses these without a word: those that the switch had for the mark stay.
+    expect("eth / ipv4 src:part", "mark 1", "EINVAL Action Invalid action type");
+    expect("eth / ipv4 / tcp dst:part", "passthru", "EINVAL Action Invalid action type");
+    expect("eth / ipv4 / sctp dst:part", "queue 1", "EINVAL Handle Invalid input pattern");
     expect("eth / ipv4 hdr_checksum", "queue 1", "EINVAL Item Invalid IPv4 mask.");
     expect("eth / ipv4 / tcp flags", "queue 1", "EINVAL Item Invalid TCP mask");
     expect("ipv4 src", "queue 1", "EINVAL Item Unsupported pattern");
@@ -115,6 +116,55 @@ fn e810_wants_full_masks_and_a_field_at_least() {
     ] {
         expect("eth / ipv4 src", list, expected);
     }
+}
+
+/// At priority 1 it is alone.
+#[test]
+fn e810_has_a_switch_that_takes_any_mask_and_no_mark() {
+    let answer = |priority, pattern, list| {
+        let attributes = Attributes { priority, ..INGRESS };
+        let created = create_with(&mut nic("e810"), attributes, pattern, list);
+        created.map_or_else(told, |_| "taken".to_owned())
+    };
+    for good in [
+        "eth / ipv4 src:part / tcp dst:part",
+        "eth dst:part",
+        "eth / vlan tci:part",
+        "eth dst / ipv6 dst:part",
+        "eth / ipv6 src dst",
+        "eth / ipv4 proto",
+        "eth / ipv4 dst / udp / vxlan vni / eth / ipv4 src / tcp dst",
+        "eth / ipv4 / udp / gtpu teid / ipv6 src / udp dst",
+    ] {
+        for list in ["queue 1", "drop", "rss 0 1"] {
+            assert_eq!(answer(0, good, list), "taken", "{good} {list}");
+            assert_eq!(answer(1, good, list), "taken", "{good} {list}");
+        }
+    }
+    let set = "EINVAL ItemSpec Invalid input set";
+    for (pattern, list, expected) in [
+        ("eth / ipv4 src", "mark 1", "EINVAL Action Invalid action type"),
+        ("eth / ipv4 src", "queue 1 / count", "EINVAL Action Invalid action type"),
+        ("eth / ipv4 src", "queue 1 / drop", "EINVAL Action Invalid action number"),
+        ("eth / ipv4 src", "queue 9", "EINVAL Action Invalid action type or queue number"),
+        ("eth / ipv4 src", "rss 0 2", "EINVAL Action Discontinuous queue region"),
+        ("eth / ipv4", "queue 1", set),
+        // No source of Ethernet before IP, no protocol before ports, 32 bytes of masks.
+        ("eth src / ipv4 src", "queue 1", set),
+        ("eth / ipv4 proto / tcp dst", "queue 1", set),
+        ("eth / ipv6 src dst / tcp dst", "queue 1", set),
+        ("eth / ipv4 src / udp / vxlan vni / eth / ipv4 src", "queue 1", set),
+        ("eth / ipv4 packet_id", "queue 1", set),
+        ("eth / ipv4 src / sctp", "queue 1", "EINVAL Handle Invalid input pattern"),
+    ] {
+        assert_eq!(answer(1, pattern, list), expected, "{pattern} {list}");
+    }
+    // What FDIR takes as well is taken at priority 0.
+    for pattern in ["eth src / ipv4 src", "eth / ipv6 src dst / tcp dst", "eth / ipv4 / sctp dst"] {
+        assert_eq!(answer(0, pattern, "queue 1"), "taken", "{pattern}");
+    }
+    let last = "EINVAL AttrPriority Only support priority 0 and 1.";
+    assert_eq!(answer(2, "eth / ipv4 src", "queue 1"), last);
 }
 
 #[test]
@@ -208,7 +258,7 @@ fn attributes_are_refused_in_each_drivers_words() {
         ("x710-17.02", nothing, "EINVAL AttrIngress Only support ingress."),
         ("x710", transfer, "EINVAL AttrTransfer Not support transfer."),
         ("e810", group, "EINVAL AttrGroup Not support group."),
-        ("e810", priority, "EINVAL AttrPriority Only support priority 0 and 1."),
+        ("e810", priority, "EINVAL Action Invalid action type"),
         ("cx5", group, "taken"),
         ("cx5", Attributes { priority: 21_844, ..group }, "taken"),
         (

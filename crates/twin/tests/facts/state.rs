@@ -132,6 +132,41 @@ fn e810_has_rules_for_addresses_or_for_ports() {
 }
 
 #[test]
+fn e810_asks_its_switch_first_and_fdir_says_where_to() {
+    let mut nic = nic("e810");
+    create(&mut nic, "eth / ipv4 src / tcp dst", "queue 2 / mark 7").unwrap();
+    // FDIR has no room for addresses alone while it has ports; the switch minds nothing.
+    create(&mut nic, "eth / ipv4 src:part", "queue 1").unwrap();
+    let arrives = |nic: &Nic, frame: &[u8]| {
+        let verdict = receive(nic, frame, 0);
+        (verdict.queue, verdict.mark, verdict.drop)
+    };
+    assert_eq!(arrives(&nic, &frame(0x4040)), (2, Some(7), false), "the later engine counts");
+    assert_eq!(arrives(&nic, &frame(80)), (1, None, false));
+    create_with(&mut nic, Attributes { priority: 1, ..INGRESS }, "eth / ipv4 dst", "drop").unwrap();
+    assert_eq!(arrives(&nic, &frame(80)), (1, None, false), "of the switch, by its priority");
+    nic.flush().unwrap();
+    create(&mut nic, "eth / ipv4 src / tcp dst", "queue 2 / mark 7").unwrap();
+    let drop = create(&mut nic, "eth / ipv4 dst:part", "drop").unwrap().value;
+    assert!(arrives(&nic, &frame(0x4040)).2, "who is dropped does not come to FDIR");
+    nic.destroy(drop, 0).unwrap();
+    assert_eq!(arrives(&nic, &frame(0x4040)), (2, Some(7), false));
+}
+
+#[test]
+fn e810_gives_fdir_what_its_switch_has_already() {
+    let mut nic = nic("e810");
+    let mut twice = |pattern| {
+        create(&mut nic, pattern, "queue 1").unwrap();
+        [2, 3].map(|_| create(&mut nic, pattern, "drop").map(drop).map_err(told))
+    };
+    let exists = Err("EEXIST Handle Rule already exists!".to_owned());
+    assert_eq!(twice("eth / ipv4 src"), [Ok(()), exists]);
+    let fails = Err("EINVAL Handle switch filter create flow fail".to_owned());
+    assert_eq!(twice("eth / ipv4 src:part"), [fails.clone(), fails]);
+}
+
+#[test]
 fn rules_for_addresses_miss_packets_with_ports() {
     for (personality, expected) in
         [("x710", None), ("x710-17.02", None), ("e810", None), ("cx5", Some(1)), ("ideal", Some(1))]

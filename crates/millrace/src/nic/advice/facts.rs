@@ -37,7 +37,22 @@ pub(super) fn of(
             Place::Rule => {}
         },
     }
+    lines.extend(personality.ahead.as_deref().map(ahead));
     lines
+}
+
+/// What the engine that is asked first takes.
+fn ahead(engine: &Personality) -> String {
+    let actions: Vec<_> = engine.actions.accepted.iter().map(Steps::to_string).collect();
+    let title = if engine.title.is_empty() { "another engine" } else { &engine.title };
+    let priorities = match engine.attributes.priorities {
+        Some(count) => format!(" and priorities 0 to {}", count.saturating_sub(1)),
+        None => String::new(),
+    };
+    format!(
+        "{title} is asked first: it takes other masks{priorities}, with {} only",
+        actions.join("; or ")
+    )
 }
 
 fn in_the_way(personality: &Personality, rule: &Modelled) -> Vec<String> {

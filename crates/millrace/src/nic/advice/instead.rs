@@ -9,11 +9,27 @@
 use super::Modelled;
 use super::model::is_port;
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
-use twin::personality::{ActionFacts, Chain, FieldFacts, MaskRule, Ports, Steps};
+use twin::personality::{ActionFacts, Chain, FieldFacts, INNER, MaskRule, Ports, Steps};
 use twin::{Field, Personality, Proto};
 
-/// The rule, if one is found.
+/// The rule, if one is found: where an engine that is asked first has all its actions, by that.
 pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Option<Rule> {
+    let by = |engine: &Personality| {
+        let close = closest(engine, rule, queues);
+        let good = Modelled::of(&close)?.judged(personality, queues).is_ok();
+        (good && close != *rule).then_some(close)
+    };
+    let has_all = |engine: &&Personality| {
+        let mut names = rule.actions.iter().map(Action::name);
+        let steps = || engine.actions.accepted.iter().flat_map(Steps::steps);
+        names.all(|name| steps().any(|step| step.has(name)))
+    };
+    let ahead = personality.ahead.as_deref().filter(has_all);
+    ahead.and_then(by).or_else(|| by(personality))
+}
+
+/// The rule where the facts of an engine move it.
+fn closest(personality: &Personality, rule: &Rule, queues: u16) -> Rule {
     let mut close = rule.clone();
     close.pattern.retain(|item| item.kind != ItemKind::Void);
     close.actions.retain(|action| *action != Action::Void);
@@ -35,8 +51,7 @@ pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Optio
     if close.attributes.transfer || personality.pattern.ports == Ports::Always {
         close.pattern.splice(0..0, ports);
     }
-    let good = Modelled::of(&close)?.judged(personality, queues).is_ok();
-    (good && close != *rule).then_some(close)
+    close
 }
 
 fn is_ip(kind: ItemKind) -> bool {
@@ -132,6 +147,14 @@ fn set_fields(personality: &Personality, chain: Option<&Chain>, item: &mut Item)
         item.mask = None;
     }
     let facts = personality.items.get(name);
+    if let Some(only) = chain.and_then(|chain| chain.only.as_ref()) {
+        let is_good = |field: &&Field| {
+            let names = only.iter().map(|wanted| wanted.strip_prefix(INNER).unwrap_or(wanted));
+            names.into_iter().any(|wanted| wanted.split_once('.') == Some((name, field.name)))
+        };
+        let bad = fields(item.kind).iter().filter(|field| !is_good(field));
+        bad.for_each(|field| clear_mask(item, field));
+    }
     if let Some(exactly) = chain.and_then(|chain| chain.exactly.as_ref()) {
         let is_wanted = |field: &Field| {
             exactly.iter().any(|wanted| wanted.split_once('.') == Some((name, field.name)))
@@ -160,6 +183,9 @@ fn set_fields(personality: &Personality, chain: Option<&Chain>, item: &mut Item)
             MaskRule::Never => clear_mask(item, field),
             _ => {}
         }
+    }
+    if is_empty(item) && facts.null.is_none() {
+        *item = Item::any(item.kind);
     }
 }
 

@@ -57,6 +57,14 @@ fn what_was_given_is_kept() {
              actions mark id 7 / end",
             "ingress pattern eth / ipv4 src is 10.0.0.1 / end actions mark id 7 / end",
         ),
+        // Without a mark its switch takes the network.
+        (
+            "e810",
+            "ingress pattern eth / ipv4 src spec 10.0.0.1 src prefix 24 / tcp flags is 2 / end \
+             actions drop / end",
+            "ingress pattern eth / ipv4 src spec 10.0.0.1 src prefix 24 / tcp / end \
+             actions drop / end",
+        ),
         (
             "cx5",
             "ingress pattern eth / udp dst is 53 / end actions mark id 9 / end",

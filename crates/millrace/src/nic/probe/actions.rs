@@ -2,7 +2,7 @@
 //! Which lists of actions are taken: all of one and two, and of three those that two may become.
 
 use super::attributes::bisect;
-use super::bench::{Bench, INGRESS, Stopped};
+use super::bench::{Bench, Stopped};
 use super::pattern::Pattern;
 use super::steps::{lines_of, steps};
 use super::subject::{Answer, Question};
@@ -40,14 +40,14 @@ fn rss(queues: &[u16]) -> Action {
     Action::Rss(Spread { types: RssTypes::default(), queues: queues.into() })
 }
 
-fn of(list: &[&str]) -> Vec<Action> {
+pub(super) fn of(list: &[&str]) -> Vec<Action> {
     list.iter().map(|name| action(name)).collect()
 }
 
 /// A rule with a list, in a group where its actions have a place.
 pub(super) fn question(bench: &Bench<'_>, base: &Pattern, list: &[&str]) -> Question {
     let group = u32::from(!is_for_root(bench, list));
-    let attributes = Attributes { group, ..INGRESS };
+    let attributes = Attributes { group, ..bench.attributes };
     Question { attributes, actions: of(list), ..bench.about(base) }
 }
 
@@ -97,7 +97,7 @@ fn not_in_root(bench: &mut Bench<'_>, base: &Pattern) -> Result<BTreeMap<String,
         for list in [vec![name], [&usual[..], &[name]].concat()] {
             let root = Question { actions: of(&list), ..bench.about(base) };
             let Err(refused) = bench.ask(&root)? else { break };
-            let attributes = Attributes { group: 1, ..INGRESS };
+            let attributes = Attributes { group: 1, ..bench.attributes };
             if bench.ask(&Question { attributes, ..root })?.is_ok() {
                 found.insert(name.to_owned(), refused.told());
                 break;
@@ -134,9 +134,7 @@ fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)
 fn any_order(taken: &[List]) -> Option<ActionFacts> {
     let lists: BTreeSet<&List> = taken.iter().collect();
     let turned = |list: &List| list.iter().rev().copied().collect::<List>();
-    if !taken.iter().any(|list| list.len() > 1)
-        || !taken.iter().all(|list| lists.contains(&turned(list)))
-    {
+    if !taken.iter().all(|list| lists.contains(&turned(list))) {
         return None;
     }
     let is_used = |name: &&&str| taken.iter().any(|list| list.contains(name));

@@ -26,17 +26,22 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> 
         bench.note("rules for egress are taken, which the file cannot say");
     }
     let group = |group| Attributes { group, ..INGRESS };
-    let priority = |priority| Attributes { priority, ..INGRESS };
     let most = count(bench, &base, group)?;
     bench.draft.attributes.groups = most;
     if let Some(beyond) = most {
         let beyond = with(bench, &base, group(beyond))?;
         bench.draft.attributes.group = news(bench, &beyond);
     }
-    let most = count(bench, &base, priority)?;
+    priorities(bench, &base)
+}
+
+/// Which priorities there are, and the words for others.
+pub(super) fn priorities(bench: &mut Bench<'_>, base: &Pattern) -> Result<(), Stopped> {
+    let priority = |priority| Attributes { priority, ..INGRESS };
+    let most = count(bench, base, priority)?;
     bench.draft.attributes.priorities = most;
     if let Some(beyond) = most {
-        let beyond = with(bench, &base, priority(beyond))?;
+        let beyond = with(bench, base, priority(beyond))?;
         bench.draft.attributes.priority = news(bench, &beyond);
     }
     Ok(())

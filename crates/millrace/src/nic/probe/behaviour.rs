@@ -50,14 +50,15 @@ pub(super) fn delays(
     bench.stage("delays")?;
     let pattern = base.pattern();
     let Some(frame) = pattern.frame.clone() else { return Ok(()) };
+    let Some(witness) = witness.of(bench, &frame) else { return Ok(()) };
     let question = witness.question(bench, &pattern);
-    let after = bench.with(&question, |bench, _| Ok(bench.until(&frame, witness, true)))?;
+    let after = bench.with(&question, |bench, _| Ok(bench.until(&frame, &witness, true)))?;
     match after {
         Ok(Some(late)) => bench.draft.latency.effective_after_us = late,
         Ok(None) => bench.note("a rule was taken that packets did not hit"),
         Err(_) => return Ok(()),
     }
-    match bench.until(&frame, witness, false) {
+    match bench.until(&frame, &witness, false) {
         Some(late) => bench.draft.latency.effective_until_us = late,
         None => bench.finding("packets hit a rule 2 s after it was destroyed"),
     }

@@ -84,6 +84,8 @@ pub(crate) struct Bench<'a> {
     watcher: &'a mut dyn Watcher,
     interrupted: &'a AtomicBool,
     pub(super) draft: Personality,
+    /// Attributes of questions that are not about them.
+    pub(super) attributes: Attributes,
     /// Actions that are taken, for questions about patterns.
     pub(super) usual_actions: Vec<Action>,
     /// What nobody could find out, and what the file cannot say.
@@ -116,6 +118,7 @@ impl<'a> Bench<'a> {
             watcher,
             interrupted,
             draft: Personality::default(),
+            attributes: INGRESS,
             usual_actions: Vec::new(),
             notes: Vec::new(),
             findings: Vec::new(),
@@ -155,7 +158,7 @@ impl<'a> Bench<'a> {
     /// A question about a pattern.
     pub(super) fn about(&self, pattern: &Pattern) -> Question {
         let items = pattern.items.clone();
-        Question { attributes: INGRESS, items, actions: self.usual_actions.clone() }
+        Question { attributes: self.attributes, items, actions: self.usual_actions.clone() }
     }
 
     /// Whether a pattern is taken, with the usual actions.
@@ -283,6 +286,13 @@ impl<'a> Bench<'a> {
     /// What the draft says of the same rule.
     pub(super) fn drafted(&self, question: &Question) -> Answer {
         let mut model = Model::member(self.draft.clone(), self.subject.queues());
+        model.create(question).map(drop)
+    }
+
+    /// What the draft's engine ahead says of a rule, if there is one; else the draft.
+    pub(super) fn drafted_ahead(&self, question: &Question) -> Answer {
+        let ahead = self.draft.ahead.as_deref().unwrap_or(&self.draft);
+        let mut model = Model::member(ahead.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 

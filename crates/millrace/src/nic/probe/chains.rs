@@ -6,7 +6,7 @@ use super::pattern::{Bits, Pattern, words};
 use super::steps::lines_of;
 use super::subject::{Question, Refused};
 use std::collections::BTreeMap;
-use twin::personality::{Chain, Structure, Told};
+use twin::personality::{Chain, INNER, Structure, Told};
 use twin::{Field, Place, Proto};
 
 /// A list of headers that is taken.
@@ -21,6 +21,8 @@ pub(super) struct Taken {
     pub(super) is_deaf: bool,
     /// TCP, UDP and SCTP are not hit.
     pub(super) other_transports_only: bool,
+    /// Names of the fields that may be masked, where that are not all that its headers take.
+    pub(super) only: Option<Vec<String>>,
 }
 
 impl Taken {
@@ -34,9 +36,14 @@ impl Taken {
 
     /// `HEADER.FIELD` of each field.
     fn names(&self) -> Vec<String> {
-        let name =
-            |&(at, field): &(usize, Field)| format!("{}.{}", self.headers[at].name(), field.name);
-        self.fields.iter().map(name).collect()
+        self.fields.iter().map(|&(at, field)| self.name(at, field)).collect()
+    }
+
+    /// As files have it: `HEADER.FIELD`, and whether it is behind a tunnel's header.
+    pub(super) fn name(&self, at: usize, field: Field) -> String {
+        let is_inner = self.headers[..at].iter().any(|proto| proto.is_tunnel());
+        let behind = if is_inner { INNER } else { "" };
+        format!("{behind}{}.{}", self.headers[at].name(), field.name)
     }
 }
 
@@ -129,6 +136,7 @@ pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<Taken>, bool), Stopped
                 is_exact: false,
                 is_deaf: false,
                 other_transports_only: false,
+                only: None,
             }),
             Err(words) => refused.push((headers.clone(), words)),
         }
@@ -255,17 +263,19 @@ fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<Told> {
 
 /// Writes the chains into the draft.
 pub(super) fn write(bench: &mut Bench<'_>, taken: &[Taken]) {
-    type Kind = (Option<Vec<String>>, bool);
+    type Kind = (Option<Vec<String>>, Option<Vec<String>>, bool);
     let mut kinds: BTreeMap<Kind, Vec<Vec<&'static str>>> = BTreeMap::new();
     for chain in taken {
-        let kind = (chain.is_exact.then(|| chain.names()), chain.other_transports_only);
+        let exactly = chain.is_exact.then(|| chain.names());
+        let kind = (exactly, chain.only.clone(), chain.other_transports_only);
         let names = chain.headers.iter().map(|proto| proto.name()).collect();
         kinds.entry(kind).or_default().push(names);
     }
-    for ((exactly, other_transports_only), lists) in kinds {
+    bench.draft.chains.clear();
+    for ((exactly, only, other_transports_only), lists) in kinds {
         for items in lines_of(&lists) {
-            let exactly = exactly.clone();
-            bench.draft.chains.push(Chain { items, exactly, other_transports_only });
+            let (exactly, only) = (exactly.clone(), only.clone());
+            bench.draft.chains.push(Chain { items, exactly, only, other_transports_only });
         }
     }
 }

@@ -8,6 +8,8 @@ mod queue;
 use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
 use queue::Queue;
 use std::collections::HashMap;
+#[cfg(test)]
+use twin::rss;
 use twin::{Action, Faults, Handle, Item, Nic, Personality, Proto, Refusal, Rule};
 
 /// A started port of the software NIC, alone if nothing else is said.
@@ -42,6 +44,16 @@ impl Model {
         let mut model = Self::new(personality, queues);
         model.nic.set_switch(true);
         model
+    }
+
+    /// Packets go to all queues, by their addresses and ports.
+    #[cfg(test)]
+    pub(crate) fn spread(mut self) -> Self {
+        let types = rss::IP | rss::TCP | rss::UDP | rss::SCTP;
+        let types = rss::RssTypes(types | types << rss::IPV6_SHIFT);
+        let key = std::array::from_fn(|place| (place * 131 + 7) as u8);
+        self.nic.set_rss(rss::Rss::new(types, &key, (0..self.queues).collect()));
+        self
     }
 
     /// Rules there are.

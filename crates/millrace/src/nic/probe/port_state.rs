@@ -16,6 +16,9 @@ pub(super) fn probe(
 ) -> Result<(), Stopped> {
     bench.stage("stop and start")?;
     let pattern = base.pattern();
+    let of_frame =
+        witness.zip(pattern.frame.as_ref()).and_then(|(witness, frame)| witness.of(bench, frame));
+    let witness = of_frame.as_ref();
     let question = match witness {
         Some(witness) => witness.question(bench, &pattern),
         None => bench.about(&pattern),

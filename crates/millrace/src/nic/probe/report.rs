@@ -75,6 +75,7 @@ pub(crate) fn print(out: &mut impl Write, facts: &Static, found: &Found) -> io::
         patterns(&mut table, personality)?;
         actions(&mut table, personality)?;
         rules(&mut table, personality)?;
+        ahead(&mut table, personality)?;
         figures(&mut table, found)?;
     }
     seen(&mut table, found)?;
@@ -160,6 +161,9 @@ fn patterns<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io
         if let Some(fields) = &chain.exactly {
             line += &format!(", with exactly {}", fields.join(" "));
         }
+        if let Some(fields) = &chain.only {
+            line += &format!(", with masks of {} only", fields.join(" "));
+        }
         if chain.other_transports_only {
             line += ", not for packets with TCP, UDP or SCTP";
         }
@@ -182,6 +186,10 @@ fn patterns<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io
         if told.is_some() {
             table.row("refused", or_words(fact, told.as_ref()))?;
         }
+    }
+    if let Some(most) = pattern.bytes_max {
+        let fact = format!("{most} bytes of masks at most");
+        table.row("masks", or_words(&fact, pattern.too_wide.as_ref()))?;
     }
     if pattern.no_default_mask {
         table.row("masks", "a spec without a mask is ignored")?;
@@ -219,7 +227,28 @@ fn masks(facts: &ItemFacts) -> String {
     parts.join("; ")
 }
 
+/// The engine that is asked first, if there is one: what it takes otherwise.
+fn ahead<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let Some(ahead) = &personality.ahead else { return Ok(()) };
+    let most = ahead.attributes.priorities.map_or("any".to_owned(), |most| most.to_string());
+    let fact = format!("another engine is asked first; priorities: {most}; it takes");
+    table.row("ahead", fact)?;
+    patterns(table, ahead)?;
+    lists(table, ahead)?;
+    twice(table, ahead)
+}
+
 fn actions<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    lists(table, personality)?;
+    let mark = &personality.mark;
+    let max = mark.max.map_or("up to 2^32-1".to_owned(), |max| format!("up to {max:#x}"));
+    let none = mark.means_none.map(|none| format!("; {none:#x} NEVER ARRIVES"));
+    let flags = if mark.flag_never_delivered { "; flags NEVER ARRIVE" } else { "" };
+    let arrival = if mark.never_delivered { "; taken, and NEVER DELIVERED" } else { "" };
+    table.row("marks", format!("{max}{arrival}{}{flags}", none.unwrap_or_default()))
+}
+
+fn lists<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let facts = &personality.actions;
     for line in &facts.accepted {
         let order = if facts.any_order { ", in any order" } else { "" };
@@ -233,12 +262,7 @@ fn actions<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io:
             table.row("refused", or_words(fact, told.as_ref()))?;
         }
     }
-    let mark = &personality.mark;
-    let max = mark.max.map_or("up to 2^32-1".to_owned(), |max| format!("up to {max:#x}"));
-    let none = mark.means_none.map(|none| format!("; {none:#x} NEVER ARRIVES"));
-    let flags = if mark.flag_never_delivered { "; flags NEVER ARRIVE" } else { "" };
-    let arrival = if mark.never_delivered { "; taken, and NEVER DELIVERED" } else { "" };
-    table.row("marks", format!("{max}{arrival}{}{flags}", none.unwrap_or_default()))
+    Ok(())
 }
 
 fn ages<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
@@ -256,15 +280,19 @@ fn ages<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Re
     table.row("ages", format!("taken{group}; {told}{}", query.unwrap_or_default()))
 }
 
-fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
-    let facts = &personality.table;
-    let twice = match &facts.duplicate {
+fn twice<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let twice = match &personality.table.duplicate {
         Duplicate::Exists => "refused, by validate too".to_owned(),
         Duplicate::Refused(told) => format!("refused: {}", words(told)),
         Duplicate::FirstWins => "taken, the first is in effect".to_owned(),
         Duplicate::LastWins => "taken, the last is in effect".to_owned(),
     };
-    table.row("a rule twice", twice)?;
+    table.row("a rule twice", twice)
+}
+
+fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let facts = &personality.table;
+    twice(table, personality)?;
     if let Some(told) = &personality.pattern.other_fields {
         let fact = "one set of fields at a time for each kind of packet";
         table.row("conflicts", or_words(fact, Some(told)))?;

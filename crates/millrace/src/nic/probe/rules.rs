@@ -57,17 +57,22 @@ fn ranges(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// A field whose full mask counts.
-pub(super) fn maskable(bench: &Bench<'_>, proto: Proto) -> Option<Field> {
+/// Whether a field's full mask counts.
+pub(super) fn is_maskable(bench: &Bench<'_>, proto: Proto, field: Field) -> bool {
     let facts = bench.draft.items.get(proto.name());
-    let is_good = |field: &&Field| match facts.map(|facts| facts.fields.get(field.name)) {
+    match facts.map(|facts| facts.fields.get(field.name)) {
         None => true,
         Some(Some(FieldFacts::Rule(mask) | FieldFacts::Detailed { mask, .. })) => {
             use MaskRule::{Always, Any, Full, FullOrIgnored};
             matches!(mask, Any | Full | FullOrIgnored | Always)
         }
         Some(None) => false,
-    };
+    }
+}
+
+/// A field whose full mask counts.
+pub(super) fn maskable(bench: &Bench<'_>, proto: Proto) -> Option<Field> {
+    let is_good = |field: &&Field| is_maskable(bench, proto, **field);
     let usual = ["src", "dst", "tci", "vni", "teid", "type"];
     let named = usual.iter().filter_map(|name| proto.field(name)).find(|field| is_good(&field));
     named.or_else(|| proto.fields().iter().find(is_good).copied())

@@ -9,6 +9,7 @@ use super::frame::Frame;
 use super::pattern::{Bits, Pattern};
 use super::subject::{Question, Refused};
 use super::*;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use twin::personality::{AgeFacts, FieldFacts, Latency, MaskRule, NAMES, OnStop, Told};
 use twin::{Action, Attributes, Errno, Proto};
@@ -30,7 +31,7 @@ fn probed(personality: &Personality) -> Found {
 }
 
 fn probed_with(personality: &Personality, capacity: Option<u32>) -> Found {
-    let mut model = Model::new(personality.clone(), QUEUES);
+    let mut model = Model::new(personality.clone(), QUEUES).spread();
     let extent = Extent { restart: true, force: false, capacity };
     let found = probe(&mut model, extent, &mut Nobody, &AtomicBool::new(false));
     assert_eq!(model.len(), 0, "no rule stays");
@@ -109,6 +110,7 @@ impl Chance {
             2 => Attributes { transfer: true, ingress: false, ..INGRESS },
             3 => Attributes { priority: [1, 60, 63, 21_844, 21_845][self.below(5)], ..INGRESS },
             4 => Attributes { group: [1, 2, 100][self.below(3)], ..INGRESS },
+            5 => Attributes { priority: 1, ..INGRESS },
             _ => INGRESS,
         }
     }
@@ -119,7 +121,8 @@ fn difference(one: &Personality, other: &Personality, seed: u64) -> Option<Strin
     let mut chance = Chance(seed);
     let mut chains = sensible();
     chains.extend([vec![Proto::Tcp, Proto::Eth], vec![Proto::Ipv4, Proto::Udp, Proto::Ipv6]]);
-    let mut models = [one, other].map(|personality| Model::new(personality.clone(), QUEUES));
+    let mut models =
+        [one, other].map(|personality| Model::new(personality.clone(), QUEUES).spread());
     let mut rules = Vec::new();
     for _ in 0..20 {
         let pattern = chance.pattern(&chains);
@@ -277,6 +280,38 @@ fn six_years_of_a_driver_are_seen() {
     assert!([&old, &new].iter().all(|file| !file.operations.r#async));
     assert!([&old, &new].iter().all(|file| !file.actions.accepted[0].to_string().contains("age")));
     assert!(old.latency.create_us >= 10_000 && new.latency.create_us < 100);
+}
+
+#[test]
+fn an_engine_ahead_is_found_by_a_priority_of_its_own() {
+    let found = probed(&named("e810"));
+    let Personality { ahead, attributes, items, .. } = found.personality;
+    let ahead = ahead.expect("the switch");
+    assert_eq!((attributes.priorities, ahead.attributes.priorities), (Some(1), Some(2)));
+    let lines: Vec<_> = ahead.actions.accepted.iter().map(ToString::to_string).collect();
+    assert_eq!(lines, ["queue|rss|drop"]);
+    assert_eq!(ahead.pattern.bytes_max, Some(32));
+    let rule = |items: &BTreeMap<String, _>, header: &str| -> MaskRule {
+        let facts: &twin::personality::ItemFacts = &items[header];
+        facts.fields["src"].rule()
+    };
+    for header in ["ipv4", "tcp"] {
+        assert_eq!(
+            (rule(&items, header), rule(&ahead.items, header)),
+            (MaskRule::Full, MaskRule::Any)
+        );
+    }
+    let has_eth_src = |line: &str| {
+        let chain = ahead.chains.iter().find(|chain| chain.items.to_string().starts_with(line));
+        let only = chain.expect(line).only.as_ref();
+        only.is_none_or(|only| only.contains(&"eth.src".to_owned()))
+    };
+    assert!(has_eth_src("eth / vlan") && !has_eth_src("eth / ipv4"));
+    assert!(
+        NAMES
+            .iter()
+            .all(|name| *name == "e810" || probed(&named(name)).personality.ahead.is_none())
+    );
 }
 
 #[test]

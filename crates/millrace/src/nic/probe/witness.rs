@@ -54,10 +54,10 @@ impl Witness {
                 for chain in &chains {
                     let witness = Self { actions: actions.clone(), sign };
                     let pattern = chain.pattern();
+                    let Some(frame) = pattern.frame.clone() else { continue };
                     // Neither a rule that just went nor this one may be in the way.
                     bench.wait(late_us);
-                    let Some(witness) = witness.away_from_usual(bench, &pattern) else { continue };
-                    let Some(frame) = pattern.frame.clone() else { continue };
+                    let Some(witness) = witness.of(bench, &frame) else { continue };
                     let question = witness.question(bench, &pattern);
                     let hit = bench.with(&question, |bench, _| {
                         bench.wait(late_us);
@@ -74,20 +74,21 @@ impl Witness {
         Ok(None)
     }
 
-    /// With a queue that is not the usual one of these packets.
-    fn away_from_usual(mut self, bench: &mut Bench<'_>, pattern: &Pattern) -> Option<Self> {
-        let usual = bench.deliver(pattern.frame.as_ref()?)?.queue;
-        if self.sign == Sign::Queue(0) {
+    /// For packets like this frame: with a queue that is not their usual one. `None` if they do not
+    /// arrive, or there is no other queue.
+    pub(super) fn of(&self, bench: &mut Bench<'_>, frame: &[u8]) -> Option<Self> {
+        let mut witness = self.clone();
+        let usual = bench.deliver(frame)?.queue;
+        if let Sign::Queue(_) = self.sign {
             let queue = (0..bench.subject.queues()).find(|&queue| queue != usual)?;
-            self.sign = Sign::Queue(queue);
-            let to = |action: &mut Action| {
+            witness.sign = Sign::Queue(queue);
+            for action in &mut witness.actions {
                 if matches!(action, Action::Queue(_)) {
                     *action = Action::Queue(queue);
                 }
-            };
-            self.actions.iter_mut().for_each(to);
+            }
         }
-        Some(self)
+        Some(witness)
     }
 
     pub(super) fn is_drop(&self) -> bool {
@@ -131,10 +132,15 @@ impl Witness {
         pattern: &Pattern,
         frame: &[u8],
     ) -> Result<Option<bool>, Stopped> {
-        let question = self.question(bench, pattern);
+        let witness = match self.sign {
+            Sign::Queue(_) => self.of(bench, frame),
+            _ => Some(self.clone()),
+        };
+        let Some(witness) = witness else { return Ok(None) };
+        let question = witness.question(bench, pattern);
         let hit = bench.with(&question, |bench, _| {
             let delivery = bench.deliver(frame);
-            Ok(self.is_hit(delivery))
+            Ok(witness.is_hit(delivery))
         })?;
         Ok(hit.ok())
     }

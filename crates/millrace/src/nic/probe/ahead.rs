@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Another engine, asked before the one that takes the usual rules: it shows by a priority that
+//! only it takes. There it is alone, and is asked what every engine is asked.
+//!
+//! Where the usual engine says no without a word, the application reads what the one ahead said.
+
+use super::actions::{self, of};
+use super::bench::{Bench, INGRESS, Stopped};
+use super::chains::{self, Taken};
+use super::fields::{self, context};
+use super::pattern::Bits;
+use super::subject::Question;
+use super::witness::Witness;
+use super::{attributes, behaviour, narrow, pairs, rules};
+use std::mem::replace;
+use twin::personality::{AttributeFacts, FieldFacts, Latency, MarkFacts, Operations, Told};
+use twin::{Action, Attributes, Kind, Personality, Proto};
+
+/// Finds it, if there is one, and puts it into the draft.
+pub(super) fn probe(
+    bench: &mut Bench<'_>,
+    taken: &[Taken],
+    base: &Taken,
+    lists: &[Vec<&'static str>],
+) -> Result<(), Stopped> {
+    bench.stage("another engine")?;
+    let Some(priority) = bench.draft.attributes.priorities else { return Ok(()) };
+    let attributes = Attributes { priority, ..INGRESS };
+    let mut found = None;
+    for list in lists {
+        let question = Question { attributes, actions: of(list), ..bench.about(&base.pattern()) };
+        if bench.ask(&question)?.is_ok() {
+            found = Some(of(list));
+            break;
+        }
+    }
+    let Some(actions) = found else { return Ok(()) };
+    let port = &bench.draft.attributes;
+    let alone = Personality {
+        attributes: AttributeFacts { priorities: None, priority: None, ..port.clone() },
+        operations: bench.draft.operations.clone(),
+        latency: bench.draft.latency.clone(),
+        ..Personality::default()
+    };
+    let port = replace(&mut bench.draft, alone);
+    let usual_actions = replace(&mut bench.usual_actions, actions);
+    bench.attributes = attributes;
+    let looked = look(bench);
+    bench.attributes = INGRESS;
+    bench.usual_actions = usual_actions;
+    let ahead = replace(&mut bench.draft, port);
+    looked?;
+    // What is of the port is said once.
+    bench.draft.ahead = Some(Box::new(Personality {
+        name: "ahead".to_owned(),
+        operations: Operations::default(),
+        latency: Latency::default(),
+        mark: MarkFacts::default(),
+        ..ahead
+    }));
+    silences(bench, taken, base)
+}
+
+/// What the engine takes that is alone at this priority.
+fn look(bench: &mut Bench<'_>) -> Result<(), Stopped> {
+    let (mut taken, is_free) = chains::probe(bench)?;
+    let base = super::base(&taken).clone();
+    attributes::priorities(bench, &base.pattern())?;
+    let lists = actions::probe(bench, &base.pattern())?;
+    let witness = Witness::find(bench, &taken, &lists)?;
+    if let Some(witness) = &witness {
+        behaviour::classes(bench, &mut taken, witness)?;
+    }
+    if !is_free || taken.iter().any(|chain| chain.other_transports_only) {
+        chains::write(bench, &taken);
+    }
+    fields::probe(bench, &taken, witness.as_ref())?;
+    rules::probe(bench, &taken, &base, witness.as_ref())?;
+    narrow::probe(bench, &mut taken)?;
+    pairs::probe(bench, &taken, &base, witness.as_ref())
+}
+
+/// Words that the usual engine does not say itself: they change with what the one ahead has to say
+/// of the same rule.
+fn silences(bench: &mut Bench<'_>, taken: &[Taken], base: &Taken) -> Result<(), Stopped> {
+    let priority = bench.draft.attributes.priorities.unwrap_or(0);
+    let attributes = Attributes { priority, ..INGRESS };
+    let question = Question { attributes, ..bench.about(&base.pattern()) };
+    if is_silent(bench, &question)? {
+        bench.draft.attributes.priority = Some(SILENT);
+    }
+    for proto in Proto::ALL {
+        let Some((chain, at)) = context(taken, proto) else { continue };
+        for &field in proto.fields() {
+            let facts = bench.draft.items.get(proto.name());
+            let told = facts.and_then(|facts| match facts.fields.get(field.name)? {
+                FieldFacts::Detailed { told, .. } => told.as_ref(),
+                FieldFacts::Rule(_) => None,
+            });
+            if told.is_none() {
+                continue;
+            }
+            let question = bench.about(&chain.pattern().masked(at, field, Bits::ButLowest));
+            if is_silent(bench, &question)? {
+                let facts = bench.draft.items.get_mut(proto.name());
+                let fact = facts.and_then(|facts| facts.fields.get_mut(field.name));
+                if let Some(FieldFacts::Detailed { told, .. }) = fact {
+                    *told = Some(SILENT);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+const SILENT: Told = Told::Full { errno: None, kind: Some(Kind::None), message: None };
+
+/// Whether the words for a refused rule are those of the engine ahead, and still are with actions
+/// of which that one says something else.
+fn is_silent(bench: &mut Bench<'_>, question: &Question) -> Result<bool, Stopped> {
+    let beyond = vec![Action::Queue(bench.subject.queues())];
+    let other = Question { actions: beyond, ..question.clone() };
+    let answers = [bench.ask(question)?.err(), bench.ask(&other)?.err()];
+    let [Some(first), Some(second)] = answers else { return Ok(false) };
+    let said = [question, &other].map(|question| bench.drafted_ahead(question));
+    let [Err(first_said), Err(second_said)] = said else { return Ok(false) };
+    Ok(first_said.says_as(&first) && second_said.says_as(&second))
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Where a NIC takes less of a list of headers than of each of them: fields that have no mask
+//! there, and how many bytes of masks a rule may have.
+
+use super::bench::{Bench, Stopped};
+use super::chains::{Taken, write};
+use super::frame::NO_ETHER_TYPE;
+use super::pattern::{Bits, Pattern};
+use super::rules::is_maskable;
+use twin::{Field, Item};
+
+/// Finds it, and puts it into the draft.
+pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [Taken]) -> Result<(), Stopped> {
+    // There are many such questions, and each would be a rule to make.
+    if bench.draft.operations.no_validate {
+        return Ok(());
+    }
+    if !bench.draft.chains.is_empty() {
+        bench.stage("fields of lists")?;
+        let count = taken.len() as u64;
+        for (done, chain) in taken.iter_mut().enumerate().filter(|(_, chain)| !chain.is_exact) {
+            bench.step(done as u64, count);
+            chain.only = allowed(bench, chain)?;
+        }
+        if taken.iter().any(|chain| chain.only.is_some()) {
+            write(bench, taken);
+        }
+    }
+    width(bench, taken)
+}
+
+/// Fields of all headers of a list whose masks count somewhere.
+fn maskable(bench: &Bench<'_>, chain: &Taken) -> Vec<(usize, Field)> {
+    let headers = chain.headers.iter().enumerate();
+    let fields = headers.flat_map(|(at, proto)| {
+        let is_good = |field: &&Field| is_maskable(bench, *proto, **field);
+        proto.fields().iter().filter(is_good).map(move |&field| (at, field))
+    });
+    fields.collect()
+}
+
+/// With a value that nobody minds.
+fn masked(pattern: Pattern, at: usize, field: Field) -> Pattern {
+    let pattern = pattern.masked(at, field, Bits::Full);
+    match field.name {
+        "type" | "inner_type" if field.len == 16 => pattern.valued(at, field, NO_ETHER_TYPE.into()),
+        _ => pattern,
+    }
+}
+
+/// Names of the fields that may be masked; `None` if that are all.
+fn allowed(bench: &mut Bench<'_>, chain: &Taken) -> Result<Option<Vec<String>>, Stopped> {
+    let (mut names, mut refused) = (Vec::new(), Vec::new());
+    for (at, field) in maskable(bench, chain) {
+        let question = bench.about(&masked(Pattern::of(&chain.headers), at, field));
+        let answer = bench.ask(&question)?;
+        // What the draft refuses as well has another reason.
+        let is_news = answer.is_err() && bench.drafted(&question).is_ok();
+        let list = if is_news { &mut refused } else { &mut names };
+        list.push(chain.name(at, field));
+        if is_news && bench.draft.pattern.not_exactly.is_none() {
+            bench.draft.pattern.not_exactly = answer.err().map(|refused| refused.told());
+        }
+    }
+    names.retain(|name| !refused.contains(name));
+    names.dedup();
+    Ok((!refused.is_empty()).then_some(names))
+}
+
+/// Finds how many bytes of masks are taken, by the smallest list with too many.
+fn width(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+    let widest = |bench: &Bench<'_>, chain: &Taken| {
+        let fields = maskable(bench, chain).into_iter().filter(|&(at, field)| {
+            chain.only.as_ref().is_none_or(|names| names.contains(&chain.name(at, field)))
+        });
+        fields.fold(Pattern::of(&chain.headers), |pattern, (at, field)| masked(pattern, at, field))
+    };
+    let mut patterns: Vec<_> =
+        taken.iter().filter(|chain| !chain.is_exact).map(|chain| widest(bench, chain)).collect();
+    patterns.sort_by_key(bytes);
+    for pattern in patterns {
+        let question = bench.about(&pattern);
+        let answer = bench.ask(&question)?;
+        if answer.is_err() && bench.drafted(&question).is_ok() {
+            bench.draft.pattern.bytes_max = most_bytes(bench, &pattern)?;
+            bench.draft.pattern.too_wide = bench.news(&question, &answer);
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of masks that are taken of a pattern, if it is only cut.
+fn most_bytes(bench: &mut Bench<'_>, pattern: &Pattern) -> Result<Option<usize>, Stopped> {
+    let mut most = None;
+    for left in 0..=bytes(pattern) {
+        let cut = cut(pattern, left);
+        if bytes(&cut) == left && bench.ask_pattern(&cut)?.is_ok() {
+            most = Some(left);
+        }
+    }
+    if most.is_none() {
+        bench.note("how many bytes of masks a rule may have was not seen");
+    }
+    Ok(most)
+}
+
+fn bytes(pattern: &Pattern) -> usize {
+    let in_mask = |item: &Item| item.mask.iter().filter(|&&byte| byte != 0).count();
+    pattern.items.iter().map(in_mask).sum()
+}
+
+/// Only so many bytes of the masks, from the front.
+fn cut(pattern: &Pattern, left: usize) -> Pattern {
+    let mut pattern = pattern.clone();
+    let masks = pattern.items.iter_mut().flat_map(|item| &mut item.mask);
+    masks.filter(|byte| **byte != 0).skip(left).for_each(|byte| *byte = 0);
+    pattern
+}
