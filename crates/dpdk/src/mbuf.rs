@@ -42,17 +42,12 @@ impl Mbuf {
         Ok(())
     }
 
-    /// The number that a flow rule put on the packet.
-    pub fn mark(&self) -> Option<u32> {
-        let is_marked = self.flags() & sys::BIND_FLAG_MARKED != 0;
-        is_marked.then(|| Segment(self.0).load(sys::BIND_MBUF_MARK))
-    }
-
     /// Whether a flow rule flagged the packet, with a number or without.
     pub fn is_flagged(&self) -> bool {
         self.flags() & sys::BIND_FLAG_MATCHED != 0
     }
 
+    #[inline(always)]
     fn flags(&self) -> u64 {
         Segment(self.0).load(sys::BIND_MBUF_FLAGS)
     }
@@ -83,6 +78,12 @@ impl wire::Packet for Mbuf {
     #[inline(always)]
     fn frame_len(&self) -> usize {
         Segment(self.0).load::<u32>(sys::BIND_MBUF_PKT_LEN) as usize
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Option<u32> {
+        let is_marked = self.flags() & sys::BIND_FLAG_MARKED != 0;
+        is_marked.then(|| Segment(self.0).load(sys::BIND_MBUF_MARK))
     }
 
     fn copy_to(&self, buf: &mut [u8]) -> usize {

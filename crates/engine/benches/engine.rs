@@ -7,8 +7,12 @@
 //! secret come from fixed seeds.
 
 use criterion::{Criterion, Throughput};
-use engine::{BURST_MAX, Config, Engine, Verdict};
+use engine::{
+    Admission, Answer, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Verdict, Wish,
+};
+use std::collections::HashMap;
 use std::hint::black_box;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
 
@@ -93,13 +97,29 @@ struct Bench {
     engine: Engine,
     ring: Vec<u8>,
     at: usize,
+    /// Marks of packets, by the bytes that tell one from another.
+    marks: HashMap<Vec<u8>, u32>,
 }
+
+/// Addresses and ports of a packet of IPv4.
+const TUPLE: std::ops::Range<usize> = 26..38;
 
 impl Bench {
     const BUFFER: usize = 512;
 
     fn new(engine: Engine) -> Self {
-        Bench { engine, ring: vec![0; 1024 * Self::BUFFER], at: 0 }
+        Bench { engine, ring: vec![0; 1024 * Self::BUFFER], at: 0, marks: HashMap::new() }
+    }
+
+    /// Does what the engine wishes of a NIC.
+    fn mark(&mut self, layout: MarkLayout) {
+        while let Some(Wish::Install { rule, tuple, .. }) = self.engine.next_wish() {
+            let (IpAddr::V4(src), IpAddr::V4(dst)) = (tuple.src, tuple.dst) else { continue };
+            let ports = [tuple.sport.to_be_bytes(), tuple.dport.to_be_bytes()].concat();
+            let tuple = [&src.octets()[..], &dst.octets(), &ports].concat();
+            self.marks.insert(tuple, layout.encode(rule));
+            self.engine.answer(rule, Answer::Installed);
+        }
     }
 
     /// Processes the frames, at most a burst, and times that.
@@ -115,7 +135,8 @@ impl Bench {
         for ((packet, buffer), frame) in
             packets.iter_mut().zip(buffers.chunks(Self::BUFFER)).zip(frames)
         {
-            *packet = BytesPacket::new(&buffer[..frame.len()]);
+            let frame = &buffer[..frame.len()];
+            *packet = BytesPacket::new(frame).marked(self.marks.get(&frame[TUPLE]).copied());
         }
         self.at += frames.len() * Self::BUFFER;
         let mut verdicts = [Verdict::Forward; BURST_MAX];
@@ -179,7 +200,8 @@ fn parse(c: &mut Criterion) {
 
 /// Packets of flows that are in the table.
 fn lookup_hit(c: &mut Criterion) {
-    let cases: [(&str, Flow, u32); 5] = [
+    let cases: [(&str, Flow, u32); 6] = [
+        ("lookup_hit/udp_ipv4_1k_in_l2", udp_v4, 1_000),
         ("lookup_hit/udp_ipv4_10k_in_cache", udp_v4, 10_000),
         ("lookup_hit/tcp_ipv4_10k_in_cache", tcp_v4, 10_000),
         ("lookup_hit/udp_ipv6_10k_in_cache", udp_v6, 10_000),
@@ -192,6 +214,45 @@ fn lookup_hit(c: &mut Criterion) {
         bench.all(SECOND, &frames);
         bursts(c, name, BURST_MAX, &mut bench, &frames);
         assert_eq!(bench.engine.stats().active(), u64::from(flows));
+    }
+}
+
+/// Packets whose marks name their flows.
+fn marked(c: &mut Criterion) {
+    let layout = MarkLayout::new(32, 2 << 20).expect("wide enough");
+    let offload = Offload {
+        layout,
+        first_index: 0,
+        check: KeyCheck::Sampled { first: 4, one_in: 64 },
+        admission: Admission::After { packets: 1 },
+        rules_max: 4 << 20,
+    };
+    let cases: [(&str, Flow, u32); 4] = [
+        ("marked/udp_ipv4_1k_in_l2", udp_v4, 1_000),
+        ("marked/udp_ipv4_10k_in_cache", udp_v4, 10_000),
+        ("marked/tcp_ipv4_10k_in_cache", tcp_v4, 10_000),
+        ("marked/udp_ipv4_1m_out_of_cache", udp_v4, 1_000_000),
+    ];
+    for (name, flow, flows) in cases {
+        let frames = frames(flow, 0, flows);
+        let capacity = 1 << 20;
+        let secret = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
+        let config = Config {
+            capacity_ipv4: capacity,
+            capacity_ipv6: capacity,
+            secret,
+            offload: Some(offload),
+            ..Config::default()
+        };
+        let mut bench = Bench::new(Engine::new(&config));
+        for _ in 0..8 {
+            for burst in frames.chunks(BURST_MAX) {
+                bench.burst(SECOND, burst);
+                bench.mark(layout);
+            }
+        }
+        bursts(c, name, BURST_MAX, &mut bench, &frames);
+        assert_eq!(bench.marks.len(), frames.len());
     }
 }
 
@@ -260,7 +321,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
-    for group in [parse, lookup_hit, lookup_miss, insert_and_expire, burst] {
+    for group in [parse, lookup_hit, marked, lookup_miss, insert_and_expire, burst] {
         group(&mut c);
     }
     c.final_summary();

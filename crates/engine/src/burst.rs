@@ -102,6 +102,11 @@ impl<const W: usize> Lane<W> {
         Arrival { meta: &self.metas[i], opening: &self.openings[i], now }
     }
 
+    /// Key of the first packet, and what its flow needs of it.
+    pub(crate) fn first(&self) -> Option<(Key<W>, &Meta)> {
+        (self.len > 0).then(|| (Key::from_words(&self.keys, 0), &self.metas[0]))
+    }
+
     /// Packets in the burst.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {

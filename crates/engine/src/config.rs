@@ -3,6 +3,7 @@
 
 use crate::Nanos;
 use crate::hash::{Purpose, derive};
+use crate::offload::Offload;
 
 /// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct Config {
     pub secret: [u64; 2],
     /// A free-running cycle counter for the stage account; the engine itself knows no clock.
     pub cycle_counter: fn() -> u64,
+    /// Rules of the NIC for the busiest flows, if its port may have some.
+    pub offload: Option<Offload>,
 }
 
 impl Config {
@@ -51,6 +54,7 @@ impl Default for Config {
             huge_pages: false,
             secret: [0, 0],
             cycle_counter: || 0,
+            offload: None,
         }
     }
 }

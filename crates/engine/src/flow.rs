@@ -2,13 +2,14 @@
 //! The record of a connection: a hot line that every packet reads and writes, and a cold part for
 //! birth, death and the high words of counters.
 //!
-//! The hot part of an IPv4 flow is one cache line (16 bytes of it are kept free for the TCP
+//! The hot part of an IPv4 flow is one cache line (12 bytes of it are kept free for the TCP
 //! window), of an IPv6 flow two. Counters there are low words of 15 or 31 bits; what goes beyond
 //! them, once in 2^15 bytes of link-layer headers or 2^31 packets, is moved to the cold part. That
 //! makes 64 + 48 bytes per IPv4 flow.
 
 use crate::ageing::Link;
 use crate::key::Key;
+use crate::offload::Looks;
 use crate::parse::{Meta, Opening};
 use crate::record::{EndReason, FlowRecord, State, Tally, VlanTags};
 use crate::{Nanos, Timeouts};
@@ -26,8 +27,30 @@ const ACK: u8 = 0x10;
 /// Flags that can change the state; packets without them take the short way.
 const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
-/// Set in a counter of the hot part: time to move it to the cold part.
-const TOP_BIT: u32 = 1 << 31;
+/// Packets, and bytes in the upper half, so that one addition counts a packet. Both are below 2^31
+/// before it: neither the sum of the packets nor that of the bytes carries.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Counters(u64);
+
+impl Counters {
+    /// The top bits of both: time to move them to the cold part.
+    const HIGH: u64 = 1 << 63 | 1 << 31;
+
+    #[inline(always)]
+    fn plus(self, bytes: u32) -> Self {
+        Counters(self.0.wrapping_add(u64::from(bytes) << 32 | 1))
+    }
+
+    #[inline(always)]
+    fn packets(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn bytes(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
 
 /// What every packet of a flow touches.
 #[derive(Clone, Copy)]
@@ -35,15 +58,19 @@ const TOP_BIT: u32 = 1 << 31;
 pub(crate) struct Hot<const W: usize> {
     pub(crate) key: Key<W>,
     pub(crate) last_seen: Nanos,
-    /// Below 2^31, as are the bytes: see [`Hot::count`].
-    packets: [u32; 2],
-    bytes: [u32; 2],
+    /// Packets and bytes of each direction in one word: see [`Counters`].
+    counters: [Counters; 2],
     /// Frame bytes that are not IP bytes (link-layer header and padding), below 2^15.
     overhead: [u16; 2],
     tcp_flags: [u8; 2],
     phase: Phase,
     /// 1: the originator is the second end of the key.
     orig_swapped: u8,
+    /// 1: rules were wished for.
+    pub(crate) is_ruled: u8,
+    /// The mark of the flow's packets with a direction of 0, if that is enough to count them; 0,
+    /// which no mark is, if not.
+    pub(crate) expected: u32,
 }
 
 const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
@@ -150,12 +177,13 @@ impl<const W: usize> Hot<W> {
     pub(crate) const FREE: Hot<W> = Hot {
         key: Key([0; W]),
         last_seen: 0,
-        packets: [0; 2],
-        bytes: [0; 2],
+        counters: [Counters(0); 2],
         overhead: [0; 2],
         tcp_flags: [0; 2],
         phase: Phase::Free,
         orig_swapped: 0,
+        is_ruled: 0,
+        expected: 0,
     };
 
     /// A flow before its first packet is counted.
@@ -163,7 +191,9 @@ impl<const W: usize> Hot<W> {
         // A stray RST must not name the originator of the SYN that follows it.
         let is_reset = meta.tcp_flags & RST != 0;
         let phase = if is_reset { Phase::TcpClose } else { Phase::first(key.proto()) };
-        Hot { key, phase, orig_swapped: meta.swapped, ..Self::FREE }
+        let mut hot = Hot { key, orig_swapped: meta.swapped, ..Self::FREE };
+        hot.enter(phase);
+        hot
     }
 
     #[inline(always)]
@@ -179,6 +209,9 @@ impl<const W: usize> Hot<W> {
     #[inline(always)]
     pub(crate) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
+        if phase == Phase::TcpClose {
+            self.expected = 0;
+        }
     }
 
     /// True for a packet that does no more than to be counted. One with a flag that can change the
@@ -208,45 +241,57 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    /// Adds a packet to its direction. True: a counter has reached its top bit, and [`spill`] must
+    /// Adds a packet to its direction. True: a counter has reached its top bit, or the packets of
+    /// the direction are so many that its flow is [`Looks`]'s; [`spill`] must
     /// follow.
     ///
     /// [`spill`]: Self::spill
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos) -> bool {
+    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos, looks: Looks) -> bool {
         let direction = usize::from(meta.swapped ^ self.orig_swapped) & 1;
         self.last_seen = now;
         self.tcp_flags[direction] |= meta.tcp_flags;
-        let packets = self.packets[direction].wrapping_add(1);
-        let bytes = self.bytes[direction].wrapping_add(meta.bytes);
+        let counters = self.counters[direction].plus(meta.bytes);
         let overhead = self.overhead[direction].wrapping_add(meta.overhead);
-        self.packets[direction] = packets;
-        self.bytes[direction] = bytes;
+        self.counters[direction] = counters;
         self.overhead[direction] = overhead;
-        (packets | bytes | u32::from(overhead) << 16) & TOP_BIT != 0
+        let high = (counters.0 | u64::from(overhead) << 16) & Counters::HIGH;
+        high != 0 || looks.is_due(counters.packets())
+    }
+
+    /// Whether a packet that was counted made it so many.
+    pub(crate) fn is_due(&self, swapped: u8, looks: Looks) -> bool {
+        let direction = usize::from(swapped ^ self.orig_swapped) & 1;
+        looks.is_due(self.counters[direction].packets())
+    }
+
+    /// Whether the flow is closing: its ports may soon be another's.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.phase == Phase::TcpClose
     }
 
     /// Moves the top bits of the counters to the cold part.
     #[cold]
     pub(crate) fn spill(&mut self, cold: &mut Cold) {
         for direction in 0..2 {
-            cold.packets_high[direction] += self.packets[direction] >> 31;
-            cold.bytes_high[direction] += self.bytes[direction] >> 31;
+            let counters = &mut self.counters[direction];
+            cold.packets_high[direction] += counters.packets() >> 31;
+            cold.bytes_high[direction] += counters.bytes() >> 31;
             cold.overhead_high[direction] += u32::from(self.overhead[direction] >> 15);
-            self.packets[direction] &= !TOP_BIT;
-            self.bytes[direction] &= !TOP_BIT;
+            counters.0 &= !Counters::HIGH;
             self.overhead[direction] &= 0x7fff;
         }
     }
 
     fn tally(&self, cold: &Cold, direction: usize) -> Tally {
         let wide = |high: u32, low: u32| (u64::from(high) << 31) + u64::from(low);
-        let bytes = wide(cold.bytes_high[direction], self.bytes[direction]);
+        let counters = self.counters[direction];
+        let bytes = wide(cold.bytes_high[direction], counters.bytes());
         let overhead =
             (u64::from(cold.overhead_high[direction]) << 15) + u64::from(self.overhead[direction]);
         Tally {
-            packets: wide(cold.packets_high[direction], self.packets[direction]),
+            packets: wide(cold.packets_high[direction], counters.packets()),
             bytes,
             ip_bytes: bytes - overhead,
             tcp_flags: self.tcp_flags[direction],

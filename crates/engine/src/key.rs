@@ -8,6 +8,7 @@
 //! words is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
 
 use crate::BURST_MAX;
+use crate::offload::Tuple;
 use std::net::IpAddr;
 
 /// A flow key of `W` words: 2 for IPv4, 5 for IPv6. The last word is ports, zone and protocol.
@@ -126,6 +127,20 @@ impl<const W: usize> Key<W> {
     #[inline(always)]
     pub(crate) fn proto(&self) -> u8 {
         (self.0[W - 1] >> 48) as u8
+    }
+
+    /// VLAN identifier, or 0.
+    #[inline(always)]
+    pub(crate) fn zone(&self) -> u16 {
+        (self.0[W - 1] >> 32) as u16
+    }
+
+    /// The packets of one direction of TCP or UDP: from the second end if `swapped`.
+    pub(crate) fn tuple(&self, swapped: bool) -> Tuple {
+        let KeyParts { low, high, low_port, high_port, zone, proto } = self.parts();
+        let (low, high) = ((low, low_port), (high, high_port));
+        let ((src, sport), (dst, dport)) = if swapped { (high, low) } else { (low, high) };
+        Tuple { src, dst, proto, sport, dport, zone }
     }
 
     pub(crate) fn parts(&self) -> KeyParts {

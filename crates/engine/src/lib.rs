@@ -11,6 +11,9 @@ mod config;
 mod flow;
 mod hash;
 mod key;
+mod mark;
+mod marked;
+mod offload;
 mod parse;
 mod reason;
 mod record;
@@ -19,12 +22,17 @@ mod table;
 mod vectors;
 
 pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
+pub use mark::{MarkLayout, RuleId};
+pub use marked::{KeyCheck, MarkStats};
+pub use offload::{Admission, Answer, Offload, Side, Tuple, Wish};
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{STALL_CYCLES, Stage, Stats};
 pub use table::raw::Memory;
 
-use burst::{Lane, Outcome};
+use burst::Outcome;
+use marked::{Marked, Moment};
+use offload::Rules;
 use parse::{Lanes, PART, Part};
 use std::collections::VecDeque;
 use table::FlowTable;
@@ -64,6 +72,7 @@ pub struct Engine {
     v4: FlowTable<2>,
     v6: FlowTable<5>,
     lanes: Box<Lanes>,
+    marked: Option<Box<Marked>>,
     books: Books,
     zone: ZoneFrom,
     vectors: Vectors,
@@ -128,10 +137,12 @@ impl Engine {
         for capacity in [config.capacity_ipv4, config.capacity_ipv6] {
             assert!((1..=MAX_CAPACITY).contains(&capacity), "capacity {capacity} out of range");
         }
+        let first_index = config.offload.map_or(0, |offload| offload.first_index);
         Self {
-            v4: FlowTable::new(config.capacity_ipv4, config),
-            v6: FlowTable::new(config.capacity_ipv6, config),
-            lanes: Box::new(Lanes { v4: Lane::new(), v6: Lane::new() }),
+            v4: FlowTable::new(config.capacity_ipv4, config, first_index),
+            v6: FlowTable::new(config.capacity_ipv6, config, first_index + config.capacity_ipv4),
+            lanes: Box::new(Lanes::new()),
+            marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
             books: Books {
                 stats: Stats::default(),
                 records: VecDeque::with_capacity(RECORDS_MAX),
@@ -158,14 +169,31 @@ impl Engine {
         packets: &[P],
         verdicts: &mut [Verdict],
     ) {
+        self.process_from(Side::A, now, packets, verdicts);
+    }
+
+    /// The same of packets that arrived at this side; [`process`](Self::process) is for whoever has
+    /// but one.
+    ///
+    /// # Panics
+    /// As [`process`](Self::process) does.
+    pub fn process_from<P: wire::Packet>(
+        &mut self,
+        side: Side,
+        now: Nanos,
+        packets: &[P],
+        verdicts: &mut [Verdict],
+    ) {
         assert!(packets.len() <= BURST_MAX && packets.len() <= verdicts.len());
         let verdicts = &mut verdicts[..packets.len()];
         verdicts.fill(Verdict::Forward);
         self.now = self.now.max(now);
+        self.v4.set_side(side);
+        self.v6.set_side(side);
         self.bursts = self.bursts.wrapping_add(1);
         if self.bursts % SAMPLE_EVERY == 0 {
             let mut last = (self.cycle_counter)();
-            self.process_in_stages(packets, verdicts, |engine, stage| {
+            self.process_burst(packets, verdicts, &mut |engine, stage| {
                 let cycles = (engine.cycle_counter)();
                 let spent = cycles.wrapping_sub(last);
                 if spent < STALL_CYCLES {
@@ -175,7 +203,62 @@ impl Engine {
             });
             self.books.stats.sampled_packets += packets.len() as u64;
         } else {
-            self.process_in_stages(packets, verdicts, |_, _| ());
+            self.process_burst(packets, verdicts, &mut |_, _| ());
+        }
+    }
+
+    /// Packets with a mark first; the others, and those whose mark does not do, in their order.
+    #[inline(always)]
+    fn process_burst<P: wire::Packet>(
+        &mut self,
+        packets: &[P],
+        verdicts: &mut [Verdict],
+        done: &mut impl FnMut(&mut Self, Stage),
+    ) {
+        let is_any_marked = || packets.iter().any(|packet| packet.mark().is_some());
+        if self.marked.is_none() || !is_any_marked() {
+            return self.process_in_stages(packets, verdicts, done);
+        }
+        let rest = self.count_marked(packets);
+        done(self, Stage::Mark);
+        if rest != 0 {
+            self.process_rest(packets, rest, verdicts, done);
+        }
+    }
+
+    /// Counts packets by their marks; the others are in what it returns.
+    fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> marked::Places {
+        let Some(marked) = &mut self.marked else { return marked::Places::MAX };
+        let (v4, v6, zone) = (&mut self.v4, &mut self.v6, self.zone);
+        let counted_before = marked.stats.counted;
+        let rest = marked.claim(packets, (v4, v6));
+        let moment = Moment { now: self.now, zone };
+        let (others, bytes) = marked.count(packets, (v4, v6), moment);
+        self.books.stats.bytes += bytes;
+        self.books.stats.tracked += marked.stats.counted - counted_before;
+        rest | others
+    }
+
+    #[inline(never)]
+    fn process_rest<P: wire::Packet>(
+        &mut self,
+        packets: &[P],
+        rest: marked::Places,
+        verdicts: &mut [Verdict],
+        done: &mut impl FnMut(&mut Self, Stage),
+    ) {
+        let mut gathered = [&packets[0]; BURST_MAX];
+        let mut positions = [0; BURST_MAX];
+        let mut len = 0;
+        for (position, packet) in packets.iter().enumerate() {
+            gathered[len % BURST_MAX] = packet;
+            positions[len % BURST_MAX] = position;
+            len += (rest >> position & 1) as usize;
+        }
+        let mut judged = [Verdict::Forward; BURST_MAX];
+        self.process_in_stages(&gathered[..len], &mut judged[..len], done);
+        for (verdict, position) in judged.into_iter().zip(positions).take(len) {
+            verdicts[position] = verdict;
         }
     }
 
@@ -184,10 +267,9 @@ impl Engine {
         &mut self,
         packets: &[P],
         verdicts: &mut [Verdict],
-        mut done: impl FnMut(&mut Self, Stage),
+        done: &mut impl FnMut(&mut Self, Stage),
     ) {
-        self.lanes.v4.clear();
-        self.lanes.v6.clear();
+        self.lanes.clear();
         // Each part is parsed while the buckets of the one before are on their way.
         for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
             self.parse(part, first, verdicts);
@@ -202,7 +284,7 @@ impl Engine {
         self.lanes.v4.track(&mut self.v4, self.now, |flow| self.books.end(flow));
         self.lanes.v6.track(&mut self.v6, self.now, |flow| self.books.end(flow));
         done(self, Stage::Track);
-        let mut outcome = Admission { books: &mut self.books, verdicts };
+        let mut outcome = NewFlows { books: &mut self.books, verdicts };
         self.lanes.v4.admit(&mut self.v4, self.now, &mut outcome);
         self.lanes.v6.admit(&mut self.v6, self.now, &mut outcome);
         done(self, Stage::Miss);
@@ -281,9 +363,38 @@ impl Engine {
         self.books.records.pop_front()
     }
 
+    /// What a port is to do next, if there is something. Nothing is lost for want of asking, but
+    /// the wishes of flows that would like a rule of the NIC are no longer heard after a thousand.
+    pub fn next_wish(&mut self) -> Option<Wish> {
+        let v4 = self.v4.rules().and_then(Rules::next_wish);
+        v4.or_else(|| self.v6.rules().and_then(Rules::next_wish))
+    }
+
+    /// Learns what became of a wish.
+    pub fn answer(&mut self, rule: RuleId, answer: Answer) {
+        let Some(marked) = &self.marked else { return };
+        let record = rule.index.wrapping_sub(marked.first_index());
+        let of_v4 = self.v4.capacity();
+        let (rules, record, capacity) = match record.checked_sub(of_v4) {
+            None => (self.v4.rules(), record, of_v4),
+            Some(record) => {
+                let capacity = self.v6.capacity();
+                (self.v6.rules(), record, capacity)
+            }
+        };
+        if let Some(rules) = rules.filter(|_| record < capacity) {
+            rules.learn(record, rule, answer);
+        }
+    }
+
     /// Counters so far.
     pub fn stats(&self) -> &Stats {
         &self.books.stats
+    }
+
+    /// What became of packets with a mark.
+    pub fn mark_stats(&self) -> MarkStats {
+        self.marked.as_ref().map_or(MarkStats::default(), |marked| marked.stats)
     }
 
     /// Bytes of memory taken at start: table, records, timers.
@@ -298,12 +409,12 @@ impl Engine {
 }
 
 /// Where new flows and packets without room for one are written down.
-struct Admission<'a> {
+struct NewFlows<'a> {
     books: &'a mut Books,
     verdicts: &'a mut [Verdict],
 }
 
-impl Outcome for Admission<'_> {
+impl Outcome for NewFlows<'_> {
     fn created(&mut self) {
         self.books.stats.created += 1;
     }

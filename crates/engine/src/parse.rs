@@ -12,16 +12,18 @@ use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
 use crate::record::VlanTags;
 use crate::vectors::Vectors;
 use crate::{Reason, ZoneFrom};
-use short::Lengths;
 use wire::Packet;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod general;
 mod part;
+mod plain;
 mod short;
 
 pub(crate) use part::{PART, Part};
+pub(crate) use plain::{plain, plain_four};
+pub(crate) use short::{Lengths, uncounted};
 
 /// What a flow needs of every packet beside its key: one word.
 #[derive(Clone, Copy)]
@@ -51,6 +53,8 @@ pub(crate) struct Opening {
 
 impl Meta {
     pub(crate) const EMPTY: Meta = Meta { bytes: 0, overhead: 0, tcp_flags: 0, swapped: 0 };
+    /// Of a packet that is never just one more of a flow.
+    pub(crate) const UNUSUAL: Meta = Meta { tcp_flags: u8::MAX, ..Meta::EMPTY };
 }
 
 impl Opening {
@@ -74,6 +78,36 @@ pub(crate) struct Lanes {
     pub(crate) v6: Lane<5>,
 }
 
+impl Lanes {
+    pub(crate) fn new() -> Self {
+        Lanes { v4: Lane::new(), v6: Lane::new() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.v4.clear();
+        self.v6.clear();
+    }
+}
+
+/// Has a lane for keys of `W` words.
+pub(crate) trait Of<const W: usize> {
+    /// That lane.
+    fn lane(&self) -> &Lane<W>;
+}
+
+impl Of<2> for Lanes {
+    fn lane(&self) -> &Lane<2> {
+        &self.v4
+    }
+}
+
+impl Of<5> for Lanes {
+    fn lane(&self) -> &Lane<5> {
+        &self.v6
+    }
+}
+
 const ETHERNET: usize = 14;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const IPV4_MIN: usize = 20;
@@ -83,7 +117,7 @@ const VLAN_TAG: usize = 4;
 
 /// Puts key and metadata of a packet into its lane, or says why it has none.
 #[inline(always)]
-fn parse<P: Packet>(
+pub(crate) fn parse<P: Packet>(
     packet: &P,
     position: u8,
     zone: ZoneFrom,

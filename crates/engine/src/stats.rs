@@ -47,6 +47,8 @@ pub const STALL_CYCLES: u64 = 1 << 21;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
+    /// Packets that are counted by their marks.
+    Mark,
     /// Headers to key and direction.
     Parse,
     /// Hash, bucket, candidate record.
@@ -59,11 +61,13 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage in packet order.
-    pub const ALL: [Stage; 4] = [Stage::Parse, Stage::Lookup, Stage::Track, Stage::Miss];
+    pub const ALL: [Stage; 5] =
+        [Stage::Mark, Stage::Parse, Stage::Lookup, Stage::Track, Stage::Miss];
 
     /// The name in `--json`.
     pub const fn name(self) -> &'static str {
         match self {
+            Stage::Mark => "mark",
             Stage::Parse => "parse",
             Stage::Lookup => "lookup",
             Stage::Track => "track",

@@ -12,6 +12,9 @@ use crate::burst::Arrival;
 use crate::flow::{Cold, Event, Hot};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
+use crate::mark::RuleId;
+use crate::marked::Standing;
+use crate::offload::{Looks, Offload, Rules, Side};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
@@ -29,6 +32,9 @@ pub(crate) struct FlowTable<const W: usize> {
     wheel: Wheel,
     hasher: Hasher,
     timeouts: Timeouts,
+    /// Rules of the NIC, if there may be any.
+    rules: Option<Box<Rules>>,
+    looks: Looks,
     /// Head of the list of records freed, through their links.
     free: u32,
     /// Records from here on were never used.
@@ -46,9 +52,16 @@ impl Links for ColdParts {
 }
 
 impl<const W: usize> FlowTable<W> {
-    pub(crate) fn new(capacity: u32, config: &Config) -> Self {
+    /// `first_index`: of the first record in marks.
+    pub(crate) fn new(capacity: u32, config: &Config, first_index: u32) -> Self {
         let (len, huge) = (capacity as usize, config.huge_pages);
+        let rules = config.offload.map(|offload| {
+            let offload = Offload { first_index, ..offload };
+            Box::new(Rules::new(len, offload, huge))
+        });
         Self {
+            looks: rules.as_ref().map_or(Looks::NEVER, |rules| rules.looks()),
+            rules,
             index: Index::new(capacity, huge),
             hot: Region::new(len, Hot::FREE, huge),
             cold: ColdParts(Region::new(len, Cold::FREE, huge)),
@@ -62,7 +75,115 @@ impl<const W: usize> FlowTable<W> {
 
     pub(crate) fn memory(&self) -> Memory {
         let wheel = Memory { bytes: self.wheel.bytes(), ..Memory::default() };
-        [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel].into_iter().sum()
+        let rules = self.rules.as_ref().map_or(Memory::default(), |rules| rules.memory());
+        let parts = [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel, rules];
+        parts.into_iter().sum()
+    }
+
+    /// Records there are.
+    #[inline(always)]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.hot.len() as u32
+    }
+
+    /// Starts to load a record.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, record: u32) {
+        self.hot.prefetch(record as usize, 0);
+        if W > 2 {
+            self.hot.prefetch(record as usize, 64);
+        }
+    }
+
+    /// Counts packets whose marks name records, in their order, up to one that is more than one
+    /// more of its flow, or not of it. Returns how many it counted. Directions are those of the
+    /// marks.
+    #[inline(always)]
+    pub(crate) fn count_marked<const N: usize>(
+        &mut self,
+        named: [(u32, u32); N],
+        metas: [Meta; N],
+        now: Nanos,
+    ) -> usize {
+        let (looks, hot) = (self.looks, &mut *self.hot);
+        let mut rare = 0_u32;
+        let mut counted = 0;
+        for (i, (record, mark)) in named.into_iter().enumerate() {
+            let Some(hot) = hot.get_mut(record as usize) else { break };
+            let direction = mark ^ hot.expected;
+            let meta = Meta { swapped: direction as u8, ..metas[i] };
+            if direction > 1 || !hot.is_one_more(&meta) {
+                break;
+            }
+            rare |= u32::from(hot.count(&meta, now, looks)) << i;
+            counted += 1;
+        }
+        while rare != 0 {
+            let i = rare.trailing_zeros() as usize % N;
+            rare &= rare - 1;
+            let (record, mark) = named[i];
+            self.counted(record, mark as u8 & 1);
+        }
+        counted
+    }
+
+    /// What is known of a packet whose mark names the record.
+    pub(crate) fn standing(
+        &self,
+        record: u32,
+        rule: RuleId,
+        (meta, zone): (&Meta, u16),
+    ) -> Standing {
+        let hot = &self.hot[record as usize];
+        let rules = self.rules.as_ref();
+        rules.map_or(Standing::Stale, |rules| rules.standing((record, rule), hot, (meta, zone)))
+    }
+
+    /// Counts a packet that is one more of the record's flow.
+    #[inline(always)]
+    pub(crate) fn count_one(&mut self, record: u32, meta: &Meta, now: Nanos) {
+        if self.hot[record as usize].count(meta, now, self.looks) {
+            self.counted(record, meta.swapped);
+        }
+    }
+
+    /// A packet with the mark of this record had its key.
+    pub(crate) fn believe(&mut self, record: u32) {
+        if let Some(rules) = &mut self.rules {
+            rules.believe(record, &mut self.hot[record as usize]);
+        }
+    }
+
+    /// Until it is called with false, no mark is enough for packets of this record.
+    pub(crate) fn unsettle(&mut self, record: u32, is_unsettled: bool) {
+        if let Some(rules) = &mut self.rules {
+            rules.unsettle(record, &mut self.hot[record as usize], is_unsettled);
+        }
+    }
+
+    /// Where the packets of the next calls arrived.
+    #[inline(always)]
+    pub(crate) fn set_side(&mut self, side: Side) {
+        if let Some(rules) = &mut self.rules {
+            rules.side = side;
+        }
+    }
+
+    /// The rules of its flows.
+    pub(crate) fn rules(&mut self) -> Option<&mut Rules> {
+        self.rules.as_deref_mut()
+    }
+
+    /// What is rare about a packet that was counted.
+    #[cold]
+    fn counted(&mut self, record: u32, swapped: u8) {
+        let hot = &mut self.hot[record as usize];
+        hot.spill(&mut self.cold.0[record as usize]);
+        if hot.is_due(swapped, self.looks) {
+            if let Some(rules) = &mut self.rules {
+                rules.look(record, swapped, hot);
+            }
+        }
     }
 
     /// Hashes these keys of a burst and starts to load their buckets.
@@ -85,10 +206,7 @@ impl<const W: usize> FlowTable<W> {
         for (&hash, candidate) in hashes.iter().zip(candidates) {
             let record = self.index.candidate(hash);
             *candidate = record;
-            self.hot.prefetch(record as usize, 0);
-            if W > 2 {
-                self.hot.prefetch(record as usize, 64);
-            }
+            self.prefetch(record);
         }
     }
 
@@ -112,8 +230,8 @@ impl<const W: usize> FlowTable<W> {
         if hot.key != *key || !hot.is_one_more(meta) {
             return false;
         }
-        if hot.count(meta, now) {
-            hot.spill(&mut self.cold.0[record as usize]);
+        if hot.count(meta, now, self.looks) {
+            self.counted(record, meta.swapped);
         }
         true
     }
@@ -135,18 +253,22 @@ impl<const W: usize> FlowTable<W> {
             Event::Enter(phase) => hot.enter(phase),
             Event::Reuse => {
                 ended(hot.record(cold, EndReason::Reuse));
+                if let Some(rules) = &mut self.rules {
+                    rules.end(record, hot);
+                }
                 *hot = Hot::begin(hot.key, meta);
                 *cold = Cold::begin(opening, now, cold.link);
             }
         }
-        if hot.count(meta, now) {
-            hot.spill(cold);
-        }
+        let is_rare = hot.count(meta, now, self.looks);
         // A timer may come up early but never late: one that got shorter is armed anew.
         let timeout = hot.phase().timeout(&self.timeouts);
         if timeout < before {
             self.wheel.disarm(&mut self.cold, record);
             self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
+        }
+        if is_rare {
+            self.counted(record, meta.swapped);
         }
     }
 
@@ -161,15 +283,15 @@ impl<const W: usize> FlowTable<W> {
         }
         let hot = &mut self.hot[record as usize];
         *hot = Hot::begin(key, meta);
-        let is_high = hot.count(meta, now);
+        let is_rare = hot.count(meta, now, self.looks);
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
-        if is_high {
-            hot.spill(cold);
-        }
         let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
+        if is_rare {
+            self.counted(record, meta.swapped);
+        }
         true
     }
 
@@ -233,6 +355,9 @@ impl<const W: usize> FlowTable<W> {
     fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let hot = &mut self.hot[record as usize];
         let flow = hot.record(&self.cold.0[record as usize], reason);
+        if let Some(rules) = &mut self.rules {
+            rules.end(record, hot);
+        }
         self.index.remove(hash, record);
         *hot = Hot::FREE;
         self.give_back(record);
@@ -264,7 +389,7 @@ mod tests {
 
     /// Hashes of the same keys in a table with this secret.
     fn hashes<const W: usize>(secret: [u64; 2]) -> [u64; BURST_MAX] {
-        let table = FlowTable::<W>::new(8, &Config { secret, ..Config::default() });
+        let table = FlowTable::<W>::new(8, &Config { secret, ..Config::default() }, 0);
         let keys = [std::array::from_fn(|i| i as u64); W];
         let mut hashes = [0; BURST_MAX];
         table.prepare(&keys, 0..BURST_MAX, &mut hashes);

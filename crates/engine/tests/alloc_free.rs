@@ -2,7 +2,10 @@
 //! After `Engine::new` nothing is allocated: not for hits, not for new flows, not for flows that
 //! end, not for a full table, not for packets that are wrong.
 
-use engine::{BURST_MAX, Config, EndReason, Engine, Reason, Verdict};
+use engine::{
+    Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
+    Offload, Reason, RuleId, Verdict, Wish,
+};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use wire::{BytesPacket, FrameBuilder, tcp};
@@ -74,6 +77,16 @@ fn process(engine: &mut Engine, now: u64, packets: &[BytesPacket]) {
     }
 }
 
+/// As a NIC that does whatever it is asked.
+fn answer_all(engine: &mut Engine) {
+    while let Some(wish) = engine.next_wish() {
+        match wish {
+            Wish::Install { rule, .. } => engine.answer(rule, Answer::Installed),
+            Wish::Remove { rule, .. } => engine.answer(rule, Answer::Removed),
+        }
+    }
+}
+
 fn take(engine: &mut Engine) -> u64 {
     std::iter::from_fn(|| engine.next_record()).count() as u64
 }
@@ -83,22 +96,44 @@ fn nothing_is_allocated_after_start() {
     let [acks, syns, resets] = [tcp::ACK, tcp::SYN, tcp::RST].map(|flags| frames(3000, flags));
     let [acks, syns, resets] = [&acks, &syns, &resets].map(|frames| packets(frames));
     // Room for some 1600 IPv4 flows and for part of the IPv6 flows.
-    let config = Config { capacity_ipv4: 2000, capacity_ipv6: 100, ..Config::default() };
+    let offload = Offload {
+        layout: MarkLayout::new(32, 2100).unwrap(),
+        first_index: 0,
+        check: KeyCheck::Sampled { first: 1, one_in: 16 },
+        admission: Admission::After { packets: 2 },
+        rules_max: 1500,
+    };
+    let (capacity_ipv4, capacity_ipv6) = (2000, 100);
+    let config =
+        Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
     let mut engine = Engine::new(&config);
+    // Each mark is somebody's, now and then that of the packet it is on.
+    let layout = offload.layout;
+    let rule = |i| RuleId { index: i as u32 % 2100, generation: 1, direction: 0 };
+    let mark = |i| Some(layout.encode(rule(i)));
+    let marked: Vec<_> =
+        acks.iter().enumerate().map(|(i, packet)| packet.clone().marked(mark(i))).collect();
     let mut taken = 0;
     let allocated = calls(|| {
         for turn in 0..4 {
             let now = turn * 20_000_000_000;
             process(&mut engine, now, &acks);
             process(&mut engine, now + 1, &acks);
+            // Rules are made, and packets come with any mark.
+            answer_all(&mut engine);
+            for marks in marked.chunks(BURST_MAX) {
+                engine.process(now + 1, marks, &mut [Verdict::Forward; BURST_MAX]);
+            }
             // More records than may wait: some are lost, none takes memory.
             for _ in 0..5 {
                 process(&mut engine, now + 2, &resets);
                 process(&mut engine, now + 3, &syns);
             }
             taken += take(&mut engine);
+            answer_all(&mut engine);
             while engine.expire(now + 10_000_000_000, 32) > 0 {
                 taken += take(&mut engine);
+                answer_all(&mut engine);
             }
         }
         process(&mut engine, 100_000_000_000, &acks);
@@ -119,6 +154,8 @@ fn nothing_is_allocated_after_start() {
     }
     assert!(stats.records_lost > 0, "{stats:?}");
     assert_eq!(taken + stats.records_lost, stats.created);
+    let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();
+    assert!(stale > 0 && mismatched > 0 && checked > 0, "{:?}", engine.mark_stats());
 }
 
 #[test]

@@ -21,9 +21,41 @@ pub trait Packet {
         self.frame_len()
     }
 
+    /// The number that a flow rule of the NIC put on the packet.
+    #[inline(always)]
+    fn mark(&self) -> Option<u32> {
+        None
+    }
+
     /// Copies the start of the frame across segments into `buf`; returns the bytes copied, which
     /// is less than `buf.len()` only where the frame (or what was captured of it) ends.
     fn copy_to(&self, buf: &mut [u8]) -> usize;
+}
+
+impl<P: Packet> Packet for &P {
+    #[inline(always)]
+    fn head(&self) -> &[u8] {
+        (**self).head()
+    }
+
+    #[inline(always)]
+    fn frame_len(&self) -> usize {
+        (**self).frame_len()
+    }
+
+    #[inline(always)]
+    fn wire_len(&self) -> usize {
+        (**self).wire_len()
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Option<u32> {
+        (**self).mark()
+    }
+
+    fn copy_to(&self, buf: &mut [u8]) -> usize {
+        (**self).copy_to(buf)
+    }
 }
 
 /// A packet in plain memory, in one or more segments: captures, tests, fuzzers.
@@ -32,24 +64,31 @@ pub struct BytesPacket<'a> {
     segments: [&'a [u8]; 2],
     frame_len: usize,
     wire_len: usize,
+    mark: Option<u32>,
 }
 
 impl<'a> BytesPacket<'a> {
     /// A whole frame in one segment.
     pub fn new(frame: &'a [u8]) -> Self {
-        Self { segments: [frame, &[]], frame_len: frame.len(), wire_len: frame.len() }
+        Self { segments: [frame, &[]], frame_len: frame.len(), wire_len: frame.len(), mark: None }
     }
 
     /// The same frame cut into two segments at `at` (clamped to the frame).
     pub fn cut(frame: &'a [u8], at: usize) -> Self {
         let (a, b) = frame.split_at(at.min(frame.len()));
-        Self { segments: [a, b], frame_len: frame.len(), wire_len: frame.len() }
+        Self { segments: [a, b], ..Self::new(frame) }
     }
 
     /// `captured` are the first bytes of a frame that had `frame_len` bytes and is accounted as
     /// `wire_len` bytes.
     pub fn captured(captured: &'a [u8], frame_len: usize, wire_len: usize) -> Self {
-        Self { segments: [captured, &[]], frame_len: frame_len.max(captured.len()), wire_len }
+        let frame_len = frame_len.max(captured.len());
+        Self { frame_len, wire_len, ..Self::new(captured) }
+    }
+
+    /// The same with a mark.
+    pub fn marked(self, mark: Option<u32>) -> Self {
+        Self { mark, ..self }
     }
 }
 
@@ -67,6 +106,11 @@ impl Packet for BytesPacket<'_> {
     #[inline(always)]
     fn wire_len(&self) -> usize {
         self.wire_len
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Option<u32> {
+        self.mark
     }
 
     fn copy_to(&self, buf: &mut [u8]) -> usize {

@@ -51,6 +51,25 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes)
     }
 }
 
+/// What is counted of four packets whose keys are known, if they are untagged, plain and of one IP
+/// version; and whether that is 6. `None` where there is no AVX2 as well.
+#[inline(always)]
+pub(super) fn metas<P: Packet>(packets: [&P; 4], vectors: Vectors) -> Option<([Meta; 4], bool)> {
+    if vectors == Vectors::None {
+        return None;
+    }
+    let ethertype = packets[0].head().get(ETHERNET - 2..)?.first_chunk()?;
+    let group = Group { packets, places: [0; 4] };
+    // SAFETY: `detect` has found AVX2.
+    unsafe {
+        match u16::from_be_bytes(*ethertype) {
+            ETHERTYPE_IPV4 => Some((group.ipv4_metas()?, false)),
+            ETHERTYPE_IPV6 => Some((group.ipv6_metas()?, true)),
+            _ => None,
+        }
+    }
+}
+
 /// # Safety
 /// The processor must have AVX2.
 #[target_feature(enable = "avx2")]
@@ -180,23 +199,10 @@ impl<'a, P: Packet> Group<'a, P> {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn ipv4<const TAG: usize>(&self, zones: Words) -> Option<([[u64; 4]; 2], [Meta; 4])> {
-        let heads = self.heads::<{ ETHERNET + IPV4_MIN + TCP_MIN }>(TAG)?;
+        let heads = self.heads::<IPV4_HEADS>(TAG)?;
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
-            // EtherType, version, total length; what follows of the header.
-            let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
-            let ip_len = swapped_u16(ip, 4);
-            let headers = Headers {
-                is_plain: _mm256_and_si256(
-                    equal(_mm256_and_si256(ip, all(0xff_ffff)), 0x45_0008),
-                    equal(_mm256_and_si256(ip_8, all(0xff3f)), 0),
-                ),
-                proto: byte(ip_8, 3),
-                ip_len,
-                l4_len: _mm256_sub_epi64(ip_len, all(IPV4_MIN as u64)),
-                transport: heads.words_at::<34>(),
-                tcp: heads.words_at::<46>(),
-            };
+            let headers = ipv4_headers(heads);
             let metas = self.metas(&headers, TAG)?;
             let (keys, swapped) = key4(heads.words_at::<26>(), &headers, zones);
             Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
@@ -210,26 +216,38 @@ impl<'a, P: Packet> Group<'a, P> {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn ipv6<const TAG: usize>(&self, zones: Words) -> Option<([[u64; 4]; 5], [Meta; 4])> {
-        let heads = self.heads::<{ ETHERNET + IPV6 + TCP_MIN }>(TAG)?;
+        let heads = self.heads::<IPV6_HEADS>(TAG)?;
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
-            // EtherType, version, payload length; next header.
-            let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
-            let l4_len = swapped_u16(ip, 6);
-            let headers = Headers {
-                is_plain: equal(_mm256_and_si256(ip, all(0xf0_ffff)), 0x60_dd86),
-                proto: byte(ip_8, 0),
-                ip_len: _mm256_add_epi64(l4_len, all(IPV6 as u64)),
-                l4_len,
-                transport: heads.words_at::<54>(),
-                tcp: heads.words_at::<66>(),
-            };
+            let headers = ipv6_headers(heads);
             let metas = self.metas(&headers, TAG)?;
             let source = [heads.words_at::<22>(), heads.words_at::<30>()];
             let destination = [heads.words_at::<38>(), heads.words_at::<46>()];
             let (keys, swapped) = key6(source, destination, &headers, zones);
             Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
         }
+    }
+
+    /// Metadata but for the direction.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[target_feature(enable = "avx2")]
+    unsafe fn ipv4_metas(&self) -> Option<[Meta; 4]> {
+        let heads = self.heads::<IPV4_HEADS>(0)?;
+        // SAFETY: AVX2 is there by the caller's promise.
+        unsafe { Some(to_metas(self.metas(&ipv4_headers(heads), 0)?)) }
+    }
+
+    /// The same of IPv6.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[target_feature(enable = "avx2")]
+    unsafe fn ipv6_metas(&self) -> Option<[Meta; 4]> {
+        let heads = self.heads::<IPV6_HEADS>(0)?;
+        // SAFETY: AVX2 is there by the caller's promise.
+        unsafe { Some(to_metas(self.metas(&ipv6_headers(heads), 0)?)) }
     }
 
     /// Metadata but for the direction, unless a packet is anything but plain. `TAG` bytes of frame
@@ -269,6 +287,64 @@ impl<'a, P: Packet> Group<'a, P> {
     }
 }
 
+const IPV4_HEADS: usize = ETHERNET + IPV4_MIN + TCP_MIN;
+const IPV6_HEADS: usize = ETHERNET + IPV6 + TCP_MIN;
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn ipv4_headers(heads: Heads<IPV4_HEADS>) -> Headers {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe {
+        // EtherType, version, total length; what follows of the header.
+        let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
+        let ip_len = swapped_u16(ip, 4);
+        Headers {
+            is_plain: _mm256_and_si256(
+                equal(_mm256_and_si256(ip, all(0xff_ffff)), 0x45_0008),
+                equal(_mm256_and_si256(ip_8, all(0xff3f)), 0),
+            ),
+            proto: byte(ip_8, 3),
+            ip_len,
+            l4_len: _mm256_sub_epi64(ip_len, all(IPV4_MIN as u64)),
+            transport: heads.words_at::<34>(),
+            tcp: heads.words_at::<46>(),
+        }
+    }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn ipv6_headers(heads: Heads<IPV6_HEADS>) -> Headers {
+    // SAFETY: AVX2 is there by the caller's promise.
+    unsafe {
+        // EtherType, version, payload length; next header.
+        let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
+        let l4_len = swapped_u16(ip, 6);
+        Headers {
+            is_plain: equal(_mm256_and_si256(ip, all(0xf0_ffff)), 0x60_dd86),
+            proto: byte(ip_8, 0),
+            ip_len: _mm256_add_epi64(l4_len, all(IPV6 as u64)),
+            l4_len,
+            transport: heads.words_at::<54>(),
+            tcp: heads.words_at::<66>(),
+        }
+    }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn to_metas(metas: Words) -> [Meta; 4] {
+    // SAFETY: AVX2 is there by the caller's promise. A `Meta` is a word of integers, and x86 has
+    // the first of them in the low bits.
+    unsafe { std::mem::transmute::<[u64; 4], [Meta; 4]>(to_array(metas)) }
+}
+
 /// Metadata of packets whose source is the second end of the key where `swapped` is all ones.
 ///
 /// # Safety
@@ -276,11 +352,10 @@ impl<'a, P: Packet> Group<'a, P> {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn with_direction(metas: Words, swapped: Words) -> [Meta; 4] {
-    // SAFETY: AVX2 is there by the caller's promise. A `Meta` is a word of integers, and x86 has
-    // the first of them in the low bits.
+    // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
         let direction = _mm256_slli_epi64::<56>(_mm256_and_si256(swapped, all(1)));
-        std::mem::transmute::<[u64; 4], [Meta; 4]>(to_array(_mm256_or_si256(metas, direction)))
+        to_metas(_mm256_or_si256(metas, direction))
     }
 }
 

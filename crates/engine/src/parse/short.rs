@@ -6,6 +6,7 @@
 //! stays in network order, and the branches that are left go one way for nearly every packet.
 
 use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
+use super::plain::{plain_ipv4, plain_ipv6};
 use super::{
     BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP,
     PROTO_UDP, Ports, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
@@ -15,11 +16,11 @@ pub(super) const ETHERTYPE_VLAN: u16 = 0x8100;
 
 /// Lengths of a packet beside those in its headers.
 #[derive(Clone, Copy)]
-pub(super) struct Lengths {
+pub(crate) struct Lengths {
     /// Of the frame.
-    pub(super) frame: usize,
+    pub(crate) frame: usize,
     /// To account for.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// What the link layer says, and where it ends.
@@ -81,59 +82,103 @@ fn tagged(
 
 #[inline(always)]
 fn ipv4(head: &[u8], lengths: Lengths, link: Link, lanes: &mut Lanes) -> Option<()> {
-    let header: &[u8; IPV4_MIN + TCP_MIN] = head.get(link.l3..)?.first_chunk()?;
-    let is_fragment = u16::from_ne_bytes([header[6], header[7]]) & 0x3fff_u16.to_be() != 0;
-    let total_len = usize::from(u16_at(header, 2)?);
-    if header[0] != 0x45 || is_fragment || link.l3 + total_len > lengths.frame {
-        return None;
-    }
+    let (header, meta) = ipv4_meta(head, lengths, link.l3)?;
     let (ip, transport) = header.split_first_chunk::<IPV4_MIN>()?;
-    let tcp_flags = tcp_flags(ip[9], transport.first_chunk()?, total_len.checked_sub(IPV4_MIN)?)?;
     let ports = Ports::Pair(*transport.first_chunk()?);
     let (key, swapped) = key4(*ip.last_chunk()?, ports, zone_proto(link.zone, ip[9]));
-    lanes.v4.push(key, meta(lengths.bytes, total_len, tcp_flags, swapped)?, link.opening);
+    lanes.v4.push(key, Meta { swapped: u8::from(swapped), ..meta }, link.opening);
     Some(())
+}
+
+/// All but whose packet it is.
+#[inline(always)]
+fn ipv4_meta(
+    head: &[u8],
+    lengths: Lengths,
+    l3: usize,
+) -> Option<(&[u8; IPV4_MIN + TCP_MIN], Meta)> {
+    let header: &[u8; IPV4_MIN + TCP_MIN] = head.get(l3..)?.first_chunk()?;
+    let is_fragment = u16::from_ne_bytes([header[6], header[7]]) & 0x3fff_u16.to_be() != 0;
+    let total_len = usize::from(u16_at(header, 2)?);
+    if header[0] != 0x45 || is_fragment || l3 + total_len > lengths.frame {
+        return None;
+    }
+    let transport = header.last_chunk()?;
+    let tcp_flags = tcp_flags(header[9], transport, total_len.checked_sub(IPV4_MIN)?)?;
+    Some((header, meta(lengths.bytes, total_len, tcp_flags)?))
 }
 
 #[inline(always)]
 fn ipv6(head: &[u8], lengths: Lengths, link: Link, lanes: &mut Lanes) -> Option<()> {
-    let header: &[u8; IPV6 + TCP_MIN] = head.get(link.l3..)?.first_chunk()?;
-    let payload_len = usize::from(u16_at(header, 4)?);
-    if header[0] >> 4 != 6 || link.l3 + IPV6 + payload_len > lengths.frame {
-        return None;
-    }
+    let (header, meta) = ipv6_meta(head, lengths, link.l3)?;
     let (ip, transport) = header.split_first_chunk::<IPV6>()?;
-    let tcp_flags = tcp_flags(ip[6], transport.first_chunk()?, payload_len)?;
     let ports = Ports::Pair(*transport.first_chunk()?);
     let (key, swapped) = key6(ip.last_chunk()?, ports, zone_proto(link.zone, ip[6]));
-    lanes.v6.push(key, meta(lengths.bytes, IPV6 + payload_len, tcp_flags, swapped)?, link.opening);
+    lanes.v6.push(key, Meta { swapped: u8::from(swapped), ..meta }, link.opening);
     Some(())
 }
 
+/// All but whose packet it is.
 #[inline(always)]
-fn meta(bytes: usize, ip_len: usize, tcp_flags: u8, swapped: bool) -> Option<Meta> {
+fn ipv6_meta(head: &[u8], lengths: Lengths, l3: usize) -> Option<(&[u8; IPV6 + TCP_MIN], Meta)> {
+    let header: &[u8; IPV6 + TCP_MIN] = head.get(l3..)?.first_chunk()?;
+    let payload_len = usize::from(u16_at(header, 4)?);
+    if header[0] >> 4 != 6 || l3 + IPV6 + payload_len > lengths.frame {
+        return None;
+    }
+    let tcp_flags = tcp_flags(header[6], header.last_chunk()?, payload_len)?;
+    Some((header, meta(lengths.bytes, IPV6 + payload_len, tcp_flags)?))
+}
+
+#[inline(always)]
+fn meta(bytes: usize, ip_len: usize, tcp_flags: u8) -> Option<Meta> {
     // An IP packet longer than the frame's account has wrapped around: too much as well.
     let overhead = bytes.wrapping_sub(ip_len);
-    let swapped = u8::from(swapped);
     (overhead <= OVERHEAD_MAX && bytes <= BYTES_MAX).then_some(Meta {
         bytes: bytes as u32,
         overhead: overhead as u16,
         tcp_flags,
-        swapped,
+        swapped: 0,
     })
+}
+
+/// What a flow counts of a packet that somebody else says is its own, and the packet's zone.
+/// `None`: it goes the way of others, as do packets of the other IP version.
+pub(crate) fn uncounted(
+    head: &[u8],
+    lengths: Lengths,
+    zone: ZoneFrom,
+    is_v6: bool,
+) -> Option<(Meta, u16)> {
+    let untagged = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };
+    if let Some(meta) = untagged {
+        return Some((meta, 0));
+    }
+    if u16_at(head, ETHERNET - 2)? != ETHERTYPE_VLAN {
+        return None;
+    }
+    let mut vlan = VlanTags::NONE;
+    vlan.ids[0] = u16_at(head, ETHERNET)? & 0x0fff;
+    let l3 = ETHERNET + VLAN_TAG;
+    let meta = match u16_at(head, l3 - 2)? {
+        ETHERTYPE_IPV4 if !is_v6 => ipv4_meta(head, lengths, l3)?.1,
+        ETHERTYPE_IPV6 if is_v6 => ipv6_meta(head, lengths, l3)?.1,
+        _ => return None,
+    };
+    Some((meta, zone_of(&vlan, zone)))
 }
 
 /// What is to be known of a transport protocol. Looked up instead of asked for, because a branch
 /// between TCP and UDP is guessed wrong in every other packet of mixed traffic.
 #[derive(Clone, Copy)]
-struct Transport {
+pub(super) struct Transport {
     /// Least length of a header; 0: goes the long way.
-    least: u16,
+    pub(super) least: u16,
     /// All ones for TCP.
-    tcp: u16,
+    pub(super) tcp: u16,
 }
 
-static TRANSPORTS: [Transport; 256] = {
+pub(super) static TRANSPORTS: [Transport; 256] = {
     let mut transports = [Transport { least: 0, tcp: 0 }; 256];
     transports[PROTO_TCP as usize] = Transport { least: TCP_MIN as u16, tcp: u16::MAX };
     transports[PROTO_UDP as usize] = Transport { least: UDP as u16, tcp: 0 };

@@ -10,15 +10,15 @@ use wire::{BytesPacket, Packet as _};
 
 /// Everything that comes out of an engine.
 #[derive(Debug, PartialEq)]
-struct Outcome {
-    verdicts: Vec<Verdict>,
-    records: Vec<Record>,
-    stats: Stats,
+pub(crate) struct Outcome {
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) stats: Stats,
 }
 
 /// Runs the packets in bursts of `burst`; time moves on, and flows are expired, between chunks of
 /// 64 packets, whatever the burst.
-fn outcome(case: &Case, packets: &[BytesPacket], burst: usize) -> Outcome {
+pub(crate) fn outcome(case: &Case, packets: &[BytesPacket], burst: usize) -> Outcome {
     let mut engine = Engine::new(&case.config);
     let (mut now, mut verdicts, mut records) = (case.start, vec![], vec![]);
     for chunk in packets.chunks(BURST_MAX) {
@@ -40,7 +40,7 @@ fn outcome(case: &Case, packets: &[BytesPacket], burst: usize) -> Outcome {
     Outcome { verdicts, records: sorted(records), stats: without_cycles(engine.stats()) }
 }
 
-fn packets(case: &Case, bits: &[u64]) -> Vec<Packet> {
+pub(crate) fn packets(case: &Case, bits: &[u64]) -> Vec<Packet> {
     bits.iter().map(|&bits| Packet::new(&mut Dice(bits), case.pools)).collect()
 }
 

@@ -4,6 +4,7 @@
 
 mod drive;
 mod invariance;
+mod marks;
 mod reference;
 mod traffic;
 

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Marks change nothing but the way: with a NIC that marks late, refuses, and forgets late, and
+//! with one that lies, everything that comes out is what comes out without a NIC.
+
+use crate::drive::{Case, sorted, taken, without_cycles};
+use crate::invariance::{Outcome, outcome, packets};
+use crate::reference::Seen;
+use crate::traffic::{Dice, Packet, Shape};
+use engine::{
+    Admission, Answer, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, MarkStats, Offload, Tuple,
+    Verdict, Wish, ZoneFrom,
+};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use wire::FrameBuilder;
+
+/// Rules, and what the NIC does to packets.
+struct Nic {
+    layout: MarkLayout,
+    zone: ZoneFrom,
+    rules: HashMap<Tuple, u32>,
+    /// Taken, and not done.
+    waiting: Vec<Wish>,
+    /// Every mark that was ever on a packet.
+    marks: Vec<u32>,
+    is_liar: bool,
+    dice: u64,
+}
+
+impl Nic {
+    fn below(&mut self, n: u64) -> u64 {
+        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.dice >> 33) % n
+    }
+
+    fn mark(&mut self, packet: &Packet) -> Option<u32> {
+        if self.is_liar {
+            match self.below(8) {
+                0 => return Some((self.below(1 << 31) << 1 | self.below(2)) as u32),
+                1 if !self.marks.is_empty() => {
+                    let place = self.below(self.marks.len() as u64);
+                    return Some(self.marks[place as usize]);
+                }
+                2 => return None,
+                _ => {}
+            }
+        }
+        let mark = self.rules.get(&self.tuple(packet)?).copied();
+        self.marks.extend(mark);
+        mark
+    }
+
+    fn tuple(&self, packet: &Packet) -> Option<Tuple> {
+        let seen = packet.meaning.as_ref().ok()?;
+        let zone = match self.zone {
+            ZoneFrom::None => 0,
+            ZoneFrom::OuterVlan => seen.tags.first().copied().unwrap_or(0),
+            ZoneFrom::InnerVlan => seen.tags.last().copied().unwrap_or(0),
+        };
+        let ((src, sport), (dst, dport)) = (seen.src, seen.dst);
+        Some(Tuple { src, dst, proto: seen.proto, sport, dport, zone })
+    }
+
+    /// Does some of what the engine wishes, in order, and says so.
+    fn work(&mut self, engine: &mut Engine, is_last: bool) {
+        while let Some(wish) = engine.next_wish() {
+            self.waiting.push(wish);
+        }
+        while !self.waiting.is_empty() && (is_last || self.below(3) > 0) {
+            let (rule, answer) = match self.waiting.remove(0) {
+                Wish::Install { rule, .. } if self.below(5) == 0 => (rule, Answer::Refused),
+                Wish::Install { rule, tuple, .. } => {
+                    self.rules.insert(tuple, self.layout.encode(rule));
+                    (rule, Answer::Installed)
+                }
+                Wish::Remove { rule, .. } => {
+                    let gone = self.layout.encode(rule);
+                    self.rules.retain(|_, mark| *mark != gone);
+                    (rule, Answer::Removed)
+                }
+            };
+            engine.answer(rule, answer);
+        }
+    }
+}
+
+fn with_offload(config: &Config, dice: &mut Dice, check: KeyCheck) -> (Config, MarkLayout) {
+    let first_index = dice.pick(&[0, 5, 1000]);
+    let indices = first_index + config.capacity_ipv4 + config.capacity_ipv6;
+    let widths = (12..=32).filter(|&width| indices <= MarkLayout::most(width));
+    let widths: Vec<u32> = widths.collect();
+    let layout = MarkLayout::new(dice.pick(&widths), indices).unwrap();
+    let admission = Admission::After { packets: dice.pick(&[1, 2, 5]) };
+    let rules_max = dice.pick(&[1000, 1, 4]);
+    let offload = Offload { layout, first_index, check, admission, rules_max };
+    (Config { offload: Some(offload), ..config.clone() }, layout)
+}
+
+/// Packets as a bump receives them: those of one burst come from one side. Sorted by that, 64 at a
+/// time.
+fn by_side(mut packets: Vec<Packet>) -> Vec<Packet> {
+    packets.chunks_mut(BURST_MAX).for_each(|chunk| chunk.sort_by_key(side));
+    packets
+}
+
+fn side(packet: &Packet) -> bool {
+    packet.meaning.as_ref().is_ok_and(|seen| seen.src < seen.dst)
+}
+
+/// As [`outcome`], with a NIC.
+fn marked_outcome(
+    case: &Case,
+    packets: &[Packet],
+    seed: u64,
+    check: KeyCheck,
+    is_liar: bool,
+) -> (Outcome, MarkStats) {
+    let mut dice = Dice(seed);
+    let (config, layout) = with_offload(&case.config, &mut dice, check);
+    let burst = dice.pick(&[64, 32, 7, 1]);
+    let (rules, waiting, marks) = (HashMap::new(), vec![], vec![]);
+    let zone = config.zone;
+    let mut nic = Nic { layout, zone, rules, waiting, marks, is_liar, dice: seed };
+    let mut engine = Engine::new(&config);
+    let (mut now, mut verdicts, mut records) = (case.start, vec![], vec![]);
+    for chunk in packets.chunks(BURST_MAX) {
+        let bursts = chunk.chunk_by(|a, b| side(a) == side(b)).flat_map(|side| side.chunks(burst));
+        for packets in bursts {
+            let marked: Vec<_> =
+                packets.iter().map(|packet| packet.bytes().marked(nic.mark(packet))).collect();
+            let mut judged = [Verdict::Drop; BURST_MAX];
+            engine.process(now, &marked, &mut judged);
+            verdicts.extend(&judged[..packets.len()]);
+            nic.work(&mut engine, false);
+        }
+        records.extend(taken(&mut engine));
+        now += 300_000_000;
+        while engine.expire(now, usize::MAX) > 0 {
+            records.extend(taken(&mut engine));
+        }
+    }
+    while engine.flush(BURST_MAX) {
+        records.extend(taken(&mut engine));
+    }
+    records.extend(taken(&mut engine));
+    nic.work(&mut engine, true);
+    assert!(nic.rules.is_empty(), "no rule outlives its flow");
+    let stats = without_cycles(engine.stats());
+    (Outcome { verdicts, records: sorted(records), stats }, engine.mark_stats())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn an_honest_nic_changes_nothing(
+        seed: [u64; 3],
+        nic: u64,
+        bits in prop::collection::vec(any::<u64>(), 1..1500),
+    ) {
+        let case = Case::off_ticks(seed);
+        let packets = by_side(packets(&case, &bits));
+        let plain: Vec<_> = packets.iter().map(Packet::bytes).collect();
+        let expected = outcome(&case, &plain, BURST_MAX);
+        for (first, one_in) in [(2, 16), (0, 1 << 20)] {
+            let check = KeyCheck::Sampled { first, one_in };
+            let (outcome, stats) = marked_outcome(&case, &packets, nic, check, false);
+            prop_assert!(outcome == expected, "{}", difference(&outcome, &expected));
+            prop_assert_eq!((stats.foreign, stats.mismatched), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_lying_nic_changes_nothing_where_keys_are_compared(
+        seed: [u64; 3],
+        nic: u64,
+        bits in prop::collection::vec(any::<u64>(), 1..1500),
+    ) {
+        let case = Case::off_ticks(seed);
+        let packets = by_side(packets(&case, &bits));
+        let plain: Vec<_> = packets.iter().map(Packet::bytes).collect();
+        let expected = outcome(&case, &plain, BURST_MAX);
+        let (outcome, _) = marked_outcome(&case, &packets, nic, KeyCheck::Always, true);
+        prop_assert!(outcome == expected, "{}", difference(&outcome, &expected));
+    }
+}
+
+/// The test above is about something: packets are counted by their marks.
+#[test]
+fn most_packets_of_a_busy_flow_are_counted_by_their_mark() {
+    let case = Case::off_ticks([0, 0, 7]);
+    let (src, dst) = ((IpAddr::from([10, 0, 0, 1]), 7), (IpAddr::from([10, 0, 0, 2]), 9));
+    let frame = FrameBuilder::ip(src.0, dst.0).pad().udp(src.1, dst.1).build();
+    let (bytes, ip_bytes) = (frame.len() as u64, 28);
+    let seen =
+        Seen { src, dst, proto: 17, icmp: None, tcp_flags: 0, tags: vec![], bytes, ip_bytes };
+    let packets = vec![Packet { frame, shape: Shape::Whole, meaning: Ok(seen) }; 640];
+    let check = KeyCheck::Sampled { first: 4, one_in: 64 };
+    // Some NICs refuse the rule.
+    let stats = (0..9).map(|nic| marked_outcome(&case, &packets, nic, check, false).1);
+    let good = stats.filter(|stats| stats.counted > 300 && stats.checked >= 4).count();
+    assert!(good >= 3, "{good}");
+}
+
+/// The first of what is otherwise.
+fn difference(one: &Outcome, other: &Outcome) -> String {
+    let records = one.records.iter().zip(&other.records).find(|(one, other)| one != other);
+    let verdict = one.verdicts.iter().zip(&other.verdicts).position(|(one, other)| one != other);
+    format!("{records:#?}\nverdict {verdict:?}\n{:?}\n{:?}", one.stats, other.stats)
+}
