@@ -14,6 +14,7 @@ use crate::parse::{Lanes, Lengths, Meta, Of, parse, plain, plain_four, uncounted
 use crate::table::FlowTable;
 use crate::vectors::Vectors;
 use crate::{BURST_MAX, Nanos, ZoneFrom};
+use std::array;
 use wire::Packet;
 
 /// Claims that are looked at side by side.
@@ -65,8 +66,12 @@ pub(crate) struct Marked {
     /// Marked packets until the next sample.
     until_check: u32,
     vectors: Vectors,
-    len: usize,
-    claims: [Claim; BURST_MAX],
+    /// Marks of the packets of a burst, and the records that they name: of IPv4, then of IPv6.
+    marks: [u32; BURST_MAX],
+    records: [u32; BURST_MAX],
+    /// Packets whose mark names a record; and one of IPv6.
+    named: Places,
+    of_v6: Places,
     /// Records of flows that a packet of this burst may end, and how many.
     unsettled: [u32; BURST_MAX],
     unsettled_len: usize,
@@ -75,16 +80,11 @@ pub(crate) struct Marked {
     pub(crate) stats: MarkStats,
 }
 
-/// A packet, its mark, and the record that it names.
+/// A mark, and the record of its table that it names.
 #[derive(Clone, Copy)]
 struct Claim {
     record: u32,
     mark: u32,
-    position: u32,
-}
-
-impl Claim {
-    const NONE: Claim = Claim { record: 0, mark: 0, position: 0 };
 }
 
 /// What the record says of a claim.
@@ -127,8 +127,10 @@ impl Marked {
             check,
             until_check: 0,
             vectors: Vectors::detect(),
-            len: 0,
-            claims: [Claim::NONE; BURST_MAX],
+            marks: [0; BURST_MAX],
+            records: [0; BURST_MAX],
+            named: 0,
+            of_v6: 0,
             unsettled: [0; BURST_MAX],
             unsettled_len: 0,
             lanes: Box::new(Lanes::new()),
@@ -150,27 +152,37 @@ impl Marked {
     ) -> Places {
         // The index of a mark is the record plus one, and all before it.
         let (shift, before) = (self.layout.shift(), self.first_index + 1);
-        let of_v4 = v4.capacity();
+        let (of_v4, len) = (v4.capacity(), packets.len().min(BURST_MAX));
         let all = of_v4 + v6.capacity();
-        let (mut len, mut rest) = (0, 0);
-        for (packet, position) in packets.iter().zip(0..BURST_MAX as u32) {
+        for (mark, packet) in self.marks.iter_mut().zip(packets) {
             // 0 names no record.
-            let mark = packet.mark().unwrap_or(0);
-            let record = (mark >> shift).wrapping_sub(before);
-            self.claims[len % BURST_MAX] = Claim { record, mark, position };
-            if record < of_v4 {
-                v4.prefetch(record);
-            } else if record < all {
-                v6.prefetch(record - of_v4);
-            } else {
-                self.stats.foreign += u64::from(mark != 0);
-                rest |= 1 << position;
-                continue;
-            }
-            len += 1;
+            *mark = packet.mark().unwrap_or(0);
         }
-        self.len = len;
+        for (record, mark) in self.records.iter_mut().zip(self.marks) {
+            *record = (mark >> shift).wrapping_sub(before);
+        }
+        (self.named, self.of_v6) = (0, 0);
+        for (i, &record) in self.records.iter().enumerate().take(len) {
+            // Those of IPv6, and none at all, load nothing of use.
+            v4.prefetch(record);
+            self.named |= Places::from(record < all) << i;
+            self.of_v6 |= Places::from(record >= of_v4) << i;
+        }
+        self.of_v6 &= self.named;
+        let rest = !self.named & first(len);
+        self.claim_rarely(rest, (v6, of_v4));
         rest
+    }
+
+    /// What packets without a mark that names a record of IPv4 need more.
+    #[inline(always)]
+    fn claim_rarely(&mut self, rest: Places, (v6, of_v4): (&FlowTable<5>, u32)) {
+        for i in places(self.of_v6) {
+            v6.prefetch(self.records[i] - of_v4);
+        }
+        for i in places(rest) {
+            self.stats.foreign += u64::from(self.marks[i] != 0);
+        }
     }
 
     /// Counts what is true of them; what is not, or needs more, is in what it returns. `bytes` are
@@ -183,20 +195,19 @@ impl Marked {
         moment: Moment,
     ) -> (Places, u64) {
         let of_v4 = v4.capacity();
-        let len = self.len.min(BURST_MAX);
-        let sampled = self.sample();
+        let sampled = self.sample(packets.len());
         self.unsettled_len = 0;
         let mut sum = Sum { counted: 0, bytes: 0, rest: 0 };
-        let claims = self.claims;
-        let is_v6 = |claim: &Claim| claim.record >= of_v4;
-        let mut first = 0;
-        for run in claims[..len].chunk_by(|a, b| is_v6(a) == is_v6(b)) {
-            let run_and_samples = (run, sampled >> first);
-            match is_v6(&run[0]) {
-                false => self.count_run(packets, run_and_samples, (v4, 0, moment), &mut sum),
-                true => self.count_run(packets, run_and_samples, (v6, of_v4, moment), &mut sum),
-            }
-            first += run.len();
+        let mut left = self.named;
+        while left != 0 {
+            let at = left.trailing_zeros() as usize;
+            let is_v6 = self.of_v6 >> at & 1 != 0;
+            let run = Run { at, left, sampled, moment };
+            let done = match is_v6 {
+                false => self.count_some(packets, run, (v4, 0), &mut sum),
+                true => self.count_some(packets, run, (v6, of_v4), &mut sum),
+            };
+            left &= !(first(done) << at);
         }
         self.stats.counted += sum.counted;
         for &record in &self.unsettled[..self.unsettled_len.min(BURST_MAX)] {
@@ -208,50 +219,53 @@ impl Marked {
         (sum.rest, sum.bytes)
     }
 
-    /// Counts packets of one table, whose first record is `offset`, in their order.
+    /// Settles one or more packets of one table, whose first record is `offset`, from a place on.
+    /// Returns how many.
     #[inline(always)]
-    fn count_run<P: Packet, const W: usize>(
+    fn count_some<P: Packet, const W: usize>(
         &mut self,
         packets: &[P],
-        (run, sampled): (&[Claim], Places),
-        (table, offset, moment): (&mut FlowTable<W>, u32, Moment),
+        Run { at, left, sampled, moment }: Run,
+        (table, offset): (&mut FlowTable<W>, u32),
         sum: &mut Sum,
-    ) where
+    ) -> usize
+    where
         Lanes: Of<W>,
     {
-        let mut place = 0;
-        while let Some(claim) = run.get(place) {
-            let sampled = sampled >> place;
-            let four = run[place..].first_chunk::<GROUP>().filter(|_| sampled & 0b1111 == 0);
-            let counted = match four {
-                Some(four) => {
-                    let of = four.each_ref().map(|claim| &packets[claim.position as usize]);
-                    let metas = plain_four(of, W > 2, self.vectors);
-                    let named = four.map(|claim| (claim.record - offset, claim.mark));
-                    sum.count(&of, table.count_marked(named, metas, moment.now))
-                }
-                None if sampled & 1 == 0 => {
-                    let packet = &packets[claim.position as usize];
-                    let named = [(claim.record - offset, claim.mark)];
-                    let metas = [plain(packet, W > 2)];
-                    sum.count(&[packet], table.count_marked(named, metas, moment.now))
-                }
-                None => 0,
-            };
-            place += counted;
-            if counted == four.map_or(1, |_| GROUP) {
-                continue;
+        let is_v6 = W > 2;
+        let others = if is_v6 { !self.of_v6 } else { self.of_v6 };
+        let is_in_row = (!left | sampled | others) >> at & 0b1111 == 0;
+        let mut counted = 0;
+        let four = packets.get(at..).and_then(|packets| packets.first_chunk::<GROUP>());
+        if let (Some(four), true) = (four, is_in_row) {
+            let metas = plain_four(four.each_ref(), is_v6, self.vectors);
+            let named = array::from_fn(|i| self.named(at + i, offset));
+            counted = sum.count(four, table.count_marked(named, metas, moment.now));
+            if counted == GROUP {
+                return GROUP;
             }
-            let Some(claim) = run.get(place) else { break };
-            let packet = &packets[claim.position as usize];
-            let is_sampled = sampled >> counted & 1 != 0;
-            let named = (*claim, claim.record - offset);
-            match self.look(packet, named, is_sampled, (&mut *table, moment)) {
-                true => _ = sum.count(&[packet], 1),
-                false => sum.rest |= 1 << claim.position,
+        } else if sampled >> at & 1 == 0 {
+            let one = &packets[at..=at];
+            let meta = plain(&one[0], is_v6);
+            counted =
+                sum.count(one, table.count_marked([self.named(at, offset)], [meta], moment.now));
+            if counted == 1 {
+                return 1;
             }
-            place += 1;
         }
+        let at = at + counted;
+        let is_sampled = sampled >> at & 1 != 0;
+        match self.look(&packets[at], (at, offset), is_sampled, (table, moment)) {
+            true => _ = sum.count(&packets[at..=at], 1),
+            false => sum.rest |= 1 << at,
+        }
+        counted + 1
+    }
+
+    /// Record, in a table whose first is `offset`, and mark of a packet.
+    #[inline(always)]
+    fn named(&self, at: usize, offset: u32) -> (u32, u32) {
+        (self.records[at % BURST_MAX].wrapping_sub(offset), self.marks[at % BURST_MAX])
     }
 
     /// What is not simply good: true if it was counted all the same.
@@ -259,16 +273,17 @@ impl Marked {
     fn look<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        (claim, record): (Claim, u32),
+        (at, offset): (usize, u32),
         is_sampled: bool,
         (table, moment): (&mut FlowTable<W>, Moment),
     ) -> bool
     where
         Lanes: Of<W>,
     {
-        let outcome = self.judge(packet, Claim { record, ..claim }, is_sampled, (table, moment));
+        let (record, mark) = self.named(at, offset);
+        let outcome = self.judge(packet, Claim { record, mark }, is_sampled, (table, moment));
         if outcome == Outcome::Unsettles {
-            self.unsettled[self.unsettled_len % BURST_MAX] = claim.record;
+            self.unsettled[self.unsettled_len % BURST_MAX] = record + offset;
             self.unsettled_len += 1;
         }
         outcome == Outcome::Counted
@@ -319,21 +334,31 @@ impl Marked {
         Outcome::Counted
     }
 
-    /// Which claims of this burst have their key compared for the sample.
+    /// Which packets of this burst have their key compared for the sample.
     #[inline(always)]
-    fn sample(&mut self) -> Places {
+    fn sample(&mut self, len: usize) -> Places {
         let KeyCheck::Sampled { one_in, .. } = self.check else { return 0 };
         let mut sampled = 0;
-        while (self.until_check as usize) < self.len {
+        while (self.until_check as usize) < len {
             sampled |= 1 << self.until_check;
             self.until_check += one_in.max(1);
         }
-        self.until_check -= self.len as u32;
+        self.until_check -= len as u32;
         sampled
     }
 }
 
-/// What became of the claims of a burst.
+/// Packets from a place on, and what is to be known of them.
+#[derive(Clone, Copy)]
+struct Run {
+    at: usize,
+    /// Those that are not settled yet, and those whose key is compared for the sample.
+    left: Places,
+    sampled: Places,
+    moment: Moment,
+}
+
+/// What became of the packets of a burst.
 struct Sum {
     counted: u64,
     bytes: u64,
@@ -344,7 +369,7 @@ struct Sum {
 impl Sum {
     /// The first `counted` of some packets were counted.
     #[inline(always)]
-    fn count<P: Packet>(&mut self, packets: &[&P], counted: usize) -> usize {
+    fn count<P: Packet>(&mut self, packets: &[P], counted: usize) -> usize {
         self.counted += counted as u64;
         let bytes = packets.iter().map(|packet| packet.frame_len() as u64);
         self.bytes += match counted == packets.len() {
@@ -353,4 +378,19 @@ impl Sum {
         };
         counted
     }
+}
+
+/// The first so many places.
+#[inline(always)]
+fn first(count: usize) -> Places {
+    if count >= BURST_MAX { Places::MAX } else { (1 << count) - 1 }
+}
+
+/// One place after the other.
+fn places(mut places: Places) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = places.trailing_zeros() as usize;
+        places &= places.wrapping_sub(1);
+        (place < BURST_MAX).then_some(place)
+    })
 }

@@ -7,13 +7,13 @@ use crate::invariance::{Outcome, outcome, packets};
 use crate::reference::Seen;
 use crate::traffic::{Dice, Packet, Shape};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, MarkStats, Offload, Tuple,
-    Verdict, Wish, ZoneFrom,
+    Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
+    Offload, Tuple, Verdict, Wish, ZoneFrom,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use wire::FrameBuilder;
+use wire::{BytesPacket, FrameBuilder, tcp};
 
 /// Rules, and what the NIC does to packets.
 struct Nic {
@@ -208,4 +208,71 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
     let records = one.records.iter().zip(&other.records).find(|(one, other)| one != other);
     let verdict = one.verdicts.iter().zip(&other.verdicts).position(|(one, other)| one != other);
     format!("{records:#?}\nverdict {verdict:?}\n{:?}\n{:?}", one.stats, other.stats)
+}
+
+/// An engine with room for one flow that wishes for rules at once, and how its marks are made.
+fn of_one_flow() -> (Engine, MarkLayout) {
+    let layout = MarkLayout::new(32, 2).unwrap();
+    let check = KeyCheck::Sampled { first: 0, one_in: u32::MAX };
+    let admission = Admission::After { packets: 1 };
+    let offload = Offload { layout, first_index: 0, check, admission, rules_max: 8 };
+    let (capacity_ipv4, capacity_ipv6) = (1, 1);
+    let config =
+        Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
+    (Engine::new(&config), layout)
+}
+
+/// Does what is wished; the mark of the rule that was asked for, if one was.
+fn obey(engine: &mut Engine, layout: MarkLayout) -> Option<u32> {
+    let mut mark = None;
+    while let Some(wish) = engine.next_wish() {
+        match wish {
+            Wish::Install { rule, .. } => {
+                mark = Some(layout.encode(rule));
+                engine.answer(rule, Answer::Installed);
+            }
+            Wish::Remove { rule, .. } => engine.answer(rule, Answer::Removed),
+        }
+    }
+    mark
+}
+
+fn tcp_frame(host: u8, flags: u8) -> Vec<u8> {
+    FrameBuilder::ipv4([10, 0, 0, host], [10, 9, 9, 9]).tcp(1, 80).flags(flags).pad().build()
+}
+
+fn arrive(engine: &mut Engine, now: u64, packets: &[(&[u8], Option<u32>)]) {
+    let packets: Vec<_> =
+        packets.iter().map(|(frame, mark)| BytesPacket::new(frame).marked(*mark)).collect();
+    engine.process(now, &packets, &mut [Verdict::Forward; BURST_MAX]);
+}
+
+#[test]
+fn a_mark_of_an_earlier_generation_is_nobodys() {
+    let (mut engine, layout) = of_one_flow();
+    let [a, b, c] = [1, 2, 3].map(|host| tcp_frame(host, tcp::ACK));
+    arrive(&mut engine, 0, &[(&a, None)]);
+    let old = obey(&mut engine, layout);
+    engine.flush(usize::MAX);
+    obey(&mut engine, layout);
+    arrive(&mut engine, 1, &[(&b, None)]);
+    let new = obey(&mut engine, layout);
+    assert!(old.is_some() && new.is_some() && old != new);
+    // One of another flow, for which there is no room, and one that is right.
+    arrive(&mut engine, 2, &[(&c, old), (&b, new)]);
+    let stats = engine.mark_stats();
+    assert_eq!((stats.stale, stats.counted, engine.stats().tracked), (1, 1, 3));
+}
+
+#[test]
+fn a_mark_is_not_enough_where_another_flow_may_begin() {
+    let (mut engine, layout) = of_one_flow();
+    let [ack, rst, syn] = [tcp::ACK, tcp::RST, tcp::SYN].map(|flags| tcp_frame(1, flags));
+    arrive(&mut engine, 0, &[(&ack, None)]);
+    let mark = obey(&mut engine, layout);
+    arrive(&mut engine, 1, &[(&rst, None)]);
+    // The NIC missed the SYN: what is behind it is the new flow's all the same.
+    arrive(&mut engine, 2, &[(&syn, None), (&ack, mark)]);
+    let ended = engine.next_record().expect("the one that was reset");
+    assert_eq!((ended.orig.packets, ended.end_reason), (2, EndReason::Reuse));
 }
