@@ -7,6 +7,7 @@
 //! up again, so that two packets of one new flow make one flow.
 
 use crate::key::{Key, KeyWords};
+use crate::offload::{Never, When};
 use crate::parse::{Meta, Opening};
 use crate::table::{FlowTable, NO_RECORD};
 use crate::{BURST_MAX, FlowRecord, Nanos};
@@ -130,16 +131,30 @@ impl<const W: usize> Lane<W> {
     }
 
     /// Counts packets of known flows; flows that ended by them go to `ended`.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn track(
         &mut self,
         table: &mut FlowTable<W>,
         now: Nanos,
+        ended: impl FnMut(FlowRecord),
+    ) {
+        match table.looks() {
+            Some(looks) => self.track_and_look(table, now, looks, ended),
+            None => self.track_and_look(table, now, Never, ended),
+        }
+    }
+
+    #[inline(never)]
+    fn track_and_look(
+        &mut self,
+        table: &mut FlowTable<W>,
+        now: Nanos,
+        looks: impl When,
         mut ended: impl FnMut(FlowRecord),
     ) {
         for i in 0..self.len.min(BURST_MAX) {
             let key = Key::from_words(&self.keys, i);
-            if !table.count(self.candidates[i], &key, &self.metas[i], now) {
+            if !table.count((self.candidates[i], &key), &self.metas[i], now, looks) {
                 self.track_rare(table, i, now, &mut ended);
             }
         }

@@ -9,7 +9,7 @@
 
 use crate::ageing::Link;
 use crate::key::Key;
-use crate::offload::Looks;
+use crate::offload::{Looks, Never, When};
 use crate::parse::{Meta, Opening};
 use crate::record::{EndReason, FlowRecord, State, Tally, VlanTags};
 use crate::{Nanos, Timeouts};
@@ -241,14 +241,13 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    /// Adds a packet to its direction. True: a counter has reached its top bit, or the packets of
-    /// the direction are so many that its flow is [`Looks`]'s; [`spill`] must
-    /// follow.
+    /// Adds a packet to its direction. True: a counter has reached its top bit, and [`spill`] must
+    /// follow, or the packets of the direction are so many that somebody is to look at it.
     ///
     /// [`spill`]: Self::spill
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos, looks: Looks) -> bool {
+    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos, looks: impl When) -> bool {
         let direction = usize::from(meta.swapped ^ self.orig_swapped) & 1;
         self.last_seen = now;
         self.tcp_flags[direction] |= meta.tcp_flags;
@@ -258,6 +257,15 @@ impl<const W: usize> Hot<W> {
         self.overhead[direction] = overhead;
         let high = (counters.0 | u64::from(overhead) << 16) & Counters::HIGH;
         high != 0 || looks.is_due(counters.packets())
+    }
+
+    /// The same, where there may be nobody who looks.
+    #[must_use]
+    pub(crate) fn count_when(&mut self, meta: &Meta, now: Nanos, looks: Option<Looks>) -> bool {
+        match looks {
+            Some(looks) => self.count(meta, now, looks),
+            None => self.count(meta, now, Never),
+        }
     }
 
     /// Whether a packet that was counted made it so many.

@@ -114,13 +114,27 @@ pub(crate) struct Looks {
 /// Fewest packets between two looks.
 const LOOKS_APART: u32 = 64;
 
-impl Looks {
-    /// Not in the first 2^32 packets: more than are ever counted in one word.
-    pub(crate) const NEVER: Looks = Looks { first: 0, mask: u32::MAX };
+/// When to look.
+pub(crate) trait When: Copy {
+    /// Whether that is at the packet that made it so many.
+    fn is_due(self, packets: u32) -> bool;
+}
 
+impl When for Looks {
     #[inline(always)]
-    pub(crate) fn is_due(self, packets: u32) -> bool {
+    fn is_due(self, packets: u32) -> bool {
         packets.wrapping_sub(self.first) & self.mask == 0
+    }
+}
+
+/// There are no rules, and nothing to look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Never;
+
+impl When for Never {
+    #[inline(always)]
+    fn is_due(self, _: u32) -> bool {
+        false
     }
 }
 

@@ -14,7 +14,7 @@ use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
 use crate::mark::RuleId;
 use crate::marked::Standing;
-use crate::offload::{Looks, Offload, Rules, Side};
+use crate::offload::{Looks, Offload, Rules, Side, When};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
@@ -34,7 +34,7 @@ pub(crate) struct FlowTable<const W: usize> {
     timeouts: Timeouts,
     /// Rules of the NIC, if there may be any.
     rules: Option<Box<Rules>>,
-    looks: Looks,
+    looks: Option<Looks>,
     /// Head of the list of records freed, through their links.
     free: u32,
     /// Records from here on were never used.
@@ -60,7 +60,7 @@ impl<const W: usize> FlowTable<W> {
             Box::new(Rules::new(len, offload, huge))
         });
         Self {
-            looks: rules.as_ref().map_or(Looks::NEVER, |rules| rules.looks()),
+            looks: rules.as_ref().map(|rules| rules.looks()),
             rules,
             index: Index::new(capacity, huge),
             hot: Region::new(len, Hot::FREE, huge),
@@ -105,7 +105,7 @@ impl<const W: usize> FlowTable<W> {
         metas: [Meta; N],
         now: Nanos,
     ) -> usize {
-        let (looks, hot) = (self.looks, &mut *self.hot);
+        let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return 0 };
         let mut rare = 0_u32;
         let mut counted = 0;
         for (i, (record, mark)) in named.into_iter().enumerate() {
@@ -142,9 +142,15 @@ impl<const W: usize> FlowTable<W> {
     /// Counts a packet that is one more of the record's flow.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: &Meta, now: Nanos) {
-        if self.hot[record as usize].count(meta, now, self.looks) {
+        if self.hot[record as usize].count_when(meta, now, self.looks) {
             self.counted(record, meta.swapped);
         }
+    }
+
+    /// When somebody looks at a direction; never without rules.
+    #[inline(always)]
+    pub(crate) fn looks(&self) -> Option<Looks> {
+        self.looks
     }
 
     /// A packet with the mark of this record had its key.
@@ -179,7 +185,7 @@ impl<const W: usize> FlowTable<W> {
     fn counted(&mut self, record: u32, swapped: u8) {
         let hot = &mut self.hot[record as usize];
         hot.spill(&mut self.cold.0[record as usize]);
-        if hot.is_due(swapped, self.looks) {
+        if self.looks.is_some_and(|looks| hot.is_due(swapped, looks)) {
             if let Some(rules) = &mut self.rules {
                 rules.look(record, swapped, hot);
             }
@@ -224,13 +230,19 @@ impl<const W: usize> FlowTable<W> {
     /// False, and nothing has changed: `record` is another flow, or none, or the packet does more.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, record: u32, key: &Key<W>, meta: &Meta, now: Nanos) -> bool {
+    pub(crate) fn count(
+        &mut self,
+        (record, key): (u32, &Key<W>),
+        meta: &Meta,
+        now: Nanos,
+        looks: impl When,
+    ) -> bool {
         // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
         let Some(hot) = self.hot.get_mut(record as usize) else { return false };
         if hot.key != *key || !hot.is_one_more(meta) {
             return false;
         }
-        if hot.count(meta, now, self.looks) {
+        if hot.count(meta, now, looks) {
             self.counted(record, meta.swapped);
         }
         true
@@ -260,7 +272,8 @@ impl<const W: usize> FlowTable<W> {
                 *cold = Cold::begin(opening, now, cold.link);
             }
         }
-        let is_rare = hot.count(meta, now, self.looks);
+        let looks = self.looks;
+        let is_rare = hot.count_when(meta, now, looks);
         // A timer may come up early but never late: one that got shorter is armed anew.
         let timeout = hot.phase().timeout(&self.timeouts);
         if timeout < before {
@@ -283,7 +296,7 @@ impl<const W: usize> FlowTable<W> {
         }
         let hot = &mut self.hot[record as usize];
         *hot = Hot::begin(key, meta);
-        let is_rare = hot.count(meta, now, self.looks);
+        let is_rare = hot.count_when(meta, now, self.looks);
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
         let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
