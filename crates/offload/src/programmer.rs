@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is wished of a port, and what it has.
+//!
+//! Rules that are to go come first: they make room, and their marks are the ones that can do harm.
+//! Each worker has its turn. A rule that went is quarantined before its worker hears of it, so that
+//! packets which it marked have come out of the port.
+
+use crate::pace::Pace;
+use crate::port::{Refusal, RefusalClass, RulePort};
+use engine::{Answer, MarkLayout, Nanos, RuleId, Tuple, Wish};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// A worker, by its receive queue.
+pub type Worker = u16;
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// New rules of one worker that may wait.
+    pub waiting: usize,
+    /// From a rule's end until its worker hears of it.
+    pub quarantine: Nanos,
+}
+
+/// When to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At once: there is more to do.
+    Now,
+    /// Not before then.
+    At(Nanos),
+    /// Once there is another wish.
+    Idle,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rules that the port took.
+    pub created: u64,
+    /// Rules that it parted with.
+    pub destroyed: u64,
+    /// Wishes that were withdrawn before the port heard of them.
+    pub withdrawn: u64,
+    /// Refused for want of room.
+    pub full: u64,
+    /// Refused for trouble.
+    pub trouble: u64,
+    /// Refused for what they are.
+    pub unsuitable: u64,
+    /// Not asked for, because the port rests.
+    pub resting: u64,
+}
+
+/// A rule that the port has.
+struct Kept<R> {
+    rule: R,
+    tuple: Tuple,
+}
+
+/// What one worker wants.
+#[derive(Default)]
+struct Desk {
+    removes: VecDeque<RuleId>,
+    installs: VecDeque<(RuleId, Tuple)>,
+}
+
+/// Programs one port.
+pub struct Programmer<P: RulePort> {
+    port: P,
+    layout: MarkLayout,
+    limits: Limits,
+    pace: Pace,
+    desks: Vec<Desk>,
+    /// Whose turn it is.
+    turn: usize,
+    rules: HashMap<RuleId, Kept<P::Rule>>,
+    by_tuple: HashMap<Tuple, RuleId>,
+    /// Waiting, and no longer wished for.
+    withdrawn: HashSet<RuleId>,
+    /// Gone, and not told yet.
+    quarantined: VecDeque<(Nanos, Worker, RuleId)>,
+    /// Not gone, though they were to go; nobody hears of them.
+    stuck: Vec<(RuleId, Refusal)>,
+    answers: VecDeque<(Worker, RuleId, Answer)>,
+    counts: Counts,
+}
+
+impl<P: RulePort> Programmer<P> {
+    /// For `workers` workers, with marks as `layout` has them.
+    pub fn new(port: P, layout: MarkLayout, workers: u16, limits: Limits, pace: Pace) -> Self {
+        Self {
+            port,
+            layout,
+            limits,
+            pace,
+            desks: (0..workers).map(|_| Desk::default()).collect(),
+            turn: 0,
+            rules: HashMap::new(),
+            by_tuple: HashMap::new(),
+            withdrawn: HashSet::new(),
+            quarantined: VecDeque::new(),
+            stuck: Vec::new(),
+            answers: VecDeque::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Hears a worker. A wish for a new rule that finds no room is answered at once.
+    pub fn hear(&mut self, worker: Worker, wish: Wish) {
+        let desk = &mut self.desks[usize::from(worker)];
+        match wish {
+            Wish::Remove { rule, .. } => desk.removes.push_back(rule),
+            Wish::Install { rule, tuple, .. } if desk.installs.len() < self.limits.waiting => {
+                desk.installs.push_back((rule, tuple));
+            }
+            Wish::Install { rule, .. } => self.answer(worker, rule, Answer::Refused),
+        }
+    }
+
+    /// Asks the port for one thing at most. `clock` is read before and after.
+    pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
+        let now = clock();
+        self.release(now);
+        if now < self.pace.next() {
+            return self.later(self.pace.next());
+        }
+        for place in 0..self.desks.len() {
+            let worker = (self.turn + place) % self.desks.len();
+            if let Some(rule) = self.desks[worker].removes.pop_front() {
+                self.turn = worker + 1;
+                self.remove(worker as Worker, rule, clock);
+                return Next::Now;
+            }
+        }
+        for place in 0..self.desks.len() {
+            let worker = (self.turn + place) % self.desks.len();
+            if let Some((rule, tuple)) = self.desks[worker].installs.pop_front() {
+                self.turn = worker + 1;
+                self.install(worker as Worker, rule, tuple, clock);
+                return Next::Now;
+            }
+        }
+        self.later(Nanos::MAX)
+    }
+
+    /// What became of a wish, for its worker.
+    pub fn next_answer(&mut self) -> Option<(Worker, RuleId, Answer)> {
+        self.answers.pop_front()
+    }
+
+    /// Rules that the port has, by this account, without those that are stuck.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Rules that the port did not part with, in its words.
+    pub fn stuck(&self) -> &[(RuleId, Refusal)] {
+        &self.stuck
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The port.
+    pub fn port(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    fn later(&self, at: Nanos) -> Next {
+        let has_wishes =
+            self.desks.iter().any(|desk| !(desk.removes.is_empty() && desk.installs.is_empty()));
+        let release = self.quarantined.front().map_or(Nanos::MAX, |(until, ..)| *until);
+        match if has_wishes { at.min(release) } else { release } {
+            Nanos::MAX => Next::Idle,
+            at => Next::At(at),
+        }
+    }
+
+    fn answer(&mut self, worker: Worker, rule: RuleId, answer: Answer) {
+        self.answers.push_back((worker, rule, answer));
+    }
+
+    fn release(&mut self, now: Nanos) {
+        while let Some(&(_, worker, rule)) =
+            self.quarantined.front().filter(|(until, ..)| *until <= now)
+        {
+            self.quarantined.pop_front();
+            self.answer(worker, rule, Answer::Removed);
+        }
+    }
+
+    fn remove(&mut self, worker: Worker, rule: RuleId, clock: &mut impl FnMut() -> Nanos) {
+        if self.rules.contains_key(&rule) {
+            if self.destroy(rule, clock) {
+                self.quarantined.push_back((clock() + self.limits.quarantine, worker, rule));
+            }
+            return;
+        }
+        // One that had to make room for another of its packets, and did not go.
+        if self.stuck.iter().any(|(other, _)| *other == rule) {
+            return;
+        }
+        let waiting = &self.desks[usize::from(worker)].installs;
+        if waiting.iter().any(|(other, _)| *other == rule) {
+            self.withdrawn.insert(rule);
+            self.counts.withdrawn += 1;
+            return self.answer(worker, rule, Answer::Removed);
+        }
+        // It was refused, or made room; when, nobody noted.
+        self.quarantined.push_back((clock() + self.limits.quarantine, worker, rule));
+    }
+
+    /// Whether it is gone.
+    fn destroy(&mut self, rule: RuleId, clock: &mut impl FnMut() -> Nanos) -> bool {
+        let Some(Kept { rule: handle, tuple }) = self.rules.remove(&rule) else { return true };
+        self.by_tuple.remove(&tuple);
+        let from = clock();
+        match self.port.destroy(handle) {
+            Ok(()) => {
+                self.counts.destroyed += 1;
+                self.pace.took(from, clock());
+                true
+            }
+            Err(refusal) => {
+                self.stuck.push((rule, refusal));
+                self.pace.rest(clock());
+                false
+            }
+        }
+    }
+
+    fn install(
+        &mut self,
+        worker: Worker,
+        rule: RuleId,
+        tuple: Tuple,
+        clock: &mut impl FnMut() -> Nanos,
+    ) {
+        if self.withdrawn.remove(&rule) {
+            return;
+        }
+        // Its worker will have it removed, and hears then that it is.
+        if let Some(&other) = self.by_tuple.get(&tuple) {
+            if !self.destroy(other, clock) {
+                return self.answer(worker, rule, Answer::Refused);
+            }
+        }
+        let from = clock();
+        let answer = match self.port.create(&tuple, self.layout.encode(rule), worker) {
+            Ok(handle) => {
+                self.rules.insert(rule, Kept { rule: handle, tuple });
+                self.by_tuple.insert(tuple, rule);
+                self.counts.created += 1;
+                self.pace.went_well(from, clock());
+                Answer::Installed
+            }
+            Err(refusal) => {
+                self.refused(&refusal, from, clock());
+                Answer::Refused
+            }
+        };
+        self.answer(worker, rule, answer);
+    }
+
+    fn refused(&mut self, refusal: &Refusal, from: Nanos, until: Nanos) {
+        match refusal.class {
+            RefusalClass::Full => self.counts.full += 1,
+            RefusalClass::Trouble => self.counts.trouble += 1,
+            RefusalClass::Unsuitable => self.counts.unsuitable += 1,
+        }
+        match refusal.class {
+            RefusalClass::Unsuitable => self.pace.took(from, until),
+            // Those that wait are not worth a call that will be refused too.
+            RefusalClass::Full | RefusalClass::Trouble => {
+                self.pace.rest(until);
+                for worker in 0..self.desks.len() {
+                    let waiting = std::mem::take(&mut self.desks[worker].installs);
+                    self.counts.resting += waiting.len() as u64;
+                    for (rule, _) in waiting {
+                        if !self.withdrawn.remove(&rule) {
+                            self.answer(worker as Worker, rule, Answer::Refused);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The programmer on the model of a NIC that goes wrong: whatever the NIC does, every wish is
+//! answered, and the account is that of the NIC.
+
+use engine::{Answer, MarkLayout, RuleId, Side, Tuple, Wish};
+use offload::{Counts, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RulePort};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use twin::{Action, Attributes, Faults, Handle, Item, Nic, Personality, Proto, Rule};
+
+/// A port of the model; calls take as long as they say.
+struct Port {
+    nic: Nic,
+    now_ns: Rc<Cell<u64>>,
+}
+
+impl Port {
+    fn pass(&self, wait_us: u32) {
+        self.now_ns.set(self.now_ns.get() + 1000 * u64::from(wait_us));
+    }
+
+    fn now_us(&self) -> u64 {
+        self.now_ns.get() / 1000
+    }
+}
+
+/// An item with these fields wholly masked.
+fn item(proto: Proto, fields: &[(&str, &[u8])]) -> Item {
+    let mut item = Item::any(proto);
+    (item.given.spec, item.given.mask) = (true, true);
+    for (name, bytes) in fields {
+        let at = proto.field(name).unwrap().bit / 8;
+        item.spec[at..at + bytes.len()].copy_from_slice(bytes);
+        item.mask[at..at + bytes.len()].fill(0xff);
+    }
+    item
+}
+
+fn pattern(tuple: &Tuple) -> Vec<Item> {
+    let (IpAddr::V4(src), IpAddr::V4(dst)) = (tuple.src, tuple.dst) else { unreachable!() };
+    let (sport, dport) = (tuple.sport.to_be_bytes(), tuple.dport.to_be_bytes());
+    vec![
+        Item::any(Proto::Eth),
+        item(Proto::Ipv4, &[("src", &src.octets()), ("dst", &dst.octets())]),
+        item(Proto::Udp, &[("src", &sport), ("dst", &dport)]),
+    ]
+}
+
+fn refusal(refusal: twin::Refusal) -> Refusal {
+    let class = RefusalClass::of_errno(refusal.errno as i32);
+    let words = refusal.message.map_or(String::new(), |words| words.to_string_lossy().into());
+    Refusal { class, words }
+}
+
+impl RulePort for Port {
+    type Rule = Handle;
+
+    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<Handle, Refusal> {
+        let actions = [Action::Queue(queue), Action::Mark(mark)];
+        let items = pattern(tuple);
+        let rule = Rule { attributes: Attributes::INGRESS, items: &items, actions: &actions };
+        let now_us = self.now_us();
+        let answer = self.nic.create(rule, now_us).map_err(refusal)?;
+        self.pass(answer.wait_us);
+        Ok(answer.value)
+    }
+
+    fn destroy(&mut self, rule: Handle) -> Result<(), Refusal> {
+        let now_us = self.now_us();
+        let answer = self.nic.destroy(rule, now_us).map_err(refusal)?;
+        self.pass(answer.wait_us);
+        Ok(())
+    }
+}
+
+const WORKERS: u16 = 2;
+const LIMITS: Limits = Limits { waiting: 8, quarantine: 1_000_000 };
+
+/// A programmer, its port, and what its workers know.
+struct World {
+    programmer: Programmer<Port>,
+    now_ns: Rc<Cell<u64>>,
+    layout: MarkLayout,
+    /// Rules that were wished for, and the last answer.
+    known: BTreeMap<u32, (RuleId, u16, Option<Answer>)>,
+    next: u32,
+}
+
+impl World {
+    fn new(personality: Personality, faults: &str, seed: u64) -> Self {
+        let faults = Faults::parse(faults, seed).unwrap();
+        let mut nic = Nic::with_faults(personality, seed, faults);
+        nic.set_queues(WORKERS);
+        nic.set_started(true);
+        let now_ns = Rc::new(Cell::new(0));
+        let port = Port { nic, now_ns: Rc::clone(&now_ns) };
+        let layout = MarkLayout::new(32, 1 << 16).unwrap();
+        let programmer = Programmer::new(port, layout, WORKERS, LIMITS, Pace::new(128));
+        Self { programmer, now_ns, layout, known: BTreeMap::new(), next: 0 }
+    }
+
+    fn install(&mut self, worker: u16, flow: u8) {
+        let rule = RuleId { index: self.next, generation: 1, direction: 0 };
+        let (src, dst) = (IpAddr::from([10, 0, 0, flow]), IpAddr::from([10, 1, 0, 1]));
+        let tuple = Tuple { src, dst, proto: 17, sport: 7, dport: 9, zone: 0 };
+        self.known.insert(self.next, (rule, worker, None));
+        self.next += 1;
+        self.programmer.hear(worker, Wish::Install { rule, side: Side::A, tuple });
+        self.listen();
+    }
+
+    /// As a worker does: of a rule that was not refused, and once.
+    fn remove(&mut self, number: usize) {
+        let wished = |(_, _, answer): &&(RuleId, u16, Option<Answer>)| {
+            matches!(answer, None | Some(Answer::Installed))
+        };
+        let rules: Vec<_> = self.known.values().filter(wished).copied().collect();
+        let Some((rule, worker, _)) = rules.get(number % rules.len().max(1)) else { return };
+        self.known.get_mut(&rule.index).unwrap().2 = Some(Answer::Removed);
+        self.programmer.hear(*worker, Wish::Remove { rule: *rule, side: Side::A });
+    }
+
+    fn step(&mut self) -> Next {
+        let now_ns = Rc::clone(&self.now_ns);
+        let next = self.programmer.step(&mut || {
+            now_ns.set(now_ns.get() + 10);
+            now_ns.get()
+        });
+        self.listen();
+        next
+    }
+
+    fn listen(&mut self) {
+        while let Some((worker, rule, answer)) = self.programmer.next_answer() {
+            let (known, of, last) = self.known.get_mut(&rule.index).expect("somebody's rule");
+            assert_eq!((*known, *of), (rule, worker));
+            match (*last, answer) {
+                (None, Answer::Installed | Answer::Refused) => *last = Some(answer),
+                // It was to go meanwhile.
+                (Some(Answer::Removed), Answer::Installed) => {}
+                (Some(Answer::Removed), Answer::Removed | Answer::Refused) => {
+                    self.known.remove(&rule.index);
+                }
+                (last, answer) => panic!("{answer:?} after {last:?}"),
+            }
+        }
+    }
+
+    /// Until there is nothing to do.
+    fn rest(&mut self) {
+        loop {
+            match self.step() {
+                Next::Now => {}
+                Next::At(at) => self.now_ns.set(at.max(self.now_ns.get())),
+                Next::Idle => return,
+            }
+        }
+    }
+}
+
+/// A NIC that takes anything, as long as there is room.
+fn ideal(room: u32) -> Personality {
+    Personality::parse(&format!("table = {{ guaranteed = {room} }}"), "ideal").unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Of the faults, those that say what they do, and those that nobody can see.
+    #[test]
+    fn the_account_is_that_of_the_nic(
+        seed: u64,
+        faults in prop::sample::select(vec![
+            "", "undeletable:0.2", "create-refused:0.3", "full-early", "latency-cliff:0.1",
+            "undeletable:0.1+create-refused:0.1+late-activation:0.1",
+        ]),
+        room in prop::sample::select(vec![u32::MAX, 3, 9]),
+        operations in prop::collection::vec((0..8_u8, any::<u8>()), 1..400),
+    ) {
+        let mut world = World::new(ideal(room), faults, seed);
+        for (what, number) in operations {
+            match what {
+                0..=2 => world.install(u16::from(number % 2), number % 16),
+                3 | 4 => world.remove(number.into()),
+                5 => world.now_ns.set(world.now_ns.get() + 100_000 * u64::from(number)),
+                _ => _ = world.step(),
+            }
+        }
+        world.rest();
+        let there = world.programmer.len() + world.programmer.stuck().len();
+        prop_assert_eq!(there, world.programmer.port().nic.len());
+        while world.known.values().any(|(.., answer)| *answer == Some(Answer::Installed)) {
+            world.remove(0);
+            world.rest();
+        }
+        let stuck = world.programmer.stuck().len();
+        prop_assert!(world.programmer.is_empty());
+        prop_assert_eq!(stuck, world.programmer.port().nic.len());
+        let answers = world.known.values().map(|(.., answer)| *answer);
+        let open = answers.filter(|answer| *answer != Some(Answer::Refused)).count();
+        prop_assert!(open <= stuck, "only of rules that are stuck nobody hears");
+        let Counts { created, destroyed, .. } = world.programmer.counts();
+        prop_assert_eq!(created, destroyed + stuck as u64);
+    }
+}
+
+#[test]
+fn a_rule_that_goes_is_told_after_the_quarantine() {
+    let mut world = World::new(ideal(u32::MAX), "", 1);
+    world.install(0, 1);
+    world.rest();
+    world.remove(0);
+    assert_eq!(world.step(), Next::Now);
+    let until = match world.step() {
+        Next::At(until) => until,
+        next => panic!("{next:?}"),
+    };
+    assert!(until >= LIMITS.quarantine && world.known.len() == 1);
+    world.now_ns.set(until);
+    world.step();
+    assert!(world.known.is_empty());
+}
+
+#[test]
+fn packets_get_the_mark_that_was_wished_for() {
+    let mut world = World::new(Personality::named("x710").unwrap(), "", 1);
+    world.install(1, 5);
+    world.rest();
+    let frame = [
+        &[0; 12][..],
+        &[8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 5, 10, 1, 0, 1],
+        &[0, 7, 0, 9, 0, 8, 0, 0],
+    ];
+    let frame = frame.concat();
+    let now_us = world.now_ns.get() / 1000;
+    let nic = &world.programmer.port().nic;
+    let verdict = nic.classify(&frame, frame.len() as u32, now_us);
+    let mark = world.layout.encode(world.known[&0].0);
+    assert_eq!((verdict.mark, verdict.queue), (Some(mark), 1));
+}
+
+/// Connections that follow each other on the same ports do so faster than rules go.
+#[test]
+fn a_new_rule_takes_the_place_of_the_old_one_of_the_same_packets() {
+    let mut world = World::new(ideal(u32::MAX), "", 1);
+    world.install(0, 1);
+    world.rest();
+    world.install(0, 1);
+    world.rest();
+    let answers: Vec<_> = world.known.values().map(|(.., answer)| *answer).collect();
+    assert_eq!(answers, [Some(Answer::Installed); 2]);
+    assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (1, 1));
+    world.remove(0);
+    world.rest();
+    assert_eq!(world.known.len(), 1, "the old one is gone when its worker asks");
+    assert_eq!(world.programmer.len(), 1);
+}
+
+#[test]
+fn nobody_hears_that_a_rule_is_gone_that_is_stuck() {
+    let mut world = World::new(ideal(u32::MAX), "undeletable", 1);
+    world.install(0, 1);
+    world.rest();
+    world.install(0, 1);
+    world.rest();
+    assert_eq!(world.programmer.stuck().len(), 1);
+    world.remove(0);
+    world.rest();
+    let answers: Vec<_> = world.known.values().map(|(.., answer)| *answer).collect();
+    assert_eq!(answers, [Some(Answer::Removed), Some(Answer::Refused)], "the first still waits");
+}
