@@ -10,15 +10,12 @@
 use crate::key::Key;
 use crate::mark::MarkLayout;
 use crate::offload::Offload;
-use crate::parse::{Lanes, Lengths, Meta, Of, parse, plain, plain_four, uncounted};
+use crate::parse::{Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
 use crate::table::FlowTable;
 use crate::vectors::Vectors;
 use crate::{BURST_MAX, Nanos, ZoneFrom};
-use std::array;
+use std::ops::Range;
 use wire::Packet;
-
-/// Claims that are looked at side by side.
-const GROUP: usize = 4;
 
 /// Which packets of a burst: bit `i` for packet `i`.
 pub(crate) type Places = u64;
@@ -69,7 +66,9 @@ pub(crate) struct Marked {
     /// Marks of the packets of a burst, and the records that they name: of IPv4, then of IPv6.
     marks: [u32; BURST_MAX],
     records: [u32; BURST_MAX],
-    /// Packets whose mark names a record; and one of IPv6.
+    /// What is counted of them.
+    metas: [Meta; BURST_MAX],
+    /// Packets whose mark names a record; and those whose is not one of IPv4.
     named: Places,
     of_v6: Places,
     /// Records of flows that a packet of this burst may end, and how many.
@@ -129,6 +128,7 @@ impl Marked {
             vectors: Vectors::detect(),
             marks: [0; BURST_MAX],
             records: [0; BURST_MAX],
+            metas: [Meta::EMPTY; BURST_MAX],
             named: 0,
             of_v6: 0,
             unsettled: [0; BURST_MAX],
@@ -161,27 +161,26 @@ impl Marked {
         for (record, mark) in self.records.iter_mut().zip(self.marks) {
             *record = (mark >> shift).wrapping_sub(before);
         }
-        (self.named, self.of_v6) = (0, 0);
-        for (i, &record) in self.records.iter().enumerate().take(len) {
-            // Those of IPv6, and none at all, load nothing of use.
-            v4.prefetch(record);
-            self.named |= Places::from(record < all) << i;
-            self.of_v6 |= Places::from(record >= of_v4) << i;
+        let records = &self.records[..len];
+        // Those of IPv6, and none at all, load nothing of use.
+        records.iter().for_each(|&record| v4.prefetch(record));
+        (self.named, self.of_v6) = (first(len), 0);
+        let highest = records.iter().fold(0, |highest, &record| highest.max(record));
+        if highest >= of_v4 {
+            self.claim_others(len, (v6, of_v4), all);
         }
-        self.of_v6 &= self.named;
-        let rest = !self.named & first(len);
-        self.claim_rarely(rest, (v6, of_v4));
-        rest
+        first(len) & !self.named
     }
 
-    /// What packets without a mark that names a record of IPv4 need more.
-    #[inline(always)]
-    fn claim_rarely(&mut self, rest: Places, (v6, of_v4): (&FlowTable<5>, u32)) {
-        for i in places(self.of_v6) {
-            v6.prefetch(self.records[i] - of_v4);
-        }
-        for i in places(rest) {
-            self.stats.foreign += u64::from(self.marks[i] != 0);
+    /// Where not all packets have a mark that names a record of IPv4.
+    #[inline(never)]
+    fn claim_others(&mut self, len: usize, (v6, of_v4): (&FlowTable<5>, u32), all: u32) {
+        self.named = 0;
+        for (i, (&record, &mark)) in self.records.iter().zip(&self.marks).enumerate().take(len) {
+            self.named |= Places::from(record < all) << i;
+            self.of_v6 |= Places::from(record >= of_v4) << i;
+            self.stats.foreign += u64::from(record >= all && mark != 0);
+            v6.prefetch(record.wrapping_sub(of_v4));
         }
     }
 
@@ -201,13 +200,16 @@ impl Marked {
         let mut left = self.named;
         while left != 0 {
             let at = left.trailing_zeros() as usize;
-            let is_v6 = self.of_v6 >> at & 1 != 0;
-            let run = Run { at, left, sampled, moment };
-            let done = match is_v6 {
-                false => self.count_some(packets, run, (v4, 0), &mut sum),
-                true => self.count_some(packets, run, (v6, of_v4), &mut sum),
-            };
-            left &= !(first(done) << at);
+            // As many in a row as go to the same table.
+            let others = if self.of_v6 >> at & 1 != 0 { !self.of_v6 } else { self.of_v6 };
+            let run = ((!left | others) >> at).trailing_zeros() as usize;
+            let run = at..(at + run).min(packets.len());
+            left &= !(first(run.len()) << at);
+            let run = Run { run, sampled, moment };
+            match self.of_v6 >> at & 1 != 0 {
+                false => self.count_run(packets, run, (v4, 0), &mut sum),
+                true => self.count_run(packets, run, (v6, of_v4), &mut sum),
+            }
         }
         self.stats.counted += sum.counted;
         for &record in &self.unsettled[..self.unsettled_len.min(BURST_MAX)] {
@@ -219,47 +221,37 @@ impl Marked {
         (sum.rest, sum.bytes)
     }
 
-    /// Settles one or more packets of one table, whose first record is `offset`, from a place on.
-    /// Returns how many.
+    /// Settles packets of one table, whose first record is `offset`.
     #[inline(always)]
-    fn count_some<P: Packet, const W: usize>(
+    fn count_run<P: Packet, const W: usize>(
         &mut self,
         packets: &[P],
-        Run { at, left, sampled, moment }: Run,
+        Run { run, sampled, moment }: Run,
         (table, offset): (&mut FlowTable<W>, u32),
         sum: &mut Sum,
-    ) -> usize
-    where
+    ) where
         Lanes: Of<W>,
     {
-        let is_v6 = W > 2;
-        let others = if is_v6 { !self.of_v6 } else { self.of_v6 };
-        let is_in_row = (!left | sampled | others) >> at & 0b1111 == 0;
-        let mut counted = 0;
-        let four = packets.get(at..).and_then(|packets| packets.first_chunk::<GROUP>());
-        if let (Some(four), true) = (four, is_in_row) {
-            let metas = plain_four(four.each_ref(), is_v6, self.vectors);
-            let named = array::from_fn(|i| self.named(at + i, offset));
-            counted = sum.count(four, table.count_marked(named, metas, moment.now));
-            if counted == GROUP {
-                return GROUP;
+        let (from, until) = (run.start, run.end);
+        plain_all(&packets[from..until], W > 2, self.vectors, &mut self.metas[from..until]);
+        let mut at = from;
+        while at < until {
+            let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);
+            let some = at..at + to_sample;
+            let named = (&self.records[some.clone()], &self.marks[some.clone()]);
+            let counted = table.count_marked(offset, named, &self.metas[some], moment.now);
+            sum.count(&packets[at..at + counted]);
+            at += counted;
+            if at == until {
+                break;
             }
-        } else if sampled >> at & 1 == 0 {
-            let one = &packets[at..=at];
-            let meta = plain(&one[0], is_v6);
-            counted =
-                sum.count(one, table.count_marked([self.named(at, offset)], [meta], moment.now));
-            if counted == 1 {
-                return 1;
+            let is_sampled = sampled >> at & 1 != 0;
+            match self.look(&packets[at], (at, offset), is_sampled, (&mut *table, moment)) {
+                true => sum.count(&packets[at..=at]),
+                false => sum.rest |= 1 << at,
             }
+            at += 1;
         }
-        let at = at + counted;
-        let is_sampled = sampled >> at & 1 != 0;
-        match self.look(&packets[at], (at, offset), is_sampled, (table, moment)) {
-            true => _ = sum.count(&packets[at..=at], 1),
-            false => sum.rest |= 1 << at,
-        }
-        counted + 1
     }
 
     /// Record, in a table whose first is `offset`, and mark of a packet.
@@ -348,12 +340,10 @@ impl Marked {
     }
 }
 
-/// Packets from a place on, and what is to be known of them.
-#[derive(Clone, Copy)]
+/// Packets in a row, and what is to be known of them.
 struct Run {
-    at: usize,
-    /// Those that are not settled yet, and those whose key is compared for the sample.
-    left: Places,
+    run: Range<usize>,
+    /// Those whose key is compared for the sample.
     sampled: Places,
     moment: Moment,
 }
@@ -367,16 +357,10 @@ struct Sum {
 }
 
 impl Sum {
-    /// The first `counted` of some packets were counted.
     #[inline(always)]
-    fn count<P: Packet>(&mut self, packets: &[P], counted: usize) -> usize {
-        self.counted += counted as u64;
-        let bytes = packets.iter().map(|packet| packet.frame_len() as u64);
-        self.bytes += match counted == packets.len() {
-            true => bytes.sum::<u64>(),
-            false => bytes.take(counted).sum(),
-        };
-        counted
+    fn count<P: Packet>(&mut self, packets: &[P]) {
+        self.counted += packets.len() as u64;
+        self.bytes += packets.iter().map(|packet| packet.frame_len() as u64).sum::<u64>();
     }
 }
 
@@ -384,13 +368,4 @@ impl Sum {
 #[inline(always)]
 fn first(count: usize) -> Places {
     if count >= BURST_MAX { Places::MAX } else { (1 << count) - 1 }
-}
-
-/// One place after the other.
-fn places(mut places: Places) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let place = places.trailing_zeros() as usize;
-        places &= places.wrapping_sub(1);
-        (place < BURST_MAX).then_some(place)
-    })
 }

@@ -22,7 +22,7 @@ mod plain;
 mod short;
 
 pub(crate) use part::{PART, Part};
-pub(crate) use plain::{plain, plain_four};
+pub(crate) use plain::plain_all;
 pub(crate) use short::{Lengths, uncounted};
 
 /// What a flow needs of every packet beside its key: one word.

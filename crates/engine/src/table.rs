@@ -96,35 +96,54 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// Counts packets whose marks name records, in their order, up to one that is more than one
-    /// more of its flow, or not of it. Returns how many it counted. Directions are those of the
-    /// marks.
+    /// more of its flow, or not of it. Returns how many it counted. `offset` is the number of the
+    /// first record; directions are those of the marks.
     #[inline(always)]
-    pub(crate) fn count_marked<const N: usize>(
+    pub(crate) fn count_marked(
         &mut self,
-        named: [(u32, u32); N],
-        metas: [Meta; N],
+        offset: u32,
+        (records, marks): (&[u32], &[u32]),
+        metas: &[Meta],
         now: Nanos,
     ) -> usize {
-        let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return 0 };
-        let mut rare = 0_u32;
         let mut counted = 0;
-        for (i, (record, mark)) in named.into_iter().enumerate() {
-            let Some(hot) = hot.get_mut(record as usize) else { break };
-            let direction = mark ^ hot.expected;
-            let meta = Meta { swapped: direction as u8, ..metas[i] };
-            if direction > 1 || !hot.is_one_more(&meta) {
+        while counted < records.len() {
+            let left = (&records[counted..], &marks[counted..]);
+            let (more, is_rare) = self.count_until_rare(offset, left, &metas[counted..], now);
+            counted += more;
+            if !is_rare {
                 break;
             }
-            rare |= u32::from(hot.count(&meta, now, looks)) << i;
-            counted += 1;
-        }
-        while rare != 0 {
-            let i = rare.trailing_zeros() as usize % N;
-            rare &= rare - 1;
-            let (record, mark) = named[i];
+            let (record, mark) = (records[counted - 1] - offset, marks[counted - 1]);
             self.counted(record, mark as u8 & 1);
         }
         counted
+    }
+
+    /// The same, up to one for which [`counted`](Self::counted) must follow.
+    #[inline(always)]
+    fn count_until_rare(
+        &mut self,
+        offset: u32,
+        (records, marks): (&[u32], &[u32]),
+        metas: &[Meta],
+        now: Nanos,
+    ) -> (usize, bool) {
+        let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return (0, false) };
+        let mut counted = 0;
+        for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
+            let Some(hot) = hot.get_mut(record.wrapping_sub(offset) as usize) else { break };
+            let direction = mark ^ hot.expected;
+            let meta = Meta { swapped: direction as u8, ..meta };
+            if direction > 1 || !hot.is_one_more(&meta) {
+                break;
+            }
+            counted += 1;
+            if hot.count(&meta, now, looks) {
+                return (counted, true);
+            }
+        }
+        (counted, false)
     }
 
     /// What is known of a packet whose mark names the record.

@@ -51,23 +51,40 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes)
     }
 }
 
-/// What is counted of four packets whose keys are known, if they are untagged, plain and of one IP
-/// version; and whether that is 6. `None` where there is no AVX2 as well.
+/// Reads what is counted of packets whose keys are known, four by four, up to a group that is not
+/// untagged, plain and of this IP version. Returns how many it read: none without AVX2.
 #[inline(always)]
-pub(super) fn metas<P: Packet>(packets: [&P; 4], vectors: Vectors) -> Option<([Meta; 4], bool)> {
-    if vectors == Vectors::None {
-        return None;
-    }
-    let ethertype = packets[0].head().get(ETHERNET - 2..)?.first_chunk()?;
-    let group = Group { packets, places: [0; 4] };
+pub(super) fn metas<P: Packet>(
+    packets: &[P],
+    is_v6: bool,
+    vectors: Vectors,
+    metas: &mut [Meta],
+) -> usize {
     // SAFETY: `detect` has found AVX2.
     unsafe {
-        match u16::from_be_bytes(*ethertype) {
-            ETHERTYPE_IPV4 => Some((group.ipv4_metas()?, false)),
-            ETHERTYPE_IPV6 => Some((group.ipv6_metas()?, true)),
-            _ => None,
+        match (vectors, is_v6) {
+            (Vectors::None, _) => 0,
+            (_, false) => metas_of::<false, P>(packets, metas),
+            (_, true) => metas_of::<true, P>(packets, metas),
         }
     }
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta]) -> usize {
+    let mut read = 0;
+    for (four, metas) in packets.chunks_exact(4).zip(metas.chunks_exact_mut(4)) {
+        let Some(four) = four.first_chunk::<4>() else { break };
+        let group = Group { packets: four.each_ref(), places: [0; 4] };
+        // SAFETY: AVX2 is there by the caller's promise.
+        let words = unsafe { if V6 { group.ipv6_metas() } else { group.ipv4_metas() } };
+        let Some(words) = words else { break };
+        metas.copy_from_slice(&words);
+        read += 4;
+    }
+    read
 }
 
 /// # Safety
@@ -232,6 +249,7 @@ impl<'a, P: Packet> Group<'a, P> {
     ///
     /// # Safety
     /// The processor must have AVX2.
+    #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn ipv4_metas(&self) -> Option<[Meta; 4]> {
         let heads = self.heads::<IPV4_HEADS>(0)?;
@@ -243,6 +261,7 @@ impl<'a, P: Packet> Group<'a, P> {
     ///
     /// # Safety
     /// The processor must have AVX2.
+    #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn ipv6_metas(&self) -> Option<[Meta; 4]> {
         let heads = self.heads::<IPV6_HEADS>(0)?;

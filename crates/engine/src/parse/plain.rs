@@ -42,23 +42,35 @@ pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<Meta> {
     meta(head[20], &head[ETHERNET + IPV6..], (total_len, IPV6), lengths)
 }
 
-/// Of four packets, side by side where that can be; what is neither, or not of the IP version that
-/// is asked for, is [`Meta::UNUSUAL`].
+/// Of packets of one IP version, side by side where that can be; what is not, or of the other
+/// version, is [`Meta::UNUSUAL`].
 #[inline(always)]
-pub(crate) fn plain_four<P: Packet>(packets: [&P; 4], is_v6: bool, vectors: Vectors) -> [Meta; 4] {
-    #[cfg(target_arch = "x86_64")]
-    if let Some((metas, _)) =
-        super::avx2::metas(packets, vectors).filter(|(_, are_v6)| *are_v6 == is_v6)
-    {
-        return metas;
+pub(crate) fn plain_all<P: Packet>(
+    packets: &[P],
+    is_v6: bool,
+    vectors: Vectors,
+    metas: &mut [Meta],
+) {
+    let mut read = 0;
+    while read < packets.len() {
+        let (packets, metas) = (&packets[read..], &mut metas[read..]);
+        #[cfg(target_arch = "x86_64")]
+        let side_by_side = super::avx2::metas(packets, is_v6, vectors, metas);
+        #[cfg(not(target_arch = "x86_64"))]
+        let side_by_side = {
+            let _ = vectors;
+            0
+        };
+        // Those of a group of which one is something else, or the last ones.
+        let rest = packets.iter().zip(metas).skip(side_by_side).take(4);
+        read += side_by_side + rest.len();
+        rest.for_each(|(packet, meta)| *meta = plain(packet, is_v6));
     }
-    let _ = vectors;
-    packets.map(|packet| plain(packet, is_v6))
 }
 
 /// Of one.
 #[inline(never)]
-pub(crate) fn plain<P: Packet>(packet: &P, is_v6: bool) -> Meta {
+fn plain<P: Packet>(packet: &P, is_v6: bool) -> Meta {
     let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
     let head = packet.head();
     let meta = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };
