@@ -276,3 +276,25 @@ fn a_mark_is_not_enough_where_another_flow_may_begin() {
     let ended = engine.next_record().expect("the one that was reset");
     assert_eq!((ended.orig.packets, ended.end_reason), (2, EndReason::Reuse));
 }
+
+#[test]
+fn an_index_gets_no_rule_while_the_nic_may_have_its_last_one() {
+    let (mut engine, layout) = of_one_flow();
+    let a = tcp_frame(1, tcp::ACK);
+    // In the other direction, which has no rule that is leaving.
+    let b = FrameBuilder::ipv4([10, 9, 9, 9], [10, 0, 0, 2]).tcp(80, 1).pad().build();
+    arrive(&mut engine, 0, &[(&a, None)]);
+    let old = obey(&mut engine, layout);
+    engine.flush(usize::MAX);
+    let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("the flow ended") };
+    assert_eq!(Some(layout.encode(rule)), old);
+    // The first packet would be reason enough, were it not for the rule that is leaving.
+    arrive(&mut engine, 1, &[(&b, None)]);
+    assert_eq!(engine.next_wish(), None);
+    engine.answer(rule, Answer::Removed);
+    for _ in 0..64 {
+        arrive(&mut engine, 2, &[(&b, None)]);
+    }
+    let new = obey(&mut engine, layout);
+    assert!(new.is_some() && new != old, "asked for at the next look");
+}
