@@ -27,11 +27,11 @@ const _: () = assert!(BURST_MAX as u32 <= Places::BITS);
 pub enum KeyCheck {
     /// With every packet.
     Always,
-    /// With the first packets of each rule, and one of so many of the rest.
+    /// With the first packets of each rule, and a sample of the rest.
     Sampled {
         /// Of each rule.
         first: u8,
-        /// At least 1.
+        /// One of so many packets, of bursts with a mark in them; at least 1.
         one_in: u32,
     },
 }
@@ -60,7 +60,7 @@ pub(crate) struct Marked {
     /// Index of the first record of IPv4; those of IPv6 come behind.
     first_index: u32,
     check: KeyCheck,
-    /// Marked packets until the next sample.
+    /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
     vectors: Vectors,
     /// Marks of the packets of a burst, and the records that they name: of IPv4, then of IPv6.
@@ -79,14 +79,7 @@ pub(crate) struct Marked {
     pub(crate) stats: MarkStats,
 }
 
-/// A mark, and the record of its table that it names.
-#[derive(Clone, Copy)]
-struct Claim {
-    record: u32,
-    mark: u32,
-}
-
-/// What the record says of a claim.
+/// What the record says of a packet whose mark names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It is one more packet.
@@ -99,7 +92,7 @@ pub(crate) enum Standing {
     Stale,
 }
 
-/// What became of a claim.
+/// What became of such a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Counted,
@@ -254,12 +247,6 @@ impl Marked {
         }
     }
 
-    /// Record, in a table whose first is `offset`, and mark of a packet.
-    #[inline(always)]
-    fn named(&self, at: usize, offset: u32) -> (u32, u32) {
-        (self.records[at % BURST_MAX].wrapping_sub(offset), self.marks[at % BURST_MAX])
-    }
-
     /// What is not simply good: true if it was counted all the same.
     #[inline(never)]
     fn look<P: Packet, const W: usize>(
@@ -272,10 +259,10 @@ impl Marked {
     where
         Lanes: Of<W>,
     {
-        let (record, mark) = self.named(at, offset);
-        let outcome = self.judge(packet, Claim { record, mark }, is_sampled, (table, moment));
+        let named = (self.records[at] - offset, self.marks[at]);
+        let outcome = self.judge(packet, named, is_sampled, (table, moment));
         if outcome == Outcome::Unsettles {
-            self.unsettled[self.unsettled_len % BURST_MAX] = record + offset;
+            self.unsettled[self.unsettled_len % BURST_MAX] = self.records[at];
             self.unsettled_len += 1;
         }
         outcome == Outcome::Counted
@@ -284,7 +271,7 @@ impl Marked {
     fn judge<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        claim: Claim,
+        (record, mark): (u32, u32),
         is_sampled: bool,
         (table, Moment { now, zone }): (&mut FlowTable<W>, Moment),
     ) -> Outcome
@@ -294,16 +281,16 @@ impl Marked {
         let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
         let read = uncounted(packet.head(), lengths, zone, W > 2);
         let (meta, of_zone) = read.unwrap_or((Meta::UNUSUAL, 0));
-        let rule = self.layout.decode(claim.mark);
+        let rule = self.layout.decode(mark);
         let meta = Meta { swapped: rule.direction, ..meta };
-        match table.standing(claim.record, rule, (&meta, of_zone)) {
+        match table.standing(record, rule, (&meta, of_zone)) {
             Standing::Stale => {
                 self.stats.stale += 1;
                 return Outcome::Left;
             }
             Standing::Unusual => {
                 self.stats.unusual += 1;
-                table.unsettle(claim.record, true);
+                table.unsettle(record, true);
                 return Outcome::Unsettles;
             }
             Standing::Good if !is_sampled => {}
@@ -313,16 +300,16 @@ impl Marked {
                 let parsed = parse(packet, 0, zone, &mut self.lanes);
                 let first = parsed.ok().and_then(|()| self.lanes.lane().first());
                 let is_so = |(key, read): (Key<W>, &Meta)| {
-                    table.holds(claim.record, &key) && read.swapped == rule.direction
+                    table.holds(record, &key) && read.swapped == rule.direction
                 };
                 if !first.is_some_and(is_so) {
                     self.stats.mismatched += 1;
                     return Outcome::Left;
                 }
-                table.believe(claim.record);
+                table.believe(record);
             }
         }
-        table.count_one(claim.record, &meta, now);
+        table.count_one(record, &meta, now);
         Outcome::Counted
     }
 
@@ -333,7 +320,7 @@ impl Marked {
         let mut sampled = 0;
         while (self.until_check as usize) < len {
             sampled |= 1 << self.until_check;
-            self.until_check += one_in.max(1);
+            self.until_check = self.until_check.saturating_add(one_in.max(1));
         }
         self.until_check -= len as u32;
         sampled
