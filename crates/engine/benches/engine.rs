@@ -84,7 +84,12 @@ fn first_frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
 }
 
 fn engine(capacity: u32) -> Engine {
+    engine_with(capacity, None)
+}
+
+fn engine_with(capacity: u32, offload: Option<Offload>) -> Engine {
     Engine::new(&Config {
+        offload,
         capacity_ipv4: capacity,
         capacity_ipv6: capacity,
         secret: [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
@@ -235,16 +240,7 @@ fn marked(c: &mut Criterion) {
     ];
     for (name, flow, flows) in cases {
         let frames = frames(flow, 0, flows);
-        let capacity = 1 << 20;
-        let secret = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
-        let config = Config {
-            capacity_ipv4: capacity,
-            capacity_ipv6: capacity,
-            secret,
-            offload: Some(offload),
-            ..Config::default()
-        };
-        let mut bench = Bench::new(Engine::new(&config));
+        let mut bench = Bench::new(engine_with(1 << 20, Some(offload)));
         for _ in 0..8 {
             for burst in frames.chunks(BURST_MAX) {
                 bench.burst(SECOND, burst);

@@ -20,23 +20,43 @@ pub(crate) struct Outcome {
 /// 64 packets, whatever the burst.
 pub(crate) fn outcome(case: &Case, packets: &[BytesPacket], burst: usize) -> Outcome {
     let mut engine = Engine::new(&case.config);
-    let (mut now, mut verdicts, mut records) = (case.start, vec![], vec![]);
+    outcome_of(&mut engine, case.start, packets, |engine, now, chunk, verdicts| {
+        chunk.chunks(burst).for_each(|packets| process(engine, now, packets, verdicts));
+    })
+}
+
+/// Gives an engine one burst; its verdicts go behind those before.
+pub(crate) fn process(
+    engine: &mut Engine,
+    now: u64,
+    packets: &[BytesPacket],
+    verdicts: &mut Vec<Verdict>,
+) {
+    let mut judged = [Verdict::Drop; BURST_MAX];
+    engine.process(now, packets, &mut judged);
+    verdicts.extend(&judged[..packets.len()]);
+}
+
+/// As [`outcome`], where `give` gives the engine each 64 packets.
+pub(crate) fn outcome_of<P>(
+    engine: &mut Engine,
+    mut now: u64,
+    packets: &[P],
+    mut give: impl FnMut(&mut Engine, u64, &[P], &mut Vec<Verdict>),
+) -> Outcome {
+    let (mut verdicts, mut records) = (vec![], vec![]);
     for chunk in packets.chunks(BURST_MAX) {
-        for packets in chunk.chunks(burst) {
-            let mut judged = [Verdict::Drop; BURST_MAX];
-            engine.process(now, packets, &mut judged);
-            verdicts.extend(&judged[..packets.len()]);
-        }
-        records.extend(taken(&mut engine));
+        give(engine, now, chunk, &mut verdicts);
+        records.extend(taken(engine));
         now += 300_000_000;
         while engine.expire(now, usize::MAX) > 0 {
-            records.extend(taken(&mut engine));
+            records.extend(taken(engine));
         }
     }
     while engine.flush(BURST_MAX) {
-        records.extend(taken(&mut engine));
+        records.extend(taken(engine));
     }
-    records.extend(taken(&mut engine));
+    records.extend(taken(engine));
     Outcome { verdicts, records: sorted(records), stats: without_cycles(engine.stats()) }
 }
 

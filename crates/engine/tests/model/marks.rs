@@ -2,8 +2,8 @@
 //! Marks change nothing but the way: with a NIC that marks late, refuses, and forgets late, and
 //! with one that lies, everything that comes out is what comes out without a NIC.
 
-use crate::drive::{Case, sorted, taken, without_cycles};
-use crate::invariance::{Outcome, outcome, packets};
+use crate::drive::Case;
+use crate::invariance::{Outcome, outcome, outcome_of, packets, process};
 use crate::reference::Seen;
 use crate::traffic::{Dice, Packet, Shape};
 use engine::{
@@ -108,6 +108,15 @@ fn side(packet: &Packet) -> bool {
     packet.meaning.as_ref().is_ok_and(|seen| seen.src < seen.dst)
 }
 
+/// Packets, and what comes out where nobody marks them.
+fn without_nic(seed: [u64; 3], bits: &[u64]) -> (Case, Vec<Packet>, Outcome) {
+    let case = Case::off_ticks(seed);
+    let packets = by_side(packets(&case, bits));
+    let plain: Vec<_> = packets.iter().map(Packet::bytes).collect();
+    let outcome = outcome(&case, &plain, BURST_MAX);
+    (case, packets, outcome)
+}
+
 /// As [`outcome`], with a NIC.
 fn marked_outcome(
     case: &Case,
@@ -123,31 +132,18 @@ fn marked_outcome(
     let zone = config.zone;
     let mut nic = Nic { layout, zone, rules, waiting, marks, is_liar, dice: seed };
     let mut engine = Engine::new(&config);
-    let (mut now, mut verdicts, mut records) = (case.start, vec![], vec![]);
-    for chunk in packets.chunks(BURST_MAX) {
-        let bursts = chunk.chunk_by(|a, b| side(a) == side(b)).flat_map(|side| side.chunks(burst));
-        for packets in bursts {
+    let outcome = outcome_of(&mut engine, case.start, packets, |engine, now, chunk, verdicts| {
+        let sides = chunk.chunk_by(|a, b| side(a) == side(b));
+        for packets in sides.flat_map(|side| side.chunks(burst)) {
             let marked: Vec<_> =
                 packets.iter().map(|packet| packet.bytes().marked(nic.mark(packet))).collect();
-            let mut judged = [Verdict::Drop; BURST_MAX];
-            engine.process(now, &marked, &mut judged);
-            verdicts.extend(&judged[..packets.len()]);
-            nic.work(&mut engine, false);
+            process(engine, now, &marked, verdicts);
+            nic.work(engine, false);
         }
-        records.extend(taken(&mut engine));
-        now += 300_000_000;
-        while engine.expire(now, usize::MAX) > 0 {
-            records.extend(taken(&mut engine));
-        }
-    }
-    while engine.flush(BURST_MAX) {
-        records.extend(taken(&mut engine));
-    }
-    records.extend(taken(&mut engine));
+    });
     nic.work(&mut engine, true);
     assert!(nic.rules.is_empty(), "no rule outlives its flow");
-    let stats = without_cycles(engine.stats());
-    (Outcome { verdicts, records: sorted(records), stats }, engine.mark_stats())
+    (outcome, engine.mark_stats())
 }
 
 proptest! {
@@ -159,10 +155,7 @@ proptest! {
         nic: u64,
         bits in prop::collection::vec(any::<u64>(), 1..1500),
     ) {
-        let case = Case::off_ticks(seed);
-        let packets = by_side(packets(&case, &bits));
-        let plain: Vec<_> = packets.iter().map(Packet::bytes).collect();
-        let expected = outcome(&case, &plain, BURST_MAX);
+        let (case, packets, expected) = without_nic(seed, &bits);
         for (first, one_in) in [(2, 16), (0, 1 << 20)] {
             let check = KeyCheck::Sampled { first, one_in };
             let (outcome, stats) = marked_outcome(&case, &packets, nic, check, false);
@@ -177,10 +170,7 @@ proptest! {
         nic: u64,
         bits in prop::collection::vec(any::<u64>(), 1..1500),
     ) {
-        let case = Case::off_ticks(seed);
-        let packets = by_side(packets(&case, &bits));
-        let plain: Vec<_> = packets.iter().map(Packet::bytes).collect();
-        let expected = outcome(&case, &plain, BURST_MAX);
+        let (case, packets, expected) = without_nic(seed, &bits);
         let (outcome, _) = marked_outcome(&case, &packets, nic, KeyCheck::Always, true);
         prop_assert!(outcome == expected, "{}", difference(&outcome, &expected));
     }
