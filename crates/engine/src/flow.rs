@@ -2,7 +2,7 @@
 //! The record of a connection: a hot line that every packet reads and writes, and a cold part for
 //! birth, death and the high words of counters.
 //!
-//! The hot part of an IPv4 flow is one cache line (12 bytes of it are kept free for the TCP
+//! The hot part of an IPv4 flow is one cache line (11 bytes of it are kept free for the TCP
 //! window), of an IPv6 flow two. Counters there are low words of 15 or 31 bits; what goes beyond
 //! them, once in 2^15 bytes of link-layer headers or 2^31 packets, is moved to the cold part. That
 //! makes 64 + 48 bytes per IPv4 flow.
