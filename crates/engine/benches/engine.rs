@@ -230,7 +230,8 @@ fn marked(c: &mut Criterion) {
         first_index: 0,
         check: KeyCheck::Sampled { first: 4, one_in: 64 },
         admission: Admission::After { packets: 1 },
-        rules_max: 4 << 20,
+        rules_max: 1 << 20,
+        slots: 1 << 20,
     };
     let cases: [(&str, Flow, u32); 4] = [
         ("marked/udp_ipv4_1k_in_l2", udp_v4, 1_000),

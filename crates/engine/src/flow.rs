@@ -66,7 +66,7 @@ pub(crate) struct Hot<const W: usize> {
     phase: Phase,
     /// 1: the originator is the second end of the key.
     orig_swapped: u8,
-    /// 1: rules were wished for.
+    /// 1: somebody has looked whether it is worth a rule.
     pub(crate) is_ruled: u8,
     /// The mark of the flow's packets with a direction of 0, if that is enough to count them; 0,
     /// which no mark is, if not.
@@ -304,6 +304,12 @@ impl<const W: usize> Hot<W> {
             ip_bytes: bytes - overhead,
             tcp_flags: self.tcp_flags[direction],
         }
+    }
+
+    /// Packets of a direction so far, and when the flow began.
+    pub(crate) fn so_far(&self, cold: &Cold, swapped: u8) -> (u64, Nanos) {
+        let direction = usize::from(swapped ^ self.orig_swapped) & 1;
+        (self.tally(cold, direction).packets, cold.start)
     }
 
     /// Why a flow ends whose time is over.

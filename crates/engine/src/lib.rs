@@ -20,19 +20,21 @@ mod record;
 mod stats;
 mod table;
 mod vectors;
+mod wishes;
 
 pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
-pub use offload::{Admission, Answer, Offload, Side, Tuple, Wish};
+pub use offload::{Admission, Answer, Offload, OffloadStats, Side, Tuple, Wish};
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{STALL_CYCLES, Stage, Stats};
 pub use table::raw::Memory;
+pub use wishes::OffloadState;
 
 use burst::Outcome;
 use marked::{Marked, Moment};
-use offload::Rules;
+use offload::Governor;
 use parse::{Lanes, PART, Part};
 use std::collections::VecDeque;
 use table::FlowTable;
@@ -73,6 +75,7 @@ pub struct Engine {
     v6: FlowTable<5>,
     lanes: Box<Lanes>,
     marked: Option<Box<Marked>>,
+    governor: Option<Governor>,
     books: Books,
     zone: ZoneFrom,
     vectors: Vectors,
@@ -137,12 +140,14 @@ impl Engine {
         for capacity in [config.capacity_ipv4, config.capacity_ipv6] {
             assert!((1..=MAX_CAPACITY).contains(&capacity), "capacity {capacity} out of range");
         }
-        let first_index = config.offload.map_or(0, |offload| offload.first_index);
         Self {
-            v4: FlowTable::new(config.capacity_ipv4, config, first_index),
-            v6: FlowTable::new(config.capacity_ipv6, config, first_index + config.capacity_ipv4),
+            v4: FlowTable::new(config.capacity_ipv4, config, 0),
+            v6: FlowTable::new(config.capacity_ipv6, config, 1),
             lanes: Box::new(Lanes::new()),
             marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
+            governor: config
+                .offload
+                .map(|offload| Governor::new(offload.rules_max, offload.admission)),
             books: Books {
                 stats: Stats::default(),
                 records: VecDeque::with_capacity(RECORDS_MAX),
@@ -188,8 +193,8 @@ impl Engine {
         let verdicts = &mut verdicts[..packets.len()];
         verdicts.fill(Verdict::Forward);
         self.now = self.now.max(now);
-        self.v4.set_side(side);
-        self.v6.set_side(side);
+        self.v4.arrive(side, self.now, packets.len());
+        self.v6.arrive(side, self.now, packets.len());
         self.bursts = self.bursts.wrapping_add(1);
         if self.bursts % SAMPLE_EVERY == 0 {
             let mut last = (self.cycle_counter)();
@@ -363,38 +368,9 @@ impl Engine {
         self.books.records.pop_front()
     }
 
-    /// What a port is to do next, if there is something. Nothing is lost for want of asking, but
-    /// the wishes of flows that would like a rule of the NIC are no longer heard after a thousand.
-    pub fn next_wish(&mut self) -> Option<Wish> {
-        let v4 = self.v4.rules().and_then(Rules::next_wish);
-        v4.or_else(|| self.v6.rules().and_then(Rules::next_wish))
-    }
-
-    /// Learns what became of a wish.
-    pub fn answer(&mut self, rule: RuleId, answer: Answer) {
-        let Some(marked) = &self.marked else { return };
-        let record = rule.index.wrapping_sub(marked.first_index());
-        let of_v4 = self.v4.capacity();
-        let (rules, record, capacity) = match record.checked_sub(of_v4) {
-            None => (self.v4.rules(), record, of_v4),
-            Some(record) => {
-                let capacity = self.v6.capacity();
-                (self.v6.rules(), record, capacity)
-            }
-        };
-        if let Some(rules) = rules.filter(|_| record < capacity) {
-            rules.learn(record, rule, answer);
-        }
-    }
-
     /// Counters so far.
     pub fn stats(&self) -> &Stats {
         &self.books.stats
-    }
-
-    /// What became of packets with a mark.
-    pub fn mark_stats(&self) -> MarkStats {
-        self.marked.as_ref().map_or(MarkStats::default(), |marked| marked.stats)
     }
 
     /// Bytes of memory taken at start: table, records, timers.

@@ -57,22 +57,23 @@ pub struct MarkStats {
 /// The packets of a burst that name a record, in their order.
 pub(crate) struct Marked {
     layout: MarkLayout,
-    /// Index of the first record of IPv4; those of IPv6 come behind.
+    /// Index of the first slot of IPv4; those of IPv6 come behind.
     first_index: u32,
     check: KeyCheck,
     /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
     vectors: Vectors,
-    /// Marks of the packets of a burst, and the records that they name: of IPv4, then of IPv6.
+    /// Marks of the packets of a burst, and the slots and records that they name.
     marks: [u32; BURST_MAX],
+    slots: [u32; BURST_MAX],
     records: [u32; BURST_MAX],
     /// What is counted of them.
     metas: [Meta; BURST_MAX],
     /// Packets whose mark names a record; and those whose is not one of IPv4.
     named: Places,
     of_v6: Places,
-    /// Records of flows that a packet of this burst may end, and how many.
-    unsettled: [u32; BURST_MAX],
+    /// Packets of this burst that may end their flow, and how many.
+    unsettled: [u8; BURST_MAX],
     unsettled_len: usize,
     /// Where keys are made to be compared.
     lanes: Box<Lanes>,
@@ -120,6 +121,7 @@ impl Marked {
             until_check: 0,
             vectors: Vectors::detect(),
             marks: [0; BURST_MAX],
+            slots: [0; BURST_MAX],
             records: [0; BURST_MAX],
             metas: [Meta::EMPTY; BURST_MAX],
             named: 0,
@@ -135,46 +137,63 @@ impl Marked {
         self.first_index
     }
 
-    /// Packets that have a mark which names a record; starts to load those. The others are in what
-    /// it returns.
+    /// Packets that have a mark which names a slot; starts to load what those have. The others are
+    /// in what it returns.
     #[inline(never)]
     pub(crate) fn claim<P: Packet>(
         &mut self,
         packets: &[P],
         (v4, v6): (&FlowTable<2>, &FlowTable<5>),
     ) -> Places {
-        // The index of a mark is the record plus one, and all before it.
+        // The index of a mark is the slot plus one, and all before it.
         let (shift, before) = (self.layout.shift(), self.first_index + 1);
-        let (of_v4, len) = (v4.capacity(), packets.len().min(BURST_MAX));
-        let all = of_v4 + v6.capacity();
+        let len = packets.len().min(BURST_MAX);
         for (mark, packet) in self.marks.iter_mut().zip(packets) {
-            // 0 names no record.
+            // 0 names no slot.
             *mark = packet.mark().unwrap_or(0);
         }
-        for (record, mark) in self.records.iter_mut().zip(self.marks) {
-            *record = (mark >> shift).wrapping_sub(before);
+        for (slot, mark) in self.slots.iter_mut().zip(self.marks) {
+            *slot = (mark >> shift).wrapping_sub(before);
         }
-        let records = &self.records[..len];
-        // Those of IPv6, and none at all, load nothing of use.
-        records.iter().for_each(|&record| v4.prefetch(record));
         (self.named, self.of_v6) = (first(len), 0);
-        let highest = records.iter().fold(0, |highest, &record| highest.max(record));
-        if highest >= of_v4 {
-            self.claim_others(len, (v6, of_v4), all);
+        let (slots, of_v4) = (&self.slots[..len], v4.slots());
+        let highest = slots.iter().fold(0, |highest, &slot| highest.max(slot));
+        if highest as usize >= of_v4.len() {
+            return self.claim_others(len, (v4, v6));
         }
-        first(len) & !self.named
+        for (record, &slot) in self.records.iter_mut().zip(slots) {
+            *record = of_v4[slot as usize];
+            v4.prefetch(*record);
+        }
+        0
     }
 
-    /// Where not all packets have a mark that names a record of IPv4.
+    /// Where not all packets have a mark that names a slot of IPv4.
     #[inline(never)]
-    fn claim_others(&mut self, len: usize, (v6, of_v4): (&FlowTable<5>, u32), all: u32) {
+    fn claim_others(&mut self, len: usize, (v4, v6): (&FlowTable<2>, &FlowTable<5>)) -> Places {
+        let (of_v4, of_v6) = (v4.slots(), v6.slots());
         self.named = 0;
-        for (i, (&record, &mark)) in self.records.iter().zip(&self.marks).enumerate().take(len) {
-            self.named |= Places::from(record < all) << i;
-            self.of_v6 |= Places::from(record >= of_v4) << i;
-            self.stats.foreign += u64::from(record >= all && mark != 0);
-            v6.prefetch(record.wrapping_sub(of_v4));
+        for i in 0..len.min(BURST_MAX) {
+            let slot = self.slots[i] as usize;
+            let record = match (of_v4.get(slot), of_v6.get(slot.wrapping_sub(of_v4.len()))) {
+                (Some(&record), _) => {
+                    v4.prefetch(record);
+                    record
+                }
+                (None, Some(&record)) => {
+                    v6.prefetch(record);
+                    self.of_v6 |= 1 << i;
+                    record
+                }
+                (None, None) => {
+                    self.stats.foreign += u64::from(self.marks[i] != 0);
+                    continue;
+                }
+            };
+            self.named |= 1 << i;
+            self.records[i] = record;
         }
+        first(len) & !self.named
     }
 
     /// Counts what is true of them; what is not, or needs more, is in what it returns. `bytes` are
@@ -186,7 +205,6 @@ impl Marked {
         (v4, v6): (&mut FlowTable<2>, &mut FlowTable<5>),
         moment: Moment,
     ) -> (Places, u64) {
-        let of_v4 = v4.capacity();
         let sampled = self.sample(packets.len());
         self.unsettled_len = 0;
         let mut sum = Sum { counted: 0, bytes: 0, rest: 0 };
@@ -200,27 +218,28 @@ impl Marked {
             left &= !(first(run.len()) << at);
             let run = Run { run, sampled, moment };
             match self.of_v6 >> at & 1 != 0 {
-                false => self.count_run(packets, run, (v4, 0), &mut sum),
-                true => self.count_run(packets, run, (v6, of_v4), &mut sum),
+                false => self.count_run(packets, run, v4, &mut sum),
+                true => self.count_run(packets, run, v6, &mut sum),
             }
         }
         self.stats.counted += sum.counted;
-        for &record in &self.unsettled[..self.unsettled_len.min(BURST_MAX)] {
-            match record.checked_sub(of_v4) {
-                None => v4.unsettle(record, false),
-                Some(record) => v6.unsettle(record, false),
+        for &at in &self.unsettled[..self.unsettled_len.min(BURST_MAX)] {
+            let record = self.records[usize::from(at)];
+            match self.of_v6 >> at & 1 != 0 {
+                false => v4.unsettle(record, false),
+                true => v6.unsettle(record, false),
             }
         }
         (sum.rest, sum.bytes)
     }
 
-    /// Settles packets of one table, whose first record is `offset`.
+    /// Settles packets of one table.
     #[inline(always)]
     fn count_run<P: Packet, const W: usize>(
         &mut self,
         packets: &[P],
         Run { run, sampled, moment }: Run,
-        (table, offset): (&mut FlowTable<W>, u32),
+        table: &mut FlowTable<W>,
         sum: &mut Sum,
     ) where
         Lanes: Of<W>,
@@ -232,14 +251,14 @@ impl Marked {
             let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);
             let some = at..at + to_sample;
             let named = (&self.records[some.clone()], &self.marks[some.clone()]);
-            let counted = table.count_marked(offset, named, &self.metas[some], moment.now);
+            let counted = table.count_marked(named, &self.metas[some], moment.now);
             sum.count(&packets[at..at + counted]);
             at += counted;
             if at == until {
                 break;
             }
             let is_sampled = sampled >> at & 1 != 0;
-            match self.look(&packets[at], (at, offset), is_sampled, (&mut *table, moment)) {
+            match self.look(&packets[at], at, is_sampled, (&mut *table, moment)) {
                 true => sum.count(&packets[at..=at]),
                 false => sum.rest |= 1 << at,
             }
@@ -252,17 +271,17 @@ impl Marked {
     fn look<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        (at, offset): (usize, u32),
+        at: usize,
         is_sampled: bool,
         (table, moment): (&mut FlowTable<W>, Moment),
     ) -> bool
     where
         Lanes: Of<W>,
     {
-        let named = (self.records[at] - offset, self.marks[at]);
+        let named = (self.records[at], self.marks[at]);
         let outcome = self.judge(packet, named, is_sampled, (table, moment));
         if outcome == Outcome::Unsettles {
-            self.unsettled[self.unsettled_len % BURST_MAX] = self.records[at];
+            self.unsettled[self.unsettled_len % BURST_MAX] = at as u8;
             self.unsettled_len += 1;
         }
         outcome == Outcome::Counted
@@ -306,7 +325,7 @@ impl Marked {
                     self.stats.mismatched += 1;
                     return Outcome::Left;
                 }
-                table.believe(record);
+                table.believe(record, rule.direction);
             }
         }
         table.count_one(record, &meta, now);

@@ -14,7 +14,7 @@ use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
 use crate::mark::RuleId;
 use crate::marked::Standing;
-use crate::offload::{Looks, Offload, Rules, Side, When};
+use crate::offload::{Answer, Learnt, Looks, Offload, Rules, Score, Side, Sight, When, Wish};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
@@ -52,12 +52,12 @@ impl Links for ColdParts {
 }
 
 impl<const W: usize> FlowTable<W> {
-    /// `first_index`: of the first record in marks.
-    pub(crate) fn new(capacity: u32, config: &Config, first_index: u32) -> Self {
+    /// The table that comes at this place among those of its engine.
+    pub(crate) fn new(capacity: u32, config: &Config, place: u32) -> Self {
         let (len, huge) = (capacity as usize, config.huge_pages);
         let rules = config.offload.map(|offload| {
-            let offload = Offload { first_index, ..offload };
-            Box::new(Rules::new(len, offload, huge))
+            let first_index = offload.first_index + place * offload.slots;
+            Box::new(Rules::new(len, Offload { first_index, ..offload }, huge))
         });
         Self {
             looks: rules.as_ref().map(|rules| rules.looks()),
@@ -80,12 +80,6 @@ impl<const W: usize> FlowTable<W> {
         parts.into_iter().sum()
     }
 
-    /// Records there are.
-    #[inline(always)]
-    pub(crate) fn capacity(&self) -> u32 {
-        self.hot.len() as u32
-    }
-
     /// Starts to load a record.
     #[inline(always)]
     pub(crate) fn prefetch(&self, record: u32) {
@@ -96,12 +90,11 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// Counts packets whose marks name records, in their order, up to one that is more than one
-    /// more of its flow, or not of it. Returns how many it counted. `offset` is the number of the
-    /// first record; directions are those of the marks.
+    /// more of its flow, or not of it. Returns how many it counted; directions are those of the
+    /// marks.
     #[inline(always)]
     pub(crate) fn count_marked(
         &mut self,
-        offset: u32,
         (records, marks): (&[u32], &[u32]),
         metas: &[Meta],
         now: Nanos,
@@ -109,13 +102,13 @@ impl<const W: usize> FlowTable<W> {
         let mut counted = 0;
         while counted < records.len() {
             let left = (&records[counted..], &marks[counted..]);
-            let (more, is_rare) = self.count_until_rare(offset, left, &metas[counted..], now);
+            let (more, is_rare) = self.count_until_rare(left, &metas[counted..], now);
             counted += more;
             if !is_rare {
                 break;
             }
-            let (record, mark) = (records[counted - 1] - offset, marks[counted - 1]);
-            self.counted(record, mark as u8 & 1);
+            let (record, mark) = (records[counted - 1], marks[counted - 1]);
+            self.counted(record, mark as u8 & 1, true);
         }
         counted
     }
@@ -124,7 +117,6 @@ impl<const W: usize> FlowTable<W> {
     #[inline(always)]
     fn count_until_rare(
         &mut self,
-        offset: u32,
         (records, marks): (&[u32], &[u32]),
         metas: &[Meta],
         now: Nanos,
@@ -132,7 +124,7 @@ impl<const W: usize> FlowTable<W> {
         let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return (0, false) };
         let mut counted = 0;
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
-            let Some(hot) = hot.get_mut(record.wrapping_sub(offset) as usize) else { break };
+            let Some(hot) = hot.get_mut(record as usize) else { break };
             let direction = mark ^ hot.expected;
             let meta = Meta { swapped: direction as u8, ..meta };
             if direction > 1 || !hot.is_one_more(&meta) {
@@ -162,7 +154,7 @@ impl<const W: usize> FlowTable<W> {
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: &Meta, now: Nanos) {
         if self.hot[record as usize].count_when(meta, now, self.looks) {
-            self.counted(record, meta.swapped);
+            self.counted(record, meta.swapped, true);
         }
     }
 
@@ -173,9 +165,9 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// A packet with the mark of this record had its key.
-    pub(crate) fn believe(&mut self, record: u32) {
+    pub(crate) fn believe(&mut self, record: u32, direction: u8) {
         if let Some(rules) = &mut self.rules {
-            rules.believe(record, &mut self.hot[record as usize]);
+            rules.believe(record, direction, &mut self.hot[record as usize]);
         }
     }
 
@@ -186,27 +178,58 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    /// Where the packets of the next calls arrived.
+    /// Where and when the packets of the next calls arrived, and how many.
     #[inline(always)]
-    pub(crate) fn set_side(&mut self, side: Side) {
+    pub(crate) fn arrive(&mut self, side: Side, now: Nanos, packets: usize) {
         if let Some(rules) = &mut self.rules {
-            rules.side = side;
+            rules.arrive(side, now, packets);
         }
     }
 
     /// The rules of its flows.
-    pub(crate) fn rules(&mut self) -> Option<&mut Rules> {
+    pub(crate) fn rules(&self) -> Option<&Rules> {
+        self.rules.as_deref()
+    }
+
+    /// The same, to change them.
+    pub(crate) fn rules_mut(&mut self) -> Option<&mut Rules> {
         self.rules.as_deref_mut()
     }
 
-    /// What is rare about a packet that was counted.
+    /// Records by slot.
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> &[u32] {
+        self.rules.as_deref().map_or(&[], |rules| rules.slots().records())
+    }
+
+    /// Asks for a rule of the best candidate of a side, which is worth so much.
+    pub(crate) fn ask(&mut self, side: Side, worth: Score) -> Option<Wish> {
+        let rules = self.rules.as_deref_mut()?;
+        let who = rules.take_candidate(side, worth)?;
+        rules.ask(who, (side, worth), &mut self.hot[who.record as usize])
+    }
+
+    /// Learns what became of a wish.
+    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> Learnt {
+        let Some(rules) = &mut self.rules else { return Learnt::default() };
+        let learnt = rules.learn(rule, answer);
+        if let Some(record) = learnt.without_rule {
+            rules.release(record, &mut self.hot[record as usize]);
+        }
+        learnt
+    }
+
+    /// What is rare about a packet that was counted, by its mark or not.
     #[cold]
-    fn counted(&mut self, record: u32, swapped: u8) {
+    fn counted(&mut self, record: u32, swapped: u8, is_marked: bool) {
         let hot = &mut self.hot[record as usize];
-        hot.spill(&mut self.cold.0[record as usize]);
+        let cold = &mut self.cold.0[record as usize];
+        hot.spill(cold);
         if self.looks.is_some_and(|looks| hot.is_due(swapped, looks)) {
             if let Some(rules) = &mut self.rules {
-                rules.look(record, swapped, hot);
+                let (packets, start) = hot.so_far(cold, swapped);
+                let direction = swapped & 1;
+                rules.look(Sight { record, direction, packets, start, is_marked }, hot);
             }
         }
     }
@@ -262,7 +285,7 @@ impl<const W: usize> FlowTable<W> {
             return false;
         }
         if hot.count(meta, now, looks) {
-            self.counted(record, meta.swapped);
+            self.counted(record, meta.swapped, false);
         }
         true
     }
@@ -300,7 +323,7 @@ impl<const W: usize> FlowTable<W> {
             self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
         }
         if is_rare {
-            self.counted(record, meta.swapped);
+            self.counted(record, meta.swapped, false);
         }
     }
 
@@ -322,7 +345,7 @@ impl<const W: usize> FlowTable<W> {
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
         if is_rare {
-            self.counted(record, meta.swapped);
+            self.counted(record, meta.swapped, false);
         }
         true
     }

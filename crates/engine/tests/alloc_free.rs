@@ -4,7 +4,7 @@
 
 use engine::{
     Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
-    Offload, Reason, RuleId, Verdict, Wish,
+    Offload, Reason, RuleId, Side, Verdict, Wish,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -85,6 +85,9 @@ fn answer_all(engine: &mut Engine) {
             Wish::Remove { rule, .. } => engine.answer(rule, Answer::Removed),
         }
     }
+    engine.seen_empty(Side::A);
+    engine.seen_empty(Side::B);
+    engine.tend(0, 100);
 }
 
 fn take(engine: &mut Engine) -> u64 {
@@ -97,11 +100,12 @@ fn nothing_is_allocated_after_start() {
     let [acks, syns, resets] = [&acks, &syns, &resets].map(|frames| packets(frames));
     // Room for some 1600 IPv4 flows and for part of the IPv6 flows.
     let offload = Offload {
-        layout: MarkLayout::new(32, 2100).unwrap(),
+        layout: MarkLayout::new(32, 3000).unwrap(),
         first_index: 0,
         check: KeyCheck::Sampled { first: 1, one_in: 16 },
         admission: Admission::After { packets: 2 },
         rules_max: 1500,
+        slots: 1500,
     };
     let (capacity_ipv4, capacity_ipv6) = (2000, 100);
     let config =
@@ -109,7 +113,7 @@ fn nothing_is_allocated_after_start() {
     let mut engine = Engine::new(&config);
     // Each mark is somebody's, now and then that of the packet it is on.
     let layout = offload.layout;
-    let rule = |i| RuleId { index: i as u32 % 2100, generation: 1, direction: 0 };
+    let rule = |i| RuleId { index: i as u32 % 3000, generation: 1, direction: 0 };
     let mark = |i| Some(layout.encode(rule(i)));
     let marked: Vec<_> =
         acks.iter().enumerate().map(|(i, packet)| packet.clone().marked(mark(i))).collect();

@@ -114,7 +114,7 @@ impl<P: RulePort> Programmer<P> {
             Wish::Install { rule, tuple, .. } if desk.installs.len() < self.limits.waiting => {
                 desk.installs.push_back((rule, tuple));
             }
-            Wish::Install { rule, .. } => self.answer(worker, rule, Answer::Refused),
+            Wish::Install { rule, .. } => self.answer(worker, rule, Answer::Postponed),
         }
     }
 
@@ -250,7 +250,7 @@ impl<P: RulePort> Programmer<P> {
         // Its worker will have it removed, and hears then that it is.
         if let Some(&other) = self.by_tuple.get(&tuple) {
             if !self.destroy(other, clock) {
-                return self.answer(worker, rule, Answer::Refused);
+                return self.answer(worker, rule, Answer::Postponed);
             }
         }
         let from = clock();
@@ -262,33 +262,41 @@ impl<P: RulePort> Programmer<P> {
                 self.pace.went_well(from, clock());
                 Answer::Installed
             }
-            Err(refusal) => {
-                self.refused(&refusal, from, clock());
-                Answer::Refused
-            }
+            Err(refusal) => self.refused(&refusal, from, clock()),
         };
         self.answer(worker, rule, answer);
     }
 
-    fn refused(&mut self, refusal: &Refusal, from: Nanos, until: Nanos) {
+    fn refused(&mut self, refusal: &Refusal, from: Nanos, until: Nanos) -> Answer {
         match refusal.class {
-            RefusalClass::Full => self.counts.full += 1,
-            RefusalClass::Trouble => self.counts.trouble += 1,
-            RefusalClass::Unsuitable => self.counts.unsuitable += 1,
-        }
-        match refusal.class {
-            RefusalClass::Unsuitable => self.pace.took(from, until),
-            // Those that wait are not worth a call that will be refused too.
-            RefusalClass::Full | RefusalClass::Trouble => {
+            RefusalClass::Unsuitable => {
+                self.counts.unsuitable += 1;
+                self.pace.took(from, until);
+                Answer::Refused
+            }
+            RefusalClass::Full => {
+                self.counts.full += 1;
+                self.pace.took(from, until);
+                self.answer_waiting(Answer::Full);
+                Answer::Full
+            }
+            RefusalClass::Trouble => {
+                self.counts.trouble += 1;
                 self.pace.rest(until);
-                for worker in 0..self.desks.len() {
-                    let waiting = std::mem::take(&mut self.desks[worker].installs);
-                    self.counts.resting += waiting.len() as u64;
-                    for (rule, _) in waiting {
-                        if !self.withdrawn.remove(&rule) {
-                            self.answer(worker as Worker, rule, Answer::Refused);
-                        }
-                    }
+                self.answer_waiting(Answer::Postponed);
+                Answer::Postponed
+            }
+        }
+    }
+
+    /// Those that wait are not worth a call that would be refused too.
+    fn answer_waiting(&mut self, answer: Answer) {
+        for worker in 0..self.desks.len() {
+            let waiting = std::mem::take(&mut self.desks[worker].installs);
+            self.counts.resting += waiting.len() as u64;
+            for (rule, _) in waiting {
+                if !self.withdrawn.remove(&rule) {
+                    self.answer(worker as Worker, rule, answer);
                 }
             }
         }

@@ -112,6 +112,11 @@ impl World {
         self.listen();
     }
 
+    /// Whether the NIC did not take a rule.
+    fn is_refusal(answer: Answer) -> bool {
+        matches!(answer, Answer::Refused | Answer::Full | Answer::Postponed)
+    }
+
     /// As a worker does: of a rule that was not refused, and once.
     fn remove(&mut self, number: usize) {
         let wished = |(_, _, answer): &&(RuleId, u16, Option<Answer>)| {
@@ -138,10 +143,11 @@ impl World {
             let (known, of, last) = self.known.get_mut(&rule.index).expect("somebody's rule");
             assert_eq!((*known, *of), (rule, worker));
             match (*last, answer) {
-                (None, Answer::Installed | Answer::Refused) => *last = Some(answer),
+                (None, Answer::Installed) => *last = Some(answer),
+                (None, refusal) if Self::is_refusal(refusal) => *last = Some(answer),
                 // It was to go meanwhile.
                 (Some(Answer::Removed), Answer::Installed) => {}
-                (Some(Answer::Removed), Answer::Removed | Answer::Refused) => {
+                (Some(Answer::Removed), _) => {
                     self.known.remove(&rule.index);
                 }
                 (last, answer) => panic!("{answer:?} after {last:?}"),
@@ -200,7 +206,7 @@ proptest! {
         prop_assert!(world.programmer.is_empty());
         prop_assert_eq!(stuck, world.programmer.port().nic.len());
         let answers = world.known.values().map(|(.., answer)| *answer);
-        let open = answers.filter(|answer| *answer != Some(Answer::Refused)).count();
+        let open = answers.filter(|answer| !answer.is_some_and(World::is_refusal)).count();
         prop_assert!(open <= stuck, "only of rules that are stuck nobody hears");
         let Counts { created, destroyed, .. } = world.programmer.counts();
         prop_assert_eq!(created, destroyed + stuck as u64);
@@ -270,5 +276,5 @@ fn nobody_hears_that_a_rule_is_gone_that_is_stuck() {
     world.remove(0);
     world.rest();
     let answers: Vec<_> = world.known.values().map(|(.., answer)| *answer).collect();
-    assert_eq!(answers, [Some(Answer::Removed), Some(Answer::Refused)], "the first still waits");
+    assert_eq!(answers, [Some(Answer::Removed), Some(Answer::Postponed)], "the first still waits");
 }

@@ -8,7 +8,7 @@ use crate::reference::Seen;
 use crate::traffic::{Dice, Packet, Shape};
 use engine::{
     Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
-    Offload, Tuple, Verdict, Wish, ZoneFrom,
+    Offload, Side, Tuple, Verdict, Wish, ZoneFrom,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -69,7 +69,10 @@ impl Nic {
         }
         while !self.waiting.is_empty() && (is_last || self.below(3) > 0) {
             let (rule, answer) = match self.waiting.remove(0) {
-                Wish::Install { rule, .. } if self.below(5) == 0 => (rule, Answer::Refused),
+                Wish::Install { rule, .. } if self.below(5) == 0 => {
+                    let refusals = [Answer::Refused, Answer::Full, Answer::Postponed];
+                    (rule, refusals[self.below(3) as usize])
+                }
                 Wish::Install { rule, tuple, .. } => {
                     self.rules.insert(tuple, self.layout.encode(rule));
                     (rule, Answer::Installed)
@@ -87,13 +90,20 @@ impl Nic {
 
 fn with_offload(config: &Config, dice: &mut Dice, check: KeyCheck) -> (Config, MarkLayout) {
     let first_index = dice.pick(&[0, 5, 1000]);
-    let indices = first_index + config.capacity_ipv4 + config.capacity_ipv6;
+    let slots = dice.pick(&[100, 1, 4]);
+    let indices = first_index + Offload::indices(slots);
     let widths = (12..=32).filter(|&width| indices <= MarkLayout::most(width));
     let widths: Vec<u32> = widths.collect();
     let layout = MarkLayout::new(dice.pick(&widths), indices).unwrap();
-    let admission = Admission::After { packets: dice.pick(&[1, 2, 5]) };
+    let admission = dice.pick(&[
+        Admission::After { packets: 1 },
+        Admission::After { packets: 5 },
+        Admission::Rate { per_second: 100 },
+        Admission::Measured { least: 1 },
+        Admission::Measured { least: 2 },
+    ]);
     let rules_max = dice.pick(&[1000, 1, 4]);
-    let offload = Offload { layout, first_index, check, admission, rules_max };
+    let offload = Offload { layout, first_index, slots, check, admission, rules_max };
     (Config { offload: Some(offload), ..config.clone() }, layout)
 }
 
@@ -139,6 +149,8 @@ fn marked_outcome(
                 packets.iter().map(|packet| packet.bytes().marked(nic.mark(packet))).collect();
             process(engine, now, &marked, verdicts);
             nic.work(engine, false);
+            // What was marked before is through.
+            drain(engine);
         }
     });
     nic.work(&mut engine, true);
@@ -205,16 +217,24 @@ fn of_one_flow() -> (Engine, MarkLayout) {
     let layout = MarkLayout::new(32, 2).unwrap();
     let check = KeyCheck::Sampled { first: 0, one_in: u32::MAX };
     let admission = Admission::After { packets: 1 };
-    let offload = Offload { layout, first_index: 0, check, admission, rules_max: 8 };
+    let offload = Offload { layout, first_index: 0, slots: 1, check, admission, rules_max: 8 };
     let (capacity_ipv4, capacity_ipv6) = (1, 1);
     let config =
         Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
     (Engine::new(&config), layout)
 }
 
+/// Nothing is left in the receive queues.
+fn drain(engine: &mut Engine) {
+    engine.seen_empty(Side::A);
+    engine.seen_empty(Side::B);
+    engine.tend(0, 8);
+}
+
 /// Does what is wished; the mark of the rule that was asked for, if one was.
 fn obey(engine: &mut Engine, layout: MarkLayout) -> Option<u32> {
     let mut mark = None;
+    drain(engine);
     while let Some(wish) = engine.next_wish() {
         match wish {
             Wish::Install { rule, .. } => {
@@ -268,23 +288,49 @@ fn a_mark_is_not_enough_where_another_flow_may_begin() {
 }
 
 #[test]
-fn an_index_gets_no_rule_while_the_nic_may_have_its_last_one() {
+fn an_index_is_not_used_again_while_a_packet_may_have_its_last_mark() {
     let (mut engine, layout) = of_one_flow();
-    let a = tcp_frame(1, tcp::ACK);
-    // In the other direction, which has no rule that is leaving.
-    let b = FrameBuilder::ipv4([10, 9, 9, 9], [10, 0, 0, 2]).tcp(80, 1).pad().build();
+    let [a, b] = [1, 2].map(|host| tcp_frame(host, tcp::ACK));
     arrive(&mut engine, 0, &[(&a, None)]);
     let old = obey(&mut engine, layout);
     engine.flush(usize::MAX);
     let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("the flow ended") };
     assert_eq!(Some(layout.encode(rule)), old);
-    // The first packet would be reason enough, were it not for the rule that is leaving.
-    arrive(&mut engine, 1, &[(&b, None)]);
-    assert_eq!(engine.next_wish(), None);
+    // Every 64th packet would be reason enough, were the one slot free.
+    let is_wished = |engine: &mut Engine| {
+        (0..64).for_each(|_| arrive(engine, 1, &[(&b, None)]));
+        engine.tend(1, 8);
+        engine.next_wish()
+    };
+    drain(&mut engine);
+    assert_eq!(is_wished(&mut engine), None, "the NIC may have it");
     engine.answer(rule, Answer::Removed);
-    for _ in 0..64 {
-        arrive(&mut engine, 2, &[(&b, None)]);
-    }
-    let new = obey(&mut engine, layout);
-    assert!(new.is_some() && new != old, "asked for at the next look");
+    assert_eq!(is_wished(&mut engine), None, "packets may be in the queues");
+    engine.seen_empty(Side::A);
+    assert_eq!(is_wished(&mut engine), None, "those of the other side");
+    engine.seen_empty(Side::B);
+    let Some(Wish::Install { rule, .. }) = is_wished(&mut engine) else { panic!("a free slot") };
+    assert_ne!(Some(layout.encode(rule)), old);
+}
+
+#[test]
+fn queues_that_are_never_empty_are_drained_by_what_comes_out_of_them() {
+    let (mut engine, layout) = of_one_flow();
+    let [a, b] = [1, 2].map(|host| tcp_frame(host, tcp::ACK));
+    arrive(&mut engine, 0, &[(&a, None)]);
+    obey(&mut engine, layout);
+    engine.flush(usize::MAX);
+    let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("the flow ended") };
+    engine.answer(rule, Answer::Removed);
+    let burst = vec![BytesPacket::new(&b); BURST_MAX];
+    let process = |engine: &mut Engine, side, bursts| {
+        for _ in 0..bursts {
+            engine.process_from(side, 1, &burst, &mut [Verdict::Forward; BURST_MAX]);
+            engine.tend(1, 8);
+        }
+        engine.next_wish()
+    };
+    assert_eq!(process(&mut engine, Side::A, (1 << 15) / BURST_MAX), None);
+    assert_eq!(process(&mut engine, Side::B, (1 << 15) / BURST_MAX - 1), None);
+    assert!(matches!(process(&mut engine, Side::B, 2), Some(Wish::Install { .. })));
 }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Who would like a rule: the best first, and of equals the first.
+//!
+//! Bounded: where there is no room, the worst goes. Nobody is looked for in here: an entry that no
+//! longer holds stays until its turn, and whoever takes it knows.
+
+use super::score::Score;
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) record: u32,
+    /// 1: its sender is the second end of the key.
+    pub(crate) direction: u8,
+}
+
+/// Entries there may be.
+const ENTRIES: usize = 1024;
+/// In place of the number of an entry: none.
+const NONE: u16 = u16::MAX;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    who: Who,
+    next: u16,
+}
+
+/// First in, first out.
+#[derive(Clone, Copy)]
+struct Queue {
+    first: u16,
+    last: u16,
+}
+
+/// Entries by score.
+pub(crate) struct Candidates {
+    entries: Box<[Entry]>,
+    /// Entries not in use, one after the other.
+    free: u16,
+    queues: [Queue; Score::COUNT],
+    /// Bit `i`: the queue of score `i` has entries.
+    filled: u128,
+}
+
+impl Candidates {
+    pub(crate) fn new() -> Self {
+        let entry = |i: usize| Entry {
+            who: Who { record: 0, direction: 0 },
+            next: if i + 1 < ENTRIES { i as u16 + 1 } else { NONE },
+        };
+        Self {
+            entries: (0..ENTRIES).map(entry).collect(),
+            free: 0,
+            queues: [Queue { first: NONE, last: NONE }; Score::COUNT],
+            filled: 0,
+        }
+    }
+
+    /// Adds one; returns who has to go for it, which may be the same.
+    pub(crate) fn push(&mut self, score: Score, who: Who) -> Option<(Score, Who)> {
+        let mut gone = None;
+        if self.free == NONE {
+            let lowest = Score::from_number(self.filled.trailing_zeros() as usize);
+            if lowest >= score {
+                return Some((score, who));
+            }
+            gone = self.pop(lowest).map(|who| (lowest, who));
+        }
+        let at = self.free;
+        let entry = &mut self.entries[usize::from(at)];
+        self.free = entry.next;
+        *entry = Entry { who, next: NONE };
+        let queue = &mut self.queues[score.number()];
+        match queue.last {
+            NONE => queue.first = at,
+            last => self.entries[usize::from(last)].next = at,
+        }
+        queue.last = at;
+        self.filled |= 1 << score.number();
+        gone
+    }
+
+    /// The best score of those for which `holds`; those before it that do not go.
+    pub(crate) fn best(&mut self, holds: impl Fn(Score, Who) -> bool) -> Option<Score> {
+        while self.filled != 0 {
+            let score = Score::from_number(self.filled.ilog2() as usize);
+            let first = self.queues[score.number()].first;
+            if holds(score, self.entries[usize::from(first)].who) {
+                return Some(score);
+            }
+            self.pop(score);
+        }
+        None
+    }
+
+    /// Takes the first with this score.
+    pub(crate) fn pop(&mut self, score: Score) -> Option<Who> {
+        let queue = &mut self.queues[score.number()];
+        let at = queue.first;
+        let entry = self.entries.get_mut(usize::from(at))?;
+        queue.first = entry.next;
+        if entry.next == NONE {
+            queue.last = NONE;
+            self.filled &= !(1 << score.number());
+        }
+        entry.next = self.free;
+        self.free = at;
+        Some(entry.who)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cmp::Reverse;
+
+    fn score(number: usize) -> Score {
+        Score::from_number(number)
+    }
+
+    proptest! {
+        /// Against a list that is sorted each time.
+        #[test]
+        fn the_best_comes_first_and_the_worst_makes_room(
+            steps in prop::collection::vec(prop::option::weighted(0.7, 0..Score::COUNT), 1..4000),
+        ) {
+            let mut candidates = Candidates::new();
+            let mut model: Vec<(usize, u32)> = Vec::new();
+            for (record, step) in (0..).zip(steps) {
+                let Some(number) = step else {
+                    let at = (0..model.len()).min_by_key(|&i| (Reverse(model[i].0), model[i].1));
+                    let expected = at.map(|at| model.remove(at));
+                    let best = candidates.best(|_, _| true);
+                    let taken = best.and_then(|best| candidates.pop(best));
+                    let taken = taken.map(|who| (best.unwrap().number(), who.record));
+                    prop_assert_eq!(taken, expected);
+                    continue;
+                };
+                let who = Who { record, direction: 0 };
+                let gone = candidates.push(score(number), who).map(|(score, who)| {
+                    (score.number(), who.record)
+                });
+                let lowest = (0..model.len()).min_by_key(|&i| model[i]);
+                let expected = match lowest {
+                    Some(_) if model.len() < ENTRIES => None,
+                    Some(at) if model[at].0 < number => Some(model.remove(at)),
+                    Some(_) => Some((number, record)),
+                    None => None,
+                };
+                prop_assert_eq!(gone, expected);
+                if expected != Some((number, record)) {
+                    model.push((number, record));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_no_longer_holds_goes() {
+        let mut candidates = Candidates::new();
+        for record in 0..3 {
+            candidates.push(score(record as usize), Who { record, direction: 0 });
+        }
+        assert_eq!(candidates.best(|_, who| who.record == 1), Some(score(1)));
+        assert_eq!(candidates.pop(score(1)), Some(Who { record: 1, direction: 0 }));
+        assert_eq!(candidates.best(|_, _| false), None);
+        assert_eq!(candidates.best(|_, _| true), None);
+    }
+}

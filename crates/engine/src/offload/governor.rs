@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How many rules a side has room for, how fast they come, and what follows for who gets one.
+
+use super::{Admission, Answer, Side};
+use crate::Nanos;
+
+/// In what time a rule should pay: the time that it takes to write all there is room for, within
+/// these bounds.
+const HORIZON_MIN: Nanos = 100_000_000;
+const HORIZON_MAX: Nanos = 10_000_000_000;
+/// Rules that are asked for and not answered: as many as are made in this time, but no fewer than
+/// keep the NIC busy and no more than leave a choice.
+const AHEAD: Nanos = 2_000_000;
+const AHEAD_MIN: u64 = 4;
+const AHEAD_MAX: u64 = 256;
+/// How often a side that was full is believed to have some more room.
+const GROWS_EVERY: Nanos = 1_000_000_000;
+
+/// One side.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    /// Rules that there is room for, as far as is known.
+    room: u32,
+    /// Asked for and not answered.
+    asked: u32,
+    /// From one answer to the next, while some are asked for.
+    interval: Nanos,
+    grew_at: Nanos,
+    /// After trouble, nothing is asked for until then.
+    not_before: Nanos,
+}
+
+/// What both tables of a worker share.
+#[derive(Clone, Debug)]
+pub(crate) struct Governor {
+    rules_max: u32,
+    is_measured: bool,
+    sides: [Budget; 2],
+}
+
+impl Governor {
+    pub(crate) fn new(rules_max: u32, admission: Admission) -> Self {
+        let budget =
+            Budget { room: rules_max, asked: 0, interval: AHEAD, grew_at: 0, not_before: 0 };
+        let is_measured = matches!(admission, Admission::Measured { .. });
+        Self { rules_max, is_measured, sides: [budget; 2] }
+    }
+
+    /// Whether one more may be asked for beside those that are live.
+    pub(crate) fn may_ask(&self, side: Side, live: u32, now: Nanos) -> bool {
+        let budget = &self.sides[side as usize];
+        let ahead = (AHEAD / budget.interval.max(1)).clamp(AHEAD_MIN, AHEAD_MAX);
+        live < budget.room && u64::from(budget.asked) < ahead && now >= budget.not_before
+    }
+
+    /// Whether a side has as many as there is room for.
+    pub(crate) fn is_full(&self, side: Side, live: u32) -> bool {
+        live >= self.sides[side as usize].room
+    }
+
+    /// How many may be asked for at once.
+    pub(crate) fn ahead(&self, side: Side) -> u32 {
+        let budget = &self.sides[side as usize];
+        let ahead = (AHEAD / budget.interval.max(1)).clamp(AHEAD_MIN, AHEAD_MAX) as u32;
+        ahead.saturating_sub(budget.asked)
+    }
+
+    /// Whether better flows take the places of others.
+    pub(crate) fn replaces(&self) -> bool {
+        self.is_measured
+    }
+
+    /// One is asked for.
+    pub(crate) fn asks(&mut self, side: Side) {
+        self.sides[side as usize].asked += 1;
+    }
+
+    /// One was answered, so long after it was asked for; so many are live now.
+    pub(crate) fn hears(
+        &mut self,
+        side: Side,
+        answer: Answer,
+        (took, now): (Nanos, Nanos),
+        live: u32,
+    ) {
+        let budget = &mut self.sides[side as usize];
+        let interval = took / u64::from(budget.asked.max(1));
+        budget.asked = budget.asked.saturating_sub(1);
+        match answer {
+            Answer::Full => {
+                budget.room = live;
+                budget.grew_at = now;
+            }
+            Answer::Postponed => budget.not_before = now.saturating_add(AHEAD),
+            _ => budget.interval = (7 * budget.interval + interval) / 8,
+        }
+    }
+
+    /// In what time a rule should pay.
+    pub(crate) fn horizon(&self, side: Side) -> Nanos {
+        let budget = &self.sides[side as usize];
+        let all = budget.interval.saturating_mul(u64::from(budget.room));
+        all.clamp(HORIZON_MIN, HORIZON_MAX)
+    }
+
+    /// Time goes on: a NIC that was full may have room again.
+    pub(crate) fn grow(&mut self, now: Nanos) {
+        for budget in &mut self.sides {
+            if budget.room < self.rules_max && now >= budget.grew_at.saturating_add(GROWS_EVERY) {
+                budget.grew_at = now;
+                budget.room = (budget.room + budget.room / 64 + 1).min(self.rules_max);
+            }
+        }
+    }
+
+    /// Rules that a side has room for, as far as is known.
+    pub(crate) fn room(&self, side: Side) -> u32 {
+        self.sides[side as usize].room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_nic_is_asked_for_a_little_more_now_and_then() {
+        let mut governor = Governor::new(1000, Admission::After { packets: 1 });
+        assert!(governor.may_ask(Side::A, 999, 0) && !governor.may_ask(Side::A, 1000, 0));
+        governor.asks(Side::A);
+        governor.hears(Side::A, Answer::Full, (0, 5), 500);
+        assert!(governor.is_full(Side::A, 500) && !governor.is_full(Side::B, 500));
+        governor.grow(5);
+        assert!(!governor.may_ask(Side::A, 500, 5));
+        governor.grow(5 + GROWS_EVERY);
+        assert_eq!(governor.room(Side::A), 508);
+        (1..100).for_each(|turn| governor.grow(5 + (1 + turn) * GROWS_EVERY));
+        assert_eq!(governor.room(Side::A), 1000);
+    }
+
+    #[test]
+    fn a_slow_nic_is_not_asked_far_ahead() {
+        let mut governor = Governor::new(1 << 20, Admission::Measured { least: 8 });
+        for _ in 0..100 {
+            governor.asks(Side::A);
+            governor.hears(Side::A, Answer::Installed, (11_000_000, 0), 1);
+            governor.asks(Side::B);
+            governor.hears(Side::B, Answer::Installed, (1_000, 0), 1);
+        }
+        assert_eq!(governor.ahead(Side::A), AHEAD_MIN as u32);
+        assert_eq!(governor.ahead(Side::B), AHEAD_MAX as u32);
+        assert_eq!(governor.horizon(Side::A), HORIZON_MAX);
+        assert!(governor.horizon(Side::B) < 2_000_000_000);
+    }
+
+    #[test]
+    fn after_trouble_nothing_is_asked_for_at_once() {
+        let mut governor = Governor::new(10, Admission::After { packets: 1 });
+        governor.asks(Side::B);
+        governor.hears(Side::B, Answer::Postponed, (0, 7), 0);
+        assert!(!governor.may_ask(Side::B, 0, 8) && governor.may_ask(Side::A, 0, 8));
+        assert!(governor.may_ask(Side::B, 0, 7 + AHEAD));
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Looks at flows: how busy they are, whether one is worth a rule, whether a rule does what it is
+//! for, and which one is to go for a better.
+//!
+//! Between two looks at a direction lie so many of its packets that nothing of it is per packet.
+
+use super::candidates::Who;
+use super::rules::{Note, Rules};
+use super::score::Score;
+use super::slots::Standing;
+use super::watch::{MISSES_MAX, SETTLING};
+use super::{Admission, Tick};
+use crate::Nanos;
+use crate::flow::{Hot, PROTO_TCP, PROTO_UDP};
+
+/// How much better whoever takes another's place must be, in quarters of an octave: a score of a
+/// few packets is no better than that, and rules that come and go cost more than they bring.
+const BETTER: u8 = 2;
+
+/// A flow that is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    pub(crate) record: u32,
+    /// 1: the sender is the second end of the key.
+    pub(crate) direction: u8,
+    /// Of this direction, so far.
+    pub(crate) packets: u64,
+    /// When the flow began.
+    pub(crate) start: Nanos,
+    /// Whether the packet was counted by its mark.
+    pub(crate) is_marked: bool,
+}
+
+/// What the candidates of a side want of those that have rules.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Places.
+    places: u32,
+    /// What the best of them is worth.
+    worth: Score,
+    /// What the rule that is worth least is worth.
+    lowest: Score,
+    /// What who would be one of them must be worth.
+    pub(crate) bar: Score,
+}
+
+impl Wanted {
+    /// There is room.
+    pub(crate) const NOTHING: Wanted =
+        Wanted { places: 0, worth: Score::ZERO, lowest: Score::ZERO, bar: Score::ZERO };
+
+    /// There is no room, and no candidate.
+    pub(crate) fn none_above(lowest: Score) -> Self {
+        Wanted { lowest, bar: lowest.plus(BETTER), ..Self::NOTHING }
+    }
+
+    /// So many places at most, for candidates of which the best is worth so much.
+    pub(crate) fn places(places: u32, worth: Score, lowest: Score) -> Self {
+        Wanted { places, worth, ..Self::none_above(lowest) }
+    }
+}
+
+impl Rules {
+    /// Looks at a direction that may be worth a rule, or has one.
+    #[inline(never)]
+    pub(crate) fn look<const W: usize>(&mut self, sight: Sight, hot: &mut Hot<W>) {
+        hot.is_ruled = 1;
+        let direction = usize::from(sight.direction & 1);
+        let rate = self.rate(sight);
+        let watched = self.watched[sight.record as usize];
+        let standing = self.slots.get(watched.slot).map(|slot| slot.rules[direction].standing);
+        match standing {
+            None | Some(Standing::None) => {}
+            Some(standing) => {
+                if standing.is_live() {
+                    self.weigh(watched.slot, direction, rate);
+                    self.watch((watched.slot, direction), sight, hot);
+                }
+                return;
+            }
+        }
+        let is_out = matches!(watched.note[direction], Note::Refused | Note::Ineffective);
+        let proto = hot.key.proto();
+        let is_tried = matches!(proto, PROTO_TCP | PROTO_UDP)
+            && !self.classes.is_aside(self.side, proto, self.now);
+        if is_tried && !is_out {
+            self.consider(sight, rate);
+        }
+    }
+
+    /// How busy a direction is, by what was seen of it until now.
+    fn rate(&mut self, sight: Sight) -> Score {
+        let direction = usize::from(sight.direction & 1);
+        let watched = &mut self.watched[sight.record as usize];
+        let now = Tick::of(self.now);
+        let last = std::mem::replace(&mut watched.looked_at[direction], now);
+        let rate = &mut watched.rate[direction];
+        *rate = if last == Tick::ZERO {
+            Score::of(sight.packets, self.now.saturating_sub(sight.start))
+        } else {
+            rate.toward(Score::of(self.looks.apart(), now.since(last)))
+        };
+        *rate
+    }
+
+    /// What a rule of a direction would be worth; `None`, not what the policy asks for.
+    fn worth(&self, sight: Sight, rate: Score) -> Option<Score> {
+        let side = self.side as usize;
+        match self.offload.admission {
+            Admission::After { .. } => Some(Score::ZERO),
+            Admission::Rate { per_second } => {
+                let least = Score::of(u64::from(per_second), 1_000_000_000);
+                (rate >= least).then_some(rate)
+            }
+            // Nobody knows how long a flow lasts; the best guess is, as long again.
+            Admission::Measured { .. } => {
+                let worth = rate.min(Score::of(sight.packets, self.horizon[side]));
+                (worth >= self.bar[side]).then_some(worth)
+            }
+        }
+    }
+
+    fn consider(&mut self, sight: Sight, rate: Score) {
+        let Some(worth) = self.worth(sight, rate) else { return };
+        let Sight { record, direction, .. } = sight;
+        let note = &mut self.watched[record as usize].note[usize::from(direction & 1)];
+        if matches!(*note, Note::Candidate(queued) if queued >= worth) {
+            return;
+        }
+        *note = Note::Candidate(worth);
+        let who = Who { record, direction: direction & 1 };
+        if let Some((score, gone)) = self.candidates[self.side as usize].push(worth, who) {
+            self.stats.crowded_out += 1;
+            let note = &mut self.watched[gone.record as usize].note[usize::from(gone.direction)];
+            if *note == Note::Candidate(score) {
+                *note = Note::None;
+            }
+        }
+    }
+
+    /// Counts a live rule with another worth.
+    fn weigh(&mut self, slot: u32, direction: usize, worth: Score) {
+        let Some(slot) = self.slots.get_mut(slot) else { return };
+        let rule = &mut slot.rules[direction];
+        let before = std::mem::replace(&mut rule.weight, worth);
+        self.live[rule.side as usize].remove(before);
+        self.live[rule.side as usize].add(worth);
+    }
+
+    /// Whether a rule that the NIC has does what it is for.
+    fn watch<const W: usize>(
+        &mut self,
+        (slot, direction): (u32, usize),
+        sight: Sight,
+        hot: &mut Hot<W>,
+    ) {
+        let now = Tick::of(self.now);
+        let Some(state) = self.slots.get_mut(slot) else { return };
+        let rule = &mut state.rules[direction];
+        if sight.is_marked {
+            rule.misses = 0;
+            if matches!(rule.standing, Standing::Asked | Standing::Installed) {
+                self.take_effect(slot, direction, hot.key.proto());
+            }
+            return;
+        }
+        // What was in the queues before the rule came has no mark.
+        if rule.standing == Standing::Asked || now.since(rule.since) < SETTLING {
+            return;
+        }
+        rule.misses += 1;
+        if rule.misses < MISSES_MAX {
+            return;
+        }
+        let was_effective = rule.standing == Standing::Effective;
+        let side = rule.side;
+        let note = &mut self.watched[sight.record as usize].note[direction];
+        if was_effective {
+            self.stats.lost_effect += 1;
+        } else {
+            *note = Note::Ineffective;
+            self.stats.ineffective += 1;
+            self.classes.had_none(side, hot.key.proto(), self.now);
+        }
+        self.withdraw(slot, direction);
+    }
+
+    /// A packet had the mark of a rule.
+    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, proto: u8) {
+        let now = Tick::of(self.now);
+        let Some(state) = self.slots.get_mut(slot) else { return };
+        let rule = &mut state.rules[direction];
+        if rule.standing == Standing::Installed {
+            rule.standing = Standing::Effective;
+            rule.since = now;
+            self.stats.effective += 1;
+            let side = rule.side;
+            self.classes.had_some(side, proto);
+        }
+    }
+
+    /// Frees slots, and visits up to `budget` to see whether what they have is still worth it;
+    /// `wanted` are places, by side, for candidates that are worth so much.
+    pub(crate) fn tend(&mut self, now: Nanos, budget: usize, wanted: &mut [Wanted; 2]) {
+        self.now = self.now.max(now);
+        self.slots.drain();
+        let used = self.slots.used();
+        for _ in 0..budget.min(used as usize) {
+            self.hand = if self.hand + 1 < used { self.hand + 1 } else { 0 };
+            for direction in 0..2 {
+                self.visit(self.hand, direction, wanted);
+            }
+        }
+    }
+
+    fn visit(&mut self, slot: u32, direction: usize, wanted: &mut [Wanted; 2]) {
+        let Some(state) = self.slots.get(slot) else { return };
+        let rule = state.rules[direction];
+        let Some(record) = state.record().filter(|_| rule.standing.is_live()) else { return };
+        let watched = &mut self.watched[record as usize];
+        // For less than two spans nothing is known.
+        let quiet = Tick::of(self.now).since(watched.looked_at[direction]);
+        let rate = watched.rate[direction].min(Score::of(2 * self.looks.apart(), quiet));
+        watched.rate[direction] = rate;
+        if rate != rule.weight {
+            self.weigh(slot, direction, rate);
+        }
+        let wanted = &mut wanted[rule.side as usize];
+        let is_low = rate <= wanted.lowest.plus(1) && rate.plus(BETTER) <= wanted.worth;
+        let is_too_slow = match self.offload.admission {
+            Admission::Rate { per_second } => {
+                rate.plus(4) < Score::of(u64::from(per_second), 1_000_000_000)
+            }
+            _ => false,
+        };
+        if is_too_slow || is_low && wanted.places > 0 {
+            wanted.places = wanted.places.saturating_sub(1);
+            self.stats.evicted += 1;
+            self.withdraw(slot, direction);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The rules of one table's flows, from the wish for one until it is gone; and what packets with
+//! their marks may be believed.
+
+use super::candidates::{Candidates, Who};
+use super::score::{Histogram, Score};
+use super::slots::{NO_SLOT, Rule, Slots, Standing};
+use super::watch::Classes;
+use super::{Answer, Looks, Offload, OffloadStats, Side, Tick, Wish};
+use crate::Nanos;
+use crate::flow::Hot;
+use crate::mark::RuleId;
+use crate::marked::{self, KeyCheck};
+use crate::parse::Meta;
+use crate::table::raw::{Memory, Region};
+use std::collections::VecDeque;
+
+/// What is known of a direction that has no rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Note {
+    /// Nothing.
+    None,
+    /// Waits with this score.
+    Candidate(Score),
+    /// The NIC does not take such a rule.
+    Refused,
+    /// The NIC took its rule, and no packet was marked.
+    Ineffective,
+}
+
+/// What is known of a record for the sake of rules.
+#[derive(Clone, Copy)]
+pub(super) struct Watched {
+    /// [`NO_SLOT`]: none.
+    pub(super) slot: u32,
+    /// By direction.
+    pub(super) looked_at: [Tick; 2],
+    pub(super) rate: [Score; 2],
+    pub(super) note: [Note; 2],
+}
+
+impl Watched {
+    const NONE: Watched = Watched {
+        slot: NO_SLOT,
+        looked_at: [Tick::ZERO; 2],
+        rate: [Score::ZERO; 2],
+        note: [Note::None; 2],
+    };
+}
+
+/// The rules of one table's flows.
+pub(crate) struct Rules {
+    pub(super) offload: Offload,
+    pub(super) looks: Looks,
+    pub(super) watched: Region<Watched>,
+    pub(super) slots: Slots,
+    pub(super) candidates: [Candidates; 2],
+    /// Rules that the NIC is to have, by side and worth.
+    pub(super) live: [Histogram; 2],
+    live_count: [u32; 2],
+    /// No more than there are rules.
+    removes: VecDeque<Wish>,
+    pub(super) classes: Classes,
+    /// Where and when the packets arrived that are being looked at.
+    pub(super) side: Side,
+    pub(super) now: Nanos,
+    /// What a candidate must at least be worth, by side; and in what time a rule should pay.
+    pub(super) bar: [Score; 2],
+    pub(super) horizon: [Nanos; 2],
+    /// The slot that is visited next.
+    pub(super) hand: u32,
+    pub(super) stats: OffloadStats,
+}
+
+impl Rules {
+    /// For `capacity` records; `offload.first_index` is that of the table's first slot.
+    pub(crate) fn new(capacity: usize, offload: Offload, huge_pages: bool) -> Self {
+        let Offload { layout, first_index, slots, .. } = offload;
+        Self {
+            offload,
+            looks: offload.admission.looks(),
+            watched: Region::new(capacity, Watched::NONE, huge_pages),
+            slots: Slots::new(slots, layout, first_index, huge_pages),
+            candidates: [Candidates::new(), Candidates::new()],
+            live: [Histogram::EMPTY; 2],
+            live_count: [0; 2],
+            removes: VecDeque::with_capacity(2 * slots as usize),
+            classes: Classes::new(),
+            side: Side::A,
+            now: 0,
+            bar: [Score::ZERO; 2],
+            horizon: [0; 2],
+            hand: 0,
+            stats: OffloadStats::default(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> Memory {
+        let removes = self.removes.capacity() * size_of::<Wish>();
+        let removes = Memory { bytes: removes, ..Memory::default() };
+        [self.watched.memory(), self.slots.memory(), removes].into_iter().sum()
+    }
+
+    pub(crate) fn looks(&self) -> Looks {
+        self.looks
+    }
+
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Where and when the next packets arrived, and how many.
+    #[inline(always)]
+    pub(crate) fn arrive(&mut self, side: Side, now: Nanos, packets: usize) {
+        self.side = side;
+        self.now = now;
+        self.slots.received(side, packets);
+    }
+
+    pub(crate) fn seen_empty(&mut self, side: Side) {
+        self.slots.seen_empty(side);
+    }
+
+    /// What a candidate of a side must at least be worth, and in what time a rule should pay.
+    pub(crate) fn set_terms(&mut self, side: Side, bar: Score, horizon: Nanos) {
+        self.bar[side as usize] = bar;
+        self.horizon[side as usize] = horizon;
+    }
+
+    pub(crate) fn bar(&self, side: Side) -> Score {
+        self.bar[side as usize]
+    }
+
+    pub(crate) fn stats(&self) -> OffloadStats {
+        self.stats
+    }
+
+    /// Kinds of rules of a side that are set aside.
+    pub(crate) fn aside(&self, side: Side, now: Nanos) -> u32 {
+        self.classes.aside(side, now)
+    }
+
+    /// Rules of a side that the NIC is to have.
+    pub(crate) fn live_count(&self, side: Side) -> u32 {
+        self.live_count[side as usize]
+    }
+
+    /// What the one that is worth least is worth.
+    pub(crate) fn lowest(&self, side: Side) -> Option<Score> {
+        self.live[side as usize].lowest()
+    }
+
+    /// Asks that a live rule goes.
+    pub(super) fn withdraw(&mut self, slot: u32, direction: usize) {
+        let rule_id = self.slots.rule(slot, direction as u8);
+        let now = Tick::of(self.now);
+        let Some(state) = self.slots.get_mut(slot) else { return };
+        let rule = &mut state.rules[direction];
+        let side = rule.side;
+        self.live[side as usize].remove(rule.weight);
+        self.live_count[side as usize] -= 1;
+        rule.standing = match rule.standing {
+            Standing::Asked => Standing::Recalled,
+            _ => Standing::Leaving,
+        };
+        rule.since = now;
+        self.removes.push_back(Wish::Remove { rule: rule_id, side });
+    }
+
+    /// The worth of the best candidate of a side.
+    pub(crate) fn best(&mut self, side: Side) -> Option<Score> {
+        let watched = &self.watched;
+        self.candidates[side as usize].best(|score, who| {
+            let note = watched[who.record as usize].note[usize::from(who.direction)];
+            note == Note::Candidate(score)
+        })
+    }
+
+    /// Takes the first candidate of a side with this worth, which is the best.
+    pub(crate) fn take_candidate(&mut self, side: Side, worth: Score) -> Option<Who> {
+        let who = self.candidates[side as usize].pop(worth)?;
+        self.watched[who.record as usize].note[usize::from(who.direction)] = Note::None;
+        Some(who)
+    }
+
+    /// Asks for the rule of a candidate; `None` if no slot is free.
+    pub(crate) fn ask<const W: usize>(
+        &mut self,
+        who: Who,
+        (side, worth): (Side, Score),
+        hot: &mut Hot<W>,
+    ) -> Option<Wish> {
+        let Who { record, direction } = who;
+        let watched = &mut self.watched[record as usize];
+        if watched.slot == NO_SLOT {
+            let Some(slot) = self.slots.take(record) else {
+                self.stats.no_slot += 1;
+                return None;
+            };
+            watched.slot = slot;
+        }
+        let slot = watched.slot;
+        let rule = self.slots.rule(slot, direction);
+        let state = self.slots.get_mut(slot)?;
+        if let KeyCheck::Sampled { first, .. } = self.offload.check {
+            state.checks = first;
+        }
+        state.rules[usize::from(direction)] = Rule {
+            standing: Standing::Asked,
+            side,
+            weight: worth,
+            misses: 0,
+            since: Tick::of(self.now),
+        };
+        self.live[side as usize].add(worth);
+        self.live_count[side as usize] += 1;
+        self.stats.asked += 1;
+        self.trust(slot, hot);
+        Some(Wish::Install { rule, side, tuple: hot.key.tuple(direction == 1) })
+    }
+
+    /// A rule that is to go.
+    pub(crate) fn next_remove(&mut self) -> Option<Wish> {
+        self.removes.pop_front()
+    }
+
+    /// Whether marks are enough from now on.
+    fn trust<const W: usize>(&self, slot: u32, hot: &mut Hot<W>) {
+        let Some(state) = self.slots.get(slot) else { return };
+        let is_sampled = self.offload.check != KeyCheck::Always;
+        let is_sure = is_sampled && state.checks == 0 && !state.is_unsettled;
+        let is_plain = hot.key.zone() == 0 && !hot.is_closing();
+        hot.expected = if is_sure && is_plain { self.slots.mark(slot) } else { 0 };
+    }
+
+    /// What is known of a packet with the mark of this rule, and which is in this zone; `record` is
+    /// what its slot has, if it has something.
+    pub(crate) fn standing<const W: usize>(
+        &self,
+        (record, rule): (u32, RuleId),
+        hot: &Hot<W>,
+        (meta, zone): (&Meta, u16),
+    ) -> marked::Standing {
+        use marked::Standing as Found;
+        let of_rule = self.slots.of_rule(rule).and_then(|slot| self.slots.get(slot));
+        let Some(slot) = of_rule.filter(|slot| slot.record() == Some(record)) else {
+            return Found::Stale;
+        };
+        if !slot.rules[usize::from(rule.direction & 1)].standing.is_live() {
+            Found::Stale
+        } else if hot.is_closing() || slot.is_unsettled || !hot.is_one_more(meta) {
+            // Out of its place among the packets of the burst: where the flow is closing, a SYN
+            // before it would have made it another flow's.
+            Found::Unusual
+        } else if slot.checks > 0
+            || hot.key.zone() != zone
+            || self.offload.check == KeyCheck::Always
+        {
+            Found::Doubted
+        } else {
+            Found::Good
+        }
+    }
+
+    /// A packet with a mark of this record had its key.
+    pub(crate) fn believe<const W: usize>(&mut self, record: u32, direction: u8, hot: &mut Hot<W>) {
+        let slot = self.watched[record as usize].slot;
+        let Some(state) = self.slots.get_mut(slot) else { return };
+        state.checks = state.checks.saturating_sub(1);
+        self.trust(slot, hot);
+        self.take_effect(slot, usize::from(direction & 1), hot.key.proto());
+    }
+
+    /// Until the end of the burst, or from then on, a packet may have ended the flow.
+    pub(crate) fn unsettle<const W: usize>(&mut self, record: u32, hot: &mut Hot<W>, is: bool) {
+        let slot = self.watched[record as usize].slot;
+        if let Some(state) = self.slots.get_mut(slot) {
+            state.is_unsettled = is;
+            self.trust(slot, hot);
+        }
+    }
+
+    /// The flow of a record has ended: its rules are to go.
+    #[inline(always)]
+    pub(crate) fn end<const W: usize>(&mut self, record: u32, hot: &Hot<W>) {
+        if hot.is_ruled != 0 {
+            self.leave(record);
+        }
+    }
+
+    #[inline(never)]
+    fn leave(&mut self, record: u32) {
+        let Watched { slot, .. } =
+            std::mem::replace(&mut self.watched[record as usize], Watched::NONE);
+        let Some(state) = self.slots.get(slot) else { return };
+        let is_live = state.rules.map(|rule| rule.standing.is_live());
+        for direction in (0..2).filter(|&direction| is_live[direction]) {
+            self.withdraw(slot, direction);
+        }
+        self.slots.leave(slot);
+    }
+
+    /// Learns what became of a wish; returns what an answered request for a rule tells. An answer
+    /// to nothing that is known is not believed.
+    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> Learnt {
+        let mut learnt = Learnt::default();
+        let Some(slot) = self.slots.of_rule(rule) else { return learnt };
+        let direction = usize::from(rule.direction & 1);
+        let now = Tick::of(self.now);
+        let Some(state) = self.slots.get_mut(slot) else { return learnt };
+        let record = state.record();
+        let of_direction = &mut state.rules[direction];
+        let (before, side, weight) =
+            (of_direction.standing, of_direction.side, of_direction.weight);
+        let is_refusal = matches!(answer, Answer::Full | Answer::Postponed | Answer::Refused);
+        let standing = match (before, answer) {
+            (Standing::Asked, Answer::Installed) => Standing::Installed,
+            (Standing::Recalled, Answer::Installed) => Standing::Leaving,
+            // A rule that was refused after it was to go is gone as well.
+            (Standing::Asked | Standing::Recalled, _) if is_refusal => Standing::None,
+            (Standing::Recalled | Standing::Leaving, Answer::Removed) => Standing::None,
+            _ => return learnt,
+        };
+        let took = now.since(of_direction.since);
+        (of_direction.standing, of_direction.since) = (standing, now);
+        learnt.answered = matches!(before, Standing::Asked | Standing::Recalled)
+            .then_some(Answered { side, took });
+        if before == Standing::Asked && is_refusal {
+            self.live[side as usize].remove(weight);
+            self.live_count[side as usize] -= 1;
+            if let Some(record) = record.filter(|_| answer == Answer::Refused) {
+                self.watched[record as usize].note[direction] = Note::Refused;
+            }
+        }
+        self.stats.count(answer, before);
+        let is_idle = state_is_idle(&self.slots, slot);
+        learnt.without_rule = record.filter(|_| is_idle);
+        if standing == Standing::None && record.is_none() {
+            self.slots.settle(slot);
+        }
+        learnt
+    }
+
+    /// The flow in `record` has a slot and no rule: it gives the slot back.
+    pub(crate) fn release<const W: usize>(&mut self, record: u32, hot: &mut Hot<W>) {
+        let slot = std::mem::replace(&mut self.watched[record as usize].slot, NO_SLOT);
+        hot.expected = 0;
+        if slot != NO_SLOT {
+            self.slots.leave(slot);
+        }
+    }
+}
+
+fn state_is_idle(slots: &Slots, slot: u32) -> bool {
+    let is_none = |rule: &Rule| rule.standing == Standing::None;
+    slots.get(slot).is_some_and(|state| state.rules.iter().all(is_none))
+}
+
+/// What an answer tells beside where the rule stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Learnt {
+    /// A rule that was asked for is answered.
+    pub(crate) answered: Option<Answered>,
+    /// This record's flow has a slot and no rule: [`Rules::release`] must follow.
+    pub(crate) without_rule: Option<u32>,
+}
+
+/// How long it took to answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) side: Side,
+    pub(crate) took: Nanos,
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What marks name: a slot, and through it the record of a connection.
+//!
+//! A slot has one connection at a time and a generation for each. It is used again only when no
+//! packet with one of its marks can be left: the NIC has none of its rules any more, and what was in
+//! the receive queues then has come out of them. Those free for longest are used first.
+
+use super::{Side, Tick};
+use crate::mark::{MarkLayout, RuleId};
+use crate::offload::score::Score;
+use crate::table::raw::{Memory, Region};
+use std::collections::VecDeque;
+
+/// In place of the number of a slot: none.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+/// In place of the number of a record: none.
+const NO_RECORD: u32 = u32::MAX;
+
+/// Where one rule stands, by what the worker knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Standing {
+    /// There is none.
+    None,
+    /// In somebody else's hands.
+    Asked,
+    /// The NIC has it, and no packet had its mark yet.
+    Installed,
+    /// Packets had its mark.
+    Effective,
+    /// Asked for, not answered, and to go.
+    Recalled,
+    /// To go.
+    Leaving,
+}
+
+impl Standing {
+    /// Whether a mark may be of it.
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, Standing::Asked | Standing::Installed | Standing::Effective)
+    }
+}
+
+/// The rule of one direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub(crate) standing: Standing,
+    /// Where its packets arrive.
+    pub(crate) side: Side,
+    /// As it is counted among those that are live.
+    pub(crate) weight: Score,
+    /// Looks in a row at which a packet had no mark.
+    pub(crate) misses: u8,
+    /// When it came to its standing.
+    pub(crate) since: Tick,
+}
+
+impl Rule {
+    const NONE: Rule = Rule {
+        standing: Standing::None,
+        side: Side::A,
+        weight: Score::ZERO,
+        misses: 0,
+        since: Tick::ZERO,
+    };
+}
+
+/// A connection with rules, and its rules by direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    record: u32,
+    pub(crate) generation: u16,
+    /// Packets whose keys are compared before marks are enough.
+    pub(crate) checks: u8,
+    /// Until the end of the burst: a packet in it may end the flow.
+    pub(crate) is_unsettled: bool,
+    pub(crate) rules: [Rule; 2],
+}
+
+impl Slot {
+    const NONE: Slot = Slot {
+        record: NO_RECORD,
+        generation: 0,
+        checks: 0,
+        is_unsettled: false,
+        rules: [Rule::NONE; 2],
+    };
+
+    /// The record whose flow has it, as long as that lives.
+    pub(crate) fn record(&self) -> Option<u32> {
+        (self.record != NO_RECORD).then_some(self.record)
+    }
+
+    /// Whether the NIC may have a rule of it.
+    fn has_rules(&self) -> bool {
+        self.rules.iter().any(|rule| rule.standing != Standing::None)
+    }
+}
+
+/// What has come out of the receive queue of each side.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Times that it was seen empty.
+    empty: [u64; 2],
+    packets: [u64; 2],
+}
+
+/// All slots of a table.
+pub(crate) struct Slots {
+    layout: MarkLayout,
+    first_index: u32,
+    /// Packets that wait in a receive queue at most.
+    queue_len: u64,
+    /// By slot, for the packet path; 0, which is as wrong as any other, where there is none.
+    records: Region<u32>,
+    slots: Region<Slot>,
+    /// Slots from here on were never used.
+    used: u32,
+    free: VecDeque<u32>,
+    /// Without a rule in the NIC, from some time on.
+    draining: VecDeque<(u32, Progress)>,
+    progress: Progress,
+}
+
+impl Slots {
+    pub(crate) fn new(count: u32, layout: MarkLayout, first_index: u32, huge_pages: bool) -> Self {
+        let len = count as usize;
+        Self {
+            layout,
+            first_index,
+            queue_len: 1 << 15,
+            records: Region::new(len, 0, huge_pages),
+            slots: Region::new(len, Slot::NONE, huge_pages),
+            used: 0,
+            free: VecDeque::with_capacity(len),
+            draining: VecDeque::with_capacity(len),
+            progress: Progress::default(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> Memory {
+        let waiting = self.free.capacity() * size_of::<u32>()
+            + self.draining.capacity() * size_of::<(u32, Progress)>();
+        let waiting = Memory { bytes: waiting, ..Memory::default() };
+        [self.records.memory(), self.slots.memory(), waiting].into_iter().sum()
+    }
+
+    /// Records by slot. What has no connection names any record.
+    #[inline(always)]
+    pub(crate) fn records(&self) -> &[u32] {
+        &self.records
+    }
+
+    /// Slots in use, or that were: those below this number.
+    pub(crate) fn used(&self) -> u32 {
+        self.used
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
+        self.slots.get(slot as usize)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(slot as usize)
+    }
+
+    /// The slot that a rule is of, if there is one and it is of this generation.
+    pub(crate) fn of_rule(&self, rule: RuleId) -> Option<u32> {
+        let slot = rule.index.wrapping_sub(self.first_index);
+        let is_so = |slot: &&Slot| slot.generation == rule.generation;
+        self.get(slot).filter(is_so).map(|_| slot)
+    }
+
+    /// Names the rule of a direction.
+    pub(crate) fn rule(&self, slot: u32, direction: u8) -> RuleId {
+        let generation = self.slots[slot as usize].generation;
+        RuleId { index: self.first_index + slot, generation, direction }
+    }
+
+    /// The mark of the direction 0.
+    pub(crate) fn mark(&self, slot: u32) -> u32 {
+        self.layout.encode(self.rule(slot, 0))
+    }
+
+    /// A slot for the connection in `record`, if one is free.
+    pub(crate) fn take(&mut self, record: u32) -> Option<u32> {
+        let slot = match self.free.pop_front() {
+            Some(slot) => slot,
+            None if (self.used as usize) < self.slots.len() => {
+                self.used += 1;
+                self.used - 1
+            }
+            None => return None,
+        };
+        let generation = self.layout.next(self.slots[slot as usize].generation);
+        self.slots[slot as usize] = Slot { record, generation, ..Slot::NONE };
+        self.records[slot as usize] = record;
+        Some(slot)
+    }
+
+    /// Its connection is no more.
+    pub(crate) fn leave(&mut self, slot: u32) {
+        self.slots[slot as usize].record = NO_RECORD;
+        self.records[slot as usize] = 0;
+        self.settle(slot);
+    }
+
+    /// If neither a connection nor the NIC has anything of it, it is free once the queues are
+    /// drained.
+    pub(crate) fn settle(&mut self, slot: u32) {
+        let state = &self.slots[slot as usize];
+        if state.record().is_none() && !state.has_rules() {
+            self.draining.push_back((slot, self.progress));
+        }
+    }
+
+    /// Packets have come out of the receive queue of a side.
+    #[inline(always)]
+    pub(crate) fn received(&mut self, side: Side, packets: usize) {
+        self.progress.packets[side as usize] += packets as u64;
+    }
+
+    /// The receive queue of a side was empty.
+    pub(crate) fn seen_empty(&mut self, side: Side) {
+        self.progress.empty[side as usize] += 1;
+    }
+
+    /// Frees some slots whose packets have come out of both queues.
+    pub(crate) fn drain(&mut self) {
+        for _ in 0..64 {
+            let Some((slot, since)) = self.draining.front() else { return };
+            let (slot, now) = (*slot, &self.progress);
+            let is_drained = |side: usize| {
+                now.empty[side] > since.empty[side]
+                    || now.packets[side] - since.packets[side] >= self.queue_len
+            };
+            if !(is_drained(0) && is_drained(1)) {
+                return;
+            }
+            self.draining.pop_front();
+            self.free.push_back(slot);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The engine's dealings with whoever makes rules: wishes out, answers in, and a look at what there
+//! is now and then. What both tables share is settled here.
+
+use crate::offload::{Governor, Rules, Score, Wanted};
+use crate::{Answer, Engine, MarkStats, Nanos, OffloadStats, RuleId, Side, Wish};
+
+impl Engine {
+    /// What a port is to do next, if there is something. Rules that are to go come first: they make
+    /// room, and their marks are the ones that can do harm. No more new ones are wished for than
+    /// are made in a moment, so that the best are.
+    pub fn next_wish(&mut self) -> Option<Wish> {
+        let remove = self.v4.rules_mut().and_then(Rules::next_remove);
+        let remove = remove.or_else(|| self.v6.rules_mut().and_then(Rules::next_remove));
+        remove.or_else(|| Side::BOTH.into_iter().find_map(|side| self.ask(side)))
+    }
+
+    fn ask(&mut self, side: Side) -> Option<Wish> {
+        let live = self.live(side);
+        if !self.governor.as_ref()?.may_ask(side, live, self.now) {
+            return None;
+        }
+        let best = self.best(side);
+        let wish = match best {
+            (v4, v6) if v4 >= v6 => self.v4.ask(side, v4?),
+            (_, v6) => self.v6.ask(side, v6?),
+        }?;
+        self.governor.as_mut()?.asks(side);
+        Some(wish)
+    }
+
+    /// Learns what became of a wish.
+    pub fn answer(&mut self, rule: RuleId, answer: Answer) {
+        let learnt = match self.is_of_v6(rule) {
+            false => self.v4.learn(rule, answer),
+            true => self.v6.learn(rule, answer),
+        };
+        let Some(answered) = learnt.answered else { return };
+        let (side, live) = (answered.side, self.live(answered.side));
+        if let Some(governor) = &mut self.governor {
+            governor.hears(side, answer, (answered.took, self.now), live);
+        }
+    }
+
+    fn is_of_v6(&self, rule: RuleId) -> bool {
+        let first = self.marked.as_ref().map_or(0, |marked| marked.first_index());
+        rule.index.wrapping_sub(first) as usize >= self.v4.slots().len()
+    }
+
+    /// Looks at up to `budget` rules, whether they are still worth their place. Call it between
+    /// bursts.
+    pub fn tend(&mut self, now: Nanos, budget: usize) {
+        self.now = self.now.max(now);
+        let Some(mut governor) = self.governor.take() else { return };
+        governor.grow(self.now);
+        let mut wanted = Side::BOTH.map(|side| self.wanted(side, &governor));
+        for rules in [self.v4.rules_mut(), self.v6.rules_mut()].into_iter().flatten() {
+            for (side, wanted) in Side::BOTH.into_iter().zip(&wanted) {
+                rules.set_terms(side, wanted.bar, governor.horizon(side));
+            }
+            rules.tend(self.now, budget.div_ceil(2), &mut wanted);
+        }
+        self.governor = Some(governor);
+    }
+
+    /// What a side's candidates want of those that have rules.
+    fn wanted(&mut self, side: Side, governor: &Governor) -> Wanted {
+        let is_full = governor.is_full(side, self.live(side));
+        if !(is_full && governor.replaces()) {
+            return Wanted::NOTHING;
+        }
+        let of = |rules: Option<&Rules>| rules.and_then(|rules| rules.lowest(side));
+        let (v4, v6) = (of(self.v4.rules()), of(self.v6.rules()));
+        let lowest = v4.into_iter().chain(v6).min().unwrap_or(Score::ZERO);
+        let (v4, v6) = self.best(side);
+        match v4.max(v6) {
+            None => Wanted::none_above(lowest),
+            Some(worth) => Wanted::places(governor.ahead(side), worth, lowest),
+        }
+    }
+
+    /// The worth of the best candidates of both tables.
+    fn best(&mut self, side: Side) -> (Option<Score>, Option<Score>) {
+        let best = |rules: Option<&mut Rules>| rules.and_then(|rules| rules.best(side));
+        (best(self.v4.rules_mut()), best(self.v6.rules_mut()))
+    }
+
+    /// Rules of a side that the NIC is to have.
+    fn live(&self, side: Side) -> u32 {
+        let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.live_count(side));
+        of(self.v4.rules()) + of(self.v6.rules())
+    }
+
+    /// The receive queue of a side was empty: no packet with an older mark is left in it. Who never
+    /// says so, or not often, gets rules again after as many packets as a queue holds.
+    pub fn seen_empty(&mut self, side: Side) {
+        for rules in [self.v4.rules_mut(), self.v6.rules_mut()].into_iter().flatten() {
+            rules.seen_empty(side);
+        }
+    }
+
+    /// What became of packets with a mark.
+    pub fn mark_stats(&self) -> MarkStats {
+        self.marked.as_ref().map_or(MarkStats::default(), |marked| marked.stats)
+    }
+
+    /// What became of rules.
+    pub fn offload_stats(&self) -> OffloadStats {
+        let of = |rules: Option<&Rules>| rules.map_or(OffloadStats::default(), Rules::stats);
+        of(self.v4.rules()).plus(of(self.v6.rules()))
+    }
+
+    /// How things stand with the rules of a side.
+    pub fn offload_state(&self, side: Side) -> OffloadState {
+        let Some(governor) = &self.governor else { return OffloadState::default() };
+        let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.aside(side, self.now));
+        let bar = self.v4.rules().map_or(Score::ZERO, |rules| rules.bar(side));
+        OffloadState {
+            live: self.live(side),
+            threshold: bar.per_second(),
+            room: governor.room(side),
+            horizon_ns: governor.horizon(side),
+            kinds_aside: of(self.v4.rules()) + of(self.v6.rules()),
+        }
+    }
+}
+
+/// How things stand with the rules of one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OffloadState {
+    /// Rules that the NIC has, or is to have.
+    pub live: u32,
+    /// Rules that it has room for, as far as is known.
+    pub room: u32,
+    /// Packets per second that are enough for a rule now.
+    pub threshold: f64,
+    /// In what time a rule should pay.
+    pub horizon_ns: Nanos,
+    /// Kinds of rules, by IP version and protocol, that are not asked for because they had no
+    /// effect.
+    pub kinds_aside: u32,
+}

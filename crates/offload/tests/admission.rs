@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Measured admission gives a NIC's few rules to the busiest flows, nearly as well as if their rates
+//! were known, and an attacker does not get them for a few packets.
+
+mod simulation;
+
+use engine::Admission;
+use simulation::{Load, Shares, World};
+
+/// A tenth of what the benchmark simulates.
+const LOAD: Load = Load {
+    flows: 100_000,
+    exponent: 1.0,
+    packets_per_second: 1_000_000,
+    seconds: 6,
+    room: 768,
+    call_ns: 22_000,
+    attack: 0,
+};
+const MEASURED: Admission = Admission::Measured { least: 8 };
+
+fn run(load: Load, admission: Admission) -> Shares {
+    World::new(load, admission).run()
+}
+
+#[test]
+fn the_busiest_flows_get_the_rules() {
+    for (call_ns, seconds, least) in [(22_000, 6, 0.95), (11_000_000, 12, 0.90)] {
+        let Shares { marked, clairvoyant } = run(Load { call_ns, seconds, ..LOAD }, MEASURED);
+        assert!(marked >= least * clairvoyant, "{call_ns} ns: {marked} of {clairvoyant}");
+        assert!(marked < 1.02 * clairvoyant, "nobody does better than who knows");
+    }
+}
+
+#[test]
+fn the_first_to_come_are_not_the_busiest() {
+    let load = Load { seconds: 2, ..LOAD };
+    let first = run(load, Admission::After { packets: 1 });
+    let measured = run(load, MEASURED);
+    assert!(first.marked < 0.9 * measured.marked, "{} {}", first.marked, measured.marked);
+}
+
+#[test]
+fn short_heavy_flows_do_not_take_the_rules_of_long_ones() {
+    let load = Load { seconds: 4, ..LOAD };
+    let calm = run(load, MEASURED);
+    let attacked = run(Load { attack: 2000, ..load }, MEASURED);
+    assert!(attacked.marked >= 0.9 * calm.marked, "{} {}", attacked.marked, calm.marked);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Who gets the rules of a NIC that has few and is slow, beside who would if somebody knew how busy
+//! every flow is. Time is made up, so what comes out is the same on any machine.
+
+use engine::{
+    Admission, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Side, Tuple, Verdict,
+};
+use offload::{Limits, Next, Pace, Programmer, Refusal, RefusalClass, RulePort};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::rc::Rc;
+use wire::{BytesPacket, FrameBuilder};
+
+/// What is simulated.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) flows: u32,
+    /// Zipf's: the rate of a flow is its rank to the power of minus this.
+    pub(crate) exponent: f64,
+    pub(crate) packets_per_second: u64,
+    pub(crate) seconds: u64,
+    /// Rules that the NIC has room for.
+    pub(crate) room: u32,
+    /// What making or destroying one takes.
+    pub(crate) call_ns: u64,
+    /// As many packets again are of flows with so many packets each, one flow after the other; 0:
+    /// there are none.
+    pub(crate) attack: u32,
+}
+
+/// Draws numbers by their weight, in the same time whichever it is (the alias method).
+struct Urn {
+    /// By place: the chance of staying there, in 1/2^32, and where to go else.
+    places: Vec<(u32, u32)>,
+    state: u64,
+}
+
+impl Urn {
+    fn new(weights: &[f64], seed: u64) -> Self {
+        let mean = weights.iter().sum::<f64>() / weights.len() as f64;
+        let mut left: Vec<f64> = weights.iter().map(|weight| weight / mean).collect();
+        let (mut low, mut high): (Vec<usize>, Vec<usize>) =
+            (0..left.len()).partition(|&i| left[i] < 1.0);
+        let mut places = vec![(u32::MAX, 0); left.len()];
+        while let (Some(poor), Some(&rich)) = (low.pop(), high.last()) {
+            places[poor] = ((left[poor] * f64::from(u32::MAX)) as u32, rich as u32);
+            left[rich] -= 1.0 - left[poor];
+            if left[rich] < 1.0 {
+                low.extend(high.pop());
+            }
+        }
+        Self { places, state: seed }
+    }
+
+    fn draw(&mut self) -> u32 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let mixed = (self.state ^ self.state >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = mixed ^ mixed >> 32;
+        let place = ((mixed >> 32) * self.places.len() as u64 >> 32) as u32;
+        let (stays, other) = self.places[place as usize];
+        if mixed as u32 <= stays { place } else { other }
+    }
+}
+
+/// A NIC with little room; each call takes a while.
+pub(crate) struct Nic {
+    marks: Vec<u32>,
+    load: Load,
+    rules: HashSet<u32>,
+    now: Rc<Cell<u64>>,
+}
+
+impl RulePort for Nic {
+    type Rule = u32;
+
+    fn create(&mut self, tuple: &Tuple, mark: u32, _: u16) -> Result<u32, Refusal> {
+        self.now.set(self.now.get() + self.load.call_ns);
+        if self.rules.len() >= self.load.room as usize {
+            return Err(Refusal { class: RefusalClass::Full, words: String::new() });
+        }
+        let IpAddr::V4(src) = tuple.src else { unreachable!() };
+        let flow = src.to_bits() & 0xff_ffff;
+        self.marks[flow as usize] = mark;
+        assert!(self.rules.insert(flow));
+        Ok(flow)
+    }
+
+    fn destroy(&mut self, flow: u32) -> Result<(), Refusal> {
+        self.now.set(self.now.get() + self.load.call_ns);
+        self.marks[flow as usize] = 0;
+        assert!(self.rules.remove(&flow));
+        Ok(())
+    }
+}
+
+fn frame(flow: u32) -> Vec<u8> {
+    let [_, a, b, c] = flow.to_be_bytes();
+    FrameBuilder::ipv4([10, a, b, c], [11, 0, 0, 1]).pad().udp(7, 9).build()
+}
+
+/// Flows of an attack that are told apart.
+const ATTACKERS: u32 = 100_000;
+
+/// Shares of the packets that are not of an attack.
+pub(crate) struct Shares {
+    pub(crate) marked: f64,
+    /// Those that would be if whoever admits knew every rate and began with the best.
+    pub(crate) clairvoyant: f64,
+}
+
+/// Everything that there is.
+pub(crate) struct World {
+    load: Load,
+    engine: Engine,
+    programmer: Programmer<Nic>,
+    now: Rc<Cell<u64>>,
+    urn: Urn,
+    frames: Vec<Vec<u8>>,
+    attacked: u64,
+}
+
+impl World {
+    pub(crate) fn new(load: Load, admission: Admission) -> Self {
+        let slots = load.room * 2;
+        let layout = MarkLayout::new(32, Offload::indices(slots)).expect("wide enough");
+        let check = KeyCheck::Sampled { first: 2, one_in: 256 };
+        let rules_max = load.room;
+        let offload = Offload { layout, first_index: 0, slots, check, admission, rules_max };
+        let all_flows = load.flows + if load.attack > 0 { ATTACKERS } else { 0 };
+        let config = Config {
+            capacity_ipv4: all_flows + all_flows / 4,
+            capacity_ipv6: 1,
+            offload: Some(offload),
+            ..Config::default()
+        };
+        let now = Rc::new(Cell::new(0));
+        let marks = vec![0; all_flows as usize];
+        let nic = Nic { marks, load, rules: HashSet::new(), now: Rc::clone(&now) };
+        let limits = Limits { waiting: 1024, quarantine: 1_000_000 };
+        let rank = |rank: u32| f64::from(rank).powf(-load.exponent);
+        let weights: Vec<f64> = (1..=load.flows).map(rank).collect();
+        Self {
+            load,
+            engine: Engine::new(&config),
+            programmer: Programmer::new(nic, layout, 1, limits, Pace::new(256)),
+            now,
+            urn: Urn::new(&weights, 7),
+            frames: (0..all_flows).map(frame).collect(),
+            attacked: 0,
+        }
+    }
+
+    /// To the end of its time.
+    pub(crate) fn run(mut self) -> Shares {
+        let Load { packets_per_second, seconds, call_ns, room, .. } = self.load;
+        let burst_ns = BURST_MAX as u64 * 1_000_000_000 / packets_per_second;
+        let bursts = seconds * 1_000_000_000 / burst_ns;
+        let (mut marked, mut clairvoyant) = (0, 0);
+        for burst in 0..bursts {
+            let time = (burst + 1) * burst_ns;
+            let known = (time / call_ns).min(u64::from(room)) as u32;
+            let flows: [u32; BURST_MAX] = std::array::from_fn(|_| self.urn.draw());
+            marked += self.process(time, &flows);
+            clairvoyant += flows.iter().filter(|&&flow| flow < known).count();
+            if self.load.attack > 0 {
+                let flows = std::array::from_fn(|_| self.attacker());
+                self.process(time, &flows);
+            }
+            if burst % 16 == 0 {
+                self.keep_house(time);
+            }
+        }
+        let share = |packets: usize| packets as f64 / (bursts * BURST_MAX as u64) as f64;
+        Shares { marked: share(marked), clairvoyant: share(clairvoyant) }
+    }
+
+    fn attacker(&mut self) -> u32 {
+        let flow = self.attacked / u64::from(self.load.attack) % u64::from(ATTACKERS);
+        self.attacked += 1;
+        self.load.flows + flow as u32
+    }
+
+    /// Packets of these flows; how many of them had a mark.
+    fn process(&mut self, time: u64, flows: &[u32; BURST_MAX]) -> usize {
+        let marks = &self.programmer.port().marks;
+        let packets = flows.map(|flow| {
+            let mark = marks[flow as usize];
+            BytesPacket::new(&self.frames[flow as usize]).marked((mark != 0).then_some(mark))
+        });
+        let marked = flows.iter().filter(|&&flow| marks[flow as usize] != 0).count();
+        self.engine.process_from(Side::A, time, &packets, &mut [Verdict::Forward; BURST_MAX]);
+        marked
+    }
+
+    /// What a worker and a programmer do beside the packets, until this time.
+    fn keep_house(&mut self, time: u64) {
+        let Self { engine, programmer, now, .. } = self;
+        engine.seen_empty(Side::A);
+        engine.seen_empty(Side::B);
+        engine.expire(time, 32);
+        while engine.next_record().is_some() {}
+        engine.tend(time, 16);
+        (0..32).map_while(|_| engine.next_wish()).for_each(|wish| programmer.hear(0, wish));
+        while now.get() < time {
+            match programmer.step(&mut || now.get()) {
+                Next::Now => {}
+                Next::At(at) => now.set(at.min(time).max(now.get() + 1)),
+                Next::Idle => now.set(time),
+            }
+        }
+        while let Some((_, rule, answer)) = programmer.next_answer() {
+            engine.answer(rule, answer);
+        }
+    }
+}
