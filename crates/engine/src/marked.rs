@@ -25,7 +25,8 @@ const _: () = assert!(BURST_MAX as u32 <= Places::BITS);
 /// How often the key of a marked packet is compared with that of the record its mark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyCheck {
-    /// With every packet.
+    /// With every packet; and none is counted before one that came earlier. So it is right whatever
+    /// the NIC does, and short only as long as all packets of a burst are marked.
     Always,
     /// With the first packets of each rule, and a sample of the rest.
     Sampled {
@@ -159,7 +160,11 @@ impl Marked {
         let (slots, of_v4) = (&self.slots[..len], v4.slots());
         let highest = slots.iter().fold(0, |highest, &slot| highest.max(slot));
         if highest as usize >= of_v4.len() {
-            return self.claim_others(len, (v4, v6));
+            self.claim_others(len, (v4, v6));
+            if self.check == KeyCheck::Always {
+                self.named &= first(self.named.trailing_ones() as usize);
+            }
+            return first(len) & !self.named;
         }
         for (record, &slot) in self.records.iter_mut().zip(slots) {
             *record = of_v4[slot as usize];
@@ -170,7 +175,7 @@ impl Marked {
 
     /// Where not all packets have a mark that names a slot of IPv4.
     #[inline(never)]
-    fn claim_others(&mut self, len: usize, (v4, v6): (&FlowTable<2>, &FlowTable<5>)) -> Places {
+    fn claim_others(&mut self, len: usize, (v4, v6): (&FlowTable<2>, &FlowTable<5>)) {
         let (of_v4, of_v6) = (v4.slots(), v6.slots());
         self.named = 0;
         for i in 0..len.min(BURST_MAX) {
@@ -193,7 +198,6 @@ impl Marked {
             self.named |= 1 << i;
             self.records[i] = record;
         }
-        first(len) & !self.named
     }
 
     /// Counts what is true of them; what is not, or needs more, is in what it returns. `bytes` are
@@ -210,6 +214,10 @@ impl Marked {
         let mut sum = Sum { counted: 0, bytes: 0, rest: 0 };
         let mut left = self.named;
         while left != 0 {
+            if self.check == KeyCheck::Always && sum.rest != 0 {
+                sum.rest |= left;
+                break;
+            }
             let at = left.trailing_zeros() as usize;
             // As many in a row as go to the same table.
             let others = if self.of_v6 >> at & 1 != 0 { !self.of_v6 } else { self.of_v6 };
@@ -260,6 +268,10 @@ impl Marked {
             let is_sampled = sampled >> at & 1 != 0;
             match self.look(&packets[at], at, is_sampled, (&mut *table, moment)) {
                 true => sum.count(&packets[at..=at]),
+                false if self.check == KeyCheck::Always => {
+                    sum.rest |= first(until) & !first(at);
+                    break;
+                }
                 false => sum.rest |= 1 << at,
             }
             at += 1;
@@ -325,7 +337,12 @@ impl Marked {
                     self.stats.mismatched += 1;
                     return Outcome::Left;
                 }
-                table.believe(record, rule.direction);
+                // The first of a rule: earlier packets of this burst may have come without.
+                if table.believe(record, rule.direction) {
+                    self.stats.unusual += 1;
+                    table.unsettle(record, true);
+                    return Outcome::Unsettles;
+                }
             }
         }
         table.count_one(record, &meta, now);

@@ -164,11 +164,10 @@ impl<const W: usize> FlowTable<W> {
         self.looks
     }
 
-    /// A packet with the mark of this record had its key.
-    pub(crate) fn believe(&mut self, record: u32, direction: u8) {
-        if let Some(rules) = &mut self.rules {
-            rules.believe(record, direction, &mut self.hot[record as usize]);
-        }
+    /// A packet with the mark of this record had its key; true if it is the first of its rule.
+    pub(crate) fn believe(&mut self, record: u32, direction: u8) -> bool {
+        let rules = self.rules.as_mut();
+        rules.is_some_and(|rules| rules.believe(record, direction, &mut self.hot[record as usize]))
     }
 
     /// Until it is called with false, no mark is enough for packets of this record.

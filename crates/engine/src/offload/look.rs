@@ -159,9 +159,6 @@ impl Rules {
         let rule = &mut state.rules[direction];
         if sight.is_marked {
             rule.misses = 0;
-            if matches!(rule.standing, Standing::Asked | Standing::Installed) {
-                self.take_effect(slot, direction, hot.key.proto());
-            }
             return;
         }
         // What was in the queues before the rule came has no mark.
@@ -185,18 +182,21 @@ impl Rules {
         self.withdraw(slot, direction);
     }
 
-    /// A packet had the mark of a rule.
-    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, proto: u8) {
+    /// A packet had the mark of a rule; true if it is the first.
+    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, proto: u8) -> bool {
         let now = Tick::of(self.now);
-        let Some(state) = self.slots.get_mut(slot) else { return };
+        let Some(state) = self.slots.get_mut(slot) else { return false };
         let rule = &mut state.rules[direction];
-        if rule.standing == Standing::Installed {
-            rule.standing = Standing::Effective;
-            rule.since = now;
+        let is_first = !std::mem::replace(&mut rule.is_seen, true);
+        if is_first {
+            if rule.standing == Standing::Installed {
+                (rule.standing, rule.since) = (Standing::Effective, now);
+            }
             self.stats.effective += 1;
             let side = rule.side;
             self.classes.had_some(side, proto);
         }
+        is_first
     }
 
     /// Frees slots, and visits up to `budget` to see whether what they have is still worth it;

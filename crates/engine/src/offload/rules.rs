@@ -202,17 +202,13 @@ impl Rules {
         }
         let slot = watched.slot;
         let rule = self.slots.rule(slot, direction);
-        let state = self.slots.get_mut(slot)?;
-        if let KeyCheck::Sampled { first, .. } = self.offload.check {
-            state.checks = first;
-        }
-        state.rules[usize::from(direction)] = Rule {
-            standing: Standing::Asked,
-            side,
-            weight: worth,
-            misses: 0,
-            since: Tick::of(self.now),
+        let checks = match self.offload.check {
+            KeyCheck::Sampled { first, .. } => first.max(1),
+            KeyCheck::Always => u8::MAX,
         };
+        let (standing, since) = (Standing::Asked, Tick::of(self.now));
+        let new = Rule { standing, side, weight: worth, since, checks, ..Rule::NONE };
+        self.slots.get_mut(slot)?.rules[usize::from(direction)] = new;
         self.live[side as usize].add(worth);
         self.live_count[side as usize] += 1;
         self.stats.asked += 1;
@@ -228,8 +224,8 @@ impl Rules {
     /// Whether marks are enough from now on.
     fn trust<const W: usize>(&self, slot: u32, hot: &mut Hot<W>) {
         let Some(state) = self.slots.get(slot) else { return };
-        let is_sampled = self.offload.check != KeyCheck::Always;
-        let is_sure = is_sampled && state.checks == 0 && !state.is_unsettled;
+        let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
+        let is_sure = !state.rules.iter().any(is_doubted) && !state.is_unsettled;
         let is_plain = hot.key.zone() == 0 && !hot.is_closing();
         hot.expected = if is_sure && is_plain { self.slots.mark(slot) } else { 0 };
     }
@@ -247,29 +243,35 @@ impl Rules {
         let Some(slot) = of_rule.filter(|slot| slot.record() == Some(record)) else {
             return Found::Stale;
         };
-        if !slot.rules[usize::from(rule.direction & 1)].standing.is_live() {
+        let rule = &slot.rules[usize::from(rule.direction & 1)];
+        if !rule.standing.is_live() {
             Found::Stale
         } else if hot.is_closing() || slot.is_unsettled || !hot.is_one_more(meta) {
             // Out of its place among the packets of the burst: where the flow is closing, a SYN
             // before it would have made it another flow's.
             Found::Unusual
-        } else if slot.checks > 0
-            || hot.key.zone() != zone
-            || self.offload.check == KeyCheck::Always
-        {
+        } else if rule.checks > 0 || hot.key.zone() != zone {
             Found::Doubted
         } else {
             Found::Good
         }
     }
 
-    /// A packet with a mark of this record had its key.
-    pub(crate) fn believe<const W: usize>(&mut self, record: u32, direction: u8, hot: &mut Hot<W>) {
+    /// A packet with a mark of this record had its key; true if it is the first of its rule.
+    pub(crate) fn believe<const W: usize>(
+        &mut self,
+        record: u32,
+        direction: u8,
+        hot: &mut Hot<W>,
+    ) -> bool {
         let slot = self.watched[record as usize].slot;
-        let Some(state) = self.slots.get_mut(slot) else { return };
-        state.checks = state.checks.saturating_sub(1);
+        let direction = usize::from(direction & 1);
+        let is_strict = self.offload.check == KeyCheck::Always;
+        let Some(state) = self.slots.get_mut(slot) else { return false };
+        let checks = &mut state.rules[direction].checks;
+        *checks = checks.saturating_sub(u8::from(!is_strict));
         self.trust(slot, hot);
-        self.take_effect(slot, usize::from(direction & 1), hot.key.proto());
+        self.take_effect(slot, direction, hot.key.proto())
     }
 
     /// Until the end of the burst, or from then on, a packet may have ended the flow.
@@ -315,6 +317,7 @@ impl Rules {
             (of_direction.standing, of_direction.side, of_direction.weight);
         let is_refusal = matches!(answer, Answer::Full | Answer::Postponed | Answer::Refused);
         let standing = match (before, answer) {
+            (Standing::Asked, Answer::Installed) if of_direction.is_seen => Standing::Effective,
             (Standing::Asked, Answer::Installed) => Standing::Installed,
             (Standing::Recalled, Answer::Installed) => Standing::Leaving,
             // A rule that was refused after it was to go is gone as well.

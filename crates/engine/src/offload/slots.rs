@@ -51,16 +51,22 @@ pub(crate) struct Rule {
     pub(crate) weight: Score,
     /// Looks in a row at which a packet had no mark.
     pub(crate) misses: u8,
+    /// Packets whose keys are compared before its mark is enough.
+    pub(crate) checks: u8,
+    /// Whether a packet had its mark.
+    pub(crate) is_seen: bool,
     /// When it came to its standing.
     pub(crate) since: Tick,
 }
 
 impl Rule {
-    const NONE: Rule = Rule {
+    pub(crate) const NONE: Rule = Rule {
         standing: Standing::None,
         side: Side::A,
         weight: Score::ZERO,
         misses: 0,
+        checks: 0,
+        is_seen: false,
         since: Tick::ZERO,
     };
 }
@@ -70,21 +76,14 @@ impl Rule {
 pub(crate) struct Slot {
     record: u32,
     pub(crate) generation: u16,
-    /// Packets whose keys are compared before marks are enough.
-    pub(crate) checks: u8,
     /// Until the end of the burst: a packet in it may end the flow.
     pub(crate) is_unsettled: bool,
     pub(crate) rules: [Rule; 2],
 }
 
 impl Slot {
-    const NONE: Slot = Slot {
-        record: NO_RECORD,
-        generation: 0,
-        checks: 0,
-        is_unsettled: false,
-        rules: [Rule::NONE; 2],
-    };
+    const NONE: Slot =
+        Slot { record: NO_RECORD, generation: 0, is_unsettled: false, rules: [Rule::NONE; 2] };
 
     /// The record whose flow has it, as long as that lives.
     pub(crate) fn record(&self) -> Option<u32> {

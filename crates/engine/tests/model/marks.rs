@@ -268,10 +268,13 @@ fn a_mark_of_an_earlier_generation_is_nobodys() {
     arrive(&mut engine, 1, &[(&b, None)]);
     let new = obey(&mut engine, layout);
     assert!(old.is_some() && new.is_some() && old != new);
+    // The first of a rule has its place among the others of its burst.
+    arrive(&mut engine, 2, &[(&b, new)]);
+    assert_eq!((engine.mark_stats().unusual, engine.mark_stats().checked), (1, 1));
     // One of another flow, for which there is no room, and one that is right.
     arrive(&mut engine, 2, &[(&c, old), (&b, new)]);
     let stats = engine.mark_stats();
-    assert_eq!((stats.stale, stats.counted, engine.stats().tracked), (1, 1, 3));
+    assert_eq!((stats.stale, stats.counted, engine.stats().tracked), (1, 1, 4));
 }
 
 #[test]
