@@ -118,6 +118,21 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
+    /// Whether a worker's wish for a new rule would find room.
+    pub fn has_room(&self, worker: Worker) -> bool {
+        self.desks[usize::from(worker)].installs.len() < self.limits.waiting
+    }
+
+    /// Destroys so many rules at most, whoever wished for them and whatever the pace: for the end,
+    /// when nobody waits for answers. Returns how many the port still has.
+    pub fn clear(&mut self, most: usize, clock: &mut impl FnMut() -> Nanos) -> usize {
+        let rules: Vec<_> = self.rules.keys().take(most).copied().collect();
+        for rule in rules {
+            self.destroy(rule, clock);
+        }
+        self.rules.len()
+    }
+
     /// Asks the port for one thing at most. `clock` is read before and after.
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();

@@ -278,3 +278,20 @@ fn nobody_hears_that_a_rule_is_gone_that_is_stuck() {
     let answers: Vec<_> = world.known.values().map(|(.., answer)| *answer).collect();
     assert_eq!(answers, [Some(Answer::Removed), Some(Answer::Postponed)], "the first still waits");
 }
+
+#[test]
+fn in_the_end_all_rules_go_a_few_at_a_time() {
+    let mut world = World::new(ideal(u32::MAX), "", 1);
+    for flow in 0..LIMITS.waiting as u8 {
+        assert!(world.programmer.has_room(0) && world.programmer.has_room(1));
+        world.install(0, flow);
+    }
+    assert!(!world.programmer.has_room(0) && world.programmer.has_room(1));
+    world.rest();
+    let mut clock = || 0;
+    assert_eq!(world.programmer.clear(5, &mut clock), LIMITS.waiting - 5);
+    assert_eq!(world.programmer.port().nic.len(), LIMITS.waiting - 5);
+    assert_eq!(world.programmer.clear(5, &mut clock), 0);
+    assert_eq!(world.programmer.port().nic.len(), 0);
+    assert_eq!(world.programmer.counts().destroyed, LIMITS.waiting as u64);
+}
