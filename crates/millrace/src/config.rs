@@ -6,12 +6,14 @@
 //! it: what no line asks for is refused.
 
 mod devargs;
+mod offload;
 mod problem;
 mod section;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use devargs::{Devargs, split_pair};
+pub(crate) use offload::{Offload, Policy, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 
 use engine::{Malformed, WhenFull, ZoneFrom};
@@ -26,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) table: Table,
     pub(crate) malformed: Option<Written<Malformed>>,
     pub(crate) timeouts: Timeouts,
+    pub(crate) offload: Offload,
     /// Workers per pair where the program chooses the cpus (`--workers`).
     pub(crate) workers: Option<Written<u32>>,
     /// What was wrong with the text; a plan is refused with these and those it finds itself.
@@ -137,6 +140,7 @@ impl Config {
             table: root.section("table").map(Table::read).unwrap_or_default(),
             malformed: root.section("policy").and_then(read_policy),
             timeouts: root.section("timeouts").map(Timeouts::read).unwrap_or_default(),
+            offload: root.section("offload").map(Offload::read).unwrap_or_default(),
             workers: None,
             problems: Vec::new(),
         };

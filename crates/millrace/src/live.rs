@@ -7,17 +7,22 @@
 mod board;
 mod clock;
 mod meter;
+mod offload;
 mod report;
 mod worker;
 
 pub(crate) use meter::Meter;
 
+use crate::config::Policy;
+use crate::output::tell;
+use crate::plan::OffloadPlan;
 use crate::records::RecordSink;
-use crate::summary::Summary;
+use crate::summary::{Offload, OffloadPort, Summary};
 use board::{Board, Snapshot};
 use clock::Clock;
 use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, SymmetricRss, tsc, tsc_hz};
 use engine::{FlowRecord, Memory};
+use offload::{Offer, Rules, SharedPort};
 use rtrb::{Consumer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,12 +51,15 @@ pub(crate) struct Live {
     /// Upstream end and downstream end of each wire, in turn.
     ports: Vec<Watched>,
     workers: Vec<Running>,
+    /// Of each port.
+    rules: Vec<Rules>,
+    offload: OffloadPlan,
     stop: Arc<AtomicBool>,
     started: Instant,
 }
 
 struct Watched {
-    port: Port,
+    port: SharedPort,
     has_several_queues: bool,
     /// What was told of the link last. One that is up from the start needs no word.
     up: bool,
@@ -100,15 +108,16 @@ impl fmt::Display for PortEvent {
 }
 
 impl Live {
-    /// Configures every port and starts every worker, each with an engine made from `config`.
+    /// Configures every port and starts every worker, each with an engine made from `config`, and a
+    /// thread for the rules of each port that takes some.
     pub(crate) fn start(
         eal: &Eal,
         wires: Vec<Wire>,
-        config: &engine::Config,
+        (config, offload): (&engine::Config, OffloadPlan),
     ) -> Result<Self, PortError> {
         let clock = Clock::new(tsc(), tsc_hz(eal));
         let stop = Arc::new(AtomicBool::new(false));
-        let (mut ports, mut ready) = (Vec::new(), Vec::new());
+        let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         for mut wire in wires {
             let port_config = PortConfig {
                 rx_queues: wire.workers.len() as u16,
@@ -117,26 +126,37 @@ impl Live {
                 txd: wire.tx_descriptors,
                 mempools: vec![wire.mempool],
             };
+            offload::prepare([&mut wire.a, &mut wire.b], &offload);
             let (a_rx, a_tx) = wire.a.configure(&port_config)?;
             let (b_rx, b_tx) = wire.b.configure(&port_config)?;
+            let shared = [wire.a, wire.b].map(SharedPort::new);
+            let workers = wire.workers.len();
+            let offer = Offer::of(&shared, &offload, config, workers);
+            let of_worker: Vec<_> = (0..workers).map(|number| offer.of_worker(number)).collect();
+            let (wishes, of_ports) = offer.tie(&offload, workers, clock);
+            rules.extend(of_ports);
+            let of_workers = of_worker.into_iter().zip(wishes);
             let up = a_rx.into_iter().zip(b_tx).map(|(rx, tx)| Path { rx, tx });
             let down = b_rx.into_iter().zip(a_tx).map(|(rx, tx)| Path { rx, tx });
-            for ((lcore, up), down) in wire.workers.into_iter().zip(up).zip(down) {
+            let paths = up.zip(down).map(|(up, down)| [up, down]);
+            for ((lcore, paths), of_worker) in wire.workers.into_iter().zip(paths).zip(of_workers) {
+                let (offload, wishes) = of_worker;
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
                 let config = config.of_worker(ready.len() as u64);
-                let config = engine::Config { cycle_counter: tsc, ..config };
+                let config = engine::Config { cycle_counter: tsc, offload, ..config };
                 let outlets = Outlets {
                     board: Arc::clone(&board),
                     records: producer,
+                    wishes,
                     stop: Arc::clone(&stop),
                 };
                 // The table is made by the lcore that uses it, so that its memory is near.
-                let work = move || Worker::new([up, down], &config, clock, outlets).run();
+                let work = move || Worker::new(paths, &config, clock, outlets).run();
                 ready.push((lcore, work, board, records));
             }
             let watched = |port| Watched::new(port, port_config.rx_queues > 1);
-            ports.extend([wire.a, wire.b].map(watched));
+            ports.extend(shared.map(watched));
         }
         // Only now: a port that cannot be configured must not leave workers behind.
         let start = |(lcore, work, board, records): (Lcore, _, _, _)| Running {
@@ -146,7 +166,8 @@ impl Live {
             records,
         };
         let workers = ready.into_iter().map(start).collect();
-        let live = Self { ports, workers, stop, started: Instant::now() };
+        let rules = rules.into_iter().map(Rules::start).collect();
+        let live = Self { ports, workers, rules, offload, stop, started: Instant::now() };
         live.wait_until_ready();
         Ok(Self { started: Instant::now(), ..live })
     }
@@ -184,9 +205,21 @@ impl Live {
     /// two workers then each see half a connection.
     pub(crate) fn not_symmetric(&self) -> Vec<String> {
         let has_queues = |watched: &&Watched| watched.has_several_queues;
-        let spreads = |watched: &&Watched| watched.port.info().rss == SymmetricRss::None;
-        let ports = self.ports.iter().filter(has_queues).filter(spreads);
-        ports.map(|watched| watched.port.info().devargs.clone()).collect()
+        let ports = self.ports.iter().filter(has_queues).map(|watched| watched.port.lock());
+        let spreads = ports.filter(|port| port.info().rss == SymmetricRss::None);
+        spreads.map(|port| port.info().devargs.clone()).collect()
+    }
+
+    /// Rules that the ports have now; `None` if none of them takes any.
+    pub(crate) fn rules(&self) -> Option<u64> {
+        self.rules.iter().filter_map(Rules::count).reduce(|sum, count| sum + count)
+    }
+
+    /// Ports that take no rules although somebody asked for some, and why.
+    pub(crate) fn without_rules(&self) -> Vec<(String, String)> {
+        let is_asked_for = self.offload.is_asked_for && self.offload.policy != Policy::Off;
+        let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::reason);
+        off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 
     /// What happened to the ports since the last call; the first time, what is not as it should be.
@@ -213,7 +246,10 @@ impl Live {
         written = written.and(self.take_records(sink));
         let reports: Vec<(u32, Report)> =
             self.workers.into_iter().map(|worker| (worker.lcore, worker.job.join().0)).collect();
-        (report::summary(&self.ports, &reports, duration), written)
+        let ports = end_rules(self.rules);
+        let policy = self.offload.policy.to_string();
+        let offload = Offload { policy, ports, ..Offload::default() };
+        (report::summary(&self.ports, &reports, (duration, offload)), written)
     }
 
     fn take_records(&mut self, sink: &mut RecordSink) -> io::Result<()> {
@@ -227,24 +263,40 @@ impl Live {
     }
 }
 
+/// Waits until the rules are out of the NICs, and says how many are left while that takes long.
+fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
+    rules.iter().for_each(Rules::stop);
+    let mut told = Instant::now();
+    while !rules.iter().all(Rules::is_finished) {
+        std::thread::sleep(Duration::from_millis(1));
+        if told.elapsed() > Duration::from_secs(1) {
+            told = Instant::now();
+            let left: u64 = rules.iter().filter_map(Rules::count).sum();
+            tell(io::stderr(), format_args!("millrace: rules to take out of the NICs: {left}"));
+        }
+    }
+    rules.into_iter().map(Rules::finish).collect()
+}
+
 impl Watched {
-    fn new(port: Port, has_several_queues: bool) -> Self {
+    fn new(port: SharedPort, has_several_queues: bool) -> Self {
         Self { port, has_several_queues, up: true, removed: false, out_of_sight: false }
     }
 
     fn event(&mut self) -> Option<PortEvent> {
-        let name = || self.port.info().devargs.clone();
         if self.removed || self.out_of_sight {
             return None;
         }
-        if self.port.removed() {
+        let port = self.port.lock();
+        let name = || port.info().devargs.clone();
+        if port.removed() {
             // A tap that was moved into another network namespace works on.
-            self.out_of_sight = self.port.info().driver == "net_tap";
+            self.out_of_sight = port.info().driver == "net_tap";
             self.removed = !self.out_of_sight;
             let event = if self.removed { PortEvent::Removed } else { PortEvent::OutOfSight };
             return Some(event(name()));
         }
-        let up = self.port.link().up;
+        let up = port.link().up;
         if up == self.up {
             return None;
         }

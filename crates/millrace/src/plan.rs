@@ -7,6 +7,7 @@
 mod args;
 mod eal;
 mod memory;
+mod offload;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod workers;
 pub(crate) use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
 pub(crate) use memory::engine_bytes;
+pub(crate) use offload::OffloadPlan;
 pub(crate) use settings::{Origin, Settings};
 
 use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Written};
@@ -34,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) pairs: Vec<PairPlan>,
     /// The engine of every worker. Its secret and cycle counter are filled in at start.
     pub(crate) engine: engine::Config,
+    /// Rules of the NIC.
+    pub(crate) offload: OffloadPlan,
     /// Every value above with its origin, in the order they are shown.
     pub(crate) settings: Settings,
 }
@@ -80,9 +84,11 @@ impl Plan {
             .filter_map(|(pair, cpus)| plan_pair(pair, cpus, &mut settings))
             .collect();
         let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
+        let offload = std::mem::take(&mut config.offload);
         let mut engine = plan_engine(config, &mut settings);
         engine.huge_pages = eal.huge != Huge::No;
-        Ok(Self { eal, pairs, engine, settings })
+        let offload = OffloadPlan::new(offload, &mut settings);
+        Ok(Self { eal, pairs, engine, offload, settings })
     }
 }
 

@@ -5,9 +5,12 @@
 //! The ledger is the point of it: every packet received was sent, dropped for a reason, or is
 //! still held, and a run whose ledger is not balanced has failed.
 
+mod offload;
 mod report;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use offload::{Offload, OffloadPort, Refused, RuleCounts, Times};
 
 use engine::{EndReason, Reason, Stats};
 use serde::{Serialize, Serializer};
@@ -37,7 +40,7 @@ pub(crate) struct Summary {
     pub(crate) ledger: Ledger,
     /// Flows over the whole run.
     pub(crate) flows: Flows,
-    /// Nothing is offloaded yet.
+    /// Rules of the NIC and marks.
     pub(crate) offload: Offload,
 }
 
@@ -77,6 +80,7 @@ pub(crate) struct Worker {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct StageCycles {
     pub(crate) rx: u64,
+    pub(crate) mark: u64,
     pub(crate) parse: u64,
     pub(crate) lookup: u64,
     pub(crate) track: u64,
@@ -121,10 +125,6 @@ pub(crate) struct Flows {
     /// Flow records lost because they were not written fast enough.
     pub(crate) records_lost: u64,
 }
-
-/// Offloading has no members yet.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Offload {}
 
 /// Counters with a name and a line of explanation. In JSON an object with every name in it, in
 /// their fixed order.

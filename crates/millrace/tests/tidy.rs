@@ -23,7 +23,7 @@ const CRATES: [(&str, &[&str], usize); 7] = [
     ("twin", &["wire"], 5),
     ("offload", &["engine"], 0),
     ("dpdk", &["wire"], 4),
-    ("millrace", &["engine", "traffic", "dpdk", "twin", "wire"], 20),
+    ("millrace", &["engine", "offload", "traffic", "dpdk", "twin", "wire"], 20),
 ];
 
 /// The only places of unsafe Rust.

@@ -72,6 +72,9 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
         if eal.no_huge { "without" } else { "from" },
         mb(memory.mbuf_bytes),
     )?;
+    if memory.offload_bytes > 0 {
+        writeln!(out, "# Rules of the NIC: at most {} MB.", mb(memory.offload_bytes))?;
+    }
     writeln!(out, "# Together: {} MB.", mb(memory.total_bytes))?;
     match Memory::refuse_more_than_there_is(memory.total_bytes) {
         Ok(()) => Ok(()),

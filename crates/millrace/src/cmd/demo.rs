@@ -7,7 +7,7 @@ use crate::feed::{Fed, Feeder, Frames, Source};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Wire};
 use crate::output::{OutputArgs, tell};
-use crate::plan::engine_bytes;
+use crate::plan::{OffloadPlan, engine_bytes};
 use crate::{signals, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, ring_cable};
@@ -156,7 +156,7 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         tx_descriptors: DESCRIPTORS,
     };
     let config = engine::Config { secret: secret()?, ..engine::Config::default() };
-    let live = Live::start(&eal, vec![wire], &config)?;
+    let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off()))?;
     let stop = Arc::new(AtomicBool::new(false));
     let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
     let thread = std::thread::Builder::new().name("generator".to_owned());

@@ -82,6 +82,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
         tell(io::stderr(), warning);
     }
+    for (port, reason) in live.without_rules() {
+        let warning =
+            format!("millrace: port {port}: takes no rules, nothing is offloaded: {reason}");
+        tell(io::stderr(), warning);
+    }
     let print_lines = outputs.report && !args.quiet;
     let until = Until { duration: args.duration, interrupted: &interrupted };
     let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
@@ -148,7 +153,7 @@ fn start(mut plan: Plan, eal: &EalConfig) -> anyhow::Result<Live> {
         });
     }
     plan.engine.secret = secret()?;
-    Ok(Live::start(&eal, wires, &plan.engine)?)
+    Ok(Live::start(&eal, wires, (&plan.engine, plan.offload))?)
 }
 
 /// The secret from which those of all tables are derived.
@@ -176,7 +181,7 @@ pub(super) fn watch(
     let mut meter = Meter::new();
     tell_port_events(live);
     if print_lines {
-        tell(io::stdout(), Meter::heading());
+        tell(io::stdout(), Meter::heading(live));
     }
     while !until.interrupted.load(Ordering::Relaxed)
         && until.duration.is_none_or(|duration| live.elapsed() < duration)

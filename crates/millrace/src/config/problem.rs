@@ -2,6 +2,7 @@
 //! What is wrong with a configuration, and where.
 
 use super::devargs::{DeviceFault, PairError};
+use super::offload::{CheckWords, PolicyWords};
 use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
@@ -75,6 +76,10 @@ pub(crate) enum Fault {
     OutOfRange { found: String, least: String, most: String },
     #[error("{found} is not one of its values; {}", hint(.nearest, .choices))]
     NotAChoice { found: String, nearest: Option<&'static str>, choices: Vec<&'static str> },
+    #[error("{0}")]
+    Policy(#[from] PolicyWords),
+    #[error("{0}")]
+    Check(#[from] CheckWords),
     #[error("must name at least one cpu; leave it out to let the program choose")]
     NoWorkers,
     #[error("{0}")]

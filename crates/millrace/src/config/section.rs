@@ -182,6 +182,23 @@ impl<'a> Section<'a> {
         self.refuse(value, &self.path_of(key), Fault::NotAChoice { found, nearest, choices })
     }
 
+    /// A string that `parse` understands.
+    pub(crate) fn parsed<T, E: Into<Fault>>(
+        &self,
+        key: &'static str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<Written<T>> {
+        let value = self.get(key)?;
+        let path = self.path_of(key);
+        let DeValue::String(text) = value.get_ref() else {
+            return self.wrong_type(value, &path, "a string");
+        };
+        match parse(text) {
+            Ok(parsed) => Some(self.written(value, parsed)),
+            Err(error) => self.refuse(value, &path, error.into()),
+        }
+    }
+
     /// A list of strings.
     pub(crate) fn strings(&self, key: &'static str) -> Option<Written<Vec<String>>> {
         let value = self.get(key)?;

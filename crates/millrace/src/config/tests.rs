@@ -40,6 +40,10 @@ fn every_key_is_read() {
     assert_eq!(value(&config.table.capacity), Some(2_097_152));
     assert_eq!(config.table.when_full.unwrap().value, WhenFull::Drop);
     assert_eq!(config.malformed.unwrap().value, Malformed::Drop);
+    let offload = &config.offload;
+    assert_eq!(offload.policy.as_ref().map(|policy| policy.value), Some(Policy::After(8)));
+    assert_eq!(offload.check.as_ref().map(|check| check.value), Some(sampled(16)));
+    assert_eq!((value(&offload.rules_max), value(&offload.quarantine_ms)), (Some(7680), Some(20)));
     assert_eq!(config.timeouts.icmp_first.unwrap().value, 0.25);
 }
 
@@ -124,7 +128,8 @@ fn what_a_file_says_cannot_break_a_line() {
     let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
     assert_eq!(
         problems.to_string(),
-        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, timeouts\n\
+        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, timeouts, \
+         offload\n\
          m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not one of its values; allowed: \"none\", \
          \"outer-vlan\", \"inner-vlan\"\n\
          m.toml:5:8: eal.huge: [1,\\n2] is not one of its values; allowed: \"auto\", true, false"
@@ -163,6 +168,21 @@ fn text_that_is_no_toml_gives_only_syntax_faults() {
     assert_eq!(faults(twice), [Fault::Syntax("duplicate key (capacity)".to_owned())]);
     assert_eq!(places("[pair]\n[[pair]]\n").len(), 1);
     assert_eq!(places("x = \n[table\n").len(), 2);
+}
+
+#[test]
+fn what_offload_does_not_understand_is_told_with_its_place() {
+    let text = "[offload]\npolicy = \"after eight\"\ncheck = \"2/3\"\nrules_max = 0\n";
+    let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
+    assert_eq!(
+        problems.to_string(),
+        "m.toml:2:10: offload.policy: \"after eight\" is no policy; write \"off\", \"all\", or \
+         \"after N\" with N packets from 1 on\n\
+         m.toml:3:9: offload.check: \"2/3\" says not which packets to check; write \"always\", or \
+         \"1/N\" for one of N\n\
+         m.toml:4:13: offload.rules_max: 0 is out of range: must be 1 to 16777216"
+    );
+    assert_eq!(places("[offload]\npolicy = 8\n"), ["2:10 offload.policy"]);
 }
 
 #[test]

@@ -22,15 +22,19 @@ impl Meter {
     }
 
     /// Column headings for [`line`](Self::line).
-    pub(crate) fn heading() -> String {
+    pub(crate) fn heading(live: &Live) -> String {
         let row = |[time, up, up_mbps, down, down_mbps, drops, cpu, flows]: [&str; 8]| {
             format!(
                 "{time:>6}  {up:>9} {up_mbps:>9}  {down:>9} {down_mbps:>9}  {drops:>8}  {cpu:>5}  \
                  {flows:>9}"
             )
         };
-        let names = row(["time", "up", "", "down", "", "drops", "cpu", "flows"]);
-        let units = row(["s", "kpps", "Mb/s", "kpps", "Mb/s", "", "%", "active"]);
+        let mut names = row(["time", "up", "", "down", "", "drops", "cpu", "flows"]);
+        let mut units = row(["s", "kpps", "Mb/s", "kpps", "Mb/s", "", "%", "active"]);
+        if live.rules().is_some() {
+            names += &format!("  {:>6}  {:>9}", "marked", "rules");
+            units += &format!("  {:>6}  {:>9}", "%", "now");
+        }
         format!("{names}\n{units}")
     }
 
@@ -51,7 +55,7 @@ impl Meter {
         });
         let busy = now.busy_cycles - last.busy_cycles;
         let idle = now.idle_cycles - last.idle_cycles;
-        Some(format!(
+        let line = format!(
             "{:>6.0}  {:>9.1} {:>9.1}  {:>9.1} {:>9.1}  {:>8}  {:>5.1}  {:>9}",
             live.elapsed().as_secs_f64(),
             up.0,
@@ -61,7 +65,10 @@ impl Meter {
             units::thousands(now.dropped - last.dropped),
             percent(busy, busy + idle),
             units::thousands(now.active),
-        ))
+        );
+        let Some(rules) = live.rules() else { return Some(line) };
+        let marked = percent(now.marked - last.marked, now.received - last.received);
+        Some(format!("{line}  {marked:>6.1}  {:>9}", units::thousands(rules)))
     }
 }
 
@@ -82,6 +89,7 @@ fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
         received: sum.received + next.received,
         dropped: sum.dropped + next.dropped,
         active: sum.active + next.active,
+        marked: sum.marked + next.marked,
         busy_cycles: sum.busy_cycles + next.busy_cycles,
         idle_cycles: sum.idle_cycles + next.idle_cycles,
         memory: [sum.memory, next.memory].into_iter().sum(),

@@ -3,12 +3,16 @@
 
 use super::meter::{percent, wire_mbps};
 use super::{Account, Report, Watched};
-use crate::summary::{self, StageCycles, Summary};
+use crate::summary::{self, Offload, StageCycles, Summary};
 use engine::{Stage, Stats};
 use std::time::Duration;
 
 /// Closes the account of a run of `duration`.
-pub(super) fn summary(ports: &[Watched], reports: &[(u32, Report)], duration: Duration) -> Summary {
+pub(super) fn summary(
+    ports: &[Watched],
+    reports: &[(u32, Report)],
+    (duration, offload): (Duration, Offload),
+) -> Summary {
     let mut summary = Summary::new();
     summary.dpdk = Some(dpdk::version());
     summary.duration_s = duration.as_secs_f64();
@@ -17,8 +21,10 @@ pub(super) fn summary(ports: &[Watched], reports: &[(u32, Report)], duration: Du
     let (mut busy, mut all) = (0, 0);
     let (mut received, mut sent, mut tx_full) = (0, 0, 0);
     let mut directions = [(0, 0); 2];
-    for (_, Report { account, stats, .. }) in reports {
+    summary.offload = offload;
+    for (_, Report { account, stats, marks, .. }) in reports {
         summary.add_engine(stats);
+        summary.offload.marks.add(marks);
         busy += account.busy_cycles;
         all += account.busy_cycles + account.idle_cycles;
         received += account.received;
@@ -29,6 +35,7 @@ pub(super) fn summary(ports: &[Watched], reports: &[(u32, Report)], duration: Du
             sent += packets;
         }
     }
+    summary.offload.marked_share = summary.offload.marks.counted as f64 / received.max(1) as f64;
     summary.cpu_util_percent = percent(busy, all);
     summary.directions = direction_rates(directions, duration.as_secs_f64());
     summary.drops.add("tx_full", "the port they should leave by had no room for them", tx_full);
@@ -49,9 +56,10 @@ fn direction_rates(directions: [(u64, u64); 2], seconds: f64) -> Vec<summary::Di
 }
 
 fn port(watched: &Watched) -> summary::Port {
-    let stats = watched.port.stats();
+    let port = watched.port.lock();
+    let stats = port.stats();
     summary::Port {
-        name: watched.port.info().devargs.clone(),
+        name: port.info().devargs.clone(),
         rx_packets: stats.ipackets,
         rx_bytes: stats.ibytes,
         tx_packets: stats.opackets,
@@ -63,7 +71,7 @@ fn port(watched: &Watched) -> summary::Port {
     }
 }
 
-fn worker(lcore: u32, Report { account, stats, memory }: &Report) -> summary::Worker {
+fn worker(lcore: u32, Report { account, stats, memory, .. }: &Report) -> summary::Worker {
     let packets = account.received;
     summary::Worker {
         lcore,
@@ -87,6 +95,7 @@ fn stage_cycles(account: &Account, stats: &Stats) -> StageCycles {
     let engine = |stage: Stage| scale(stats.stage_cycles[stage as usize], stats.sampled_packets);
     StageCycles {
         rx: scale(account.sampled_rx_cycles, account.sampled_packets),
+        mark: engine(Stage::Mark),
         parse: engine(Stage::Parse),
         lookup: engine(Stage::Lookup),
         track: engine(Stage::Track),

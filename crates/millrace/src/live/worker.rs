@@ -6,8 +6,11 @@
 
 use super::board::{Board, Snapshot};
 use super::clock::Clock;
+use super::offload::Wishes;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
-use engine::{BURST_MAX, Engine, FlowRecord, Memory, STALL_CYCLES, Stats, Verdict};
+use engine::{
+    BURST_MAX, Engine, FlowRecord, MarkStats, Memory, STALL_CYCLES, Side, Stats, Verdict,
+};
 use rtrb::Producer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +36,12 @@ pub(super) struct Path {
 pub(super) struct Outlets {
     pub(super) board: Arc<Board>,
     pub(super) records: Producer<FlowRecord>,
+    pub(super) wishes: Wishes,
     pub(super) stop: Arc<AtomicBool>,
 }
+
+/// Where packets of each direction arrive.
+const SIDES: [Side; 2] = [Side::A, Side::B];
 
 /// Everything a worker owns.
 pub(super) struct Worker {
@@ -88,6 +95,7 @@ fn unless_stalled(cycles: u64) -> u64 {
 pub(crate) struct Report {
     pub(crate) account: Account,
     pub(crate) stats: Stats,
+    pub(crate) marks: MarkStats,
     pub(crate) memory: Memory,
 }
 
@@ -119,7 +127,7 @@ impl Worker {
             }
             let now = self.clock.at(since);
             let looked_at = self.engine.expire(now, TIMERS);
-            let taken = self.hand_over();
+            let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
@@ -152,7 +160,8 @@ impl Worker {
 
         let mut verdicts = [Verdict::Forward; BURST_MAX];
         let bytes_before = self.engine.stats().bytes;
-        self.engine.process(self.clock.at(since), burst, &mut verdicts);
+        let now = self.clock.at(since);
+        self.engine.process_from(SIDES[direction], now, burst, &mut verdicts);
         let mut bytes = self.engine.stats().bytes - bytes_before;
         if verdicts[..received].iter().fold(false, |any, v| any | (*v == Verdict::Drop)) {
             burst.retain(|i| verdicts[i] == Verdict::Forward);
@@ -193,6 +202,7 @@ impl Worker {
             received: account.received,
             dropped: stats.dropped.iter().sum::<u64>() + account.tx_full,
             active: stats.active(),
+            marked: self.engine.mark_stats().counted,
             busy_cycles: account.busy_cycles,
             idle_cycles: account.idle_cycles,
             memory: self.engine.memory(),
@@ -216,7 +226,7 @@ impl Worker {
         }
         self.outlets.board.write(&self.snapshot());
         let (stats, memory) = (self.engine.stats().clone(), self.engine.memory());
-        Report { account: self.account, stats, memory }
+        Report { account: self.account, stats, marks: self.engine.mark_stats(), memory }
     }
 }
 

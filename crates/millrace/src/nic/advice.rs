@@ -6,7 +6,7 @@
 
 mod facts;
 mod instead;
-mod model;
+pub(crate) mod model;
 
 use dpdk::flow::Rule;
 use twin::Personality;

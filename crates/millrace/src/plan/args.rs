@@ -2,7 +2,7 @@
 //! The parts of a command line that make a plan, or an engine only: a file, flags, or both.
 
 use super::{Plan, engine_config};
-use crate::config::{Config, Pair, Place, Problem, Problems, Written, split_pair};
+use crate::config::{Config, Pair, Place, Policy, Problem, Problems, Written, split_pair};
 use crate::host::Cpus;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,10 @@ pub(crate) struct PlanArgs {
     /// Workers per pair on cpus that the program chooses, instead of the workers of the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     workers: Option<u32>,
+    /// Which connections get rules of the NIC: `off`, `all`, or `after N` packets of a direction;
+    /// instead of the policy of the file
+    #[arg(long, value_name = "POLICY")]
+    offload: Option<String>,
 }
 
 impl PlanArgs {
@@ -50,6 +54,16 @@ impl PlanArgs {
         if let Some(value) = self.workers {
             config.workers = Some(Written { value, place: Place::Flag { flag: "--workers" } });
             config.pairs.iter_mut().for_each(|pair| pair.workers = None);
+        }
+        if let Some(text) = &self.offload {
+            let place = Place::Flag { flag: "--offload" };
+            match text.parse::<Policy>() {
+                Ok(value) => config.offload.policy = Some(Written { value, place }),
+                Err(words) => {
+                    let (key, fault) = ("offload.policy".to_owned(), words.into());
+                    config.problems.push(Problem { place, key, fault });
+                }
+            }
         }
         Plan::new(config, cpus).map_err(|list| Problems { file, list })
     }

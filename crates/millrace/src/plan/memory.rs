@@ -35,7 +35,9 @@ pub(crate) struct Memory {
     pub(crate) mbuf_bytes: u64,
     /// What DPDK is given.
     pub(crate) eal_bytes: u64,
-    /// All engines and DPDK.
+    /// What workers and ports keep of rules of the NIC: at most this.
+    pub(crate) offload_bytes: u64,
+    /// All of these.
     pub(crate) total_bytes: u64,
 }
 
@@ -51,12 +53,14 @@ impl super::Plan {
         let engine_bytes_per_worker = engine_bytes(&self.engine);
         let workers = self.pairs.iter().map(|pair| pair.workers.len() as u64).sum::<u64>();
         let eal_bytes = u64::from(self.eal.memory_mb) << 20;
+        let offload_bytes = self.offload.bytes(&self.pairs, &self.engine);
         Memory {
             engine_bytes_per_worker,
             workers,
             mbuf_bytes: pool_bytes(self.eal.mbufs, self.eal.mbuf_data_bytes, self.eal.huge),
             eal_bytes,
-            total_bytes: eal_bytes + workers * engine_bytes_per_worker,
+            offload_bytes,
+            total_bytes: eal_bytes + offload_bytes + workers * engine_bytes_per_worker,
         }
     }
 }

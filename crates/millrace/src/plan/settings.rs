@@ -3,8 +3,10 @@
 //!
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
-use crate::config::{Choices, Devargs, HUGE, Huge, MALFORMED, Place, WHEN_FULL, Written, ZONE};
-use engine::{Malformed, WhenFull, ZoneFrom};
+use crate::config::{
+    Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, WHEN_FULL, Written, ZONE, check_words,
+};
+use engine::{KeyCheck, Malformed, WhenFull, ZoneFrom};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -212,6 +214,18 @@ impl Show for Vec<String> {
 impl Show for Devargs {
     fn show(&self) -> Value {
         json!(self.to_string())
+    }
+}
+
+impl Show for Policy {
+    fn show(&self) -> Value {
+        json!(self.to_string())
+    }
+}
+
+impl Show for KeyCheck {
+    fn show(&self) -> Value {
+        json!(check_words(*self))
     }
 }
 

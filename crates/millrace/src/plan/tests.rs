@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 use super::*;
-use crate::config::Huge;
+use crate::config::{Huge, Policy};
 use std::fs::File;
 use traffic::PcapWriter;
 
@@ -32,6 +32,8 @@ fn one_pair_is_all_a_plan_needs() {
     assert_eq!(plan.engine.timeouts, Timeouts::default());
     assert_eq!(plan.eal.mbufs, 16_384);
     assert_eq!(plan.eal.huge, Huge::Auto);
+    assert_eq!(plan.offload.policy, Policy::Off);
+    assert_eq!(plan.memory().offload_bytes, 0);
 }
 
 #[test]
@@ -222,6 +224,36 @@ fn what_a_plan_says_of_an_engine_is_enough() {
         assert!(taken <= told, "{capacity}: {taken} bytes taken, {told} told");
         assert!(told <= 2 * taken, "{capacity}: {taken} bytes taken, {told} told");
     }
+}
+
+/// What the engine takes for rules, and what ports may.
+#[test]
+fn what_a_plan_says_of_rules_is_enough() {
+    let text = format!(
+        "{PAIR}workers = [1, 2]\n[table]\ncapacity = 100_000\n[offload]\npolicy = \"after 8\"\n\
+         rules_max = 10_000\ncheck = \"always\"\nquarantine_ms = 20\n"
+    );
+    let plan = plan(&text).unwrap();
+    let offload = &plan.offload;
+    assert_eq!((offload.policy, offload.quarantine), (Policy::After(8), 20_000_000));
+    assert!(offload.is_asked_for);
+    assert_eq!(offload.check, engine::KeyCheck::Always);
+    assert_eq!(offload.rules_per_worker(2), 10_000);
+    let rules = engine::Offload {
+        layout: engine::MarkLayout::new(32, 250_000).unwrap(),
+        first_index: 0,
+        check: offload.check,
+        admission: engine::Admission::After { packets: 8 },
+        rules_max: offload.rules_per_worker(2),
+    };
+    let taken = |offload| {
+        let config = engine::Config { offload, ..plan.engine.clone() };
+        engine::Engine::new(&config).memory_bytes() as u64
+    };
+    let memory = plan.memory();
+    assert!(2 * (taken(Some(rules)) - taken(None)) <= memory.offload_bytes);
+    let engines = 2 * memory.engine_bytes_per_worker;
+    assert_eq!(memory.total_bytes, memory.eal_bytes + engines + memory.offload_bytes);
 }
 
 #[test]

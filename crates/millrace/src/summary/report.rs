@@ -25,6 +25,7 @@ impl Summary {
             let lost = units::thousands(self.flows.records_lost);
             writeln!(out, "flow records lost, not written fast enough: {lost}")?;
         }
+        self.offload.print(out)?;
         self.print_stalls(out)?;
         self.print_ledger(out)
     }

@@ -18,6 +18,7 @@ mod lan;
 mod links;
 mod memif;
 mod memory;
+mod offload;
 mod ovs;
 mod pairs;
 mod peer;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `[offload]`: which connections get rules of the NIC, and how far their marks are believed.
+
+use super::Written;
+use super::section::Section;
+use engine::KeyCheck;
+use std::fmt;
+use std::str::FromStr;
+
+/// `[offload]`.
+#[derive(Default)]
+pub(crate) struct Offload {
+    pub(crate) policy: Option<Written<Policy>>,
+    pub(crate) rules_max: Option<Written<u32>>,
+    pub(crate) check: Option<Written<KeyCheck>>,
+    pub(crate) quarantine_ms: Option<Written<u32>>,
+}
+
+impl Offload {
+    pub(super) fn read(section: Section) -> Self {
+        let offload = Self {
+            policy: section.parsed("policy", str::parse::<Policy>),
+            rules_max: section.integer("rules_max", 1..=1 << 24),
+            check: section.parsed("check", parse_check),
+            quarantine_ms: section.integer("quarantine_ms", 1..=60_000),
+        };
+        section.end();
+        offload
+    }
+}
+
+/// Which directions of connections get a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// None.
+    Off,
+    /// Every one, with its first packet.
+    All,
+    /// Those with so many packets.
+    After(u32),
+}
+
+/// Most packets that `after` may wait for.
+const AFTER_MAX: u32 = 1 << 30;
+
+/// What is no policy.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no policy; write \"off\", \"all\", or \"after N\" with N packets from 1 on")]
+pub(crate) struct PolicyWords(String);
+
+impl FromStr for Policy {
+    type Err = PolicyWords;
+
+    fn from_str(text: &str) -> Result<Self, PolicyWords> {
+        let number = |text: &str| text.parse().ok().filter(|n| (1..=AFTER_MAX).contains(n));
+        let policy = match text.split_once(' ') {
+            None if text == "off" => Some(Policy::Off),
+            None if text == "all" => Some(Policy::All),
+            Some(("after", packets)) => number(packets).map(Policy::After),
+            _ => None,
+        };
+        policy.ok_or_else(|| PolicyWords(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Off => f.write_str("off"),
+            Policy::All => f.write_str("all"),
+            Policy::After(packets) => write!(f, "after {packets}"),
+        }
+    }
+}
+
+/// Packets of a rule whose keys are compared before a sample is enough.
+const FIRST_CHECKS: u8 = 4;
+
+/// Every packet, or one of so many beside the first ones of a rule.
+pub(crate) const fn sampled(one_in: u32) -> KeyCheck {
+    KeyCheck::Sampled { first: FIRST_CHECKS, one_in }
+}
+
+/// What says nothing about checks.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} says not which packets to check; write \"always\", or \"1/N\" for one of N")]
+pub(crate) struct CheckWords(String);
+
+fn parse_check(text: &str) -> Result<KeyCheck, CheckWords> {
+    let one_in = |n: &str| n.parse().ok().filter(|&n| n > 0).map(sampled);
+    let check = match text.split_once('/') {
+        None if text == "always" => Some(KeyCheck::Always),
+        Some(("1", n)) => one_in(n),
+        _ => None,
+    };
+    check.ok_or_else(|| CheckWords(text.to_owned()))
+}
+
+/// As `check` is written.
+pub(crate) fn check_words(check: KeyCheck) -> String {
+    match check {
+        KeyCheck::Always => "always".to_owned(),
+        KeyCheck::Sampled { one_in, .. } => format!("1/{one_in}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_as_they_are_shown() {
+        for policy in [Policy::Off, Policy::All, Policy::After(1), Policy::After(AFTER_MAX)] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        for text in
+            ["", "on", "after", "after 0", "after -1", "after 1073741825", "all 3", "AFTER 3"]
+        {
+            let words = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(words.contains("\"after N\""), "{text}: {words}");
+        }
+    }
+
+    #[test]
+    fn checks_are_read_as_they_are_shown() {
+        for check in [KeyCheck::Always, sampled(1), sampled(u32::MAX)] {
+            assert_eq!(parse_check(&check_words(check)), Ok(check));
+        }
+        for text in ["", "never", "1/0", "2/3", "1/", "1/x"] {
+            assert!(parse_check(text).is_err(), "{text}");
+        }
+    }
+}

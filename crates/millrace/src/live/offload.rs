@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules of the NIC while the bump runs: a thread for each port that takes some, and what ties it
+//! to the workers.
+//!
+//! Wishes and answers pass through rings. A worker looks at a few of them between bursts and waits
+//! for none: where a ring is full, its connections stay in software.
+
+mod nic;
+mod programming;
+mod shape;
+
+pub(crate) use nic::SharedPort;
+
+use super::clock::Clock;
+use crate::config::Policy;
+use crate::plan::OffloadPlan;
+use crate::summary::OffloadPort;
+use dpdk::Port;
+use dpdk::flow::Rule;
+use engine::{Admission, Answer, Engine, MarkLayout, Offload, RuleId, Side, Wish};
+use nic::Nic;
+use offload::{Limits, Pace, Programmer};
+use programming::{Gauge, Programming, Running};
+use rtrb::{Consumer, Producer, RingBuffer};
+use shape::Dialect;
+use std::sync::Arc;
+
+/// A worker's end of the rings between it and one port.
+type WorkerEnd = (Producer<Wish>, Consumer<(RuleId, Answer)>);
+/// The port's end of them.
+type PortEnd = (Consumer<Wish>, Producer<(RuleId, Answer)>);
+
+/// Wishes of one worker on their way to one port, and answers on their way back.
+const RING: usize = 256;
+/// New rules of one worker that wait for one port.
+const WAITING: usize = 256;
+/// Wishes, and answers, that a worker looks at in one round of housekeeping.
+const EXCHANGED: usize = 32;
+/// Calls take half of the time at most: some NICs do not forward meanwhile.
+const SHARE: u32 = 128;
+
+/// Who is worth a rule; `None`: nobody.
+fn admission(policy: Policy) -> Option<Admission> {
+    match policy {
+        Policy::Off => None,
+        Policy::All => Some(Admission::After { packets: 1 }),
+        Policy::After(packets) => Some(Admission::After { packets }),
+    }
+}
+
+/// What is to be done before ports are configured.
+pub(super) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
+    for port in ports.into_iter().filter(|_| plan.policy != Policy::Off) {
+        // One that cannot deliver marks will say so when it is asked for a rule.
+        let _ = port.ask_for_marks();
+    }
+}
+
+/// A wire whose ports were asked what they take.
+pub(super) struct Offer {
+    ports: [SharedPort; 2],
+    /// What each takes, or why nothing.
+    dialects: [Result<Dialect, String>; 2],
+    /// How its marks are made, where there are any.
+    offload: Option<Offload>,
+    /// Connections of one worker.
+    connections: u32,
+}
+
+impl Offer {
+    /// Asks both ports, which are started, on behalf of so many workers with engines like this.
+    pub(super) fn of(
+        ports: &[SharedPort; 2],
+        plan: &OffloadPlan,
+        engine: &engine::Config,
+        workers: usize,
+    ) -> Self {
+        let connections = engine.capacity_ipv4 + engine.capacity_ipv6;
+        let ports = ports.clone();
+        let Some(admission) = admission(plan.policy) else {
+            let dialects = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
+            return Self { ports, dialects, offload: None, connections };
+        };
+        let mut dialects = ports.each_ref().map(|port| learn(&mut port.lock()));
+        let widths = dialects.iter().flatten().map(|dialect| dialect.mark_bits);
+        let width = widths.min().unwrap_or_default();
+        let all = u64::from(connections) * workers as u64;
+        let layout = u32::try_from(all).ok().and_then(|all| MarkLayout::new(width, all));
+        if layout.is_none() {
+            let reason = format!(
+                "its marks of {width} bits tell {} connections apart, and the flow tables hold \
+                 {all}: lower `capacity`",
+                MarkLayout::most(width)
+            );
+            for dialect in dialects.iter_mut().filter(|dialect| dialect.is_ok()) {
+                *dialect = Err(reason.clone());
+            }
+        }
+        let offload = layout.filter(|_| dialects.iter().any(Result::is_ok)).map(|layout| Offload {
+            layout,
+            first_index: 0,
+            check: plan.check,
+            admission,
+            rules_max: plan.rules_per_worker(workers),
+        });
+        Self { ports, dialects, offload, connections }
+    }
+
+    /// What the engine of the wire's worker with this number needs.
+    pub(super) fn of_worker(&self, worker: usize) -> Option<Offload> {
+        let first_index = self.connections * worker as u32;
+        self.offload.map(|offload| Offload { first_index, ..offload })
+    }
+
+    /// Ties workers to the ports: an end for each of so many workers, and what is to be started.
+    pub(super) fn tie(
+        self,
+        plan: &OffloadPlan,
+        workers: usize,
+        clock: Clock,
+    ) -> (Vec<Wishes>, [Rules; 2]) {
+        let Self { ports, dialects, offload, .. } = self;
+        let mut ends: Vec<_> = (0..workers).map(|_| Wishes::default()).collect();
+        let rules = ports.into_iter().zip(dialects).enumerate().map(|(side, (port, dialect))| {
+            let name = port.lock().info().devargs.clone();
+            let (dialect, layout) = match (dialect, offload) {
+                (Ok(dialect), Some(Offload { layout, .. })) => (dialect, layout),
+                (Err(reason), _) => return Rules::Off { name, reason },
+                (Ok(_), None) => unreachable!("a port that takes rules has marks"),
+            };
+            let rings = ends.iter_mut().map(|end| end.tie(side)).collect();
+            let id = port.lock().id();
+            let limits = Limits { waiting: WAITING, quarantine: plan.quarantine };
+            let nic = Nic::new(port, dialect, plan.rules_max);
+            let pace = Pace::new(SHARE);
+            let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
+            let (held, gauge) = (None, Arc::new(Gauge::default()));
+            let work = Programming { name, programmer, rings, held, clock, gauge };
+            Rules::Ready(Box::new(work), id)
+        });
+        let rules: Vec<_> = rules.collect();
+        let rules = <[Rules; 2]>::try_from(rules).unwrap_or_else(|_| unreachable!("two ports"));
+        (ends, rules)
+    }
+}
+
+/// What a port takes; else its words.
+fn learn(port: &mut Port) -> Result<Dialect, String> {
+    Dialect::learn(|rule: &Rule| {
+        let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
+        // One that stays is for packets that nobody sends, and goes with the port.
+        let _ = port.flow_destroy(made);
+        Ok(())
+    })
+}
+
+/// What one worker has to do with rules.
+#[derive(Default)]
+pub(super) struct Wishes {
+    sides: [Option<WorkerEnd>; 2],
+    is_tied: bool,
+}
+
+impl Wishes {
+    fn tie(&mut self, side: usize) -> PortEnd {
+        let (wishes, wish_ring) = RingBuffer::new(RING);
+        let (answer_ring, answers) = RingBuffer::new(RING);
+        self.sides[side] = Some((wishes, answers));
+        self.is_tied = true;
+        (wish_ring, answer_ring)
+    }
+
+    /// Hands wishes over and takes answers, a few of each; returns how many.
+    #[inline(always)]
+    pub(super) fn exchange(&mut self, engine: &mut Engine) -> usize {
+        if self.is_tied { self.exchange_some(engine) } else { 0 }
+    }
+
+    fn exchange_some(&mut self, engine: &mut Engine) -> usize {
+        let mut exchanged = 0;
+        for (_, answers) in self.sides.iter_mut().flatten() {
+            for _ in 0..EXCHANGED {
+                let Ok((rule, answer)) = answers.pop() else { break };
+                engine.answer(rule, answer);
+                exchanged += 1;
+            }
+        }
+        for _ in 0..EXCHANGED {
+            let mut rings = self.sides.iter().flatten();
+            if !rings.all(|(wishes, _)| wishes.slots() > 0) {
+                break;
+            }
+            let Some(wish) = engine.next_wish() else { break };
+            exchanged += 1;
+            self.hand_over(wish, engine);
+        }
+        exchanged
+    }
+
+    fn hand_over(&mut self, wish: Wish, engine: &mut Engine) {
+        let (Wish::Install { rule, side, .. } | Wish::Remove { rule, side }) = wish;
+        let side = match side {
+            Side::A => &mut self.sides[0],
+            Side::B => &mut self.sides[1],
+        };
+        match (side, wish) {
+            (Some((wishes, _)), _) => wishes.push(wish).expect("there is a slot for each"),
+            // A port without rules.
+            (None, Wish::Install { .. }) => engine.answer(rule, Answer::Refused),
+            (None, Wish::Remove { .. }) => engine.answer(rule, Answer::Removed),
+        }
+    }
+}
+
+/// Rules of one port.
+pub(super) enum Rules {
+    /// It takes none.
+    Off {
+        name: String,
+        reason: String,
+    },
+    /// Of the port with this number; not started yet.
+    Ready(Box<Programming>, u16),
+    On(Running),
+}
+
+impl Rules {
+    /// Starts the thread of a port that takes some.
+    pub(super) fn start(self) -> Self {
+        let Rules::Ready(work, port) = self else { return self };
+        let name = work.name.clone();
+        match work.start(port) {
+            Ok(running) => Rules::On(running),
+            Err(error) => Rules::Off { name, reason: format!("no thread for its rules: {error}") },
+        }
+    }
+
+    /// Rules that the port has, if it takes any.
+    pub(super) fn count(&self) -> Option<u64> {
+        if let Rules::On(running) = self { Some(running.rules()) } else { None }
+    }
+
+    /// Says that the workers are gone.
+    pub(super) fn stop(&self) {
+        if let Rules::On(running) = self {
+            running.stop();
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        if let Rules::On(running) = self { running.is_finished() } else { true }
+    }
+
+    /// Why there are none.
+    pub(super) fn reason(&self) -> Option<(&str, &str)> {
+        if let Rules::Off { name, reason } = self { Some((name, reason)) } else { None }
+    }
+
+    /// What it came to, once that is finished.
+    pub(super) fn finish(self) -> OffloadPort {
+        match self {
+            Rules::On(running) => running.join(),
+            Rules::Off { name, reason } => OffloadPort::off(name, reason),
+            Rules::Ready(work, _) => OffloadPort::off(work.name, "never started".to_owned()),
+        }
+    }
+}

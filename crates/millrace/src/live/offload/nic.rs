@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A DPDK port as the one who takes rules, and how long it takes for each.
+//!
+//! The port is shared with the control thread, which reads its counters and its link about once a
+//! second; neither is on the packet path.
+
+use super::shape::Dialect;
+use crate::summary::Times;
+use dpdk::Port;
+use dpdk::flow::{FlowError, FlowRule};
+use engine::Tuple;
+use hdrhistogram::Histogram;
+use offload::{Refusal, RefusalClass, RulePort};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A port of several users.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedPort(Arc<Mutex<Port>>);
+
+impl SharedPort {
+    pub(crate) fn new(port: Port) -> Self {
+        Self(Arc::new(Mutex::new(port)))
+    }
+
+    /// Waits for whoever has it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Port> {
+        // A panic ends the process.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes rules of the shapes that its NIC takes.
+pub(super) struct Nic {
+    pub(super) port: SharedPort,
+    pub(super) dialect: Dialect,
+    rules: u32,
+    rules_max: u32,
+    /// Rules that were not asked for, since the NIC takes none of their kind.
+    pub(super) unsupported: u64,
+    /// What the NIC said last when it refused a rule.
+    pub(super) last_refusal: Option<String>,
+    pub(super) inserts: Stopwatch,
+    pub(super) deletes: Stopwatch,
+}
+
+impl Nic {
+    pub(super) fn new(port: SharedPort, dialect: Dialect, rules_max: u32) -> Self {
+        let (inserts, deletes) = (Stopwatch::new(), Stopwatch::new());
+        let (rules, unsupported, last_refusal) = (0, 0, None);
+        Self { port, dialect, rules, rules_max, unsupported, last_refusal, inserts, deletes }
+    }
+
+    /// Ends all rules at once. Whoever made them does not hear of it.
+    pub(super) fn flush(&mut self) {
+        // What stays then, the end of the port takes along.
+        let _ = self.port.lock().flow_flush();
+    }
+}
+
+impl RulePort for Nic {
+    type Rule = FlowRule;
+
+    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<FlowRule, Refusal> {
+        let Some(shape) = self.dialect.shape(tuple) else {
+            self.unsupported += 1;
+            let words = "the NIC takes no rule for such packets".to_owned();
+            return Err(Refusal { class: RefusalClass::Unsuitable, words });
+        };
+        if self.rules >= self.rules_max {
+            let words = "there are as many rules as `rules_max` says".to_owned();
+            return Err(Refusal { class: RefusalClass::Full, words });
+        }
+        let rule = shape.rule(tuple, mark, queue);
+        let mut port = self.port.lock();
+        let begin = Instant::now();
+        let made = port.flow_create(&rule);
+        let took = begin.elapsed();
+        drop(port);
+        match made {
+            Ok(rule) => {
+                self.inserts.add(took);
+                self.rules += 1;
+                Ok(rule)
+            }
+            Err(error) => {
+                let words = error.of(Some(&rule));
+                self.last_refusal = Some(words.clone());
+                Err(Refusal { class: RefusalClass::of_errno(error.errno), words })
+            }
+        }
+    }
+
+    fn destroy(&mut self, rule: FlowRule) -> Result<(), Refusal> {
+        let mut port = self.port.lock();
+        let begin = Instant::now();
+        let gone = port.flow_destroy(rule);
+        let took = begin.elapsed();
+        drop(port);
+        match gone {
+            Ok(()) => {
+                self.deletes.add(took);
+                self.rules -= 1;
+                Ok(())
+            }
+            // It has its place in the NIC still.
+            Err((_, error)) => Err(refusal(&error)),
+        }
+    }
+}
+
+fn refusal(error: &FlowError) -> Refusal {
+    Refusal { class: RefusalClass::of_errno(error.errno), words: error.of(None) }
+}
+
+/// How long calls took that went well.
+pub(super) struct Stopwatch(Histogram<u64>);
+
+/// A call that takes longer counts as one that took so long.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+impl Stopwatch {
+    fn new() -> Self {
+        // Two digits: it is the span from microseconds to milliseconds that matters.
+        Self(Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("bounds and digits in range"))
+    }
+
+    fn add(&mut self, took: Duration) {
+        self.0.saturating_record((took.as_nanos() as u64).max(1));
+    }
+
+    pub(super) fn times(&self) -> Times {
+        // As many digits as there are nanoseconds.
+        let us = |ns: u64| ns as f64 / 1e3;
+        let all = &self.0;
+        if all.is_empty() {
+            return Times::default();
+        }
+        Times {
+            min: us(all.min()),
+            avg: us(all.mean() as u64),
+            max: us(all.max()),
+            p50: us(all.value_at_quantile(0.5)),
+            p99: us(all.value_at_quantile(0.99)),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The thread that programs one port: it hears the workers, asks the NIC, and answers.
+//!
+//! The port's calls may take as long as they like: nobody waits for this thread but the end of the
+//! run, and that not for long.
+
+use super::PortEnd;
+use super::nic::Nic;
+use crate::live::clock::Clock;
+use crate::summary::{OffloadPort, Refused, RuleCounts};
+use dpdk::tsc;
+use engine::{Answer, RuleId};
+use offload::{Next, Programmer};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Wishes that are heard between two calls.
+const HEARD: usize = 64;
+/// The first nap while there is nothing to do, and the longest.
+const NAP_MIN: Duration = Duration::from_micros(50);
+const NAP_MAX: Duration = Duration::from_millis(1);
+/// At the end rules are destroyed one by one for so long, then all at once.
+const END_MAX: Duration = Duration::from_secs(10);
+/// Rules that are destroyed between two looks at the time.
+const ENDED: usize = 64;
+
+/// What the thread works with.
+pub(in crate::live) struct Programming {
+    pub(super) name: String,
+    pub(super) programmer: Programmer<Nic>,
+    /// Of each worker.
+    pub(super) rings: Vec<PortEnd>,
+    /// An answer that found no room.
+    pub(super) held: Option<(u16, RuleId, Answer)>,
+    pub(super) clock: Clock,
+    pub(super) gauge: Arc<Gauge>,
+}
+
+/// What others see of the thread, and its end.
+#[derive(Debug, Default)]
+pub(super) struct Gauge {
+    stop: AtomicBool,
+    rules: AtomicU64,
+}
+
+/// The thread under way.
+pub(in crate::live) struct Running {
+    thread: JoinHandle<OffloadPort>,
+    gauge: Arc<Gauge>,
+}
+
+impl Programming {
+    /// Starts the thread.
+    pub(super) fn start(self, port: u16) -> io::Result<Running> {
+        let gauge = Arc::clone(&self.gauge);
+        let thread = std::thread::Builder::new().name(format!("rules of {port}"));
+        Ok(Running { thread: thread.spawn(|| self.run())?, gauge })
+    }
+
+    fn run(mut self) -> OffloadPort {
+        let clock = self.clock;
+        let mut now = move || clock.at(tsc());
+        let mut nap = NAP_MIN;
+        while !self.gauge.stop.load(Ordering::Relaxed) {
+            let heard = self.hear();
+            let next = self.programmer.step(&mut now);
+            self.tell();
+            self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
+            let until = match next {
+                Next::Now => Duration::ZERO,
+                Next::At(at) => Duration::from_nanos(at.saturating_sub(now())),
+                Next::Idle => NAP_MAX,
+            };
+            nap = if heard > 0 || next == Next::Now { NAP_MIN } else { (2 * nap).min(NAP_MAX) };
+            if !until.is_zero() {
+                std::thread::sleep(until.min(nap));
+            }
+        }
+        self.end()
+    }
+
+    /// Takes wishes as far as there is room for them; the others wait where they are.
+    fn hear(&mut self) -> usize {
+        let mut heard = 0;
+        for (worker, (wishes, _)) in self.rings.iter_mut().enumerate() {
+            let worker = worker as u16;
+            let mut left = HEARD;
+            while left > 0 && self.programmer.has_room(worker) {
+                let Ok(wish) = wishes.pop() else { break };
+                self.programmer.hear(worker, wish);
+                left -= 1;
+            }
+            heard += HEARD - left;
+        }
+        heard
+    }
+
+    /// Gives answers away as far as there is room.
+    fn tell(&mut self) {
+        while let Some(answer) = self.held.take().or_else(|| self.programmer.next_answer()) {
+            let (worker, rule, what) = answer;
+            let (_, answers) = &mut self.rings[usize::from(worker)];
+            if answers.push((rule, what)).is_err() {
+                self.held = Some(answer);
+                return;
+            }
+        }
+    }
+
+    /// Takes all rules out of the NIC.
+    fn end(mut self) -> OffloadPort {
+        let installed = self.programmer.len() as u64;
+        let clock = self.clock;
+        let begin = Instant::now();
+        while self.programmer.clear(ENDED, &mut || clock.at(tsc())) > 0 {
+            self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
+            if begin.elapsed() > END_MAX {
+                self.programmer.port().flush();
+                break;
+            }
+        }
+        self.report(installed)
+    }
+
+    fn report(mut self, installed: u64) -> OffloadPort {
+        let counts = self.programmer.counts();
+        let flushed = self.programmer.len() as u64;
+        let stuck = self.programmer.stuck().iter();
+        let stuck = stuck.map(|(rule, refusal)| {
+            format!("connection {} direction {}: {}", rule.index, rule.direction, refusal.words)
+        });
+        let stuck = stuck.collect();
+        let nic = self.programmer.port();
+        OffloadPort {
+            name: self.name,
+            state: "on",
+            reason: None,
+            shapes: nic.dialect.shapes(),
+            mark_bits: Some(nic.dialect.mark_bits),
+            rules: RuleCounts {
+                installed,
+                created: counts.created,
+                destroyed: counts.destroyed,
+                flushed,
+                refused: Refused {
+                    full: counts.full,
+                    trouble: counts.trouble,
+                    unsuitable: counts.unsuitable - nic.unsupported,
+                    unsupported: nic.unsupported,
+                    last: nic.last_refusal.take(),
+                },
+                resting: counts.resting,
+                withdrawn: counts.withdrawn,
+                stuck,
+            },
+            insert_us: nic.inserts.times(),
+            delete_us: nic.deletes.times(),
+        }
+    }
+}
+
+impl Running {
+    /// Rules that the NIC has.
+    pub(super) fn rules(&self) -> u64 {
+        self.gauge.rules.load(Ordering::Relaxed)
+    }
+
+    /// Says that the workers are gone; the rules go now.
+    pub(super) fn stop(&self) {
+        self.gauge.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all is done.
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the end.
+    pub(super) fn join(self) -> OffloadPort {
+        self.thread.join().expect("a panic ends the process")
+    }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How NICs like to be asked for marks, and which way this one does.
+//!
+//! What drivers take differs in the headers that must be named and in the actions beside the mark.
+//! Each way is a shape; at start every kind of packet is asked for in one shape after the other, by
+//! rules for addresses that only documents have, until one is taken.
+
+use dpdk::flow::{Action, Attributes, Item, ItemKind, Rss, Rule, Value};
+use engine::Tuple;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// How packets of one kind are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// The Ethernet header is named, though nothing in it counts.
+    has_ethernet: bool,
+    fate: Fate,
+}
+
+/// What is asked for beside the mark, in the order of the actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    QueueThenMark,
+    MarkThenQueue,
+    /// A spread over one queue.
+    MarkThenRss,
+    PassThenMark,
+    MarkAlone,
+}
+
+/// Every shape, those first that most drivers take and that say most.
+fn shapes() -> impl Iterator<Item = Shape> {
+    use Fate::{MarkAlone, MarkThenQueue, MarkThenRss, PassThenMark, QueueThenMark};
+    let fates = [QueueThenMark, MarkThenQueue, MarkThenRss, PassThenMark, MarkAlone];
+    let with = |fate| [true, false].map(|has_ethernet| Shape { has_ethernet, fate });
+    fates.into_iter().flat_map(with)
+}
+
+impl Shape {
+    /// Asks for `mark` on the packets of `tuple`, which are those of `queue`.
+    pub(super) fn rule(self, tuple: &Tuple, mark: u32, queue: u16) -> Rule {
+        let ethernet = self.has_ethernet.then(|| Item::any(ItemKind::Eth));
+        let pattern = ethernet.into_iter().chain(vlan(tuple.zone)).chain([ip(tuple), ports(tuple)]);
+        let (mark, queue_action) = (Action::Mark(mark), Action::Queue(queue));
+        let actions = match self.fate {
+            Fate::QueueThenMark => vec![queue_action, mark],
+            Fate::MarkThenQueue => vec![mark, queue_action],
+            Fate::MarkThenRss => {
+                vec![mark, Action::Rss(Rss { queues: vec![queue], ..Rss::default() })]
+            }
+            Fate::PassThenMark => vec![Action::Passthru, mark],
+            Fate::MarkAlone => vec![mark],
+        };
+        let attributes = Attributes { ingress: true, ..Attributes::default() };
+        Rule { attributes, pattern: pattern.collect(), actions }
+    }
+}
+
+/// A header with `fields`, places and bytes, and nothing else that counts.
+fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
+    let (mut spec, mut mask) = ([0; Value::LEN], [0; Value::LEN]);
+    for (at, bytes) in fields {
+        spec[*at..at + bytes.len()].copy_from_slice(bytes);
+        mask[*at..at + bytes.len()].fill(0xff);
+    }
+    let [spec, mask] = [spec, mask].map(|bytes| Some(Value::new(&bytes)));
+    Item { kind, spec, last: None, mask }
+}
+
+/// The tag that the zone is from.
+fn vlan(zone: u16) -> Option<Item> {
+    const IDENTIFIER: [u8; 2] = [0x0f, 0xff];
+    let spec = Some(Value::new(&zone.to_be_bytes()));
+    let mask = Some(Value::new(&IDENTIFIER));
+    (zone != 0).then_some(Item { kind: ItemKind::Vlan, spec, last: None, mask })
+}
+
+fn ip(tuple: &Tuple) -> Item {
+    match (tuple.src, tuple.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            item(ItemKind::Ipv4, &[(12, &src.octets()), (16, &dst.octets())])
+        }
+        (src, dst) => {
+            let [src, dst] = [src, dst].map(as_v6);
+            item(ItemKind::Ipv6, &[(8, &src), (24, &dst)])
+        }
+    }
+}
+
+fn as_v6(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+fn ports(tuple: &Tuple) -> Item {
+    let kind = if tuple.proto == TCP { ItemKind::Tcp } else { ItemKind::Udp };
+    item(kind, &[(0, &tuple.sport.to_be_bytes()), (2, &tuple.dport.to_be_bytes())])
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// Kinds of packets: two IP versions, two protocols, with a tag and without.
+const KINDS: usize = 8;
+
+fn kind(tuple: &Tuple) -> usize {
+    usize::from(tuple.zone != 0) << 2
+        | usize::from(tuple.src.is_ipv6()) << 1
+        | usize::from(tuple.proto == TCP)
+}
+
+/// Packets of a kind that nobody sends.
+fn example(kind: usize, attempt: u16) -> Tuple {
+    let host = |last: u8| match kind >> 1 & 1 {
+        0 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
+        _ => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())),
+    };
+    Tuple {
+        src: host(1),
+        dst: host(2),
+        proto: if kind & 1 == 1 { TCP } else { UDP },
+        sport: 9,
+        // Of its own each time: what a NIC keeps of the last rule is not in the way.
+        dport: attempt,
+        zone: u16::from(kind >> 2 == 1),
+    }
+}
+
+/// Widths of marks that NICs have, in bits.
+const WIDTHS: [u32; 4] = [32, 24, 16, 12];
+
+/// The highest mark of so many bits that is ever used: some NICs keep the last sixteen.
+fn highest(width: u32) -> u32 {
+    (u32::MAX >> (32 - width)) - 16
+}
+
+/// What one port takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dialect {
+    shapes: [Option<Shape>; KINDS],
+    /// Bits of marks.
+    pub(super) mark_bits: u32,
+}
+
+impl Dialect {
+    /// Asks a port, which answers in its own words if it does not take a rule; a rule that it takes
+    /// goes again at once.
+    ///
+    /// # Errors
+    ///
+    /// It takes none: its words for the first.
+    pub(super) fn learn(mut ask: impl FnMut(&Rule) -> Result<(), String>) -> Result<Self, String> {
+        let (mut attempt, mut first_words) = (0, None);
+        let mut takes = |shape: Shape, kind: usize, mark: u32| {
+            attempt += 1;
+            let answer = ask(&shape.rule(&example(kind, attempt), mark, 0));
+            let is_taken = answer.is_ok();
+            first_words = first_words.take().or(answer.err());
+            is_taken
+        };
+        let mut of_kind = |kind| shapes().find(|shape| takes(*shape, kind, 1));
+        let shapes: [_; KINDS] = std::array::from_fn(&mut of_kind);
+        let known = (0..KINDS).find_map(|kind| Some((kind, shapes[kind]?)));
+        let width = known.and_then(|(kind, shape)| {
+            WIDTHS.into_iter().find(|width| takes(shape, kind, highest(*width)))
+        });
+        match width {
+            Some(mark_bits) => Ok(Self { shapes, mark_bits }),
+            None => Err(first_words.unwrap_or_default()),
+        }
+    }
+
+    /// How to ask for packets like these, if there is a way.
+    pub(super) fn shape(&self, tuple: &Tuple) -> Option<Shape> {
+        self.shapes[kind(tuple)]
+    }
+
+    /// What is asked for, kind by kind, as `eth / ipv4 / udp: queue / mark`.
+    pub(super) fn shapes(&self) -> Vec<String> {
+        let known = self.shapes.iter().enumerate().filter_map(|(kind, shape)| {
+            let rule = (*shape)?.rule(&example(kind, 0), 1, 0);
+            let items: Vec<_> = rule.pattern.iter().map(|item| item.kind.name()).collect();
+            let actions: Vec<_> = rule.actions.iter().map(Action::name).collect();
+            Some(format!("{}: {}", items.join(" / "), actions.join(" / ")))
+        });
+        known.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nic::advice::model::Modelled;
+    use twin::{Nic, Personality};
+
+    /// What a NIC of this personality is asked for, and the width of its marks.
+    fn dialect(name: &str) -> Result<(Vec<String>, u32), String> {
+        let mut nic = Nic::new(Personality::named(name).unwrap(), 1);
+        nic.set_queues(1);
+        nic.set_started(true);
+        let words = |refusal: twin::Refusal| {
+            refusal.message.map_or(String::new(), |words| words.to_string_lossy().into())
+        };
+        let dialect = Dialect::learn(|rule| {
+            let Modelled { attributes, items, actions } = Modelled::of(rule).unwrap();
+            let rule = twin::Rule { attributes, items: &items, actions: &actions };
+            let taken = nic.create(rule, 0).map_err(words)?;
+            nic.destroy(taken.value, 0).map(drop).map_err(words)
+        })?;
+        assert_eq!(nic.len(), 0);
+        Ok((dialect.shapes(), dialect.mark_bits))
+    }
+
+    /// All kinds of packets in one shape; `kinds` of eight, of which the last four have a tag.
+    fn all(before: &str, kinds: usize, actions: &str) -> Vec<String> {
+        let tags = ["", "vlan / "].map(|tag| {
+            let lines = ["ipv4 / udp", "ipv4 / tcp", "ipv6 / udp", "ipv6 / tcp"];
+            lines.map(|line| format!("{before}{tag}{line}: {actions}"))
+        });
+        tags.into_iter().flatten().take(kinds).collect()
+    }
+
+    #[test]
+    fn every_personality_is_asked_as_it_likes() {
+        let eth = |kinds| all("eth / ", kinds, "queue / mark");
+        assert_eq!(dialect("ideal"), Ok((eth(8), 32)));
+        assert_eq!(dialect("x710-17.02"), Ok((eth(4), 32)));
+        assert_eq!(dialect("x710"), Ok((eth(8), 32)));
+        assert_eq!(dialect("e810"), Ok((eth(4), 32)));
+        assert_eq!(dialect("cx5"), Ok((eth(8), 24)));
+        assert_eq!(dialect("cx6dx"), Ok((eth(8), 24)));
+        assert_eq!(dialect("ntnic"), Ok((eth(8), 32)));
+        assert_eq!(dialect("ntacc"), Ok((eth(8), 32)));
+        assert!(dialect("n6010").is_err());
+    }
+
+    #[test]
+    fn other_ways_are_found() {
+        let of = |text: &str| {
+            let personality = Personality::parse(text, "odd").unwrap();
+            let mut nic = Nic::new(personality, 1);
+            nic.set_queues(1);
+            nic.set_started(true);
+            let dialect = Dialect::learn(|rule| {
+                let Modelled { attributes, items, actions } = Modelled::of(rule).unwrap();
+                let rule = twin::Rule { attributes, items: &items, actions: &actions };
+                nic.create(rule, 0).map(drop).map_err(|_| "no".to_owned())
+            });
+            dialect.map(|dialect| (dialect.shapes(), dialect.mark_bits))
+        };
+        let bare = "[[chain]]\nitems = \"ipv4|ipv6 / tcp|udp\"\n";
+        let actions = |accepted: &str| format!("{bare}[actions]\naccepted = [\"{accepted}\"]\n");
+        assert_eq!(of(&actions("mark / rss")), Ok((all("", 4, "mark / rss"), 32)));
+        assert_eq!(of(&actions("passthru / mark")), Ok((all("", 4, "passthru / mark"), 32)));
+        let narrow = format!("{}[mark]\nmax = 65533\n", actions("mark"));
+        assert_eq!(of(&narrow), Ok((all("", 4, "mark"), 16)));
+        assert_eq!(of(&actions("drop")), Err("no".to_owned()));
+    }
+}

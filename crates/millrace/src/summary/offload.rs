@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What became of rules of the NIC, and of the packets that they marked.
+
+use crate::units;
+use engine::MarkStats;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Rules and marks of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Offload {
+    /// Who was worth a rule, as `policy` says it.
+    pub(crate) policy: String,
+    /// One for each port; empty in `replay`.
+    pub(crate) ports: Vec<OffloadPort>,
+    /// Packets with a mark, over all workers.
+    pub(crate) marks: Marks,
+    /// Packets counted by their mark, of all received: 0 to 1.
+    pub(crate) marked_share: f64,
+}
+
+/// Rules of one port.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct OffloadPort {
+    pub(crate) name: String,
+    /// `on` or `off`.
+    pub(crate) state: &'static str,
+    /// Why it is off.
+    pub(crate) reason: Option<String>,
+    /// What the NIC was asked for, kind by kind.
+    pub(crate) shapes: Vec<String>,
+    pub(crate) mark_bits: Option<u32>,
+    pub(crate) rules: RuleCounts,
+    /// Of rules that the NIC took, in microseconds.
+    pub(crate) insert_us: Times,
+    /// Of rules that it parted with.
+    pub(crate) delete_us: Times,
+}
+
+/// What became of wishes for rules.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct RuleCounts {
+    /// In the NIC when the workers stopped.
+    pub(crate) installed: u64,
+    pub(crate) created: u64,
+    pub(crate) destroyed: u64,
+    /// Destroyed all at once at the end, for want of time.
+    pub(crate) flushed: u64,
+    pub(crate) refused: Refused,
+    /// Not asked for, since the port had said no shortly before.
+    pub(crate) resting: u64,
+    /// Wishes that were over before the port heard of them.
+    pub(crate) withdrawn: u64,
+    /// Those that the NIC did not part with, in its words.
+    pub(crate) stuck: Vec<String>,
+}
+
+/// Rules that were refused.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Refused {
+    pub(crate) full: u64,
+    pub(crate) trouble: u64,
+    pub(crate) unsuitable: u64,
+    /// Not asked for: the NIC takes none for such packets.
+    pub(crate) unsupported: u64,
+    /// The NIC's words for the last one.
+    pub(crate) last: Option<String>,
+}
+
+/// How long calls took.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Times {
+    pub(crate) min: f64,
+    pub(crate) avg: f64,
+    pub(crate) max: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+/// [`MarkStats`] under the same names.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Marks {
+    pub(crate) counted: u64,
+    pub(crate) unusual: u64,
+    pub(crate) foreign: u64,
+    pub(crate) stale: u64,
+    pub(crate) mismatched: u64,
+    pub(crate) checked: u64,
+}
+
+impl OffloadPort {
+    /// A port without rules.
+    pub(crate) fn off(name: String, reason: String) -> Self {
+        Self { name, state: "off", reason: Some(reason), ..Self::default() }
+    }
+}
+
+impl Marks {
+    /// Adds those of one worker.
+    pub(crate) fn add(&mut self, stats: &MarkStats) {
+        let MarkStats { counted, unusual, foreign, stale, mismatched, checked } = *stats;
+        self.counted += counted;
+        self.unusual += unusual;
+        self.foreign += foreign;
+        self.stale += stale;
+        self.mismatched += mismatched;
+        self.checked += checked;
+    }
+}
+
+impl Offload {
+    /// Two lines, where any port takes rules.
+    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let on: Vec<_> = self.ports.iter().filter(|port| port.state == "on").collect();
+        if on.is_empty() {
+            return Ok(());
+        }
+        let sum = |of: fn(&OffloadPort) -> u64| {
+            units::thousands(on.iter().map(|port| of(port)).sum::<u64>())
+        };
+        let stuck = on.iter().map(|port| port.rules.stuck.len()).sum::<usize>();
+        let stuck = if stuck > 0 { format!(", {stuck} stuck") } else { String::new() };
+        writeln!(
+            out,
+            "rules of the NIC: {} created, {} refused, {} at the end{stuck}",
+            sum(|port| port.rules.created),
+            sum(|port| port.rules.refused.total()),
+            sum(|port| port.rules.installed),
+        )?;
+        let Marks { counted, unusual, foreign, stale, mismatched, .. } = self.marks;
+        let [counted, unusual, wrong] =
+            [counted, unusual, foreign + stale + mismatched].map(units::thousands);
+        let percent = 100.0 * self.marked_share;
+        writeln!(
+            out,
+            "marks: {counted} packets counted by them ({percent:.1} %), {unusual} unusual, \
+             {wrong} wrong"
+        )
+    }
+}
+
+impl Refused {
+    fn total(&self) -> u64 {
+        self.full + self.trouble + self.unsuitable + self.unsupported
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules of the NIC under a bump that runs: packets are counted by marks, and nothing else changes.
+
+use crate::bump::{Ended, Setup, count};
+use crate::captures::{Talk, is_a};
+use crate::records::conversations;
+use crate::twin::driver;
+use crate::{Scratch, has_cpus};
+use serde_json::Value;
+
+/// A bump between two twins of a personality, each with a side of the same talk.
+fn setup(test: &str, arguments: &str, talk: &Talk) -> Setup {
+    let setup = Setup::new(test);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    talk.write(&a, &b);
+    setup.pair(
+        &format!("net_twin0,replay={a},{arguments}"),
+        &format!("net_twin1,replay={b},{arguments}"),
+    )
+}
+
+fn talk() -> Talk {
+    Talk::new(1, 300)
+}
+
+/// Runs until every packet of a talk that passes once is through.
+fn run_once(setup: Setup) -> Ended {
+    let mut bump = setup.start();
+    bump.wait_until("silence after all flows", |bump| {
+        let lines = bump.stdout();
+        lines.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words.len() >= 8 && words[1] == "0.0" && words[3] == "0.0" && words[7] != "0"
+        })
+    });
+    let ended = bump.finish();
+    ended.assert_good();
+    ended
+}
+
+fn ports(summary: &Value) -> [&Value; 2] {
+    [0, 1].map(|port| &summary["offload"]["ports"][port])
+}
+
+/// All that was created is gone, or the NIC did not part with it.
+#[track_caller]
+fn assert_no_rule_left(summary: &Value) {
+    for port in ports(summary) {
+        let rules = &port["rules"];
+        let stuck = rules["stuck"].as_array().unwrap().len() as u64;
+        let gone = count(&rules["destroyed"]) + count(&rules["flushed"]);
+        assert_eq!(count(&rules["created"]), gone + stuck, "{port}");
+    }
+}
+
+#[test]
+fn marks_change_nothing_but_the_work() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let talk = talk();
+    for personality in ["ideal", "x710"] {
+        let arguments = format!("personality={personality}");
+        let plain = run_once(setup("plain", &arguments, &talk));
+        assert_eq!(plain.summary()["offload"]["ports"][0]["state"], "off");
+        for check in ["always", "1/16"] {
+            let setup = setup("marked", &arguments, &talk).args(&["--offload", "all"]);
+            let marked = run_once(setup.config(&format!("[offload]\ncheck = \"{check}\"\n")));
+            let summary = marked.summary();
+            assert!(ports(&summary).iter().all(|port| port["state"] == "on"), "{summary}");
+            assert_no_rule_left(&summary);
+            let [plain, marked] =
+                [&plain, &marked].map(|ended| conversations(&ended.records(), is_a));
+            assert_eq!(plain, marked);
+            assert_eq!(marked, talk.conversations);
+        }
+    }
+}
+
+/// The same packets for ever: once all connections have their rules, every packet has a mark.
+#[test]
+fn packets_are_counted_by_marks_and_rules_go_at_the_end() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let arguments = "loops=forever,personality=x710";
+    let mut bump = setup("marks", arguments, &talk()).args(&["--offload", "after 8"]).start();
+    bump.wait_until("marks", |bump| {
+        let text = bump.stdout();
+        let marked = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words.get(8).and_then(|word| word.parse::<f64>().ok()).unwrap_or_default()
+        };
+        text.lines().any(|line| marked(line) > 20.0)
+    });
+    let ended = bump.finish();
+    ended.assert_good();
+    let summary = ended.summary();
+    assert_no_rule_left(&summary);
+    assert!(count(&summary["offload"]["marks"]["counted"]) > 1000, "{summary}");
+    assert_eq!(count(&summary["offload"]["marks"]["mismatched"]), 0);
+    for port in ports(&summary) {
+        assert!(count(&port["rules"]["installed"]) > 0, "{port}");
+        assert!(port["insert_us"]["p99"].as_f64() >= port["insert_us"]["p50"].as_f64());
+    }
+    assert!(ended.stdout.contains("marks: "), "{}", ended.stdout);
+}
+
+#[test]
+fn a_nic_that_is_full_and_goes_wrong_costs_nothing_but_rules() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let scratch = Scratch::new("small");
+    let file = scratch.path("small.toml");
+    std::fs::write(&file, "name = \"small\"\ntable = { guaranteed = 16 }\n").unwrap();
+    for faults in ["", ",faults=create-refused:0.3", ",faults=undeletable:0.2"] {
+        let arguments = format!("personality={file}{faults}");
+        let talk = talk();
+        let ended = run_once(setup("full", &arguments, &talk).args(&["--offload", "all"]));
+        let summary = ended.summary();
+        assert_no_rule_left(&summary);
+        let refused: u64 = ports(&summary)
+            .iter()
+            .map(|port| count(&port["rules"]["refused"]["full"]) + count(&port["rules"]["resting"]))
+            .sum();
+        assert!(refused > 0, "{summary}");
+        assert_eq!(conversations(&ended.records(), is_a), talk.conversations);
+    }
+}
+
+#[test]
+fn a_port_without_rules_says_so_and_works() {
+    let setup = Setup::new("norules").pair("net_null0,no-rx=1", "net_null1,no-rx=1");
+    let ended = setup.args(&["--offload", "all"]).duration("0.2").run();
+    ended.assert_balanced();
+    for port in ["net_null0", "net_null1"] {
+        let words = format!("port {port},no-rx=1: takes no rules, nothing is offloaded: ");
+        assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+    }
+    let summary = ended.summary();
+    assert_eq!(summary["offload"]["policy"], "all");
+    assert!(ports(&summary).iter().all(|port| port["state"] == "off"), "{summary}");
+    assert!(summary["offload"]["ports"][0]["reason"].as_str().unwrap().contains("not implemented"));
+    let silent = Setup::new("silent").pair("net_null0,no-rx=1", "net_null1,no-rx=1");
+    silent.duration("0.2").run().assert_good();
+}
