@@ -46,7 +46,7 @@ impl MarkLayout {
         (1_u32 << index_bits).saturating_sub(2)
     }
 
-    /// Connections it is for.
+    /// Indices it is for.
     pub fn indices(self) -> u32 {
         self.indices
     }

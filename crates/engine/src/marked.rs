@@ -58,8 +58,9 @@ pub struct MarkStats {
 /// The packets of a burst that name a record, in their order.
 pub(crate) struct Marked {
     layout: MarkLayout,
-    /// Index of the first slot of IPv4; those of IPv6 come behind.
+    /// Index of the first slot of IPv4; those of IPv6 come so many behind.
     first_index: u32,
+    slots_apart: u32,
     check: KeyCheck,
     /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
@@ -114,10 +115,11 @@ pub(crate) struct Moment {
 
 impl Marked {
     pub(crate) fn new(offload: &Offload) -> Self {
-        let Offload { layout, first_index, check, .. } = *offload;
+        let Offload { layout, first_index, slots, check, .. } = *offload;
         Self {
             layout,
             first_index,
+            slots_apart: slots,
             check,
             until_check: 0,
             vectors: Vectors::detect(),
@@ -134,8 +136,9 @@ impl Marked {
         }
     }
 
-    pub(crate) fn first_index(&self) -> u32 {
-        self.first_index
+    /// Whether a slot with this index is one of IPv6, if it is one.
+    pub(crate) fn is_of_v6(&self, index: u32) -> bool {
+        index.wrapping_sub(self.first_index) >= self.slots_apart
     }
 
     /// Packets that have a mark which names a slot; starts to load what those have. The others are
@@ -176,11 +179,11 @@ impl Marked {
     /// Where not all packets have a mark that names a slot of IPv4.
     #[inline(never)]
     fn claim_others(&mut self, len: usize, (v4, v6): (&FlowTable<2>, &FlowTable<5>)) {
-        let (of_v4, of_v6) = (v4.slots(), v6.slots());
+        let (of_v4, of_v6, apart) = (v4.slots(), v6.slots(), self.slots_apart as usize);
         self.named = 0;
         for i in 0..len.min(BURST_MAX) {
             let slot = self.slots[i] as usize;
-            let record = match (of_v4.get(slot), of_v6.get(slot.wrapping_sub(of_v4.len()))) {
+            let record = match (of_v4.get(slot), of_v6.get(slot.wrapping_sub(apart))) {
                 (Some(&record), _) => {
                     v4.prefetch(record);
                     record

@@ -48,6 +48,11 @@ impl Offload {
     pub const fn indices(slots: u32) -> u32 {
         2 * slots
     }
+
+    /// Bytes that an engine takes for so many records and slots, about.
+    pub const fn bytes(records: u64, slots: u64) -> u64 {
+        records * size_of::<rules::Watched>() as u64 + 2 * slots * slots::SLOT_BYTES
+    }
 }
 
 /// Who is worth a rule.

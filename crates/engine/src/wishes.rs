@@ -31,7 +31,8 @@ impl Engine {
 
     /// Learns what became of a wish.
     pub fn answer(&mut self, rule: RuleId, answer: Answer) {
-        let learnt = match self.is_of_v6(rule) {
+        let Some(marked) = &self.marked else { return };
+        let learnt = match marked.is_of_v6(rule.index) {
             false => self.v4.learn(rule, answer),
             true => self.v6.learn(rule, answer),
         };
@@ -40,11 +41,6 @@ impl Engine {
         if let Some(governor) = &mut self.governor {
             governor.hears(side, answer, (answered.took, self.now), live);
         }
-    }
-
-    fn is_of_v6(&self, rule: RuleId) -> bool {
-        let first = self.marked.as_ref().map_or(0, |marked| marked.first_index());
-        rule.index.wrapping_sub(first) as usize >= self.v4.slots().len()
     }
 
     /// Looks at up to `budget` rules, whether they are still worth their place. Call it between

@@ -59,7 +59,7 @@ pub(crate) struct Rules {
     pub(super) live: [Histogram; 2],
     live_count: [u32; 2],
     /// No more than there are rules.
-    removes: VecDeque<Wish>,
+    removes: VecDeque<(RuleId, Side)>,
     pub(super) classes: Classes,
     /// Where and when the packets arrived that are being looked at.
     pub(super) side: Side,
@@ -80,11 +80,11 @@ impl Rules {
             offload,
             looks: offload.admission.looks(),
             watched: Region::new(capacity, Watched::NONE, huge_pages),
-            slots: Slots::new(slots, layout, first_index, huge_pages),
+            slots: Slots::new(slots.min(capacity as u32), layout, first_index, huge_pages),
             candidates: [Candidates::new(), Candidates::new()],
             live: [Histogram::EMPTY; 2],
             live_count: [0; 2],
-            removes: VecDeque::with_capacity(2 * slots as usize),
+            removes: VecDeque::with_capacity(2 * (slots as usize).min(capacity)),
             classes: Classes::new(),
             side: Side::A,
             now: 0,
@@ -96,7 +96,7 @@ impl Rules {
     }
 
     pub(crate) fn memory(&self) -> Memory {
-        let removes = self.removes.capacity() * size_of::<Wish>();
+        let removes = self.removes.capacity() * size_of::<(RuleId, Side)>();
         let removes = Memory { bytes: removes, ..Memory::default() };
         [self.watched.memory(), self.slots.memory(), removes].into_iter().sum()
     }
@@ -165,7 +165,7 @@ impl Rules {
             _ => Standing::Leaving,
         };
         rule.since = now;
-        self.removes.push_back(Wish::Remove { rule: rule_id, side });
+        self.removes.push_back((rule_id, side));
     }
 
     /// The worth of the best candidate of a side.
@@ -218,7 +218,7 @@ impl Rules {
 
     /// A rule that is to go.
     pub(crate) fn next_remove(&mut self) -> Option<Wish> {
-        self.removes.pop_front()
+        self.removes.pop_front().map(|(rule, side)| Wish::Remove { rule, side })
     }
 
     /// Whether marks are enough from now on.

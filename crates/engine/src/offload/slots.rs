@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 
 /// In place of the number of a slot: none.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
+/// Packets that wait in a receive queue at most, in any NIC.
+const QUEUE_MAX: u32 = 1 << 15;
 /// In place of the number of a record: none.
 const NO_RECORD: u32 = u32::MAX;
 
@@ -96,20 +98,24 @@ impl Slot {
     }
 }
 
-/// What has come out of the receive queue of each side.
+/// What has come out of the receive queue of each side; both come round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Times that it was seen empty.
-    empty: [u64; 2],
-    packets: [u64; 2],
+    empty: [u32; 2],
+    packets: [u32; 2],
 }
+
+/// All that is kept for one slot: what is here, and two rules that are to go.
+pub(super) const SLOT_BYTES: u64 = (size_of::<Slot>()
+    + 3 * size_of::<u32>()
+    + size_of::<Progress>()
+    + 2 * size_of::<(RuleId, Side)>()) as u64;
 
 /// All slots of a table.
 pub(crate) struct Slots {
     layout: MarkLayout,
     first_index: u32,
-    /// Packets that wait in a receive queue at most.
-    queue_len: u64,
     /// By slot, for the packet path; 0, which is as wrong as any other, where there is none.
     records: Region<u32>,
     slots: Region<Slot>,
@@ -127,7 +133,6 @@ impl Slots {
         Self {
             layout,
             first_index,
-            queue_len: 1 << 15,
             records: Region::new(len, 0, huge_pages),
             slots: Region::new(len, Slot::NONE, huge_pages),
             used: 0,
@@ -216,12 +221,14 @@ impl Slots {
     /// Packets have come out of the receive queue of a side.
     #[inline(always)]
     pub(crate) fn received(&mut self, side: Side, packets: usize) {
-        self.progress.packets[side as usize] += packets as u64;
+        self.progress.packets[side as usize] =
+            self.progress.packets[side as usize].wrapping_add(packets as u32);
     }
 
     /// The receive queue of a side was empty.
     pub(crate) fn seen_empty(&mut self, side: Side) {
-        self.progress.empty[side as usize] += 1;
+        let empty = &mut self.progress.empty[side as usize];
+        *empty = empty.wrapping_add(1);
     }
 
     /// Frees some slots whose packets have come out of both queues.
@@ -230,8 +237,8 @@ impl Slots {
             let Some((slot, since)) = self.draining.front() else { return };
             let (slot, now) = (*slot, &self.progress);
             let is_drained = |side: usize| {
-                now.empty[side] > since.empty[side]
-                    || now.packets[side] - since.packets[side] >= self.queue_len
+                now.empty[side] != since.empty[side]
+                    || now.packets[side].wrapping_sub(since.packets[side]) >= QUEUE_MAX
             };
             if !(is_drained(0) && is_drained(1)) {
                 return;

@@ -38,6 +38,10 @@ pub(crate) enum Policy {
     All,
     /// Those with so many packets.
     After(u32),
+    /// Those with so many packets in a second.
+    Rate(u32),
+    /// The busiest, by what the NIC has room and time for.
+    Measured,
 }
 
 /// Most packets that `after` may wait for.
@@ -45,7 +49,10 @@ const AFTER_MAX: u32 = 1 << 30;
 
 /// What is no policy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no policy; write \"off\", \"all\", or \"after N\" with N packets from 1 on")]
+#[error(
+    "{0:?} is no policy; write \"off\", \"measured\", \"all\", \"after N\" with N packets from \
+     1 on, or \"rate > N\" with N packets in a second"
+)]
 pub(crate) struct PolicyWords(String);
 
 impl FromStr for Policy {
@@ -56,6 +63,8 @@ impl FromStr for Policy {
         let policy = match text.split_once(' ') {
             None if text == "off" => Some(Policy::Off),
             None if text == "all" => Some(Policy::All),
+            None if text == "measured" => Some(Policy::Measured),
+            Some(("rate", rate)) => rate.strip_prefix("> ").and_then(number).map(Policy::Rate),
             Some(("after", packets)) => number(packets).map(Policy::After),
             _ => None,
         };
@@ -69,6 +78,8 @@ impl fmt::Display for Policy {
             Policy::Off => f.write_str("off"),
             Policy::All => f.write_str("all"),
             Policy::After(packets) => write!(f, "after {packets}"),
+            Policy::Rate(per_second) => write!(f, "rate > {per_second}"),
+            Policy::Measured => f.write_str("measured"),
         }
     }
 }
@@ -110,12 +121,22 @@ mod tests {
 
     #[test]
     fn policies_are_read_as_they_are_shown() {
-        for policy in [Policy::Off, Policy::All, Policy::After(1), Policy::After(AFTER_MAX)] {
+        let (after, rate) = ([1, AFTER_MAX].map(Policy::After), [1, 9999].map(Policy::Rate));
+        let plain = [Policy::Off, Policy::All, Policy::Measured];
+        for policy in plain.into_iter().chain(after).chain(rate) {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
-        for text in
-            ["", "on", "after", "after 0", "after -1", "after 1073741825", "all 3", "AFTER 3"]
-        {
+        for text in [
+            "",
+            "on",
+            "after",
+            "after 0",
+            "after -1",
+            "after 1073741825",
+            "all 3",
+            "AFTER 3",
+            "rate 3",
+        ] {
             let words = text.parse::<Policy>().unwrap_err().to_string();
             assert!(words.contains("\"after N\""), "{text}: {words}");
         }

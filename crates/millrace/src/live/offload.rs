@@ -39,12 +39,18 @@ const EXCHANGED: usize = 32;
 /// Calls take half of the time at most: some NICs do not forward meanwhile.
 const SHARE: u32 = 128;
 
+/// Packets before which a direction is not worth a rule, however fast they come: most flows have no
+/// more.
+const LEAST: u32 = 8;
+
 /// Who is worth a rule; `None`: nobody.
 fn admission(policy: Policy) -> Option<Admission> {
     match policy {
         Policy::Off => None,
         Policy::All => Some(Admission::After { packets: 1 }),
         Policy::After(packets) => Some(Admission::After { packets }),
+        Policy::Rate(per_second) => Some(Admission::Rate { per_second }),
+        Policy::Measured => Some(Admission::Measured { least: LEAST }),
     }
 }
 
@@ -63,8 +69,6 @@ pub(super) struct Offer {
     dialects: [Result<Dialect, String>; 2],
     /// How its marks are made, where there are any.
     offload: Option<Offload>,
-    /// Connections of one worker.
-    connections: u32,
 }
 
 impl Offer {
@@ -75,41 +79,34 @@ impl Offer {
         engine: &engine::Config,
         workers: usize,
     ) -> Self {
-        let connections = engine.capacity_ipv4 + engine.capacity_ipv6;
         let ports = ports.clone();
         let Some(admission) = admission(plan.policy) else {
             let dialects = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
-            return Self { ports, dialects, offload: None, connections };
+            return Self { ports, dialects, offload: None };
         };
-        let mut dialects = ports.each_ref().map(|port| learn(&mut port.lock()));
+        let dialects = ports.each_ref().map(|port| learn(&mut port.lock()));
         let widths = dialects.iter().flatten().map(|dialect| dialect.mark_bits);
-        let width = widths.min().unwrap_or_default();
-        let all = u64::from(connections) * workers as u64;
-        let layout = u32::try_from(all).ok().and_then(|all| MarkLayout::new(width, all));
-        if layout.is_none() {
-            let reason = format!(
-                "its marks of {width} bits tell {} connections apart, and the flow tables hold \
-                 {all}: lower `capacity`",
-                MarkLayout::most(width)
-            );
-            for dialect in dialects.iter_mut().filter(|dialect| dialect.is_ok()) {
-                *dialect = Err(reason.clone());
+        let offload = widths.min().map(|width| {
+            let slots = plan.slots(engine, width, workers);
+            let indices = Offload::indices(slots) * workers as u32;
+            Offload {
+                layout: MarkLayout::new(width, indices).expect("as many as the width is for"),
+                first_index: 0,
+                slots,
+                check: plan.check,
+                admission,
+                rules_max: plan.rules_per_worker(workers),
             }
-        }
-        let offload = layout.filter(|_| dialects.iter().any(Result::is_ok)).map(|layout| Offload {
-            layout,
-            first_index: 0,
-            check: plan.check,
-            admission,
-            rules_max: plan.rules_per_worker(workers),
         });
-        Self { ports, dialects, offload, connections }
+        Self { ports, dialects, offload }
     }
 
     /// What the engine of the wire's worker with this number needs.
     pub(super) fn of_worker(&self, worker: usize) -> Option<Offload> {
-        let first_index = self.connections * worker as u32;
-        self.offload.map(|offload| Offload { first_index, ..offload })
+        self.offload.map(|offload| {
+            let first_index = Offload::indices(offload.slots) * worker as u32;
+            Offload { first_index, ..offload }
+        })
     }
 
     /// Ties workers to the ports: an end for each of so many workers, and what is to be started.

@@ -21,6 +21,8 @@ const TURNS: u32 = 4;
 /// Timers looked at in one round: twice as many as flows can begin between two, so that a backlog
 /// shrinks whatever arrives.
 const TIMERS: usize = 2 * TURNS as usize * 2 * BURST_MAX;
+/// Rules looked at in one round, whether they are still worth their place.
+const RULES: usize = 16;
 /// One burst in this many is measured by stage.
 const SAMPLE_EVERY: u64 = 16;
 /// Time between two snapshots.
@@ -127,6 +129,7 @@ impl Worker {
             }
             let now = self.clock.at(since);
             let looked_at = self.engine.expire(now, TIMERS);
+            self.engine.tend(now, RULES);
             let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
@@ -147,6 +150,7 @@ impl Worker {
         let path = &mut self.paths[direction];
         let received = path.rx.burst(burst);
         if received == 0 {
+            self.engine.seen_empty(SIDES[direction]);
             return 0;
         }
         burst.prefetch_heads();

@@ -3,17 +3,16 @@
 
 use super::{PairPlan, Settings};
 use crate::config::{self, Policy, sampled};
-use engine::{KeyCheck, Nanos, Wish};
+use engine::{KeyCheck, MarkLayout, Nanos, Offload};
 
 /// Rules of one port, if nobody says otherwise: more than any NIC but a few takes.
-const RULES_MAX: u32 = 1 << 18;
-/// Until packets that a rule marked have left the queues of any worker that is not stuck.
-const QUARANTINE_MS: u32 = 100;
+const RULES_MAX: u32 = 1 << 17;
+/// Until packets that a rule marked have come out of the NIC; from then on the worker looks itself
+/// whether they have come out of its queue.
+const QUARANTINE_MS: u32 = 20;
 /// One of so many packets.
 const CHECK: KeyCheck = sampled(64);
 
-/// What a worker keeps for each connection.
-const CONNECTION_BYTES: u64 = 8;
 /// What the thread of a port keeps for a rule, in two hash tables.
 const RULE_BYTES: u64 = 400;
 
@@ -36,7 +35,7 @@ impl OffloadPlan {
     pub(super) fn new(written: config::Offload, settings: &mut Settings) -> Self {
         settings.open("offload");
         let is_asked_for = written.policy.is_some();
-        let policy = settings.take("policy", written.policy, Policy::Off);
+        let policy = settings.take("policy", written.policy, Policy::Measured);
         let rules_max = settings.take("rules_max", written.rules_max, RULES_MAX);
         let check = settings.take("check", written.check, CHECK);
         let quarantine_ms = settings.take("quarantine_ms", written.quarantine_ms, QUARANTINE_MS);
@@ -46,13 +45,24 @@ impl OffloadPlan {
 
     /// No rules.
     pub(crate) fn off() -> Self {
-        Self::new(config::Offload::default(), &mut Settings::default())
+        let plan = Self::new(config::Offload::default(), &mut Settings::default());
+        Self { policy: Policy::Off, ..plan }
     }
 
-    /// Rules of both ports that each of `workers` may have at a time.
+    /// Rules of each port that each of `workers` may have at a time.
     pub(crate) fn rules_per_worker(&self, workers: usize) -> u32 {
-        let share = 2 * u64::from(self.rules_max) / workers.max(1) as u64;
-        share.clamp(1, u64::from(u32::MAX)) as u32
+        (self.rules_max / workers.max(1) as u32).max(1)
+    }
+
+    /// Connections of one IP version that may have rules, by what marks of `width` bits can tell
+    /// apart: a quarter more than there may be rules, since a rule that went keeps its mark for a
+    /// while.
+    pub(crate) fn slots(&self, engine: &engine::Config, width: u32, workers: usize) -> u32 {
+        let rules = self.rules_per_worker(workers);
+        let wanted = rules.saturating_add(rules / 4).saturating_add(64);
+        let connections = engine.capacity_ipv4.max(engine.capacity_ipv6);
+        let marks = MarkLayout::most(width) / Offload::indices(workers.max(1) as u32);
+        wanted.min(connections).min(marks).max(1)
     }
 
     /// Memory of workers and ports for rules: at most this.
@@ -63,9 +73,8 @@ impl OffloadPlan {
         let connections = u64::from(engine.capacity_ipv4) + u64::from(engine.capacity_ipv6);
         let of_pair = |pair: &PairPlan| {
             let workers = pair.workers.len();
-            // One for each IP version.
-            let wishes = 2 * u64::from(self.rules_per_worker(workers)) * size_of::<Wish>() as u64;
-            let of_worker = connections * CONNECTION_BYTES + wishes;
+            let slots = u64::from(self.slots(engine, u32::BITS, workers));
+            let of_worker = Offload::bytes(connections, slots);
             workers as u64 * of_worker + 2 * u64::from(self.rules_max) * RULE_BYTES
         };
         pairs.iter().map(of_pair).sum()

@@ -238,10 +238,13 @@ fn what_a_plan_says_of_rules_is_enough() {
     assert_eq!((offload.policy, offload.quarantine), (Policy::After(8), 20_000_000));
     assert!(offload.is_asked_for);
     assert_eq!(offload.check, engine::KeyCheck::Always);
-    assert_eq!(offload.rules_per_worker(2), 10_000);
+    assert_eq!(offload.rules_per_worker(2), 5_000);
+    let slots = offload.slots(&plan.engine, 32, 2);
+    assert!(slots > 5_000 && offload.slots(&plan.engine, 12, 2) < 64);
     let rules = engine::Offload {
-        layout: engine::MarkLayout::new(32, 250_000).unwrap(),
+        layout: engine::MarkLayout::new(32, engine::Offload::indices(slots)).unwrap(),
         first_index: 0,
+        slots,
         check: offload.check,
         admission: engine::Admission::After { packets: 8 },
         rules_max: offload.rules_per_worker(2),

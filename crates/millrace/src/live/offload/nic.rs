@@ -86,7 +86,7 @@ impl RulePort for Nic {
             Err(error) => {
                 let words = error.of(Some(&rule));
                 self.last_refusal = Some(words.clone());
-                Err(Refusal { class: RefusalClass::of_errno(error.errno), words })
+                Err(Refusal { class: self.class(&error), words })
             }
         }
     }
@@ -108,6 +108,22 @@ impl RulePort for Nic {
         }
     }
 }
+
+impl Nic {
+    /// What to make of a refusal. A rule of the same shape was taken when the port was asked: where
+    /// the driver says no more than that something is wrong, as Intel's do, it has no room.
+    fn class(&self, error: &FlowError) -> RefusalClass {
+        match RefusalClass::of_errno(error.errno) {
+            RefusalClass::Unsuitable if self.rules > 0 && error.errno != EEXIST => {
+                RefusalClass::Full
+            }
+            class => class,
+        }
+    }
+}
+
+/// There is another rule for such packets.
+const EEXIST: i32 = 17;
 
 fn refusal(error: &FlowError) -> Refusal {
     Refusal { class: RefusalClass::of_errno(error.errno), words: error.of(None) }
