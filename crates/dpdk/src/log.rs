@@ -14,6 +14,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, ThreadId};
 
 /// Severity of DPDK's log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,8 +88,9 @@ impl fmt::Display for Log {
 /// Level of lines that are printed, not logged, while EAL starts: always shown.
 const PRINTED: u32 = 0;
 
-/// Lines held back, with their level; `None` while nothing is held back.
-static HELD: Mutex<Option<Vec<(u32, String)>>> = Mutex::new(None);
+/// Lines held back, with their level, for each thread that holds some back.
+static HELD: Mutex<Vec<(ThreadId, Lines)>> = Mutex::new(Vec::new());
+type Lines = Vec<(u32, String)>;
 static SHOWN_LEVEL: AtomicU32 = AtomicU32::new(LogLevel::Error as u32);
 
 /// More than any failure says.
@@ -102,11 +104,16 @@ pub(crate) fn init(level: LogLevel) {
     assert_eq!(ret, 0, "no memory for a log stream");
 }
 
-/// Runs `work` and holds DPDK's log lines back; they are returned if it fails.
+/// Runs `work` and holds DPDK's log lines back; they are returned if it fails. Several threads may
+/// do so at a time.
 pub(crate) fn capture<T, E>(work: impl FnOnce() -> Result<T, E>) -> (Result<T, E>, Log) {
-    *HELD.lock().expect("no holder panics") = Some(Vec::new());
+    let this = thread::current().id();
+    HELD.lock().expect("no holder panics").push((this, Lines::new()));
     let result = work();
-    let held = HELD.lock().expect("no holder panics").take().unwrap_or_default();
+    let mut all = HELD.lock().expect("no holder panics");
+    let own = all.iter().rposition(|(thread, _)| *thread == this).expect("pushed above");
+    let (_, held) = all.remove(own);
+    drop(all);
     if result.is_err() {
         return (result, Log::new(held));
     }
@@ -151,14 +158,46 @@ pub(crate) extern "C" fn write_printed(
     take(PRINTED, unsafe { std::slice::from_raw_parts(text.cast(), length) })
 }
 
-/// Holds the lines of `bytes` back or shows them; returns how many bytes there were.
+/// Holds the lines of `bytes` back or shows them; returns how many bytes there were. What threads
+/// of DPDK say goes to whoever holds lines back, since it is most likely about what they do.
 fn take(level: u32, bytes: &[u8]) -> isize {
+    let this = thread::current().id();
     for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
-        match HELD.lock().expect("no holder panics").as_mut() {
+        let mut all = HELD.lock().expect("no holder panics");
+        let own = all.iter().rposition(|(thread, _)| *thread == this);
+        match own.or(all.len().checked_sub(1)).map(|place| &mut all[place].1) {
             Some(held) if held.len() < HELD_MAX => held.push((level, line.to_owned())),
             Some(_) => (),
             None => show(level, line),
         }
     }
     bytes.len() as isize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    /// As the threads that program two ports do.
+    #[test]
+    fn each_thread_has_the_lines_of_its_own_work() {
+        let together = Barrier::new(2);
+        let work = |name: &str| {
+            let (result, log) = capture(|| {
+                together.wait();
+                take(LogLevel::Error as u32, format!("{name} says no\n").as_bytes());
+                together.wait();
+                Err::<(), ()>(())
+            });
+            assert!(result.is_err());
+            log.lines
+        };
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| work("one"));
+            assert_eq!(work("two"), ["two says no"]);
+            assert_eq!(other.join().unwrap(), ["one says no"]);
+        });
+        assert!(HELD.lock().unwrap().is_empty());
+    }
 }
