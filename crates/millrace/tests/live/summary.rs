@@ -42,7 +42,7 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     );
     let [table, huge] = ["table_bytes", "table_huge_page_bytes"].map(|it| count(&worker[it]));
     assert!(0 < table && huge <= table, "{worker}");
-    assert_members(&worker["stage_cycles"], "rx parse lookup track miss tx housekeeping");
+    assert_members(&worker["stage_cycles"], "rx mark parse lookup track miss tx housekeeping");
     for (direction, name) in ["up", "down"].into_iter().enumerate() {
         let direction = &summary["directions"][direction];
         assert_eq!(direction["name"], name);
