@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Measured admission gives a NIC's few rules to the busiest flows, nearly as well as if their rates
-//! were known, and an attacker does not get them for a few packets.
+//! Measured admission gives a NIC's few rules to the busiest flows, nearly as well as if their
+//! rates were known, and an attacker does not get them for a few packets.
 
 mod simulation;
 

@@ -2,8 +2,8 @@
 //! What marks name: a slot, and through it the record of a connection.
 //!
 //! A slot has one connection at a time and a generation for each. It is used again only when no
-//! packet with one of its marks can be left: the NIC has none of its rules any more, and what was in
-//! the receive queues then has come out of them. Those free for longest are used first.
+//! packet with one of its marks can be left: the NIC has none of its rules any more, and what was
+//! in the receive queues then has come out of them. Those free for longest are used first.
 
 use super::{Side, Tick};
 use crate::mark::{MarkLayout, RuleId};

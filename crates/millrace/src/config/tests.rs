@@ -176,8 +176,9 @@ fn what_offload_does_not_understand_is_told_with_its_place() {
     let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
     assert_eq!(
         problems.to_string(),
-        "m.toml:2:10: offload.policy: \"after eight\" is no policy; write \"off\", \"all\", or \
-         \"after N\" with N packets from 1 on\n\
+        "m.toml:2:10: offload.policy: \"after eight\" is no policy; write \"off\", \
+         \"measured\", \"all\", \"after N\" with N packets from 1 on, or \"rate > N\" with N \
+         packets in a second\n\
          m.toml:3:9: offload.check: \"2/3\" says not which packets to check; write \"always\", or \
          \"1/N\" for one of N\n\
          m.toml:4:13: offload.rules_max: 0 is out of range: must be 1 to 16777216"

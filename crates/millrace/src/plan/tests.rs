@@ -32,8 +32,8 @@ fn one_pair_is_all_a_plan_needs() {
     assert_eq!(plan.engine.timeouts, Timeouts::default());
     assert_eq!(plan.eal.mbufs, 16_384);
     assert_eq!(plan.eal.huge, Huge::Auto);
-    assert_eq!(plan.offload.policy, Policy::Off);
-    assert_eq!(plan.memory().offload_bytes, 0);
+    assert_eq!(plan.offload.policy, Policy::Measured);
+    assert!(!plan.offload.is_asked_for);
 }
 
 #[test]
@@ -200,7 +200,8 @@ fn memory_covers_all_queues() {
     let memory = plan.memory();
     assert_eq!(memory.workers, 2);
     assert!(memory.mbuf_bytes < memory.eal_bytes);
-    assert_eq!(memory.total_bytes, memory.eal_bytes + 2 * memory.engine_bytes_per_worker);
+    let engines = 2 * memory.engine_bytes_per_worker;
+    assert_eq!(memory.total_bytes, memory.eal_bytes + engines + memory.offload_bytes);
 
     let few = format!("{text}[eal]\nmbufs = 60000\nmemory_mb = 64\n");
     assert_eq!(

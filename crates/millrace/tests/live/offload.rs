@@ -61,7 +61,8 @@ fn marks_change_nothing_but_the_work() {
     let talk = talk();
     for personality in ["ideal", "x710"] {
         let arguments = format!("personality={personality}");
-        let plain = run_once(setup("plain", &arguments, &talk));
+        let off = setup("plain", &arguments, &talk).args(&["--offload", "off"]);
+        let plain = run_once(off);
         assert_eq!(plain.summary()["offload"]["ports"][0]["state"], "off");
         for check in ["always", "1/16"] {
             let setup = setup("marked", &arguments, &talk).args(&["--offload", "all"]);

@@ -4,7 +4,7 @@
 //! The port is shared with the control thread, which reads its counters and its link about once a
 //! second; neither is on the packet path.
 
-use super::shape::Dialect;
+use super::shape::{Dialect, KINDS, kind};
 use crate::summary::Times;
 use dpdk::Port;
 use dpdk::flow::{FlowError, FlowRule};
@@ -30,11 +30,18 @@ impl SharedPort {
     }
 }
 
+/// A rule that the NIC took, and its kind.
+pub(super) struct Made {
+    rule: FlowRule,
+    kind: usize,
+}
+
 /// Takes rules of the shapes that its NIC takes.
 pub(super) struct Nic {
     pub(super) port: SharedPort,
     pub(super) dialect: Dialect,
-    rules: u32,
+    /// Rules that the NIC has, by kind.
+    rules: [u32; KINDS],
     rules_max: u32,
     /// Rules that were not asked for, since the NIC takes none of their kind.
     pub(super) unsupported: u64,
@@ -47,7 +54,7 @@ pub(super) struct Nic {
 impl Nic {
     pub(super) fn new(port: SharedPort, dialect: Dialect, rules_max: u32) -> Self {
         let (inserts, deletes) = (Stopwatch::new(), Stopwatch::new());
-        let (rules, unsupported, last_refusal) = (0, 0, None);
+        let (rules, unsupported, last_refusal) = ([0; KINDS], 0, None);
         Self { port, dialect, rules, rules_max, unsupported, last_refusal, inserts, deletes }
     }
 
@@ -59,15 +66,15 @@ impl Nic {
 }
 
 impl RulePort for Nic {
-    type Rule = FlowRule;
+    type Rule = Made;
 
-    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<FlowRule, Refusal> {
+    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<Made, Refusal> {
         let Some(shape) = self.dialect.shape(tuple) else {
             self.unsupported += 1;
             let words = "the NIC takes no rule for such packets".to_owned();
             return Err(Refusal { class: RefusalClass::Unsuitable, words });
         };
-        if self.rules >= self.rules_max {
+        if self.rules.iter().sum::<u32>() >= self.rules_max {
             let words = "there are as many rules as `rules_max` says".to_owned();
             return Err(Refusal { class: RefusalClass::Full, words });
         }
@@ -80,18 +87,19 @@ impl RulePort for Nic {
         match made {
             Ok(rule) => {
                 self.inserts.add(took);
-                self.rules += 1;
-                Ok(rule)
+                let kind = kind(tuple);
+                self.rules[kind] += 1;
+                Ok(Made { rule, kind })
             }
             Err(error) => {
                 let words = error.of(Some(&rule));
                 self.last_refusal = Some(words.clone());
-                Err(Refusal { class: self.class(&error), words })
+                Err(Refusal { class: self.class(&error, kind(tuple)), words })
             }
         }
     }
 
-    fn destroy(&mut self, rule: FlowRule) -> Result<(), Refusal> {
+    fn destroy(&mut self, Made { rule, kind }: Made) -> Result<(), Refusal> {
         let mut port = self.port.lock();
         let begin = Instant::now();
         let gone = port.flow_destroy(rule);
@@ -100,7 +108,7 @@ impl RulePort for Nic {
         match gone {
             Ok(()) => {
                 self.deletes.add(took);
-                self.rules -= 1;
+                self.rules[kind] -= 1;
                 Ok(())
             }
             // It has its place in the NIC still.
@@ -110,11 +118,12 @@ impl RulePort for Nic {
 }
 
 impl Nic {
-    /// What to make of a refusal. A rule of the same shape was taken when the port was asked: where
-    /// the driver says no more than that something is wrong, as Intel's do, it has no room.
-    fn class(&self, error: &FlowError) -> RefusalClass {
+    /// What to make of a refusal. Where the driver says no more than that something is wrong, as
+    /// Intel's do, and the NIC has rules of the same kind, it has no room for one more; if it has
+    /// none, it takes none beside those of other kinds.
+    fn class(&self, error: &FlowError, kind: usize) -> RefusalClass {
         match RefusalClass::of_errno(error.errno) {
-            RefusalClass::Unsuitable if self.rules > 0 && error.errno != EEXIST => {
+            RefusalClass::Unsuitable if self.rules[kind] > 0 && error.errno != EEXIST => {
                 RefusalClass::Full
             }
             class => class,

@@ -103,9 +103,9 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Kinds of packets: two IP versions, two protocols, with a tag and without.
-const KINDS: usize = 8;
+pub(super) const KINDS: usize = 8;
 
-fn kind(tuple: &Tuple) -> usize {
+pub(super) fn kind(tuple: &Tuple) -> usize {
     usize::from(tuple.zone != 0) << 2
         | usize::from(tuple.src.is_ipv6()) << 1
         | usize::from(tuple.proto == TCP)
