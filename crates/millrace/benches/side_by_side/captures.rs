@@ -22,6 +22,8 @@ pub(crate) enum Traffic {
     ShortTcp(u32),
     /// A packet of each of this many flows, which collide under a weak hash.
     Flood(Target, u32),
+    /// A packet of 64 bytes, with its check sequence, of each of this many UDP flows.
+    OneWay(u32),
 }
 
 impl Traffic {
@@ -32,13 +34,16 @@ impl Traffic {
             Traffic::Established(Protocol::Udp, flows) => format!("udp-{}", in_short(flows)),
             Traffic::ShortTcp(_) => "short-tcp".to_owned(),
             Traffic::Flood(target, _) => format!("flood-{}", target.name()),
+            Traffic::OneWay(flows) => format!("one-way-{}", in_short(flows)),
         }
     }
 
     /// Flows in the capture.
     pub(crate) fn flows(self) -> usize {
-        let (Traffic::Established(_, flows) | Traffic::ShortTcp(flows) | Traffic::Flood(_, flows)) =
-            self;
+        let (Traffic::Established(_, flows)
+        | Traffic::ShortTcp(flows)
+        | Traffic::Flood(_, flows)
+        | Traffic::OneWay(flows)) = self;
         flows as usize
     }
 
@@ -47,7 +52,7 @@ impl Traffic {
         match self {
             Traffic::Established(..) => 2 * self.flows(),
             Traffic::ShortTcp(_) => SHORT_TCP_PACKETS as usize * self.flows(),
-            Traffic::Flood(..) => self.flows(),
+            Traffic::Flood(..) | Traffic::OneWay(_) => self.flows(),
         }
     }
 
@@ -68,6 +73,7 @@ impl Traffic {
             }
             Traffic::ShortTcp(connections) => scenario::short_tcp(SEED, connections, sink),
             Traffic::Flood(target, flows) => flood::packets(SEED, target, flows, sink),
+            Traffic::OneWay(flows) => flood::packets(SEED, Target::Random, flows, sink),
         }
         result?;
         capture.finish()?;

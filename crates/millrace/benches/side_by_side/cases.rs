@@ -22,7 +22,17 @@ pub(crate) struct Case {
     /// Whether each worker has a pair of ports of its own, not a queue of one pair.
     pub(crate) own_ports: bool,
     pub(crate) load: Load,
-    pub(crate) bar: Bar,
+    pub(crate) from: From,
+    pub(crate) bars: Vec<Bar>,
+}
+
+/// Where the packets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// `net_pcap`, which has them in packet buffers.
+    Pcap,
+    /// The software NIC, which replays them; whether it marks those of every flow.
+    Twin { is_marked: bool },
 }
 
 /// What the packets do to the flow table.
@@ -41,22 +51,27 @@ pub(crate) enum Load {
 /// What the figures of a case are held against.
 #[derive(Clone, Debug)]
 pub(crate) enum Bar {
-    /// Nothing: others are compared with it.
-    None,
     /// Cycles per packet above the floor: at most.
     Net { must: f64, goal: f64 },
     /// Cycles per packet over those of the case named: at most.
     TimesSlower { than: String, must: f64 },
     /// Mpps over those of the cases named, in their mean: at least.
-    TimesFaster { than: Vec<String>, must: f64 },
+    TimesFaster { than: Vec<String>, must: f64, goal: Option<f64> },
+    /// Cycles above the floor of the case named, over those of this one: at least.
+    TimesLess { than: String, must: f64, goal: f64 },
 }
 
 impl Case {
     /// With a heat of its own.
-    fn of_one_worker(traffic: Traffic, load: Load, bar: Bar) -> Self {
+    fn of_one_worker(traffic: Traffic, load: Load, bars: Vec<Bar>) -> Self {
         let name = traffic.name();
-        let heat = name.clone();
-        Case { name, heat, traffic, workers: 1, first_cpu: 0, own_ports: false, load, bar }
+        let (heat, from) = (name.clone(), From::Pcap);
+        Case { name, heat, traffic, workers: 1, first_cpu: 0, own_ports: false, load, from, bars }
+    }
+
+    /// Whether it needs the software NIC.
+    pub(crate) fn needs_twin(&self) -> bool {
+        self.from != From::Pcap
     }
 
     /// Which of the cpus for workers it needs.
@@ -80,18 +95,26 @@ impl Case {
             (Traffic::Flood(_, a), Traffic::Flood(_, b)) => a == b,
             (a, b) => a == b,
         };
-        same_capture && self.cpus() == other.cpus() && self.own_ports == other.own_ports
+        let same_source = self.needs_twin() == other.needs_twin();
+        same_capture
+            && same_source
+            && self.cpus() == other.cpus()
+            && self.own_ports == other.own_ports
     }
 }
 
 impl fmt::Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Bar::None => Ok(()),
             Bar::Net { must, goal } => write!(f, "net <= {must} / {goal}"),
             Bar::TimesSlower { than, must } => write!(f, "cycles <= {must:.2} x {than}"),
-            Bar::TimesFaster { than, must } => {
-                write!(f, "Mpps >= {must:.2} x mean of {}", than.join(", "))
+            Bar::TimesFaster { than, must, goal } => {
+                write!(f, "Mpps >= {must:.2}")?;
+                goal.map_or(Ok(()), |goal| write!(f, " / {goal:.2}"))?;
+                write!(f, " x mean of {}", than.join(", "))
+            }
+            Bar::TimesLess { than, must, goal } => {
+                write!(f, "net >= {must:.2} / {goal:.2} times less than {than}")
             }
         }
     }
@@ -116,14 +139,37 @@ pub(crate) fn all() -> Vec<Case> {
     {
         for protocol in [Protocol::Udp, Protocol::Tcp] {
             let traffic = Traffic::Established(protocol, flows);
-            cases.push(Case::of_one_worker(traffic, Load::Stays, Bar::Net { must, goal }));
+            cases.push(Case::of_one_worker(traffic, Load::Stays, vec![Bar::Net { must, goal }]));
         }
     }
     let traffic = Traffic::ShortTcp(SHORT_TUPLES);
-    cases.push(Case::of_one_worker(traffic, Load::Reused, Bar::Net { must: 220.0, goal: 150.0 }));
+    let bar = Bar::Net { must: 220.0, goal: 150.0 };
+    cases.push(Case::of_one_worker(traffic, Load::Reused, vec![bar]));
+    cases.extend(marked());
     cases.extend(workers());
     cases.extend(floods());
     cases
+}
+
+/// The same packets with and without a mark of their flow on each.
+fn marked() -> impl Iterator<Item = Case> {
+    let bars = [(10_000, [40.0, 25.0], [1.25, 1.4]), (1_000_000, [75.0, 50.0], [1.6, 2.0])];
+    bars.into_iter().flat_map(|(flows, [must, goal], [times, times_goal])| {
+        let traffic = Traffic::OneWay(flows);
+        let name = |way: &str| format!("{way}-{}", traffic.name());
+        let case = |way, is_marked, bars| Case {
+            name: name(way),
+            from: From::Twin { is_marked },
+            ..Case::of_one_worker(traffic, Load::Stays, bars)
+        };
+        let than = name("software");
+        let bars = vec![
+            Bar::Net { must, goal },
+            Bar::TimesLess { than: than.clone(), must: 2.0, goal: 2.5 },
+            Bar::TimesFaster { than: vec![than], must: times, goal: Some(times_goal) },
+        ];
+        [case("software", false, vec![]), case("marked", true, bars)]
+    })
 }
 
 /// One worker on each cpu and one on all, so that a cpu slower than the others does not look like
@@ -133,18 +179,18 @@ pub(crate) fn all() -> Vec<Case> {
 fn workers() -> impl Iterator<Item = Case> {
     [1_000, 10_000, 100_000].into_iter().flat_map(|flows| {
         let traffic = Traffic::Established(Protocol::Udp, flows);
-        let of = |workers, first_cpu, name, bar| Case {
+        let of = |workers, first_cpu, name, bars| Case {
             name: format!("workers-{name}-{}", traffic.name()),
             heat: format!("workers-{flows}"),
             workers,
             first_cpu,
             own_ports: name == OWN_PORTS,
-            ..Case::of_one_worker(traffic, Load::Stays, bar)
+            ..Case::of_one_worker(traffic, Load::Stays, bars)
         };
-        let alone = [of(1, 0, "1a", Bar::None), of(1, 1, "1b", Bar::None)];
+        let alone = [of(1, 0, "1a", vec![]), of(1, 1, "1b", vec![])];
         let than: Vec<String> = alone.iter().map(|case| case.name.clone()).collect();
-        let bar = || Bar::TimesFaster { than: than.clone(), must: 1.9 };
-        let both = [OWN_PORTS, "2q"].map(|name| of(WORKERS_MAX, 0, name, bar()));
+        let bar = || Bar::TimesFaster { than: than.clone(), must: 1.9, goal: None };
+        let both = [OWN_PORTS, "2q"].map(|name| of(WORKERS_MAX, 0, name, vec![bar()]));
         alone.into_iter().chain(both)
     })
 }
@@ -157,13 +203,13 @@ fn floods() -> impl Iterator<Item = Case> {
     ways.into_iter().flat_map(move |(load, way)| {
         let name = move |target: Target| format!("flood-{way}-{}", target.name());
         let case = move |target: Target| {
-            let bar = match target {
-                Target::Random => Bar::None,
-                _ => Bar::TimesSlower { than: name(Target::Random), must: FLOOD_MUST },
+            let bars = match target {
+                Target::Random => vec![],
+                _ => vec![Bar::TimesSlower { than: name(Target::Random), must: FLOOD_MUST }],
             };
             let traffic = Traffic::Flood(target, FLOOD_FLOWS);
             let heat = format!("flood-{way}");
-            let case = Case::of_one_worker(traffic, load, bar);
+            let case = Case::of_one_worker(traffic, load, bars);
             Case { name: name(target), heat, ..case }
         };
         targets.clone().into_iter().map(case)

@@ -111,7 +111,8 @@ impl Setup {
 
     /// Packet buffers for all of a capture, once for every worker, and for what is under way.
     fn mbufs(&self, case: &Case) -> usize {
-        case.workers * (case.traffic.packets() + 16_384)
+        let held = if case.needs_twin() { 0 } else { case.traffic.packets() };
+        case.workers * (held + 16_384)
     }
 
     /// Megabytes for them: header of the pool, `rte_mbuf`, headroom, data, places in rings.
@@ -140,8 +141,12 @@ impl Setup {
     fn pairs(&self, case: &Case) -> Vec<[String; 2]> {
         let queue = format!("rx_pcap={},", self.capture(case.traffic).display());
         let queues = queue.repeat(case.queues());
-        let pair =
-            |i| [format!("net_pcap{i},{queues}infinite_rx=1"), format!("net_null{i},no-rx=1")];
+        let replay = self.capture(case.traffic);
+        let source = |i| match case.needs_twin() {
+            true => format!("net_twin{i},replay={},loops=forever", replay.display()),
+            false => format!("net_pcap{i},{queues}infinite_rx=1"),
+        };
+        let pair = |i| [source(i), format!("net_null{i},no-rx=1")];
         (0..case.pairs()).map(pair).collect()
     }
 }
@@ -177,6 +182,13 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
+    cases.retain(|case| {
+        let is_possible = !case.needs_twin() || replay::driver().is_some();
+        if !is_possible {
+            eprintln!("{} is left out: make twin", case.name);
+        }
+        is_possible
+    });
     let dir = TemporaryDir::new()?;
     let mut setup = Setup::new(args, dir.0.clone());
     cases.retain(|case| {

@@ -133,7 +133,8 @@ impl Serialize for Measured {
         let net = (!self.repetitions.is_empty()).then(|| self.spread(Repetition::net));
         let mut object = serializer.serialize_struct("Measured", 5)?;
         object.serialize_field("name", &self.case.name)?;
-        object.serialize_field("bar", &self.case.bar.to_string())?;
+        let bars: Vec<String> = self.case.bars.iter().map(ToString::to_string).collect();
+        object.serialize_field("bars", &bars)?;
         object.serialize_field("net", &net)?;
         object.serialize_field("repetitions", &self.repetitions)?;
         object.serialize_field("failures", &self.failures)?;

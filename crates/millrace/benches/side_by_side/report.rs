@@ -125,48 +125,59 @@ fn floor_row(measured: &Measured) -> Vec<String> {
     row.push(format!("{:.1}", measured.median(|r| r.floor.cycles)));
     row.push(format!("{:.1}", measured.median(|r| r.millrace.figures.cycles)));
     row.extend(net.cells(1));
-    row.extend(match measured.case.bar {
-        Bar::Net { must, goal } => [
+    let held = measured.case.bars.iter().find_map(|bar| match bar {
+        Bar::Net { must, goal } => Some([
             format!("{must} / {goal}"),
-            Verdict::new(net.median <= must, net.median <= goal).to_string(),
-        ],
-        _ => [String::new(), String::new()],
+            Verdict::new(net.median <= *must, net.median <= *goal).to_string(),
+        ]),
+        _ => None,
     });
+    row.extend(held.unwrap_or_default());
     row
 }
 
 /// Cases that are held against others.
 fn ratio_table(cases: &[&Measured]) -> String {
-    let rows: Vec<_> = cases.iter().flat_map(|case| ratio_rows(case, cases)).collect();
+    let rows_of = |case: &&Measured| -> Vec<_> {
+        case.case.bars.iter().flat_map(|bar| ratio_rows(case, bar, cases)).collect()
+    };
+    let rows: Vec<_> = cases.iter().flat_map(rows_of).collect();
     if rows.is_empty() {
         return String::new();
     }
     let head = ["case", "min", "median", "max", "must", "verdict"];
     format!(
         "\n## Ratios within one repetition\n\nFloods made for a hash: cycles over those of random \
-         tuples. Two workers: Mpps over those of one, in the mean of both cpus.\n\n{}",
+         tuples. Two workers: Mpps over those of one, in the mean of both cpus. Marked packets: net \
+         cycles of software over theirs, and Mpps over those of software.\n\n{}",
         table::render(&head, &rows)
     )
 }
 
-fn ratio_rows(measured: &Measured, cases: &[&Measured]) -> Vec<Vec<String>> {
+fn ratio_rows(measured: &Measured, held: &Bar, cases: &[&Measured]) -> Vec<Vec<String>> {
     let find = |name: &String| cases.iter().copied().find(|other| other.case.name == *name);
     let row = |name: String, ratio: Spread, bar: String, verdict: String| {
         [vec![name], ratio.cells(3).into(), vec![bar, verdict]].concat()
     };
     let name = measured.case.name.clone();
-    let bar = measured.case.bar.to_string();
-    let rows = match &measured.case.bar {
-        Bar::None | Bar::Net { .. } => None,
+    let bar = held.to_string();
+    let rows = match held {
+        Bar::Net { .. } => None,
+        Bar::TimesLess { than, must, goal } => find(than).and_then(|other| {
+            let ratio = other.ratio(&[measured], Repetition::net)?;
+            let verdict = Verdict::new(ratio.median >= *must, ratio.median >= *goal);
+            Some(vec![row(format!("{name}, net"), ratio, bar, verdict.to_string())])
+        }),
         Bar::TimesSlower { than, must } => find(than).and_then(|other| {
             let ratio = measured.ratio(&[other], |r| r.millrace.figures.cycles)?;
             let verdict = Verdict::new(ratio.median <= *must, false);
             Some(vec![row(name, ratio, bar, verdict.to_string())])
         }),
-        Bar::TimesFaster { than, must } => {
+        Bar::TimesFaster { than, must, goal } => {
             than.iter().map(find).collect::<Option<Vec<_>>>().and_then(|others| {
                 let ratio = measured.ratio(&others, |r| r.millrace.figures.mpps)?;
-                let verdict = Verdict::new(ratio.median >= *must, false);
+                let is_goal = goal.is_some_and(|goal| ratio.median >= goal);
+                let verdict = Verdict::new(ratio.median >= *must, is_goal);
                 // What the machine gives to a program that shares nothing at all.
                 let floor = measured.ratio(&others, |r| r.floor.mpps)?;
                 let of_testpmd = format!("{name}, testpmd itself");

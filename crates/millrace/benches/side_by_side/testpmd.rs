@@ -6,7 +6,7 @@ use crate::cases::Case;
 use crate::heat::{Contender, Readings};
 use crate::process::Process;
 use crate::stopwatch::{Figures, Reading, WARM_UP};
-use crate::{MBUF_DATA_BYTES, Setup};
+use crate::{MBUF_DATA_BYTES, Setup, replay};
 use anyhow::Context;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -89,10 +89,12 @@ pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
     let memory = if setup.huge { "--in-memory" } else { "--no-huge --no-shconf" };
     let vdev = |[a, b]: [String; 2]| format!("--vdev={a} --vdev={b} ");
     let vdevs: String = setup.pairs(case).into_iter().map(vdev).collect();
+    let driver = replay::driver().filter(|_| case.needs_twin());
+    let driver = driver.map_or(String::new(), |driver| format!("-d{} ", driver.display()));
     let burst = engine::BURST_MAX;
     format!(
         "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues} \
-         --lcores={lcores} --main-lcore=0 {memory} -m{mb} {vdevs}-- \
+         --lcores={lcores} --main-lcore=0 {memory} -m{mb} {driver}{vdevs}-- \
          -i --forward-mode=io --nb-cores={count} --rxq={queues} --txq={queues} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
         pid = std::process::id(),
