@@ -2,13 +2,14 @@
 //! Seeded traffic: the same seed gives the same frames, byte by byte.
 //!
 //! [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the frames of the
-//! benchmarks, [`flood`] packet floods made to collide in weak hashes, and [`PcapWriter`] turns
-//! frames into a capture.
+//! benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet floods made to
+//! collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
 //!
 //! Pure: no clock, no thread, no file, and no randomness but the seed's. Every frame has correct
 //! lengths and checksums.
 #![forbid(unsafe_code)]
 
+pub mod article;
 pub mod flood;
 pub mod scenario;
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The loads of the article: its mix to the packet, and every flow with its mirror.
+
+use crate::seen::{Direction, see};
+use etherparse::{NetSlice, SlicedPacket};
+use std::collections::HashMap;
+use traffic::Side;
+use traffic::article::{CONNECTIONS, IMIX, SCTP_FRAMES, imix, small_tcp};
+use wire::tcp::{ACK, SYN};
+
+const SCTP: u8 = 132;
+
+/// Where the frames of each flow enter, how long they are, and how many.
+type Flows = HashMap<Direction, (Side, usize, u32)>;
+
+fn count(flows: &mut Flows, side: Side, direction: Direction, frame: &[u8]) {
+    let (enters, len, times) = flows.entry(direction).or_insert((side, frame.len(), 0));
+    assert_eq!((*enters, *len), (side, frame.len()), "a flow has one side and one size");
+    *times += 1;
+}
+
+fn assert_mirrored(flows: &Flows) {
+    for (direction, &(side, len, times)) in flows {
+        let Direction { src, dst, .. } = *direction;
+        let back = Direction { src: dst, dst: src, ..*direction };
+        assert_eq!(flows.get(&back), Some(&(side.other(), len, times)), "{direction:?}");
+    }
+}
+
+/// Which `seen` does not know.
+fn sctp(frame: &[u8]) -> Option<Direction> {
+    let sliced = SlicedPacket::from_ethernet(frame).unwrap();
+    let Some(NetSlice::Ipv4(ip)) = &sliced.net else { panic!("{:?}", sliced.net) };
+    let (header, segment) = (ip.header(), ip.payload().payload);
+    let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+    let protocol = header.protocol().0;
+    let (src, dst) =
+        ((header.source_addr().into(), port(0)), (header.destination_addr().into(), port(2)));
+    assert_eq!(usize::from(header.total_len()) + 14, frame.len());
+    (protocol == SCTP).then_some(Direction { src, dst, protocol })
+}
+
+#[test]
+fn the_mix_is_that_of_the_article() {
+    let (mut udp, mut probes, mut in_order, mut last) = (Flows::new(), Flows::new(), 0, None);
+    imix(5, |side, frame| {
+        if let Some(direction) = sctp(frame) {
+            assert_eq!(frame.len(), 62);
+            return count(&mut probes, side, direction, frame);
+        }
+        let seen = see(frame).unwrap();
+        assert_eq!(seen.direction.protocol, 17);
+        count(&mut udp, side, seen.direction, frame);
+        in_order += u32::from(side == Side::A && last == Some(seen.direction));
+        last = (side == Side::A).then_some(seen.direction).or(last);
+    });
+    assert_eq!(udp.len(), 2 * CONNECTIONS as usize);
+    for (len, times) in IMIX {
+        let alike = udp.values().filter(|(_, l, t)| (*l, *t) == (len, times)).count();
+        assert_eq!(alike, 2 * 398, "{len} bytes");
+    }
+    assert_eq!(probes.len(), 2);
+    assert!(probes.values().all(|(_, _, times)| *times == SCTP_FRAMES));
+    assert_mirrored(&udp);
+    assert_mirrored(&probes);
+    assert!(in_order < 40, "the frames are shuffled: {in_order}");
+}
+
+#[test]
+fn a_syn_has_its_answer() {
+    let mut flows = Flows::new();
+    let mut asked = None;
+    small_tcp(5, |side, frame| {
+        let seen = see(frame).unwrap();
+        let tcp = seen.tcp.unwrap();
+        assert_eq!(frame.len(), 60);
+        assert_eq!(tcp.flags, if side == Side::A { SYN } else { SYN | ACK });
+        match side {
+            Side::A => asked = Some(tcp.seq),
+            Side::B => assert_eq!(Some(tcp.ack), asked.take().map(|seq| seq.wrapping_add(1))),
+        }
+        count(&mut flows, side, seen.direction, frame);
+    });
+    assert_eq!(flows.len(), 2 * CONNECTIONS as usize);
+    assert!(flows.values().all(|(_, _, times)| *times == 1));
+    assert_mirrored(&flows);
+}
+
+/// Every frame of a load.
+fn frames(load: impl Fn(&mut dyn FnMut(Side, &[u8]))) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    load(&mut |_, frame| frames.push(frame.to_vec()));
+    frames
+}
+
+#[test]
+fn another_seed_has_other_flows_and_the_same_one_the_same() {
+    for load in [|seed| frames(|sink| imix(seed, sink)), |seed| frames(|s| small_tcp(seed, s))] {
+        assert_eq!(load(1), load(1));
+        assert_ne!(load(1), load(2));
+    }
+}
