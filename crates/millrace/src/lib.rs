@@ -8,6 +8,7 @@
 
 mod capture;
 mod cmd;
+mod comparison;
 mod config;
 mod doctor;
 mod feed;

@@ -9,9 +9,11 @@ mod clock;
 mod meter;
 mod offload;
 mod report;
+mod totals;
 mod worker;
 
 pub(crate) use meter::Meter;
+pub(crate) use totals::{Rates, Totals};
 
 use crate::config::Policy;
 use crate::output::tell;
@@ -72,6 +74,15 @@ struct Running {
     job: Job<Report>,
     board: Arc<Board>,
     records: Consumer<FlowRecord>,
+}
+
+/// What is left of a bump.
+pub(crate) struct Finished {
+    pub(crate) summary: Summary,
+    /// Whether the last records were.
+    pub(crate) written: io::Result<()>,
+    /// Of the workers, idle again.
+    pub(crate) lcores: Vec<Lcore>,
 }
 
 /// Something a user should hear about at once.
@@ -232,9 +243,8 @@ impl Live {
         self.ports.iter().all(|watched| watched.removed)
     }
 
-    /// Stops the workers, takes their last records and closes the account. The summary is there
-    /// whether or not the records could be written.
-    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> (Summary, io::Result<()>) {
+    /// Stops the workers, takes their last records and closes the account.
+    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> Finished {
         let duration = self.started.elapsed();
         self.stop.store(true, Ordering::Relaxed);
         // An error of writing must not leave the workers waiting for room in their rings.
@@ -244,12 +254,19 @@ impl Live {
             std::thread::sleep(Duration::from_millis(1));
         }
         written = written.and(self.take_records(sink));
-        let reports: Vec<(u32, Report)> =
-            self.workers.into_iter().map(|worker| (worker.lcore, worker.job.join().0)).collect();
+        let (lcores, reports): (Vec<_>, Vec<_>) = self
+            .workers
+            .into_iter()
+            .map(|worker| {
+                let (report, lcore) = worker.job.join();
+                (lcore, (worker.lcore, report))
+            })
+            .unzip();
         let ports = end_rules(self.rules);
         let policy = self.offload.policy.to_string();
         let offload = Offload { policy, ports, ..Offload::default() };
-        (report::summary(&self.ports, &reports, (duration, offload)), written)
+        let summary = report::summary(&self.ports, &reports, (duration, offload));
+        Finished { summary, written, lcores }
     }
 
     fn take_records(&mut self, sink: &mut RecordSink) -> io::Result<()> {

@@ -6,6 +6,7 @@ use crate::summary::Summary;
 use crate::top::Top;
 use anyhow::Context;
 use clap::error::ErrorKind;
+use serde::Serialize;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -83,6 +84,13 @@ pub(crate) fn tell(mut to: impl Write, line: impl fmt::Display) {
 }
 
 impl Outputs {
+    /// Writes `summary`, of whatever it is, as JSON where that was asked for.
+    pub(crate) fn finish_with(self, summary: &impl Serialize) -> anyhow::Result<()> {
+        let Some(mut json) = self.json else { return Ok(()) };
+        serde_json::to_writer_pretty(&mut json, summary).context("cannot write the summary")?;
+        writeln!(json).and_then(|()| json.flush()).context("cannot write the summary")
+    }
+
     /// Writes the summary and, where stdout is free for it, the report under `title`. An unbalanced
     /// ledger is an error, once all is written.
     pub(crate) fn finish(mut self, title: &str, summary: &Summary, top: Top) -> anyhow::Result<()> {

@@ -89,6 +89,23 @@ pub(crate) struct StageCycles {
     pub(crate) housekeeping: u64,
 }
 
+impl StageCycles {
+    /// All of them, in the order of a packet's path.
+    pub(crate) fn named(&self) -> [(&'static str, u64); 8] {
+        let Self { rx, mark, parse, lookup, track, miss, tx, housekeeping } = *self;
+        [
+            ("rx", rx),
+            ("mark", mark),
+            ("parse", parse),
+            ("lookup", lookup),
+            ("track", track),
+            ("miss", miss),
+            ("tx", tx),
+            ("housekeeping", housekeeping),
+        ]
+    }
+}
+
 /// Rates of one direction through the bump.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Direction {

@@ -24,9 +24,7 @@ pub(crate) fn driver(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
     let Some(port) = ports.iter().find(|devargs| is_one(devargs)) else {
         return Ok(None);
     };
-    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let usual = || home.join(".local/lib/millrace/librte_net_twin.so");
-    let path = env::var_os(VARIABLE).map_or_else(usual, PathBuf::from);
+    let path = path();
     if !path.is_file() {
         bail!(
             "port {port}: the driver of the software NIC is not at {}; `make twin` builds it, and \
@@ -35,4 +33,15 @@ pub(crate) fn driver(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
         );
     }
     Ok(Some(path))
+}
+
+/// The driver, if it is there.
+pub(crate) fn there() -> Option<PathBuf> {
+    Some(path()).filter(|path| path.is_file())
+}
+
+fn path() -> PathBuf {
+    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let usual = || home.join(".local/lib/millrace/librte_net_twin.so");
+    env::var_os(VARIABLE).map_or_else(usual, PathBuf::from)
 }

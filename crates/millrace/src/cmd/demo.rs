@@ -1,38 +1,55 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace demo`: the bump in the wire between two virtual ports, with traffic, nothing needed.
+//! `millrace demo`: the bump in the wire at work, nothing needed. Between two ports of the software
+//! NIC, where its driver was built, with the loads of the article; else between two rings.
 
-use crate::capture::Capture;
-use crate::cmd::run::{Until, records_written, seconds, secret, watch};
-use crate::feed::{Fed, Feeder, Frames, Source};
-use crate::host::{Cpus, Memory};
-use crate::live::{Live, Wire};
+mod report;
+mod rings;
+mod twins;
+
+use crate::cmd::run::seconds;
+use crate::config::Policy;
 use crate::output::{OutputArgs, tell};
-use crate::plan::{OffloadPlan, engine_bytes};
-use crate::{signals, units};
-use anyhow::Context;
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, ring_cable};
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use crate::twin;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
-use traffic::{Profile, Workload};
+use std::{env, io};
 
-/// Show the bump at work on virtual ports, with traffic made up in memory or from a capture
+/// Show the bump at work, without and with offload, on a software NIC
 ///
-/// Needs no NIC, no hugepages, no privilege and no configuration. Two DPDK ports are joined by the
-/// bump; at the far ends a generator sends a mix of TCP, UDP and ICMP over IPv4 and IPv6, with and
-/// without VLAN tags, as fast as it can, and takes every packet back.
+/// Needs no NIC, no hugepages, no privilege and no configuration. Two ports of the software NIC are
+/// joined by the bump, and receive the loads of the article on FlowTable: IMIX over 2 x 1194 UDP
+/// flows, then small TCP. Each load is run twice, and the second time the NIC marks the packets of
+/// the connections it has rules for. Prints throughput, CPU utilisation and cycles per packet, and
+/// writes a report with plots.
+///
+/// Where the software NIC was not built (`make twin`), and with --rings or --capture, two rings in
+/// memory are joined instead: a generator sends a mix of TCP, UDP and ICMP over IPv4 and IPv6, with
+/// and without VLAN tags, as fast as it can, and takes every packet back.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
-    /// Send the packets of this capture, over and over
+    /// The NIC to play: a name from `millrace nic personalities`, or a file
+    #[arg(long, value_name = "NAME", default_value = "x710")]
+    personality: String,
+    /// Which connections get rules in the runs with offload, as for `millrace run`
+    #[arg(long, value_name = "POLICY", default_value = "after 8")]
+    offload: Policy,
+    /// Rate of each link: 10G, 2.5G, 100M, or none for as fast as the worker takes it
+    #[arg(long, value_name = "RATE", default_value = "10G", value_parser = rate)]
+    speed: String,
+    /// Write the report to FILE instead of millrace-demo.html; only a report is overwritten
     #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Join two rings in memory, without offload and report
+    #[arg(long)]
+    rings: bool,
+    /// Send the packets of this capture over and over, through rings
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["personality", "offload", "speed", "report"])]
     capture: Option<PathBuf>,
-    /// End after this many seconds
+    /// Seconds that each run takes: there are four, or one with rings
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     duration: Duration,
     /// Traffic of another seed is another traffic
@@ -45,144 +62,48 @@ pub(crate) struct DemoArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace demo
-      Ten seconds of mixed traffic.
+      The article's table in 40 seconds, and millrace-demo.html.
+  millrace demo --personality cx6dx --speed none --report cx6dx.html
+      Another NIC, and as many packets as the worker can take.
   millrace demo --capture office.pcapng --duration 3
-      Three seconds of the packets of a capture.
+      Three seconds of the packets of a capture, without the software NIC.
 
-The ports are rings in memory (DPDK's net_ring), and the generator shares the machine with the
-worker: the figures are neither those of a NIC nor the most that the worker could do.
+The figures are those of a software NIC: how Millrace without offload compares to Millrace with it,
+not what a NIC would do. With rings the generator shares the machine with the worker.
 
-Exit status: 0 good; 1 the run failed, a packet was lost, or the ledger is not balanced;
-2 wrong use.";
-
-/// Packets that each direction of a cable holds.
-const CABLE: u32 = 4096;
-/// Packets on their way at most, of both directions: no ring and no pool can run out. Few, because
-/// the bump polls the ports in turn: an answer must not overtake its question.
-const WINDOW: u64 = 512;
-/// Mbufs for what is on its way, with the caches of the pool. One less than a power of two.
-const MBUFS: u32 = 2 * CABLE - 1;
-const DESCRIPTORS: u16 = 1024;
-/// What DPDK takes beside the mbufs.
-const EAL_MB: u32 = 64;
+Exit status: 0 good; 1 a run failed, a packet was lost, or a ledger is not balanced; 2 wrong use.";
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
-    Memory::refuse_more_than_there_is(engine_bytes(&engine::Config::default()))?;
-    let (outputs, mut sink) = args.output.open(args.capture.as_slice())?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let (source, title) = source(args)?;
-    if outputs.report {
-        tell(io::stdout(), title);
+    if args.rings || args.capture.is_some() {
+        return rings::run(args);
     }
-    let (mut live, generator) = start(source)?;
-    let until = Until { duration: Some(args.duration), interrupted: &interrupted };
-    let lost = watch(&mut live, &mut sink, until, outputs.report, &args.output);
-    let fed = generator.finish();
-    let (summary, taken) = live.finish(&mut sink);
-    let (top, written) = sink.finish();
-    let title = generator_line(fed);
-    outputs.finish(&title, &summary, top)?;
-    let is_lossless = fed.received == fed.sent && summary.ledger.rx == fed.sent;
-    let written = records_written(lost, taken.and(written), &args.output)?;
-    Ok(if is_lossless { written } else { ExitCode::FAILURE })
+    match twin::there() {
+        Some(driver) => twins::run(args, driver),
+        None => {
+            tell(io::stderr(), "millrace: there is no software NIC yet, so this is the bump alone");
+            tell(io::stderr(), "millrace: `make twin` builds one, to see it offload connections");
+            rings::run(args)
+        }
+    }
 }
 
-fn generator_line(fed: Fed) -> String {
-    let [sent, received] = [fed.sent, fed.received].map(units::thousands);
-    let lost = units::thousands(fed.sent - fed.received);
-    format!("\ngenerator: {sent} packets sent, {received} received back, {lost} lost")
-}
-
-/// Where the frames come from, and a line about it.
-fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
-    let Some(path) = &args.capture else {
-        let profile = Profile::default();
-        let title = format!(
-            "bump between two virtual ports; generator: mixed traffic, {} connections at a time",
-            units::thousands(profile.concurrent.into())
-        );
-        return Ok((Source::Workload(Box::new(Workload::new(args.seed, profile))), title));
+/// The driver is there and does not do: DPDK, which can be started once, has to begin again.
+fn go_on_with_rings(reason: &anyhow::Error) -> io::Error {
+    tell(io::stderr(), format_args!("millrace: the software NIC cannot be used: {reason:#}"));
+    tell(io::stderr(), "millrace: `make twin` builds it again; this is the bump alone");
+    let program = match env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return error,
     };
-    let frames = read_capture(path)?;
-    if let Some(fault) = &frames.fault {
-        tell(io::stderr(), format_args!("millrace: {fault}; the packets before it are sent"));
+    Command::new(program).args(env::args_os().skip(1)).arg("--rings").exec()
+}
+
+/// The rate of a link as the software NIC reads it.
+fn rate(text: &str) -> Result<String, String> {
+    let number = text.strip_suffix(['G', 'M']).and_then(|number| number.parse::<f64>().ok());
+    match number {
+        Some(number) if number > 0.0 && number.is_finite() => Ok(text.to_owned()),
+        _ if text == "none" => Ok(text.to_owned()),
+        _ => Err("must be a rate such as 10G or 100M, or none".to_owned()),
     }
-    let mut title = format!(
-        "bump between two virtual ports; generator: {} packets of {}, over and over",
-        units::thousands(frames.len() as u64),
-        path.display()
-    );
-    if frames.left_out > 0 {
-        let left_out = units::thousands(frames.left_out);
-        title += &format!("\n{left_out} packets left out: too long or of another kind of link");
-    }
-    Ok((Source::Frames(frames), title))
-}
-
-fn read_capture(path: &Path) -> anyhow::Result<Frames> {
-    let name = path.display().to_string();
-    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-    Ok(Frames::read(&name, &mut Capture::new(&name, file)?)?)
-}
-
-/// The generator on a thread of its own.
-struct Generator {
-    thread: JoinHandle<Fed>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Generator {
-    /// Stops it once all that is on its way has come back.
-    fn finish(self) -> Fed {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("a panic ends the process")
-    }
-}
-
-/// Brings up DPDK, both cables, the bump and the generator.
-fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
-    let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
-    let mut eal = Eal::init(&eal_config(data_bytes))?;
-    let mempool = Mempool::new(&eal, "demo", MBUFS, data_bytes, None)?;
-    let (a, mut far_a) = ring_cable(&eal, "demo_a", 1, CABLE)?;
-    let (b, mut far_b) = ring_cable(&eal, "demo_b", 1, CABLE)?;
-    let ends = [far_end(&mut far_a, mempool)?, far_end(&mut far_b, mempool)?];
-    let wire = Wire {
-        a,
-        b,
-        workers: eal.take_lcores(),
-        mempool,
-        rx_descriptors: DESCRIPTORS,
-        tx_descriptors: DESCRIPTORS,
-    };
-    let config = engine::Config { secret: secret()?, ..engine::Config::default() };
-    let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off()))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
-    let thread = std::thread::Builder::new().name("generator".to_owned());
-    let thread = thread.spawn(|| feeder.run()).context("cannot start the generator's thread")?;
-    Ok((live, Generator { thread, stop }))
-}
-
-/// One worker on the last cpu; the generator and this thread have the others.
-fn eal_config(data_bytes: u16) -> EalConfig {
-    let worker = Cpus::of_this_host().allowed.last().map_or(0, |cpu| *cpu as usize);
-    // Without hugepages a page holds one mbuf only.
-    let mbuf_bytes = (u32::from(data_bytes) + 1024).next_multiple_of(4096);
-    let memory_mb = EAL_MB + MBUFS.div_ceil((1 << 20) / mbuf_bytes);
-    let no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb);
-    EalConfig { lcores: vec![worker], no_huge, memory_mb, ..EalConfig::default() }
-}
-
-fn far_end(port: &mut Port, mempool: Mempool) -> anyhow::Result<(dpdk::RxQueue, dpdk::TxQueue)> {
-    let config = PortConfig {
-        rx_queues: 1,
-        tx_queues: 1,
-        rxd: DESCRIPTORS,
-        txd: DESCRIPTORS,
-        mempools: vec![mempool],
-    };
-    let (rx, tx) = port.configure(&config)?;
-    let queues = rx.into_iter().zip(tx).next();
-    Ok(queues.expect("one queue of each kind was asked for"))
 }

@@ -90,10 +90,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let print_lines = outputs.report && !args.quiet;
     let until = Until { duration: args.duration, interrupted: &interrupted };
     let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
-    let (summary, taken) = live.finish(&mut sink);
+    let finished = live.finish(&mut sink);
     let (top, written) = sink.finish();
-    outputs.finish("", &summary, top)?;
-    records_written(lost, taken.and(written), &args.output)
+    outputs.finish("", &finished.summary, top)?;
+    records_written(lost, finished.written.and(written), &args.output)
 }
 
 /// The exit status as far as flow records go: `lost` was told when it happened. Whoever closed the

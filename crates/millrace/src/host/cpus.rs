@@ -72,6 +72,11 @@ pub(crate) struct Processor {
 }
 
 impl Processor {
+    /// What it calls itself, on architectures where it does.
+    pub(crate) fn name_of_this_host() -> Option<String> {
+        Root(std::path::Path::new("/")).field("proc/cpuinfo", "model name")
+    }
+
     pub(super) fn read(root: Root) -> Self {
         let cpu_info = root.text("proc/cpuinfo");
         let flags = cpu_info.map(|_| root.field("proc/cpuinfo", "flags").unwrap_or_default());

@@ -82,7 +82,7 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
+pub(super) fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
     let pair = |i: usize| (sum.sent[i].0 + next.sent[i].0, sum.sent[i].1 + next.sent[i].1);
     Snapshot {
         sent: [pair(0), pair(1)],

@@ -24,6 +24,7 @@ use programming::{Gauge, Programming, Running};
 use rtrb::{Consumer, Producer, RingBuffer};
 use shape::Dialect;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A worker's end of the rings between it and one port.
 type WorkerEnd = (Producer<Wish>, Consumer<(RuleId, Answer)>);
@@ -235,6 +236,11 @@ impl Rules {
     /// Rules that the port has, if it takes any.
     pub(super) fn count(&self) -> Option<u64> {
         if let Rules::On(running) = self { Some(running.rules()) } else { None }
+    }
+
+    /// Rules that were made so far, and the time that took.
+    pub(super) fn inserted(&self) -> (u64, Duration) {
+        if let Rules::On(running) = self { running.inserted() } else { (0, Duration::ZERO) }
     }
 
     /// Says that the workers are gone.

@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace demo`: what its generator sends comes back, and all of it is in the ledger.
+//! `millrace demo` on rings: what its generator sends comes back, and all of it is in the ledger.
+//! On the software NIC: every load without and with offload, in a table, as JSON and as a report.
 
 use crate::bump::{count, total, turn};
 use crate::captures::{Talk, is_a, write_pcap};
+use crate::process::Process;
 use crate::records::{conversations, read_records};
-use crate::{Scratch, process};
+use crate::twin::driver;
+use crate::{Scratch, process, wait_until};
 use serde_json::Value;
 use std::fs::File;
 use std::process::{Command, Stdio};
 
 fn demo(duration: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    command.args(["demo", "--duration", duration]);
+    command.args(["demo", "--rings", "--duration", duration]);
     command
+}
+
+/// The same on the software NIC, with a report and JSON in a folder.
+fn twins(scratch: &Scratch, duration: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.args(["demo", "--duration", duration, "--report", &scratch.path("demo.html")]);
+    command.args(["--json", &scratch.path("demo.json")]);
+    command
+}
+
+fn runs(scratch: &Scratch) -> Vec<Value> {
+    let mut all: Value = serde_json::from_str(&scratch.read("demo.json")).unwrap();
+    serde_json::from_value(all["runs"].take()).unwrap()
 }
 
 /// The number before `what` in the generator's line.
@@ -78,4 +94,112 @@ fn a_demo_does_not_panic_when_nobody_reads_it() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &[][..]));
+}
+
+#[test]
+fn each_load_is_run_without_and_with_offload() {
+    let _turn = turn();
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("demo-twin");
+    let flows = scratch.path("flows.jsonl");
+    let output = twins(&scratch, "1").args(["--speed", "1G", "--flows", &flows]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("The NIC is software"), "{text}");
+
+    let runs = runs(&scratch);
+    let names = runs.iter().map(|run| (run["load"].as_str().unwrap(), run["offload"] == true));
+    let expected = ["IMIX", "small TCP"].map(|load| [(load, false), (load, true)]);
+    assert!(names.eq(expected.as_flattened().iter().copied()), "{text}");
+    for run in &runs {
+        // Both directions of a connection are one; the SCTP flows are another.
+        let connections = if run["load"] == "IMIX" { 1194 + 1 } else { 1194 };
+        let summary = &run["summary"];
+        assert_eq!(count(&summary["flows"]["created"]), connections, "{run}");
+        assert_eq!(summary["ledger"]["balanced"], true);
+        assert_eq!(total(&summary["passed"]), 0, "{run}");
+        assert!(run["samples"].as_array().unwrap().len() > 10);
+        let [up, down] = ["up_mbps", "down_mbps"].map(|name| run["measured"][name].as_f64());
+        assert!(up.unwrap() > 0.0 && down.unwrap() > 0.0, "{run}");
+        let marked = run["measured"]["marked_percent"].as_f64().unwrap();
+        assert!(marked == 0.0 || run["offload"] == true, "{marked}");
+        let is_marked = marked > 0.0 && count(&run["rules"]) > 0;
+        assert!(is_marked || run["offload"] == false || run["load"] != "IMIX", "{run}");
+        assert_eq!(run["programming"].is_object(), run["offload"] == true, "{run}");
+    }
+    // A record for each connection of each run.
+    assert_eq!(scratch.read("flows.jsonl").lines().count(), 2 * (1195 + 1194));
+    let page = scratch.read("demo.html");
+    assert!(page.contains("Rules installed") && page.ends_with("</html>"));
+}
+
+/// Whoever ends it has a report of what there was.
+#[test]
+fn an_interrupted_demo_reports_what_it_has() {
+    let _turn = turn();
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("demo-interrupted");
+    let mut command = twins(&scratch, "100");
+    command.stdout(File::create(scratch.path("out")).unwrap());
+    let mut demo = Process::spawn(&mut command);
+    wait_until("its heading", || scratch.read("out").contains("The NIC is software"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    demo.signal("INT");
+    wait_until("the end of the demo", || demo.ended().is_some());
+    assert_eq!(demo.ended().unwrap().code(), Some(0), "{}", scratch.read("out"));
+    assert!(scratch.read("demo.json").contains("\"interrupted\": true"));
+    assert!(scratch.read("demo.html").contains("Ended before its time"));
+    assert!(runs(&scratch).len() <= 1);
+}
+
+#[test]
+fn every_personality_runs_the_demo_to_its_end() {
+    let _turn = turn();
+    if driver().is_none() {
+        return;
+    }
+    for name in twin::personality::NAMES {
+        let scratch = Scratch::new(&format!("demo-{name}"));
+        let mut command = twins(&scratch, "0.2");
+        process::run(command.args(["--personality", name]));
+        let runs = runs(&scratch);
+        assert_eq!(runs.len(), 4, "{name}");
+        assert!(runs.iter().all(|run| run["summary"]["ledger"]["balanced"] == true), "{name}");
+    }
+}
+
+#[test]
+fn without_a_driver_that_does_the_bump_is_shown_alone() {
+    let _turn = turn();
+    let scratch = Scratch::new("demo-no-driver");
+    let [nowhere, broken] = ["nowhere.so", "broken.so"].map(|name| scratch.path(name));
+    std::fs::write(&broken, "no shared object").unwrap();
+    for (driver, words) in [(nowhere, "no software NIC yet"), (broken, "cannot be used")] {
+        let mut command = twins(&scratch, "0.3");
+        let output = command.env("MILLRACE_TWIN", driver).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        assert!(stderr.contains(words) && stderr.contains("`make twin`"), "{stderr}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("generator: "), "{stderr}");
+    }
+}
+
+#[test]
+fn what_is_no_report_is_left_alone() {
+    let _turn = turn();
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("demo-foreign");
+    std::fs::write(scratch.path("demo.html"), "<html>mine</html>").unwrap();
+    let output = twins(&scratch, "0.1").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("is there and no report"), "{stderr}");
+    assert_eq!(scratch.read("demo.html"), "<html>mine</html>");
 }

@@ -139,7 +139,10 @@ fn refusal(error: &FlowError) -> Refusal {
 }
 
 /// How long calls took that went well.
-pub(super) struct Stopwatch(Histogram<u64>);
+pub(super) struct Stopwatch {
+    all: Histogram<u64>,
+    time: Duration,
+}
 
 /// A call that takes longer counts as one that took so long.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -147,17 +150,24 @@ const LONGEST_NS: u64 = 60_000_000_000;
 impl Stopwatch {
     fn new() -> Self {
         // Two digits: it is the span from microseconds to milliseconds that matters.
-        Self(Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("bounds and digits in range"))
+        let all = Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("bounds and digits in range");
+        Self { all, time: Duration::ZERO }
     }
 
     fn add(&mut self, took: Duration) {
-        self.0.saturating_record((took.as_nanos() as u64).max(1));
+        self.all.saturating_record((took.as_nanos() as u64).max(1));
+        self.time += took;
+    }
+
+    /// How many there were, and how long they took together.
+    pub(super) fn sum(&self) -> (u64, Duration) {
+        (self.all.len(), self.time)
     }
 
     pub(super) fn times(&self) -> Times {
         // As many digits as there are nanoseconds.
         let us = |ns: u64| ns as f64 / 1e3;
-        let all = &self.0;
+        let all = &self.all;
         if all.is_empty() {
             return Times::default();
         }

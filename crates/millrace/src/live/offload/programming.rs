@@ -45,6 +45,9 @@ pub(in crate::live) struct Programming {
 pub(super) struct Gauge {
     stop: AtomicBool,
     rules: AtomicU64,
+    /// Rules that were made, and nanoseconds that took.
+    inserts: AtomicU64,
+    insert_ns: AtomicU64,
 }
 
 /// The thread under way.
@@ -69,7 +72,7 @@ impl Programming {
             let heard = self.hear();
             let next = self.programmer.step(&mut now);
             self.tell();
-            self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
+            self.show();
             let until = match next {
                 Next::Now => Duration::ZERO,
                 Next::At(at) => Duration::from_nanos(at.saturating_sub(now())),
@@ -81,6 +84,13 @@ impl Programming {
             }
         }
         self.end()
+    }
+
+    fn show(&mut self) {
+        self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
+        let (inserts, time) = self.programmer.port().inserts.sum();
+        self.gauge.inserts.store(inserts, Ordering::Relaxed);
+        self.gauge.insert_ns.store(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Takes wishes as far as there is room for them; the others wait where they are.
@@ -167,6 +177,12 @@ impl Running {
     /// Rules that the NIC has.
     pub(super) fn rules(&self) -> u64 {
         self.gauge.rules.load(Ordering::Relaxed)
+    }
+
+    /// Rules that were made so far, and the time that took.
+    pub(super) fn inserted(&self) -> (u64, Duration) {
+        let time = Duration::from_nanos(self.gauge.insert_ns.load(Ordering::Relaxed));
+        (self.gauge.inserts.load(Ordering::Relaxed), time)
     }
 
     /// Says that the workers are gone; the rules go now.

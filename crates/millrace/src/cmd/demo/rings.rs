@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The bump between two rings in memory, with a generator at their far ends. Nothing is needed for
+//! it, and nothing is offloaded.
+
+use super::DemoArgs;
+use crate::capture::Capture;
+use crate::cmd::run::{Until, records_written, secret, watch};
+use crate::feed::{Fed, Feeder, Frames, Source};
+use crate::host::{Cpus, Memory};
+use crate::live::{Live, Wire};
+use crate::output::tell;
+use crate::plan::{OffloadPlan, engine_bytes};
+use crate::{signals, units};
+use anyhow::Context;
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, ring_cable};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use traffic::{Profile, Workload};
+
+/// Packets that each direction of a cable holds.
+const CABLE: u32 = 4096;
+/// Packets on their way at most, of both directions: no ring and no pool can run out. Few, because
+/// the bump polls the ports in turn: an answer must not overtake its question.
+const WINDOW: u64 = 512;
+/// Mbufs for what is on its way, with the caches of the pool. One less than a power of two.
+const MBUFS: u32 = 2 * CABLE - 1;
+const DESCRIPTORS: u16 = 1024;
+/// What DPDK takes beside the mbufs.
+const EAL_MB: u32 = 64;
+
+pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    Memory::refuse_more_than_there_is(engine_bytes(&engine::Config::default()))?;
+    let (outputs, mut sink) = args.output.open(args.capture.as_slice())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let (source, title) = source(args)?;
+    if outputs.report {
+        tell(io::stdout(), title);
+    }
+    let (mut live, generator) = start(source)?;
+    let until = Until { duration: Some(args.duration), interrupted: &interrupted };
+    let lost = watch(&mut live, &mut sink, until, outputs.report, &args.output);
+    let fed = generator.finish();
+    let finished = live.finish(&mut sink);
+    let (top, written) = sink.finish();
+    let title = generator_line(fed);
+    outputs.finish(&title, &finished.summary, top)?;
+    let is_lossless = fed.received == fed.sent && finished.summary.ledger.rx == fed.sent;
+    let written = records_written(lost, finished.written.and(written), &args.output)?;
+    Ok(if is_lossless { written } else { ExitCode::FAILURE })
+}
+
+fn generator_line(fed: Fed) -> String {
+    let [sent, received] = [fed.sent, fed.received].map(units::thousands);
+    let lost = units::thousands(fed.sent - fed.received);
+    format!("\ngenerator: {sent} packets sent, {received} received back, {lost} lost")
+}
+
+/// Where the frames come from, and a line about it.
+fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
+    let Some(path) = &args.capture else {
+        let profile = Profile::default();
+        let title = format!(
+            "bump between two virtual ports; generator: mixed traffic, {} connections at a time",
+            units::thousands(profile.concurrent.into())
+        );
+        return Ok((Source::Workload(Box::new(Workload::new(args.seed, profile))), title));
+    };
+    let frames = read_capture(path)?;
+    if let Some(fault) = &frames.fault {
+        tell(io::stderr(), format_args!("millrace: {fault}; the packets before it are sent"));
+    }
+    let mut title = format!(
+        "bump between two virtual ports; generator: {} packets of {}, over and over",
+        units::thousands(frames.len() as u64),
+        path.display()
+    );
+    if frames.left_out > 0 {
+        let left_out = units::thousands(frames.left_out);
+        title += &format!("\n{left_out} packets left out: too long or of another kind of link");
+    }
+    Ok((Source::Frames(frames), title))
+}
+
+fn read_capture(path: &Path) -> anyhow::Result<Frames> {
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+    Ok(Frames::read(&name, &mut Capture::new(&name, file)?)?)
+}
+
+/// The generator on a thread of its own.
+struct Generator {
+    thread: JoinHandle<Fed>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Generator {
+    /// Stops it once all that is on its way has come back.
+    fn finish(self) -> Fed {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("a panic ends the process")
+    }
+}
+
+/// Brings up DPDK, both cables, the bump and the generator.
+fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
+    let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
+    let mut eal = Eal::init(&eal_config(data_bytes))?;
+    let mempool = Mempool::new(&eal, "demo", MBUFS, data_bytes, None)?;
+    let (a, mut far_a) = ring_cable(&eal, "demo_a", 1, CABLE)?;
+    let (b, mut far_b) = ring_cable(&eal, "demo_b", 1, CABLE)?;
+    let ends = [far_end(&mut far_a, mempool)?, far_end(&mut far_b, mempool)?];
+    let wire = Wire {
+        a,
+        b,
+        workers: eal.take_lcores(),
+        mempool,
+        rx_descriptors: DESCRIPTORS,
+        tx_descriptors: DESCRIPTORS,
+    };
+    let config = engine::Config { secret: secret()?, ..engine::Config::default() };
+    let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
+    let thread = std::thread::Builder::new().name("generator".to_owned());
+    let thread = thread.spawn(|| feeder.run()).context("cannot start the generator's thread")?;
+    Ok((live, Generator { thread, stop }))
+}
+
+/// One worker on the last cpu; the generator and this thread have the others.
+fn eal_config(data_bytes: u16) -> EalConfig {
+    let worker = Cpus::of_this_host().allowed.last().map_or(0, |cpu| *cpu as usize);
+    // Without hugepages a page holds one mbuf only.
+    let mbuf_bytes = (u32::from(data_bytes) + 1024).next_multiple_of(4096);
+    let memory_mb = EAL_MB + MBUFS.div_ceil((1 << 20) / mbuf_bytes);
+    let no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb);
+    EalConfig { lcores: vec![worker], no_huge, memory_mb, ..EalConfig::default() }
+}
+
+fn far_end(port: &mut Port, mempool: Mempool) -> anyhow::Result<(dpdk::RxQueue, dpdk::TxQueue)> {
+    let config = PortConfig {
+        rx_queues: 1,
+        tx_queues: 1,
+        rxd: DESCRIPTORS,
+        txd: DESCRIPTORS,
+        mempools: vec![mempool],
+    };
+    let (rx, tx) = port.configure(&config)?;
+    let queues = rx.into_iter().zip(tx).next();
+    Ok(queues.expect("one queue of each kind was asked for"))
+}

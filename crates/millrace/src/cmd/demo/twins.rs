@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The article's loads between two ports of the software NIC, each without offload and with it.
+//!
+//! All runs are in one process: ports, tables and rules are made anew for each, the lcore and the
+//! packet buffers stay.
+
+use super::report::ReportFile;
+use super::{DemoArgs, go_on_with_rings};
+use crate::cmd::run::secret;
+use crate::comparison::{Comparison, Readings, Run};
+use crate::config::Policy;
+use crate::host::{Cpus, Memory, Processor};
+use crate::live::{Live, Wire};
+use crate::output::tell;
+use crate::plan::{OffloadPlan, engine_bytes};
+use crate::records::RecordSink;
+use crate::signals;
+use ::twin::Personality;
+use anyhow::Context;
+use dpdk::{Eal, EalConfig, EalError, Lcore, Mempool, Port};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use traffic::{PcapWriter, Side, article};
+
+/// Mbufs for what a worker has in hand, and the caches of the pool. One less than a power of two.
+const MBUFS: u32 = 8191;
+const DATA_BYTES: u16 = 2048;
+const DESCRIPTORS: u16 = 1024;
+/// What DPDK takes beside the mbufs.
+const EAL_MB: u32 = 64;
+/// Readings of a run, and the least time between two.
+const STEPS: u32 = 100;
+const STEP_MIN: Duration = Duration::from_millis(20);
+
+/// What the ports receive.
+#[derive(Clone, Copy)]
+enum Load {
+    Imix,
+    SmallTcp,
+}
+
+impl Load {
+    const ALL: [Load; 2] = [Load::Imix, Load::SmallTcp];
+
+    fn name(self) -> &'static str {
+        match self {
+            Load::Imix => "IMIX",
+            Load::SmallTcp => "small TCP",
+        }
+    }
+
+    /// Writes what arrives at each port as a capture.
+    fn write(self, seed: u64, paths: &[PathBuf; 2]) -> io::Result<()> {
+        let create = |path: &PathBuf| PcapWriter::new(BufWriter::new(File::create(path)?));
+        let mut captures = [create(&paths[0])?, create(&paths[1])?];
+        let mut result = Ok(());
+        let sink = |side: Side, frame: &[u8]| {
+            // Nobody looks at the times.
+            let written = captures[side as usize].write(0, frame);
+            result = std::mem::replace(&mut result, Ok(())).and(written);
+        };
+        match self {
+            Load::Imix => article::imix(seed, sink),
+            Load::SmallTcp => article::small_tcp(seed, sink),
+        }
+        result?;
+        captures.into_iter().try_for_each(|capture| capture.finish().map(|_| ()))
+    }
+}
+
+pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> {
+    let personality = Personality::named(&args.personality)?;
+    Memory::refuse_more_than_there_is(engine_bytes(&engine::Config::default()))?;
+    let report = ReportFile::open(args.report.as_deref())?;
+    let inputs: Vec<_> = report.iter().map(|report| report.path.clone()).collect();
+    let (outputs, mut sink) = args.output.open(&inputs)?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let mut stage = match Stage::new(args, driver) {
+        Err(error) if !is_want_of_hugepages(&error) => return Err(go_on_with_rings(&error).into()),
+        stage => stage?,
+    };
+    let mut comparison = describe(args, &personality);
+    if outputs.report {
+        comparison.print_heading(&mut io::stdout().lock()).context("cannot write the report")?;
+    }
+    let lost = stage.run_all(&mut comparison, &mut sink, &interrupted)?;
+    let (_, written) = sink.finish();
+    if outputs.report {
+        comparison.print(&mut io::stdout().lock()).context("cannot write the report")?;
+    }
+    let is_told = outputs.report;
+    outputs.finish_with(&comparison)?;
+    if let Some(report) = report {
+        let path = report.path.clone();
+        report.write(&comparison)?;
+        if is_told {
+            tell(io::stdout(), format_args!("Report: {}", path.display()));
+        }
+    }
+    lost.and(written).with_context(|| args.output.writing())?;
+    let is_good = comparison.is_balanced();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn is_want_of_hugepages(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(EalError::NoHugepages { .. }))
+}
+
+fn describe(args: &DemoArgs, personality: &Personality) -> Comparison {
+    Comparison {
+        version: env!("CARGO_PKG_VERSION"),
+        dpdk: dpdk::version(),
+        processor: Processor::name_of_this_host(),
+        personality: personality.name.clone(),
+        title: personality.title.clone(),
+        speed: args.speed.clone(),
+        policy: args.offload.to_string(),
+        seconds: args.duration.as_secs_f64(),
+        interrupted: false,
+        runs: Vec::new(),
+    }
+}
+
+/// What all runs have in common.
+struct Stage<'a> {
+    args: &'a DemoArgs,
+    eal: Eal,
+    mempool: Mempool,
+    /// Of the worker, between two runs.
+    lcores: Vec<Lcore>,
+    bar: ProgressBar,
+}
+
+impl<'a> Stage<'a> {
+    /// Starts DPDK, and sees whether the driver works.
+    fn new(args: &'a DemoArgs, driver: PathBuf) -> anyhow::Result<Self> {
+        let worker = Cpus::of_this_host().allowed.last().map_or(0, |cpu| *cpu as usize);
+        // Without hugepages a page holds one mbuf only.
+        let memory_mb = EAL_MB + MBUFS.div_ceil((1 << 20) / 4096);
+        let no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb);
+        let drivers = vec![driver];
+        let config =
+            EalConfig { lcores: vec![worker], no_huge, memory_mb, drivers, ..EalConfig::default() };
+        let mut eal = Eal::init(&config)?;
+        drop(Port::probe(&eal, "net_twin0")?);
+        let mempool = Mempool::new(&eal, "demo", MBUFS, DATA_BYTES, None)?;
+        let lcores = eal.take_lcores();
+        let style = ProgressStyle::with_template("{prefix:16} {bar:30} {msg}");
+        let bar = ProgressBar::new(u64::from(STEPS) * 2 * Load::ALL.len() as u64);
+        let bar = bar.with_style(style.expect("the template is right"));
+        Ok(Self { args, eal, mempool, lcores, bar })
+    }
+
+    /// Every run until one is interrupted. Records that cannot be written end no run.
+    fn run_all(
+        &mut self,
+        comparison: &mut Comparison,
+        sink: &mut RecordSink,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<io::Result<()>> {
+        let mut written = Ok(());
+        for load in Load::ALL {
+            for offload in [false, true] {
+                if interrupted.load(Ordering::Relaxed) {
+                    continue;
+                }
+                let (run, taken) = self.run(load, offload, sink, interrupted)?;
+                written = written.and(taken);
+                comparison.runs.push(run);
+            }
+        }
+        comparison.interrupted = interrupted.load(Ordering::Relaxed);
+        self.bar.finish_and_clear();
+        Ok(written)
+    }
+
+    fn run(
+        &mut self,
+        load: Load,
+        offload: bool,
+        sink: &mut RecordSink,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<(Run, io::Result<()>)> {
+        let word = if offload { "on" } else { "off" };
+        self.bar.set_prefix(format!("{}, {word}", load.name()));
+        let wire = self.wire(load)?;
+        let config = engine::Config { secret: secret()?, ..engine::Config::default() };
+        let policy = if offload { self.args.offload } else { Policy::Off };
+        let plan = OffloadPlan { policy, ..OffloadPlan::off() };
+        let mut live = Live::start(&self.eal, vec![wire], (&config, plan))?;
+        let mut readings = Readings::default();
+        let mut written = Ok(());
+        let step = (self.args.duration / STEPS).max(STEP_MIN);
+        let mut next = Duration::ZERO;
+        loop {
+            let now = live.elapsed();
+            let is_over = now >= self.args.duration || interrupted.load(Ordering::Relaxed);
+            if now >= next || is_over {
+                readings.push(live.totals());
+                self.show(&readings);
+                next = now + step;
+            }
+            if is_over {
+                break;
+            }
+            written = written.and(live.turn(sink));
+        }
+        let finished = live.finish(sink);
+        self.lcores = finished.lcores;
+        let run = readings.finish(load.name(), offload, finished.summary);
+        Ok((run, written.and(finished.written)))
+    }
+
+    /// Two ports that receive a load, and the worker between them.
+    fn wire(&mut self, load: Load) -> anyhow::Result<Wire> {
+        let DemoArgs { personality, speed, seed, .. } = self.args;
+        let folder = tempfile::tempdir().context("cannot make a folder for captures")?;
+        let paths = ["a.pcap", "b.pcap"].map(|name| folder.path().join(name));
+        load.write(*seed, &paths).context("cannot write a capture")?;
+        // The captures are read here, and not needed any more.
+        let port = |number: usize| {
+            let capture = paths[number].display();
+            let devargs = format!(
+                "net_twin{number},replay={capture},loops=forever,speed={speed},\
+                 personality={personality},seed={seed}"
+            );
+            Port::probe(&self.eal, &devargs)
+        };
+        Ok(Wire {
+            a: port(0)?,
+            b: port(1)?,
+            workers: std::mem::take(&mut self.lcores),
+            mempool: self.mempool,
+            rx_descriptors: DESCRIPTORS,
+            tx_descriptors: DESCRIPTORS,
+        })
+    }
+
+    fn show(&self, readings: &Readings) {
+        let Some(rates) = readings.latest() else { return };
+        self.bar.inc(1);
+        self.bar.set_message(format!(
+            "{:.1} Gb/s, cpu {:.0} %, {:.0} % marked",
+            (rates.up_mbps + rates.down_mbps) / 1e3,
+            rates.cpu_percent,
+            rates.marked_percent
+        ));
+    }
+}

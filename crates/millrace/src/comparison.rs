@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The same load without offload and with it, as the article on FlowTable compares them: what
+//! `millrace demo` measures, prints, writes as JSON and draws. Member names are a promise to other
+//! tools.
+
+mod page;
+mod plot;
+mod table;
+
+pub(crate) use page::{is_ours, page};
+
+use crate::live::{Rates, Totals};
+use crate::summary::{OffloadPort, Summary};
+use serde::Serialize;
+
+/// Everything there is to tell of a demonstration.
+#[derive(Debug, Serialize)]
+pub(crate) struct Comparison {
+    /// Version of Millrace.
+    pub(crate) version: &'static str,
+    /// Version of DPDK.
+    pub(crate) dpdk: String,
+    /// Name of the processor, where it is known.
+    pub(crate) processor: Option<String>,
+    /// The NIC that is played: name and title of its personality.
+    pub(crate) personality: String,
+    pub(crate) title: String,
+    /// Of each link, `none` for as fast as it can be.
+    pub(crate) speed: String,
+    /// Which connections get rules in runs with offload.
+    pub(crate) policy: String,
+    /// Length of each run.
+    pub(crate) seconds: f64,
+    /// Whether somebody ended it before its time.
+    pub(crate) interrupted: bool,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// One load, without offload or with it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Run {
+    pub(crate) load: &'static str,
+    pub(crate) offload: bool,
+    /// Second of the run at which measuring began: before that rules were made.
+    pub(crate) measured_from_s: f64,
+    /// From then on.
+    pub(crate) measured: Rates,
+    /// Rules that both ports had in the end.
+    pub(crate) rules: u64,
+    /// What making rules took; `None` if there were none.
+    pub(crate) programming: Option<Programming>,
+    /// The whole run in steps.
+    pub(crate) samples: Vec<Sample>,
+    /// Of the whole run.
+    pub(crate) summary: Summary,
+}
+
+/// How long calls took that made a rule, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Programming {
+    pub(crate) min_us: f64,
+    pub(crate) avg_us: f64,
+    pub(crate) max_us: f64,
+}
+
+impl Programming {
+    /// Of both ports together.
+    fn of(ports: &[OffloadPort]) -> Option<Self> {
+        let rules: u64 = ports.iter().map(|port| port.rules.created).sum();
+        let made = || ports.iter().filter(|port| port.rules.created > 0);
+        let time: f64 = made().map(|port| port.insert_us.avg * port.rules.created as f64).sum();
+        (rules > 0).then(|| Self {
+            min_us: made().map(|port| port.insert_us.min).fold(f64::INFINITY, f64::min),
+            avg_us: time / rules as f64,
+            max_us: made().map(|port| port.insert_us.max).fold(0.0, f64::max),
+        })
+    }
+}
+
+/// A step of a run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Sample {
+    /// Its end, in seconds since the start.
+    pub(crate) at_s: f64,
+    pub(crate) rules: u64,
+    #[serde(flatten)]
+    pub(crate) rates: Rates,
+}
+
+/// The readings of a run under way.
+#[derive(Debug, Default)]
+pub(crate) struct Readings(Vec<Totals>);
+
+impl Readings {
+    /// One more.
+    pub(crate) fn push(&mut self, totals: Totals) {
+        self.0.push(totals);
+    }
+
+    /// The last one's rates.
+    pub(crate) fn latest(&self) -> Option<Rates> {
+        let [.., before, now] = self.0.as_slice() else { return None };
+        Some(now.since(before))
+    }
+
+    /// What the run came to.
+    pub(crate) fn finish(self, load: &'static str, offload: bool, summary: Summary) -> Run {
+        let last = self.0.last().copied().unwrap_or_default();
+        // Rules are made in the first half.
+        let half = self.0.iter().find(|totals| totals.at * 2 >= last.at).copied();
+        let from = half.filter(|half| half.at < last.at).unwrap_or_default();
+        let sample = |pair: &[Totals]| {
+            let at_s = pair[1].at.as_secs_f64();
+            Sample { at_s, rules: pair[1].rules, rates: pair[1].since(&pair[0]) }
+        };
+        Run {
+            load,
+            offload,
+            measured_from_s: from.at.as_secs_f64(),
+            measured: last.since(&from),
+            rules: last.rules,
+            programming: Programming::of(&summary.offload.ports),
+            samples: self.0.windows(2).map(sample).collect(),
+            summary,
+        }
+    }
+}
+
+impl Comparison {
+    /// The loads, in the order of their runs.
+    fn loads(&self) -> Vec<&'static str> {
+        let mut loads: Vec<_> = self.runs.iter().map(|run| run.load).collect();
+        loads.dedup();
+        loads
+    }
+
+    /// True if every ledger is balanced.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.runs.iter().all(|run| run.summary.ledger.balanced)
+    }
+
+    /// What nobody may overlook, a sentence each.
+    fn caveats(&self) -> [String; 4] {
+        [
+            format!(
+                "The NIC is software: it takes rules, refuses and marks as this one does: {}.",
+                self.title
+            ),
+            "Classifying packets costs the worker nothing, as with hardware, but for those whose \
+             rules have just changed."
+                .to_owned(),
+            "Receiving and sending cost what copying costs, not what a driver does: compare the \
+             rows with each other."
+                .to_owned(),
+            format!("Rules take as long as the personality {} says.", self.personality),
+        ]
+    }
+
+    /// A load's run without offload and the one with it, if both came to pass.
+    fn pair(&self, load: &str) -> Option<[&Run; 2]> {
+        let find = |offload| {
+            let mut runs = self.runs.iter();
+            runs.find(|run| run.load == load && run.offload == offload)
+        };
+        Some([find(false)?, find(true)?])
+    }
+}
+
+/// What offload made of a load: the run with it over the run without.
+#[derive(Clone, Copy, Debug)]
+struct Gain {
+    throughput: f64,
+    cpu: f64,
+    cycles: f64,
+    /// Whether offload had a part in it.
+    is_marked: bool,
+}
+
+impl Gain {
+    fn of([off, on]: [&Run; 2]) -> Self {
+        let over = |value: fn(&Rates) -> f64| value(&on.measured) / value(&off.measured);
+        Self {
+            throughput: over(|rates| rates.up_mbps + rates.down_mbps),
+            cpu: over(|rates| rates.cpu_percent),
+            cycles: over(|rates| rates.cycles_per_packet),
+            is_marked: on.measured.marked_percent > 0.0,
+        }
+    }
+}
+
+/// What to say where it had none.
+const NOTHING_MARKED: &str = "no packet was counted by a mark: what differs is the machine";
+
+/// What the article says of the same loads, on hardware.
+const ARTICLE: &str = "The article had, with an X710 and one core of 2.6 GHz: IMIX 8707 + 8415 \
+     Mb/s without offload, 10000 + 9884 with it; small TCP 3390 Mb/s each way without, 5492 with \
+     it.";
+
+impl Run {
+    fn offload_word(&self) -> &'static str {
+        if self.offload { "on" } else { "off" }
+    }
+
+    /// Cycles per packet by stage, over the whole run.
+    fn stages(&self) -> Vec<(&'static str, f64)> {
+        let workers = &self.summary.workers;
+        let packets = workers.iter().map(|worker| worker.packets).sum::<u64>().max(1) as f64;
+        let stages = workers.iter().map(|worker| worker.stage_cycles.named());
+        let mut sums: Vec<(&'static str, f64)> = Vec::new();
+        for (name, cycles) in stages.flatten() {
+            match sums.iter_mut().find(|sum| sum.0 == name) {
+                Some(sum) => sum.1 += cycles as f64 / packets,
+                None => sums.push((name, cycles as f64 / packets)),
+            }
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests;

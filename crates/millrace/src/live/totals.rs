@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a running bump has counted so far, and what two readings of it come to.
+
+use super::meter::{percent, wire_mbps};
+use super::offload::Rules;
+use super::{Live, Snapshot};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Sums over all workers and ports at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Since the start.
+    pub(crate) at: Duration,
+    pub(crate) workers: Snapshot,
+    /// Rules that the ports have now.
+    pub(crate) rules: u64,
+    /// Rules made so far, and the time that took.
+    pub(crate) inserts: u64,
+    pub(crate) insert_time: Duration,
+}
+
+/// What happened between two times.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Rates {
+    /// Megabits per second of the wire, from port A to port B.
+    pub(crate) up_mbps: f64,
+    /// The same from B to A.
+    pub(crate) down_mbps: f64,
+    /// Million packets per second received, both directions.
+    pub(crate) mpps: f64,
+    /// Share of the workers' time that packets took.
+    pub(crate) cpu_percent: f64,
+    /// Cycles that a packet took.
+    pub(crate) cycles_per_packet: f64,
+    /// Share of the packets that were counted by the NIC's mark.
+    pub(crate) marked_percent: f64,
+    /// Microseconds to make a rule, on average; `None` if none was made.
+    pub(crate) insert_us: Option<f64>,
+}
+
+impl Totals {
+    /// Rates since an earlier time.
+    pub(crate) fn since(&self, before: &Self) -> Rates {
+        let (now, then) = (&self.workers, &before.workers);
+        let seconds = (self.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE);
+        let [up_mbps, down_mbps] = [0, 1].map(|direction| {
+            let packets = now.sent[direction].0 - then.sent[direction].0;
+            wire_mbps(packets, now.sent[direction].1 - then.sent[direction].1, seconds)
+        });
+        let received = now.received - then.received;
+        let busy = now.busy_cycles - then.busy_cycles;
+        let inserts = self.inserts - before.inserts;
+        let insert_time = self.insert_time - before.insert_time;
+        Rates {
+            up_mbps,
+            down_mbps,
+            mpps: received as f64 / seconds / 1e6,
+            cpu_percent: percent(busy, busy + now.idle_cycles - then.idle_cycles),
+            cycles_per_packet: busy as f64 / received.max(1) as f64,
+            marked_percent: percent(now.marked - then.marked, received),
+            insert_us: (inserts > 0).then(|| insert_time.as_secs_f64() * 1e6 / inserts as f64),
+        }
+    }
+}
+
+impl Live {
+    /// What was counted so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let workers = self.snapshots().iter().fold(Snapshot::default(), super::meter::add);
+        let of_ports = self.rules.iter().map(Rules::inserted);
+        let (inserts, insert_time) =
+            of_ports.fold((0, Duration::ZERO), |sum, port| (sum.0 + port.0, sum.1 + port.1));
+        let rules = self.rules().unwrap_or_default();
+        Totals { at: self.elapsed(), workers, rules, inserts, insert_time }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_of_the_time_between() {
+        let workers = |packets, busy_cycles| Snapshot {
+            sent: [(packets, 60 * packets), (packets / 2, 30 * packets)],
+            received: packets * 3 / 2,
+            busy_cycles,
+            idle_cycles: 1_000,
+            ..Snapshot::default()
+        };
+        let at = Duration::from_secs;
+        let before = Totals { at: at(3), workers: workers(1_000_000, 500), ..Totals::default() };
+        let mut now = Totals { at: at(5), workers: workers(3_000_000, 300_000_500), ..before };
+        now.workers.idle_cycles += 100_000_000;
+        now.workers.marked = 750_000;
+        let rates = now.since(&before);
+        assert_eq!((rates.up_mbps, rates.down_mbps), (672.0, 336.0));
+        assert_eq!((rates.mpps, rates.cpu_percent, rates.marked_percent), (1.5, 75.0, 25.0));
+        assert_eq!((rates.cycles_per_packet, rates.insert_us), (100.0, None));
+
+        (now.inserts, now.insert_time) = (4, Duration::from_millis(1));
+        assert_eq!(now.since(&before).insert_us, Some(250.0));
+        assert_eq!(now.since(&now).mpps, 0.0);
+    }
+}
