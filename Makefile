@@ -13,38 +13,34 @@ HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
 
 .DEFAULT_GOAL := help
+.PHONY: run build test twin check bench aarch64 fuzz asan smoke clean help components
 
-## run: the demo on virtual ports, no NIC needed; CAPTURE=file.pcap takes its packets instead
-.PHONY: run
+## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
-	$(MILLRACE) demo $(if $(CAPTURE),--capture "$(CAPTURE)")
+	$(BUILD_TWIN) || [ $$? -eq 3 ]
+	MILLRACE_TWIN="$(TWIN)" $(MILLRACE) demo $(if $(CAPTURE),--capture "$(CAPTURE)")
 
 ## build: the program, optimised
-.PHONY: build
 build: deps-run
 	$(CARGO) build --release --locked --package millrace
 
 ## test: every test; those that lack root or a tool say why they skip
-.PHONY: test
 test: deps-test
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/release/libtwin.a" 5 || [ $$? -eq 3 ]
 	MILLRACE_TWIN="$(TWIN)" $(CARGO) test --workspace --locked
 
 ## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
-.PHONY: twin
 twin: deps-run
 	$(BUILD_TWIN)
 
 ## check: format, lints and documentation, without a warning
-.PHONY: check
 check: deps-run components
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
-.PHONY: bench
 bench: deps-bench
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(CARGO) bench --locked --package engine --bench engine
@@ -52,7 +48,6 @@ bench: deps-bench
 		-- $(BENCH_ARGS)
 
 ## aarch64: tests of the crates without DPDK for 64-bit ARM, under qemu; needs its compiler and std
-.PHONY: aarch64
 aarch64:
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
@@ -60,7 +55,6 @@ aarch64:
 		--target aarch64-unknown-linux-gnu
 
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
-.PHONY: fuzz
 fuzz: deps-run
 	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { echo "fuzz: missing tools:" \
 		"rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
@@ -69,23 +63,19 @@ fuzz: deps-run
 	done
 
 ## asan: flow rules and packets through the C of the software NIC for ASAN_SECONDS; needs nightly
-.PHONY: asan
 asan: deps-run
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked --package twin --target $(HOST)
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/$(HOST)/debug/libtwin.a" $(ASAN_SECONDS) $(ASAN_SEED)
 
 ## smoke: SMOKE_SECONDS of kernel traffic, memif and link flaps through a bump; needs root
-.PHONY: smoke
 smoke: deps-test build
 	MILLRACE="$(MILLRACE)" smoke/run.sh $(SMOKE_SECONDS)
 
 ## clean: remove what was built
-.PHONY: clean
 clean:
 	$(CARGO) clean
 
 ## help: this list
-.PHONY: help
 help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8
 
@@ -94,7 +84,6 @@ help:
 deps-run deps-bench deps-test: deps-%:
 	@scripts/install-deps $*
 
-.PHONY: components
 components:
 	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
