@@ -222,6 +222,13 @@ impl<const W: usize> Hot<W> {
         meta.tcp_flags & SYN_FIN_RST | direction & self.phase.is_first() == 0
     }
 
+    /// The same of a flow that is not closing, where a SYN does no more than an ACK does.
+    #[inline(always)]
+    pub(crate) fn is_one_more_of_open(&self, meta: &Meta) -> bool {
+        let direction = meta.swapped ^ self.orig_swapped;
+        meta.tcp_flags & (FIN | RST) | direction & self.phase.is_first() == 0
+    }
+
     /// What this packet does to the flow. Before [`count`](Self::count).
     pub(crate) fn event(&self, meta: &Meta) -> Event {
         let direction = usize::from(meta.swapped ^ self.orig_swapped);

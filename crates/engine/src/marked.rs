@@ -65,16 +65,18 @@ pub(crate) struct Marked {
     /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
     vectors: Vectors,
-    /// Marks of the packets of a burst, and the slots and records that they name.
-    marks: [u32; BURST_MAX],
+    /// Slots that the packets of a burst name.
     slots: [u32; BURST_MAX],
+    /// Of those that name one, first all of IPv4 and then all of IPv6, each in their order: places
+    /// in the burst, marks, records, and what is counted.
+    places: [u8; BURST_MAX],
+    marks: [u32; BURST_MAX],
     records: [u32; BURST_MAX],
-    /// What is counted of them.
     metas: [Meta; BURST_MAX],
-    /// Packets whose mark names a record; and those whose is not one of IPv4.
-    named: Places,
-    of_v6: Places,
-    /// Packets of this burst that may end their flow, and how many.
+    /// How many of each.
+    of_v4: usize,
+    of_v6: usize,
+    /// Those of them that may end their flow, and how many.
     unsettled: [u8; BURST_MAX],
     unsettled_len: usize,
     /// Where keys are made to be compared.
@@ -123,11 +125,12 @@ impl Marked {
             check,
             until_check: 0,
             vectors: Vectors::detect(),
-            marks: [0; BURST_MAX],
             slots: [0; BURST_MAX],
+            places: IN_ORDER,
+            marks: [0; BURST_MAX],
             records: [0; BURST_MAX],
             metas: [Meta::EMPTY; BURST_MAX],
-            named: 0,
+            of_v4: 0,
             of_v6: 0,
             unsettled: [0; BURST_MAX],
             unsettled_len: 0,
@@ -159,16 +162,12 @@ impl Marked {
         for (slot, mark) in self.slots.iter_mut().zip(self.marks) {
             *slot = (mark >> shift).wrapping_sub(before);
         }
-        (self.named, self.of_v6) = (first(len), 0);
         let (slots, of_v4) = (&self.slots[..len], v4.slots());
         let highest = slots.iter().fold(0, |highest, &slot| highest.max(slot));
         if highest as usize >= of_v4.len() {
-            self.claim_others(len, (v4, v6));
-            if self.check == KeyCheck::Always {
-                self.named &= first(self.named.trailing_ones() as usize);
-            }
-            return first(len) & !self.named;
+            return first(len) & !self.claim_others(len, (v4, v6));
         }
+        (self.places, self.of_v4, self.of_v6) = (IN_ORDER, len, 0);
         for (record, &slot) in self.records.iter_mut().zip(slots) {
             *record = of_v4[slot as usize];
             v4.prefetch(*record);
@@ -176,31 +175,57 @@ impl Marked {
         0
     }
 
-    /// Where not all packets have a mark that names a slot of IPv4.
+    /// Where not all packets have a mark that names a slot of IPv4. Returns which have one.
     #[inline(never)]
-    fn claim_others(&mut self, len: usize, (v4, v6): (&FlowTable<2>, &FlowTable<5>)) {
-        let (of_v4, of_v6, apart) = (v4.slots(), v6.slots(), self.slots_apart as usize);
-        self.named = 0;
-        for i in 0..len.min(BURST_MAX) {
-            let slot = self.slots[i] as usize;
-            let record = match (of_v4.get(slot), of_v6.get(slot.wrapping_sub(apart))) {
-                (Some(&record), _) => {
-                    v4.prefetch(record);
-                    record
-                }
-                (None, Some(&record)) => {
-                    v6.prefetch(record);
-                    self.of_v6 |= 1 << i;
-                    record
-                }
-                (None, None) => {
-                    self.stats.foreign += u64::from(self.marks[i] != 0);
-                    continue;
-                }
-            };
-            self.named |= 1 << i;
-            self.records[i] = record;
+    fn claim_others(&mut self, len: usize, (v4, v6): (&FlowTable<2>, &FlowTable<5>)) -> Places {
+        let (of_v4, of_v6, apart) = (v4.slots(), v6.slots(), self.slots_apart);
+        let marks = self.marks;
+        let mut claimed = 0;
+        (self.of_v4, self.of_v6) = (0, 0);
+        for (i, &mark) in marks.iter().enumerate().take(len) {
+            let Some(&record) = of_v4.get(self.slots[i] as usize) else { continue };
+            v4.prefetch(record);
+            self.claim_one(self.of_v4, (i, mark, record));
+            self.of_v4 += 1;
+            claimed |= 1 << i;
         }
+        let others = first(len) & !claimed;
+        let mut left = others;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize % BURST_MAX;
+            left &= left - 1;
+            let Some(&record) = of_v6.get(self.slots[i].wrapping_sub(apart) as usize) else {
+                self.stats.foreign += u64::from(marks[i] != 0);
+                continue;
+            };
+            v6.prefetch(record);
+            self.claim_one(self.of_v4 + self.of_v6, (i, marks[i], record));
+            self.of_v6 += 1;
+            claimed |= 1 << i;
+        }
+        if self.check == KeyCheck::Always { self.unclaim(claimed) } else { claimed }
+    }
+
+    #[inline(always)]
+    fn claim_one(&mut self, at: usize, (place, mark, record): (usize, u32, u32)) {
+        let at = at % BURST_MAX;
+        self.places[at] = place as u8;
+        self.marks[at] = mark;
+        self.records[at] = record;
+    }
+
+    /// Leaves nothing but what is before any that is not claimed.
+    fn unclaim(&mut self, claimed: Places) -> Places {
+        let claimed = claimed & first(claimed.trailing_ones() as usize);
+        let kept = |places: &[u8]| places.partition_point(|place| claimed >> place & 1 != 0);
+        let of_v4 = kept(&self.places[..self.of_v4]);
+        let of_v6 = kept(&self.places[self.of_v4..self.of_v4 + self.of_v6]);
+        let others = self.of_v4..self.of_v4 + of_v6;
+        self.places.copy_within(others.clone(), of_v4);
+        self.marks.copy_within(others.clone(), of_v4);
+        self.records.copy_within(others, of_v4);
+        (self.of_v4, self.of_v6) = (of_v4, of_v6);
+        claimed
     }
 
     /// Counts what is true of them; what is not, or needs more, is in what it returns. `bytes` are
@@ -212,33 +237,27 @@ impl Marked {
         (v4, v6): (&mut FlowTable<2>, &mut FlowTable<5>),
         moment: Moment,
     ) -> (Places, u64) {
-        let sampled = self.sample(packets.len());
+        let (of_v4, all) = (self.of_v4, self.of_v4 + self.of_v6);
+        let run = Run { run: 0..of_v4, sampled: self.sample(all), moment };
         self.unsettled_len = 0;
         let mut sum = Sum { counted: 0, bytes: 0, rest: 0 };
-        let mut left = self.named;
-        while left != 0 {
-            if self.check == KeyCheck::Always && sum.rest != 0 {
-                sum.rest |= left;
-                break;
+        if all == packets.len() && of_v4 == all {
+            self.count_run(packets, run, v4, &mut sum);
+        } else if let Some(any) = packets.first() {
+            let mut gathered = [any; BURST_MAX];
+            for (packet, &place) in gathered.iter_mut().zip(&self.places).take(all) {
+                *packet = &packets[usize::from(place) % packets.len()];
             }
-            let at = left.trailing_zeros() as usize;
-            // As many in a row as go to the same table.
-            let others = if self.of_v6 >> at & 1 != 0 { !self.of_v6 } else { self.of_v6 };
-            let run = ((!left | others) >> at).trailing_zeros() as usize;
-            let run = at..(at + run).min(packets.len());
-            left &= !(first(run.len()) << at);
-            let run = Run { run, sampled, moment };
-            match self.of_v6 >> at & 1 != 0 {
-                false => self.count_run(packets, run, v4, &mut sum),
-                true => self.count_run(packets, run, v6, &mut sum),
-            }
+            let others = Run { run: of_v4..all, ..run.clone() };
+            self.count_run(&gathered[..all], run, v4, &mut sum);
+            self.count_run(&gathered[..all], others, v6, &mut sum);
         }
         self.stats.counted += sum.counted;
         for &at in &self.unsettled[..self.unsettled_len.min(BURST_MAX)] {
             let record = self.records[usize::from(at)];
-            match self.of_v6 >> at & 1 != 0 {
-                false => v4.unsettle(record, false),
-                true => v6.unsettle(record, false),
+            match usize::from(at) < of_v4 {
+                true => v4.unsettle(record, false),
+                false => v6.unsettle(record, false),
             }
         }
         (sum.rest, sum.bytes)
@@ -269,13 +288,13 @@ impl Marked {
                 break;
             }
             let is_sampled = sampled >> at & 1 != 0;
-            match self.look(&packets[at], at, is_sampled, (&mut *table, moment)) {
-                true => sum.count(&packets[at..=at]),
-                false if self.check == KeyCheck::Always => {
-                    sum.rest |= first(until) & !first(at);
-                    break;
-                }
-                false => sum.rest |= 1 << at,
+            if self.look(&packets[at], at, is_sampled, (&mut *table, moment)) {
+                sum.count(&packets[at..=at]);
+            } else {
+                let is_strict = self.check == KeyCheck::Always;
+                let left = at..if is_strict { until } else { at + 1 };
+                self.places[left.clone()].iter().for_each(|place| sum.rest |= 1 << place);
+                at = left.end - 1;
             }
             at += 1;
         }
@@ -367,6 +386,7 @@ impl Marked {
 }
 
 /// Packets in a row, and what is to be known of them.
+#[derive(Clone)]
 struct Run {
     run: Range<usize>,
     /// Those whose key is compared for the sample.
@@ -378,7 +398,7 @@ struct Run {
 struct Sum {
     counted: u64,
     bytes: u64,
-    /// Packets that go the way of others.
+    /// Places of packets that go the way of others.
     rest: Places,
 }
 
@@ -389,6 +409,17 @@ impl Sum {
         self.bytes += packets.iter().map(|packet| packet.frame_len() as u64).sum::<u64>();
     }
 }
+
+/// Every place, in order.
+const IN_ORDER: [u8; BURST_MAX] = {
+    let mut places = [0; BURST_MAX];
+    let mut i = 0;
+    while i < BURST_MAX {
+        places[i] = i as u8;
+        i += 1;
+    }
+    places
+};
 
 /// The first so many places.
 #[inline(always)]

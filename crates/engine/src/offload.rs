@@ -86,7 +86,7 @@ impl Admission {
             Admission::Measured { least } => least,
         };
         let first = first.clamp(1, 1 << 30);
-        Looks { first, mask: first.next_power_of_two().max(LOOKS_APART) - 1 }
+        Looks { first, mask: first.next_power_of_two().max(LOOKS_APART) - 1, phase: 0 }
     }
 }
 
@@ -148,7 +148,10 @@ pub enum Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The NIC has the rule.
-    Installed,
+    Installed {
+        /// Until there could be one more, in nanoseconds.
+        pace: u32,
+    },
     /// The NIC has no room for it.
     Full,
     /// Not now: the port has trouble.
@@ -191,7 +194,7 @@ pub struct OffloadStats {
 impl OffloadStats {
     fn count(&mut self, answer: Answer, before: Standing) {
         match answer {
-            Answer::Installed => self.installed += 1,
+            Answer::Installed { .. } => self.installed += 1,
             Answer::Full => self.full += 1,
             Answer::Postponed => self.postponed += 1,
             Answer::Refused => self.refused += 1,
@@ -239,16 +242,24 @@ impl Tick {
 /// At which packets of a direction somebody looks whether it is worth a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looks {
-    /// At this one first.
+    /// At this one.
     first: u32,
-    /// Then so many later and one, again and again; a power of two less one.
+    /// Whenever so many more than [`phase`](Self::phase) have none of these bits; a power of two
+    /// less one.
     mask: u32,
+    /// Of the flow's own, so that flows which keep step are not all looked at together.
+    phase: u32,
 }
 
 impl Looks {
     /// Packets from one look to the next.
     pub(crate) fn apart(self) -> u64 {
         u64::from(self.mask) + 1
+    }
+
+    /// Packets before which no look counts.
+    pub(crate) fn first(self) -> u64 {
+        self.first.into()
     }
 }
 
@@ -257,6 +268,8 @@ const LOOKS_APART: u32 = 64;
 
 /// When to look.
 pub(crate) trait When: Copy {
+    /// For the flow in a record.
+    fn of(self, record: u32) -> Self;
     /// Whether that is at the packet that made it so many.
     fn is_due(self, packets: u32) -> bool;
 }
@@ -264,7 +277,12 @@ pub(crate) trait When: Copy {
 impl When for Looks {
     #[inline(always)]
     fn is_due(self, packets: u32) -> bool {
-        packets.wrapping_sub(self.first) & self.mask == 0
+        (packets == self.first) | (packets.wrapping_add(self.phase) & self.mask == 0)
+    }
+
+    #[inline(always)]
+    fn of(self, record: u32) -> Self {
+        Looks { phase: record, ..self }
     }
 }
 
@@ -276,5 +294,10 @@ impl When for Never {
     #[inline(always)]
     fn is_due(self, _: u32) -> bool {
         false
+    }
+
+    #[inline(always)]
+    fn of(self, _: u32) -> Self {
+        self
     }
 }

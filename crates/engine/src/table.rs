@@ -127,11 +127,12 @@ impl<const W: usize> FlowTable<W> {
             let Some(hot) = hot.get_mut(record as usize) else { break };
             let direction = mark ^ hot.expected;
             let meta = Meta { swapped: direction as u8, ..meta };
-            if direction > 1 || !hot.is_one_more(&meta) {
+            // What is expected of a closing flow is no mark.
+            if direction > 1 || !hot.is_one_more_of_open(&meta) {
                 break;
             }
             counted += 1;
-            if hot.count(&meta, now, looks) {
+            if hot.count(&meta, now, looks.of(record)) {
                 return (counted, true);
             }
         }
@@ -153,7 +154,8 @@ impl<const W: usize> FlowTable<W> {
     /// Counts a packet that is one more of the record's flow.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: &Meta, now: Nanos) {
-        if self.hot[record as usize].count_when(meta, now, self.looks) {
+        let looks = self.looks.map(|looks| looks.of(record));
+        if self.hot[record as usize].count_when(meta, now, looks) {
             self.counted(record, meta.swapped, true);
         }
     }
@@ -224,7 +226,7 @@ impl<const W: usize> FlowTable<W> {
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
         hot.spill(cold);
-        if self.looks.is_some_and(|looks| hot.is_due(swapped, looks)) {
+        if self.looks.is_some_and(|looks| hot.is_due(swapped, looks.of(record))) {
             if let Some(rules) = &mut self.rules {
                 let (packets, start) = hot.so_far(cold, swapped);
                 let direction = swapped & 1;
@@ -283,7 +285,7 @@ impl<const W: usize> FlowTable<W> {
         if hot.key != *key || !hot.is_one_more(meta) {
             return false;
         }
-        if hot.count(meta, now, looks) {
+        if hot.count(meta, now, looks.of(record)) {
             self.counted(record, meta.swapped, false);
         }
         true
@@ -313,7 +315,7 @@ impl<const W: usize> FlowTable<W> {
                 *cold = Cold::begin(opening, now, cold.link);
             }
         }
-        let looks = self.looks;
+        let looks = self.looks.map(|looks| looks.of(record));
         let is_rare = hot.count_when(meta, now, looks);
         // A timer may come up early but never late: one that got shorter is armed anew.
         let timeout = hot.phase().timeout(&self.timeouts);
@@ -337,7 +339,7 @@ impl<const W: usize> FlowTable<W> {
         }
         let hot = &mut self.hot[record as usize];
         *hot = Hot::begin(key, meta);
-        let is_rare = hot.count_when(meta, now, self.looks);
+        let is_rare = hot.count_when(meta, now, self.looks.map(|looks| looks.of(record)));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
         let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));

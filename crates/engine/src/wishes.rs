@@ -36,10 +36,10 @@ impl Engine {
             false => self.v4.learn(rule, answer),
             true => self.v6.learn(rule, answer),
         };
-        let Some(answered) = learnt.answered else { return };
-        let (side, live) = (answered.side, self.live(answered.side));
+        let Some(side) = learnt.answered else { return };
+        let live = self.live(side);
         if let Some(governor) = &mut self.governor {
-            governor.hears(side, answer, (answered.took, self.now), live);
+            governor.hears(side, answer, self.now, live);
         }
     }
 

@@ -81,7 +81,7 @@ fn process(engine: &mut Engine, now: u64, packets: &[BytesPacket]) {
 fn answer_all(engine: &mut Engine) {
     while let Some(wish) = engine.next_wish() {
         match wish {
-            Wish::Install { rule, .. } => engine.answer(rule, Answer::Installed),
+            Wish::Install { rule, .. } => engine.answer(rule, Answer::Installed { pace: 1000 }),
             Wish::Remove { rule, .. } => engine.answer(rule, Answer::Removed),
         }
     }

@@ -30,6 +30,11 @@ impl Pace {
         self.next
     }
 
+    /// From one call to the next, where each takes so long.
+    pub(crate) fn interval(&self, took: Nanos) -> Nanos {
+        took.saturating_mul(256) / self.share
+    }
+
     /// A call went well, from one time to another.
     pub(crate) fn went_well(&mut self, from: Nanos, until: Nanos) {
         self.rest = REST_MIN;

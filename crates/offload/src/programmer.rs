@@ -274,8 +274,10 @@ impl<P: RulePort> Programmer<P> {
                 self.rules.insert(rule, Kept { rule: handle, tuple });
                 self.by_tuple.insert(tuple, rule);
                 self.counts.created += 1;
-                self.pace.went_well(from, clock());
-                Answer::Installed
+                let until = clock();
+                self.pace.went_well(from, until);
+                let pace = self.pace.interval(until.saturating_sub(from));
+                Answer::Installed { pace: pace.min(u32::MAX.into()) as u32 }
             }
             Err(refusal) => self.refused(&refusal, from, clock()),
         };

@@ -8,11 +8,13 @@ use crate::Nanos;
 /// these bounds.
 const HORIZON_MIN: Nanos = 100_000_000;
 const HORIZON_MAX: Nanos = 10_000_000_000;
-/// Rules that are asked for and not answered: as many as are made in this time, but no fewer than
-/// keep the NIC busy and no more than leave a choice.
-const AHEAD: Nanos = 2_000_000;
+/// Rules that are asked for and not answered: as many as are made while wishes and answers are on
+/// their way, but no fewer than keep the NIC busy and no more than leave a choice.
+const AHEAD: Nanos = 10_000_000;
 const AHEAD_MIN: u64 = 4;
-const AHEAD_MAX: u64 = 256;
+const AHEAD_MAX: u64 = 1024;
+/// What a rule takes, as long as nobody knows.
+const INTERVAL: Nanos = 100_000;
 /// How often a side that was full is believed to have some more room.
 const GROWS_EVERY: Nanos = 1_000_000_000;
 
@@ -23,7 +25,7 @@ struct Budget {
     room: u32,
     /// Asked for and not answered.
     asked: u32,
-    /// From one answer to the next, while some are asked for.
+    /// From one rule to the next, while some are asked for.
     interval: Nanos,
     grew_at: Nanos,
     /// After trouble, nothing is asked for until then.
@@ -41,7 +43,7 @@ pub(crate) struct Governor {
 impl Governor {
     pub(crate) fn new(rules_max: u32, admission: Admission) -> Self {
         let budget =
-            Budget { room: rules_max, asked: 0, interval: AHEAD, grew_at: 0, not_before: 0 };
+            Budget { room: rules_max, asked: 0, interval: INTERVAL, grew_at: 0, not_before: 0 };
         let is_measured = matches!(admission, Admission::Measured { .. });
         Self { rules_max, is_measured, sides: [budget; 2] }
     }
@@ -75,16 +77,9 @@ impl Governor {
         self.sides[side as usize].asked += 1;
     }
 
-    /// One was answered, so long after it was asked for; so many are live now.
-    pub(crate) fn hears(
-        &mut self,
-        side: Side,
-        answer: Answer,
-        (took, now): (Nanos, Nanos),
-        live: u32,
-    ) {
+    /// One was answered; so many are live now.
+    pub(crate) fn hears(&mut self, side: Side, answer: Answer, now: Nanos, live: u32) {
         let budget = &mut self.sides[side as usize];
-        let interval = took / u64::from(budget.asked.max(1));
         budget.asked = budget.asked.saturating_sub(1);
         match answer {
             Answer::Full => {
@@ -92,7 +87,10 @@ impl Governor {
                 budget.grew_at = now;
             }
             Answer::Postponed => budget.not_before = now.saturating_add(AHEAD),
-            _ => budget.interval = (7 * budget.interval + interval) / 8,
+            Answer::Installed { pace } => {
+                budget.interval = (7 * budget.interval + u64::from(pace)) / 8;
+            }
+            Answer::Refused | Answer::Removed => {}
         }
     }
 
@@ -128,7 +126,7 @@ mod tests {
         let mut governor = Governor::new(1000, Admission::After { packets: 1 });
         assert!(governor.may_ask(Side::A, 999, 0) && !governor.may_ask(Side::A, 1000, 0));
         governor.asks(Side::A);
-        governor.hears(Side::A, Answer::Full, (0, 5), 500);
+        governor.hears(Side::A, Answer::Full, 5, 500);
         assert!(governor.is_full(Side::A, 500) && !governor.is_full(Side::B, 500));
         governor.grow(5);
         assert!(!governor.may_ask(Side::A, 500, 5));
@@ -143,9 +141,9 @@ mod tests {
         let mut governor = Governor::new(1 << 20, Admission::Measured { least: 8 });
         for _ in 0..100 {
             governor.asks(Side::A);
-            governor.hears(Side::A, Answer::Installed, (11_000_000, 0), 1);
+            governor.hears(Side::A, Answer::Installed { pace: 11_000_000 }, 0, 1);
             governor.asks(Side::B);
-            governor.hears(Side::B, Answer::Installed, (1_000, 0), 1);
+            governor.hears(Side::B, Answer::Installed { pace: 1_000 }, 0, 1);
         }
         assert_eq!(governor.ahead(Side::A), AHEAD_MIN as u32);
         assert_eq!(governor.ahead(Side::B), AHEAD_MAX as u32);
@@ -157,7 +155,7 @@ mod tests {
     fn after_trouble_nothing_is_asked_for_at_once() {
         let mut governor = Governor::new(10, Admission::After { packets: 1 });
         governor.asks(Side::B);
-        governor.hears(Side::B, Answer::Postponed, (0, 7), 0);
+        governor.hears(Side::B, Answer::Postponed, 7, 0);
         assert!(!governor.may_ask(Side::B, 0, 8) && governor.may_ask(Side::A, 0, 8));
         assert!(governor.may_ask(Side::B, 0, 7 + AHEAD));
     }

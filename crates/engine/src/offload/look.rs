@@ -64,6 +64,9 @@ impl Rules {
     /// Looks at a direction that may be worth a rule, or has one.
     #[inline(never)]
     pub(crate) fn look<const W: usize>(&mut self, sight: Sight, hot: &mut Hot<W>) {
+        if sight.packets < self.looks.first() {
+            return;
+        }
         hot.is_ruled = 1;
         let direction = usize::from(sight.direction & 1);
         let rate = self.rate(sight);
@@ -98,7 +101,9 @@ impl Rules {
         *rate = if last == Tick::ZERO {
             Score::of(sight.packets, self.now.saturating_sub(sight.start))
         } else {
-            rate.toward(Score::of(self.looks.apart(), now.since(last)))
+            // The second may come soon after the first.
+            let apart = self.looks.apart().min(sight.packets - self.looks.first());
+            rate.toward(Score::of(apart, now.since(last)))
         };
         *rate
     }

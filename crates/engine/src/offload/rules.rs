@@ -246,7 +246,7 @@ impl Rules {
         let rule = &slot.rules[usize::from(rule.direction & 1)];
         if !rule.standing.is_live() {
             Found::Stale
-        } else if hot.is_closing() || slot.is_unsettled || !hot.is_one_more(meta) {
+        } else if hot.is_closing() || slot.is_unsettled || !hot.is_one_more_of_open(meta) {
             // Out of its place among the packets of the burst: where the flow is closing, a SYN
             // before it would have made it another flow's.
             Found::Unusual
@@ -317,18 +317,18 @@ impl Rules {
             (of_direction.standing, of_direction.side, of_direction.weight);
         let is_refusal = matches!(answer, Answer::Full | Answer::Postponed | Answer::Refused);
         let standing = match (before, answer) {
-            (Standing::Asked, Answer::Installed) if of_direction.is_seen => Standing::Effective,
-            (Standing::Asked, Answer::Installed) => Standing::Installed,
-            (Standing::Recalled, Answer::Installed) => Standing::Leaving,
+            (Standing::Asked, Answer::Installed { .. }) if of_direction.is_seen => {
+                Standing::Effective
+            }
+            (Standing::Asked, Answer::Installed { .. }) => Standing::Installed,
+            (Standing::Recalled, Answer::Installed { .. }) => Standing::Leaving,
             // A rule that was refused after it was to go is gone as well.
             (Standing::Asked | Standing::Recalled, _) if is_refusal => Standing::None,
             (Standing::Recalled | Standing::Leaving, Answer::Removed) => Standing::None,
             _ => return learnt,
         };
-        let took = now.since(of_direction.since);
         (of_direction.standing, of_direction.since) = (standing, now);
-        learnt.answered = matches!(before, Standing::Asked | Standing::Recalled)
-            .then_some(Answered { side, took });
+        learnt.answered = matches!(before, Standing::Asked | Standing::Recalled).then_some(side);
         if before == Standing::Asked && is_refusal {
             self.live[side as usize].remove(weight);
             self.live_count[side as usize] -= 1;
@@ -363,15 +363,8 @@ fn state_is_idle(slots: &Slots, slot: u32) -> bool {
 /// What an answer tells beside where the rule stands.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Learnt {
-    /// A rule that was asked for is answered.
-    pub(crate) answered: Option<Answered>,
+    /// A rule of this side that was asked for is answered.
+    pub(crate) answered: Option<Side>,
     /// This record's flow has a slot and no rule: [`Rules::release`] must follow.
     pub(crate) without_rule: Option<u32>,
-}
-
-/// How long it took to answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
-    pub(crate) side: Side,
-    pub(crate) took: Nanos,
 }

@@ -75,7 +75,7 @@ impl Nic {
                 }
                 Wish::Install { rule, tuple, .. } => {
                     self.rules.insert(tuple, self.layout.encode(rule));
-                    (rule, Answer::Installed)
+                    (rule, Answer::Installed { pace: 1000 })
                 }
                 Wish::Remove { rule, .. } => {
                     let gone = self.layout.encode(rule);
@@ -239,7 +239,7 @@ fn obey(engine: &mut Engine, layout: MarkLayout) -> Option<u32> {
         match wish {
             Wish::Install { rule, .. } => {
                 mark = Some(layout.encode(rule));
-                engine.answer(rule, Answer::Installed);
+                engine.answer(rule, Answer::Installed { pace: 1000 });
             }
             Wish::Remove { rule, .. } => engine.answer(rule, Answer::Removed),
         }

@@ -32,9 +32,9 @@ type WorkerEnd = (Producer<Wish>, Consumer<(RuleId, Answer)>);
 type PortEnd = (Consumer<Wish>, Producer<(RuleId, Answer)>);
 
 /// Wishes of one worker on their way to one port, and answers on their way back.
-const RING: usize = 256;
+const RING: usize = 1024;
 /// New rules of one worker that wait for one port.
-const WAITING: usize = 256;
+const WAITING: usize = 1024;
 /// Wishes, and answers, that a worker looks at in one round of housekeeping.
 const EXCHANGED: usize = 32;
 /// Calls take half of the time at most: some NICs do not forward meanwhile.
