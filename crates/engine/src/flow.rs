@@ -277,13 +277,18 @@ impl<const W: usize> Hot<W> {
 
     /// Whether a packet that was counted made it so many.
     pub(crate) fn is_due(&self, swapped: u8, looks: Looks) -> bool {
-        let direction = usize::from(swapped ^ self.orig_swapped) & 1;
-        looks.is_due(self.counters[direction].packets())
+        looks.is_due(self.packets(swapped))
     }
 
     /// Whether the flow is closing: its ports may soon be another's.
     pub(crate) fn is_closing(&self) -> bool {
         self.phase == Phase::TcpClose
+    }
+
+    /// Whether a counter has reached its top bit.
+    pub(crate) fn is_full(&self) -> bool {
+        let [a, b] = self.counters;
+        (a.0 | b.0) & Counters::HIGH != 0 || (self.overhead[0] | self.overhead[1]) >> 15 != 0
     }
 
     /// Moves the top bits of the counters to the cold part.
@@ -311,6 +316,11 @@ impl<const W: usize> Hot<W> {
             ip_bytes: bytes - overhead,
             tcp_flags: self.tcp_flags[direction],
         }
+    }
+
+    /// Packets of the direction whose sender is this end of the key; they come round.
+    pub(crate) fn packets(&self, swapped: u8) -> u32 {
+        self.counters[usize::from(swapped ^ self.orig_swapped) & 1].packets()
     }
 
     /// Packets of a direction so far, and when the flow began.

@@ -252,9 +252,15 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// Packets from one look to the next.
-    pub(crate) fn apart(self) -> u64 {
-        u64::from(self.mask) + 1
+    /// The same for packets with a mark.
+    #[inline(always)]
+    pub(crate) fn of_marked(self) -> Self {
+        Looks { mask: self.mask.max(LOOKS_APART_MARKED - 1), ..self }
+    }
+
+    /// The number of a look, one for so many packets as are between two at least; it comes round.
+    pub(crate) fn number(self, packets: u64, record: u32) -> u8 {
+        ((packets + u64::from(record)) / u64::from(LOOKS_APART)) as u8
     }
 
     /// Packets before which no look counts.
@@ -263,8 +269,10 @@ impl Looks {
     }
 }
 
-/// Fewest packets between two looks.
+/// Fewest packets between two looks, and as long as they are marked: a look costs more than a
+/// lookup, and of a flow with a rule less is to be known.
 const LOOKS_APART: u32 = 64;
+const LOOKS_APART_MARKED: u32 = 256;
 
 /// When to look.
 pub(crate) trait When: Copy {

@@ -14,7 +14,9 @@ use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
 use crate::mark::RuleId;
 use crate::marked::Standing;
-use crate::offload::{Answer, Learnt, Looks, Offload, Rules, Score, Side, Sight, When, Wish};
+use crate::offload::{
+    Answer, Learnt, Looks, Offload, Rules, Score, Side, Sight, Wanted, When, Wish,
+};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
@@ -122,6 +124,7 @@ impl<const W: usize> FlowTable<W> {
         now: Nanos,
     ) -> (usize, bool) {
         let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return (0, false) };
+        let looks = looks.of_marked();
         let mut counted = 0;
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
             let Some(hot) = hot.get_mut(record as usize) else { break };
@@ -154,7 +157,7 @@ impl<const W: usize> FlowTable<W> {
     /// Counts a packet that is one more of the record's flow.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: &Meta, now: Nanos) {
-        let looks = self.looks.map(|looks| looks.of(record));
+        let looks = self.looks.map(|looks| looks.of_marked().of(record));
         if self.hot[record as usize].count_when(meta, now, looks) {
             self.counted(record, meta.swapped, true);
         }
@@ -203,6 +206,13 @@ impl<const W: usize> FlowTable<W> {
         self.rules.as_deref().map_or(&[], |rules| rules.slots().records())
     }
 
+    /// Visits rules: [`Rules::tend`].
+    pub(crate) fn tend(&mut self, turn: (Nanos, usize), wanted: &mut [Wanted; 2]) {
+        if let Some(rules) = &mut self.rules {
+            rules.tend(&self.hot, turn, wanted);
+        }
+    }
+
     /// Asks for a rule of the best candidate of a side, which is worth so much.
     pub(crate) fn ask(&mut self, side: Side, worth: Score) -> Option<Wish> {
         let rules = self.rules.as_deref_mut()?;
@@ -225,8 +235,11 @@ impl<const W: usize> FlowTable<W> {
     fn counted(&mut self, record: u32, swapped: u8, is_marked: bool) {
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
-        hot.spill(cold);
-        if self.looks.is_some_and(|looks| hot.is_due(swapped, looks.of(record))) {
+        if hot.is_full() {
+            hot.spill(cold);
+        }
+        let looks = self.looks.map(|looks| if is_marked { looks.of_marked() } else { looks });
+        if looks.is_some_and(|looks| hot.is_due(swapped, looks.of(record))) {
             if let Some(rules) = &mut self.rules {
                 let (packets, start) = hot.so_far(cold, swapped);
                 let direction = swapped & 1;

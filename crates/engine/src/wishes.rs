@@ -54,8 +54,10 @@ impl Engine {
             for (side, wanted) in Side::BOTH.into_iter().zip(&wanted) {
                 rules.set_terms(side, wanted.bar, governor.horizon(side));
             }
-            rules.tend(self.now, budget.div_ceil(2), &mut wanted);
         }
+        let turn = (self.now, budget.div_ceil(2));
+        self.v4.tend(turn, &mut wanted);
+        self.v6.tend(turn, &mut wanted);
         self.governor = Some(governor);
     }
 

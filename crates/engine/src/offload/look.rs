@@ -9,7 +9,7 @@ use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::Standing;
 use super::watch::{MISSES_MAX, SETTLING};
-use super::{Admission, Tick};
+use super::{Admission, LOOKS_APART, Tick};
 use crate::Nanos;
 use crate::flow::{Hot, PROTO_TCP, PROTO_UDP};
 
@@ -97,12 +97,15 @@ impl Rules {
         let watched = &mut self.watched[sight.record as usize];
         let now = Tick::of(self.now);
         let last = std::mem::replace(&mut watched.looked_at[direction], now);
+        let number = self.looks.number(sight.packets, sight.record);
+        let before = std::mem::replace(&mut watched.look[direction], number);
         let rate = &mut watched.rate[direction];
         *rate = if last == Tick::ZERO {
             Score::of(sight.packets, self.now.saturating_sub(sight.start))
         } else {
             // The second may come soon after the first.
-            let apart = self.looks.apart().min(sight.packets - self.looks.first());
+            let apart = u64::from(number.wrapping_sub(before).max(1)) * u64::from(LOOKS_APART);
+            let apart = apart.min(sight.packets - self.looks.first());
             rate.toward(Score::of(apart, now.since(last)))
         };
         *rate
@@ -206,26 +209,39 @@ impl Rules {
 
     /// Frees slots, and visits up to `budget` to see whether what they have is still worth it;
     /// `wanted` are places, by side, for candidates that are worth so much.
-    pub(crate) fn tend(&mut self, now: Nanos, budget: usize, wanted: &mut [Wanted; 2]) {
+    pub(crate) fn tend<const W: usize>(
+        &mut self,
+        hot: &[Hot<W>],
+        (now, budget): (Nanos, usize),
+        wanted: &mut [Wanted; 2],
+    ) {
         self.now = self.now.max(now);
         self.slots.drain();
         let used = self.slots.used();
         for _ in 0..budget.min(used as usize) {
             self.hand = if self.hand + 1 < used { self.hand + 1 } else { 0 };
             for direction in 0..2 {
-                self.visit(self.hand, direction, wanted);
+                self.visit((self.hand, direction), hot, wanted);
             }
         }
     }
 
-    fn visit(&mut self, slot: u32, direction: usize, wanted: &mut [Wanted; 2]) {
+    fn visit<const W: usize>(
+        &mut self,
+        (slot, direction): (u32, usize),
+        hot: &[Hot<W>],
+        wanted: &mut [Wanted; 2],
+    ) {
         let Some(state) = self.slots.get(slot) else { return };
         let rule = state.rules[direction];
         let Some(record) = state.record().filter(|_| rule.standing.is_live()) else { return };
         let watched = &mut self.watched[record as usize];
-        // For less than two spans nothing is known.
+        // What came since the last look says only that there is no more: a few packets say little.
         let quiet = Tick::of(self.now).since(watched.looked_at[direction]);
-        let rate = watched.rate[direction].min(Score::of(2 * self.looks.apart(), quiet));
+        let packets = u64::from(hot[record as usize].packets(direction as u8));
+        let looks = self.looks.number(packets, record).wrapping_sub(watched.look[direction]);
+        let since = u64::from(looks.saturating_add(1)) * u64::from(LOOKS_APART);
+        let rate = watched.rate[direction].min(Score::of(2 * since, quiet));
         watched.rate[direction] = rate;
         if rate != rule.weight {
             self.weigh(slot, direction, rate);

@@ -35,6 +35,8 @@ pub(super) struct Watched {
     pub(super) slot: u32,
     /// By direction.
     pub(super) looked_at: [Tick; 2],
+    /// Numbers of the last looks.
+    pub(super) look: [u8; 2],
     pub(super) rate: [Score; 2],
     pub(super) note: [Note; 2],
 }
@@ -43,6 +45,7 @@ impl Watched {
     const NONE: Watched = Watched {
         slot: NO_SLOT,
         looked_at: [Tick::ZERO; 2],
+        look: [0; 2],
         rate: [Score::ZERO; 2],
         note: [Note::None; 2],
     };

@@ -15,8 +15,9 @@ impl Score {
 
     /// Of so many packets in a span of time.
     pub(crate) fn of(packets: u64, span: Nanos) -> Self {
-        let rate = u128::from(packets) * 16_000_000_000 / u128::from(span.max(1));
-        let rate = rate.min(u128::from(u32::MAX)) as u32;
+        // What does not fit is more than any port brings.
+        let rate = packets.saturating_mul(16_000_000_000) / span.max(1);
+        let rate = rate.min(u32::MAX.into()) as u32;
         // Two bits behind the highest one.
         let octave = (rate | 1).ilog2();
         let quarter = if octave >= 2 { rate >> (octave - 2) & 3 } else { 0 };
