@@ -323,6 +323,11 @@ impl<const W: usize> Hot<W> {
         self.counters[usize::from(swapped ^ self.orig_swapped) & 1].packets()
     }
 
+    /// 1: the originator is the second end of the key.
+    pub(crate) fn originator(&self) -> u8 {
+        self.orig_swapped
+    }
+
     /// Packets of a direction so far, and when the flow began.
     pub(crate) fn so_far(&self, cold: &Cold, swapped: u8) -> (u64, Nanos) {
         let direction = usize::from(swapped ^ self.orig_swapped) & 1;

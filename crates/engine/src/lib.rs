@@ -11,6 +11,7 @@ mod config;
 mod flow;
 mod hash;
 mod key;
+mod listing;
 mod mark;
 mod marked;
 mod offload;
@@ -23,9 +24,12 @@ mod vectors;
 mod wishes;
 
 pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
+pub use listing::{Cursor, LiveFlow, Query};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
-pub use offload::{Admission, Answer, Offload, OffloadStats, Side, Tuple, Wish};
+pub use offload::{
+    Admission, Answer, NoRule, Offload, OffloadStats, RuleState, RuleView, Side, Tuple, Wish,
+};
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{STALL_CYCLES, Stage, Stats};

@@ -13,12 +13,15 @@ mod look;
 mod rules;
 mod score;
 mod slots;
+mod view;
 mod watch;
 
 pub(crate) use governor::Governor;
 pub(crate) use look::{Sight, Wanted};
 pub(crate) use rules::{Learnt, Rules};
 pub(crate) use score::Score;
+pub use view::{NoRule, RuleState, RuleView};
+pub(crate) use view::{Subject, Terms};
 
 use crate::Nanos;
 use crate::mark::{MarkLayout, RuleId};

@@ -171,8 +171,14 @@ impl<const W: usize> FlowTable<W> {
 
     /// A packet with the mark of this record had its key; true if it is the first of its rule.
     pub(crate) fn believe(&mut self, record: u32, direction: u8) -> bool {
-        let rules = self.rules.as_mut();
-        rules.is_some_and(|rules| rules.believe(record, direction, &mut self.hot[record as usize]))
+        let Some(rules) = &mut self.rules else { return false };
+        let hot = &mut self.hot[record as usize];
+        let is_first = rules.believe(record, direction, hot);
+        if is_first {
+            let (packets, _) = hot.so_far(&self.cold.0[record as usize], direction);
+            rules.begin_hits(record, direction, packets);
+        }
+        is_first
     }
 
     /// Until it is called with false, no mark is enough for packets of this record.
@@ -413,6 +419,11 @@ impl<const W: usize> FlowTable<W> {
         self.wheel.disarm(&mut self.cold, record);
         let hash = self.hasher.hash_one(&self.hot[record as usize].key);
         Some(self.end(record, hash, EndReason::Exit))
+    }
+
+    /// The record with this number, in use or not.
+    pub(crate) fn parts(&self, record: u32) -> (&Hot<W>, &Cold) {
+        (&self.hot[record as usize], &self.cold.0[record as usize])
     }
 
     /// Record numbers below this may be in use.

@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Rules of a side that the NIC is to have.
-    fn live(&self, side: Side) -> u32 {
+    pub(crate) fn live(&self, side: Side) -> u32 {
         let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.live_count(side));
         of(self.v4.rules()) + of(self.v6.rules())
     }

@@ -3,8 +3,8 @@
 //! end, not for a full table, not for packets that are wrong.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
-    Offload, Reason, RuleId, Side, Verdict, Wish,
+    Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, KeyCheck, MarkLayout,
+    MarkStats, Offload, Query, Reason, RuleId, Side, Verdict, Wish,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -90,6 +90,16 @@ fn answer_all(engine: &mut Engine) {
     engine.tend(0, 100);
 }
 
+/// Walks through all flows, and through those with rules; returns how many there are.
+fn walk(engine: &Engine) -> u64 {
+    let mut found = 0;
+    for has_rules in [false, true] {
+        let (query, mut cursor) = (Query { has_rules, ..Query::default() }, Cursor::default());
+        while engine.list(&query, &mut cursor, 64, &mut |_| found += 1) {}
+    }
+    found
+}
+
 fn take(engine: &mut Engine) -> u64 {
     std::iter::from_fn(|| engine.next_record()).count() as u64
 }
@@ -117,7 +127,7 @@ fn nothing_is_allocated_after_start() {
     let mark = |i| Some(layout.encode(rule(i)));
     let marked: Vec<_> =
         acks.iter().enumerate().map(|(i, packet)| packet.clone().marked(mark(i))).collect();
-    let mut taken = 0;
+    let (mut taken, mut listed) = (0, 0);
     let allocated = calls(|| {
         for turn in 0..4 {
             let now = turn * 20_000_000_000;
@@ -134,6 +144,7 @@ fn nothing_is_allocated_after_start() {
                 process(&mut engine, now + 3, &syns);
             }
             taken += take(&mut engine);
+            listed += walk(&engine);
             answer_all(&mut engine);
             while engine.expire(now + 10_000_000_000, 32) > 0 {
                 taken += take(&mut engine);
@@ -158,6 +169,7 @@ fn nothing_is_allocated_after_start() {
     }
     assert!(stats.records_lost > 0, "{stats:?}");
     assert_eq!(taken + stats.records_lost, stats.created);
+    assert!(listed > 4 * 1500, "{listed}");
     let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();
     assert!(stale > 0 && mismatched > 0 && checked > 0, "{:?}", engine.mark_stats());
 }

@@ -55,6 +55,11 @@ impl Governor {
         live < budget.room && u64::from(budget.asked) < ahead && now >= budget.not_before
     }
 
+    /// Whether a side is left alone for a moment, after trouble.
+    pub(crate) fn is_backing_off(&self, side: Side, now: Nanos) -> bool {
+        now < self.sides[side as usize].not_before
+    }
+
     /// Whether a side has as many as there is room for.
     pub(crate) fn is_full(&self, side: Side, live: u32) -> bool {
         live >= self.sides[side as usize].room

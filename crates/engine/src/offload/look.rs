@@ -95,6 +95,7 @@ impl Rules {
     fn rate(&mut self, sight: Sight) -> Score {
         let direction = usize::from(sight.direction & 1);
         let watched = &mut self.watched[sight.record as usize];
+        watched.side[direction] = self.side;
         let now = Tick::of(self.now);
         let last = std::mem::replace(&mut watched.looked_at[direction], now);
         let number = self.looks.number(sight.packets, sight.record);

@@ -39,7 +39,12 @@ pub(super) struct Watched {
     pub(super) look: [u8; 2],
     pub(super) rate: [Score; 2],
     pub(super) note: [Note; 2],
+    /// Where its packets arrived when somebody looked.
+    pub(super) side: [Side; 2],
 }
+
+// A record has one beside it whether or not it ever gets a rule.
+const _: () = assert!(size_of::<Watched>() == 20);
 
 impl Watched {
     const NONE: Watched = Watched {
@@ -48,6 +53,7 @@ impl Watched {
         look: [0; 2],
         rate: [Score::ZERO; 2],
         note: [Note::None; 2],
+        side: [Side::A; 2],
     };
 }
 
@@ -275,6 +281,14 @@ impl Rules {
         *checks = checks.saturating_sub(u8::from(!is_strict));
         self.trust(slot, hot);
         self.take_effect(slot, direction, hot.key.proto())
+    }
+
+    /// The rule of a direction marks packets from here on, of which it had so many.
+    pub(crate) fn begin_hits(&mut self, record: u32, direction: u8, packets: u64) {
+        let slot = self.watched[record as usize].slot;
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.rules[usize::from(direction & 1)].marked_from = packets;
+        }
     }
 
     /// Until the end of the burst, or from then on, a packet may have ended the flow.

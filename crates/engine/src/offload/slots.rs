@@ -59,6 +59,8 @@ pub(crate) struct Rule {
     pub(crate) is_seen: bool,
     /// When it came to its standing.
     pub(crate) since: Tick,
+    /// Packets that its direction had had before the first with its mark.
+    pub(crate) marked_from: u64,
 }
 
 impl Rule {
@@ -70,6 +72,7 @@ impl Rule {
         checks: 0,
         is_seen: false,
         since: Tick::ZERO,
+        marked_from: 0,
     };
 }
 

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How things stand with the rule of one direction, for people: what there is, and if there is no
+//! rule, why not. Only looks; what it says of rates is what the admission goes by.
+
+use super::rules::{Note, Rules};
+use super::score::Score;
+use super::slots::{Rule, Standing};
+use super::{Admission, Side, Tick};
+use crate::Nanos;
+use crate::flow::{PROTO_TCP, PROTO_UDP};
+
+/// What there is of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleState {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is worth one and waits.
+    Candidate,
+    /// The port was asked for it.
+    Asked,
+    /// The NIC has it, and no packet had its mark yet.
+    Installed,
+    /// Packets have its mark.
+    Effective,
+    /// It is to go.
+    Leaving,
+}
+
+impl RuleState {
+    /// The name in `--json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RuleState::None => "none",
+            RuleState::Candidate => "candidate",
+            RuleState::Asked => "asked",
+            RuleState::Installed => "installed",
+            RuleState::Effective => "effective",
+            RuleState::Leaving => "leaving",
+        }
+    }
+}
+
+/// Why a direction has no rule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NoRule {
+    /// There are none.
+    Off,
+    /// Only TCP and UDP have some.
+    Protocol,
+    /// It has had fewer packets than the first look at it needs.
+    TooFewPackets {
+        /// As many as that.
+        least: u32,
+    },
+    /// It is not busy enough.
+    BelowThreshold {
+        /// Packets per second that it counts for: its rate, or less if it is not known for long.
+        worth: f64,
+        /// Packets per second that are enough.
+        threshold: f64,
+    },
+    /// The side has as many as it has room for.
+    NoCapacity,
+    /// The NIC does not take such a rule.
+    Refused,
+    /// The NIC took it, and no packet was marked.
+    Ineffective,
+    /// Rules of its kind had no effect, so they are not asked for.
+    KindAside,
+    /// The side had trouble just now.
+    BackOff,
+    /// Nothing speaks against it: the port is busy, or it will be looked at again.
+    Waiting,
+}
+
+impl NoRule {
+    /// The name in `--json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NoRule::Off => "off",
+            NoRule::Protocol => "protocol",
+            NoRule::TooFewPackets { .. } => "too_few_packets",
+            NoRule::BelowThreshold { .. } => "below_threshold",
+            NoRule::NoCapacity => "no_capacity",
+            NoRule::Refused => "refused",
+            NoRule::Ineffective => "ineffective",
+            NoRule::KindAside => "kind_aside",
+            NoRule::BackOff => "back_off",
+            NoRule::Waiting => "waiting",
+        }
+    }
+}
+
+/// The rule of one direction, or why there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RuleView {
+    /// What there is.
+    pub state: RuleState,
+    /// Why not more; `None` from [`RuleState::Asked`] on.
+    pub reason: Option<NoRule>,
+    /// When a rule came to its state, to 65 µs; without one, when the direction was looked at last.
+    pub since: Option<Nanos>,
+    /// Where its packets arrive, as far as somebody has looked.
+    pub side: Option<Side>,
+    /// Packets per second, by the last looks.
+    pub rate: f64,
+    /// Packets since the first with the mark of the rule.
+    pub hits: u64,
+}
+
+impl RuleView {
+    /// There are no rules.
+    pub(crate) const OFF: RuleView = RuleView {
+        state: RuleState::None,
+        reason: Some(NoRule::Off),
+        since: None,
+        side: None,
+        rate: 0.0,
+        hits: 0,
+    };
+}
+
+/// What the answer depends on beside the flow, of one side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terms {
+    pub(crate) is_full: bool,
+    pub(crate) is_backing_off: bool,
+}
+
+/// A direction that is looked at by somebody who wants to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject {
+    pub(crate) record: u32,
+    /// 1: the sender is the second end of the key.
+    pub(crate) direction: usize,
+    pub(crate) proto: u8,
+    /// Of this direction, so far.
+    pub(crate) packets: u64,
+    /// When the flow began.
+    pub(crate) start: Nanos,
+    pub(crate) now: Nanos,
+}
+
+impl Rules {
+    /// How things stand with the rule of a direction.
+    pub(crate) fn view(&self, subject: Subject, terms: &[Terms; 2]) -> RuleView {
+        let Subject { record, direction, now, .. } = subject;
+        let watched = &self.watched[record as usize];
+        let looked_at = watched.looked_at[direction];
+        let ago = |tick: Tick| now.saturating_sub(Tick::of(now).since(tick));
+        let rate = self.rate_now(subject);
+        let slot = self.slots.get(watched.slot);
+        if let Some(rule) = slot.map(|slot| slot.rules[direction]) {
+            if let Some(state) = state_of(rule.standing) {
+                let is_effective = rule.standing == Standing::Effective;
+                return RuleView {
+                    state,
+                    reason: None,
+                    since: Some(ago(rule.since)),
+                    side: Some(rule.side),
+                    rate: rate.per_second(),
+                    hits: if is_effective { hits(&rule, subject.packets) } else { 0 },
+                };
+            }
+        }
+        let is_looked_at = looked_at != Tick::ZERO;
+        let side = is_looked_at.then_some(watched.side[direction]);
+        let is_candidate = matches!(watched.note[direction], Note::Candidate(_));
+        RuleView {
+            state: if is_candidate { RuleState::Candidate } else { RuleState::None },
+            reason: Some(self.reason(subject, rate, terms)),
+            since: is_looked_at.then(|| ago(looked_at)),
+            side,
+            rate: rate.per_second(),
+            hits: 0,
+        }
+    }
+
+    /// How busy a direction is: by the last looks, but no busier than the time since then allows.
+    fn rate_now(&self, subject: Subject) -> Score {
+        let Subject { record, direction, packets, start, now, .. } = subject;
+        let watched = &self.watched[record as usize];
+        let looked_at = watched.looked_at[direction];
+        if looked_at == Tick::ZERO {
+            return Score::of(packets, now.saturating_sub(start));
+        }
+        let quiet = Tick::of(now).since(looked_at);
+        watched.rate[direction].min(Score::of(2 * self.looks.apart(), quiet))
+    }
+
+    /// Why a direction has no rule.
+    fn reason(&self, subject: Subject, rate: Score, terms: &[Terms; 2]) -> NoRule {
+        let Subject { record, direction, proto, packets, now, .. } = subject;
+        if !matches!(proto, PROTO_TCP | PROTO_UDP) {
+            return NoRule::Protocol;
+        }
+        let watched = &self.watched[record as usize];
+        match watched.note[direction] {
+            Note::Refused => return NoRule::Refused,
+            Note::Ineffective => return NoRule::Ineffective,
+            Note::None if watched.looked_at[direction] == Tick::ZERO => {
+                return NoRule::TooFewPackets { least: self.looks.first() };
+            }
+            Note::None | Note::Candidate(_) => {}
+        }
+        let side = watched.side[direction];
+        let terms = terms[side as usize];
+        if self.classes.is_aside(side, proto, now) {
+            return NoRule::KindAside;
+        }
+        let below = self.below_threshold((side, packets), rate);
+        let is_candidate = watched.note[direction] != Note::None;
+        match below {
+            Some(below) if !is_candidate => below,
+            _ if terms.is_backing_off => NoRule::BackOff,
+            _ if terms.is_full => NoRule::NoCapacity,
+            _ => NoRule::Waiting,
+        }
+    }
+
+    /// The reason, if it is that a direction with this rate is not busy enough.
+    fn below_threshold(&self, (side, packets): (Side, u64), rate: Score) -> Option<NoRule> {
+        let of = |worth: Score, threshold: Score| NoRule::BelowThreshold {
+            worth: worth.per_second(),
+            threshold: threshold.per_second(),
+        };
+        match self.offload.admission {
+            Admission::After { .. } => None,
+            Admission::Rate { per_second } => {
+                let least = Score::of(u64::from(per_second), 1_000_000_000);
+                (rate < least).then(|| of(rate, least))
+            }
+            Admission::Measured { .. } => {
+                let (bar, horizon) = (self.bar[side as usize], self.horizon[side as usize]);
+                let worth = rate.min(Score::of(packets, horizon));
+                (worth < bar).then(|| of(worth, bar))
+            }
+        }
+    }
+}
+
+/// Packets since the first with the mark.
+fn hits(rule: &Rule, packets: u64) -> u64 {
+    packets.saturating_sub(rule.marked_from)
+}
+
+/// What people call it, if there is a rule.
+fn state_of(standing: Standing) -> Option<RuleState> {
+    match standing {
+        Standing::None => None,
+        Standing::Asked => Some(RuleState::Asked),
+        Standing::Installed => Some(RuleState::Installed),
+        Standing::Effective => Some(RuleState::Effective),
+        Standing::Recalled | Standing::Leaving => Some(RuleState::Leaving),
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A walk through what is alive: nothing is left out, nothing is told twice, no call looks at more
+//! than it may, and each direction says why it has no rule.
+
+use engine::{
+    Admission, Answer, BURST_MAX, Config, Cursor, Engine, FlowRecord, KeyCheck, LiveFlow,
+    MarkLayout, NoRule, Offload, Query, RuleState, Side, Verdict, Wish,
+};
+use std::collections::BTreeSet;
+use wire::{BytesPacket, FrameBuilder};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn process(engine: &mut Engine, now: u64, frames: &[Vec<u8>]) {
+    let packets: Vec<_> = frames.iter().map(|frame| BytesPacket::new(frame)).collect();
+    for burst in packets.chunks(BURST_MAX) {
+        engine.process(now, burst, &mut [Verdict::Forward; BURST_MAX]);
+    }
+}
+
+/// All that a walk finds, `budget` places in each call.
+fn walk(engine: &Engine, query: &Query, budget: u32) -> Vec<LiveFlow> {
+    let (mut cursor, mut flows) = (Cursor::default(), Vec::new());
+    loop {
+        let before = flows.len();
+        let more = engine.list(query, &mut cursor, budget, &mut |flow| flows.push(flow));
+        assert!(flows.len() - before <= budget as usize);
+        if !more {
+            return flows;
+        }
+    }
+}
+
+fn find(engine: &Engine, port: u16) -> LiveFlow {
+    let query = Query { port: Some(port), ..Query::default() };
+    walk(engine, &query, 64).pop().expect("it is alive")
+}
+
+fn ends(record: &FlowRecord) -> String {
+    format!("{} {} {} {}", record.src, record.sport, record.dst, record.dport)
+}
+
+fn frame(i: u16) -> Vec<u8> {
+    let [a, b] = i.to_be_bytes();
+    match i % 2 {
+        0 => FrameBuilder::ipv4([10, 0, a, b], [10, 9, 9, 9]).udp(1000 + i, 53).build(),
+        _ => FrameBuilder::ipv6([a; 16], [b; 16]).tcp(1000 + i, 80).build(),
+    }
+}
+
+#[test]
+fn a_walk_finds_every_flow_once_however_it_is_cut() {
+    let mut engine = Engine::new(&Config::default());
+    assert_eq!(walk(&engine, &Query::default(), 1), []);
+    let frames: Vec<_> = (0..500).map(frame).collect();
+    process(&mut engine, SECOND, &frames);
+    let all = walk(&engine, &Query::default(), u32::MAX);
+    for budget in [1, 7, 64, 250, 251] {
+        assert_eq!(walk(&engine, &Query::default(), budget), all);
+    }
+    let listed: BTreeSet<_> = all.iter().map(|flow| ends(&flow.record)).collect();
+    assert_eq!((all.len(), listed.len()), (500, 500));
+    while engine.flush(1000) {}
+    // What is listed is the record that is left.
+    let left: Vec<_> = std::iter::from_fn(|| engine.next_record()).collect();
+    assert!(left.iter().all(|record| all.iter().any(|flow| flow.record == *record)));
+    assert_eq!(left.len(), 500);
+    assert_eq!(walk(&engine, &Query::default(), 64), []);
+}
+
+#[test]
+fn a_walk_keeps_to_what_is_asked_for() {
+    let mut engine = Engine::new(&Config::default());
+    process(&mut engine, SECOND, &(0..500).map(frame).collect::<Vec<_>>());
+    let count = |address: Option<&str>, port| {
+        let address = address.map(|text| text.parse().unwrap());
+        walk(&engine, &Query { address, port, has_rules: false }, 64).len()
+    };
+    assert_eq!(count(Some("10.0.0.6"), None), 1);
+    assert_eq!(count(Some("10.9.9.9"), None), 250);
+    assert_eq!(count(Some("10.0.0.6"), Some(1006)), 1);
+    // Its peer's port is not its own.
+    assert_eq!(count(Some("10.0.0.6"), Some(53)), 0);
+    assert_eq!(count(None, Some(80)), 250);
+    assert_eq!(count(Some("10.0.0.7"), None), 0);
+}
+
+fn with_rules(admission: Admission) -> Engine {
+    let offload = Offload {
+        layout: MarkLayout::new(32, 1000).unwrap(),
+        first_index: 0,
+        check: KeyCheck::Sampled { first: 1, one_in: 16 },
+        admission,
+        rules_max: 100,
+        slots: 500,
+    };
+    Engine::new(&Config { offload: Some(offload), ..Config::default() })
+}
+
+/// Packets of one direction, one every millisecond; returns when the last one came.
+fn talk(engine: &mut Engine, port: u16, packets: u64) -> u64 {
+    let frame = [FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(port, 53).build()];
+    (1..=packets).for_each(|i| process(engine, SECOND + i * SECOND / 1000, &frame));
+    SECOND + packets * SECOND / 1000
+}
+
+#[test]
+fn a_direction_says_how_its_rule_stands() {
+    let mut engine = with_rules(Admission::After { packets: 3 });
+    talk(&mut engine, 1, 2);
+    let [orig, reply] = find(&engine, 1).rules;
+    assert_eq!(orig.state, RuleState::None);
+    assert_eq!(orig.reason, Some(NoRule::TooFewPackets { least: 3 }));
+    assert_eq!((reply.reason, reply.side), (orig.reason, None));
+
+    let asked_at = talk(&mut engine, 1, 1) + SECOND / 1000;
+    let [orig, _] = find(&engine, 1).rules;
+    assert_eq!((orig.state, orig.reason), (RuleState::Candidate, Some(NoRule::Waiting)));
+    assert_eq!(orig.side, Some(Side::A));
+    let Some(Wish::Install { rule, .. }) = engine.next_wish() else { panic!("it is a candidate") };
+    assert_eq!(find(&engine, 1).rules[0].state, RuleState::Asked);
+    engine.answer(rule, Answer::Installed);
+    let [orig, reply] = find(&engine, 1).rules;
+    assert_eq!((orig.state, orig.reason, orig.hits), (RuleState::Installed, None, 0));
+    assert!(orig.since.unwrap().abs_diff(asked_at) < SECOND / 100, "{orig:?}");
+    assert_eq!(reply.state, RuleState::None);
+
+    let layout = MarkLayout::new(32, 1000).unwrap();
+    let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53);
+    let frame = frame.payload([0; 50]).build();
+    let marked = BytesPacket::new(&frame).marked(Some(layout.encode(rule)));
+    for _ in 0..10 {
+        engine.process(asked_at, &[marked.clone()], &mut [Verdict::Forward]);
+    }
+    let [orig, _] = find(&engine, 1).rules;
+    assert_eq!(orig.state, RuleState::Effective);
+    assert!((9..=10).contains(&orig.hits), "{orig:?}");
+    let has_rules = Query { has_rules: true, ..Query::default() };
+    assert_eq!(walk(&engine, &has_rules, 1).len(), 1);
+    assert_eq!(walk(&engine, &Query::default(), 1).len(), 1);
+}
+
+#[test]
+fn a_direction_says_why_it_has_no_rule() {
+    let mut engine = with_rules(Admission::After { packets: 3 });
+    let answered = |engine: &mut Engine, port, answer| {
+        talk(engine, port, 3);
+        let Some(Wish::Install { rule, .. }) = engine.next_wish() else { panic!("{port}") };
+        engine.answer(rule, answer);
+        find(engine, port).rules[0].reason
+    };
+    assert_eq!(answered(&mut engine, 1, Answer::Refused), Some(NoRule::Refused));
+    assert_eq!(answered(&mut engine, 2, Answer::Postponed), Some(NoRule::BackOff));
+    process(&mut engine, 2 * SECOND, &[frame(8)]);
+    assert_eq!(answered(&mut engine, 3, Answer::Full), Some(NoRule::NoCapacity));
+    let ping = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).icmp_echo(77, 1).build();
+    process(&mut engine, 2 * SECOND, &[ping]);
+    assert_eq!(find(&engine, 77).rules[0].reason, Some(NoRule::Protocol));
+
+    let mut engine = with_rules(Admission::Rate { per_second: 5000 });
+    talk(&mut engine, 1, 200);
+    let slow = find(&engine, 1).rules[0];
+    let Some(NoRule::BelowThreshold { worth, threshold }) = slow.reason else { panic!("{slow:?}") };
+    assert!(worth < threshold && (700.0..1100.0).contains(&slow.rate), "{slow:?}");
+
+    let mut engine = Engine::new(&Config::default());
+    talk(&mut engine, 1, 100);
+    assert_eq!(find(&engine, 1).rules[0].reason, Some(NoRule::Off));
+}
