@@ -119,7 +119,7 @@ fn a_direction_says_how_its_rule_stands() {
     assert_eq!(orig.side, Some(Side::A));
     let Some(Wish::Install { rule, .. }) = engine.next_wish() else { panic!("it is a candidate") };
     assert_eq!(find(&engine, 1).rules[0].state, RuleState::Asked);
-    engine.answer(rule, Answer::Installed);
+    engine.answer(rule, Answer::Installed { pace: 1000 });
     let [orig, reply] = find(&engine, 1).rules;
     assert_eq!((orig.state, orig.reason, orig.hits), (RuleState::Installed, None, 0));
     assert!(orig.since.unwrap().abs_diff(asked_at) < SECOND / 100, "{orig:?}");

@@ -5,6 +5,7 @@
 //! so that all faults of a file are told at once. A key is known if and only if a line below reads
 //! it: what no line asks for is refused.
 
+mod control;
 mod devargs;
 mod offload;
 mod problem;
@@ -12,6 +13,7 @@ mod section;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use control::{Control, Socket};
 pub(crate) use devargs::{Devargs, split_pair};
 pub(crate) use offload::{Offload, Policy, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
@@ -29,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) malformed: Option<Written<Malformed>>,
     pub(crate) timeouts: Timeouts,
     pub(crate) offload: Offload,
+    pub(crate) control: Control,
     /// Workers per pair where the program chooses the cpus (`--workers`).
     pub(crate) workers: Option<Written<u32>>,
     /// What was wrong with the text; a plan is refused with these and those it finds itself.
@@ -141,6 +144,7 @@ impl Config {
             malformed: root.section("policy").and_then(read_policy),
             timeouts: root.section("timeouts").map(Timeouts::read).unwrap_or_default(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),
+            control: root.section("control").map(Control::read).unwrap_or_default(),
             workers: None,
             problems: Vec::new(),
         };

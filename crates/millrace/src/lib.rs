@@ -10,6 +10,7 @@ mod capture;
 mod cmd;
 mod comparison;
 mod config;
+mod control;
 mod doctor;
 mod feed;
 #[doc(hidden)]
@@ -22,6 +23,7 @@ mod plan;
 mod records;
 mod signals;
 mod summary;
+mod table;
 mod top;
 mod twin;
 mod units;
@@ -46,6 +48,9 @@ enum Command {
     Check(cmd::check::CheckArgs),
     Doctor(cmd::doctor::DoctorArgs),
     Nic(cmd::nic::NicArgs),
+    Flows(cmd::flows::FlowsArgs),
+    Offload(cmd::offload::OffloadArgs),
+    Stats(cmd::stats::StatsArgs),
 }
 
 /// The whole program, from its arguments to its exit status.
@@ -57,6 +62,9 @@ pub fn main() -> ExitCode {
         Command::Check(args) => cmd::check::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Nic(args) => cmd::nic::run(&args),
+        Command::Flows(args) => cmd::flows::run(&args),
+        Command::Offload(args) => cmd::offload::run(&args),
+        Command::Stats(args) => cmd::stats::run(&args),
     };
     result.unwrap_or_else(|error| {
         if is_closed_pipe(&error) {

@@ -6,12 +6,15 @@
 
 mod board;
 mod clock;
+mod desk;
+mod inquiry;
 mod meter;
 mod offload;
 mod report;
 mod totals;
 mod worker;
 
+pub(crate) use inquiry::{Ending, Found, Inquiry, PortNow};
 pub(crate) use meter::Meter;
 pub(crate) use totals::{Rates, Totals};
 
@@ -22,12 +25,14 @@ use crate::records::RecordSink;
 use crate::summary::{Offload, OffloadPort, Summary};
 use board::{Board, Snapshot};
 use clock::Clock;
+use desk::Desk;
 use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, SymmetricRss, tsc, tsc_hz};
 use engine::{FlowRecord, Memory};
+use inquiry::Asked;
 use offload::{Offer, Rules, SharedPort};
 use rtrb::{Consumer, RingBuffer};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 use worker::{Account, Outlets, Path, Report, Worker};
@@ -56,8 +61,8 @@ pub(crate) struct Live {
     /// Of each port.
     rules: Vec<Rules>,
     offload: OffloadPlan,
+    inquiry: Arc<Inquiry>,
     stop: Arc<AtomicBool>,
-    started: Instant,
 }
 
 struct Watched {
@@ -129,7 +134,8 @@ impl Live {
         let clock = Clock::new(tsc(), tsc_hz(eal));
         let stop = Arc::new(AtomicBool::new(false));
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-        for mut wire in wires {
+        let mut askable = Vec::new();
+        for (number, mut wire) in wires.into_iter().enumerate() {
             let port_config = PortConfig {
                 rx_queues: wire.workers.len() as u16,
                 tx_queues: wire.workers.len() as u16,
@@ -154,12 +160,15 @@ impl Live {
                 let (offload, wishes) = of_worker;
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
+                let (desk, caller) = Desk::new();
+                askable.push(Asked { lcore: lcore.id(), wire: number, caller });
                 let config = config.of_worker(ready.len() as u64);
                 let config = engine::Config { cycle_counter: tsc, offload, ..config };
                 let outlets = Outlets {
                     board: Arc::clone(&board),
                     records: producer,
                     wishes,
+                    desk,
                     stop: Arc::clone(&stop),
                 };
                 // The table is made by the lcore that uses it, so that its memory is near.
@@ -176,18 +185,19 @@ impl Live {
             board,
             records,
         };
-        let workers = ready.into_iter().map(start).collect();
-        let rules = rules.into_iter().map(Rules::start).collect();
-        let live = Self { ports, workers, rules, offload, stop, started: Instant::now() };
-        live.wait_until_ready();
-        Ok(Self { started: Instant::now(), ..live })
-    }
-
-    /// Waits until every worker has its table and polls its ports.
-    fn wait_until_ready(&self) {
-        while self.snapshots().iter().any(|snapshot| snapshot.is_empty()) {
+        let workers: Vec<_> = ready.into_iter().map(start).collect();
+        let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
+        while workers.iter().any(Running::is_not_ready) {
             std::thread::sleep(Duration::from_millis(1));
         }
+        let inquiry = Arc::new(Inquiry {
+            workers: Mutex::new(askable),
+            ports: ports.iter().map(|watched: &Watched| watched.port.clone()).collect(),
+            rules: rules.iter().map(Rules::line).collect(),
+            policy: offload.policy.to_string(),
+            started: Instant::now(),
+        });
+        Ok(Self { ports, workers, rules, offload, inquiry, stop })
     }
 
     /// One turn of the control thread: takes the flow records there are, then sleeps a little.
@@ -199,7 +209,12 @@ impl Live {
 
     /// Time since the workers were started.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.inquiry.age()
+    }
+
+    /// Whom others may ask about it.
+    pub(crate) fn inquiry(&self) -> Arc<Inquiry> {
+        Arc::clone(&self.inquiry)
     }
 
     /// The counters of all workers.
@@ -245,7 +260,7 @@ impl Live {
 
     /// Stops the workers, takes their last records and closes the account.
     pub(crate) fn finish(mut self, sink: &mut RecordSink) -> Finished {
-        let duration = self.started.elapsed();
+        let duration = self.elapsed();
         self.stop.store(true, Ordering::Relaxed);
         // An error of writing must not leave the workers waiting for room in their rings.
         let mut written = Ok(());
@@ -265,7 +280,7 @@ impl Live {
         let ports = end_rules(self.rules);
         let policy = self.offload.policy.to_string();
         let offload = Offload { policy, ports, ..Offload::default() };
-        let summary = report::summary(&self.ports, &reports, (duration, offload));
+        let summary = report::summary(&self.inquiry.ports, &reports, (duration, offload));
         Finished { summary, written, lcores }
     }
 
@@ -293,6 +308,13 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
         }
     }
     rules.into_iter().map(Rules::finish).collect()
+}
+
+impl Running {
+    /// True until the worker has its table and polls its ports.
+    fn is_not_ready(&self) -> bool {
+        self.board.read().is_empty()
+    }
 }
 
 impl Watched {

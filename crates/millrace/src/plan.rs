@@ -19,7 +19,7 @@ pub(crate) use memory::engine_bytes;
 pub(crate) use offload::OffloadPlan;
 pub(crate) use settings::{Origin, Settings};
 
-use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Written};
+use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
 use crate::host::Cpus;
 use engine::{Nanos, Timeouts};
 use std::collections::HashMap;
@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) engine: engine::Config,
     /// Rules of the NIC.
     pub(crate) offload: OffloadPlan,
+    /// Where others may ask the instance.
+    pub(crate) socket: Socket,
     /// Every value above with its origin, in the order they are shown.
     pub(crate) settings: Settings,
 }
@@ -85,10 +87,13 @@ impl Plan {
             .collect();
         let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
         let offload = std::mem::take(&mut config.offload);
+        let control = std::mem::take(&mut config.control);
         let mut engine = plan_engine(config, &mut settings);
         engine.huge_pages = eal.huge != Huge::No;
         let offload = OffloadPlan::new(offload, &mut settings);
-        Ok(Self { eal, pairs, engine, offload, settings })
+        settings.open("control");
+        let socket = settings.take("socket", control.socket, Socket::Auto);
+        Ok(Self { eal, pairs, engine, offload, socket, settings })
     }
 }
 

@@ -3,7 +3,7 @@
 //! prints them. A connection that left several records (idle for a while, ports used again) has
 //! several places.
 
-use crate::units;
+use crate::{table, units};
 use engine::FlowRecord;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -47,14 +47,7 @@ impl Top {
             return Ok(());
         }
         writeln!(out, "busiest flows ({} of {}, by bytes)", rows.len(), self.offered)?;
-        let mut widths = HEADINGS.map(str::len);
-        for row in &rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.len());
-            }
-        }
-        print_row(out, &widths, &HEADINGS.map(str::to_owned))?;
-        rows.iter().try_for_each(|row| print_row(out, &widths, row))
+        table::print(out, HEADINGS, &NUMBERS, &rows)
     }
 }
 
@@ -117,20 +110,8 @@ fn row(record: &FlowRecord) -> Row {
     ]
 }
 
-fn print_row(out: &mut impl Write, widths: &[usize], cells: &Row) -> io::Result<()> {
-    let mut line = String::new();
-    for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
-        let cell = if NUMBERS.contains(&column) {
-            format!("  {cell:>width$}")
-        } else {
-            format!("  {cell:<width$}")
-        };
-        line.push_str(&cell);
-    }
-    writeln!(out, "{}", line.trim_end())
-}
-
-fn protocol(number: u8) -> String {
+/// The name of a protocol, or its number.
+pub(crate) fn protocol(number: u8) -> String {
     match number {
         ICMP => "icmp".to_owned(),
         TCP => "tcp".to_owned(),
@@ -152,7 +133,7 @@ const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 
 /// Address and port, `[2001:db8::1]:443`; for protocols without ports, the address.
-fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
+pub(crate) fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
     match proto {
         TCP | UDP | SCTP => SocketAddr::new(address, port).to_string(),
         _ => address.to_string(),

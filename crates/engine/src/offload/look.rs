@@ -237,12 +237,9 @@ impl Rules {
         let rule = state.rules[direction];
         let Some(record) = state.record().filter(|_| rule.standing.is_live()) else { return };
         let watched = &mut self.watched[record as usize];
-        // What came since the last look says only that there is no more: a few packets say little.
-        let quiet = Tick::of(self.now).since(watched.looked_at[direction]);
         let packets = u64::from(hot[record as usize].packets(direction as u8));
-        let looks = self.looks.number(packets, record).wrapping_sub(watched.look[direction]);
-        let since = u64::from(looks.saturating_add(1)) * u64::from(LOOKS_APART);
-        let rate = watched.rate[direction].min(Score::of(2 * since, quiet));
+        let number = self.looks.number(packets, record);
+        let rate = watched.rate_now(direction, number, Tick::of(self.now));
         watched.rate[direction] = rate;
         if rate != rule.weight {
             self.weigh(slot, direction, rate);

@@ -6,7 +6,7 @@ use super::candidates::{Candidates, Who};
 use super::score::{Histogram, Score};
 use super::slots::{NO_SLOT, Rule, Slots, Standing};
 use super::watch::Classes;
-use super::{Answer, Looks, Offload, OffloadStats, Side, Tick, Wish};
+use super::{Answer, LOOKS_APART, Looks, Offload, OffloadStats, Side, Tick, Wish};
 use crate::Nanos;
 use crate::flow::Hot;
 use crate::mark::RuleId;
@@ -44,7 +44,7 @@ pub(super) struct Watched {
 }
 
 // A record has one beside it whether or not it ever gets a rule.
-const _: () = assert!(size_of::<Watched>() == 20);
+const _: () = assert!(size_of::<Watched>() == 24);
 
 impl Watched {
     const NONE: Watched = Watched {
@@ -55,6 +55,17 @@ impl Watched {
         note: [Note::None; 2],
         side: [Side::A; 2],
     };
+}
+
+impl Watched {
+    /// How busy a direction is, now that the next look would have this number. What came since the
+    /// last one says only that there is no more: a few packets say little.
+    pub(super) fn rate_now(&self, direction: usize, number: u8, now: Tick) -> Score {
+        let quiet = now.since(self.looked_at[direction]);
+        let looks = number.wrapping_sub(self.look[direction]);
+        let since = (u64::from(looks) + 1) * u64::from(LOOKS_APART);
+        self.rate[direction].min(Score::of(2 * since, quiet))
+    }
 }
 
 /// The rules of one table's flows.

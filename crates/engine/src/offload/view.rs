@@ -185,8 +185,7 @@ impl Rules {
         if looked_at == Tick::ZERO {
             return Score::of(packets, now.saturating_sub(start));
         }
-        let quiet = Tick::of(now).since(looked_at);
-        watched.rate[direction].min(Score::of(2 * self.looks.apart(), quiet))
+        watched.rate_now(direction, self.looks.number(packets, record), Tick::of(now))
     }
 
     /// Why a direction has no rule.
@@ -200,7 +199,7 @@ impl Rules {
             Note::Refused => return NoRule::Refused,
             Note::Ineffective => return NoRule::Ineffective,
             Note::None if watched.looked_at[direction] == Tick::ZERO => {
-                return NoRule::TooFewPackets { least: self.looks.first() };
+                return NoRule::TooFewPackets { least: self.looks.first() as u32 };
             }
             Note::None | Note::Candidate(_) => {}
         }

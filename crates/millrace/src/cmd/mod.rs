@@ -4,6 +4,9 @@
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod flows;
 pub(crate) mod nic;
+pub(crate) mod offload;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod stats;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace run`: the bump in the wire on DPDK ports.
 
+use crate::config::Socket;
+use crate::control::{self, OpenError, Server};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, Wire};
 use crate::output::{OutputArgs, tell};
@@ -10,7 +12,9 @@ use crate::{signals, twin, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, EalError, Mempool, Port};
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -70,7 +74,15 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (outputs, mut sink) = args.output.open(args.plan.files())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let wants_huge_pages = !eal.no_huge;
+    let socket = plan.socket.clone();
     let mut live = start(plan, &eal)?;
+    let server = match serve(&socket, &live) {
+        Ok(server) => server,
+        Err(error) => {
+            live.finish(&mut sink).written?;
+            return Err(error);
+        }
+    };
     let tables = live.memory();
     if wants_huge_pages && tables.refused_bytes > 0 {
         tell(io::stderr(), without_huge_pages(tables));
@@ -90,10 +102,35 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let print_lines = outputs.report && !args.quiet;
     let until = Until { duration: args.duration, interrupted: &interrupted };
     let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
+    drop(server);
     let finished = live.finish(&mut sink);
     let (top, written) = sink.finish();
     outputs.finish("", &finished.summary, top)?;
     records_written(lost, finished.written.and(written), &args.output)
+}
+
+/// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
+/// packets.
+fn serve(socket: &Socket, live: &Live) -> anyhow::Result<Option<Server>> {
+    let inquiry = live.inquiry();
+    let answerer = Arc::new(move |request: &_| control::answer(&inquiry, request));
+    let path = match socket {
+        Socket::Off => return Ok(None),
+        Socket::At(path) => {
+            let open = Server::open(path, answerer);
+            return open.map(Some).context("cannot open the control socket");
+        }
+        Socket::Auto => control::default_path(std::process::id()),
+    };
+    let open = |path: PathBuf| Server::open(&path, answerer).map_err(OpenError::into);
+    match path.map_err(anyhow::Error::from).and_then(open) {
+        Ok(server) => Ok(Some(server)),
+        Err(error) => {
+            let warning = format!("millrace: no control socket, nobody can ask: {error}");
+            tell(io::stderr(), warning);
+            Ok(None)
+        }
+    }
 }
 
 /// The exit status as far as flow records go: `lost` was told when it happened. Whoever closed the

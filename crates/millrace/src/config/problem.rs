@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What is wrong with a configuration, and where.
 
+use super::control::SocketWords;
 use super::devargs::{DeviceFault, PairError};
 use super::offload::{CheckWords, PolicyWords};
 use serde::Serialize;
@@ -80,6 +81,8 @@ pub(crate) enum Fault {
     Policy(#[from] PolicyWords),
     #[error("{0}")]
     Check(#[from] CheckWords),
+    #[error("{0}")]
+    Socket(#[from] SocketWords),
     #[error("must name at least one cpu; leave it out to let the program choose")]
     NoWorkers,
     #[error("{0}")]

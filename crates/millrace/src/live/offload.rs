@@ -20,10 +20,10 @@ use dpdk::flow::Rule;
 use engine::{Admission, Answer, Engine, MarkLayout, Offload, RuleId, Side, Wish};
 use nic::Nic;
 use offload::{Limits, Pace, Programmer};
-use programming::{Gauge, Programming, Running};
+use programming::{Gauge, Inquirer, Programming, Running};
 use rtrb::{Consumer, Producer, RingBuffer};
 use shape::Dialect;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// A worker's end of the rings between it and one port.
@@ -133,7 +133,8 @@ impl Offer {
             let pace = Pace::new(SHARE);
             let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
             let (held, gauge) = (None, Arc::new(Gauge::default()));
-            let work = Programming { name, programmer, rings, held, clock, gauge };
+            let asked = mpsc::channel();
+            let work = Programming { name, programmer, rings, held, clock, gauge, asked };
             Rules::Ready(Box::new(work), id)
         });
         let rules: Vec<_> = rules.collect();
@@ -243,6 +244,22 @@ impl Rules {
         if let Rules::On(running) = self { running.inserted() } else { (0, Duration::ZERO) }
     }
 
+    /// Whom others may ask.
+    pub(super) fn line(&self) -> RulesLine {
+        match self {
+            Rules::On(running) => {
+                let name = running.name().to_owned();
+                RulesLine::On { name, inquirer: running.inquirer() }
+            }
+            Rules::Off { name, reason } => {
+                RulesLine::Off { name: name.clone(), reason: reason.clone() }
+            }
+            Rules::Ready(work, _) => {
+                RulesLine::Off { name: work.name.clone(), reason: "never started".to_owned() }
+            }
+        }
+    }
+
     /// Says that the workers are gone.
     pub(super) fn stop(&self) {
         if let Rules::On(running) = self {
@@ -265,6 +282,48 @@ impl Rules {
             Rules::On(running) => running.join(),
             Rules::Off { name, reason } => OffloadPort::off(name, reason),
             Rules::Ready(work, _) => OffloadPort::off(work.name, "never started".to_owned()),
+        }
+    }
+}
+
+/// A line to the thread of a port, for who wants to know how its rules stand.
+pub(super) enum RulesLine {
+    Off { name: String, reason: String },
+    On { name: String, inquirer: Inquirer },
+}
+
+/// A call of a driver takes no longer, if it ever comes back.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl RulesLine {
+    /// Of the port.
+    pub(super) fn name(&self) -> &str {
+        let (RulesLine::Off { name, .. } | RulesLine::On { name, .. }) = self;
+        name
+    }
+
+    /// How its rules stand; `None` if there is nobody left to ask.
+    pub(super) fn ask(&self) -> Option<OffloadPort> {
+        let (name, inquirer) = match self {
+            RulesLine::Off { name, reason } => {
+                return Some(OffloadPort::off(name.clone(), reason.clone()));
+            }
+            RulesLine::On { name, inquirer } => (name, inquirer),
+        };
+        let (reply, answer) = mpsc::sync_channel(1);
+        inquirer.send(reply).ok()?;
+        match answer.recv_timeout(PATIENCE) {
+            Ok(port) => Some(port),
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let reason = Some("its driver has not come back from a call".to_owned());
+                Some(OffloadPort {
+                    name: name.clone(),
+                    state: "on",
+                    reason,
+                    ..OffloadPort::default()
+                })
+            }
         }
     }
 }

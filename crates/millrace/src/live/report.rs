@@ -2,14 +2,14 @@
 //! The summary of a live run, from the reports of its workers and the counters of its ports.
 
 use super::meter::{percent, wire_mbps};
-use super::{Account, Report, Watched};
+use super::{Account, Report, SharedPort};
 use crate::summary::{self, Offload, StageCycles, Summary};
 use engine::{Stage, Stats};
 use std::time::Duration;
 
 /// Closes the account of a run of `duration`.
 pub(super) fn summary(
-    ports: &[Watched],
+    ports: &[SharedPort],
     reports: &[(u32, Report)],
     (duration, offload): (Duration, Offload),
 ) -> Summary {
@@ -55,8 +55,8 @@ fn direction_rates(directions: [(u64, u64); 2], seconds: f64) -> Vec<summary::Di
         .collect()
 }
 
-fn port(watched: &Watched) -> summary::Port {
-    let port = watched.port.lock();
+fn port(port: &SharedPort) -> summary::Port {
+    let port = port.lock();
     let stats = port.stats();
     summary::Port {
         name: port.info().devargs.clone(),

@@ -6,6 +6,7 @@
 
 use super::board::{Board, Snapshot};
 use super::clock::Clock;
+use super::desk::{Desk, Now};
 use super::offload::Wishes;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
@@ -39,6 +40,7 @@ pub(super) struct Outlets {
     pub(super) board: Arc<Board>,
     pub(super) records: Producer<FlowRecord>,
     pub(super) wishes: Wishes,
+    pub(super) desk: Desk,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -131,6 +133,8 @@ impl Worker {
             let looked_at = self.engine.expire(now, TIMERS);
             self.engine.tend(now, RULES);
             let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
+            let (account, engine) = (&self.account, &self.engine);
+            let told = self.outlets.desk.serve(engine, || Now::of(account, engine));
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
@@ -138,7 +142,7 @@ impl Worker {
             let cycles = tsc().wrapping_sub(since);
             since += cycles;
             // Housekeeping with nothing to do belongs to the idle loop.
-            let was_busy = self.account.charge(cycles, looked_at + taken);
+            let was_busy = self.account.charge(cycles, looked_at + taken + told);
             self.account.housekeeping_cycles += if was_busy { cycles } else { 0 };
         }
         self.finish()
@@ -229,8 +233,21 @@ impl Worker {
             }
         }
         self.outlets.board.write(&self.snapshot());
-        let (stats, memory) = (self.engine.stats().clone(), self.engine.memory());
-        Report { account: self.account, stats, marks: self.engine.mark_stats(), memory }
+        Report::of(&self.account, &self.engine)
+    }
+}
+
+impl Report {
+    fn of(account: &Account, engine: &Engine) -> Self {
+        let (stats, marks, memory) = (engine.stats().clone(), engine.mark_stats(), engine.memory());
+        Self { account: account.clone(), stats, marks, memory }
+    }
+}
+
+impl Now {
+    fn of(account: &Account, engine: &Engine) -> Self {
+        let offload = SIDES.map(|side| engine.offload_state(side));
+        Self { report: Report::of(account, engine), offload }
     }
 }
 

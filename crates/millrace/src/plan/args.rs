@@ -2,7 +2,7 @@
 //! The parts of a command line that make a plan, or an engine only: a file, flags, or both.
 
 use super::{Plan, engine_config};
-use crate::config::{Config, Pair, Place, Policy, Problem, Problems, Written, split_pair};
+use crate::config::{Config, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair};
 use crate::host::Cpus;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,13 @@ pub(crate) struct PlanArgs {
     /// instead of the policy of the file
     #[arg(long, value_name = "POLICY")]
     offload: Option<String>,
+    /// Where `millrace flows`, `offload` and `stats` may ask the instance, instead of the place
+    /// where they look
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Nobody may ask the instance
+    #[arg(long, conflicts_with = "socket")]
+    no_socket: bool,
 }
 
 impl PlanArgs {
@@ -64,6 +71,13 @@ impl PlanArgs {
                     config.problems.push(Problem { place, key, fault });
                 }
             }
+        }
+        let socket = match &self.socket {
+            Some(path) => Some((Socket::At(path.clone()), "--socket")),
+            None => self.no_socket.then_some((Socket::Off, "--no-socket")),
+        };
+        if let Some((value, flag)) = socket {
+            config.control.socket = Some(Written { value, place: Place::Flag { flag } });
         }
         Plan::new(config, cpus).map_err(|list| Problems { file, list })
     }

@@ -4,7 +4,8 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, WHEN_FULL, Written, ZONE, check_words,
+    Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, Socket, WHEN_FULL, Written, ZONE,
+    check_words,
 };
 use engine::{KeyCheck, Malformed, WhenFull, ZoneFrom};
 use serde::Serialize;
@@ -218,6 +219,12 @@ impl Show for Devargs {
 }
 
 impl Show for Policy {
+    fn show(&self) -> Value {
+        json!(self.to_string())
+    }
+}
+
+impl Show for Socket {
     fn show(&self) -> Value {
         json!(self.to_string())
     }

@@ -14,6 +14,7 @@ use offload::{Next, Programmer};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,12 @@ pub(in crate::live) struct Programming {
     pub(super) held: Option<(u16, RuleId, Answer)>,
     pub(super) clock: Clock,
     pub(super) gauge: Arc<Gauge>,
+    /// Those who want to know how the rules stand.
+    pub(super) asked: (Inquirer, Receiver<SyncSender<OffloadPort>>),
 }
+
+/// Asks a thread for how its rules stand.
+pub(super) type Inquirer = Sender<SyncSender<OffloadPort>>;
 
 /// What others see of the thread, and its end.
 #[derive(Debug, Default)]
@@ -52,16 +58,19 @@ pub(super) struct Gauge {
 
 /// The thread under way.
 pub(in crate::live) struct Running {
+    name: String,
     thread: JoinHandle<OffloadPort>,
     gauge: Arc<Gauge>,
+    inquirer: Inquirer,
 }
 
 impl Programming {
     /// Starts the thread.
     pub(super) fn start(self, port: u16) -> io::Result<Running> {
-        let gauge = Arc::clone(&self.gauge);
+        let (name, gauge) = (self.name.clone(), Arc::clone(&self.gauge));
+        let inquirer = self.asked.0.clone();
         let thread = std::thread::Builder::new().name(format!("rules of {port}"));
-        Ok(Running { thread: thread.spawn(|| self.run())?, gauge })
+        Ok(Running { name, thread: thread.spawn(|| self.run())?, gauge, inquirer })
     }
 
     fn run(mut self) -> OffloadPort {
@@ -72,6 +81,10 @@ impl Programming {
             let heard = self.hear();
             let next = self.programmer.step(&mut now);
             self.tell();
+            while let Ok(who) = self.asked.1.try_recv() {
+                // Who has not waited does not mind.
+                let _ = who.try_send(self.report(self.programmer.len() as u64));
+            }
             self.show();
             let until = match next {
                 Next::Now => Duration::ZERO,
@@ -136,7 +149,7 @@ impl Programming {
         self.report(installed)
     }
 
-    fn report(mut self, installed: u64) -> OffloadPort {
+    fn report(&mut self, installed: u64) -> OffloadPort {
         let counts = self.programmer.counts();
         let flushed = self.programmer.len() as u64;
         let stuck = self.programmer.stuck().iter();
@@ -146,7 +159,7 @@ impl Programming {
         let stuck = stuck.collect();
         let nic = self.programmer.port();
         OffloadPort {
-            name: self.name,
+            name: self.name.clone(),
             state: "on",
             reason: None,
             shapes: nic.dialect.shapes(),
@@ -161,7 +174,7 @@ impl Programming {
                     trouble: counts.trouble,
                     unsuitable: counts.unsuitable - nic.unsupported,
                     unsupported: nic.unsupported,
-                    last: nic.last_refusal.take(),
+                    last: nic.last_refusal.clone(),
                 },
                 resting: counts.resting,
                 withdrawn: counts.withdrawn,
@@ -174,6 +187,15 @@ impl Programming {
 }
 
 impl Running {
+    /// Of the port.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn inquirer(&self) -> Inquirer {
+        self.inquirer.clone()
+    }
+
     /// Rules that the NIC has.
     pub(super) fn rules(&self) -> u64 {
         self.gauge.rules.load(Ordering::Relaxed)

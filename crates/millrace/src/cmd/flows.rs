@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace flows`.
+
+use crate::control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Request};
+use crate::{table, top, units};
+use serde_json::json;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+/// Show the connections that a running instance tracks, and which of them have rules of the NIC
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FlowsArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    #[command(flatten)]
+    which: WhichArgs,
+    /// Say of each direction why it has a rule of the NIC or not; of connections with an end at
+    /// this address, or address and port
+    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "only")]
+    why: Option<End>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How many, and which.
+#[derive(clap::Args)]
+pub(crate) struct WhichArgs {
+    /// Print this many at most, the busiest
+    #[arg(long, value_name = "N", default_value_t = 50,
+        value_parser = clap::value_parser!(u32).range(..=i64::from(LIMIT_MAX)))]
+    limit: u32,
+    /// Only those with an end at this address, this address and port, or this port (`:53`)
+    #[arg(long, value_name = "END")]
+    only: Option<End>,
+}
+
+impl WhichArgs {
+    /// The question.
+    pub(crate) fn request(&self, ask: Ask) -> Request {
+        let End { address, port } = self.only.unwrap_or_default();
+        Request { limit: self.limit, address, port, ..Request::new(ask) }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace flows
+      The 50 connections with the most bytes.
+  millrace flows --only :53 --limit 1000 --json
+      Connections with port 53 at either end.
+  millrace flows --why 10.0.0.1:40000
+      Why each direction of these connections has a rule of the NIC, or has none.
+
+Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+/// One end of a connection, as far as somebody says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    address: Option<IpAddr>,
+    port: Option<u16>,
+}
+
+/// What is no end.
+#[derive(Debug, thiserror::Error)]
+#[error("write ADDRESS, ADDRESS:PORT ([ADDRESS]:PORT for IPv6), or :PORT")]
+pub(crate) struct NoEnd;
+
+impl FromStr for End {
+    type Err = NoEnd;
+
+    fn from_str(text: &str) -> Result<Self, NoEnd> {
+        if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()) {
+            return Ok(End { address: None, port: Some(port) });
+        }
+        if let Ok(end) = text.parse::<SocketAddr>() {
+            return Ok(End { address: Some(end.ip()), port: Some(end.port()) });
+        }
+        let address = text.parse().map_err(|_| NoEnd)?;
+        Ok(End { address: Some(address), port: None })
+    }
+}
+
+pub(crate) fn run(args: &FlowsArgs) -> anyhow::Result<ExitCode> {
+    let request = args.which.request(Ask::Flows);
+    let request = match args.why {
+        Some(End { address, port }) => Request { address, port, ..request },
+        None => request,
+    };
+    let Answer { lines, matched } = args.instance.find()?.ask(&request)?;
+    let flow = |line| if let Line::Flow(flow) = line { Some(flow) } else { None };
+    let flows: Vec<FlowLine> = lines.into_iter().filter_map(flow).collect();
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{:#}", json!({ "flows": flows, "matched": matched }))?;
+    } else if args.why.is_some() {
+        flows.iter().try_for_each(|flow| print_why(&mut out, flow))?;
+        writeln!(out, "flows: {} of {matched}", flows.len())?;
+    } else {
+        writeln!(out, "flows ({} of {matched}, by bytes)", flows.len())?;
+        let rows: Vec<_> = flows.iter().map(row).collect();
+        table::print(&mut out, HEADINGS, &(3..9), &rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const HEADINGS: [&str; 11] = [
+    "proto",
+    "originator",
+    "responder",
+    "orig packets",
+    "reply packets",
+    "orig bytes",
+    "reply bytes",
+    "age",
+    "idle",
+    "state",
+    "offload",
+];
+
+fn row(flow: &FlowLine) -> [String; 11] {
+    let [orig, reply] = [&flow.orig, &flow.reply];
+    [
+        top::protocol(flow.proto),
+        top::endpoint(flow.src, flow.sport, flow.proto),
+        top::endpoint(flow.dst, flow.dport, flow.proto),
+        orig.packets.to_string(),
+        reply.packets.to_string(),
+        units::bytes(orig.bytes),
+        units::bytes(reply.bytes),
+        units::duration((flow.age_s * 1e9) as u64),
+        units::duration((flow.idle_s * 1e9) as u64),
+        flow.state.clone(),
+        format!("{} / {}", orig.offload.state, reply.offload.state),
+    ]
+}
+
+fn print_why(out: &mut impl Write, flow: &FlowLine) -> io::Result<()> {
+    let end = |address, port| top::endpoint(address, port, flow.proto);
+    let (src, dst) = (end(flow.src, flow.sport), end(flow.dst, flow.dport));
+    let (proto, age) = (top::protocol(flow.proto), units::duration((flow.age_s * 1e9) as u64));
+    writeln!(out, "{proto} {src} -> {dst}  {}, {age} old", flow.state)?;
+    for (name, direction) in [("orig", &flow.orig), ("reply", &flow.reply)] {
+        let offload = &direction.offload;
+        let packets = units::thousands(direction.packets);
+        writeln!(out, "  {name:<5}  {packets} packets, {}: {}", offload.state, offload.words)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_read() {
+        let end = |text: &str| text.parse::<End>().ok().map(|end| (end.address, end.port));
+        let v4 = Some("10.0.0.1".parse().unwrap());
+        let v6 = Some("2001:db8::1".parse().unwrap());
+        assert_eq!(end("10.0.0.1"), Some((v4, None)));
+        assert_eq!(end("10.0.0.1:53"), Some((v4, Some(53))));
+        assert_eq!(end(":53"), Some((None, Some(53))));
+        assert_eq!(end("2001:db8::1"), Some((v6, None)));
+        assert_eq!(end("[2001:db8::1]:53"), Some((v6, Some(53))));
+        for text in ["", ":", "53", "10.0.0.1:", "10.0.0.1:65536", "host:53"] {
+            assert_eq!(end(text), None, "{text}");
+        }
+    }
+}

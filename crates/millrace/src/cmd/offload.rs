@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace offload`.
+
+use super::flows::WhichArgs;
+use crate::control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
+use crate::{table, top, units};
+use serde_json::json;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Show the rules that the NICs of a running instance have, and what they do
+///
+/// One line for each rule, the busiest first, and before them how things stand at each port.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct OffloadArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    #[command(flatten)]
+    which: WhichArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace offload
+      The 50 busiest rules of the instance that runs here.
+  millrace offload --only 10.0.0.1:443 --json
+      Rules for packets from or to this port of a host.
+
+Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+pub(crate) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
+    let Answer { lines, matched } = args.instance.find()?.ask(&args.which.request(Ask::Offload))?;
+    let (mut ports, mut rules) = (Vec::new(), Vec::new());
+    for line in lines {
+        match line {
+            Line::Port(port) => ports.push(port),
+            Line::Rule(rule) => rules.push(rule),
+            _ => {}
+        }
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{:#}", json!({ "ports": ports, "rules": rules, "matched": matched }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    ports.iter().try_for_each(|port| print_port(&mut out, port))?;
+    if !rules.is_empty() {
+        writeln!(out, "rules ({} of {matched}, by packets per second)", rules.len())?;
+        let rows: Vec<_> = rules.iter().map(row).collect();
+        table::print(&mut out, HEADINGS, &(5..8), &rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
+    let PortLine { name, live, room, threshold_pps, horizon_s, kinds_aside, .. } = port;
+    if port.state != "on" {
+        let reason = port.reason.as_deref().unwrap_or("no reason is known");
+        return writeln!(out, "port {name}: takes no rules: {reason}");
+    }
+    let [installed, room] = [port.installed, u64::from(*room)].map(units::thousands);
+    let bits = port.mark_bits.unwrap_or_default();
+    writeln!(out, "port {name}: {installed} rules, {live} wanted, room for {room}")?;
+    let threshold = match *threshold_pps {
+        threshold if threshold > 0.0 => format!("threshold {threshold:.0} packets/s"),
+        _ => "no threshold while there is room".to_owned(),
+    };
+    let horizon = units::duration((horizon_s * 1e9) as u64);
+    writeln!(
+        out,
+        "  {threshold}, a rule is to pay within {horizon}; marks of \
+         {bits} bits"
+    )?;
+    let us = |times: &serde_json::Value, which: &str| times[which].as_f64().unwrap_or_default();
+    let [insert, delete] = [&port.insert_us, &port.delete_us].map(|times| {
+        let [min, avg, max] = ["min", "avg", "max"].map(|which| us(times, which));
+        format!("{min:.1} / {avg:.1} / {max:.1} µs")
+    });
+    writeln!(out, "  insert {insert}, delete {delete} (min / avg / max)")?;
+    if *kinds_aside > 0 {
+        writeln!(out, "  kinds of rules set aside, since they had no effect: {kinds_aside}")?;
+    }
+    match port.rules["refused"]["last"].as_str() {
+        Some(words) => writeln!(out, "  last refusal: {words}"),
+        None => Ok(()),
+    }
+}
+
+const HEADINGS: [&str; 8] =
+    ["port", "proto", "source", "destination", "state", "age", "packets/s", "hits"];
+
+fn row(rule: &RuleLine) -> [String; 8] {
+    [
+        // Its arguments are in the lines above.
+        rule.port.split(',').next().unwrap_or_default().to_owned(),
+        top::protocol(rule.proto),
+        top::endpoint(rule.src, rule.sport, rule.proto),
+        top::endpoint(rule.dst, rule.dport, rule.proto),
+        rule.state.clone(),
+        units::duration((rule.age_s * 1e9) as u64),
+        format!("{:.0}", rule.rate_pps),
+        units::thousands(rule.hits),
+    ]
+}

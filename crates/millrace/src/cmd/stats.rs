@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace stats`.
+
+use super::run::seconds;
+use crate::control::{Ask, Instance, InstanceArgs, Line, Request};
+use crate::{signals, table, units};
+use anyhow::Context;
+use serde_json::Value;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Show the counters of a running instance: its summary, as it would be now
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    /// Ask again every so many seconds, until Ctrl-C or the end of the run; rates are those since
+    /// the last time
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    watch: Option<Duration>,
+    /// Print JSON, on one line for each time
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace stats
+      Counters since the start of the run, and average rates.
+  millrace stats --watch 1 --json
+      The summary of each second, for other programs.
+
+Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+/// Between two looks whether to stop.
+const NAP: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
+    let instance = args.instance.find()?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let mut last = None;
+    loop {
+        let asked = Instant::now();
+        let (summary, report) = match ask(&instance) {
+            Ok(stats) => stats,
+            // It has run its time.
+            Err(_) if last.is_some() => return Ok(ExitCode::SUCCESS),
+            Err(error) => return Err(error),
+        };
+        let mut out = io::stdout().lock();
+        if args.json {
+            writeln!(out, "{summary}")?;
+        } else {
+            print(&mut out, &summary, last.as_ref())?;
+            writeln!(out, "{report}")?;
+        }
+        out.flush()?;
+        last = Some(summary);
+        let Some(watch) = args.watch else { return Ok(ExitCode::SUCCESS) };
+        while asked.elapsed() < watch {
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(NAP.min(watch));
+        }
+    }
+}
+
+fn ask(instance: &Instance) -> anyhow::Result<(Value, String)> {
+    let answer = instance.ask(&Request::new(Ask::Stats))?;
+    match answer.lines.into_iter().next() {
+        Some(Line::Stats { summary, report }) => Ok((summary, report)),
+        _ => anyhow::bail!("the instance gave no counters"),
+    }
+}
+
+/// What the report of a run does not say: time, rates, ports.
+fn print(out: &mut impl Write, summary: &Value, last: Option<&Value>) -> io::Result<()> {
+    let float = |value: &Value| value.as_f64().unwrap_or_default();
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    let time = float(&summary["duration_s"]);
+    let since = last.map_or(0.0, |last| float(&last["duration_s"]));
+    let cpu = float(&summary["cpu_util_percent"]);
+    let (text, version) = (summary["version"].as_str().unwrap_or_default(), &summary["dpdk"]);
+    let dpdk = version.as_str().unwrap_or_default();
+    writeln!(out, "Millrace {text}, {dpdk}: running for {time:.1} s, cpu {cpu:.1} %")?;
+    for (i, name) in ["up", "down"].into_iter().enumerate() {
+        let [now, before] = [Some(summary), last].map(|summary| {
+            let direction = summary.map_or(&Value::Null, |summary| &summary["directions"][i]);
+            number(&direction["packets"])
+        });
+        let kpps = now.saturating_sub(before) as f64 / (time - since).max(1e-3) / 1e3;
+        let now = units::thousands(now);
+        writeln!(out, "{name}: {now} packets, {kpps:.1} kpps")?;
+    }
+    let ports = summary["ports"].as_array().map_or(&[][..], Vec::as_slice);
+    let row = |port: &Value| {
+        let name = port["name"].as_str().unwrap_or_default();
+        let name = name.split(',').next().unwrap_or_default().to_owned();
+        let counts = PORT[1..].iter().map(|column| units::thousands(number(&port[*column])));
+        let mut cells: Vec<_> = std::iter::once(name).chain(counts).collect();
+        std::array::from_fn(|i| std::mem::take(&mut cells[i]))
+    };
+    let rows: Vec<[String; PORT.len()]> = ports.iter().map(row).collect();
+    table::print(out, PORT, &(1..PORT.len()), &rows)
+}
+
+/// Columns about ports, under their names in the summary.
+const PORT: [&str; 7] =
+    ["port", "rx_packets", "tx_packets", "imissed", "ierrors", "rx_nombuf", "oerrors"];

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `[control]`: where others may ask the instance.
+
+use super::Written;
+use super::section::Section;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// `[control]`.
+#[derive(Default)]
+pub(crate) struct Control {
+    pub(crate) socket: Option<Written<Socket>>,
+}
+
+impl Control {
+    pub(super) fn read(section: Section) -> Self {
+        let control = Self { socket: section.parsed("socket", str::parse::<Socket>) };
+        section.end();
+        control
+    }
+}
+
+/// Where the control socket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Socket {
+    /// Where clients look, under the number of the process.
+    Auto,
+    /// Nowhere.
+    Off,
+    /// There.
+    At(PathBuf),
+}
+
+/// What is no place for a socket.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no place for a socket; write \"auto\", \"off\", or a path with a / in it")]
+pub(crate) struct SocketWords(String);
+
+impl FromStr for Socket {
+    type Err = SocketWords;
+
+    fn from_str(text: &str) -> Result<Self, SocketWords> {
+        match text {
+            "auto" => Ok(Socket::Auto),
+            "off" => Ok(Socket::Off),
+            path if path.contains('/') => Ok(Socket::At(PathBuf::from(path))),
+            _ => Err(SocketWords(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Socket::Auto => f.write_str("auto"),
+            Socket::Off => f.write_str("off"),
+            Socket::At(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_as_they_are_shown() {
+        for socket in [Socket::Auto, Socket::Off, Socket::At("./a.sock".into())] {
+            assert_eq!(socket.to_string().parse(), Ok(socket));
+        }
+        for text in ["", "of", "a.sock"] {
+            assert!(text.parse::<Socket>().is_err(), "{text}");
+        }
+    }
+}

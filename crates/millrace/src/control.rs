@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How others ask a bump that runs: one line of JSON over a Unix socket, and lines of JSON back
+//! (docs/control.md). Members are a promise to other tools: some may be added, none is renamed.
+//!
+//! Whoever asks is served by a thread of his own, in bounded time and memory; no packet waits.
+
+mod answer;
+mod client;
+mod place;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use answer::answer;
+pub(crate) use client::{Answer, Instance, InstanceArgs};
+pub(crate) use place::{default_path, user};
+pub(crate) use server::{OpenError, Server};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::net::IpAddr;
+
+/// Version of the protocol.
+pub(crate) const VERSION: u32 = 1;
+const VERSION_TEXT: &str = env!("CARGO_PKG_VERSION");
+/// Bytes of a request, with the end of its line.
+pub(crate) const REQUEST_MAX: usize = 64 << 10;
+/// Flows or rules in one answer.
+pub(crate) const LIMIT_MAX: u32 = 100_000;
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    /// [`VERSION`].
+    pub(crate) millrace: u32,
+    pub(crate) ask: Ask,
+    /// Flows or rules to give, the busiest first.
+    #[serde(default = "limit_default")]
+    pub(crate) limit: u32,
+    /// Only what has an end with this address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<IpAddr>,
+    /// Only what has an end with this port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<u16>,
+}
+
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    /// Who is there.
+    Instance,
+    Flows,
+    Offload,
+    Stats,
+}
+
+fn limit_default() -> u32 {
+    50
+}
+
+impl Request {
+    /// A question about all there is.
+    pub(crate) fn new(ask: Ask) -> Self {
+        Self { millrace: VERSION, ask, limit: limit_default(), address: None, port: None }
+    }
+}
+
+/// A line of an answer. The last one is `End` or `Error`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    Instance(InstanceLine),
+    Port(PortLine),
+    Rule(RuleLine),
+    Flow(FlowLine),
+    /// The summary, and the report that a run would print.
+    Stats {
+        summary: Value,
+        report: String,
+    },
+    End(EndLine),
+    Error(ErrorLine),
+}
+
+/// Who answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct InstanceLine {
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    pub(crate) protocol: u32,
+    pub(crate) age_s: f64,
+    pub(crate) policy: String,
+    pub(crate) ports: Vec<String>,
+}
+
+/// One port, and how things stand with its rules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PortLine {
+    pub(crate) name: String,
+    /// `on` or `off`.
+    pub(crate) state: String,
+    /// Why it is off.
+    pub(crate) reason: Option<String>,
+    /// Rules that it has, and those that it is to have.
+    pub(crate) installed: u64,
+    pub(crate) live: u32,
+    /// Rules that there is room for, as far as is known.
+    pub(crate) room: u32,
+    /// Packets per second that are enough for a rule.
+    pub(crate) threshold_pps: f64,
+    /// In what time a rule should pay.
+    pub(crate) horizon_s: f64,
+    pub(crate) kinds_aside: u32,
+    pub(crate) mark_bits: Option<u32>,
+    /// How long it took to make a rule.
+    pub(crate) insert_us: Value,
+    pub(crate) delete_us: Value,
+    /// What became of wishes, as in the summary.
+    pub(crate) rules: Value,
+}
+
+/// The rule of one direction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RuleLine {
+    /// Where its packets arrive.
+    pub(crate) port: String,
+    pub(crate) proto: u8,
+    pub(crate) src: IpAddr,
+    pub(crate) sport: u16,
+    pub(crate) dst: IpAddr,
+    pub(crate) dport: u16,
+    pub(crate) zone: u16,
+    pub(crate) state: String,
+    /// Since it came to its state.
+    pub(crate) age_s: f64,
+    pub(crate) rate_pps: f64,
+    /// Packets since the first with its mark.
+    pub(crate) hits: u64,
+    pub(crate) worker: u32,
+}
+
+/// A connection that is alive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FlowLine {
+    pub(crate) ip_version: u8,
+    pub(crate) proto: u8,
+    pub(crate) src: IpAddr,
+    pub(crate) sport: u16,
+    pub(crate) dst: IpAddr,
+    pub(crate) dport: u16,
+    pub(crate) zone: u16,
+    pub(crate) vlan: Vec<u16>,
+    pub(crate) start_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) age_s: f64,
+    pub(crate) idle_s: f64,
+    pub(crate) state: String,
+    pub(crate) orig: DirectionLine,
+    pub(crate) reply: DirectionLine,
+    pub(crate) worker: u32,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DirectionLine {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) ip_bytes: u64,
+    pub(crate) tcp_flags: u8,
+    pub(crate) offload: OffloadLine,
+}
+
+/// Its rule, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OffloadLine {
+    pub(crate) state: String,
+    pub(crate) reason: Option<String>,
+    /// The same for people.
+    pub(crate) words: String,
+    /// When it came to this, or was looked at last; null if never.
+    pub(crate) since_ns: Option<u64>,
+    pub(crate) port: Option<String>,
+    pub(crate) rate_pps: f64,
+    pub(crate) hits: u64,
+}
+
+/// That was all.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EndLine {
+    /// Flows or rules that there are of what was asked for, given or not.
+    pub(crate) matched: u64,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ErrorLine {
+    pub(crate) code: String,
+    pub(crate) text: String,
+}
+
+/// What may be wrong with a request, or with the moment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("not a request: {0}")]
+    Syntax(String),
+    #[error("a request has at most {REQUEST_MAX} bytes")]
+    TooLong,
+    #[error(
+        "this is Millrace {VERSION_TEXT}, which speaks version {VERSION} of the protocol, not {0}"
+    )]
+    Version(u32),
+    #[error("user {0} may not ask: only the user who runs the instance, and root")]
+    Denied(u32),
+    #[error("as many clients as there may be are being served; ask again")]
+    Busy,
+    #[error("the request did not come in time")]
+    Late,
+    #[error("the run has come to its end")]
+    Ending,
+}
+
+impl Failure {
+    fn code(&self) -> &'static str {
+        match self {
+            Failure::Syntax(_) => "syntax",
+            Failure::TooLong => "too_long",
+            Failure::Version(_) => "version",
+            Failure::Denied(_) => "denied",
+            Failure::Busy => "busy",
+            Failure::Late => "late",
+            Failure::Ending => "ending",
+        }
+    }
+
+    /// As it is said over the socket.
+    fn line(&self) -> Line {
+        Line::Error(ErrorLine { code: self.code().to_owned(), text: self.to_string() })
+    }
+}
+
+/// Reads the one line of a request.
+fn read_request(line: &[u8]) -> Result<Request, Failure> {
+    /// All that is read of a request in another version.
+    #[derive(Deserialize)]
+    struct Head {
+        millrace: u32,
+    }
+    let syntax = |error: serde_json::Error| Failure::Syntax(error.to_string());
+    let head: Head = serde_json::from_slice(line).map_err(syntax)?;
+    if head.millrace != VERSION {
+        return Err(Failure::Version(head.millrace));
+    }
+    let request: Request = serde_json::from_slice(line).map_err(syntax)?;
+    if request.limit > LIMIT_MAX {
+        return Err(Failure::Syntax(format!("limit: at most {LIMIT_MAX}")));
+    }
+    Ok(request)
+}

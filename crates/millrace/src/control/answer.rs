@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Answers to questions about a bump that runs.
+
+use super::{
+    Ask, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line, OffloadLine, PortLine,
+    Request, RuleLine, VERSION,
+};
+use crate::live::{Ending, Found, Inquiry, PortNow};
+use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
+use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+impl From<Ending> for Failure {
+    fn from(_: Ending) -> Self {
+        Failure::Ending
+    }
+}
+
+/// All lines of an answer.
+pub(crate) fn answer(inquiry: &Inquiry, request: &Request) -> Result<Vec<Line>, Failure> {
+    let (mut lines, mut matched) = (Vec::new(), 0);
+    match request.ask {
+        Ask::Instance => lines.push(Line::Instance(instance(inquiry))),
+        Ask::Stats => lines.push(stats(inquiry)?),
+        Ask::Flows => matched = flows(inquiry, request, &mut lines)?,
+        Ask::Offload => {
+            lines.extend(inquiry.ports()?.iter().map(|port| Line::Port(port_line(port))));
+            matched = rules(inquiry, request, &mut lines)?;
+        }
+    }
+    lines.push(Line::End(EndLine { matched }));
+    Ok(lines)
+}
+
+fn instance(inquiry: &Inquiry) -> InstanceLine {
+    InstanceLine {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: VERSION,
+        age_s: inquiry.age().as_secs_f64(),
+        policy: inquiry.policy().to_owned(),
+        ports: inquiry.names().map(str::to_owned).collect(),
+    }
+}
+
+fn stats(inquiry: &Inquiry) -> Result<Line, Failure> {
+    let summary = inquiry.summary()?;
+    let mut report = Vec::new();
+    summary.print(&mut report).expect("memory takes what is written");
+    let report = String::from_utf8_lossy(&report).into_owned();
+    Ok(Line::Stats { summary: to_value(&summary), report })
+}
+
+fn to_value(what: &impl serde::Serialize) -> Value {
+    serde_json::to_value(what).unwrap_or_else(|error| json!(error.to_string()))
+}
+
+fn query(request: &Request, has_rules: bool) -> Query {
+    Query { address: request.address, port: request.port, has_rules }
+}
+
+/// The flows with the most bytes; returns how many there are.
+fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
+    let mut busiest = Busiest::new(request.limit);
+    inquiry.flows(query(request, false), &mut |found| {
+        let record = &found.flow.record;
+        busiest.offer(record.orig.bytes + record.reply.bytes, found);
+    })?;
+    let ports = inquiry.ports()?;
+    let now = now();
+    let matched = busiest.offered;
+    lines.extend(busiest.take().map(|found| Line::Flow(flow_line(&found, &ports, now))));
+    Ok(matched)
+}
+
+/// The rules with the most packets per second; returns how many there are.
+fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
+    let names: Vec<_> = inquiry.names().collect();
+    let now = now();
+    let mut busiest = Busiest::new(request.limit);
+    inquiry.flows(query(request, true), &mut |found| {
+        for (direction, view) in found.flow.rules.iter().enumerate() {
+            if !matches!(view.state, RuleState::None | RuleState::Candidate) {
+                let rate = (view.rate * 16.0) as u64;
+                busiest.offer(rate, (direction, rule_line(&found, direction, &names, now)));
+            }
+        }
+    })?;
+    let matched = busiest.offered;
+    lines.extend(busiest.take().map(|(_, line)| Line::Rule(line)));
+    Ok(matched)
+}
+
+/// Keeps the busiest of many, in memory for twice as many.
+struct Busiest<T> {
+    limit: usize,
+    offered: u64,
+    /// No rank below this is of use.
+    floor: u64,
+    kept: Vec<(u64, T)>,
+}
+
+impl<T> Busiest<T> {
+    fn new(limit: u32) -> Self {
+        Self { limit: limit as usize, offered: 0, floor: 0, kept: Vec::new() }
+    }
+
+    fn offer(&mut self, rank: u64, what: T) {
+        self.offered += 1;
+        if rank < self.floor || self.limit == 0 {
+            return;
+        }
+        self.kept.push((rank, what));
+        if self.kept.len() >= 2 * self.limit {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.kept.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        self.kept.truncate(self.limit);
+        if self.kept.len() == self.limit {
+            self.floor = self.kept.last().map_or(0, |(rank, _)| *rank);
+        }
+    }
+
+    /// Those kept, busiest first.
+    fn take(mut self) -> impl Iterator<Item = T> {
+        self.cut();
+        self.kept.into_iter().map(|(_, what)| what)
+    }
+}
+
+/// By the clock of the system, which the workers' follows from the start of the run on.
+fn now() -> Nanos {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as Nanos
+}
+
+fn seconds(from: Nanos, until: Nanos) -> f64 {
+    until.saturating_sub(from) as f64 / 1e9
+}
+
+fn port_line(PortNow { rules, state }: &PortNow) -> PortLine {
+    PortLine {
+        name: rules.name.clone(),
+        state: rules.state.to_owned(),
+        reason: rules.reason.clone(),
+        installed: rules.rules.installed,
+        live: state.live,
+        room: state.room,
+        threshold_pps: state.threshold,
+        horizon_s: state.horizon_ns as f64 / 1e9,
+        kinds_aside: state.kinds_aside,
+        mark_bits: rules.mark_bits,
+        insert_us: to_value(&rules.insert_us),
+        delete_us: to_value(&rules.delete_us),
+        rules: to_value(&rules.rules),
+    }
+}
+
+fn rule_line(found: &Found, direction: usize, names: &[&str], now: Nanos) -> RuleLine {
+    let (record, view) = (&found.flow.record, &found.flow.rules[direction]);
+    let orig = (record.src, record.sport);
+    let reply = (record.dst, record.dport);
+    let ((src, sport), (dst, dport)) = if direction == 0 { (orig, reply) } else { (reply, orig) };
+    let port = place(found, view.side.unwrap_or_default());
+    RuleLine {
+        port: names.get(port).copied().unwrap_or_default().to_owned(),
+        proto: record.proto,
+        src,
+        sport,
+        dst,
+        dport,
+        zone: record.zone,
+        state: view.state.name().to_owned(),
+        age_s: view.since.map_or(0.0, |since| seconds(since, now)),
+        rate_pps: view.rate,
+        hits: view.hits,
+        worker: found.lcore,
+    }
+}
+
+/// Number of a port, by side of a flow's wire.
+fn place(found: &Found, side: Side) -> usize {
+    2 * found.wire + side as usize
+}
+
+fn flow_line(found: &Found, ports: &[PortNow], now: Nanos) -> FlowLine {
+    let record = &found.flow.record;
+    let line = |direction: usize, tally: &Tally| {
+        let Tally { packets, bytes, ip_bytes, tcp_flags } = *tally;
+        let offload = offload_line(found, &found.flow.rules[direction], packets, ports);
+        DirectionLine { packets, bytes, ip_bytes, tcp_flags, offload }
+    };
+    FlowLine {
+        ip_version: if record.src.is_ipv4() { 4 } else { 6 },
+        proto: record.proto,
+        src: record.src,
+        sport: record.sport,
+        dst: record.dst,
+        dport: record.dport,
+        zone: record.zone,
+        vlan: record.vlan.ids().to_vec(),
+        start_ns: record.start,
+        last_ns: record.end,
+        age_s: seconds(record.start, now),
+        idle_s: seconds(record.end, now),
+        state: record.state.name().to_owned(),
+        orig: line(0, &record.orig),
+        reply: line(1, &record.reply),
+        worker: found.lcore,
+    }
+}
+
+fn offload_line(found: &Found, view: &RuleView, packets: u64, ports: &[PortNow]) -> OffloadLine {
+    let port = view.side.and_then(|side| ports.get(place(found, side)));
+    let of_wire = ports.get(place(found, Side::A)..=place(found, Side::B)).unwrap_or_default();
+    let words = match view.reason {
+        None => rule_words(view),
+        Some(NoRule::Off) => off_words(of_wire),
+        Some(reason) => why(reason, (view, packets), port),
+    };
+    OffloadLine {
+        state: view.state.name().to_owned(),
+        reason: view.reason.map(|reason| reason.name().to_owned()),
+        words,
+        since_ns: view.since,
+        port: port.map(|port| port.rules.name.clone()),
+        rate_pps: view.rate,
+        hits: view.hits,
+    }
+}
+
+fn rule_words(view: &RuleView) -> String {
+    match view.state {
+        RuleState::Asked => "the port was asked for its rule".to_owned(),
+        RuleState::Installed => "the NIC has its rule; no packet had the mark yet".to_owned(),
+        RuleState::Effective => format!("marked by the NIC, {} packets so far", view.hits),
+        RuleState::Leaving => "its rule is on its way out of the NIC".to_owned(),
+        RuleState::None | RuleState::Candidate => String::new(),
+    }
+}
+
+/// Why there are no rules at all at either port.
+fn off_words(ports: &[PortNow]) -> String {
+    let reasons = ports.iter().filter_map(|port| port.rules.reason.as_deref());
+    let mut reasons: Vec<_> = reasons.collect();
+    reasons.dedup();
+    format!("its ports take no rules: {}", reasons.join("; "))
+}
+
+/// Why a direction has no rule, for people.
+fn why(reason: NoRule, (view, packets): (&RuleView, u64), port: Option<&PortNow>) -> String {
+    let rate = view.rate;
+    match reason {
+        NoRule::Off => off_words(&[]),
+        NoRule::Protocol => "only TCP and UDP get rules".to_owned(),
+        NoRule::TooFewPackets { least } => {
+            format!("it has had {packets} packets; one with fewer than {least} is not looked at")
+        }
+        NoRule::BelowThreshold { worth, threshold } if rate >= threshold => format!(
+            "its rate of {rate:.0} packets/s would do, but it has had {packets} packets only, \
+             which count as {worth:.0} packets/s; the threshold is {threshold:.0} packets/s"
+        ),
+        NoRule::BelowThreshold { threshold, .. } => format!(
+            "its rate of {rate:.0} packets/s is below the threshold of {threshold:.0} packets/s"
+        ),
+        NoRule::NoCapacity => match port {
+            Some(PortNow { state, .. }) => {
+                format!("the NIC has room for {} rules, and flows no slower have them", state.room)
+            }
+            None => "the NIC has no room for one more rule".to_owned(),
+        },
+        NoRule::Refused => format!("refused: {}", refusal(port)),
+        NoRule::Ineffective => {
+            "the NIC took its rule, and no packet had the mark: ineffective".to_owned()
+        }
+        NoRule::KindAside => {
+            "rules of its kind had no effect at this port; they are tried again later".to_owned()
+        }
+        NoRule::BackOff => "the port had trouble with rules just now and is left alone".to_owned(),
+        NoRule::Waiting => "it waits for its turn: the port makes rules no faster".to_owned(),
+    }
+}
+
+/// What a port said when it refused a rule.
+fn refusal(port: Option<&PortNow>) -> &str {
+    let Some(PortNow { rules, .. }) = port else { return "the port takes no such rule" };
+    let refused = &rules.rules.refused;
+    match (&rules.reason, &refused.last) {
+        (Some(reason), _) => reason,
+        (None, Some(last)) => last,
+        (None, None) => "the NIC takes no rule for such packets",
+    }
+}

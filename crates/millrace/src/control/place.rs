@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Where control sockets are: in a folder of the user's, each under the number of its process.
+
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Number of the user as whom this process acts.
+pub(crate) fn user() -> u32 {
+    geteuid().as_raw()
+}
+
+/// The folder of this user: `/run/millrace` for root, `millrace` in `$XDG_RUNTIME_DIR`, and where
+/// there is none, one below `/tmp`.
+fn folder() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match (user(), runtime.filter(|path| path.is_absolute())) {
+        (0, _) => PathBuf::from("/run/millrace"),
+        (_, Some(runtime)) => runtime.join("millrace"),
+        (user, None) => PathBuf::from(format!("/tmp/millrace-{user}")),
+    }
+}
+
+/// Where a process with this number has its socket, if nobody says otherwise; makes the folder.
+pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
+    let folder = folder();
+    // Others may see who is there, where everybody looks; not in folders of their own.
+    let mode = if user() == 0 { 0o755 } else { 0o700 };
+    match DirBuilder::new().mode(mode).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(&folder)?;
+    if !found.is_dir() || found.uid() != user() || found.mode() & 0o022 != 0 {
+        let words = format!("{} is not a folder that only this user writes to", folder.display());
+        return Err(io::Error::other(words));
+    }
+    Ok(folder.join(format!("{pid}.sock")))
+}
+
+/// All sockets where this user may find some, or must be told that they are another's. Root looks
+/// everywhere.
+pub(crate) fn all() -> Vec<PathBuf> {
+    let mut folders = vec![folder(), PathBuf::from("/run/millrace")];
+    if user() == 0 {
+        folders.extend(entries(Path::new("/run/user")).map(|user| user.join("millrace")));
+        let is_ours = |path: &PathBuf| {
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default()
+                .starts_with("millrace-")
+        };
+        folders.extend(entries(Path::new("/tmp")).filter(is_ours));
+    }
+    folders.sort();
+    folders.dedup();
+    let is_socket = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.ends_with(".sock") && !name.starts_with('.')
+    };
+    let sockets = folders.iter().flat_map(|folder| entries(folder).filter(is_socket));
+    let mut sockets: Vec<_> = sockets.collect();
+    sockets.sort();
+    sockets
+}
+
+/// What is in a folder; nothing where there is none.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}

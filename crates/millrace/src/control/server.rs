@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The socket of a bump that runs: who may ask, how many at a time, and for how long.
+//!
+//! One thread waits for clients, and each client has a thread of its own, which ends by a time of
+//! its own: whoever is slow holds up himself.
+
+use super::{Failure, Line, REQUEST_MAX, Request, read_request, user};
+use rustix::net::Shutdown;
+use rustix::net::sockopt::socket_peercred;
+use std::fs::{self, Metadata, Permissions};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Clients that are served at a time.
+pub(super) const CLIENTS_MAX: usize = 8;
+/// In what time a request must be there, and then its answer taken.
+const TO_ASK: Duration = Duration::from_secs(5);
+const TO_TAKE: Duration = Duration::from_secs(30);
+
+/// Finds the lines of an answer, but for the last one, which is made of what it returns.
+pub(crate) type Answerer = dyn Fn(&Request) -> Result<Vec<Line>, Failure> + Send + Sync;
+
+/// An open socket; it is gone with the value.
+pub(crate) struct Server {
+    path: PathBuf,
+    /// Device and file number of the socket.
+    file: (u64, u64),
+    listener: Arc<UnixListener>,
+    stop: Arc<AtomicBool>,
+    /// `None` when it has been waited for.
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("{0}: another instance answers there; give this one a place of its own")]
+    InUse(PathBuf),
+    #[error("{0}: is there already, and no socket")]
+    NoSocket(PathBuf),
+    #[error("{path}: {error}")]
+    Io { path: PathBuf, error: io::Error },
+}
+
+impl Server {
+    /// Opens a socket that only this user and root reach. One that nobody answers at is replaced.
+    pub(crate) fn open(path: &Path, answerer: Arc<Answerer>) -> Result<Self, OpenError> {
+        let io = |error| OpenError::Io { path: path.to_owned(), error };
+        match (UnixStream::connect(path), fs::symlink_metadata(path)) {
+            (Ok(_), _) => return Err(OpenError::InUse(path.to_owned())),
+            (Err(_), Ok(found)) if !found.file_type().is_socket() => {
+                return Err(OpenError::NoSocket(path.to_owned()));
+            }
+            _ => {}
+        }
+        // Under another name until nobody else can connect to it.
+        let hidden = hidden(path);
+        let _ = fs::remove_file(&hidden);
+        let listener = UnixListener::bind(&hidden).map_err(io)?;
+        let ready = fs::set_permissions(&hidden, Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&hidden, path))
+            .and_then(|()| fs::symlink_metadata(path));
+        let found = ready.inspect_err(|_| drop(fs::remove_file(&hidden))).map_err(io)?;
+        let (listener, stop) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
+        let work = {
+            let (listener, stop) = (Arc::clone(&listener), Arc::clone(&stop));
+            move || listen(&listener, &stop, &answerer)
+        };
+        let thread = thread::Builder::new().name("control".to_owned()).spawn(work).map_err(io)?;
+        let (path, file) = (path.to_owned(), file(&found));
+        Ok(Self { path, file, listener, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the thread: its call for the next client fails.
+        let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // Somebody may have put another one there.
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| file(&found) == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// Beside the path, with the number of this process in it.
+fn hidden(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}", std::process::id()))
+}
+
+/// A client that is being served.
+struct Client {
+    stream: UnixStream,
+    thread: JoinHandle<()>,
+}
+
+fn listen(listener: &UnixListener, stop: &AtomicBool, answerer: &Arc<Answerer>) {
+    let mut clients: Vec<Client> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((stream, _)) = listener.accept() else {
+            // Out of file descriptors, say; that may pass.
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        clients.retain(|client| !client.thread.is_finished());
+        clients.extend(admit(stream, clients.len(), answerer));
+    }
+    for Client { stream, thread } in clients {
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+        let _ = thread.join();
+    }
+}
+
+/// Serves a client that may ask, beside `others`; the others hear why not.
+fn admit(stream: UnixStream, others: usize, answerer: &Arc<Answerer>) -> Option<Client> {
+    let peer = socket_peercred(&stream).ok()?.uid.as_raw();
+    let refusal = match () {
+        () if !is_allowed(peer, user()) => Some(Failure::Denied(peer)),
+        () if others >= CLIENTS_MAX => Some(Failure::Busy),
+        () => None,
+    };
+    if let Some(refusal) = refusal {
+        // One line finds room in a new socket; where it does not, nobody waits.
+        let _ = stream.set_nonblocking(true);
+        let _ = write_line(&mut &stream, &refusal.line());
+        return None;
+    }
+    let (mine, answerer) = (stream.try_clone().ok()?, Arc::clone(answerer));
+    let work = move || {
+        // A client that is gone needs no answer.
+        let _ = serve(&mine, &*answerer);
+    };
+    let thread = thread::Builder::new().name("control client".to_owned()).spawn(work).ok()?;
+    Some(Client { stream, thread })
+}
+
+/// Whether a user may ask an instance of another.
+pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
+    peer == owner || peer == 0
+}
+
+fn serve(stream: &UnixStream, answerer: &Answerer) -> io::Result<()> {
+    let answer = receive(stream).and_then(|request| answerer(&request));
+    let mut out = BufWriter::with_capacity(64 << 10, Timed::new(stream, TO_TAKE));
+    match answer {
+        Ok(lines) => lines.iter().try_for_each(|line| write_line(&mut out, line))?,
+        Err(failure) => write_line(&mut out, &failure.line())?,
+    }
+    out.flush()?;
+    stream.shutdown(std::net::Shutdown::Both)
+}
+
+fn receive(stream: &UnixStream) -> Result<Request, Failure> {
+    let mut input = Timed::new(stream, TO_ASK);
+    let (mut line, mut some) = (Vec::new(), [0; 4096]);
+    loop {
+        let read = input.read(&mut some).map_err(|_| Failure::Late)?;
+        line.extend_from_slice(&some[..read]);
+        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
+            line.truncate(end + 1);
+        } else if read > 0 && line.len() <= REQUEST_MAX {
+            continue;
+        }
+        return if line.len() > REQUEST_MAX { Err(Failure::TooLong) } else { read_request(&line) };
+    }
+}
+
+fn write_line(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    out.write_all(&text)
+}
+
+/// A stream until a time: however slowly bytes go, it comes to its end.
+struct Timed<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl<'a> Timed<'a> {
+    fn new(stream: &'a UnixStream, time: Duration) -> Self {
+        Self { stream, until: Instant::now() + time }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

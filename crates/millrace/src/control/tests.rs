@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The socket with an answerer that is none: who is let in, and what becomes of requests that are
+//! wrong, long, slow or many.
+
+use super::server::{CLIENTS_MAX, Server, is_allowed};
+use super::*;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+
+/// A folder that is gone when the test is over; its name is short, as those of sockets must be.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("millrace-test-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("a.sock")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn echo(request: &Request) -> Result<Vec<Line>, Failure> {
+    Ok(vec![Line::End(EndLine { matched: u64::from(request.limit) })])
+}
+
+/// What is answered to these bytes, line by line.
+fn answers(stream: &UnixStream, request: &[u8]) -> Vec<Value> {
+    // Who is refused at once does not hear to the end.
+    let _ = { stream }.write_all(request);
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    lines.map(|line| serde_json::from_str(&line).expect("lines are JSON")).collect()
+}
+
+fn code(scratch: &Scratch, request: &[u8]) -> String {
+    let stream = UnixStream::connect(scratch.socket()).unwrap();
+    let lines = answers(&stream, request);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines[0]["error"]["code"].as_str().unwrap_or("none").to_owned()
+}
+
+#[test]
+fn a_request_is_answered_and_a_wrong_one_told_why() {
+    let scratch = Scratch::new();
+    let server = Server::open(&scratch.socket(), Arc::new(echo)).unwrap();
+    let mode = fs::metadata(scratch.socket()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut request = serde_json::to_vec(&Request::new(Ask::Flows)).unwrap();
+    request.push(b'\n');
+    let stream = UnixStream::connect(scratch.socket()).unwrap();
+    assert_eq!(answers(&stream, &request), [json!({ "end": { "matched": 50 } })]);
+
+    assert_eq!(code(&scratch, b"{\"millrace\":1,\"ask\":\"flows\"}\n"), "none");
+    for wrong in [
+        "\n",
+        "flows\n",
+        "{\"ask\":\"flows\"}\n",
+        "{\"millrace\":1,\"ask\":\"everything\"}\n",
+        "{\"millrace\":1,\"ask\":\"flows\",\"limit\":100001}\n",
+        "{\"millrace\":1,\"ask\":\"flows\",\"adress\":\"10.0.0.1\"}\n",
+        "{\"millrace\":1,\"ask\":\"flows\",\"address\":\"10.0.0\"}\n",
+        "\u{0}\u{1}\n",
+    ] {
+        assert_eq!(code(&scratch, wrong.as_bytes()), "syntax", "{wrong}");
+    }
+    assert_eq!(code(&scratch, b"{\"millrace\":2,\"ask\":\"all\",\"new\":1}\n"), "version");
+    assert_eq!(code(&scratch, &vec![b' '; REQUEST_MAX + 1]), "too_long");
+    drop(server);
+    assert!(!scratch.socket().exists());
+}
+
+#[test]
+fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
+    let scratch = Scratch::new();
+    let server = Server::open(&scratch.socket(), Arc::new(echo)).unwrap();
+    // They say nothing; those that are too many hear so.
+    let connect = |_| UnixStream::connect(scratch.socket()).unwrap();
+    let silent: Vec<_> = (0..2 * CLIENTS_MAX).map(connect).collect();
+    let request = b"{\"millrace\":1,\"ask\":\"flows\"}\n";
+    assert_eq!(code(&scratch, request), "busy");
+    drop(silent);
+    while code(&scratch, request) == "busy" {}
+    let last = UnixStream::connect(scratch.socket()).unwrap();
+    // The server ends whatever its clients do.
+    drop(server);
+    let mut rest = Vec::new();
+    { last }.read_to_end(&mut rest).unwrap();
+}
+
+/// An answer that nobody takes ends with the server, and another client gets his meanwhile.
+#[test]
+fn an_answer_that_is_not_taken_holds_up_nobody() {
+    let scratch = Scratch::new();
+    let (tell, told) = mpsc::channel();
+    let answerer = move |request: &Request| {
+        let _ = tell.send(());
+        let text = "x".repeat(1 << 20);
+        let error = || Line::Error(ErrorLine { code: String::new(), text: text.clone() });
+        Ok((0..request.limit).map(|_| error()).collect())
+    };
+    let server = Server::open(&scratch.socket(), Arc::new(answerer)).unwrap();
+    let mut slow = UnixStream::connect(scratch.socket()).unwrap();
+    slow.write_all(b"{\"millrace\":1,\"ask\":\"flows\",\"limit\":20}\n").unwrap();
+    told.recv().unwrap();
+    let quick = UnixStream::connect(scratch.socket()).unwrap();
+    let lines = answers(&quick, b"{\"millrace\":1,\"ask\":\"flows\",\"limit\":1}\n");
+    assert_eq!(lines.len(), 1);
+    drop(server);
+}
+
+#[test]
+fn a_place_is_taken_over_only_from_the_dead() {
+    let scratch = Scratch::new();
+    let path = scratch.socket();
+    let open = || Server::open(&path, Arc::new(echo));
+    // Left behind by somebody who did not end in order.
+    drop(UnixListener::bind(&path).unwrap());
+    let first = open().unwrap();
+    assert!(matches!(open(), Err(OpenError::InUse(_))));
+    // Somebody else's by now: it stays.
+    fs::remove_file(&path).unwrap();
+    let second = open().unwrap();
+    drop(first);
+    assert_eq!(code(&scratch, b"{\"millrace\":1,\"ask\":\"flows\"}\n"), "none");
+    drop(second);
+    fs::write(&path, "a file").unwrap();
+    assert!(matches!(open(), Err(OpenError::NoSocket(_))));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+    let long = scratch.0.join("x".repeat(200));
+    let error = Server::open(&long, Arc::new(echo)).err().unwrap().to_string();
+    assert!(error.contains("xxx"), "{error}");
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
+}
+
+#[test]
+fn only_the_owner_and_root_may_ask() {
+    assert!(is_allowed(1000, 1000) && is_allowed(0, 1000) && is_allowed(0, 0));
+    assert!(!is_allowed(1000, 0) && !is_allowed(1001, 1000));
+}
