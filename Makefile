@@ -13,7 +13,7 @@ HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
 
 .DEFAULT_GOAL := help
-.PHONY: run build test twin check bench aarch64 fuzz asan smoke clean help components
+.PHONY: run build test twin check bench aarch64 prove-offload fuzz asan smoke clean help components
 
 ## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
@@ -54,6 +54,11 @@ aarch64:
 	$(CARGO) test --locked --package wire --package engine --package traffic \
 		--target aarch64-unknown-linux-gnu
 
+## prove-offload: a million rules of a NIC that goes wrong, which change nothing; CYCLES=number
+prove-offload:
+	MILLRACE_CYCLES=$${CYCLES:-1000000} MILLRACE_CASES=3000 \
+	$(CARGO) test --locked --package offload --test twin -- --nocapture equivalence
+
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
 	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { echo "fuzz: missing tools:" \
@@ -80,7 +85,6 @@ help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8
 
 # Distribution packages; does nothing where all are there.
-.PHONY: deps-run deps-bench deps-test
 deps-run deps-bench deps-test: deps-%:
 	@scripts/install-deps $*
 

@@ -241,7 +241,7 @@ impl<P: RulePort> Programmer<P> {
         match self.port.destroy(handle) {
             Ok(()) => {
                 self.counts.destroyed += 1;
-                self.pace.took(from, clock());
+                self.pace.went_well(from, clock());
                 true
             }
             Err(refusal) => {

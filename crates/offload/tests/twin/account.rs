@@ -1,80 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The programmer on the model of a NIC that goes wrong: whatever the NIC does, every wish is
-//! answered, and the account is that of the NIC.
+//! Whatever the NIC does, every wish is answered, and the programmer's account is that of the NIC.
 
+use crate::port::Port;
 use engine::{Answer, MarkLayout, RuleId, Side, Tuple, Wish};
-use offload::{Counts, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RulePort};
+use offload::{Counts, Limits, Next, Pace, Programmer};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
-use twin::{Action, Attributes, Faults, Handle, Item, Nic, Personality, Proto, Rule};
-
-/// A port of the model; calls take as long as they say.
-struct Port {
-    nic: Nic,
-    now_ns: Rc<Cell<u64>>,
-}
-
-impl Port {
-    fn pass(&self, wait_us: u32) {
-        self.now_ns.set(self.now_ns.get() + 1000 * u64::from(wait_us));
-    }
-
-    fn now_us(&self) -> u64 {
-        self.now_ns.get() / 1000
-    }
-}
-
-/// An item with these fields wholly masked.
-fn item(proto: Proto, fields: &[(&str, &[u8])]) -> Item {
-    let mut item = Item::any(proto);
-    (item.given.spec, item.given.mask) = (true, true);
-    for (name, bytes) in fields {
-        let at = proto.field(name).unwrap().bit / 8;
-        item.spec[at..at + bytes.len()].copy_from_slice(bytes);
-        item.mask[at..at + bytes.len()].fill(0xff);
-    }
-    item
-}
-
-fn pattern(tuple: &Tuple) -> Vec<Item> {
-    let (IpAddr::V4(src), IpAddr::V4(dst)) = (tuple.src, tuple.dst) else { unreachable!() };
-    let (sport, dport) = (tuple.sport.to_be_bytes(), tuple.dport.to_be_bytes());
-    vec![
-        Item::any(Proto::Eth),
-        item(Proto::Ipv4, &[("src", &src.octets()), ("dst", &dst.octets())]),
-        item(Proto::Udp, &[("src", &sport), ("dst", &dport)]),
-    ]
-}
-
-fn refusal(refusal: twin::Refusal) -> Refusal {
-    let class = RefusalClass::of_errno(refusal.errno as i32);
-    let words = refusal.message.map_or(String::new(), |words| words.to_string_lossy().into());
-    Refusal { class, words }
-}
-
-impl RulePort for Port {
-    type Rule = Handle;
-
-    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<Handle, Refusal> {
-        let actions = [Action::Queue(queue), Action::Mark(mark)];
-        let items = pattern(tuple);
-        let rule = Rule { attributes: Attributes::INGRESS, items: &items, actions: &actions };
-        let now_us = self.now_us();
-        let answer = self.nic.create(rule, now_us).map_err(refusal)?;
-        self.pass(answer.wait_us);
-        Ok(answer.value)
-    }
-
-    fn destroy(&mut self, rule: Handle) -> Result<(), Refusal> {
-        let now_us = self.now_us();
-        let answer = self.nic.destroy(rule, now_us).map_err(refusal)?;
-        self.pass(answer.wait_us);
-        Ok(())
-    }
-}
+use twin::{Faults, Nic, Personality};
 
 const WORKERS: u16 = 2;
 const LIMITS: Limits = Limits { waiting: 8, quarantine: 1_000_000 };

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Offload equivalence: rules of NICs, whatever goes wrong with them, change nothing of what is
+//! known about flows.
+
+use crate::bump::{Bump, Came, Case};
+use engine::{Admission, KeyCheck};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+const SAMPLED: KeyCheck = KeyCheck::Sampled { first: 4, one_in: 64 };
+
+/// Everything that goes wrong at once, each with this chance: one call of seven is struck.
+const EVERYTHING: &str = "random:0.01";
+
+/// Of these a wrong mark comes on a packet that only its key tells from a right one.
+const LYING: [&str; 5] =
+    ["mask-ignored:0.2", "truncated-mark:0.2", "destroy-leaves-rule:0.2", EVERYTHING, "random:0.1"];
+
+const HONEST: [&str; 12] = [
+    "",
+    "no-mark:0.3",
+    "phantom-success:0.3",
+    "undeletable:0.2",
+    "create-refused:0.3",
+    "full-early:0.5",
+    "latency-cliff:0.1",
+    "late-activation:0.5",
+    "late-deactivation:0.5",
+    "stale-counters",
+    "untouched-error+create-refused:0.3",
+    "receive-stall:0.1",
+];
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let admission = prop::sample::select(vec![
+        Admission::After { packets: 1 },
+        Admission::After { packets: 5 },
+        Admission::Rate { per_second: 500 },
+        Admission::Measured { least: 1 },
+        Admission::Measured { least: 8 },
+    ]);
+    let faults = prop::sample::select([&HONEST[..], &LYING].concat());
+    let width = prop::sample::select(vec![32, 24, 16, 12]);
+    let room = prop::sample::select(vec![1 << 16, 64, 7]);
+    let load = (1..120_usize, 1..400_u32);
+    (any::<u64>(), faults, admission, any::<bool>(), 1..=3_u16, width, room, load).prop_map(
+        |(seed, faults, admission, is_strict, workers, width, room, (connections, longest))| {
+            let is_strict = is_strict || LYING.contains(&faults);
+            let check = if is_strict { KeyCheck::Always } else { SAMPLED };
+            let faults = faults.to_owned();
+            Case { seed, faults, admission, check, workers, width, room, connections, longest }
+        },
+    )
+}
+
+/// A number from the environment: the long variant is `make prove-offload`.
+fn scaled(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn rules_change_nothing() {
+    let cases = scaled("MILLRACE_CASES", 150) as u32;
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
+    let mut runner = TestRunner::new(config);
+    let outcome = runner.run(&any_case(), |case| {
+        Bump::new(&case).run(3000);
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Rules come and go by the hundred thousand while everything goes wrong: each is counted to its
+/// flow, and none is there that nobody knows of.
+#[test]
+fn no_rule_is_lost_in_a_long_time() {
+    let wanted = scaled("MILLRACE_CYCLES", 10_000);
+    let case = Case {
+        seed: 1,
+        faults: EVERYTHING.to_owned(),
+        admission: Admission::After { packets: 1 },
+        check: KeyCheck::Always,
+        workers: 2,
+        width: 32,
+        room: 1 << 16,
+        connections: 100,
+        longest: 60,
+    };
+    let (mut sum, mut cycles) = (Came::default(), 0);
+    for seed in 1.. {
+        let came = Bump::new(&Case { seed, ..case.clone() }).run(100_000);
+        assert_eq!(came.created, came.destroyed + came.stuck);
+        cycles += came.created;
+        sum.add(came);
+        if cycles >= wanted {
+            break;
+        }
+    }
+    eprintln!("{cycles} cycles: {sum:?}");
+    assert!(sum.stuck > 0 && sum.missed > 0, "faults strike");
+    assert!(sum.marks.counted > sum.packets / 10, "marks are used");
+}
