@@ -40,6 +40,8 @@ pub struct Counts {
     pub created: u64,
     /// Rules that it parted with.
     pub destroyed: u64,
+    /// Rules that it lost; those that it took again are among those that it took.
+    pub lost: u64,
     /// Wishes that were withdrawn before the port heard of them.
     pub withdrawn: u64,
     /// Refused for want of room.
@@ -52,10 +54,12 @@ pub struct Counts {
     pub resting: u64,
 }
 
-/// A rule that the port has.
+/// A rule that the port has, or had and is to have again.
 struct Kept<R> {
-    rule: R,
+    /// `None`: it was lost.
+    rule: Option<R>,
     tuple: Tuple,
+    worker: Worker,
 }
 
 /// What one worker wants.
@@ -76,6 +80,10 @@ pub struct Programmer<P: RulePort> {
     turn: usize,
     rules: HashMap<RuleId, Kept<P::Rule>>,
     by_tuple: HashMap<Tuple, RuleId>,
+    /// Lost, and to be made again unless they are to go meanwhile.
+    lost: VecDeque<RuleId>,
+    /// Rules that are kept, and not in the port.
+    missing: usize,
     /// Waiting, and no longer wished for.
     withdrawn: HashSet<RuleId>,
     /// Gone, and not told yet.
@@ -98,6 +106,8 @@ impl<P: RulePort> Programmer<P> {
             turn: 0,
             rules: HashMap::new(),
             by_tuple: HashMap::new(),
+            lost: VecDeque::new(),
+            missing: 0,
             withdrawn: HashSet::new(),
             quarantined: VecDeque::new(),
             stuck: Vec::new(),
@@ -133,6 +143,21 @@ impl<P: RulePort> Programmer<P> {
         self.rules.len()
     }
 
+    /// The port has none of its rules any more: it was reset, or flushed and stopped. What named
+    /// them is forgotten, as it may point to nothing. Rules that their workers still want are made
+    /// again, one by one, with the same marks, which are as right as before: a mark is of a
+    /// connection, not of a call. One that the port does not take again goes without a word: its
+    /// worker sees that marks come no more. Those that were stuck stay so, for want of anybody who
+    /// knows.
+    pub fn lose(&mut self) {
+        self.counts.lost += self.len() as u64;
+        self.missing = self.rules.len();
+        self.rules.values_mut().for_each(|kept| kept.rule = None);
+        self.lost = self.rules.keys().copied().collect();
+        // Another order each time would be nobody's gain.
+        self.lost.make_contiguous().sort_unstable_by_key(|rule| (rule.index, rule.direction));
+    }
+
     /// Asks the port for one thing at most. `clock` is read before and after.
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();
@@ -147,6 +172,9 @@ impl<P: RulePort> Programmer<P> {
                 self.remove(worker as Worker, rule, clock);
                 return Next::Now;
             }
+        }
+        if self.remake(clock) {
+            return Next::Now;
         }
         for place in 0..self.desks.len() {
             let worker = (self.turn + place) % self.desks.len();
@@ -166,12 +194,12 @@ impl<P: RulePort> Programmer<P> {
 
     /// Rules that the port has, by this account, without those that are stuck.
     pub fn len(&self) -> usize {
-        self.rules.len()
+        self.rules.len() - self.missing
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.len() == 0
     }
 
     /// Rules that the port did not part with, in its words.
@@ -190,8 +218,8 @@ impl<P: RulePort> Programmer<P> {
     }
 
     fn later(&self, at: Nanos) -> Next {
-        let has_wishes =
-            self.desks.iter().any(|desk| !(desk.removes.is_empty() && desk.installs.is_empty()));
+        let has_wishes = !self.lost.is_empty()
+            || self.desks.iter().any(|desk| !(desk.removes.is_empty() && desk.installs.is_empty()));
         let release = self.quarantined.front().map_or(Nanos::MAX, |(until, ..)| *until);
         match if has_wishes { at.min(release) } else { release } {
             Nanos::MAX => Next::Idle,
@@ -235,8 +263,12 @@ impl<P: RulePort> Programmer<P> {
 
     /// Whether it is gone.
     fn destroy(&mut self, rule: RuleId, clock: &mut impl FnMut() -> Nanos) -> bool {
-        let Some(Kept { rule: handle, tuple }) = self.rules.remove(&rule) else { return true };
+        let Some(Kept { rule: handle, tuple, .. }) = self.rules.remove(&rule) else { return true };
         self.by_tuple.remove(&tuple);
+        let Some(handle) = handle else {
+            self.missing -= 1;
+            return true;
+        };
         let from = clock();
         match self.port.destroy(handle) {
             Ok(()) => {
@@ -271,7 +303,7 @@ impl<P: RulePort> Programmer<P> {
         let from = clock();
         let answer = match self.port.create(&tuple, self.layout.encode(rule), worker) {
             Ok(handle) => {
-                self.rules.insert(rule, Kept { rule: handle, tuple });
+                self.rules.insert(rule, Kept { rule: Some(handle), tuple, worker });
                 self.by_tuple.insert(tuple, rule);
                 self.counts.created += 1;
                 let until = clock();
@@ -282,6 +314,34 @@ impl<P: RulePort> Programmer<P> {
             Err(refusal) => self.refused(&refusal, from, clock()),
         };
         self.answer(worker, rule, answer);
+    }
+
+    /// Makes a rule that was lost; false if there is none.
+    fn remake(&mut self, clock: &mut impl FnMut() -> Nanos) -> bool {
+        while let Some(rule) = self.lost.pop_front() {
+            let kept = self.rules.get_mut(&rule).filter(|kept| kept.rule.is_none());
+            let Some(Kept { rule: handle, tuple, worker }) = kept else { continue };
+            let from = clock();
+            match self.port.create(tuple, self.layout.encode(rule), *worker) {
+                Ok(made) => {
+                    *handle = Some(made);
+                    self.missing -= 1;
+                    self.counts.created += 1;
+                    self.pace.went_well(from, clock());
+                }
+                Err(refusal) => {
+                    self.refused(&refusal, from, clock());
+                    match refusal.class {
+                        RefusalClass::Trouble => self.lost.push_front(rule),
+                        RefusalClass::Full | RefusalClass::Unsuitable => {
+                            self.destroy(rule, clock);
+                        }
+                    }
+                }
+            }
+            return true;
+        }
+        false
     }
 
     fn refused(&mut self, refusal: &Refusal, from: Nanos, until: Nanos) -> Answer {

@@ -233,3 +233,50 @@ fn in_the_end_all_rules_go_a_few_at_a_time() {
     assert_eq!(world.programmer.port().nic.len(), 0);
     assert_eq!(world.programmer.counts().destroyed, LIMITS.waiting as u64);
 }
+
+/// The NIC forgets all; handles of before name nothing any more.
+fn reset(world: &mut World) {
+    let nic = &mut world.programmer.port().nic;
+    nic.flush().unwrap();
+    nic.set_started(false);
+    nic.set_started(true);
+    world.programmer.lose();
+    assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (0, 0));
+}
+
+#[test]
+fn rules_that_were_lost_come_back() {
+    let mut world = World::new(ideal(u32::MAX), "", 1);
+    (0..5).for_each(|flow| world.install(u16::from(flow % 2), flow));
+    world.rest();
+    reset(&mut world);
+    // Before its turn came, this one is not wanted any more.
+    world.remove(0);
+    // Another connection has the packets of this one.
+    world.install(0, 1);
+    world.rest();
+    assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (4, 4));
+    let Counts { created, destroyed, lost, .. } = world.programmer.counts();
+    assert_eq!((created, destroyed, lost), (5 + 4 + 1, 1, 5));
+    while world.known.values().any(|(.., answer)| *answer == Some(Answer::Installed)) {
+        world.remove(0);
+        world.rest();
+    }
+    assert!(world.known.is_empty() && world.programmer.port().nic.is_empty());
+}
+
+#[test]
+fn what_a_nic_does_not_take_again_is_forgotten() {
+    let mut world = World::new(ideal(u32::MAX), "", 1);
+    (0..5).for_each(|flow| world.install(0, flow));
+    world.rest();
+    reset(&mut world);
+    let (seed, room) = (1, ideal(2));
+    world.programmer.port().nic = Nic::new(room, seed);
+    world.programmer.port().nic.set_started(true);
+    world.rest();
+    assert_eq!((world.programmer.len(), world.programmer.counts().full), (2, 3));
+    (0..5).for_each(|_| world.remove(0));
+    world.rest();
+    assert!(world.known.is_empty() && world.programmer.port().nic.is_empty());
+}

@@ -32,6 +32,10 @@ pub(crate) struct Case {
     pub(crate) width: u32,
     /// Rules that each NIC has room for.
     pub(crate) room: u32,
+    /// A port starts anew at one in so many turns; `None`, never.
+    pub(crate) restarts: Option<u64>,
+    /// What becomes of its rules then, in the words of personalities.
+    pub(crate) on_stop: &'static str,
     /// Connections at a time.
     pub(crate) connections: usize,
     /// Turns with data of the longest.
@@ -48,6 +52,7 @@ pub(crate) struct Came {
     pub(crate) rules: OffloadStats,
     pub(crate) created: u64,
     pub(crate) destroyed: u64,
+    pub(crate) lost: u64,
     pub(crate) stuck: u64,
 }
 
@@ -90,6 +95,7 @@ pub(crate) struct Bump {
     workers: Vec<Worker>,
     traffic: Traffic,
     dice: Dice,
+    restarts: Option<u64>,
     now: Nanos,
     came: Came,
 }
@@ -120,6 +126,7 @@ impl Bump {
             workers: (0..workers).map(worker).collect(),
             traffic: Traffic::new(seed, case.connections, case.longest),
             dice: Dice(!seed),
+            restarts: case.restarts,
             now: MS,
             came: Came::default(),
         }
@@ -129,6 +136,10 @@ impl Bump {
     pub(crate) fn run(mut self, turns: u64) -> Came {
         for turn in 0..turns {
             self.arrive();
+            if self.restarts.is_some_and(|turns| self.dice.one_in(turns)) {
+                let end = self.dice.below(2) as usize;
+                self.came.missed += self.ends[end].restart();
+            }
             if turn % 4 == 0 {
                 self.work();
             }
@@ -224,6 +235,7 @@ impl Bump {
             let counts = end.programmer.counts();
             self.came.created += counts.created;
             self.came.destroyed += counts.destroyed;
+            self.came.lost += counts.lost;
             self.came.stuck += end.programmer.stuck().len() as u64;
         }
         for Worker { ruled, plain } in &mut self.workers {
@@ -281,8 +293,9 @@ fn config() -> Config {
 
 impl End {
     fn new(case: &Case, layout: MarkLayout, side: u64) -> Self {
-        let Case { seed, workers, room, .. } = *case;
-        let text = format!("table = {{ guaranteed = {room} }}");
+        let Case { seed, workers, room, on_stop, .. } = *case;
+        let text =
+            format!("table = {{ guaranteed = {room} }}\nport = {{ on_stop = \"{on_stop}\" }}");
         let personality = Personality::parse(&text, "ideal").unwrap();
         let faults = Faults::parse(&case.faults, seed ^ side).unwrap();
         let mut nic = Nic::with_faults(personality, seed ^ side, faults);
@@ -310,6 +323,18 @@ impl End {
         let Some(queue) = queue.filter(|queue| queue.len() < DESCRIPTORS) else { return false };
         queue.push_back(Arrived { frame: frame.to_vec(), mark: verdict.mark });
         true
+    }
+
+    /// As a port that is told to: rules are flushed while they have names. What waits in its queues
+    /// is lost; returns how much.
+    fn restart(&mut self) -> u64 {
+        let nic = &mut self.programmer.port().nic;
+        // What does not go then is stuck as it was before.
+        let _ = nic.flush();
+        nic.set_started(false);
+        nic.set_started(true);
+        self.programmer.lose();
+        self.received.iter_mut().map(|queue| queue.drain(..).count() as u64).sum()
     }
 
     /// What its thread does until then; it may still be busy with a call.
@@ -353,6 +378,7 @@ impl Came {
         self.missed += other.missed;
         self.created += other.created;
         self.destroyed += other.destroyed;
+        self.lost += other.lost;
         self.stuck += other.stuck;
         self.count(other.marks, other.rules);
     }

@@ -31,6 +31,21 @@ const HONEST: [&str; 12] = [
     "receive-stall:0.1",
 ];
 
+/// Nothing goes wrong.
+const CALM: Case = Case {
+    seed: 1,
+    faults: String::new(),
+    admission: Admission::After { packets: 1 },
+    check: SAMPLED,
+    workers: 1,
+    width: 32,
+    room: 1 << 16,
+    restarts: None,
+    on_stop: "keep",
+    connections: 100,
+    longest: 60,
+};
+
 fn any_case() -> impl Strategy<Value = Case> {
     let admission = prop::sample::select(vec![
         Admission::After { packets: 1 },
@@ -47,8 +62,18 @@ fn any_case() -> impl Strategy<Value = Case> {
         |(seed, faults, admission, is_strict, workers, width, room, (connections, longest))| {
             let is_strict = is_strict || LYING.contains(&faults);
             let check = if is_strict { KeyCheck::Always } else { SAMPLED };
-            let faults = faults.to_owned();
-            Case { seed, faults, admission, check, workers, width, room, connections, longest }
+            Case {
+                seed,
+                faults: faults.to_owned(),
+                admission,
+                check,
+                workers,
+                width,
+                room,
+                connections,
+                longest,
+                ..CALM
+            }
         },
     )
 }
@@ -75,21 +100,12 @@ fn rules_change_nothing() {
 #[test]
 fn no_rule_is_lost_in_a_long_time() {
     let wanted = scaled("MILLRACE_CYCLES", 10_000);
-    let case = Case {
-        seed: 1,
-        faults: EVERYTHING.to_owned(),
-        admission: Admission::After { packets: 1 },
-        check: KeyCheck::Always,
-        workers: 2,
-        width: 32,
-        room: 1 << 16,
-        connections: 100,
-        longest: 60,
-    };
+    let (faults, check) = (EVERYTHING.to_owned(), KeyCheck::Always);
+    let case = Case { faults, check, workers: 2, ..CALM };
     let (mut sum, mut cycles) = (Came::default(), 0);
     for seed in 1.. {
         let came = Bump::new(&Case { seed, ..case.clone() }).run(100_000);
-        assert_eq!(came.created, came.destroyed + came.stuck);
+        assert_eq!(came.created, came.destroyed + came.lost + came.stuck);
         cycles += came.created;
         sum.add(came);
         if cycles >= wanted {
@@ -99,4 +115,18 @@ fn no_rule_is_lost_in_a_long_time() {
     eprintln!("{cycles} cycles: {sum:?}");
     assert!(sum.stuck > 0 && sum.missed > 0, "faults strike");
     assert!(sum.marks.counted > sum.packets / 10, "marks are used");
+}
+
+/// Ports that start anew under load have their rules again, and no mark is wrong.
+#[test]
+fn rules_come_back_after_a_restart() {
+    for (seed, on_stop) in ["keep", "flush", "stale"].into_iter().enumerate() {
+        for faults in ["", "lost-on-reset", "create-refused:0.2", "late-deactivation:0.5"] {
+            let (seed, faults) = (seed as u64, faults.to_owned());
+            let case = Case { seed, faults, restarts: Some(500), on_stop, workers: 2, ..CALM };
+            let came = Bump::new(&case).run(20_000);
+            assert!(came.lost > 100, "{case:?}: {came:?}");
+            assert!(came.marks.counted > came.packets / 10, "{case:?}: {came:?}");
+        }
+    }
 }
