@@ -68,6 +68,8 @@ pub(crate) struct Live {
 struct Watched {
     port: SharedPort,
     has_several_queues: bool,
+    /// It was told that rules have no effect.
+    is_unmarked: bool,
     /// What was told of the link last. One that is up from the start needs no word.
     up: bool,
     removed: bool,
@@ -76,6 +78,8 @@ struct Watched {
 
 struct Running {
     lcore: u32,
+    /// Number of its wire: its ports are twice that, and the next.
+    wire: usize,
     job: Job<Report>,
     board: Arc<Board>,
     records: Consumer<FlowRecord>,
@@ -102,6 +106,8 @@ pub(crate) enum PortEvent {
     /// The interface of a tap is deleted, or it works on in another network namespace: from here
     /// both look the same.
     OutOfSight(String),
+    /// It takes rules, and packets come without the marks.
+    Unmarked(String),
 }
 
 impl fmt::Display for PortEvent {
@@ -118,6 +124,11 @@ impl fmt::Display for PortEvent {
                 f,
                 "port {port}: its interface has left this network namespace: moved to another, or \
                  deleted"
+            ),
+            PortEvent::Unmarked(port) => write!(
+                f,
+                "port {port}: rules have no effect: packets come without the marks that they ask \
+                 for; no more of the kind are made for a while, and connections stay in software"
             ),
         }
     }
@@ -173,14 +184,15 @@ impl Live {
                 };
                 // The table is made by the lcore that uses it, so that its memory is near.
                 let work = move || Worker::new(paths, &config, clock, outlets).run();
-                ready.push((lcore, work, board, records));
+                ready.push((lcore, number, work, board, records));
             }
             let watched = |port| Watched::new(port, port_config.rx_queues > 1);
             ports.extend(shared.map(watched));
         }
         // Only now: a port that cannot be configured must not leave workers behind.
-        let start = |(lcore, work, board, records): (Lcore, _, _, _)| Running {
+        let start = |(lcore, wire, work, board, records): (Lcore, _, _, _, _)| Running {
             lcore: lcore.id(),
+            wire,
             job: lcore.launch(work),
             board,
             records,
@@ -250,7 +262,20 @@ impl Live {
 
     /// What happened to the ports since the last call; the first time, what is not as it should be.
     pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
-        self.ports.iter_mut().filter_map(Watched::event).collect()
+        let unmarked = self.unmarked();
+        let events = self.ports.iter_mut().zip(unmarked);
+        events.flat_map(|(port, is)| [port.event(), port.unmarked(is)]).flatten().collect()
+    }
+
+    /// By port, whether some kind of rules has no effect there.
+    fn unmarked(&self) -> Vec<bool> {
+        let mut unmarked = vec![false; self.ports.len()];
+        for Running { wire, board, .. } in &self.workers {
+            for (side, kinds) in board.read().aside.into_iter().enumerate() {
+                unmarked[2 * wire + side] |= kinds > 0;
+            }
+        }
+        unmarked
     }
 
     /// True if no port is left that could receive anything.
@@ -269,15 +294,16 @@ impl Live {
             std::thread::sleep(Duration::from_millis(1));
         }
         written = written.and(self.take_records(sink));
-        let (lcores, reports): (Vec<_>, Vec<_>) = self
-            .workers
-            .into_iter()
-            .map(|worker| {
-                let (report, lcore) = worker.job.join();
-                (lcore, (worker.lcore, report))
-            })
-            .unzip();
-        let ports = end_rules(self.rules);
+        let mut ports = end_rules(self.rules);
+        let (mut lcores, mut reports) = (Vec::new(), Vec::new());
+        for Running { lcore, wire, job, .. } in self.workers {
+            let (report, idle) = job.join();
+            for (port, state) in ports[2 * wire..].iter_mut().zip(&report.admission) {
+                port.add(state);
+            }
+            lcores.push(idle);
+            reports.push((lcore, report));
+        }
         let policy = self.offload.policy.to_string();
         let offload = Offload { policy, ports, ..Offload::default() };
         let summary = report::summary(&self.inquiry.ports, &reports, (duration, offload));
@@ -319,7 +345,22 @@ impl Running {
 
 impl Watched {
     fn new(port: SharedPort, has_several_queues: bool) -> Self {
-        Self { port, has_several_queues, up: true, removed: false, out_of_sight: false }
+        Self {
+            port,
+            has_several_queues,
+            is_unmarked: false,
+            up: true,
+            removed: false,
+            out_of_sight: false,
+        }
+    }
+
+    /// The word about rules without effect, once.
+    fn unmarked(&mut self, is_unmarked: bool) -> Option<PortEvent> {
+        if !is_unmarked || std::mem::replace(&mut self.is_unmarked, true) {
+            return None;
+        }
+        Some(PortEvent::Unmarked(self.port.lock().info().devargs.clone()))
     }
 
     fn event(&mut self) -> Option<PortEvent> {

@@ -20,6 +20,8 @@ pub(crate) struct Snapshot {
     pub(crate) active: u64,
     /// Packets counted by a mark of the NIC.
     pub(crate) marked: u64,
+    /// Kinds of rules that had no effect and are not asked for, by the port they would be at.
+    pub(crate) aside: [u64; 2],
     /// Cycles in turns with and without packets.
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
@@ -36,16 +38,17 @@ impl Snapshot {
 
 /// A snapshot that one thread writes and others read.
 #[derive(Debug, Default)]
-pub(crate) struct Board([AtomicU64; 13]);
+pub(crate) struct Board([AtomicU64; 15]);
 
 impl Board {
     pub(crate) fn write(&self, snapshot: &Snapshot) {
         let Snapshot { sent: [up, down], received, dropped, active, .. } = *snapshot;
-        let Snapshot { marked, busy_cycles, idle_cycles, memory, .. } = *snapshot;
+        let Snapshot { marked, aside, busy_cycles, idle_cycles, memory, .. } = *snapshot;
         let Memory { bytes, huge_page_bytes, refused_bytes } = memory;
         let [bytes, huge, refused] = [bytes, huge_page_bytes, refused_bytes].map(|n| n as u64);
         let counters = [up.0, up.1, down.0, down.1, received, dropped, active, marked];
-        let values = counters.into_iter().chain([busy_cycles, idle_cycles, bytes, huge, refused]);
+        let rest = [busy_cycles, idle_cycles, bytes, huge, refused];
+        let values = counters.into_iter().chain(aside).chain(rest);
         for (place, value) in self.0.iter().zip(values) {
             place.store(value, Ordering::Relaxed);
         }
@@ -54,11 +57,21 @@ impl Board {
     pub(crate) fn read(&self) -> Snapshot {
         let values = self.0.each_ref().map(|place| place.load(Ordering::Relaxed));
         let [up, up_bytes, down, down_bytes, received, dropped, active, marked, rest @ ..] = values;
-        let [busy_cycles, idle_cycles, memory @ ..] = rest;
+        let [aside_a, aside_b, busy_cycles, idle_cycles, memory @ ..] = rest;
         let [bytes, huge_page_bytes, refused_bytes] = memory.map(|n| n as usize);
         let sent = [(up, up_bytes), (down, down_bytes)];
         let memory = Memory { bytes, huge_page_bytes, refused_bytes };
-        Snapshot { sent, received, dropped, active, marked, busy_cycles, idle_cycles, memory }
+        Snapshot {
+            sent,
+            received,
+            dropped,
+            active,
+            marked,
+            aside: [aside_a, aside_b],
+            busy_cycles,
+            idle_cycles,
+            memory,
+        }
     }
 }
 
@@ -76,6 +89,7 @@ mod tests {
             dropped: 6,
             active: 7,
             marked: 13,
+            aside: [14, 15],
             busy_cycles: 8,
             idle_cycles: 9,
             memory: Memory { bytes: 10, huge_page_bytes: 11, refused_bytes: 12 },

@@ -84,12 +84,14 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
 
 pub(super) fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
     let pair = |i: usize| (sum.sent[i].0 + next.sent[i].0, sum.sent[i].1 + next.sent[i].1);
+    let aside = [0, 1].map(|port| sum.aside[port] + next.aside[port]);
     Snapshot {
         sent: [pair(0), pair(1)],
         received: sum.received + next.received,
         dropped: sum.dropped + next.dropped,
         active: sum.active + next.active,
         marked: sum.marked + next.marked,
+        aside,
         busy_cycles: sum.busy_cycles + next.busy_cycles,
         idle_cycles: sum.idle_cycles + next.idle_cycles,
         memory: [sum.memory, next.memory].into_iter().sum(),

@@ -22,9 +22,10 @@ pub(super) fn summary(
     let (mut received, mut sent, mut tx_full) = (0, 0, 0);
     let mut directions = [(0, 0); 2];
     summary.offload = offload;
-    for (_, Report { account, stats, marks, .. }) in reports {
+    for (_, Report { account, stats, marks, rules, .. }) in reports {
         summary.add_engine(stats);
         summary.offload.marks.add(marks);
+        summary.offload.admission.add(rules);
         busy += account.busy_cycles;
         all += account.busy_cycles + account.idle_cycles;
         received += account.received;

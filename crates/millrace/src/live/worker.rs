@@ -10,7 +10,8 @@ use super::desk::{Desk, Now};
 use super::offload::Wishes;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
-    BURST_MAX, Engine, FlowRecord, MarkStats, Memory, STALL_CYCLES, Side, Stats, Verdict,
+    BURST_MAX, Engine, FlowRecord, MarkStats, Memory, OffloadState, OffloadStats, STALL_CYCLES,
+    Side, Stats, Verdict,
 };
 use rtrb::Producer;
 use std::sync::Arc;
@@ -100,6 +101,9 @@ pub(crate) struct Report {
     pub(crate) account: Account,
     pub(crate) stats: Stats,
     pub(crate) marks: MarkStats,
+    pub(crate) rules: OffloadStats,
+    /// By side, before the flows that were left ended.
+    pub(crate) admission: [OffloadState; 2],
     pub(crate) memory: Memory,
 }
 
@@ -211,6 +215,7 @@ impl Worker {
             dropped: stats.dropped.iter().sum::<u64>() + account.tx_full,
             active: stats.active(),
             marked: self.engine.mark_stats().counted,
+            aside: SIDES.map(|side| self.engine.offload_state(side).kinds_aside.into()),
             busy_cycles: account.busy_cycles,
             idle_cycles: account.idle_cycles,
             memory: self.engine.memory(),
@@ -220,6 +225,7 @@ impl Worker {
     /// Ends the flows that are left. Waits for whoever takes their records: nothing is lost.
     fn finish(mut self) -> Report {
         self.outlets.board.write(&self.snapshot());
+        let admission = SIDES.map(|side| self.engine.offload_state(side));
         while self.engine.flush(TIMERS) {
             self.hand_over();
         }
@@ -233,14 +239,20 @@ impl Worker {
             }
         }
         self.outlets.board.write(&self.snapshot());
-        Report::of(&self.account, &self.engine)
+        Report { admission, ..Report::of(&self.account, &self.engine) }
     }
 }
 
 impl Report {
     fn of(account: &Account, engine: &Engine) -> Self {
-        let (stats, marks, memory) = (engine.stats().clone(), engine.mark_stats(), engine.memory());
-        Self { account: account.clone(), stats, marks, memory }
+        Self {
+            account: account.clone(),
+            stats: engine.stats().clone(),
+            marks: engine.mark_stats(),
+            rules: engine.offload_stats(),
+            admission: SIDES.map(|side| engine.offload_state(side)),
+            memory: engine.memory(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! What became of rules of the NIC, and of the packets that they marked.
 
 use crate::units;
-use engine::MarkStats;
+use engine::{MarkStats, OffloadState, OffloadStats};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -13,6 +13,8 @@ pub(crate) struct Offload {
     pub(crate) policy: String,
     /// One for each port; empty in `replay`.
     pub(crate) ports: Vec<OffloadPort>,
+    /// Who got rules and what they did, over all workers.
+    pub(crate) admission: Admission,
     /// Packets with a mark, over all workers.
     pub(crate) marks: Marks,
     /// Packets counted by their mark, of all received: 0 to 1.
@@ -31,6 +33,12 @@ pub(crate) struct OffloadPort {
     pub(crate) shapes: Vec<String>,
     pub(crate) mark_bits: Option<u32>,
     pub(crate) rules: RuleCounts,
+    /// Packets per second that were enough for a rule at last.
+    pub(crate) threshold_pps: f64,
+    /// Rules that it had room for, as far as was known at last.
+    pub(crate) room: u64,
+    /// Kinds of rules that were not asked for at last, since they had no effect.
+    pub(crate) kinds_aside: u32,
     /// Of rules that the NIC took, in microseconds.
     pub(crate) insert_us: Times,
     /// Of rules that it parted with.
@@ -77,6 +85,19 @@ pub(crate) struct Times {
     pub(crate) p99: f64,
 }
 
+/// [`OffloadStats`] under the same names, but for refusals: those are the ports'.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Admission {
+    pub(crate) asked: u64,
+    pub(crate) installed: u64,
+    pub(crate) effective: u64,
+    pub(crate) evicted: u64,
+    pub(crate) ineffective: u64,
+    pub(crate) lost_effect: u64,
+    pub(crate) crowded_out: u64,
+    pub(crate) no_slot: u64,
+}
+
 /// [`MarkStats`] under the same names.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Marks {
@@ -92,6 +113,28 @@ impl OffloadPort {
     /// A port without rules.
     pub(crate) fn off(name: String, reason: String) -> Self {
         Self { name, state: "off", reason: Some(reason), ..Self::default() }
+    }
+
+    /// Adds how things stood with one worker's rules. Of several workers the one that asks for most
+    /// says what is enough; each finds out by itself what has no effect.
+    pub(crate) fn add(&mut self, state: &OffloadState) {
+        self.threshold_pps = self.threshold_pps.max(state.threshold);
+        self.room += u64::from(state.room);
+        self.kinds_aside = self.kinds_aside.max(state.kinds_aside);
+    }
+}
+
+impl Admission {
+    /// Adds those of one worker.
+    pub(crate) fn add(&mut self, stats: &OffloadStats) {
+        self.asked += stats.asked;
+        self.installed += stats.installed;
+        self.effective += stats.effective;
+        self.evicted += stats.evicted;
+        self.ineffective += stats.ineffective;
+        self.lost_effect += stats.lost_effect;
+        self.crowded_out += stats.crowded_out;
+        self.no_slot += stats.no_slot;
     }
 }
 
@@ -120,9 +163,13 @@ impl Offload {
         };
         let stuck = on.iter().map(|port| port.rules.stuck.len()).sum::<usize>();
         let stuck = if stuck > 0 { format!(", {stuck} stuck") } else { String::new() };
+        let without = match self.admission.ineffective {
+            0 => String::new(),
+            rules => format!(", {} without effect", units::thousands(rules)),
+        };
         writeln!(
             out,
-            "rules of the NIC: {} created, {} refused, {} at the end{stuck}",
+            "rules of the NIC: {} created, {} refused, {} at the end{stuck}{without}",
             sum(|port| port.rules.created),
             sum(|port| port.rules.refused.total()),
             sum(|port| port.rules.installed),

@@ -182,6 +182,7 @@ impl Programming {
             },
             insert_us: nic.inserts.times(),
             delete_us: nic.deletes.times(),
+            ..OffloadPort::default()
         }
     }
 }
