@@ -12,6 +12,7 @@ mod captures;
 mod cycles;
 mod demo;
 mod endings;
+mod equivalence;
 mod hugepages;
 mod kernel;
 mod lan;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Offload equivalence under the real driver: whatever the NIC takes and whatever goes wrong with
+//! it, every conversation comes to the same packets and bytes as without rules.
+
+use crate::bump::{Ended, Setup, count};
+use crate::has_cpus;
+use crate::offload::{assert_no_rule_left, ports, run_through};
+use crate::records::{Conversations, conversations};
+use crate::twin::driver;
+use std::fs::File;
+use std::io::BufWriter;
+use traffic::{PcapWriter, Profile, Side, Workload};
+
+/// Frames of both sides, and how often each side plays its own.
+const FRAMES: usize = 20_000;
+const LOOPS: u32 = 40;
+
+/// Whole lives of connections over both IP versions, tagged or not; on each pass they begin anew.
+fn write_workload(paths: [&str; 2]) {
+    let [mut a, mut b] =
+        paths.map(|path| PcapWriter::new(BufWriter::new(File::create(path).unwrap())).unwrap());
+    // The first of the two directions names a ping, and which that is depends on the ports.
+    let profile = Profile { concurrent: 200, ping_percent: 0, ..Profile::default() };
+    let mut workload = Workload::new(1, profile);
+    let mut frame = Vec::new();
+    for _ in 0..FRAMES {
+        let writer = match workload.next(&mut frame) {
+            Side::A => &mut a,
+            Side::B => &mut b,
+        };
+        writer.write(0, &frame).unwrap();
+    }
+    a.finish().unwrap();
+    b.finish().unwrap();
+}
+
+fn is_client(address: &str) -> bool {
+    address.starts_with("10.")
+        || address.starts_with("2001:db8:") && !address.starts_with("2001:db8:ff00:")
+}
+
+/// A bump between two twins with these arguments, once over the workload.
+fn run(arguments: &str, policy: &str, check: &str) -> (Ended, Conversations) {
+    let setup = Setup::new("equal").capacity(1 << 14);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    write_workload([&a, &b]);
+    let port = |number, capture| {
+        format!("net_twin{number},replay={capture},loops={LOOPS},seed=7{arguments}")
+    };
+    let setup = setup.pair(&port(0, a), &port(1, b)).args(&["--offload", policy]);
+    // A slow NIC may be worth a word at the end.
+    let ended = run_through(setup.config(&format!("[offload]\ncheck = \"{check}\"\n")));
+    ended.assert_balanced();
+    let conversations = conversations(&ended.records(), is_client);
+    (ended, conversations)
+}
+
+#[test]
+fn every_personality_leaves_every_conversation_as_it_is() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let (plain, expected) = run("", "off", "always");
+    let packets = count(&plain.summary()["ledger"]["rx"]);
+    assert_eq!(packets, FRAMES as u64 * u64::from(LOOPS));
+    for name in ::twin::personality::NAMES {
+        let (ended, conversations) = run(&format!(",personality={name}"), "measured", "1/64");
+        assert!(conversations == expected, "{name}");
+        let summary = ended.summary();
+        assert_no_rule_left(&summary);
+        let marked = count(&summary["offload"]["marks"]["counted"]);
+        let [takes_rules, marks] = [name != "n6010", !["n6010", "ntnic"].contains(&name)];
+        for port in ports(&summary) {
+            assert_eq!(port["state"] == "on", takes_rules, "{name}: {port}");
+            assert_eq!(count(&port["rules"]["created"]) > 0, takes_rules, "{name}: {port}");
+        }
+        assert_eq!(marked > 0, marks, "{name}: {}", summary["offload"]);
+        assert_eq!(count(&summary["offload"]["marks"]["mismatched"]), 0, "{name}");
+    }
+}
+
+#[test]
+fn every_fault_leaves_every_conversation_as_it_is() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let (_, expected) = run("", "off", "always");
+    // What arrives while a NIC stalls is lost, with offload or without.
+    let faults = ::twin::Fault::ALL.map(|(_, name)| name);
+    let honest: Vec<_> = faults.into_iter().filter(|name| !LIES.contains(name)).collect();
+    let some = |names: &[&str]| {
+        let names = names.iter().filter(|name| !["receive-stall", "full-early"].contains(name));
+        names.map(|name| format!("{name}:0.1")).collect::<Vec<_>>().join("+")
+    };
+    for (faults, check) in [
+        (some(&honest), "1/64"),
+        (some(&LIES), "always"),
+        ("late-activation+late-deactivation".to_owned(), "1/64"),
+        ("undeletable:0.3+full-early:0.0001".to_owned(), "1/64"),
+    ] {
+        for policy in ["all", "after 8", "measured"] {
+            let (ended, conversations) = run(&format!(",faults={faults}"), policy, check);
+            assert!(conversations == expected, "{faults} {policy}");
+            assert_no_rule_left(&ended.summary());
+        }
+    }
+}
+
+/// With these only its key tells whose a packet is.
+const LIES: [&str; 3] = ["mask-ignored", "truncated-mark", "destroy-leaves-rule"];
+
+#[test]
+fn rules_without_effect_are_found() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("unmarked").capacity(1 << 14);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    write_workload([&a, &b]);
+    let port = |number, capture: &str| {
+        format!("net_twin{number},replay={capture},loops=forever,personality=ntnic")
+    };
+    let [port_a, port_b] = [port(0, &a), port(1, &b)];
+    let mut bump = setup.pair(&port_a, &port_b).start();
+    for port in [&port_a, &port_b] {
+        bump.wait_for_message(&format!("port {port}: rules have no effect: "));
+    }
+    let ended = bump.finish();
+    ended.assert_balanced();
+    assert_eq!(ended.stderr.matches("rules have no effect").count(), 2, "{}", ended.stderr);
+    let summary = ended.summary();
+    assert_no_rule_left(&summary);
+    let admission = &summary["offload"]["admission"];
+    assert!(count(&admission["ineffective"]) >= 16, "{admission}");
+    assert_eq!(count(&admission["effective"]), 0);
+    assert!(ended.stdout.contains(" without effect"), "{}", ended.stdout);
+}
