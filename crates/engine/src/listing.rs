@@ -5,6 +5,7 @@
 //! takes no snapshot: a flow that begins or ends meanwhile may be in it or not; every other one is
 //! in it once.
 
+use crate::flow::{PROTO_ICMP, PROTO_ICMPV6};
 use crate::key::KeyParts;
 use crate::offload::{Governor, Rules, Subject, Terms};
 use crate::table::FlowTable;
@@ -42,9 +43,11 @@ pub struct LiveFlow {
 
 impl Query {
     fn takes(&self, parts: &KeyParts) -> bool {
+        // What ICMP has in their place is no port.
+        let has_ports = !matches!(parts.proto, PROTO_ICMP | PROTO_ICMPV6);
         let is_it = |address: IpAddr, port: u16| {
             self.address.is_none_or(|wanted| wanted == address)
-                && self.port.is_none_or(|wanted| wanted == port)
+                && self.port.is_none_or(|wanted| wanted == port && has_ports)
         };
         is_it(parts.low, parts.low_port) || is_it(parts.high, parts.high_port)
     }

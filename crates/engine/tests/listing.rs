@@ -153,9 +153,13 @@ fn a_direction_says_why_it_has_no_rule() {
     assert_eq!(answered(&mut engine, 2, Answer::Postponed), Some(NoRule::BackOff));
     process(&mut engine, 2 * SECOND, &[frame(8)]);
     assert_eq!(answered(&mut engine, 3, Answer::Full), Some(NoRule::NoCapacity));
-    let ping = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).icmp_echo(77, 1).build();
+    let ping = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 7]).icmp_echo(77, 1).build();
     process(&mut engine, 2 * SECOND, &[ping]);
-    assert_eq!(find(&engine, 77).rules[0].reason, Some(NoRule::Protocol));
+    let address = Some([10, 0, 0, 7].into());
+    let found = walk(&engine, &Query { address, ..Query::default() }, 64);
+    assert_eq!(found[0].rules[0].reason, Some(NoRule::Protocol));
+    // Its identifier is no port.
+    assert_eq!(walk(&engine, &Query { port: Some(77), ..Query::default() }, 64), []);
 
     let mut engine = with_rules(Admission::Rate { per_second: 5000 });
     talk(&mut engine, 1, 200);

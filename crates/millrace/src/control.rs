@@ -75,7 +75,7 @@ pub(crate) enum Line {
     Instance(InstanceLine),
     Port(PortLine),
     Rule(RuleLine),
-    Flow(FlowLine),
+    Flow(Box<FlowLine>),
     /// The summary, and the report that a run would print.
     Stats {
         summary: Value,

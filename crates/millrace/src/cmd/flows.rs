@@ -91,7 +91,7 @@ pub(crate) fn run(args: &FlowsArgs) -> anyhow::Result<ExitCode> {
         None => request,
     };
     let Answer { lines, matched } = args.instance.find()?.ask(&request)?;
-    let flow = |line| if let Line::Flow(flow) = line { Some(flow) } else { None };
+    let flow = |line| if let Line::Flow(flow) = line { Some(*flow) } else { None };
     let flows: Vec<FlowLine> = lines.into_iter().filter_map(flow).collect();
     let mut out = io::stdout().lock();
     if args.json {

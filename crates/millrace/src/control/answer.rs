@@ -69,7 +69,10 @@ fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
     let ports = inquiry.ports()?;
     let now = now();
     let matched = busiest.offered;
-    lines.extend(busiest.take().map(|found| Line::Flow(flow_line(&found, &ports, now))));
+    lines.extend(busiest.take().map(|found| {
+        let line = flow_line(&found, &ports, now);
+        Line::Flow(Box::new(line))
+    }));
     Ok(matched)
 }
 

@@ -24,12 +24,8 @@ pub(super) enum Ask {
     Now,
 }
 
-/// An answer to [`Ask::Flows`].
-pub(super) enum Told {
-    Flow(LiveFlow),
-    /// There are no more.
-    End,
-}
+/// An answer to [`Ask::Flows`]: a flow, or that there are no more.
+pub(super) type Told = Option<LiveFlow>;
 
 /// How a worker stands, at one moment between two bursts.
 pub(super) struct Now {
@@ -97,10 +93,11 @@ impl Desk {
             return 0;
         }
         let told = &mut self.told;
-        let mut tell = |what| told.push(what).unwrap_or_else(|_| unreachable!("there is room"));
-        let more = engine.list(query, cursor, budget as u32, &mut |flow| tell(Told::Flow(flow)));
+        let mut tell =
+            |what: Told| told.push(what).unwrap_or_else(|_| unreachable!("there is room"));
+        let more = engine.list(query, cursor, budget as u32, &mut |flow| tell(Some(flow)));
         if !more {
-            tell(Told::End);
+            tell(None);
             self.walk = None;
         }
         budget
@@ -130,8 +127,8 @@ mod tests {
         let mut flows = 0;
         loop {
             match caller.told.pop() {
-                Ok(Told::Flow(_)) => flows += 1,
-                Ok(Told::End) => break,
+                Ok(Some(_)) => flows += 1,
+                Ok(None) => break,
                 Err(_) => assert!(serve() <= LISTED),
             }
         }

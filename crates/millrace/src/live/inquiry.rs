@@ -5,7 +5,7 @@
 //! One question at a time; each is answered in full and kept in bounded memory before the next, so
 //! that it does not matter how fast anybody reads.
 
-use super::desk::{Ask, Caller, Now, Told};
+use super::desk::{Ask, Caller, Now};
 use super::offload::RulesLine;
 use super::{SharedPort, report};
 use crate::summary::{Offload, OffloadPort, Summary};
@@ -60,8 +60,8 @@ impl Inquiry {
             caller.asks.push(Ask::Flows(query)).map_err(|_| Ending)?;
             loop {
                 match caller.told.pop() {
-                    Ok(Told::Flow(flow)) => found(Found { flow, lcore: *lcore, wire: *wire }),
-                    Ok(Told::End) => break,
+                    Ok(Some(flow)) => found(Found { flow, lcore: *lcore, wire: *wire }),
+                    Ok(None) => break,
                     Err(_) if caller.told.is_abandoned() => return Err(Ending),
                     Err(_) => std::thread::sleep(NAP),
                 }

@@ -9,6 +9,7 @@
 
 mod bump;
 mod captures;
+mod control;
 mod cycles;
 mod demo;
 mod endings;

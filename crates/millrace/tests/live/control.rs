@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A running instance is asked what it does: it answers, and goes on as if nobody had asked.
+
+use crate::bump::{Bump, Ended, Setup, count};
+use crate::captures::Talk;
+use crate::twin::driver;
+use crate::{Scratch, has_cpus, has_root_and, skip, wait_until};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Asks the instance behind a socket.
+fn ask(socket: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.args(args).args(["--instance", socket]).output().unwrap()
+}
+
+#[track_caller]
+fn text(socket: &str, args: &[&str]) -> String {
+    let output = ask(socket, args);
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn json(socket: &str, args: &[&str]) -> Value {
+    let text = text(socket, &[args, &["--json"]].concat());
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+/// Names of sockets are short: this folder's is too.
+fn scratch() -> Scratch {
+    Scratch::in_folder(&std::env::temp_dir(), "ask")
+}
+
+fn finish(bump: Bump, socket: &str) -> Ended {
+    let ended = bump.finish();
+    ended.assert_balanced();
+    assert!(!Path::new(socket).exists(), "it goes with the run");
+    ended
+}
+
+#[test]
+fn a_run_is_asked_for_flows_and_counters() {
+    let setup = Setup::in_scratch(scratch());
+    let socket = setup.path("a.sock");
+    let talk = Talk::new(1, 100);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    talk.write(&a, &b);
+    let port = |name: &str, path: &str| format!("net_pcap{name},rx_pcap={path}");
+    let setup = setup.pair(&port("0", &a), &port("1", &b));
+    let mut bump = setup.args(&["--socket", &socket]).start();
+    let packets: usize = talk.frames.iter().map(Vec::len).sum();
+    let stats = || json(&socket, &["stats"]);
+    wait_until("all packets", || count(&stats()["ledger"]["rx"]) == packets as u64);
+    let stats = stats();
+    assert_eq!(stats["ledger"]["balanced"], true);
+    assert_eq!(count(&stats["flows"]["active"]), talk.conversations.len() as u64);
+    assert!(text(&socket, &["stats"]).contains("balanced"));
+
+    let all = json(&socket, &["flows", "--limit", "1000"]);
+    assert_eq!(count(&all["matched"]), talk.conversations.len() as u64);
+    assert_eq!(all["flows"].as_array().unwrap().len(), talk.conversations.len());
+    let bytes = |flow: &Value| count(&flow["orig"]["bytes"]) + count(&flow["reply"]["bytes"]);
+    let sizes: Vec<u64> = all["flows"].as_array().unwrap().iter().map(bytes).collect();
+    assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+    let some = json(&socket, &["flows", "--only", ":53", "--limit", "3"]);
+    assert_eq!(some["flows"].as_array().unwrap().len(), 3);
+    assert_eq!(count(&some["matched"]), 40);
+    let why = text(&socket, &["flows", "--why", "10.1.0.3"]);
+    assert!(why.contains("its ports take no rules: "), "{why}");
+
+    // A second run may not have the same place.
+    let args = ["run", "--pair", "net_null0,net_null1", "--duration", "1", "--socket", &socket];
+    let mut second = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let output = second.args(args).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && words.contains("another instance answers"), "{words}");
+    bump.wait_until("it goes on", |_| ask(&socket, &["stats"]).status.success());
+    let ended = finish(bump, &socket);
+    assert_eq!(ended.records().len(), talk.conversations.len());
+
+    let output = ask(&socket, &["stats"]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("no instance answers there"), "{words}");
+}
+
+#[test]
+fn rules_are_listed_and_every_direction_says_why() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::in_scratch(scratch());
+    let socket = setup.path("a.sock");
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    Talk::new(1, 300).write(&a, &b);
+    let twin = |name: &str, path: &str| {
+        format!("net_twin{name},replay={path},loops=forever,personality=x710")
+    };
+    let setup = setup.pair(&twin("0", &a), &twin("1", &b));
+    let bump = setup.args(&["--offload", "after 8", "--socket", &socket]).start();
+    let effective = |offload: &Value| {
+        let rules = offload["rules"].as_array().unwrap();
+        rules.iter().find(|rule| rule["state"] == "effective" && count(&rule["hits"]) > 10).cloned()
+    };
+    let mut rule = None;
+    wait_until("an effective rule", || {
+        rule = effective(&json(&socket, &["offload", "--limit", "1000"]));
+        rule.is_some()
+    });
+    let offload = json(&socket, &["offload"]);
+    assert!(offload["ports"].as_array().unwrap().iter().all(|port| port["state"] == "on"));
+    assert!(count(&offload["ports"][0]["installed"]) > 0, "{offload}");
+    let rule = rule.unwrap();
+    let end = |address: &Value, port: &Value| match address.as_str().unwrap() {
+        v6 if v6.contains(':') => format!("[{v6}]:{port}"),
+        v4 => format!("{v4}:{port}"),
+    };
+    let why = text(&socket, &["flows", "--why", &end(&rule["src"], &rule["sport"])]);
+    assert!(why.contains("effective: marked by the NIC, "), "{why}");
+    // The fourth conversation of the talk is a ping.
+    let why = text(&socket, &["flows", "--why", "10.1.0.3"]);
+    assert!(why.contains("none: only TCP and UDP get rules"), "{why}");
+    assert!(text(&socket, &["offload"]).contains("packets/s"));
+    finish(bump, &socket);
+}
+
+/// The mode of the socket keeps others out; where somebody has changed it, the kernel's word on who
+/// asks does.
+#[test]
+fn another_user_is_not_answered() {
+    if !has_root_and(&["setpriv"]) {
+        return;
+    }
+    let other = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--clear-groups", env!("CARGO_BIN_EXE_millrace")]);
+        command.args(args).output().unwrap()
+    };
+    if !other(&["--version"]).status.success() {
+        return skip("another user may not execute the program where it was built");
+    }
+    let setup = Setup::in_scratch(scratch());
+    let socket = setup.path("a.sock");
+    let setup = setup.pair("net_null0,no-rx=1", "net_null1,no-rx=1");
+    let bump = setup.args(&["--socket", &socket]).start();
+    for (mode, words) in [(0o600, "not permitted"), (0o666, "user 65534 may not ask")] {
+        fs::set_permissions(&socket, Permissions::from_mode(mode)).unwrap();
+        let output = other(&["stats", "--instance", &socket]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    finish(bump, &socket);
+}
