@@ -130,7 +130,7 @@ fn a_direction_says_how_its_rule_stands() {
     let frame = frame.payload([0; 50]).build();
     let marked = BytesPacket::new(&frame).marked(Some(layout.encode(rule)));
     for _ in 0..10 {
-        engine.process(asked_at, &[marked.clone()], &mut [Verdict::Forward]);
+        engine.process(asked_at, std::slice::from_ref(&marked), &mut [Verdict::Forward]);
     }
     let [orig, _] = find(&engine, 1).rules;
     assert_eq!(orig.state, RuleState::Effective);

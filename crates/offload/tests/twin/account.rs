@@ -258,7 +258,8 @@ fn rules_that_were_lost_come_back() {
     assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (4, 4));
     let Counts { created, destroyed, lost, .. } = world.programmer.counts();
     assert_eq!((created, destroyed, lost), (5 + 4 + 1, 1, 5));
-    while world.known.values().any(|(.., answer)| matches!(answer, Some(Answer::Installed { .. }))) {
+    while world.known.values().any(|(.., answer)| matches!(answer, Some(Answer::Installed { .. })))
+    {
         world.remove(0);
         world.rest();
     }
