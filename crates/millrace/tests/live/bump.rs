@@ -196,7 +196,7 @@ impl Bump {
             words.map(|word| word.replace('_', "").parse().ok()).collect::<Option<Vec<f64>>>()
         };
         let line = |line| match numbers(line).as_deref() {
-            Some(&[_, up_kpps, _, down_kpps, _, dropped, _, flows]) => {
+            Some(&[_, up_kpps, _, down_kpps, _, dropped, _, flows, ..]) => {
                 Some(Line { up_kpps, down_kpps, dropped, flows })
             }
             _ => None,
