@@ -5,6 +5,7 @@ use rustix::process::geteuid;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// Number of the user as whom this process acts.
@@ -23,7 +24,8 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Where a process with this number has its socket, if nobody says otherwise; makes the folder.
+/// Where a process with this number has its socket, if nobody says otherwise. Makes the folder, and
+/// clears it of what killed processes left behind.
 pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
     let folder = folder();
     // Others may see who is there, where everybody looks; not in folders of their own.
@@ -36,6 +38,13 @@ pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
     if !found.is_dir() || found.uid() != user() || found.mode() & 0o022 != 0 {
         let words = format!("{} is not a folder that only this user writes to", folder.display());
         return Err(io::Error::other(words));
+    }
+    for path in sockets(&folder) {
+        // Each listens before it has its name.
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if UnixStream::connect(&path).is_err_and(is_refused) {
+            let _ = fs::remove_file(path);
+        }
     }
     Ok(folder.join(format!("{pid}.sock")))
 }
@@ -56,14 +65,18 @@ pub(crate) fn all() -> Vec<PathBuf> {
     }
     folders.sort();
     folders.dedup();
+    let mut sockets: Vec<_> = folders.iter().flat_map(|folder| sockets(folder)).collect();
+    sockets.sort();
+    sockets
+}
+
+/// What in a folder has the name of a socket.
+fn sockets(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let is_socket = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.ends_with(".sock") && !name.starts_with('.')
     };
-    let sockets = folders.iter().flat_map(|folder| entries(folder).filter(is_socket));
-    let mut sockets: Vec<_> = sockets.collect();
-    sockets.sort();
-    sockets
+    entries(folder).filter(is_socket)
 }
 
 /// What is in a folder; nothing where there is none.
