@@ -133,7 +133,8 @@ proptest! {
         world.rest();
         let there = world.programmer.len() + world.programmer.stuck().len();
         prop_assert_eq!(there, world.programmer.port().nic.len());
-        while world.known.values().any(|(.., answer)| matches!(answer, Some(Answer::Installed { .. }))) {
+        let is_there = |answer: &Option<Answer>| matches!(answer, Some(Answer::Installed { .. }));
+        while world.known.values().any(|(.., answer)| is_there(answer)) {
             world.remove(0);
             world.rest();
         }
