@@ -148,8 +148,8 @@ fn ratio_table(cases: &[&Measured]) -> String {
     let head = ["case", "min", "median", "max", "must", "verdict"];
     format!(
         "\n## Ratios within one repetition\n\nFloods made for a hash: cycles over those of random \
-         tuples. Two workers: Mpps over those of one, in the mean of both cpus. Marked packets: net \
-         cycles of software over theirs, and Mpps over those of software.\n\n{}",
+         tuples. Two workers: Mpps over those of one, in the mean of both cpus. Marked packets: \
+         net cycles of software over theirs, and Mpps over those of software.\n\n{}",
         table::render(&head, &rows)
     )
 }
