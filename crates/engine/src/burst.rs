@@ -32,7 +32,7 @@ pub(crate) struct Lane<const W: usize> {
 /// What a flow learns from one of its packets.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival<'a> {
-    pub(crate) meta: &'a Meta,
+    pub(crate) meta: Meta,
     pub(crate) opening: &'a Opening,
     pub(crate) now: Nanos,
 }
@@ -100,12 +100,12 @@ impl<const W: usize> Lane<W> {
 
     #[inline(always)]
     fn arrival(&self, i: usize, now: Nanos) -> Arrival<'_> {
-        Arrival { meta: &self.metas[i], opening: &self.openings[i], now }
+        Arrival { meta: self.metas[i], opening: &self.openings[i], now }
     }
 
     /// Key of the first packet, and what its flow needs of it.
-    pub(crate) fn first(&self) -> Option<(Key<W>, &Meta)> {
-        (self.len > 0).then(|| (Key::from_words(&self.keys, 0), &self.metas[0]))
+    pub(crate) fn first(&self) -> Option<(Key<W>, Meta)> {
+        (self.len > 0).then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
     }
 
     /// Packets in the burst.
@@ -154,7 +154,7 @@ impl<const W: usize> Lane<W> {
     ) {
         for i in 0..self.len.min(BURST_MAX) {
             let key = Key::from_words(&self.keys, i);
-            if !table.count((self.candidates[i], &key), &self.metas[i], now, looks) {
+            if !table.count((self.candidates[i], &key), self.metas[i], now, looks) {
                 self.track_rare(table, i, now, &mut ended);
             }
         }

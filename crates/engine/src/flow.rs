@@ -2,14 +2,14 @@
 //! The record of a connection: a hot line that every packet reads and writes, and a cold part for
 //! birth, death and the high words of counters.
 //!
-//! The hot part of an IPv4 flow is one cache line (11 bytes of it are kept free for the TCP
+//! The hot part of an IPv4 flow is one cache line (15 bytes of it are kept free for the TCP
 //! window), of an IPv6 flow two. Counters there are low words of 15 or 31 bits; what goes beyond
-//! them, once in 2^15 bytes of link-layer headers or 2^31 packets, is moved to the cold part. That
-//! makes 64 + 48 bytes per IPv4 flow.
+//! them, once in 2^15 packets or bytes of link-layer headers, is moved to the cold part. That makes
+//! 64 + 48 bytes per IPv4 flow.
 
 use crate::ageing::Link;
 use crate::key::Key;
-use crate::offload::{Looks, Never, When};
+use crate::offload::When;
 use crate::parse::{Meta, Opening};
 use crate::record::{EndReason, FlowRecord, State, Tally, VlanTags};
 use crate::{Nanos, Timeouts};
@@ -27,24 +27,28 @@ const ACK: u8 = 0x10;
 /// Flags that can change the state; packets without them take the short way.
 const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
-/// Packets, and bytes in the upper half, so that one addition counts a packet. Both are below 2^31
-/// before it: neither the sum of the packets nor that of the bytes carries.
+/// Packets, from bit 16 on frame bytes that are not IP bytes, and from bit 32 on frame bytes, so
+/// that one addition counts a packet. The top bit of each is 0 before it: no sum carries.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Counters(u64);
 
 impl Counters {
-    /// The top bits of both: time to move them to the cold part.
-    const HIGH: u64 = 1 << 63 | 1 << 31;
+    /// The top bits: time to move them to the cold part.
+    const HIGH: u64 = 1 << 63 | 1 << 31 | 1 << 15;
 
     #[inline(always)]
-    fn plus(self, bytes: u32) -> Self {
-        Counters(self.0.wrapping_add(u64::from(bytes) << 32 | 1))
+    fn plus(self, meta: Meta) -> Self {
+        Counters(self.0.wrapping_add(meta.tally()))
     }
 
     #[inline(always)]
-    fn packets(self) -> u32 {
-        self.0 as u32
+    fn packets(self) -> u16 {
+        self.0 as u16
+    }
+
+    fn overhead(self) -> u16 {
+        (self.0 >> 16) as u16
     }
 
     fn bytes(self) -> u32 {
@@ -58,18 +62,16 @@ impl Counters {
 pub(crate) struct Hot<const W: usize> {
     pub(crate) key: Key<W>,
     pub(crate) last_seen: Nanos,
-    /// Packets and bytes of each direction in one word: see [`Counters`].
+    /// Of the originator and of the responder.
     counters: [Counters; 2],
-    /// Frame bytes that are not IP bytes (link-layer header and padding), below 2^15.
-    overhead: [u16; 2],
     tcp_flags: [u8; 2],
     phase: Phase,
     /// 1: the originator is the second end of the key.
     orig_swapped: u8,
     /// 1: somebody has looked whether it is worth a rule.
     pub(crate) is_ruled: u8,
-    /// The mark of the flow's packets with a direction of 0, if that is enough to count them; 0,
-    /// which no mark is, if not.
+    /// The mark of the originator's packets, if that is enough to count them; 0, which no mark is,
+    /// if not. That of the responder's differs from it in the lowest bit.
     pub(crate) expected: u32,
 }
 
@@ -178,7 +180,6 @@ impl<const W: usize> Hot<W> {
         key: Key([0; W]),
         last_seen: 0,
         counters: [Counters(0); 2],
-        overhead: [0; 2],
         tcp_flags: [0; 2],
         phase: Phase::Free,
         orig_swapped: 0,
@@ -187,11 +188,11 @@ impl<const W: usize> Hot<W> {
     };
 
     /// A flow before its first packet is counted.
-    pub(crate) fn begin(key: Key<W>, meta: &Meta) -> Self {
+    pub(crate) fn begin(key: Key<W>, meta: Meta) -> Self {
         // A stray RST must not name the originator of the SYN that follows it.
-        let is_reset = meta.tcp_flags & RST != 0;
+        let is_reset = meta.tcp_flags() & RST != 0;
         let phase = if is_reset { Phase::TcpClose } else { Phase::first(key.proto()) };
-        let mut hot = Hot { key, orig_swapped: meta.swapped, ..Self::FREE };
+        let mut hot = Hot { key, orig_swapped: meta.swapped(), ..Self::FREE };
         hot.enter(phase);
         hot
     }
@@ -217,22 +218,31 @@ impl<const W: usize> Hot<W> {
     /// True for a packet that does no more than to be counted. One with a flag that can change the
     /// state may turn out to be no more either: [`event`](Self::event) knows.
     #[inline(always)]
-    pub(crate) fn is_one_more(&self, meta: &Meta) -> bool {
-        let direction = meta.swapped ^ self.orig_swapped;
-        meta.tcp_flags & SYN_FIN_RST | direction & self.phase.is_first() == 0
+    pub(crate) fn is_one_more(&self, meta: Meta) -> bool {
+        let direction = meta.swapped() ^ self.orig_swapped;
+        meta.tcp_flags() & SYN_FIN_RST | direction & self.phase.is_first() == 0
     }
 
     /// The same of a flow that is not closing, where a SYN does no more than an ACK does.
+    pub(crate) fn is_one_more_of_open(&self, meta: Meta) -> bool {
+        let direction = meta.swapped() ^ self.orig_swapped;
+        meta.tcp_flags() & (FIN | RST) | direction & self.phase.is_first() == 0
+    }
+
+    /// Where to count a packet with this mark, 0 for the originator and 1 for the responder, if it
+    /// is no more than one more. What is expected of a closing flow is no mark.
     #[inline(always)]
-    pub(crate) fn is_one_more_of_open(&self, meta: &Meta) -> bool {
-        let direction = meta.swapped ^ self.orig_swapped;
-        meta.tcp_flags & (FIN | RST) | direction & self.phase.is_first() == 0
+    pub(crate) fn direction_of(&self, mark: u32, meta: Meta) -> Option<usize> {
+        let direction = mark ^ self.expected;
+        let last = u32::from(self.phase.is_first() ^ 1);
+        let is_so = (direction <= last) & (meta.tcp_flags() & (FIN | RST) == 0);
+        is_so.then_some(direction as usize)
     }
 
     /// What this packet does to the flow. Before [`count`](Self::count).
-    pub(crate) fn event(&self, meta: &Meta) -> Event {
-        let direction = usize::from(meta.swapped ^ self.orig_swapped);
-        let flags = meta.tcp_flags;
+    pub(crate) fn event(&self, meta: Meta) -> Event {
+        let direction = usize::from(meta.swapped() ^ self.orig_swapped);
+        let flags = meta.tcp_flags();
         if self.phase == Phase::TcpClose {
             let opens = flags & (SYN | ACK | RST | FIN) == SYN;
             return if opens { Event::Reuse } else { Event::None };
@@ -248,35 +258,37 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    /// Adds a packet to its direction. True: a counter has reached its top bit, and [`spill`] must
-    /// follow, or the packets of the direction are so many that somebody is to look at it.
+    /// Adds a packet to the counters of its sender. True: one has reached its top bit, and
+    /// [`spill`] must follow, or the packets are so many that somebody is to look at them.
     ///
     /// [`spill`]: Self::spill
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, meta: &Meta, now: Nanos, looks: impl When) -> bool {
-        let direction = usize::from(meta.swapped ^ self.orig_swapped) & 1;
-        self.last_seen = now;
-        self.tcp_flags[direction] |= meta.tcp_flags;
-        let counters = self.counters[direction].plus(meta.bytes);
-        let overhead = self.overhead[direction].wrapping_add(meta.overhead);
-        self.counters[direction] = counters;
-        self.overhead[direction] = overhead;
-        let high = (counters.0 | u64::from(overhead) << 16) & Counters::HIGH;
-        high != 0 || looks.is_due(counters.packets())
+    pub(crate) fn count(&mut self, meta: Meta, now: Nanos, looks: impl When) -> bool {
+        let direction = usize::from(meta.swapped() ^ self.orig_swapped);
+        self.count_to(direction, meta, now, looks)
     }
 
-    /// The same, where there may be nobody who looks.
+    /// The same where they are known: 0 for those of the originator, 1 for the responder's.
+    #[inline(always)]
     #[must_use]
-    pub(crate) fn count_when(&mut self, meta: &Meta, now: Nanos, looks: Option<Looks>) -> bool {
-        match looks {
-            Some(looks) => self.count(meta, now, looks),
-            None => self.count(meta, now, Never),
-        }
+    pub(crate) fn count_to(
+        &mut self,
+        direction: usize,
+        meta: Meta,
+        now: Nanos,
+        looks: impl When,
+    ) -> bool {
+        let direction = direction & 1;
+        self.last_seen = now;
+        self.tcp_flags[direction] |= meta.tcp_flags();
+        let counters = self.counters[direction].plus(meta);
+        self.counters[direction] = counters;
+        counters.0 & Counters::HIGH != 0 || looks.is_due(counters.packets())
     }
 
     /// Whether a packet that was counted made it so many.
-    pub(crate) fn is_due(&self, swapped: u8, looks: Looks) -> bool {
+    pub(crate) fn is_due(&self, swapped: u8, looks: impl When) -> bool {
         looks.is_due(self.packets(swapped))
     }
 
@@ -288,7 +300,7 @@ impl<const W: usize> Hot<W> {
     /// Whether a counter has reached its top bit.
     pub(crate) fn is_full(&self) -> bool {
         let [a, b] = self.counters;
-        (a.0 | b.0) & Counters::HIGH != 0 || (self.overhead[0] | self.overhead[1]) >> 15 != 0
+        (a.0 | b.0) & Counters::HIGH != 0
     }
 
     /// Moves the top bits of the counters to the cold part.
@@ -296,20 +308,18 @@ impl<const W: usize> Hot<W> {
     pub(crate) fn spill(&mut self, cold: &mut Cold) {
         for direction in 0..2 {
             let counters = &mut self.counters[direction];
-            cold.packets_high[direction] += counters.packets() >> 31;
+            cold.packets_high[direction] += u32::from(counters.packets() >> 15);
             cold.bytes_high[direction] += counters.bytes() >> 31;
-            cold.overhead_high[direction] += u32::from(self.overhead[direction] >> 15);
+            cold.overhead_high[direction] += u32::from(counters.overhead() >> 15);
             counters.0 &= !Counters::HIGH;
-            self.overhead[direction] &= 0x7fff;
         }
     }
 
     fn tally(&self, cold: &Cold, direction: usize) -> Tally {
-        let wide = |high: u32, low: u32| (u64::from(high) << 31) + u64::from(low);
+        let wide = |high: u32, low: u16| (u64::from(high) << 15) + u64::from(low);
         let counters = self.counters[direction];
-        let bytes = wide(cold.bytes_high[direction], counters.bytes());
-        let overhead =
-            (u64::from(cold.overhead_high[direction]) << 15) + u64::from(self.overhead[direction]);
+        let bytes = (u64::from(cold.bytes_high[direction]) << 31) + u64::from(counters.bytes());
+        let overhead = wide(cold.overhead_high[direction], counters.overhead());
         Tally {
             packets: wide(cold.packets_high[direction], counters.packets()),
             bytes,
@@ -318,8 +328,8 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    /// Packets of the direction whose sender is this end of the key; they come round.
-    pub(crate) fn packets(&self, swapped: u8) -> u32 {
+    /// Packets of the direction whose sender is this end of the key; they come round at 2^15.
+    pub(crate) fn packets(&self, swapped: u8) -> u16 {
         self.counters[usize::from(swapped ^ self.orig_swapped) & 1].packets()
     }
 

@@ -37,13 +37,14 @@ pub enum KeyCheck {
     },
 }
 
-/// What became of packets with a mark. Every one of them is in one of these; all but the first are
-/// counted to their flow as if they had none.
+/// What became of packets with a mark, of which 0 is none. Every one of them is in one of these; all
+/// but the first are counted to their flow as if they had none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkStats {
     /// Counted by the mark.
     pub counted: u64,
     /// Not plain, or more than one more packet of its flow: TCP's SYN, FIN and RST, first answers.
+    /// With [`KeyCheck::Always`] also those in whose place one counted might come too early.
     pub unusual: u64,
     /// Names no record of this worker.
     pub foreign: u64,
@@ -203,7 +204,7 @@ impl Marked {
             self.of_v6 += 1;
             claimed |= 1 << i;
         }
-        if self.check == KeyCheck::Always { self.unclaim(claimed) } else { claimed }
+        if self.check == KeyCheck::Always { self.unclaim() } else { claimed }
     }
 
     #[inline(always)]
@@ -214,18 +215,22 @@ impl Marked {
         self.records[at] = record;
     }
 
-    /// Leaves nothing but what is before any that is not claimed.
-    fn unclaim(&mut self, claimed: Places) -> Places {
-        let claimed = claimed & first(claimed.trailing_ones() as usize);
-        let kept = |places: &[u8]| places.partition_point(|place| claimed >> place & 1 != 0);
-        let of_v4 = kept(&self.places[..self.of_v4]);
-        let of_v6 = kept(&self.places[self.of_v4..self.of_v4 + self.of_v6]);
-        let others = self.of_v4..self.of_v4 + of_v6;
-        self.places.copy_within(others.clone(), of_v4);
-        self.marks.copy_within(others.clone(), of_v4);
-        self.records.copy_within(others, of_v4);
-        (self.of_v4, self.of_v6) = (of_v4, of_v6);
-        claimed
+    /// Leaves nothing but the first packets, as far as they are claimed and of one IP version.
+    fn unclaim(&mut self) -> Places {
+        let claimed = self.of_v4 + self.of_v6;
+        let in_front =
+            |places: &[u8]| places.iter().zip(IN_ORDER).take_while(|(a, b)| *a == b).count();
+        let v6 = self.of_v4..claimed;
+        let of_v4 = in_front(&self.places[..self.of_v4]);
+        let of_v6 = in_front(&self.places[v6.clone()]);
+        // One of them is 0: only one can have the first place.
+        if of_v6 > 0 {
+            self.marks.copy_within(v6.clone(), 0);
+            self.records.copy_within(v6, 0);
+        }
+        (self.places, self.of_v4, self.of_v6) = (IN_ORDER, of_v4, of_v6);
+        self.stats.unusual += (claimed - of_v4 - of_v6) as u64;
+        first(of_v4 + of_v6)
     }
 
     /// Counts what is true of them; what is not, or needs more, is in what it returns. `bytes` are
@@ -275,28 +280,33 @@ impl Marked {
         Lanes: Of<W>,
     {
         let (from, until) = (run.start, run.end);
-        plain_all(&packets[from..until], W > 2, self.vectors, &mut self.metas[from..until]);
+        let metas = &mut self.metas[from..until];
+        sum.bytes += plain_all(&packets[from..until], W > 2, self.vectors, metas);
         let mut at = from;
         while at < until {
             let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);
             let some = at..at + to_sample;
             let named = (&self.records[some.clone()], &self.marks[some.clone()]);
             let counted = table.count_marked(named, &self.metas[some], moment.now);
-            sum.count(&packets[at..at + counted]);
+            sum.counted += counted as u64;
             at += counted;
             if at == until {
                 break;
             }
             let is_sampled = sampled >> at & 1 != 0;
             if self.look(&packets[at], at, is_sampled, (&mut *table, moment)) {
-                sum.count(&packets[at..=at]);
-            } else {
-                let is_strict = self.check == KeyCheck::Always;
-                let left = at..if is_strict { until } else { at + 1 };
-                self.places[left.clone()].iter().for_each(|place| sum.rest |= 1 << place);
-                at = left.end - 1;
+                sum.counted += 1;
+                at += 1;
+                continue;
             }
-            at += 1;
+            let is_strict = self.check == KeyCheck::Always;
+            let left = at..if is_strict { until } else { at + 1 };
+            self.stats.unusual += left.len() as u64 - 1;
+            at = left.end;
+            for (packet, place) in packets[left.clone()].iter().zip(&self.places[left]) {
+                sum.bytes -= packet.frame_len() as u64;
+                sum.rest |= 1 << place;
+            }
         }
     }
 
@@ -335,8 +345,8 @@ impl Marked {
         let read = uncounted(packet.head(), lengths, zone, W > 2);
         let (meta, of_zone) = read.unwrap_or((Meta::UNUSUAL, 0));
         let rule = self.layout.decode(mark);
-        let meta = Meta { swapped: rule.direction, ..meta };
-        match table.standing(record, rule, (&meta, of_zone)) {
+        let meta = meta.sent_by(rule.direction);
+        match table.standing(record, rule, (meta, of_zone)) {
             Standing::Stale => {
                 self.stats.stale += 1;
                 return Outcome::Left;
@@ -352,8 +362,8 @@ impl Marked {
                 self.lanes.clear();
                 let parsed = parse(packet, 0, zone, &mut self.lanes);
                 let first = parsed.ok().and_then(|()| self.lanes.lane().first());
-                let is_so = |(key, read): (Key<W>, &Meta)| {
-                    table.holds(record, &key) && read.swapped == rule.direction
+                let is_so = |(key, read): (Key<W>, Meta)| {
+                    table.holds(record, &key) && read.swapped() == rule.direction
                 };
                 if !first.is_some_and(is_so) {
                     self.stats.mismatched += 1;
@@ -367,7 +377,7 @@ impl Marked {
                 }
             }
         }
-        table.count_one(record, &meta, now);
+        table.count_one(record, meta, now);
         Outcome::Counted
     }
 
@@ -400,14 +410,6 @@ struct Sum {
     bytes: u64,
     /// Places of packets that go the way of others.
     rest: Places,
-}
-
-impl Sum {
-    #[inline(always)]
-    fn count<P: Packet>(&mut self, packets: &[P]) {
-        self.counted += packets.len() as u64;
-        self.bytes += packets.iter().map(|packet| packet.frame_len() as u64).sum::<u64>();
-    }
 }
 
 /// Every place, in order.

@@ -88,8 +88,9 @@ impl Admission {
             Admission::Rate { .. } => LOOKS_APART,
             Admission::Measured { least } => least,
         };
-        let first = first.clamp(1, 1 << 30);
-        Looks { first, mask: first.next_power_of_two().max(LOOKS_APART) - 1, phase: 0 }
+        let first = first.max(1);
+        let apart = first.clamp(LOOKS_APART, LOOKS_APART_MOST).next_power_of_two();
+        Looks { first, later: LaterLooks { mask: apart as u16 - 1, phase: 0 } }
     }
 }
 
@@ -247,18 +248,23 @@ impl Tick {
 pub(crate) struct Looks {
     /// At this one.
     first: u32,
-    /// Whenever so many more than [`phase`](Self::phase) have none of these bits; a power of two
-    /// less one.
-    mask: u32,
-    /// Of the flow's own, so that flows which keep step are not all looked at together.
-    phase: u32,
+    later: LaterLooks,
+}
+
+/// The same once there was a first look, as there was before any rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaterLooks {
+    /// Of packets and phase, the bits that are 0 then.
+    mask: u16,
+    /// The flow's own, so that flows which keep step are not all looked at together.
+    phase: u16,
 }
 
 impl Looks {
-    /// The same for packets with a mark.
+    /// At packets with a mark.
     #[inline(always)]
-    pub(crate) fn of_marked(self) -> Self {
-        Looks { mask: self.mask.max(LOOKS_APART_MARKED - 1), ..self }
+    pub(crate) fn of_marked(self) -> LaterLooks {
+        LaterLooks { mask: self.later.mask.max(LOOKS_APART_MARKED - 1), ..self.later }
     }
 
     /// The number of a look, one for so many packets as are between two at least; it comes round.
@@ -267,43 +273,71 @@ impl Looks {
     }
 
     /// Packets before which no look counts.
-    pub(crate) fn first(self) -> u64 {
-        self.first.into()
+    pub(crate) fn first(self) -> u32 {
+        self.first
     }
 }
 
 /// Fewest packets between two looks, and as long as they are marked: a look costs more than a
-/// lookup, and of a flow with a rule less is to be known.
+/// lookup, and of a flow with a rule less is to be known. At most so many that neither the packets
+/// nor the numbers of looks come round meanwhile.
 const LOOKS_APART: u32 = 64;
-const LOOKS_APART_MARKED: u32 = 256;
+const LOOKS_APART_MARKED: u16 = 256;
+const LOOKS_APART_MOST: u32 = 8192;
 
 /// When to look.
 pub(crate) trait When: Copy {
     /// For the flow in a record.
     fn of(self, record: u32) -> Self;
-    /// Whether that is at the packet that made it so many.
-    fn is_due(self, packets: u32) -> bool;
+    /// Whether that is at the packet that made it so many, as far as 15 bits tell. It may be an
+    /// earlier one.
+    fn is_due(self, packets: u16) -> bool;
 }
 
 impl When for Looks {
     #[inline(always)]
-    fn is_due(self, packets: u32) -> bool {
-        (packets == self.first) | (packets.wrapping_add(self.phase) & self.mask == 0)
+    fn is_due(self, packets: u16) -> bool {
+        (packets == self.first as u16 & 0x7fff) | self.later.is_due(packets)
     }
 
     #[inline(always)]
     fn of(self, record: u32) -> Self {
-        Looks { phase: record, ..self }
+        Looks { later: self.later.of(record), ..self }
     }
 }
 
-/// There are no rules, and nothing to look at.
+impl When for LaterLooks {
+    #[inline(always)]
+    fn is_due(self, packets: u16) -> bool {
+        packets.wrapping_add(self.phase) & self.mask == 0
+    }
+
+    #[inline(always)]
+    fn of(self, record: u32) -> Self {
+        LaterLooks { phase: record as u16, ..self }
+    }
+}
+
+/// Where there may be no rules, and then nothing to look at.
+impl<T: When> When for Option<T> {
+    #[inline(always)]
+    fn is_due(self, packets: u16) -> bool {
+        self.is_some_and(|looks| looks.is_due(packets))
+    }
+
+    #[inline(always)]
+    fn of(self, record: u32) -> Self {
+        self.map(|looks| looks.of(record))
+    }
+}
+
+/// There are no rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Never;
 
 impl When for Never {
     #[inline(always)]
-    fn is_due(self, _: u32) -> bool {
+    fn is_due(self, _: u16) -> bool {
         false
     }
 

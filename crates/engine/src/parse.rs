@@ -25,19 +25,12 @@ pub(crate) use part::{PART, Part};
 pub(crate) use plain::plain_all;
 pub(crate) use short::{Lengths, uncounted};
 
-/// What a flow needs of every packet beside its key: one word.
+/// What a flow needs of every packet beside its key, in one word: TCP flags in bits 0 to 7, the
+/// sender in bit 8; frame bytes that are not IP bytes from bit 16 and frame bytes from bit 32 on,
+/// where a flow adds them up.
 #[derive(Clone, Copy)]
-#[repr(C, align(8))]
-pub(crate) struct Meta {
-    /// Frame bytes without FCS.
-    pub(crate) bytes: u32,
-    /// Frame bytes that are not IP bytes: link-layer header and padding.
-    pub(crate) overhead: u16,
-    /// TCP flags; 0 for other protocols.
-    pub(crate) tcp_flags: u8,
-    /// 1: the sender is the second end of the key.
-    pub(crate) swapped: u8,
-}
+#[repr(transparent)]
+pub(crate) struct Meta(u64);
 
 /// What a flow needs of its first packet only: another.
 #[derive(Clone, Copy)]
@@ -52,9 +45,40 @@ pub(crate) struct Opening {
 }
 
 impl Meta {
-    pub(crate) const EMPTY: Meta = Meta { bytes: 0, overhead: 0, tcp_flags: 0, swapped: 0 };
+    pub(crate) const EMPTY: Meta = Meta::new(0, 0, 0);
     /// Of a packet that is never just one more of a flow.
-    pub(crate) const UNUSUAL: Meta = Meta { tcp_flags: u8::MAX, ..Meta::EMPTY };
+    pub(crate) const UNUSUAL: Meta = Meta::new(0, 0, u8::MAX);
+
+    /// Of a frame of so many `bytes` without FCS, at most [`BYTES_MAX`], of which `overhead` are
+    /// link-layer header and padding, at most [`OVERHEAD_MAX`]. `tcp_flags` are 0 for other
+    /// protocols.
+    #[inline(always)]
+    pub(crate) const fn new(bytes: u32, overhead: u16, tcp_flags: u8) -> Self {
+        Meta((bytes as u64) << 32 | (overhead as u64) << 16 | tcp_flags as u64)
+    }
+
+    /// The same from this sender; 1: the second end of the key.
+    #[inline(always)]
+    pub(crate) fn sent_by(self, swapped: u8) -> Self {
+        Meta(self.0 & !(0xff << 8) | u64::from(swapped) << 8)
+    }
+
+    /// The sender; 1: the second end of the key.
+    #[inline(always)]
+    pub(crate) fn swapped(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    #[inline(always)]
+    pub(crate) fn tcp_flags(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// One packet, its overhead from bit 16 and its bytes from bit 32 on.
+    #[inline(always)]
+    pub(crate) fn tally(self) -> u64 {
+        self.0 & !0xffff | 1
+    }
 }
 
 impl Opening {

@@ -128,14 +128,9 @@ impl<const W: usize> FlowTable<W> {
         let mut counted = 0;
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
             let Some(hot) = hot.get_mut(record as usize) else { break };
-            let direction = mark ^ hot.expected;
-            let meta = Meta { swapped: direction as u8, ..meta };
-            // What is expected of a closing flow is no mark.
-            if direction > 1 || !hot.is_one_more_of_open(&meta) {
-                break;
-            }
+            let Some(direction) = hot.direction_of(mark, meta) else { break };
             counted += 1;
-            if hot.count(&meta, now, looks.of(record)) {
+            if hot.count_to(direction, meta, now, looks.of(record)) {
                 return (counted, true);
             }
         }
@@ -147,7 +142,7 @@ impl<const W: usize> FlowTable<W> {
         &self,
         record: u32,
         rule: RuleId,
-        (meta, zone): (&Meta, u16),
+        (meta, zone): (Meta, u16),
     ) -> Standing {
         let hot = &self.hot[record as usize];
         let rules = self.rules.as_ref();
@@ -156,10 +151,10 @@ impl<const W: usize> FlowTable<W> {
 
     /// Counts a packet that is one more of the record's flow.
     #[inline(always)]
-    pub(crate) fn count_one(&mut self, record: u32, meta: &Meta, now: Nanos) {
-        let looks = self.looks.map(|looks| looks.of_marked().of(record));
-        if self.hot[record as usize].count_when(meta, now, looks) {
-            self.counted(record, meta.swapped, true);
+    pub(crate) fn count_one(&mut self, record: u32, meta: Meta, now: Nanos) {
+        let looks = self.looks.map(Looks::of_marked);
+        if self.hot[record as usize].count(meta, now, looks.of(record)) {
+            self.counted(record, meta.swapped(), true);
         }
     }
 
@@ -244,13 +239,12 @@ impl<const W: usize> FlowTable<W> {
         if hot.is_full() {
             hot.spill(cold);
         }
-        let looks = self.looks.map(|looks| if is_marked { looks.of_marked() } else { looks });
-        if looks.is_some_and(|looks| hot.is_due(swapped, looks.of(record))) {
-            if let Some(rules) = &mut self.rules {
-                let (packets, start) = hot.so_far(cold, swapped);
-                let direction = swapped & 1;
-                rules.look(Sight { record, direction, packets, start, is_marked }, hot);
-            }
+        let (looks, later) = (self.looks.of(record), self.looks.map(Looks::of_marked).of(record));
+        let is_due =
+            if is_marked { hot.is_due(swapped, later) } else { hot.is_due(swapped, looks) };
+        if let Some(rules) = self.rules.as_mut().filter(|_| is_due) {
+            let (packets, start) = hot.so_far(cold, swapped);
+            rules.look(Sight { record, direction: swapped & 1, packets, start, is_marked }, hot);
         }
     }
 
@@ -295,7 +289,7 @@ impl<const W: usize> FlowTable<W> {
     pub(crate) fn count(
         &mut self,
         (record, key): (u32, &Key<W>),
-        meta: &Meta,
+        meta: Meta,
         now: Nanos,
         looks: impl When,
     ) -> bool {
@@ -305,7 +299,7 @@ impl<const W: usize> FlowTable<W> {
             return false;
         }
         if hot.count(meta, now, looks.of(record)) {
-            self.counted(record, meta.swapped, false);
+            self.counted(record, meta.swapped(), false);
         }
         true
     }
@@ -334,8 +328,7 @@ impl<const W: usize> FlowTable<W> {
                 *cold = Cold::begin(opening, now, cold.link);
             }
         }
-        let looks = self.looks.map(|looks| looks.of(record));
-        let is_rare = hot.count_when(meta, now, looks);
+        let is_rare = hot.count(meta, now, self.looks.of(record));
         // A timer may come up early but never late: one that got shorter is armed anew.
         let timeout = hot.phase().timeout(&self.timeouts);
         if timeout < before {
@@ -343,7 +336,7 @@ impl<const W: usize> FlowTable<W> {
             self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
         }
         if is_rare {
-            self.counted(record, meta.swapped, false);
+            self.counted(record, meta.swapped(), false);
         }
     }
 
@@ -358,14 +351,14 @@ impl<const W: usize> FlowTable<W> {
         }
         let hot = &mut self.hot[record as usize];
         *hot = Hot::begin(key, meta);
-        let is_rare = hot.count_when(meta, now, self.looks.map(|looks| looks.of(record)));
+        let is_rare = hot.count(meta, now, self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
         let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
         if is_rare {
-            self.counted(record, meta.swapped, false);
+            self.counted(record, meta.swapped(), false);
         }
         true
     }

@@ -52,18 +52,19 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes)
 }
 
 /// Reads what is counted of packets whose keys are known, four by four, up to a group that is not
-/// untagged, plain and of this IP version. Returns how many it read: none without AVX2.
+/// untagged, plain and of this IP version. Returns how many it read, none without AVX2, and the
+/// bytes of their frames.
 #[inline(always)]
 pub(super) fn metas<P: Packet>(
     packets: &[P],
     is_v6: bool,
     vectors: Vectors,
     metas: &mut [Meta],
-) -> usize {
+) -> (usize, u64) {
     // SAFETY: `detect` has found AVX2.
     unsafe {
         match (vectors, is_v6) {
-            (Vectors::None, _) => 0,
+            (Vectors::None, _) => (0, 0),
             (_, false) => metas_of::<false, P>(packets, metas),
             (_, true) => metas_of::<true, P>(packets, metas),
         }
@@ -73,8 +74,8 @@ pub(super) fn metas<P: Packet>(
 /// # Safety
 /// The processor must have AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta]) -> usize {
-    let mut read = 0;
+unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta]) -> (usize, u64) {
+    let (mut read, mut bytes) = (0, 0);
     for (four, metas) in packets.chunks_exact(4).zip(metas.chunks_exact_mut(4)) {
         let Some(four) = four.first_chunk::<4>() else { break };
         let group = Group { packets: four.each_ref(), places: [0; 4] };
@@ -83,8 +84,9 @@ unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta])
         let Some(words) = words else { break };
         metas.copy_from_slice(&words);
         read += 4;
+        bytes += four.iter().map(|packet| packet.frame_len() as u64).sum::<u64>();
     }
-    read
+    (read, bytes)
 }
 
 /// # Safety
@@ -126,7 +128,7 @@ struct Headers {
     /// Bytes of the IP packet, and those of them behind its header.
     ip_len: Words,
     l4_len: Words,
-    /// Ports and UDP length; TCP offset and flags.
+    /// Ports and UDP length; what follows, with TCP offset and flags in bytes 4 and 5.
     transport: Words,
     tcp: Words,
 }
@@ -238,8 +240,7 @@ impl<'a, P: Packet> Group<'a, P> {
         unsafe {
             let headers = ipv6_headers(heads);
             let metas = self.metas(&headers, TAG)?;
-            let source = [heads.words_at::<22>(), heads.words_at::<30>()];
-            let destination = [heads.words_at::<38>(), heads.words_at::<46>()];
+            let (source, destination) = (heads.two_words_at::<22>(), heads.two_words_at::<38>());
             let (keys, swapped) = key6(source, destination, &headers, zones);
             Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
         }
@@ -285,7 +286,7 @@ impl<'a, P: Packet> Group<'a, P> {
             let overhead = _mm256_sub_epi64(bytes, ip_len);
             let frame_end = _mm256_add_epi64(ip_len, all((ETHERNET + tag) as u64));
             let is_tcp = equal(proto, PROTO_TCP.into());
-            let tcp_len = _mm256_srli_epi64::<2>(_mm256_and_si256(tcp, all(0xf0)));
+            let tcp_len = _mm256_and_si256(_mm256_srli_epi64::<34>(tcp), all(0xf0 >> 2));
             let said = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
             let least = _mm256_blendv_epi8(all(UDP as u64), all(TCP_MIN as u64), is_tcp);
             let is_known = _mm256_or_si256(is_tcp, equal(proto, PROTO_UDP.into()));
@@ -298,8 +299,9 @@ impl<'a, P: Packet> Group<'a, P> {
             ]);
             let is_right = equal(is_wrong, 0);
             holds_for_all(and4([is_plain, is_known, is_short, is_right])).then(|| {
-                let flags = _mm256_slli_epi64::<48>(_mm256_and_si256(byte(tcp, 1), is_tcp));
-                let overhead = _mm256_slli_epi64::<32>(overhead);
+                let flags = _mm256_and_si256(byte(tcp, 5), is_tcp);
+                let overhead = _mm256_slli_epi64::<16>(overhead);
+                let bytes = _mm256_slli_epi64::<32>(bytes);
                 _mm256_or_si256(_mm256_or_si256(bytes, overhead), flags)
             })
         }
@@ -317,7 +319,8 @@ unsafe fn ipv4_headers(heads: Heads<IPV4_HEADS>) -> Headers {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
         // EtherType, version, total length; what follows of the header.
-        let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
+        let [ip, ip_8] = heads.two_words_at::<12>();
+        let [transport, tcp] = heads.two_words_at::<34>();
         let ip_len = swapped_u16(ip, 4);
         Headers {
             is_plain: _mm256_and_si256(
@@ -327,8 +330,8 @@ unsafe fn ipv4_headers(heads: Heads<IPV4_HEADS>) -> Headers {
             proto: byte(ip_8, 3),
             ip_len,
             l4_len: _mm256_sub_epi64(ip_len, all(IPV4_MIN as u64)),
-            transport: heads.words_at::<34>(),
-            tcp: heads.words_at::<46>(),
+            transport,
+            tcp,
         }
     }
 }
@@ -341,15 +344,16 @@ unsafe fn ipv6_headers(heads: Heads<IPV6_HEADS>) -> Headers {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
         // EtherType, version, payload length; next header.
-        let (ip, ip_8) = (heads.words_at::<12>(), heads.words_at::<20>());
+        let [ip, ip_8] = heads.two_words_at::<12>();
+        let [transport, tcp] = heads.two_words_at::<54>();
         let l4_len = swapped_u16(ip, 6);
         Headers {
             is_plain: equal(_mm256_and_si256(ip, all(0xf0_ffff)), 0x60_dd86),
             proto: byte(ip_8, 0),
             ip_len: _mm256_add_epi64(l4_len, all(IPV6 as u64)),
             l4_len,
-            transport: heads.words_at::<54>(),
-            tcp: heads.words_at::<66>(),
+            transport,
+            tcp,
         }
     }
 }
@@ -359,8 +363,7 @@ unsafe fn ipv6_headers(heads: Heads<IPV6_HEADS>) -> Headers {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn to_metas(metas: Words) -> [Meta; 4] {
-    // SAFETY: AVX2 is there by the caller's promise. A `Meta` is a word of integers, and x86 has
-    // the first of them in the low bits.
+    // SAFETY: AVX2 is there by the caller's promise. A `Meta` is a word.
     unsafe { std::mem::transmute::<[u64; 4], [Meta; 4]>(to_array(metas)) }
 }
 
@@ -373,7 +376,7 @@ unsafe fn to_metas(metas: Words) -> [Meta; 4] {
 unsafe fn with_direction(metas: Words, swapped: Words) -> [Meta; 4] {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
-        let direction = _mm256_slli_epi64::<56>(_mm256_and_si256(swapped, all(1)));
+        let direction = _mm256_slli_epi64::<8>(_mm256_and_si256(swapped, all(1)));
         to_metas(_mm256_or_si256(metas, direction))
     }
 }

@@ -97,11 +97,9 @@ pub(super) fn parse<P: Packet>(
     let (ethertype, vlan, l3) = link_layer(&frame)?;
     let zone = zone_of(&vlan, zone);
     let bytes = packet.wire_len().min(BYTES_MAX);
-    let meta = |ip_len: usize, tcp_flags: u8, swapped: bool| Meta {
-        bytes: bytes as u32,
-        overhead: bytes.saturating_sub(ip_len).min(OVERHEAD_MAX) as u16,
-        tcp_flags,
-        swapped: u8::from(swapped),
+    let meta = |ip_len: usize, tcp_flags: u8, swapped: bool| {
+        let overhead = bytes.saturating_sub(ip_len).min(OVERHEAD_MAX);
+        Meta::new(bytes as u32, overhead as u16, tcp_flags).sent_by(swapped.into())
     };
     let opening = |icmp: u16| Opening { vlan, icmp, ..Opening::plain(position) };
     match ethertype {

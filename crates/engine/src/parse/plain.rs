@@ -43,29 +43,34 @@ pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<Meta> {
 }
 
 /// Of packets of one IP version, side by side where that can be; what is not, or of the other
-/// version, is [`Meta::UNUSUAL`].
+/// version, is [`Meta::UNUSUAL`]. Returns the bytes of their frames.
 #[inline(always)]
 pub(crate) fn plain_all<P: Packet>(
     packets: &[P],
     is_v6: bool,
     vectors: Vectors,
     metas: &mut [Meta],
-) {
-    let mut read = 0;
+) -> u64 {
+    let (mut read, mut bytes) = (0, 0);
     while read < packets.len() {
         let (packets, metas) = (&packets[read..], &mut metas[read..]);
         #[cfg(target_arch = "x86_64")]
-        let side_by_side = super::avx2::metas(packets, is_v6, vectors, metas);
+        let (side_by_side, their_bytes) = super::avx2::metas(packets, is_v6, vectors, metas);
         #[cfg(not(target_arch = "x86_64"))]
-        let side_by_side = {
+        let (side_by_side, their_bytes) = {
             let _ = vectors;
-            0
+            (0, 0)
         };
         // Those of a group of which one is something else, or the last ones.
         let rest = packets.iter().zip(metas).skip(side_by_side).take(4);
         read += side_by_side + rest.len();
-        rest.for_each(|(packet, meta)| *meta = plain(packet, is_v6));
+        bytes += their_bytes;
+        for (packet, meta) in rest {
+            *meta = plain(packet, is_v6);
+            bytes += packet.frame_len() as u64;
+        }
     }
+    bytes
 }
 
 /// Of one.
@@ -97,12 +102,7 @@ fn meta(
         | (BYTES_MAX as i64 - bytes)
         | overhead;
     let tcp_flags = transport[13] & tcp as u8;
-    (negative_if_bad >= 0).then_some(Meta {
-        bytes: bytes as u32,
-        overhead: overhead as u16,
-        tcp_flags,
-        swapped: 0,
-    })
+    (negative_if_bad >= 0).then_some(Meta::new(bytes as u32, overhead as u16, tcp_flags))
 }
 
 #[inline(always)]

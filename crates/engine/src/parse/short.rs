@@ -86,7 +86,7 @@ fn ipv4(head: &[u8], lengths: Lengths, link: Link, lanes: &mut Lanes) -> Option<
     let (ip, transport) = header.split_first_chunk::<IPV4_MIN>()?;
     let ports = Ports::Pair(*transport.first_chunk()?);
     let (key, swapped) = key4(*ip.last_chunk()?, ports, zone_proto(link.zone, ip[9]));
-    lanes.v4.push(key, Meta { swapped: u8::from(swapped), ..meta }, link.opening);
+    lanes.v4.push(key, meta.sent_by(swapped.into()), link.opening);
     Some(())
 }
 
@@ -114,7 +114,7 @@ fn ipv6(head: &[u8], lengths: Lengths, link: Link, lanes: &mut Lanes) -> Option<
     let (ip, transport) = header.split_first_chunk::<IPV6>()?;
     let ports = Ports::Pair(*transport.first_chunk()?);
     let (key, swapped) = key6(ip.last_chunk()?, ports, zone_proto(link.zone, ip[6]));
-    lanes.v6.push(key, Meta { swapped: u8::from(swapped), ..meta }, link.opening);
+    lanes.v6.push(key, meta.sent_by(swapped.into()), link.opening);
     Some(())
 }
 
@@ -134,12 +134,8 @@ fn ipv6_meta(head: &[u8], lengths: Lengths, l3: usize) -> Option<(&[u8; IPV6 + T
 fn meta(bytes: usize, ip_len: usize, tcp_flags: u8) -> Option<Meta> {
     // An IP packet longer than the frame's account has wrapped around: too much as well.
     let overhead = bytes.wrapping_sub(ip_len);
-    (overhead <= OVERHEAD_MAX && bytes <= BYTES_MAX).then_some(Meta {
-        bytes: bytes as u32,
-        overhead: overhead as u16,
-        tcp_flags,
-        swapped: 0,
-    })
+    let fits = overhead <= OVERHEAD_MAX && bytes <= BYTES_MAX;
+    fits.then_some(Meta::new(bytes as u32, overhead as u16, tcp_flags))
 }
 
 /// What a flow counts of a packet that somebody else says is its own, and the packet's zone.

@@ -142,11 +142,14 @@ fn marked_outcome(
     let zone = config.zone;
     let mut nic = Nic { layout, zone, rules, waiting, marks, is_liar, dice: seed };
     let mut engine = Engine::new(&config);
+    let mut given = 0;
     let outcome = outcome_of(&mut engine, case.start, packets, |engine, now, chunk, verdicts| {
         let sides = chunk.chunk_by(|a, b| side(a) == side(b));
         for packets in sides.flat_map(|side| side.chunks(burst)) {
             let marked: Vec<_> =
                 packets.iter().map(|packet| packet.bytes().marked(nic.mark(packet))).collect();
+            let mark = |packet: &&BytesPacket| wire::Packet::mark(*packet).unwrap_or(0);
+            given += marked.iter().filter(|packet| mark(packet) != 0).count();
             process(engine, now, &marked, verdicts);
             nic.work(engine, false);
             // What was marked before is through.
@@ -155,7 +158,10 @@ fn marked_outcome(
     });
     nic.work(&mut engine, true);
     assert!(nic.rules.is_empty(), "no rule outlives its flow");
-    (outcome, engine.mark_stats())
+    let stats = engine.mark_stats();
+    let MarkStats { counted, unusual, foreign, stale, mismatched, .. } = stats;
+    assert_eq!(given as u64, counted + unusual + foreign + stale + mismatched, "{stats:?}");
+    (outcome, stats)
 }
 
 proptest! {

@@ -2,10 +2,11 @@
 //! Words of four packets side by side, and what is done with them.
 
 use core::arch::x86_64::{
-    __m256i, _mm_loadl_epi64, _mm_unpacklo_epi64, _mm256_and_si256, _mm256_castsi256_pd,
-    _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_movemask_pd, _mm256_or_si256, _mm256_set_epi64x,
-    _mm256_set_m128i, _mm256_set1_epi64x, _mm256_setr_epi8, _mm256_setzero_si256,
-    _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_xor_si256,
+    __m256i, _mm_loadl_epi64, _mm_loadu_si128, _mm_unpacklo_epi64, _mm256_and_si256,
+    _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_movemask_pd,
+    _mm256_or_si256, _mm256_set_epi64x, _mm256_set_m128i, _mm256_set1_epi64x, _mm256_setr_epi8,
+    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_unpackhi_epi64,
+    _mm256_unpacklo_epi64, _mm256_xor_si256,
 };
 
 /// A word of each of four packets.
@@ -29,6 +30,24 @@ impl<const N: usize> Heads<'_, N> {
         unsafe {
             let [a, b, c, d] = self.0.map(|head| _mm_loadl_epi64(head.as_ptr().add(AT).cast()));
             _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b))
+        }
+    }
+
+    /// The words at byte `AT` of each, and those behind them: half the loads, a third of the
+    /// shuffles.
+    ///
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn two_words_at<const AT: usize>(self) -> [Words; 2] {
+        const { assert!(AT + 16 <= N) };
+        // SAFETY: AVX2 is there by the caller's promise; the loads are unaligned, and each is of
+        // 16 bytes inside the head.
+        unsafe {
+            let [a, b, c, d] = self.0.map(|head| _mm_loadu_si128(head.as_ptr().add(AT).cast()));
+            let (odd, even) = (_mm256_set_m128i(c, a), _mm256_set_m128i(d, b));
+            [_mm256_unpacklo_epi64(odd, even), _mm256_unpackhi_epi64(odd, even)]
         }
     }
 }
