@@ -50,9 +50,7 @@ impl Governor {
 
     /// Whether one more may be asked for beside those that are live.
     pub(crate) fn may_ask(&self, side: Side, live: u32, now: Nanos) -> bool {
-        let budget = &self.sides[side as usize];
-        let ahead = (AHEAD / budget.interval.max(1)).clamp(AHEAD_MIN, AHEAD_MAX);
-        live < budget.room && u64::from(budget.asked) < ahead && now >= budget.not_before
+        !self.is_full(side, live) && self.ahead(side) > 0 && !self.is_backing_off(side, now)
     }
 
     /// Whether a side is left alone for a moment, after trouble.

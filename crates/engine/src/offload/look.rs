@@ -9,7 +9,7 @@ use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::Standing;
 use super::watch::{MISSES_MAX, SETTLING};
-use super::{Admission, LOOKS_APART, Tick};
+use super::{Admission, LOOKS_APART, Side, Tick};
 use crate::Nanos;
 use crate::flow::{Hot, PROTO_TCP, PROTO_UDP};
 
@@ -64,7 +64,7 @@ impl Rules {
     /// Looks at a direction that may be worth a rule, or has one.
     #[inline(never)]
     pub(crate) fn look<const W: usize>(&mut self, sight: Sight, hot: &mut Hot<W>) {
-        if sight.packets < self.looks.first() {
+        if sight.packets < self.looks.first().into() {
             return;
         }
         hot.is_ruled = 1;
@@ -106,31 +106,31 @@ impl Rules {
         } else {
             // The second may come soon after the first.
             let apart = u64::from(number.wrapping_sub(before).max(1)) * u64::from(LOOKS_APART);
-            let apart = apart.min(sight.packets - self.looks.first());
+            let apart = apart.min(sight.packets - u64::from(self.looks.first()));
             rate.toward(Score::of(apart, now.since(last)))
         };
         *rate
     }
 
-    /// What a rule of a direction would be worth; `None`, not what the policy asks for.
-    fn worth(&self, sight: Sight, rate: Score) -> Option<Score> {
-        let side = self.side as usize;
+    /// What a rule of a direction with so many packets and this rate would be worth, and what it
+    /// must be by the policy.
+    pub(super) fn worth(&self, side: Side, packets: u64, rate: Score) -> (Score, Score) {
+        let side = side as usize;
         match self.offload.admission {
-            Admission::After { .. } => Some(Score::ZERO),
-            Admission::Rate { per_second } => {
-                let least = Score::of(u64::from(per_second), 1_000_000_000);
-                (rate >= least).then_some(rate)
-            }
+            Admission::After { .. } => (Score::ZERO, Score::ZERO),
+            Admission::Rate { per_second } => (rate, Score::per_second_of(per_second)),
             // Nobody knows how long a flow lasts; the best guess is, as long again.
             Admission::Measured { .. } => {
-                let worth = rate.min(Score::of(sight.packets, self.horizon[side]));
-                (worth >= self.bar[side]).then_some(worth)
+                (rate.min(Score::of(packets, self.horizon[side])), self.bar[side])
             }
         }
     }
 
     fn consider(&mut self, sight: Sight, rate: Score) {
-        let Some(worth) = self.worth(sight, rate) else { return };
+        let (worth, least) = self.worth(self.side, sight.packets, rate);
+        if worth < least {
+            return;
+        }
         let Sight { record, direction, .. } = sight;
         let note = &mut self.watched[record as usize].note[usize::from(direction & 1)];
         if matches!(*note, Note::Candidate(queued) if queued >= worth) {
@@ -208,8 +208,9 @@ impl Rules {
         is_first
     }
 
-    /// Frees slots, and visits up to `budget` to see whether what they have is still worth it;
-    /// `wanted` are places, by side, for candidates that are worth so much.
+    /// Frees slots, and visits up to `budget` to see whether what they have is still worth it: all
+    /// of them in the time in which a rule should pay. `wanted` are places, by side, for candidates
+    /// that are worth so much.
     pub(crate) fn tend<const W: usize>(
         &mut self,
         hot: &[Hot<W>],
@@ -219,12 +220,26 @@ impl Rules {
         self.now = self.now.max(now);
         self.slots.drain();
         let used = self.slots.used();
-        for _ in 0..budget.min(used as usize) {
+        for _ in 0..self.due_visits(used).min(budget as u64) {
             self.hand = if self.hand + 1 < used { self.hand + 1 } else { 0 };
             for direction in 0..2 {
                 self.visit((self.hand, direction), hot, wanted);
             }
         }
+    }
+
+    /// Visits that are due by now, for so many slots.
+    fn due_visits(&mut self, used: u32) -> u64 {
+        if matches!(self.offload.admission, Admission::After { .. }) {
+            // A rule stays whatever it is worth.
+            return 0;
+        }
+        let pass = self.horizon.into_iter().min().unwrap_or(0).max(1);
+        let due = (self.now - self.visited_at).saturating_mul(used.into()) / pass;
+        if due > 0 {
+            self.visited_at = self.now;
+        }
+        due.min(used.into())
     }
 
     fn visit<const W: usize>(
@@ -247,9 +262,7 @@ impl Rules {
         let wanted = &mut wanted[rule.side as usize];
         let is_low = rate <= wanted.lowest.plus(1) && rate.plus(BETTER) <= wanted.worth;
         let is_too_slow = match self.offload.admission {
-            Admission::Rate { per_second } => {
-                rate.plus(4) < Score::of(u64::from(per_second), 1_000_000_000)
-            }
+            Admission::Rate { per_second } => rate.plus(4) < Score::per_second_of(per_second),
             _ => false,
         };
         if is_too_slow || is_low && wanted.places > 0 {

@@ -55,9 +55,7 @@ impl Watched {
         note: [Note::None; 2],
         side: [Side::A; 2],
     };
-}
 
-impl Watched {
     /// How busy a direction is, now that the next look would have this number. What came since the
     /// last one says only that there is no more: a few packets say little.
     pub(super) fn rate_now(&self, direction: usize, number: u8, now: Tick) -> Score {
@@ -77,7 +75,6 @@ pub(crate) struct Rules {
     pub(super) candidates: [Candidates; 2],
     /// Rules that the NIC is to have, by side and worth.
     pub(super) live: [Histogram; 2],
-    live_count: [u32; 2],
     /// No more than there are rules.
     removes: VecDeque<(RuleId, Side)>,
     pub(super) classes: Classes,
@@ -87,8 +84,9 @@ pub(crate) struct Rules {
     /// What a candidate must at least be worth, by side; and in what time a rule should pay.
     pub(super) bar: [Score; 2],
     pub(super) horizon: [Nanos; 2],
-    /// The slot that is visited next.
+    /// The slot that is visited next, and when the last one was.
     pub(super) hand: u32,
+    pub(super) visited_at: Nanos,
     pub(super) stats: OffloadStats,
 }
 
@@ -103,7 +101,6 @@ impl Rules {
             slots: Slots::new(slots.min(capacity as u32), layout, first_index, huge_pages),
             candidates: [Candidates::new(), Candidates::new()],
             live: [Histogram::EMPTY; 2],
-            live_count: [0; 2],
             removes: VecDeque::with_capacity(2 * (slots as usize).min(capacity)),
             classes: Classes::new(),
             side: Side::A,
@@ -111,6 +108,7 @@ impl Rules {
             bar: [Score::ZERO; 2],
             horizon: [0; 2],
             hand: 0,
+            visited_at: 0,
             stats: OffloadStats::default(),
         }
     }
@@ -163,7 +161,7 @@ impl Rules {
 
     /// Rules of a side that the NIC is to have.
     pub(crate) fn live_count(&self, side: Side) -> u32 {
-        self.live_count[side as usize]
+        self.live[side as usize].total()
     }
 
     /// What the one that is worth least is worth.
@@ -179,7 +177,6 @@ impl Rules {
         let rule = &mut state.rules[direction];
         let side = rule.side;
         self.live[side as usize].remove(rule.weight);
-        self.live_count[side as usize] -= 1;
         rule.standing = match rule.standing {
             Standing::Asked => Standing::Recalled,
             _ => Standing::Leaving,
@@ -230,7 +227,6 @@ impl Rules {
         let new = Rule { standing, side, weight: worth, since, checks, ..Rule::NONE };
         self.slots.get_mut(slot)?.rules[usize::from(direction)] = new;
         self.live[side as usize].add(worth);
-        self.live_count[side as usize] += 1;
         self.stats.asked += 1;
         self.trust(slot, hot);
         Some(Wish::Install { rule, side, tuple: hot.key.tuple(direction == 1) })
@@ -247,7 +243,8 @@ impl Rules {
         let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
         let is_sure = !state.rules.iter().any(is_doubted) && !state.is_unsettled;
         let is_plain = hot.key.zone() == 0 && !hot.is_closing();
-        hot.expected = if is_sure && is_plain { self.slots.mark(slot) } else { 0 };
+        let expected = self.slots.mark(slot) | u32::from(hot.originator());
+        hot.expected = if is_sure && is_plain { expected } else { 0 };
     }
 
     /// What is known of a packet with the mark of this rule, and which is in this zone; `record` is
@@ -256,7 +253,7 @@ impl Rules {
         &self,
         (record, rule): (u32, RuleId),
         hot: &Hot<W>,
-        (meta, zone): (&Meta, u16),
+        (meta, zone): (Meta, u16),
     ) -> marked::Standing {
         use marked::Standing as Found;
         let of_rule = self.slots.of_rule(rule).and_then(|slot| self.slots.get(slot));
@@ -359,13 +356,12 @@ impl Rules {
         learnt.answered = matches!(before, Standing::Asked | Standing::Recalled).then_some(side);
         if before == Standing::Asked && is_refusal {
             self.live[side as usize].remove(weight);
-            self.live_count[side as usize] -= 1;
             if let Some(record) = record.filter(|_| answer == Answer::Refused) {
                 self.watched[record as usize].note[direction] = Note::Refused;
             }
         }
         self.stats.count(answer, before);
-        let is_idle = state_is_idle(&self.slots, slot);
+        let is_idle = self.slots.get(slot).is_some_and(|slot| !slot.has_rules());
         learnt.without_rule = record.filter(|_| is_idle);
         if standing == Standing::None && record.is_none() {
             self.slots.settle(slot);
@@ -381,11 +377,6 @@ impl Rules {
             self.slots.leave(slot);
         }
     }
-}
-
-fn state_is_idle(slots: &Slots, slot: u32) -> bool {
-    let is_none = |rule: &Rule| rule.standing == Standing::None;
-    slots.get(slot).is_some_and(|state| state.rules.iter().all(is_none))
 }
 
 /// What an answer tells beside where the rule stands.

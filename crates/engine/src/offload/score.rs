@@ -24,6 +24,11 @@ impl Score {
         Score((octave * 4 + quarter) as u8)
     }
 
+    /// Of so many packets per second.
+    pub(crate) fn per_second_of(packets: u32) -> Self {
+        Score::of(packets.into(), 1_000_000_000)
+    }
+
     /// Its number, below [`Score::COUNT`].
     pub(crate) fn number(self) -> usize {
         usize::from(self.0)
@@ -55,25 +60,34 @@ impl Score {
 /// How many things have each score.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
+    total: u32,
     counts: [u32; Score::COUNT],
     /// Bit `i`: somebody has score `i`.
     filled: u128,
 }
 
 impl Histogram {
-    pub(crate) const EMPTY: Histogram = Histogram { counts: [0; Score::COUNT], filled: 0 };
+    pub(crate) const EMPTY: Histogram =
+        Histogram { total: 0, counts: [0; Score::COUNT], filled: 0 };
 
     pub(crate) fn add(&mut self, score: Score) {
+        self.total += 1;
         self.counts[score.number()] += 1;
         self.filled |= 1 << score.number();
     }
 
     pub(crate) fn remove(&mut self, score: Score) {
+        self.total -= 1;
         let count = &mut self.counts[score.number()];
         *count -= 1;
         if *count == 0 {
             self.filled &= !(1 << score.number());
         }
+    }
+
+    /// How many there are.
+    pub(crate) fn total(&self) -> u32 {
+        self.total
     }
 
     /// The lowest score that somebody has.

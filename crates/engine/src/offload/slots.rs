@@ -96,7 +96,7 @@ impl Slot {
     }
 
     /// Whether the NIC may have a rule of it.
-    fn has_rules(&self) -> bool {
+    pub(super) fn has_rules(&self) -> bool {
         self.rules.iter().any(|rule| rule.standing != Standing::None)
     }
 }

@@ -5,7 +5,7 @@
 use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::{Rule, Standing};
-use super::{Admission, Side, Tick};
+use super::{Side, Tick};
 use crate::Nanos;
 use crate::flow::{PROTO_TCP, PROTO_UDP};
 
@@ -199,7 +199,7 @@ impl Rules {
             Note::Refused => return NoRule::Refused,
             Note::Ineffective => return NoRule::Ineffective,
             Note::None if watched.looked_at[direction] == Tick::ZERO => {
-                return NoRule::TooFewPackets { least: self.looks.first() as u32 };
+                return NoRule::TooFewPackets { least: self.looks.first() };
             }
             Note::None | Note::Candidate(_) => {}
         }
@@ -220,22 +220,11 @@ impl Rules {
 
     /// The reason, if it is that a direction with this rate is not busy enough.
     fn below_threshold(&self, (side, packets): (Side, u64), rate: Score) -> Option<NoRule> {
-        let of = |worth: Score, threshold: Score| NoRule::BelowThreshold {
+        let (worth, least) = self.worth(side, packets, rate);
+        (worth < least).then(|| NoRule::BelowThreshold {
             worth: worth.per_second(),
-            threshold: threshold.per_second(),
-        };
-        match self.offload.admission {
-            Admission::After { .. } => None,
-            Admission::Rate { per_second } => {
-                let least = Score::of(u64::from(per_second), 1_000_000_000);
-                (rate < least).then(|| of(rate, least))
-            }
-            Admission::Measured { .. } => {
-                let (bar, horizon) = (self.bar[side as usize], self.horizon[side as usize]);
-                let worth = rate.min(Score::of(packets, horizon));
-                (worth < bar).then(|| of(worth, bar))
-            }
-        }
+            threshold: least.per_second(),
+        })
     }
 }
 
