@@ -37,8 +37,8 @@ pub enum KeyCheck {
     },
 }
 
-/// What became of packets with a mark, of which 0 is none. Every one of them is in one of these; all
-/// but the first are counted to their flow as if they had none.
+/// What became of packets with a mark, of which 0 is none. Every one of them is in one of these;
+/// all but the first are counted to their flow as if they had none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkStats {
     /// Counted by the mark.

@@ -75,18 +75,24 @@ pub(super) fn metas<P: Packet>(
 /// The processor must have AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta]) -> (usize, u64) {
-    let (mut read, mut bytes) = (0, 0);
+    let mut read = 0;
+    // SAFETY: AVX2 is there by the caller's promise.
+    let mut bytes = unsafe { all(0) };
     for (four, metas) in packets.chunks_exact(4).zip(metas.chunks_exact_mut(4)) {
         let Some(four) = four.first_chunk::<4>() else { break };
         let group = Group { packets: four.each_ref(), places: [0; 4] };
         // SAFETY: AVX2 is there by the caller's promise.
         let words = unsafe { if V6 { group.ipv6_metas() } else { group.ipv4_metas() } };
-        let Some(words) = words else { break };
-        metas.copy_from_slice(&words);
+        let Some((words, frames)) = words else { break };
+        // SAFETY: as above.
+        unsafe {
+            metas.copy_from_slice(&to_metas(words));
+            bytes = _mm256_add_epi64(bytes, frames);
+        }
         read += 4;
-        bytes += four.iter().map(|packet| packet.frame_len() as u64).sum::<u64>();
     }
-    (read, bytes)
+    // SAFETY: as above.
+    (read, unsafe { to_array(bytes) }.into_iter().sum())
 }
 
 /// # Safety
@@ -222,7 +228,7 @@ impl<'a, P: Packet> Group<'a, P> {
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
             let headers = ipv4_headers(heads);
-            let metas = self.metas(&headers, TAG)?;
+            let (metas, _) = self.metas(&headers, TAG)?;
             let (keys, swapped) = key4(heads.words_at::<26>(), &headers, zones);
             Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
         }
@@ -239,23 +245,23 @@ impl<'a, P: Packet> Group<'a, P> {
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
             let headers = ipv6_headers(heads);
-            let metas = self.metas(&headers, TAG)?;
+            let (metas, _) = self.metas(&headers, TAG)?;
             let (source, destination) = (heads.two_words_at::<22>(), heads.two_words_at::<38>());
             let (keys, swapped) = key6(source, destination, &headers, zones);
             Some((keys.map(|word| to_array(word)), with_direction(metas, swapped)))
         }
     }
 
-    /// Metadata but for the direction.
+    /// Metadata but for the direction, and the bytes of the frames.
     ///
     /// # Safety
     /// The processor must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn ipv4_metas(&self) -> Option<[Meta; 4]> {
+    unsafe fn ipv4_metas(&self) -> Option<(Words, Words)> {
         let heads = self.heads::<IPV4_HEADS>(0)?;
         // SAFETY: AVX2 is there by the caller's promise.
-        unsafe { Some(to_metas(self.metas(&ipv4_headers(heads), 0)?)) }
+        unsafe { self.metas(&ipv4_headers(heads), 0) }
     }
 
     /// The same of IPv6.
@@ -264,20 +270,20 @@ impl<'a, P: Packet> Group<'a, P> {
     /// The processor must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn ipv6_metas(&self) -> Option<[Meta; 4]> {
+    unsafe fn ipv6_metas(&self) -> Option<(Words, Words)> {
         let heads = self.heads::<IPV6_HEADS>(0)?;
         // SAFETY: AVX2 is there by the caller's promise.
-        unsafe { Some(to_metas(self.metas(&ipv6_headers(heads), 0)?)) }
+        unsafe { self.metas(&ipv6_headers(heads), 0) }
     }
 
-    /// Metadata but for the direction, unless a packet is anything but plain. `TAG` bytes of frame
-    /// more are before the IP header.
+    /// Metadata but for the direction, and the bytes of the frames, unless a packet is anything but
+    /// plain. `TAG` bytes of frame more are before the IP header.
     ///
     /// # Safety
     /// The processor must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn metas(&self, headers: &Headers, tag: usize) -> Option<Words> {
+    unsafe fn metas(&self, headers: &Headers, tag: usize) -> Option<(Words, Words)> {
         let Headers { is_plain, proto, ip_len, l4_len, transport, tcp } = *headers;
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
@@ -302,7 +308,7 @@ impl<'a, P: Packet> Group<'a, P> {
                 let flags = _mm256_and_si256(byte(tcp, 5), is_tcp);
                 let overhead = _mm256_slli_epi64::<16>(overhead);
                 let bytes = _mm256_slli_epi64::<32>(bytes);
-                _mm256_or_si256(_mm256_or_si256(bytes, overhead), flags)
+                (_mm256_or_si256(_mm256_or_si256(bytes, overhead), flags), frames)
             })
         }
     }
