@@ -3,79 +3,37 @@
 //! prints them. A connection that left several records (idle for a while, ports used again) has
 //! several places.
 
+use crate::busiest::Busiest;
 use crate::{table, units};
 use engine::FlowRecord;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
 /// The busiest flow records offered so far.
-pub(crate) struct Top {
-    size: usize,
-    offered: u64,
-    /// The least of those kept is at the top of the heap.
-    kept: BinaryHeap<Reverse<Entry>>,
-}
+pub(crate) struct Top(Busiest<FlowRecord>);
 
 impl Top {
     /// Keeps the `size` busiest.
     pub(crate) fn new(size: usize) -> Self {
-        Self { size, offered: 0, kept: BinaryHeap::with_capacity(size + 1) }
+        Self(Busiest::new(size))
     }
 
     /// Keeps `record` if it is one of the busiest; of equals, the first offered.
     pub(crate) fn offer(&mut self, record: &FlowRecord) {
-        self.offered += 1;
-        let rank = (record.orig.bytes + record.reply.bytes, Reverse(self.offered));
-        let full = self.kept.len() >= self.size;
-        if full && self.kept.peek().is_none_or(|Reverse(least)| rank < least.rank) {
-            return;
-        }
-        self.kept.push(Reverse(Entry { rank, record: record.clone() }));
-        if self.kept.len() > self.size {
-            self.kept.pop();
-        }
+        self.0.offer(record.orig.bytes + record.reply.bytes, || record.clone());
     }
 
     /// Prints the records kept, busiest first; nothing where there are none.
     pub(crate) fn print(self, out: &mut impl Write) -> io::Result<()> {
-        // Of `Reverse`, ascending order is busiest first.
-        let rows: Vec<Row> =
-            self.kept.into_sorted_vec().iter().map(|Reverse(entry)| row(&entry.record)).collect();
+        let offered = self.0.offered();
+        let rows: Vec<Row> = self.0.into_sorted().map(|record| row(&record)).collect();
         if rows.is_empty() {
             return Ok(());
         }
-        writeln!(out, "busiest flows ({} of {}, by bytes)", rows.len(), self.offered)?;
+        writeln!(out, "busiest flows ({} of {offered}, by bytes)", rows.len())?;
         table::print(out, HEADINGS, &NUMBERS, &rows)
     }
 }
-
-/// A kept record, ordered by its rank: bytes, then who was first. No two ranks are equal.
-struct Entry {
-    rank: (u64, Reverse<u64>),
-    record: FlowRecord,
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.rank.cmp(&other.rank)
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank == other.rank
-    }
-}
-
-impl Eq for Entry {}
 
 const HEADINGS: [&str; 10] = [
     "proto",
@@ -176,7 +134,7 @@ mod tests {
         let mut top = Top::new(3);
         for (sport, bytes) in [(1, 10), (2, 30), (3, 20), (4, 30), (5, 5), (6, 20), (7, 20)] {
             top.offer(&record(sport, bytes));
-            assert!(top.kept.len() <= 3);
+            assert!(top.0.len() <= 3);
         }
         let lines = printed(top);
         assert_eq!(lines[0], "busiest flows (3 of 7, by bytes)");

@@ -5,6 +5,7 @@ use super::{
     Ask, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line, OffloadLine, PortLine,
     Request, RuleLine, VERSION,
 };
+use crate::busiest::Busiest;
 use crate::live::{Ending, Found, Inquiry, PortNow};
 use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
 use serde_json::{Value, json};
@@ -61,15 +62,15 @@ fn query(request: &Request, has_rules: bool) -> Query {
 
 /// The flows with the most bytes; returns how many there are.
 fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
-    let mut busiest = Busiest::new(request.limit);
+    let mut busiest = Busiest::new(request.limit as usize);
     inquiry.flows(query(request, false), &mut |found| {
         let record = &found.flow.record;
-        busiest.offer(record.orig.bytes + record.reply.bytes, found);
+        busiest.offer(record.orig.bytes + record.reply.bytes, || found);
     })?;
     let ports = inquiry.ports()?;
     let now = now();
-    let matched = busiest.offered;
-    lines.extend(busiest.take().map(|found| {
+    let matched = busiest.offered();
+    lines.extend(busiest.into_sorted().map(|found| {
         let line = flow_line(&found, &ports, now);
         Line::Flow(Box::new(line))
     }));
@@ -80,58 +81,18 @@ fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
 fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let names: Vec<_> = inquiry.names().collect();
     let now = now();
-    let mut busiest = Busiest::new(request.limit);
+    let mut busiest = Busiest::new(request.limit as usize);
     inquiry.flows(query(request, true), &mut |found| {
         for (direction, view) in found.flow.rules.iter().enumerate() {
             if !matches!(view.state, RuleState::None | RuleState::Candidate) {
                 let rate = (view.rate * 16.0) as u64;
-                busiest.offer(rate, (direction, rule_line(&found, direction, &names, now)));
+                busiest.offer(rate, || rule_line(&found, direction, &names, now));
             }
         }
     })?;
-    let matched = busiest.offered;
-    lines.extend(busiest.take().map(|(_, line)| Line::Rule(line)));
+    let matched = busiest.offered();
+    lines.extend(busiest.into_sorted().map(Line::Rule));
     Ok(matched)
-}
-
-/// Keeps the busiest of many, in memory for twice as many.
-struct Busiest<T> {
-    limit: usize,
-    offered: u64,
-    /// No rank below this is of use.
-    floor: u64,
-    kept: Vec<(u64, T)>,
-}
-
-impl<T> Busiest<T> {
-    fn new(limit: u32) -> Self {
-        Self { limit: limit as usize, offered: 0, floor: 0, kept: Vec::new() }
-    }
-
-    fn offer(&mut self, rank: u64, what: T) {
-        self.offered += 1;
-        if rank < self.floor || self.limit == 0 {
-            return;
-        }
-        self.kept.push((rank, what));
-        if self.kept.len() >= 2 * self.limit {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
-        self.kept.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        self.kept.truncate(self.limit);
-        if self.kept.len() == self.limit {
-            self.floor = self.kept.last().map_or(0, |(rank, _)| *rank);
-        }
-    }
-
-    /// Those kept, busiest first.
-    fn take(mut self) -> impl Iterator<Item = T> {
-        self.cut();
-        self.kept.into_iter().map(|(_, what)| what)
-    }
 }
 
 /// By the clock of the system, which the workers' follows from the start of the run on.
