@@ -7,6 +7,7 @@
 mod board;
 mod clock;
 mod desk;
+mod gaps;
 mod inquiry;
 mod meter;
 mod offload;

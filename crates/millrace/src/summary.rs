@@ -70,10 +70,21 @@ pub(crate) struct Worker {
     pub(crate) stalled_cycles: u64,
     /// Busy cycles over packets.
     pub(crate) cycles_per_packet: f64,
+    pub(crate) poll_gap_us: PollGap,
     pub(crate) stage_cycles: StageCycles,
     /// Memory of its flow tables, and the part of it on hugepages.
     pub(crate) table_bytes: u64,
     pub(crate) table_huge_page_bytes: u64,
+}
+
+/// Microseconds from one poll of a worker's ports to the next; quantiles to a quarter of an octave.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct PollGap {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p99_9: f64,
+    pub(crate) p99_99: f64,
+    pub(crate) max: f64,
 }
 
 /// Cycles per stage of a packet's path.

@@ -25,9 +25,13 @@ impl Clock {
     /// The time at which the counter read `cycles`; before the epoch it stands still.
     #[inline(always)]
     pub(crate) fn at(&self, cycles: u64) -> Nanos {
-        let cycles = cycles.saturating_sub(self.epoch_cycles);
-        let ns = (u128::from(cycles) * u128::from(self.ns_per_cycle)) >> 32;
-        self.epoch_ns.saturating_add(ns as Nanos)
+        self.epoch_ns.saturating_add(self.span(cycles.saturating_sub(self.epoch_cycles)))
+    }
+
+    /// So many cycles.
+    #[inline(always)]
+    pub(crate) fn span(&self, cycles: u64) -> Nanos {
+        ((u128::from(cycles) * u128::from(self.ns_per_cycle)) >> 32) as Nanos
     }
 }
 

@@ -6,7 +6,7 @@
 //! asks takes everything up to the end, or the next one would get the rest.
 
 use super::worker::Report;
-use engine::{Cursor, Engine, LiveFlow, OffloadState, Query};
+use engine::{Cursor, Engine, LiveFlow, Query};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Records that a worker looks at in one round of housekeeping.
@@ -27,18 +27,11 @@ pub(super) enum Ask {
 /// An answer to [`Ask::Flows`]: a flow, or that there are no more.
 pub(super) type Told = Option<LiveFlow>;
 
-/// How a worker stands, at one moment between two bursts.
-pub(super) struct Now {
-    pub(super) report: Report,
-    /// Of its rules, by side.
-    pub(super) offload: [OffloadState; 2],
-}
-
 /// The worker's end.
 pub(super) struct Desk {
     asks: Consumer<Ask>,
     told: Producer<Told>,
-    nows: Producer<Now>,
+    nows: Producer<Report>,
     /// What it is at.
     walk: Option<(Query, Cursor)>,
 }
@@ -47,7 +40,7 @@ pub(super) struct Desk {
 pub(super) struct Caller {
     pub(super) asks: Producer<Ask>,
     pub(super) told: Consumer<Told>,
-    pub(super) nows: Consumer<Now>,
+    pub(super) nows: Consumer<Report>,
 }
 
 impl Desk {
@@ -62,7 +55,7 @@ impl Desk {
 
     /// Does some of what is asked; returns how much, 0 if nothing is.
     #[inline(always)]
-    pub(super) fn serve(&mut self, engine: &Engine, now: impl FnOnce() -> Now) -> usize {
+    pub(super) fn serve(&mut self, engine: &Engine, now: impl FnOnce() -> Report) -> usize {
         if self.walk.is_none() && self.asks.is_empty() {
             return 0;
         }
@@ -70,7 +63,7 @@ impl Desk {
     }
 
     #[inline(never)]
-    fn serve_some(&mut self, engine: &Engine, now: impl FnOnce() -> Now) -> usize {
+    fn serve_some(&mut self, engine: &Engine, now: impl FnOnce() -> Report) -> usize {
         if self.walk.is_none() {
             match self.asks.pop() {
                 Ok(Ask::Flows(query)) => self.walk = Some((query, Cursor::default())),

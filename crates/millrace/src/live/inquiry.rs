@@ -5,8 +5,9 @@
 //! One question at a time; each is answered in full and kept in bounded memory before the next, so
 //! that it does not matter how fast anybody reads.
 
-use super::desk::{Ask, Caller, Now};
+use super::desk::{Ask, Caller};
 use super::offload::RulesLine;
+use super::worker::Report;
 use super::{SharedPort, report};
 use crate::summary::{Offload, OffloadPort, Summary};
 use engine::{LiveFlow, OffloadState, Query};
@@ -49,7 +50,7 @@ pub(crate) struct Found {
 /// One port, and how things stand with its rules.
 pub(crate) struct PortNow {
     pub(crate) rules: OffloadPort,
-    /// Over all workers: the lowest threshold, the longest horizon, and sums.
+    /// Over all workers: the highest threshold, the longest horizon, and sums.
     pub(crate) state: OffloadState,
 }
 
@@ -73,7 +74,7 @@ impl Inquiry {
     /// What the summary would say if the run ended now.
     pub(crate) fn summary(&self) -> Result<Summary, Ending> {
         let reports: Vec<_> =
-            self.now()?.into_iter().map(|(lcore, _, now)| (lcore, now.report)).collect();
+            self.now()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
         let ports = self.rules.iter().map(RulesLine::ask).collect::<Option<_>>().ok_or(Ending)?;
         let offload = Offload { policy: self.policy.clone(), ports, ..Offload::default() };
         Ok(report::summary(&self.ports, &reports, (self.started.elapsed(), offload)))
@@ -85,7 +86,7 @@ impl Inquiry {
         let port = |(number, line): (usize, &RulesLine)| {
             let (wire, side) = (number / 2, number % 2);
             let of_wire = workers.iter().filter(|(_, at, _)| *at == wire);
-            let states = of_wire.map(|(_, _, now)| now.offload[side]);
+            let states = of_wire.map(|(_, _, report)| report.admission[side]);
             Some(PortNow { rules: line.ask()?, state: states.reduce(plus).unwrap_or_default() })
         };
         self.rules.iter().enumerate().map(port).collect::<Option<_>>().ok_or(Ending)
@@ -107,7 +108,7 @@ impl Inquiry {
     }
 
     /// Lcore, wire, and how it stands, of each worker.
-    fn now(&self) -> Result<Vec<(u32, usize, Now)>, Ending> {
+    fn now(&self) -> Result<Vec<(u32, usize, Report)>, Ending> {
         let mut workers = self.lock();
         for worker in workers.iter_mut() {
             worker.caller.asks.push(Ask::Now).map_err(|_| Ending)?;
@@ -132,7 +133,7 @@ fn plus(sum: OffloadState, next: OffloadState) -> OffloadState {
     OffloadState {
         live: sum.live + next.live,
         room: sum.room + next.room,
-        threshold: sum.threshold.min(next.threshold),
+        threshold: sum.threshold.max(next.threshold),
         horizon_ns: sum.horizon_ns.max(next.horizon_ns),
         kinds_aside: sum.kinds_aside.max(next.kinds_aside),
     }

@@ -72,7 +72,7 @@ fn port(port: &SharedPort) -> summary::Port {
     }
 }
 
-fn worker(lcore: u32, Report { account, stats, memory, .. }: &Report) -> summary::Worker {
+fn worker(lcore: u32, Report { account, stats, memory, poll_gap, .. }: &Report) -> summary::Worker {
     let packets = account.received;
     summary::Worker {
         lcore,
@@ -82,6 +82,7 @@ fn worker(lcore: u32, Report { account, stats, memory, .. }: &Report) -> summary
         idle_cycles: account.idle_cycles,
         stalled_cycles: account.stalled_cycles,
         cycles_per_packet: account.busy_cycles as f64 / packets.max(1) as f64,
+        poll_gap_us: *poll_gap,
         stage_cycles: stage_cycles(account, stats),
         table_bytes: memory.bytes as u64,
         table_huge_page_bytes: memory.huge_page_bytes as u64,

@@ -6,8 +6,10 @@
 
 use super::board::{Board, Snapshot};
 use super::clock::Clock;
-use super::desk::{Desk, Now};
+use super::desk::Desk;
+use super::gaps::Gaps;
 use super::offload::Wishes;
+use crate::summary::PollGap;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
     BURST_MAX, Engine, FlowRecord, MarkStats, Memory, OffloadState, OffloadStats, STALL_CYCLES,
@@ -56,6 +58,7 @@ pub(super) struct Worker {
     clock: Clock,
     outlets: Outlets,
     account: Account,
+    gaps: Gaps,
 }
 
 /// What a worker counts beside its engine.
@@ -96,15 +99,16 @@ fn unless_stalled(cycles: u64) -> u64 {
     if cycles < STALL_CYCLES { cycles } else { 0 }
 }
 
-/// What is left of a worker.
+/// How a worker stands, at one moment between two bursts, and what is left of it in the end.
 pub(crate) struct Report {
     pub(crate) account: Account,
     pub(crate) stats: Stats,
     pub(crate) marks: MarkStats,
     pub(crate) rules: OffloadStats,
-    /// By side, before the flows that were left ended.
+    /// By side; at the end, before the flows that were left ended.
     pub(crate) admission: [OffloadState; 2],
     pub(crate) memory: Memory,
+    pub(crate) poll_gap: PollGap,
 }
 
 impl Worker {
@@ -116,16 +120,20 @@ impl Worker {
         outlets: Outlets,
     ) -> Self {
         let engine = Engine::new(config);
-        Self { paths, engine, clock, outlets, account: Account::default() }
+        let (account, gaps) = (Account::default(), Gaps::default());
+        Self { paths, engine, clock, outlets, account, gaps }
     }
 
     /// Forwards until told to stop, then ends every flow.
     pub(super) fn run(mut self) -> Report {
         let mut burst = Burst::new();
         let mut since = tsc();
+        let mut polled = since;
         let mut snapshot_at = 0;
         while !self.outlets.stop.load(Ordering::Relaxed) {
             for _ in 0..TURNS {
+                self.gaps.add(since.wrapping_sub(polled));
+                polled = since;
                 for direction in 0..self.paths.len() {
                     let received = self.forward(direction, since, &mut burst);
                     let now = tsc();
@@ -138,7 +146,8 @@ impl Worker {
             self.engine.tend(now, RULES);
             let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
             let (account, engine) = (&self.account, &self.engine);
-            let told = self.outlets.desk.serve(engine, || Now::of(account, engine));
+            let report = || Report::of(account, engine, self.gaps.summary(&self.clock));
+            let told = self.outlets.desk.serve(engine, report);
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
@@ -239,12 +248,13 @@ impl Worker {
             }
         }
         self.outlets.board.write(&self.snapshot());
-        Report { admission, ..Report::of(&self.account, &self.engine) }
+        let poll_gap = self.gaps.summary(&self.clock);
+        Report { admission, ..Report::of(&self.account, &self.engine, poll_gap) }
     }
 }
 
 impl Report {
-    fn of(account: &Account, engine: &Engine) -> Self {
+    fn of(account: &Account, engine: &Engine, poll_gap: PollGap) -> Self {
         Self {
             account: account.clone(),
             stats: engine.stats().clone(),
@@ -252,14 +262,8 @@ impl Report {
             rules: engine.offload_stats(),
             admission: SIDES.map(|side| engine.offload_state(side)),
             memory: engine.memory(),
+            poll_gap,
         }
-    }
-}
-
-impl Now {
-    fn of(account: &Account, engine: &Engine) -> Self {
-        let offload = SIDES.map(|side| engine.offload_state(side));
-        Self { report: Report::of(account, engine), offload }
     }
 }
 

@@ -38,8 +38,12 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     assert_members(
         worker,
         "lcore packets bursts busy_cycles idle_cycles stalled_cycles cycles_per_packet \
-         stage_cycles table_bytes table_huge_page_bytes",
+         stage_cycles poll_gap_us table_bytes table_huge_page_bytes",
     );
+    assert_members(&worker["poll_gap_us"], "p50 p99 p99_9 p99_99 max");
+    let gaps = ["p50", "p99", "p99_9", "p99_99", "max"]
+        .map(|share| worker["poll_gap_us"][share].as_f64().unwrap());
+    assert!(gaps[0] > 0.0 && gaps.is_sorted(), "{worker}");
     let [table, huge] = ["table_bytes", "table_huge_page_bytes"].map(|it| count(&worker[it]));
     assert!(0 < table && huge <= table, "{worker}");
     assert_members(&worker["stage_cycles"], "rx mark parse lookup track miss tx housekeeping");

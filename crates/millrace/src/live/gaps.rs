@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How long a worker's queues wait between two polls: what a NIC's ring must bridge.
+
+use super::clock::Clock;
+use crate::summary::PollGap;
+
+/// Counts of gaps by length in cycles, in quarters of octaves. All in place: a worker that is asked
+/// how it stands allocates nothing.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    counts: [u64; Self::LENGTHS],
+    longest: u64,
+}
+
+impl Default for Gaps {
+    fn default() -> Self {
+        Self { counts: [0; Self::LENGTHS], longest: 0 }
+    }
+}
+
+impl Gaps {
+    const LENGTHS: usize = 4 * u64::BITS as usize;
+
+    /// One of so many cycles.
+    #[inline(always)]
+    pub(super) fn add(&mut self, cycles: u64) {
+        self.counts[length(cycles) % Self::LENGTHS] += 1;
+        self.longest = self.longest.max(cycles);
+    }
+
+    /// Cycles that are longer than this share of the gaps, to a quarter of an octave.
+    fn quantile(&self, share: f64) -> u64 {
+        let all: u64 = self.counts.iter().sum();
+        let rank = (share * all as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        let found = self.counts.iter().position(|count| {
+            below += count;
+            below >= rank
+        });
+        found.map_or(0, |length| end_of(length).min(self.longest))
+    }
+
+    /// In microseconds.
+    pub(super) fn summary(&self, clock: &Clock) -> PollGap {
+        let us = |cycles: u64| clock.span(cycles) as f64 / 1e3;
+        PollGap {
+            p50: us(self.quantile(0.5)),
+            p99: us(self.quantile(0.99)),
+            p99_9: us(self.quantile(0.999)),
+            p99_99: us(self.quantile(0.9999)),
+            max: us(self.longest),
+        }
+    }
+}
+
+/// Octave and quarter, in one number.
+#[inline(always)]
+fn length(cycles: u64) -> usize {
+    let cycles = cycles.max(4);
+    let octave = cycles.ilog2();
+    octave as usize * 4 + (cycles >> (octave - 2) & 3) as usize
+}
+
+/// The first number of cycles that is longer.
+fn end_of(length: usize) -> u64 {
+    let (octave, quarter) = (length as u32 / 4, length as u64 % 4);
+    ((5 + quarter) << octave.saturating_sub(2)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_gaps_is_no_longer() {
+        let (mut gaps, clock) = (Gaps::default(), Clock::new(0, 1_000_000));
+        assert_eq!(gaps.summary(&clock).max, 0.0);
+        (0..9_990).for_each(|i| gaps.add(1_000 + i % 20));
+        (0..10).for_each(|i| gaps.add(1_000_000 * (1 + i)));
+        let PollGap { p50, p99, p99_9, p99_99, max } = gaps.summary(&clock);
+        assert_eq!((p50, p99, p99_9), (1024.0, 1024.0, 1024.0));
+        assert!((9e6..=1e7).contains(&p99_99) && max == 1e7, "{p99_99} {max}");
+    }
+
+    #[test]
+    fn lengths_are_a_quarter_of_an_octave_apart() {
+        for cycles in (4..2_000).chain([u64::MAX / 4]) {
+            let end = end_of(length(cycles));
+            assert!(cycles < end && end - cycles <= cycles / 4 + 1, "{cycles} {end}");
+        }
+    }
+}
