@@ -44,6 +44,7 @@ check: deps-run components
 bench: deps-bench
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(CARGO) bench --locked --package engine --bench engine
+	$(CARGO) bench --locked --package offload --bench admission
 	MILLRACE_TWIN="$(TWIN)" $(CARGO) bench --locked --package millrace --bench side_by_side \
 		-- $(BENCH_ARGS)
 

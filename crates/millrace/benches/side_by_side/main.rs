@@ -11,6 +11,7 @@
 
 mod captures;
 mod cases;
+mod churn;
 mod footprint;
 mod heat;
 mod hugepages;
@@ -34,6 +35,7 @@ use hugepages::Hugepages;
 use machine::Machine;
 use measured::Measured;
 use report::Report;
+use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,11 +172,12 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let with_footprint = is_wanted(footprint::NAME);
     if args.list {
         cases.iter().for_each(|case| println!("{}", case.name));
-        [footprint::NAME, replay::NAME, rules::NAME].iter().for_each(|name| println!("{name}"));
+        let others = [footprint::NAME, replay::NAME, rules::NAME, churn::NAME];
+        others.iter().for_each(|name| println!("{name}"));
         return Ok(ExitCode::SUCCESS);
     }
-    let wanted_twins = [replay::NAME, rules::NAME].map(is_wanted);
-    if cases.is_empty() && !with_footprint && wanted_twins == [false; 2] {
+    let wanted_twins = TWINS.map(is_wanted);
+    if cases.is_empty() && !with_footprint && wanted_twins == [false; TWINS.len()] {
         bail!("no case has any of {:?} in its name; --list shows them", args.only);
     }
 
@@ -209,34 +212,45 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = measure(&setup, cases, args.reps, &mut yardsticks, &interrupted)?;
     drop(hugepages);
     let footprint = with_footprint.then(footprint::measure);
-    let (replays, rules) = twins(&setup, args, wanted_twins, &interrupted)?;
+    let twins = twins(&setup, args, wanted_twins, &interrupted)?;
     let machine = machine.finish();
-    let report = Report { machine, commands, measured, yardsticks, footprint, replays, rules };
+    let report = Report { machine, commands, measured, yardsticks, footprint, twins };
     print!("{}", report.to_markdown());
     write_files(args, &report)?;
     let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the software NIC can be measured by, if it was built: captures, and rules.
+/// What the software NIC can be measured by, if it was built.
+const TWINS: [&str; 3] = [replay::NAME, rules::NAME, churn::NAME];
+
+/// What it came to.
+#[derive(Default, Serialize)]
+pub(crate) struct Twins {
+    replays: Vec<replay::Replay>,
+    rules: Option<rules::Rules>,
+    churn: Option<churn::Churn>,
+}
+
 fn twins(
     setup: &Setup,
     args: &Args,
-    [with_replay, with_rules]: [bool; 2],
+    wanted: [bool; TWINS.len()],
     interrupted: &AtomicBool,
-) -> anyhow::Result<(Vec<replay::Replay>, Option<rules::Rules>)> {
-    let Some(driver) = replay::driver().filter(|_| with_replay || with_rules) else {
-        if with_replay || with_rules {
-            eprintln!("{} and {} are left out: make twin", replay::NAME, rules::NAME);
-        }
-        return Ok((Vec::new(), None));
+) -> anyhow::Result<Twins> {
+    let [with_replay, with_rules, with_churn] = wanted;
+    let Some(driver) = replay::driver() else {
+        let left_out = TWINS.iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted);
+        left_out.for_each(|(name, _)| eprintln!("{name} is left out: make twin"));
+        return Ok(Twins::default());
     };
     let replays = match with_replay {
         true => replay::measure(setup, &driver, args.reps, interrupted)?,
         false => Vec::new(),
     };
     let rules = with_rules.then(|| rules::measure(setup, &driver, args.reps)).transpose()?;
-    Ok((replays, rules))
+    let churn = with_churn.then(|| churn::measure(setup, &driver, args.reps)).transpose()?;
+    Ok(Twins { replays, rules, churn })
 }
 
 /// All repetitions of all cases, heat by heat, each after a look at the machine itself.

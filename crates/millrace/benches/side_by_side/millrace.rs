@@ -143,7 +143,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
 }
 
 /// The rate in a line that is printed every second; both directions.
-fn kpps(line: &str) -> Option<f64> {
+pub(crate) fn kpps(line: &str) -> Option<f64> {
     let words: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
     match words[..] {
         [_second, up_kpps, _up_mbps, down_kpps, _down_mbps, ..] => Some(up_kpps + down_kpps),

@@ -2,12 +2,13 @@
 //! What was measured, as Markdown for people and as JSON with every single figure.
 
 use crate::cases::{Bar, Load};
+use crate::churn::{self, Churn};
 use crate::footprint::{self, Footprint};
 use crate::machine::Machine;
 use crate::measured::{Measured, Repetition, Spread};
 use crate::replay::{self, Replay};
 use crate::rules::{self, Rules};
-use crate::{table, yardstick};
+use crate::{Twins, table, yardstick};
 use serde::Serialize;
 use std::fmt;
 use traffic::scenario::SHORT_TCP_PACKETS;
@@ -21,8 +22,8 @@ pub(crate) struct Report {
     /// The machine itself, before every heat.
     pub(crate) yardsticks: Vec<yardstick::Reading>,
     pub(crate) footprint: Option<Footprint>,
-    pub(crate) replays: Vec<Replay>,
-    pub(crate) rules: Option<Rules>,
+    #[serde(flatten)]
+    pub(crate) twins: Twins,
 }
 
 /// How a figure stands to its bar.
@@ -70,8 +71,10 @@ impl Report {
         }
         text += &self.trouble();
         text += &self.footprint.map(footprint_line).unwrap_or_default();
-        text += &replay_table(&self.replays);
-        text += &self.rules.as_ref().map(rules_table).unwrap_or_default();
+        let Twins { replays, rules, churn } = &self.twins;
+        text += &replay_table(replays);
+        text += &rules.as_ref().map(rules_table).unwrap_or_default();
+        text += &churn.as_ref().map(churn_table).unwrap_or_default();
         text + &format!("\n## Commands\n\n```text\n{}\n```\n", self.commands.trim_end())
     }
 
@@ -311,6 +314,40 @@ fn rules_table(rules: &Rules) -> String {
         "\n## The software NIC: its rules\n\ndpdk-test-flow-perf makes 1 M rules of eth, ipv4 and \
          udp, and destroys them; `millrace nic probe` looks at every personality without filling \
          its table.\n\n{}",
+        table::render(&head, &rows)
+    )
+}
+
+fn churn_table(churn: &Churn) -> String {
+    let Churn { lost_ppm: [lost, lost_with], gap_us: [gap, gap_with], added_us, .. } = churn;
+    let row = |name: &str, values: &[f64], decimals, bars: Option<(f64, f64)>| {
+        let spread = Spread::of(values.to_vec());
+        let held = bars.map_or_else(Default::default, |(must, goal)| {
+            let verdict = Verdict::new(spread.median <= must, spread.median <= goal);
+            [format!("{must:.0} / {goal:.0}"), verdict.to_string()]
+        });
+        [vec![name.to_owned()], spread.cells(decimals).into(), held.into()].concat()
+    };
+    let bars = Some((churn::GAP_MUST, churn::GAP_GOAL));
+    // None, as far as two runs of the same do not differ.
+    let most = Spread::of(lost.clone()).max + churn::NOISE_PPM;
+    let [flows, flows_with] = &churn.flows;
+    let rows = [
+        row("lost, per million, without", lost, 0, None),
+        row("lost, per million, with", lost_with, 0, Some((most, most))),
+        row("gap, us, without", gap, 1, None),
+        row("gap, us, with", gap_with, 1, None),
+        row("added to the gap, us", added_us, 1, bars),
+        row("new flows, thousands per second, without", flows, 0, None),
+        row("new flows, thousands per second, with", flows_with, 0, None),
+        row("rules made, thousands per second", &churn.rules, 0, None),
+    ];
+    let head = ["offload", "min", "median", "max", "must / goal", "verdict"];
+    format!(
+        "\n## Offload where flows come and go\n\nMillrace without and with offload behind a \
+         software NIC at a fixed rate, which bridges a millisecond. Lost is what the link had time \
+         for and nobody took; the gap is the time from one poll to the next that one in ten \
+         thousand exceeds.\n\n{}",
         table::render(&head, &rows)
     )
 }
