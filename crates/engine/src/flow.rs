@@ -234,8 +234,9 @@ impl<const W: usize> Hot<W> {
     #[inline(always)]
     pub(crate) fn direction_of(&self, mark: u32, meta: Meta) -> Option<usize> {
         let direction = mark ^ self.expected;
-        let last = u32::from(self.phase.is_first() ^ 1);
-        let is_so = (direction <= last) & (meta.tcp_flags() & (FIN | RST) == 0);
+        // The responder's first is more than that.
+        let more = u32::from(self.phase.is_first()) | !1;
+        let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
         is_so.then_some(direction as usize)
     }
 

@@ -195,7 +195,11 @@ impl Engine {
     ) {
         assert!(packets.len() <= BURST_MAX && packets.len() <= verdicts.len());
         let verdicts = &mut verdicts[..packets.len()];
-        verdicts.fill(Verdict::Forward);
+        match verdicts.first_chunk_mut::<BURST_MAX>() {
+            // A few stores, where any other length is a call.
+            Some(all) => *all = [Verdict::Forward; BURST_MAX],
+            None => forward_few(verdicts),
+        }
         self.now = self.now.max(now);
         self.v4.arrive(side, self.now, packets.len());
         self.v6.arrive(side, self.now, packets.len());
@@ -414,4 +418,9 @@ impl Outcome for NewFlows<'_> {
             }
         }
     }
+}
+
+#[inline(never)]
+fn forward_few(verdicts: &mut [Verdict]) {
+    verdicts.fill(Verdict::Forward);
 }

@@ -22,6 +22,9 @@ pub(crate) type Places = u64;
 
 const _: () = assert!(BURST_MAX as u32 <= Places::BITS);
 
+/// Packets of which records are loaded together: fewer than a processor has loads under way.
+const PART: usize = 16;
+
 /// How often the key of a marked packet is compared with that of the record its mark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyCheck {
@@ -66,8 +69,6 @@ pub(crate) struct Marked {
     /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
     vectors: Vectors,
-    /// Slots that the packets of a burst name.
-    slots: [u32; BURST_MAX],
     /// Of those that name one, first all of IPv4 and then all of IPv6, each in their order: places
     /// in the burst, marks, records, and what is counted.
     places: [u8; BURST_MAX],
@@ -126,7 +127,6 @@ impl Marked {
             check,
             until_check: 0,
             vectors: Vectors::detect(),
-            slots: [0; BURST_MAX],
             places: IN_ORDER,
             marks: [0; BURST_MAX],
             records: [0; BURST_MAX],
@@ -145,61 +145,67 @@ impl Marked {
         index.wrapping_sub(self.first_index) >= self.slots_apart
     }
 
-    /// Packets that have a mark which names a slot; starts to load what those have. The others are
-    /// in what it returns.
+    /// Packets that have a mark which names a slot. The others are in what it returns.
     #[inline(never)]
     pub(crate) fn claim<P: Packet>(
         &mut self,
         packets: &[P],
         (v4, v6): (&FlowTable<2>, &FlowTable<5>),
     ) -> Places {
-        // The index of a mark is the slot plus one, and all before it.
-        let (shift, before) = (self.layout.shift(), self.first_index + 1);
-        let len = packets.len().min(BURST_MAX);
-        for (mark, packet) in self.marks.iter_mut().zip(packets) {
+        let (name, of_v4) = (self.naming(), v4.slots());
+        let mut claimed = 0;
+        for (packet, (to_mark, to_record)) in
+            packets.iter().zip(self.marks.iter_mut().zip(&mut self.records))
+        {
             // 0 names no slot.
-            *mark = packet.mark().unwrap_or(0);
+            let mark = packet.mark().unwrap_or(0);
+            let Some(&record) = of_v4.get(name(mark)) else { break };
+            (*to_mark, *to_record) = (mark, record);
+            claimed += 1;
         }
-        for (slot, mark) in self.slots.iter_mut().zip(self.marks) {
-            *slot = (mark >> shift).wrapping_sub(before);
+        (self.places, self.of_v4, self.of_v6) = (IN_ORDER, claimed, 0);
+        if claimed == packets.len() {
+            return 0;
         }
-        let (slots, of_v4) = (&self.slots[..len], v4.slots());
-        let highest = slots.iter().fold(0, |highest, &slot| highest.max(slot));
-        if highest as usize >= of_v4.len() {
-            return first(len) & !self.claim_others(len, (v4, v6));
-        }
-        (self.places, self.of_v4, self.of_v6) = (IN_ORDER, len, 0);
-        for (record, &slot) in self.records.iter_mut().zip(slots) {
-            *record = of_v4[slot as usize];
-            v4.prefetch(*record);
-        }
-        0
+        first(packets.len()) & !self.claim_others(packets, (v4, v6))
     }
 
-    /// Where not all packets have a mark that names a slot of IPv4. Returns which have one.
+    /// The slot of IPv4 that a mark names, by its place.
+    fn naming(&self) -> impl Fn(u32) -> usize + use<> {
+        // The index of a mark is the slot plus one, and all before it.
+        let (shift, before) = (self.layout.shift(), self.first_index + 1);
+        move |mark| (mark >> shift).wrapping_sub(before) as usize
+    }
+
+    /// The same from the first packet on whose mark names no slot of IPv4. Returns which have one.
     #[inline(never)]
-    fn claim_others(&mut self, len: usize, (v4, v6): (&FlowTable<2>, &FlowTable<5>)) -> Places {
-        let (of_v4, of_v6, apart) = (v4.slots(), v6.slots(), self.slots_apart);
-        let marks = self.marks;
-        let mut claimed = 0;
-        (self.of_v4, self.of_v6) = (0, 0);
-        for (i, &mark) in marks.iter().enumerate().take(len) {
-            let Some(&record) = of_v4.get(self.slots[i] as usize) else { continue };
-            v4.prefetch(record);
+    fn claim_others<P: Packet>(
+        &mut self,
+        packets: &[P],
+        (v4, v6): (&FlowTable<2>, &FlowTable<5>),
+    ) -> Places {
+        let (name, of_v4, of_v6) = (self.naming(), v4.slots(), v6.slots());
+        let mut marks = [0; BURST_MAX];
+        for (mark, packet) in marks.iter_mut().zip(packets) {
+            *mark = packet.mark().unwrap_or(0);
+        }
+        let marks = &marks[..packets.len().min(BURST_MAX)];
+        let mut claimed = first(self.of_v4);
+        for (i, &mark) in marks.iter().enumerate().skip(self.of_v4) {
+            let Some(&record) = of_v4.get(name(mark)) else { continue };
             self.claim_one(self.of_v4, (i, mark, record));
             self.of_v4 += 1;
             claimed |= 1 << i;
         }
-        let others = first(len) & !claimed;
-        let mut left = others;
+        let apart = self.slots_apart as usize;
+        let mut left = first(marks.len()) & !claimed;
         while left != 0 {
             let i = left.trailing_zeros() as usize % BURST_MAX;
             left &= left - 1;
-            let Some(&record) = of_v6.get(self.slots[i].wrapping_sub(apart) as usize) else {
+            let Some(&record) = of_v6.get(name(marks[i]).wrapping_sub(apart)) else {
                 self.stats.foreign += u64::from(marks[i] != 0);
                 continue;
             };
-            v6.prefetch(record);
             self.claim_one(self.of_v4 + self.of_v6, (i, marks[i], record));
             self.of_v6 += 1;
             claimed |= 1 << i;
@@ -280,8 +286,13 @@ impl Marked {
         Lanes: Of<W>,
     {
         let (from, until) = (run.start, run.end);
-        let metas = &mut self.metas[from..until];
-        sum.bytes += plain_all(&packets[from..until], W > 2, self.vectors, metas);
+        // Records come while lengths and flags are read.
+        for part in run.step_by(PART) {
+            let part = part..until.min(part + PART);
+            self.records[part.clone()].iter().for_each(|&record| table.prefetch(record));
+            let metas = &mut self.metas[part.clone()];
+            sum.bytes += plain_all(&packets[part], W > 2, self.vectors, metas);
+        }
         let mut at = from;
         while at < until {
             let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);

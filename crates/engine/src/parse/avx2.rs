@@ -25,7 +25,7 @@ use core::arch::x86_64::{
     _mm256_shuffle_epi32, _mm256_slli_epi64, _mm256_srli_epi64, _mm256_sub_epi64,
 };
 use words::{
-    Heads, Words, above, all, and4, byte, equal, holds_for_all, or4, pick, swapped_u16, to_array,
+    Heads, Words, above, all, byte, equal, holds_for_all, or_all, pick, swapped_u16, to_array,
     words,
 };
 
@@ -294,17 +294,19 @@ impl<'a, P: Packet> Group<'a, P> {
             let is_tcp = equal(proto, PROTO_TCP.into());
             let tcp_len = _mm256_and_si256(_mm256_srli_epi64::<34>(tcp), all(0xf0 >> 2));
             let said = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
-            let least = _mm256_blendv_epi8(all(UDP as u64), all(TCP_MIN as u64), is_tcp);
+            let more = _mm256_and_si256(is_tcp, all((TCP_MIN - UDP) as u64));
             let is_known = _mm256_or_si256(is_tcp, equal(proto, PROTO_UDP.into()));
-            let is_short = equal(_mm256_andnot_si256(all(OVERHEAD_MAX as u64), overhead), 0);
-            let is_wrong = or4([
-                _mm256_cmpgt_epi64(frame_end, frames),
-                _mm256_cmpgt_epi64(least, said),
-                _mm256_cmpgt_epi64(said, l4_len),
-                _mm256_cmpgt_epi64(bytes, all(BYTES_MAX as u64)),
+            // All are far below 2^63: the sign of a difference says which is less.
+            let is_wrong = or_all([
+                _mm256_sub_epi64(frames, frame_end),
+                _mm256_sub_epi64(said, _mm256_add_epi64(more, all(UDP as u64))),
+                _mm256_sub_epi64(l4_len, said),
+                _mm256_sub_epi64(all(BYTES_MAX as u64), bytes),
+                overhead,
+                _mm256_sub_epi64(all(OVERHEAD_MAX as u64), overhead),
             ]);
-            let is_right = equal(is_wrong, 0);
-            holds_for_all(and4([is_plain, is_known, is_short, is_right])).then(|| {
+            let is_right = _mm256_andnot_si256(is_wrong, _mm256_and_si256(is_plain, is_known));
+            holds_for_all(is_right).then(|| {
                 let flags = _mm256_and_si256(byte(tcp, 5), is_tcp);
                 let overhead = _mm256_slli_epi64::<16>(overhead);
                 let bytes = _mm256_slli_epi64::<32>(bytes);

@@ -134,12 +134,7 @@ impl Worker {
             for _ in 0..TURNS {
                 self.gaps.add(since.wrapping_sub(polled));
                 polled = since;
-                for direction in 0..self.paths.len() {
-                    let received = self.forward(direction, since, &mut burst);
-                    let now = tsc();
-                    self.account.charge(now.wrapping_sub(since), received);
-                    since = now;
-                }
+                since = self.turn(since, &mut burst);
             }
             let now = self.clock.at(since);
             let looked_at = self.engine.expire(now, TIMERS);
@@ -159,6 +154,24 @@ impl Worker {
             self.account.housekeeping_cycles += if was_busy { cycles } else { 0 };
         }
         self.finish()
+    }
+
+    /// Polls both ports, from `since` on; returns until when. The clock is read for each burst: a
+    /// port without packets is a part of what comes next.
+    #[inline(always)]
+    fn turn(&mut self, mut since: u64, burst: &mut Burst) -> u64 {
+        let mut in_turn = 0;
+        for direction in 0..self.paths.len() {
+            let received = self.forward(direction, since, burst);
+            in_turn += received;
+            let is_last = direction + 1 == self.paths.len();
+            if received > 0 || is_last && in_turn == 0 {
+                let now = tsc();
+                self.account.charge(now.wrapping_sub(since), received);
+                since = now;
+            }
+        }
+        since
     }
 
     /// One burst from one port to its peer; returns the packets received.

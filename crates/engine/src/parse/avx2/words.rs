@@ -2,11 +2,11 @@
 //! Words of four packets side by side, and what is done with them.
 
 use core::arch::x86_64::{
-    __m256i, _mm_loadl_epi64, _mm_loadu_si128, _mm_unpacklo_epi64, _mm256_and_si256,
-    _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_movemask_pd,
-    _mm256_or_si256, _mm256_set_epi64x, _mm256_set_m128i, _mm256_set1_epi64x, _mm256_setr_epi8,
-    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_unpackhi_epi64,
-    _mm256_unpacklo_epi64, _mm256_xor_si256,
+    __m256i, _mm_loadl_epi64, _mm_loadu_si128, _mm_unpacklo_epi64, _mm256_castsi256_pd,
+    _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_movemask_pd, _mm256_or_si256, _mm256_set_epi64x,
+    _mm256_set_m128i, _mm256_set1_epi64x, _mm256_setr_epi8, _mm256_setzero_si256,
+    _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_unpackhi_epi64, _mm256_unpacklo_epi64,
+    _mm256_xor_si256,
 };
 
 /// A word of each of four packets.
@@ -67,18 +67,12 @@ pub(super) unsafe fn words([a, b, c, d]: [u64; 4]) -> Words {
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn and4([a, b, c, d]: [Words; 4]) -> Words {
+pub(super) unsafe fn or_all([a, b, c, d, e, f]: [Words; 6]) -> Words {
     // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_and_si256(_mm256_and_si256(a, b), _mm256_and_si256(c, d)) }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn or4([a, b, c, d]: [Words; 4]) -> Words {
-    // SAFETY: AVX2 is there by the caller's promise.
-    unsafe { _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)) }
+    unsafe {
+        let (ab, cd, ef) = (_mm256_or_si256(a, b), _mm256_or_si256(c, d), _mm256_or_si256(e, f));
+        _mm256_or_si256(_mm256_or_si256(ab, cd), ef)
+    }
 }
 
 /// # Safety
@@ -119,7 +113,7 @@ pub(super) unsafe fn above(a: Words, b: Words) -> Words {
     }
 }
 
-/// True if all four are all ones.
+/// True if all four have their top bit set.
 ///
 /// # Safety
 /// The processor must have AVX2.
