@@ -231,6 +231,7 @@ fn marked(c: &mut Criterion) {
         check: KeyCheck::Sampled { first: 4, one_in: 64 },
         admission: Admission::After { packets: 1 },
         rules_max: 1 << 20,
+        zone_rules_max: None,
         slots: 1 << 20,
     };
     let cases: [(&str, Flow, u32); 4] = [

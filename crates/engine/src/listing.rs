@@ -128,7 +128,8 @@ impl<const W: usize> FlowTable<W> {
         let view = |rules: &Rules, swapped: u8| {
             let (packets, start) = hot.so_far(cold, swapped);
             let (direction, proto) = (usize::from(swapped), flow.proto);
-            rules.view(Subject { record, direction, proto, packets, start, now }, terms)
+            let zone = flow.zone;
+            rules.view(Subject { record, direction, proto, zone, packets, start, now }, terms)
         };
         let orig = hot.originator();
         let rules = [orig, orig ^ 1].map(|swapped| match self.rules() {

@@ -15,6 +15,7 @@ mod score;
 mod slots;
 mod view;
 mod watch;
+mod zones;
 
 pub(crate) use governor::Governor;
 pub(crate) use look::{Sight, Wanted};
@@ -44,6 +45,8 @@ pub struct Offload {
     pub admission: Admission,
     /// Rules that the worker may have at a time, at each side.
     pub rules_max: u32,
+    /// The same of one zone and IP version; `None`: as many as there are.
+    pub zone_rules_max: Option<u32>,
 }
 
 impl Offload {
@@ -52,9 +55,11 @@ impl Offload {
         2 * slots
     }
 
-    /// Bytes that an engine takes for so many records and slots, about.
-    pub const fn bytes(records: u64, slots: u64) -> u64 {
-        records * size_of::<rules::Watched>() as u64 + 2 * slots * slots::SLOT_BYTES
+    /// Bytes that an engine takes for so many records and slots, about, and for zones if they have
+    /// shares.
+    pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
+        let zones = if has_shares { 2 * zones::BYTES } else { 0 };
+        records * size_of::<rules::Watched>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
     }
 }
 
@@ -193,6 +198,8 @@ pub struct OffloadStats {
     pub crowded_out: u64,
     /// Candidates for which no slot was free.
     pub no_slot: u64,
+    /// Candidates whose zone had as many rules as it may have.
+    pub zone_full: u64,
 }
 
 impl OffloadStats {
@@ -221,6 +228,7 @@ impl OffloadStats {
             lost_effect: self.lost_effect + other.lost_effect,
             crowded_out: self.crowded_out + other.crowded_out,
             no_slot: self.no_slot + other.no_slot,
+            zone_full: self.zone_full + other.zone_full,
         }
     }
 }

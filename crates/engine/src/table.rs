@@ -6,17 +6,14 @@
 
 mod index;
 pub(crate) mod raw;
+mod rules;
 
 use crate::ageing::{Link, Links, NONE, Wheel};
 use crate::burst::Arrival;
 use crate::flow::{Cold, Event, Hot};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
-use crate::mark::RuleId;
-use crate::marked::Standing;
-use crate::offload::{
-    Answer, Learnt, Looks, Offload, Rules, Score, Side, Sight, Wanted, When, Wish,
-};
+use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use index::Index;
@@ -88,163 +85,6 @@ impl<const W: usize> FlowTable<W> {
         self.hot.prefetch(record as usize, 0);
         if W > 2 {
             self.hot.prefetch(record as usize, 64);
-        }
-    }
-
-    /// Counts packets whose marks name records, in their order, up to one that is more than one
-    /// more of its flow, or not of it. Returns how many it counted; directions are those of the
-    /// marks.
-    #[inline(always)]
-    pub(crate) fn count_marked(
-        &mut self,
-        (records, marks): (&[u32], &[u32]),
-        metas: &[Meta],
-        now: Nanos,
-    ) -> usize {
-        let mut counted = 0;
-        while counted < records.len() {
-            let left = (&records[counted..], &marks[counted..]);
-            let (more, is_rare) = self.count_until_rare(left, &metas[counted..], now);
-            counted += more;
-            if !is_rare {
-                break;
-            }
-            let (record, mark) = (records[counted - 1], marks[counted - 1]);
-            self.counted(record, mark as u8 & 1, true);
-        }
-        counted
-    }
-
-    /// The same, up to one for which [`counted`](Self::counted) must follow.
-    #[inline(always)]
-    fn count_until_rare(
-        &mut self,
-        (records, marks): (&[u32], &[u32]),
-        metas: &[Meta],
-        now: Nanos,
-    ) -> (usize, bool) {
-        let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return (0, false) };
-        let looks = looks.of_marked();
-        let mut counted = 0;
-        for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
-            let Some(hot) = hot.get_mut(record as usize) else { break };
-            let Some(direction) = hot.direction_of(mark, meta) else { break };
-            counted += 1;
-            if hot.count_to(direction, meta, now, looks.of(record)) {
-                return (counted, true);
-            }
-        }
-        (counted, false)
-    }
-
-    /// What is known of a packet whose mark names the record.
-    pub(crate) fn standing(
-        &self,
-        record: u32,
-        rule: RuleId,
-        (meta, zone): (Meta, u16),
-    ) -> Standing {
-        let hot = &self.hot[record as usize];
-        let rules = self.rules.as_ref();
-        rules.map_or(Standing::Stale, |rules| rules.standing((record, rule), hot, (meta, zone)))
-    }
-
-    /// Counts a packet that is one more of the record's flow.
-    #[inline(always)]
-    pub(crate) fn count_one(&mut self, record: u32, meta: Meta, now: Nanos) {
-        let looks = self.looks.map(Looks::of_marked);
-        if self.hot[record as usize].count(meta, now, looks.of(record)) {
-            self.counted(record, meta.swapped(), true);
-        }
-    }
-
-    /// When somebody looks at a direction; never without rules.
-    #[inline(always)]
-    pub(crate) fn looks(&self) -> Option<Looks> {
-        self.looks
-    }
-
-    /// A packet with the mark of this record had its key; true if it is the first of its rule.
-    pub(crate) fn believe(&mut self, record: u32, direction: u8) -> bool {
-        let Some(rules) = &mut self.rules else { return false };
-        let hot = &mut self.hot[record as usize];
-        let is_first = rules.believe(record, direction, hot);
-        if is_first {
-            let (packets, _) = hot.so_far(&self.cold.0[record as usize], direction);
-            rules.begin_hits(record, direction, packets);
-        }
-        is_first
-    }
-
-    /// Until it is called with false, no mark is enough for packets of this record.
-    pub(crate) fn unsettle(&mut self, record: u32, is_unsettled: bool) {
-        if let Some(rules) = &mut self.rules {
-            rules.unsettle(record, &mut self.hot[record as usize], is_unsettled);
-        }
-    }
-
-    /// Where and when the packets of the next calls arrived, and how many.
-    #[inline(always)]
-    pub(crate) fn arrive(&mut self, side: Side, now: Nanos, packets: usize) {
-        if let Some(rules) = &mut self.rules {
-            rules.arrive(side, now, packets);
-        }
-    }
-
-    /// The rules of its flows.
-    pub(crate) fn rules(&self) -> Option<&Rules> {
-        self.rules.as_deref()
-    }
-
-    /// The same, to change them.
-    pub(crate) fn rules_mut(&mut self) -> Option<&mut Rules> {
-        self.rules.as_deref_mut()
-    }
-
-    /// Records by slot.
-    #[inline(always)]
-    pub(crate) fn slots(&self) -> &[u32] {
-        self.rules.as_deref().map_or(&[], |rules| rules.slots().records())
-    }
-
-    /// Visits rules: [`Rules::tend`].
-    pub(crate) fn tend(&mut self, turn: (Nanos, usize), wanted: &mut [Wanted; 2]) {
-        if let Some(rules) = &mut self.rules {
-            rules.tend(&self.hot, turn, wanted);
-        }
-    }
-
-    /// Asks for a rule of the best candidate of a side, which is worth so much.
-    pub(crate) fn ask(&mut self, side: Side, worth: Score) -> Option<Wish> {
-        let rules = self.rules.as_deref_mut()?;
-        let who = rules.take_candidate(side, worth)?;
-        rules.ask(who, (side, worth), &mut self.hot[who.record as usize])
-    }
-
-    /// Learns what became of a wish.
-    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> Learnt {
-        let Some(rules) = &mut self.rules else { return Learnt::default() };
-        let learnt = rules.learn(rule, answer);
-        if let Some(record) = learnt.without_rule {
-            rules.release(record, &mut self.hot[record as usize]);
-        }
-        learnt
-    }
-
-    /// What is rare about a packet that was counted, by its mark or not.
-    #[cold]
-    fn counted(&mut self, record: u32, swapped: u8, is_marked: bool) {
-        let hot = &mut self.hot[record as usize];
-        let cold = &mut self.cold.0[record as usize];
-        if hot.is_full() {
-            hot.spill(cold);
-        }
-        let (looks, later) = (self.looks.of(record), self.looks.map(Looks::of_marked).of(record));
-        let is_due =
-            if is_marked { hot.is_due(swapped, later) } else { hot.is_due(swapped, looks) };
-        if let Some(rules) = self.rules.as_mut().filter(|_| is_due) {
-            let (packets, start) = hot.so_far(cold, swapped);
-            rules.look(Sight { record, direction: swapped & 1, packets, start, is_marked }, hot);
         }
     }
 
@@ -382,9 +222,18 @@ impl<const W: usize> FlowTable<W> {
             *place = record;
             looked_at += 1;
         }
+        if looked_at > 0 {
+            self.end_silent(&mut popped[..looked_at], now, ended);
+        }
+        looked_at
+    }
+
+    /// Ends those of some flows that were silent for too long; arms the timers of the others.
+    #[inline(never)]
+    fn end_silent(&mut self, popped: &mut [u32], now: Nanos, ended: &mut impl FnMut(FlowRecord)) {
         let (mut words, mut hashes) = ([[0; BURST_MAX]; W], [0; BURST_MAX]);
         let mut over = 0;
-        for i in 0..looked_at {
+        for i in 0..popped.len() {
             let record = popped[i];
             let hot = &self.hot[record as usize];
             let deadline = hot.last_seen.saturating_add(hot.phase().timeout(&self.timeouts));
@@ -397,11 +246,10 @@ impl<const W: usize> FlowTable<W> {
             over += 1;
         }
         self.prepare(&words, 0..over, &mut hashes);
-        for (record, hash) in popped.into_iter().zip(hashes).take(over) {
+        for (&record, hash) in popped.iter().zip(&hashes).take(over) {
             let reason = self.hot[record as usize].end_reason();
-            ended(self.end(record, hash, reason));
+            ended(self.end(record, *hash, reason));
         }
-        looked_at
     }
 
     /// Ends the live flow in `record`, if there is one.

@@ -115,6 +115,7 @@ fn nothing_is_allocated_after_start() {
         check: KeyCheck::Sampled { first: 1, one_in: 16 },
         admission: Admission::After { packets: 2 },
         rules_max: 1500,
+        zone_rules_max: None,
         slots: 1500,
     };
     let (capacity_ipv4, capacity_ipv6) = (2000, 100);

@@ -92,6 +92,7 @@ fn with_rules(admission: Admission) -> Engine {
         check: KeyCheck::Sampled { first: 1, one_in: 16 },
         admission,
         rules_max: 100,
+        zone_rules_max: None,
         slots: 500,
     };
     Engine::new(&Config { offload: Some(offload), ..Config::default() })

@@ -2,11 +2,12 @@
 //! How much of Zipf's traffic is marked by a NIC with the room and the speed of an X710, with its
 //! driver as it was in 2017 and as it is, beside what somebody could do who knows every rate.
 
+#[allow(dead_code, reason = "nobody attacks here")]
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
 
 use engine::Admission;
-use simulation::{Load, World};
+use simulation::{Attack, Load, World};
 
 /// Packets per second, time of a call, seconds, and the shares that must and should be reached.
 const NICS: [(&str, u64, u64, u64, [f64; 2]); 2] = [
@@ -24,8 +25,18 @@ fn main() {
     let mut is_good = true;
     for (name, packets_per_second, call_ns, seconds, [must, goal]) in NICS {
         for exponent in [1.0, 1.1, 1.2] {
-            let (flows, room, attack) = (1_000_000, 7680, 0);
-            let load = Load { flows, exponent, packets_per_second, seconds, room, call_ns, attack };
+            let (flows, room) = (1_000_000, 7680);
+            let (attack, zone_rules_max) = (Attack::Never, None);
+            let load = Load {
+                flows,
+                exponent,
+                packets_per_second,
+                seconds,
+                room,
+                call_ns,
+                attack,
+                zone_rules_max,
+            };
             for (policy, admission) in policies {
                 let shares = World::new(load, admission).run();
                 let of = shares.marked / shares.clairvoyant;

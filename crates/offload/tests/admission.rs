@@ -5,7 +5,7 @@
 mod simulation;
 
 use engine::Admission;
-use simulation::{Load, Shares, World};
+use simulation::{Attack, Load, Shares, World};
 
 /// A tenth of what the benchmark simulates.
 const LOAD: Load = Load {
@@ -15,7 +15,8 @@ const LOAD: Load = Load {
     seconds: 6,
     room: 768,
     call_ns: 22_000,
-    attack: 0,
+    attack: Attack::Never,
+    zone_rules_max: None,
 };
 const MEASURED: Admission = Admission::Measured { least: 8 };
 
@@ -44,6 +45,16 @@ fn the_first_to_come_are_not_the_busiest() {
 fn short_heavy_flows_do_not_take_the_rules_of_long_ones() {
     let load = Load { seconds: 4, ..LOAD };
     let calm = run(load, MEASURED);
-    let attacked = run(Load { attack: 2000, ..load }, MEASURED);
+    let attacked = run(Load { attack: Attack::Short(2000), ..load }, MEASURED);
     assert!(attacked.marked >= 0.9 * calm.marked, "{} {}", attacked.marked, calm.marked);
+}
+
+#[test]
+fn a_busy_zone_has_no_more_than_its_share() {
+    let load = Load { seconds: 4, attack: Attack::Busy(2000), ..LOAD };
+    let attacked = run(load, MEASURED);
+    let shared = run(Load { zone_rules_max: Some(100), ..load }, MEASURED);
+    let calm = run(Load { room: 668, attack: Attack::Never, ..load }, MEASURED);
+    assert!(attacked.marked < 0.9 * shared.marked, "{} {}", attacked.marked, shared.marked);
+    assert!(shared.marked >= 0.97 * calm.marked, "{} {}", shared.marked, calm.marked);
 }

@@ -178,6 +178,7 @@ fn parties(is_stubborn: bool) -> (Worker, Programming) {
         check: KeyCheck::Sampled { first: 0, one_in: u32::MAX },
         admission: Admission::After { packets: 1 },
         rules_max: 2,
+        zone_rules_max: None,
     };
     let (capacity_ipv4, capacity_ipv6) = (2, 1);
     let config =

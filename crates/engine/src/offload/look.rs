@@ -87,7 +87,7 @@ impl Rules {
         let is_tried = matches!(proto, PROTO_TCP | PROTO_UDP)
             && !self.classes.is_aside(self.side, proto, self.now);
         if is_tried && !is_out {
-            self.consider(sight, rate);
+            self.consider(sight, (hot.key.zone(), rate));
         }
     }
 
@@ -126,10 +126,13 @@ impl Rules {
         }
     }
 
-    fn consider(&mut self, sight: Sight, rate: Score) {
+    fn consider(&mut self, sight: Sight, (zone, rate): (u16, Score)) {
         let (worth, least) = self.worth(self.side, sight.packets, rate);
         if worth < least {
             return;
+        }
+        if self.zones.is_full(self.side, zone) {
+            return self.zones.miss(self.side, zone, worth);
         }
         let Sight { record, direction, .. } = sight;
         let note = &mut self.watched[record as usize].note[usize::from(direction & 1)];
@@ -249,7 +252,7 @@ impl Rules {
         wanted: &mut [Wanted; 2],
     ) {
         let Some(state) = self.slots.get(slot) else { return };
-        let rule = state.rules[direction];
+        let (rule, zone) = (state.rules[direction], state.zone);
         let Some(record) = state.record().filter(|_| rule.standing.is_live()) else { return };
         let watched = &mut self.watched[record as usize];
         let packets = u64::from(hot[record as usize].packets(direction as u8));
@@ -265,7 +268,11 @@ impl Rules {
             Admission::Rate { per_second } => rate.plus(4) < Score::per_second_of(per_second),
             _ => false,
         };
-        if is_too_slow || is_low && wanted.places > 0 {
+        let is_low_in_zone = rate.plus(BETTER) <= self.zones.missed(rule.side, zone);
+        if is_low_in_zone {
+            self.zones.make_room(rule.side, zone);
+        }
+        if is_too_slow || is_low_in_zone || is_low && wanted.places > 0 {
             wanted.places = wanted.places.saturating_sub(1);
             self.stats.evicted += 1;
             self.withdraw(slot, direction);

@@ -6,6 +6,7 @@ use super::candidates::{Candidates, Who};
 use super::score::{Histogram, Score};
 use super::slots::{NO_SLOT, Rule, Slots, Standing};
 use super::watch::Classes;
+use super::zones::Zones;
 use super::{Answer, LOOKS_APART, Looks, Offload, OffloadStats, Side, Tick, Wish};
 use crate::Nanos;
 use crate::flow::Hot;
@@ -75,6 +76,7 @@ pub(crate) struct Rules {
     pub(super) candidates: [Candidates; 2],
     /// Rules that the NIC is to have, by side and worth.
     pub(super) live: [Histogram; 2],
+    pub(super) zones: Zones,
     /// No more than there are rules.
     removes: VecDeque<(RuleId, Side)>,
     pub(super) classes: Classes,
@@ -101,6 +103,7 @@ impl Rules {
             slots: Slots::new(slots.min(capacity as u32), layout, first_index, huge_pages),
             candidates: [Candidates::new(), Candidates::new()],
             live: [Histogram::EMPTY; 2],
+            zones: Zones::new(offload.zone_rules_max, huge_pages),
             removes: VecDeque::with_capacity(2 * (slots as usize).min(capacity)),
             classes: Classes::new(),
             side: Side::A,
@@ -116,7 +119,8 @@ impl Rules {
     pub(crate) fn memory(&self) -> Memory {
         let removes = self.removes.capacity() * size_of::<(RuleId, Side)>();
         let removes = Memory { bytes: removes, ..Memory::default() };
-        [self.watched.memory(), self.slots.memory(), removes].into_iter().sum()
+        let zones = self.zones.memory();
+        [self.watched.memory(), self.slots.memory(), zones, removes].into_iter().sum()
     }
 
     pub(crate) fn looks(&self) -> Looks {
@@ -174,9 +178,11 @@ impl Rules {
         let rule_id = self.slots.rule(slot, direction as u8);
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return };
+        let zone = state.zone;
         let rule = &mut state.rules[direction];
         let side = rule.side;
         self.live[side as usize].remove(rule.weight);
+        self.zones.remove(side, zone);
         rule.standing = match rule.standing {
             Standing::Asked => Standing::Recalled,
             _ => Standing::Leaving,
@@ -199,6 +205,17 @@ impl Rules {
         let who = self.candidates[side as usize].pop(worth)?;
         self.watched[who.record as usize].note[usize::from(who.direction)] = Note::None;
         Some(who)
+    }
+
+    /// Whether a candidate's zone may have one more rule; there may have been room when it became
+    /// one.
+    pub(crate) fn has_place(&mut self, zone: u16, (side, worth): (Side, Score)) -> bool {
+        let is_full = self.zones.is_full(side, zone);
+        if is_full {
+            self.zones.miss(side, zone, worth);
+            self.stats.zone_full += 1;
+        }
+        !is_full
     }
 
     /// Asks for the rule of a candidate; `None` if no slot is free.
@@ -225,8 +242,11 @@ impl Rules {
         };
         let (standing, since) = (Standing::Asked, Tick::of(self.now));
         let new = Rule { standing, side, weight: worth, since, checks, ..Rule::NONE };
-        self.slots.get_mut(slot)?.rules[usize::from(direction)] = new;
+        let state = self.slots.get_mut(slot)?;
+        state.zone = hot.key.zone();
+        state.rules[usize::from(direction)] = new;
         self.live[side as usize].add(worth);
+        self.zones.add(side, state.zone);
         self.stats.asked += 1;
         self.trust(slot, hot);
         Some(Wish::Install { rule, side, tuple: hot.key.tuple(direction == 1) })
@@ -336,7 +356,7 @@ impl Rules {
         let direction = usize::from(rule.direction & 1);
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return learnt };
-        let record = state.record();
+        let (record, zone) = (state.record(), state.zone);
         let of_direction = &mut state.rules[direction];
         let (before, side, weight) =
             (of_direction.standing, of_direction.side, of_direction.weight);
@@ -356,6 +376,7 @@ impl Rules {
         learnt.answered = matches!(before, Standing::Asked | Standing::Recalled).then_some(side);
         if before == Standing::Asked && is_refusal {
             self.live[side as usize].remove(weight);
+            self.zones.remove(side, zone);
             if let Some(record) = record.filter(|_| answer == Answer::Refused) {
                 self.watched[record as usize].note[direction] = Note::Refused;
             }

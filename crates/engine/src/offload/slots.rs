@@ -81,14 +81,21 @@ impl Rule {
 pub(crate) struct Slot {
     record: u32,
     pub(crate) generation: u16,
+    /// That of the connection.
+    pub(crate) zone: u16,
     /// Until the end of the burst: a packet in it may end the flow.
     pub(crate) is_unsettled: bool,
     pub(crate) rules: [Rule; 2],
 }
 
 impl Slot {
-    const NONE: Slot =
-        Slot { record: NO_RECORD, generation: 0, is_unsettled: false, rules: [Rule::NONE; 2] };
+    const NONE: Slot = Slot {
+        record: NO_RECORD,
+        generation: 0,
+        zone: 0,
+        is_unsettled: false,
+        rules: [Rule::NONE; 2],
+    };
 
     /// The record whose flow has it, as long as that lives.
     pub(crate) fn record(&self) -> Option<u32> {

@@ -62,6 +62,8 @@ pub enum NoRule {
     },
     /// The side has as many as it has room for.
     NoCapacity,
+    /// Its zone has as many as it may have.
+    ZoneFull,
     /// The NIC does not take such a rule.
     Refused,
     /// The NIC took it, and no packet was marked.
@@ -83,6 +85,7 @@ impl NoRule {
             NoRule::TooFewPackets { .. } => "too_few_packets",
             NoRule::BelowThreshold { .. } => "below_threshold",
             NoRule::NoCapacity => "no_capacity",
+            NoRule::ZoneFull => "zone_full",
             NoRule::Refused => "refused",
             NoRule::Ineffective => "ineffective",
             NoRule::KindAside => "kind_aside",
@@ -135,6 +138,7 @@ pub(crate) struct Subject {
     /// 1: the sender is the second end of the key.
     pub(crate) direction: usize,
     pub(crate) proto: u8,
+    pub(crate) zone: u16,
     /// Of this direction, so far.
     pub(crate) packets: u64,
     /// When the flow began.
@@ -190,7 +194,7 @@ impl Rules {
 
     /// Why a direction has no rule.
     fn reason(&self, subject: Subject, rate: Score, terms: &[Terms; 2]) -> NoRule {
-        let Subject { record, direction, proto, packets, now, .. } = subject;
+        let Subject { record, direction, proto, zone, packets, now, .. } = subject;
         if !matches!(proto, PROTO_TCP | PROTO_UDP) {
             return NoRule::Protocol;
         }
@@ -213,6 +217,7 @@ impl Rules {
         match below {
             Some(below) if !is_candidate => below,
             _ if terms.is_backing_off => NoRule::BackOff,
+            _ if self.zones.is_full(side, zone) => NoRule::ZoneFull,
             _ if terms.is_full => NoRule::NoCapacity,
             _ => NoRule::Waiting,
         }

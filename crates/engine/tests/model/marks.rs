@@ -103,7 +103,8 @@ fn with_offload(config: &Config, dice: &mut Dice, check: KeyCheck) -> (Config, M
         Admission::Measured { least: 2 },
     ]);
     let rules_max = dice.pick(&[1000, 1, 4]);
-    let offload = Offload { layout, first_index, slots, check, admission, rules_max };
+    let offload =
+        Offload { layout, first_index, slots, check, admission, rules_max, zone_rules_max: None };
     (Config { offload: Some(offload), ..config.clone() }, layout)
 }
 
@@ -223,7 +224,15 @@ fn of_one_flow() -> (Engine, MarkLayout) {
     let layout = MarkLayout::new(32, 2).unwrap();
     let check = KeyCheck::Sampled { first: 0, one_in: u32::MAX };
     let admission = Admission::After { packets: 1 };
-    let offload = Offload { layout, first_index: 0, slots: 1, check, admission, rules_max: 8 };
+    let offload = Offload {
+        layout,
+        first_index: 0,
+        slots: 1,
+        check,
+        admission,
+        rules_max: 8,
+        zone_rules_max: None,
+    };
     let (capacity_ipv4, capacity_ipv6) = (1, 1);
     let config =
         Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };

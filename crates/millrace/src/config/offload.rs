@@ -12,6 +12,7 @@ use std::str::FromStr;
 pub(crate) struct Offload {
     pub(crate) policy: Option<Written<Policy>>,
     pub(crate) rules_max: Option<Written<u32>>,
+    pub(crate) zone_rules_max: Option<Written<u32>>,
     pub(crate) check: Option<Written<KeyCheck>>,
     pub(crate) quarantine_ms: Option<Written<u32>>,
 }
@@ -21,6 +22,7 @@ impl Offload {
         let offload = Self {
             policy: section.parsed("policy", str::parse::<Policy>),
             rules_max: section.integer("rules_max", 1..=1 << 24),
+            zone_rules_max: section.integer("zone_rules_max", 1..=1 << 24),
             check: section.parsed("check", parse_check),
             quarantine_ms: section.integer("quarantine_ms", 1..=60_000),
         };

@@ -235,6 +235,9 @@ fn why(reason: NoRule, (view, packets): (&RuleView, u64), port: Option<&PortNow>
             }
             None => "the NIC has no room for one more rule".to_owned(),
         },
+        NoRule::ZoneFull => {
+            "its zone has as many rules as it may have, of flows that are no slower".to_owned()
+        }
         NoRule::Refused => format!("refused: {}", refusal(port)),
         NoRule::Ineffective => {
             "the NIC took its rule, and no packet had the mark: ineffective".to_owned()

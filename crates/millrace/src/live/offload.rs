@@ -97,6 +97,7 @@ impl Offer {
                 check: plan.check,
                 admission,
                 rules_max: plan.rules_per_worker(workers),
+                zone_rules_max: plan.zone_rules_per_worker(workers),
             }
         });
         Self { ports, dialects, offload }

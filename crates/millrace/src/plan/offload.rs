@@ -25,6 +25,8 @@ pub(crate) struct OffloadPlan {
     pub(crate) is_asked_for: bool,
     /// Rules of one port.
     pub(crate) rules_max: u32,
+    /// The same of one zone and IP version, where no zone may have all of them.
+    pub(crate) zone_rules_max: Option<u32>,
     /// Which marked packets have their key compared.
     pub(crate) check: KeyCheck,
     /// From a rule's end until its mark may be used again.
@@ -37,10 +39,12 @@ impl OffloadPlan {
         let is_asked_for = written.policy.is_some();
         let policy = settings.take("policy", written.policy, Policy::Measured);
         let rules_max = settings.take("rules_max", written.rules_max, RULES_MAX);
+        let of_zone = settings.take_or_compute("zone_rules_max", written.zone_rules_max, rules_max);
+        let zone_rules_max = (of_zone < rules_max).then_some(of_zone);
         let check = settings.take("check", written.check, CHECK);
         let quarantine_ms = settings.take("quarantine_ms", written.quarantine_ms, QUARANTINE_MS);
         let quarantine = u64::from(quarantine_ms) * 1_000_000;
-        Self { policy, is_asked_for, rules_max, check, quarantine }
+        Self { policy, is_asked_for, rules_max, zone_rules_max, check, quarantine }
     }
 
     /// No rules.
@@ -52,6 +56,11 @@ impl OffloadPlan {
     /// Rules of each port that each of `workers` may have at a time.
     pub(crate) fn rules_per_worker(&self, workers: usize) -> u32 {
         (self.rules_max / workers.max(1) as u32).max(1)
+    }
+
+    /// The same of each zone and IP version.
+    pub(crate) fn zone_rules_per_worker(&self, workers: usize) -> Option<u32> {
+        self.zone_rules_max.map(|rules| (rules / workers.max(1) as u32).max(1))
     }
 
     /// Connections of one IP version that may have rules, by what marks of `width` bits can tell
@@ -74,7 +83,7 @@ impl OffloadPlan {
         let of_pair = |pair: &PairPlan| {
             let workers = pair.workers.len();
             let slots = u64::from(self.slots(engine, u32::BITS, workers));
-            let of_worker = Offload::bytes(connections, slots);
+            let of_worker = Offload::bytes(connections, slots, self.zone_rules_max.is_some());
             workers as u64 * of_worker + 2 * u64::from(self.rules_max) * RULE_BYTES
         };
         pairs.iter().map(of_pair).sum()

@@ -96,6 +96,7 @@ pub(crate) struct Admission {
     pub(crate) lost_effect: u64,
     pub(crate) crowded_out: u64,
     pub(crate) no_slot: u64,
+    pub(crate) zone_full: u64,
 }
 
 /// [`MarkStats`] under the same names.
@@ -135,6 +136,7 @@ impl Admission {
         self.lost_effect += stats.lost_effect;
         self.crowded_out += stats.crowded_out;
         self.no_slot += stats.no_slot;
+        self.zone_full += stats.zone_full;
     }
 }
 

@@ -24,9 +24,21 @@ pub(crate) struct Load {
     pub(crate) room: u32,
     /// What making or destroying one takes.
     pub(crate) call_ns: u64,
-    /// As many packets again are of flows with so many packets each, one flow after the other; 0:
-    /// there are none.
-    pub(crate) attack: u32,
+    /// As many packets again are of these.
+    pub(crate) attack: Attack,
+    /// Rules that a zone may have.
+    pub(crate) zone_rules_max: Option<u32>,
+}
+
+/// Flows that are made for the rules they take, in a zone of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attack {
+    /// None.
+    Never,
+    /// With so many packets each, one flow after the other.
+    Short(u32),
+    /// So many, which all go on.
+    Busy(u32),
 }
 
 /// Draws numbers by their weight, in the same time whichever it is (the alias method).
@@ -94,13 +106,15 @@ impl RulePort for Nic {
     }
 }
 
-fn frame(flow: u32) -> Vec<u8> {
+fn frame(flow: u32, vlan: u16) -> Vec<u8> {
     let [_, a, b, c] = flow.to_be_bytes();
-    FrameBuilder::ipv4([10, a, b, c], [11, 0, 0, 1]).pad().udp(7, 9).build()
+    FrameBuilder::ipv4([10, a, b, c], [11, 0, 0, 1]).vlan(vlan).pad().udp(7, 9).build()
 }
 
 /// Flows of an attack that are told apart.
 const ATTACKERS: u32 = 100_000;
+/// VLANs of the others; those of an attack have the next.
+const VLANS: u16 = 16;
 
 /// Shares of the packets that are not of an attack.
 pub(crate) struct Shares {
@@ -126,8 +140,10 @@ impl World {
         let layout = MarkLayout::new(32, Offload::indices(slots)).expect("wide enough");
         let check = KeyCheck::Sampled { first: 2, one_in: 256 };
         let rules_max = load.room;
-        let offload = Offload { layout, first_index: 0, slots, check, admission, rules_max };
-        let all_flows = load.flows + if load.attack > 0 { ATTACKERS } else { 0 };
+        let zone_rules_max = load.zone_rules_max;
+        let offload =
+            Offload { layout, first_index: 0, slots, check, admission, rules_max, zone_rules_max };
+        let all_flows = load.flows + if load.attack == Attack::Never { 0 } else { ATTACKERS };
         let config = Config {
             capacity_ipv4: all_flows + all_flows / 4,
             capacity_ipv6: 1,
@@ -146,7 +162,12 @@ impl World {
             programmer: Programmer::new(nic, layout, 1, limits, Pace::new(256)),
             now,
             urn: Urn::new(&weights, 7),
-            frames: (0..all_flows).map(frame).collect(),
+            frames: (0..all_flows)
+                .map(|flow| match flow < load.flows {
+                    true => frame(flow, flow as u16 % VLANS),
+                    false => frame(flow, VLANS),
+                })
+                .collect(),
             attacked: 0,
         }
     }
@@ -163,7 +184,7 @@ impl World {
             let flows: [u32; BURST_MAX] = std::array::from_fn(|_| self.urn.draw());
             marked += self.process(time, &flows);
             clairvoyant += flows.iter().filter(|&&flow| flow < known).count();
-            if self.load.attack > 0 {
+            if self.load.attack != Attack::Never {
                 let flows = std::array::from_fn(|_| self.attacker());
                 self.process(time, &flows);
             }
@@ -176,8 +197,13 @@ impl World {
     }
 
     fn attacker(&mut self) -> u32 {
-        let flow = self.attacked / u64::from(self.load.attack) % u64::from(ATTACKERS);
+        let number = self.attacked;
         self.attacked += 1;
+        let flow = match self.load.attack {
+            Attack::Never => unreachable!("nobody attacks"),
+            Attack::Short(packets) => number / u64::from(packets) % u64::from(ATTACKERS),
+            Attack::Busy(flows) => number % u64::from(flows),
+        };
         self.load.flows + flow as u32
     }
 

@@ -113,6 +113,7 @@ impl Bump {
             check: case.check,
             admission: case.admission,
             rules_max: (case.room / u32::from(workers)).max(1),
+            zone_rules_max: None,
         };
         let worker = |number: u16| {
             let plain = config().of_worker(number.into());
