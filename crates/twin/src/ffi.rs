@@ -13,10 +13,11 @@ use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
 use crate::rules::{Counted, Handle};
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, RwLock};
 
 mod capture;
+mod change;
 mod inspect;
 mod lifetime;
 mod port;
@@ -28,6 +29,8 @@ pub(crate) struct TwinNic {
     generation: AtomicU64,
     /// When the next generation begins by itself, in microseconds; 0 for never.
     change_us: AtomicU64,
+    /// Of the capture that is replayed. Held by who changes rules; taken before `nic`.
+    marks: Mutex<Option<change::Marks>>,
 }
 
 /// `struct twin_item`.
@@ -129,25 +132,6 @@ const TRANSPORT_GOOD: u32 = 64;
 const TO_WIRE: u32 = 256;
 const TO_PORT: u32 = 512;
 const COUNTED_OFTEN: u32 = u32::MAX;
-
-impl TwinNic {
-    // A poisoned lock would be a panic, and that ends the process.
-    fn read(&self) -> RwLockReadGuard<'_, Nic> {
-        self.nic.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Begins a generation. Who reads its number and classifies then waits for the change.
-    fn write(&self) -> RwLockWriteGuard<'_, Nic> {
-        let nic = self.nic.write().unwrap_or_else(PoisonError::into_inner);
-        self.generation.fetch_add(1, Ordering::Release);
-        nic
-    }
-
-    /// Notes when verdicts change by themselves.
-    fn foresee_change(&self, nic: &Nic, now_us: u64) {
-        self.change_us.store(nic.next_change_us(now_us).unwrap_or(0), Ordering::Release);
-    }
-}
 
 /// A slice of C, of which an empty one may be null.
 ///
@@ -359,9 +343,7 @@ pub(crate) unsafe extern "C" fn twin_flow_create(
     let (nic, parts, call) = unsafe { (&*nic, (*rule).parts(), &mut *call) };
     let now_us = call.now_us;
     let result = parts.and_then(|parts| {
-        let mut model = nic.write();
-        let answer = model.create(parts.rule(), now_us)?;
-        nic.foresee_change(&model, now_us);
+        let answer = nic.create(parts.rule(), now_us)?;
         call.wait_us = answer.wait_us;
         Ok(answer.value.0)
     });
@@ -381,9 +363,7 @@ pub(crate) unsafe extern "C" fn twin_flow_destroy(
 ) -> u64 {
     // SAFETY: by the contract above.
     let (nic, call) = unsafe { (&*nic, &mut *call) };
-    let mut model = nic.write();
-    let result = model.destroy(Handle(handle), call.now_us).map(|answer| {
-        nic.foresee_change(&model, call.now_us);
+    let result = nic.destroy(Handle(handle), call.now_us).map(|answer| {
         call.wait_us = answer.wait_us;
         1
     });
@@ -410,7 +390,7 @@ pub(crate) unsafe extern "C" fn twin_flow_exists(nic: *const TwinNic, handle: u6
 pub(crate) unsafe extern "C" fn twin_flow_flush(nic: *const TwinNic, call: *mut TwinCall) -> u64 {
     // SAFETY: by the contract above.
     let (nic, call) = unsafe { (&*nic, &mut *call) };
-    let result = nic.write().flush().map(|()| 1);
+    let result = nic.change(Nic::flush).map(|()| 1);
     call.answer(result)
 }
 

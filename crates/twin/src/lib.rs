@@ -15,6 +15,7 @@ mod faults;
 mod ffi;
 mod fields;
 mod headers;
+mod index;
 mod judge;
 mod latency;
 mod nic;
@@ -25,6 +26,7 @@ mod refusal;
 pub mod rss;
 mod rules;
 mod table;
+mod tuple;
 
 pub use action::{Action, Age, Spread};
 pub use capture::{Capture, CaptureError};

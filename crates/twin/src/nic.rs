@@ -17,6 +17,7 @@ use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
 use crate::rules::{Counted, FOR_EVER_US, Handle, Hit, Idle, Life, Rules, Tally};
 use crate::table::Stage;
+use crate::tuple::Touched;
 use std::ops::Range;
 
 /// What becomes of a packet.
@@ -403,6 +404,11 @@ impl Nic {
     /// Counts a frame of `len` bytes that was foreseen to hit a rule.
     pub fn count(&self, counter: u32, len: u32, now_us: u64) {
         self.rules.count(counter, len, now_us);
+    }
+
+    /// Which verdicts may be others because of rules that came or went since this was asked last.
+    pub(crate) fn take_touched(&mut self) -> Touched {
+        self.rules.take_touched()
     }
 
     /// When verdicts become others by themselves, because a rule comes into effect or goes.

@@ -296,6 +296,17 @@ impl Shape {
         headers.join(" / ")
     }
 
+    /// What is asked of the header at `slot`, if it must be there.
+    pub(crate) fn item(&self, key: &[u64], slot: Slot) -> Option<Item> {
+        let mut item = Item::any(self.wanted.there().get(slot)?);
+        for (word, value) in self.words.iter().zip(key).filter(|(word, _)| word.slot == slot) {
+            let bytes = usize::from(word.offset)..usize::from(word.offset) + 8;
+            item.spec[bytes.clone()].copy_from_slice(&value.to_ne_bytes());
+            item.mask[bytes].copy_from_slice(&word.mask.to_ne_bytes());
+        }
+        Some(item)
+    }
+
     /// How many words of a key count.
     pub(crate) fn len(&self) -> usize {
         self.words.len()
@@ -342,7 +353,7 @@ const ORDER: Refusal =
 const VERSION: Refusal = refusal(Errno::ENOTSUP, c"ICMP is of another version than IP");
 
 /// Eight bytes from `offset`; those behind the end are zero.
-fn load(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn load(bytes: &[u8], offset: usize) -> u64 {
     match bytes.get(offset..offset + 8) {
         Some(word) => u64::from_ne_bytes(word.try_into().expect("a slice of eight bytes")),
         None => {

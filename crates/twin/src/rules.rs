@@ -18,6 +18,7 @@ use crate::pattern::{Attributes, Shape};
 use crate::personality::{Duplicate, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::table::{Stage, Table};
+use crate::tuple::Touched;
 use counters::{Counters, NO_COUNTER, Wanted};
 pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
@@ -82,6 +83,8 @@ pub(crate) struct Rules {
     spreads: Spreads,
     counters: Counters,
     limits: Limits,
+    /// Since somebody asked.
+    touched: Touched,
 }
 
 /// A frame, and when it came.
@@ -125,6 +128,7 @@ impl Rules {
             spreads: Spreads::default(),
             counters: Counters::new(&personality.count),
             limits: Limits::new(personality, capacity),
+            touched: Touched::Nothing,
         }
     }
 
@@ -251,6 +255,7 @@ impl Rules {
 
     /// Forgets all rules but those that cannot be destroyed; how many these are.
     pub(crate) fn flush(&mut self) -> u64 {
+        self.touched = Touched::Everything;
         let is_lasting = |entry: &Entry| entry.is_lasting && entry.at != At::Nowhere;
         if self.entries.iter().any(is_lasting) {
             return self.flush_one_by_one();
@@ -287,6 +292,7 @@ impl Rules {
 
     /// No packet hits any of them from now on.
     pub(crate) fn make_stale(&mut self) {
+        self.touched = Touched::Everything;
         self.entries.iter_mut().for_each(|entry| entry.from_us = u64::MAX);
     }
 

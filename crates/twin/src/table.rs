@@ -115,7 +115,8 @@ impl Table {
         self.index.len()
     }
 
-    fn key(&self, row: u32) -> &[u64] {
+    /// The words of a row that count.
+    pub(crate) fn key(&self, row: u32) -> &[u64] {
         key_of(&self.rows, self.shape.len(), row)
     }
 
@@ -136,7 +137,7 @@ fn key_of(rows: &[u64], len: usize, row: u32) -> &[u64] {
 }
 
 /// Multiply and fold: the rules are the user's own, nobody attacks their table.
-fn hash(key: &[u64]) -> u64 {
+pub(crate) fn hash(key: &[u64]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     key.iter().fold(ODD, |state, &word| {
         let product = u128::from(state ^ word) * u128::from(ODD);

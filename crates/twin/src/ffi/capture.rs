@@ -114,9 +114,7 @@ pub(crate) unsafe extern "C" fn twin_nic_change_us(nic: *const TwinNic) -> *cons
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_settle(nic: *const TwinNic, now_us: u64) {
     // SAFETY: by the contract above.
-    let nic = unsafe { &*nic };
-    let model = nic.write();
-    nic.foresee_change(&model, now_us);
+    unsafe { &*nic }.settle(now_us);
 }
 
 /// See `pmd/twin_model.h`.

@@ -6,14 +6,25 @@ use crate::faults::Faults;
 use crate::nic::Nic;
 use crate::personality::Personality;
 use std::ffi::{CStr, c_char};
-use std::sync::RwLock;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, RwLock};
 
 /// What a port plays, and how it goes wrong; or why there is no such thing.
 fn play(personality: &str, seed: u64, faults: &str) -> Result<Nic, String> {
     let personality = Personality::named(personality).map_err(|error| error.to_string())?;
     let faults = Faults::parse(faults, seed).map_err(|error| error.to_string())?;
     Ok(Nic::with_faults(personality, seed, faults))
+}
+
+impl TwinNic {
+    pub(super) fn of(nic: Nic) -> Self {
+        Self {
+            nic: RwLock::new(nic),
+            generation: AtomicU64::new(1),
+            change_us: AtomicU64::new(0),
+            marks: Mutex::new(None),
+        }
+    }
 }
 
 /// See `pmd/twin_model.h`.
@@ -33,11 +44,7 @@ pub(crate) unsafe extern "C" fn twin_nic_new(
     // SAFETY: by the contract above.
     let (personality, faults) = unsafe { (CStr::from_ptr(personality), CStr::from_ptr(faults)) };
     match play(&personality.to_string_lossy(), seed, &faults.to_string_lossy()) {
-        Ok(nic) => {
-            let nic = RwLock::new(nic);
-            let (generation, change_us) = (AtomicU64::new(1), AtomicU64::new(0));
-            Box::into_raw(Box::new(TwinNic { nic, generation, change_us }))
-        }
+        Ok(nic) => Box::into_raw(Box::new(TwinNic::of(nic))),
         Err(text) => {
             // SAFETY: by the contract above.
             let room = unsafe { std::slice::from_raw_parts_mut(message, message_len as usize) };

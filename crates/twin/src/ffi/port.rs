@@ -24,7 +24,7 @@ pub(crate) unsafe extern "C" fn twin_nic_has_async(nic: *const TwinNic) -> bool 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_started: bool) {
     // SAFETY: by the contract above.
-    unsafe { &*nic }.write().set_started(is_started);
+    unsafe { &*nic }.change(|model| model.set_started(is_started));
 }
 
 /// See `pmd/twin_model.h`.

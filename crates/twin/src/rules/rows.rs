@@ -4,6 +4,7 @@
 use super::{At, Entry, Rules};
 use crate::action::Fate;
 use crate::pattern::Key;
+use crate::tuple::{Touched, Tuple};
 use std::collections::VecDeque;
 
 impl Rules {
@@ -33,6 +34,8 @@ impl Rules {
 
     /// Puts a rule into its row; `other` is in effect there, and gives way or not.
     pub(super) fn put(&mut self, place: u32, table: usize, key: &Key, other: Option<(u32, bool)>) {
+        let tuple = Tuple::of_rule(&self.tables[table].shape, key);
+        self.touch(tuple);
         match other {
             None => {
                 let row = self.tables[table].insert(key, place).expect("nobody has this key");
@@ -67,8 +70,32 @@ impl Rules {
         }
     }
 
+    /// What may have other verdicts since this was asked last, because of rules that came or went.
+    /// When some of these are in effect by the clock, [`Rules::next_change_us`] says.
+    pub(crate) fn take_touched(&mut self) -> Touched {
+        std::mem::take(&mut self.touched)
+    }
+
+    fn touch(&mut self, tuple: Option<Tuple>) {
+        let touched = tuple.map_or(Touched::Everything, Touched::Packets);
+        self.touched = self.touched.and(touched);
+    }
+
+    /// That of the packets that a rule may match.
+    fn tuple_of(&self, place: u32) -> Option<Tuple> {
+        let at = |place: u32| self.entries[place as usize].at;
+        let row = match at(place) {
+            At::Behind(first) => at(first),
+            row => row,
+        };
+        let At::Row(table, row) = row else { return None };
+        let table = &self.tables[table as usize];
+        Tuple::of_rule(&table.shape, table.key(row))
+    }
+
     /// Takes a rule out of its table, and frees its place.
     pub(super) fn remove(&mut self, place: u32) {
+        self.touch(self.tuple_of(place));
         match self.entries[place as usize].at {
             At::Nowhere => unreachable!("a rule that is removed is there"),
             At::Behind(first) => {

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A receiver that keeps verdicts as the driver does: those that it believes are those of now.
+
+use super::*;
+use crate::action::{Action, Spread};
+use crate::faults::Faults;
+use crate::headers::Headers;
+use crate::nic::Verdict;
+use crate::pattern::{Attributes, HEADER_MAX, Item, Proto};
+use crate::personality::{Duplicate, OnStop, Personality};
+use crate::rss::{KEY_LEN, Rss, RssTypes};
+use proptest::prelude::*;
+use wire::FrameBuilder;
+
+/// Of a block, as C has it.
+#[repr(C)]
+struct Block {
+    generation: u64,
+    old: AtomicU64,
+}
+
+/// A capture, and what its receiver knows.
+struct Replay {
+    nic: TwinNic,
+    now_us: u64,
+    frames: Vec<Vec<u8>>,
+    blocks: Vec<Block>,
+    verdicts: Vec<Verdict>,
+}
+
+impl Replay {
+    fn new(nic: Nic, frames: Vec<Vec<u8>>) -> Self {
+        let nic = TwinNic::of(nic);
+        let blocks: Vec<_> = frames
+            .chunks(WORD as usize)
+            .map(|_| Block { generation: 0, old: AtomicU64::new(0) })
+            .collect();
+        let index = Index::of(frames.iter().map(Vec::as_slice));
+        let (first, stride) = (blocks[0].old.as_ptr(), size_of::<Block>());
+        *nic.marks.lock().unwrap() = Some(Marks { index, first, stride });
+        let verdicts = vec![Verdict::default(); frames.len()];
+        let mut replay = Self { nic, now_us: 1, frames, blocks, verdicts };
+        (0..replay.blocks.len()).for_each(|block| _ = replay.receive(block));
+        replay
+    }
+
+    fn generation(&self) -> u64 {
+        let change_us = self.nic.change_us.load(Ordering::Relaxed);
+        if change_us != 0 && self.now_us >= change_us {
+            self.nic.settle(self.now_us);
+        }
+        self.nic.generation.load(Ordering::Acquire)
+    }
+
+    /// Packets of a block whose verdicts are old, each with its bit.
+    fn old(&self, block: usize) -> Vec<usize> {
+        let generation = self.generation();
+        let Block { generation: own, old } = &self.blocks[block];
+        let bits = if *own < generation { u64::MAX } else { old.load(Ordering::Relaxed) };
+        let begin = block * WORD as usize;
+        let packets = begin..self.frames.len().min(begin + WORD as usize);
+        packets.filter(|packet| bits & 1 << (packet - begin) != 0).collect()
+    }
+
+    /// A queue comes to a block: makes old verdicts anew. How many.
+    fn receive(&mut self, block: usize) -> usize {
+        let old = self.old(block);
+        self.blocks[block].generation = self.generation();
+        self.blocks[block].old.store(0, Ordering::Relaxed);
+        for &packet in &old {
+            self.verdicts[packet] = self.now(packet);
+        }
+        old.len()
+    }
+
+    fn now(&self, packet: usize) -> Verdict {
+        self.nic.read().foresee(&self.frames[packet], self.now_us)
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        for block in 0..self.blocks.len() {
+            let old = self.old(block);
+            let begin = block * WORD as usize;
+            let packets = begin..self.frames.len().min(begin + WORD as usize);
+            for packet in packets.filter(|packet| !old.contains(packet)) {
+                prop_assert_eq!(self.verdicts[packet], self.now(packet), "packet {}", packet);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Few values, so that packets and rules meet.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    is_v6: bool,
+    src: u8,
+    dst: u8,
+    /// TCP, UDP, SCTP.
+    transport: usize,
+    sport: u8,
+    dport: u8,
+}
+
+fn ends() -> impl Strategy<Value = Ends> {
+    let bit = || 0..2_u8;
+    let (src, dst, sport, dport) = (bit(), bit(), bit(), bit());
+    (any::<bool>(), src, dst, 0..3_usize, sport, dport).prop_map(
+        |(is_v6, src, dst, transport, sport, dport)| Ends {
+            is_v6,
+            src,
+            dst,
+            transport,
+            sport,
+            dport,
+        },
+    )
+}
+
+fn v6(last: u8) -> [u8; 16] {
+    let mut address = [0x20; 16];
+    address[15] = last;
+    address
+}
+
+/// Also some that no tuple tells apart: fragments, tunnels, ICMP, tags.
+fn frame(ends: Ends, kind: u8) -> Vec<u8> {
+    let Ends { is_v6, src, dst, transport, .. } = ends;
+    let (sport, dport) = (ends.sport.into(), ends.dport.into());
+    let ip = || match is_v6 {
+        true => FrameBuilder::ipv6(v6(src), v6(dst)),
+        false => FrameBuilder::ipv4([10, 0, 0, src], [10, 0, 0, dst]),
+    };
+    let whole = |ip: FrameBuilder| match transport {
+        0 => ip.tcp(sport, dport),
+        1 => ip.udp(sport, dport),
+        _ => ip.sctp(sport, dport),
+    };
+    match kind {
+        0 => whole(ip().vlan(5)).build(),
+        1 => whole(ip()).fragment(0, true).build(),
+        2 => whole(ip()).fragment(8, false).build(),
+        3 => ip().icmp_echo(1, 2).build(),
+        4 => {
+            let inside = whole(ip()).build();
+            ip().udp(9, 4789).payload([&[8, 0, 0, 0, 0, 0, 7, 0], &inside[..]].concat()).build()
+        }
+        _ => whole(ip()).build(),
+    }
+}
+
+/// How much of a field a rule asks for: all, nothing, a part.
+fn mask() -> impl Strategy<Value = u8> {
+    prop_oneof![8 => Just(0xff), 1 => Just(0), 1 => Just(0xfe)]
+}
+
+#[derive(Clone, Debug)]
+struct Wish {
+    ends: Ends,
+    /// Of both addresses, both ports.
+    masks: [u8; 4],
+    has_transport: bool,
+    has_tag: Option<bool>,
+    attributes: Attributes,
+    actions: Vec<Action>,
+}
+
+fn put(item: &mut Item, bytes: std::ops::Range<usize>, value: u8, mask: u8) {
+    item.mask[bytes.clone()].fill(mask);
+    match bytes.len() {
+        16 => item.spec[bytes].copy_from_slice(&v6(value)),
+        4 => item.spec[bytes].copy_from_slice(&[10, 0, 0, value]),
+        _ => item.spec[bytes].copy_from_slice(&[0, value]),
+    }
+}
+
+fn empty(proto: Proto) -> Item {
+    Item::masked(proto, [0; HEADER_MAX], [0; HEADER_MAX])
+}
+
+impl Wish {
+    fn items(&self) -> Vec<Item> {
+        let Ends { is_v6, src, dst, transport, sport, dport } = self.ends;
+        let mut eth = empty(Proto::Eth);
+        eth.followed = self.has_tag;
+        let mut ip = empty(if is_v6 { Proto::Ipv6 } else { Proto::Ipv4 });
+        let [of_src, of_dst] = if is_v6 { [8..24, 24..40] } else { [12..16, 16..20] };
+        put(&mut ip, of_src, src, self.masks[0]);
+        put(&mut ip, of_dst, dst, self.masks[1]);
+        let mut ports = empty([Proto::Tcp, Proto::Udp, Proto::Sctp][transport]);
+        put(&mut ports, 0..2, sport, self.masks[2]);
+        put(&mut ports, 2..4, dport, self.masks[3]);
+        let mut items = vec![eth, ip];
+        items.extend(self.has_transport.then_some(ports));
+        items
+    }
+}
+
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let spread = Spread { types: RssTypes(8), queues: Box::new([1, 0]) };
+    let fate = prop_oneof![
+        3 => Just(Action::Passthru),
+        2 => Just(Action::Queue(1)),
+        1 => Just(Action::Drop),
+        1 => Just(Action::Jump(1)),
+        1 => Just(Action::Rss(spread)),
+    ];
+    (any::<bool>(), 1..99_u32, fate).prop_map(|(counts, mark, fate)| {
+        let mut actions = vec![Action::Mark(mark), fate];
+        actions.extend(counts.then_some(Action::Count));
+        actions
+    })
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let masks = [mask(), mask(), mask(), mask()];
+    let has_tag = prop_oneof![4 => Just(None), 1 => any::<bool>().prop_map(Some)];
+    let place = (prop_oneof![3 => Just(0_u32), 1 => Just(1)], 0..2_u32);
+    let rest = (prop::bool::weighted(0.9), has_tag, place, actions());
+    (ends(), masks, rest).prop_map(|(ends, masks, (has_transport, has_tag, place, actions))| {
+        let attributes = Attributes { group: place.0, priority: place.1, ..Attributes::INGRESS };
+        Wish { ends, masks, has_transport, has_tag, attributes, actions }
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create(Wish),
+    /// The same as one before.
+    Repeat(prop::sample::Index),
+    /// One of those that were made, gone or not.
+    Destroy(prop::sample::Index),
+    Flush,
+    /// Another table of queues.
+    Spread(u16),
+    Isolate(bool),
+    Restart,
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => wish().prop_map(Step::Create),
+        3 => any::<prop::sample::Index>().prop_map(Step::Repeat),
+        8 => any::<prop::sample::Index>().prop_map(Step::Destroy),
+        1 => Just(Step::Flush),
+        1 => (0..3_u16).prop_map(Step::Spread),
+        1 => any::<bool>().prop_map(Step::Isolate),
+        1 => Just(Step::Restart),
+        4 => (0..9_u64).prop_map(Step::Pass),
+    ]
+}
+
+impl Replay {
+    fn take(&mut self, step: Step, made: &mut Vec<(Wish, Handle)>) {
+        match step {
+            Step::Create(wish) => self.create(wish, made),
+            Step::Repeat(_) | Step::Destroy(_) if made.is_empty() => {}
+            Step::Repeat(index) => self.create(index.get(made).0.clone(), made),
+            Step::Destroy(index) => {
+                let _ = self.nic.destroy(index.get(made).1, self.now_us);
+            }
+            Step::Flush => _ = self.nic.change(Nic::flush),
+            Step::Spread(queue) => {
+                let rss = Rss::new(RssTypes(8), &[7; KEY_LEN], vec![queue, 1]);
+                self.nic.write().set_rss(rss);
+            }
+            Step::Isolate(is_isolated) => _ = self.nic.write().isolate(is_isolated),
+            Step::Restart => [false, true]
+                .into_iter()
+                .for_each(|is_started| self.nic.change(|nic| nic.set_started(is_started))),
+            Step::Pass(us) => self.now_us += us,
+        }
+    }
+
+    fn create(&self, wish: Wish, made: &mut Vec<(Wish, Handle)>) {
+        let items = wish.items();
+        let (attributes, actions) = (wish.attributes, &wish.actions[..]);
+        let created = self.nic.create(Rule { attributes, items: &items, actions }, self.now_us);
+        made.extend(created.ok().map(|answer| (wish, answer.value)));
+    }
+}
+
+/// What NICs do differently with rules that are taken.
+fn personality(number: u8) -> Personality {
+    let mut personality = Personality::default();
+    match number {
+        0 => personality.table.duplicate = Duplicate::LastWins,
+        1 => personality.table.duplicate = Duplicate::FirstWins,
+        2 => personality.latency.effective_after_us = 5,
+        3 => personality.latency.effective_until_us = 7,
+        4 => {
+            let mut ahead = Personality::default();
+            ahead.table.guaranteed = Some(2);
+            personality.ahead = Some(Box::new(ahead));
+            personality.port.on_stop = OnStop::Flush;
+        }
+        5 => personality.port.on_stop = OnStop::Stale,
+        6 => personality.count.max = Some(1),
+        _ => {}
+    }
+    personality
+}
+
+const FAULTS: [&str; 7] = [
+    "destroy-leaves-rule:0.5",
+    "undeletable:0.2+phantom-success:0.3",
+    "mask-ignored:0.3+truncated-mark",
+    "late-activation:0.3",
+    "receive-stall:0.2",
+    "random:0.1",
+    "",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn verdicts_that_are_not_old_are_those_of_now(
+        packets in prop::collection::vec((ends(), 0..20_u8), 70..150),
+        (number, faults) in (0..8_u8, 0..10_usize),
+        steps in prop::collection::vec((step(), prop::option::of(any::<[bool; 3]>())), 1..60),
+    ) {
+        let frames = packets.into_iter().map(|(ends, kind)| frame(ends, kind)).collect();
+        let faults = Faults::parse(FAULTS.get(faults).unwrap_or(&""), 1).unwrap();
+        let mut nic = Nic::with_faults(personality(number), 1, faults);
+        nic.set_queues(2);
+        nic.set_started(true);
+        let mut replay = Replay::new(nic, frames);
+        let mut made = Vec::new();
+        for (step, received) in steps {
+            replay.take(step, &mut made);
+            // Nobody receives anything between some of them.
+            let Some(received) = received else { continue };
+            replay.check()?;
+            let received = (0..replay.blocks.len()).filter(|&block| received[block]);
+            let received: Vec<_> = received.collect();
+            received.into_iter().for_each(|block| _ = replay.receive(block));
+        }
+    }
+}
+
+fn flow(number: u32) -> Vec<u8> {
+    FrameBuilder::ipv4(0x0a00_0000 + number, [10, 9, 9, 9]).tcp(80, 443).build()
+}
+
+/// An exact rule of everything that tells this flow from others.
+fn items_of(number: u32) -> [Item; 2] {
+    let (mut ip, mut tcp) = (empty(Proto::Ipv4), empty(Proto::Tcp));
+    ip.spec[12..16].copy_from_slice(&(0x0a00_0000 + number).to_be_bytes());
+    ip.spec[16..20].copy_from_slice(&[10, 9, 9, 9]);
+    ip.mask[12..20].fill(0xff);
+    tcp.spec[..4].copy_from_slice(&[0, 80, 1, 187]);
+    tcp.mask[..4].fill(0xff);
+    [ip, tcp]
+}
+
+/// Each flow is there twice, in two blocks.
+#[test]
+fn an_exact_rule_makes_few_verdicts_old() {
+    const FLOWS: u32 = 5000;
+    let frames = (0..2 * FLOWS).map(|packet| flow(packet % FLOWS)).collect();
+    let mut replay = Replay::new(Nic::new(Personality::default(), 1), frames);
+    let mut old = 0;
+    for number in (0..FLOWS).step_by(50) {
+        let items = items_of(number);
+        let (attributes, actions) = (Attributes::INGRESS, &[Action::Mark(number + 1)]);
+        let made = replay.nic.create(Rule { attributes, items: &items, actions }, 1).unwrap();
+        replay.check().unwrap();
+        let of_create: usize = (0..replay.blocks.len()).map(|block| replay.receive(block)).sum();
+        assert!(of_create >= 2, "both packets of flow {number}");
+        let packet = (number + FLOWS) as usize;
+        assert_eq!(replay.verdicts[packet].mark, Some(number + 1));
+        if number % 100 == 0 {
+            replay.nic.destroy(made.value, 1).unwrap();
+            let of_destroy = (0..replay.blocks.len()).map(|block| replay.receive(block)).sum();
+            assert_eq!(of_create, of_destroy);
+        }
+        old += of_create;
+    }
+    // Two for each rule, and whose place they share: one more on average.
+    assert!((200..400).contains(&old), "{old} verdicts were old after 100 rules");
+}
+
+#[test]
+fn packets_without_a_tuple_are_in_no_index() {
+    let ends = Ends { is_v6: false, src: 1, dst: 0, transport: 0, sport: 1, dport: 1 };
+    let tuples = [2, 3].map(|kind| {
+        let frame = frame(ends, kind);
+        Tuple::of_frame(&frame, &Headers::of(&frame))
+    });
+    assert_eq!(tuples, [None; 2]);
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The five-tuple of a packet and of an exact rule, as one number: a rule matches no packet of
+//! another one, whatever else it asks for.
+//!
+//! What has no ports that can be read, or only inside of a tunnel, has no tuple. No exact rule can
+//! match it, so nothing is lost.
+
+use crate::headers::{Headers, Slot};
+use crate::pattern::{Item, Proto, Shape, load};
+use crate::table::hash;
+use std::ops::Range;
+
+/// A hash of protocols, addresses and ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuple(u64);
+
+/// Packets whose verdicts may be others than before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Touched {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those of a tuple.
+    Packets(Tuple),
+    /// Any.
+    Everything,
+}
+
+impl Tuple {
+    /// Of a frame.
+    pub(crate) fn of_frame(frame: &[u8], headers: &Headers) -> Option<Self> {
+        let header = |slot| Some((headers.proto(slot)?, &frame[headers.offset(slot)..]));
+        Self::of(header(Slot::Network)?, header(Slot::Transport)?)
+    }
+
+    /// Of rules of a shape with this key; `None` where they may match packets of several.
+    pub(crate) fn of_rule(shape: &Shape, key: &[u64]) -> Option<Self> {
+        let exact = |slot| {
+            let item = shape.item(key, slot)?;
+            let bytes = fields(item.proto)?;
+            item.mask[bytes].iter().all(|&byte| byte == 0xff).then_some(item)
+        };
+        let (network, transport) = (exact(Slot::Network)?, exact(Slot::Transport)?);
+        let header = |item: &Item| (item.proto, item.spec);
+        let ((network, addresses), (transport, ports)) = (header(&network), header(&transport));
+        Self::of((network, &addresses), (transport, &ports))
+    }
+
+    fn of(network: (Proto, &[u8]), transport: (Proto, &[u8])) -> Option<Self> {
+        let addresses = &network.1[fields(network.0)?];
+        let ports = &transport.1[fields(transport.0)?];
+        // Protocols, four words of addresses, ports.
+        let mut words = [0; 6];
+        words[0] = (network.0 as u64) << 32 | transport.0 as u64;
+        let parts = addresses.chunks_exact(8).chain([ports]);
+        words[1..].iter_mut().zip(parts).for_each(|(word, part)| *word = load(part, 0));
+        Some(Self(hash(&words)))
+    }
+
+    /// One of `count` places, for a table by tuples.
+    pub(crate) fn place(self, count: usize) -> usize {
+        ((u128::from(self.0) * count as u128) >> 64) as usize
+    }
+}
+
+impl Touched {
+    /// Both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nothing, one) | (one, Self::Nothing) => one,
+            (one, other) if one == other => one,
+            _ => Self::Everything,
+        }
+    }
+}
+
+/// The bytes of a header that are part of a tuple.
+fn fields(proto: Proto) -> Option<Range<usize>> {
+    match proto {
+        Proto::Ipv4 => Some(12..20),
+        Proto::Ipv6 => Some(8..40),
+        Proto::Tcp | Proto::Udp | Proto::Sctp => Some(0..4),
+        _ => None,
+    }
+}
