@@ -247,7 +247,10 @@ void twin_nic_classify(const struct twin_nic *nic, const struct twin_frame *fram
 /* The same without counting: verdicts of packets that are still to come. */
 void twin_nic_foresee(const struct twin_nic *nic, const struct twin_frame *frames, uint32_t count,
 		      uint64_t now_us, struct twin_verdict *verdicts);
-/* Another number than before: what was foreseen may not come true. Read it before foreseeing. */
+/*
+ * Another number than before: what was foreseen may not come true. Read it before foreseeing, and
+ * take marks.
+ */
 const uint64_t *twin_nic_generation(const struct twin_nic *nic);
 /* When rules come into effect or go by themselves, and twin_nic_settle is called. 0: never. */
 const uint64_t *twin_nic_change_us(const struct twin_nic *nic);
@@ -263,5 +266,11 @@ struct twin_capture *twin_capture_read(const char *path, char *error, size_t roo
 void twin_capture_free(struct twin_capture *capture);
 size_t twin_capture_count(const struct twin_capture *capture);
 void twin_capture_frame(const struct twin_capture *capture, size_t place, struct twin_frame *frame);
+/*
+ * From now on, exact rules begin no generation: they set bits of packets whose verdicts they may
+ * change. The first word is of the first 64 packets; from one to the next it is `stride` bytes.
+ */
+void twin_nic_set_marks(const struct twin_nic *nic, const struct twin_capture *capture,
+			uint64_t *first, size_t stride);
 
 #endif

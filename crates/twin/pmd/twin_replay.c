@@ -360,12 +360,11 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	uint64_t all, left;
 	uint32_t number;
 
+	/* Once: rules may change all the time. */
+	if (unlikely(twin_is_old(block, generation)))
+		twin_store_classify(port, place, generation);
 	for (;;) {
 		number = rte_seqlock_read_begin(&block->lock);
-		if (unlikely(block->generation < generation)) {
-			twin_store_classify(port, place, generation);
-			continue;
-		}
 		attempt = *burst;
 		sets = block->sets;
 		all = members[queue] & rxq->cursor.ahead;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture as a port keeps it. Its packets lie in memory, classified ahead in blocks. A block
- * whose verdicts are of an older generation of rules is classified anew when a queue comes to it,
- * so that a rule costs nothing when it is made, and holds for every packet received afterwards.
+ * A capture as a port keeps it. Its packets lie in memory, classified ahead in blocks. Verdicts of
+ * an older generation of rules, or marked as old because of an exact rule, are made anew when a
+ * queue comes to their block: so a rule holds for every packet received afterwards, and an exact
+ * one costs receiving no more than the packets that it may match.
  */
 #ifndef TWIN_REPLAY_H
 #define TWIN_REPLAY_H
@@ -51,9 +52,12 @@ struct twin_sets {
 struct twin_block {
 	rte_seqlock_t lock;
 	uint64_t generation;
+	uint64_t old; /* packets of this generation whose verdicts are old; the model adds to them */
 	struct twin_sets sets;
 	uint32_t count;
-};
+} __rte_aligned(TWIN_LINE);
+
+static_assert(sizeof(struct twin_block) == TWIN_LINE, "a line tells all of a block");
 
 struct twin_replay {
 	uint32_t count;
@@ -90,6 +94,17 @@ twin_frame_of(const struct twin_replay *replay, const struct twin_packet *packet
 		.len = packet->pkt_len,
 		.frame_len = packet->pkt_len,
 	};
+}
+
+/*
+ * Whether verdicts of a block have to be made anew. If not, who begins to read them behind this
+ * reads those of the generation, or of a later one.
+ */
+static inline bool
+twin_is_old(const struct twin_block *block, uint64_t generation)
+{
+	return __atomic_load_n(&block->generation, __ATOMIC_ACQUIRE) < generation ||
+	       __atomic_load_n(&block->old, __ATOMIC_ACQUIRE) != 0;
 }
 
 /* Sets of a block, one for each queue; those of the next one follow. */

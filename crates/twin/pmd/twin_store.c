@@ -105,6 +105,9 @@ twin_replay_open(struct twin_port *port, const struct twin_args *args)
 	port->replay->generation = twin_nic_generation(port->nic);
 	port->replay->change_us = twin_nic_change_us(port->nic);
 	ret = store(port->replay, capture);
+	if (ret == 0)
+		twin_nic_set_marks(port->nic, capture, &port->replay->blocks->old,
+				   sizeof(struct twin_block));
 	twin_capture_free(capture);
 	if (ret != 0)
 		TWIN_LOG(ERR, "replay=%s: not enough memory for its packets\n", args->replay);
@@ -121,33 +124,65 @@ remember(struct twin_packet *packet, const struct twin_verdict *verdict)
 	packet->counter = verdict->counter;
 }
 
-/* Writes the verdicts of a block down. */
+/* Takes packets of a block out of all sets. */
 static void
-remember_all(struct twin_replay *replay, uint32_t place, const struct twin_verdict *verdicts)
+forget(struct twin_replay *replay, uint32_t place, uint64_t which)
 {
-	struct twin_block *block = &replay->blocks[place];
+	struct twin_sets *sets = &replay->blocks[place].sets;
+	uint64_t *members = twin_members_of(replay, place);
+	uint16_t i;
+
+	sets->counted &= ~which;
+	sets->dropped &= ~which;
+	sets->lost &= ~which;
+	sets->elsewhere &= ~which;
+	for (i = 0; i < replay->queues; i++)
+		members[i] &= ~which;
+}
+
+/* Writes the verdicts of packets of a block down, one behind the other. */
+static void
+remember_all(struct twin_replay *replay, uint32_t place, uint64_t which,
+	     const struct twin_verdict *verdict)
+{
+	struct twin_sets *sets = &replay->blocks[place].sets;
 	struct twin_packet *packets = twin_packets_of(replay, place);
 	uint64_t *members = twin_members_of(replay, place);
-	uint32_t i;
 
-	block->sets = (struct twin_sets){ 0 };
-	memset(members, 0, replay->queues * sizeof(*members));
-	for (i = 0; i < block->count; i++) {
-		remember(&packets[i], &verdicts[i]);
-		if (verdicts[i].counter != 0)
-			block->sets.counted |= RTE_BIT64(i);
-		if (verdicts[i].flags & TWIN_DROPPED)
-			block->sets.dropped |= RTE_BIT64(i);
-		else if (twin_is_elsewhere(&verdicts[i]))
-			block->sets.elsewhere |= RTE_BIT64(i);
-		else if (verdicts[i].queue >= replay->queues)
-			block->sets.lost |= RTE_BIT64(i);
+	forget(replay, place, which);
+	for (; which != 0; which &= which - 1, verdict++) {
+		const uint64_t bit = which & -which;
+
+		remember(&packets[__builtin_ctzll(which)], verdict);
+		if (verdict->counter != 0)
+			sets->counted |= bit;
+		if (verdict->flags & TWIN_DROPPED)
+			sets->dropped |= bit;
+		else if (twin_is_elsewhere(verdict))
+			sets->elsewhere |= bit;
+		else if (verdict->queue >= replay->queues)
+			sets->lost |= bit;
 		else
-			members[verdicts[i].queue] |= RTE_BIT64(i);
+			members[verdict->queue] |= bit;
 	}
 }
 
-/* Unless another queue has done it. */
+/*
+ * The packets of a block whose verdicts are old. Their marks are taken before the model is asked: a
+ * mark that is set behind this is of a change that the new verdicts need not know, and stays.
+ */
+static uint64_t
+take_old(struct twin_block *block, uint64_t generation)
+{
+	uint64_t old = __atomic_exchange_n(&block->old, 0, __ATOMIC_ACQ_REL);
+
+	if (block->generation >= generation)
+		return old;
+	__atomic_store_n(&block->generation, generation, __ATOMIC_RELEASE);
+	return UINT64_MAX >> (TWIN_BLOCK - block->count);
+}
+
+/* As far as no other queue has done it. */
 void
 twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 {
@@ -156,19 +191,17 @@ twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 	const struct twin_packet *packets = twin_packets_of(replay, place);
 	struct twin_frame frames[TWIN_BLOCK];
 	struct twin_verdict verdicts[TWIN_BLOCK];
-	uint64_t begin = rte_rdtsc();
-	uint32_t i;
+	uint64_t begin = rte_rdtsc(), old, left;
+	uint32_t n = 0;
 
 	rte_seqlock_write_lock(&block->lock);
-	if (block->generation < generation) {
-		for (i = 0; i < block->count; i++)
-			frames[i] = twin_frame_of(replay, &packets[i]);
-		twin_nic_foresee(port->nic, frames, block->count, twin_now_us(), verdicts);
-		remember_all(replay, place, verdicts);
-		block->generation = generation;
-		twin_add(&port->model_packets, block->count);
-	}
+	old = take_old(block, generation);
+	for (left = old; left != 0; left &= left - 1)
+		frames[n++] = twin_frame_of(replay, &packets[__builtin_ctzll(left)]);
+	twin_nic_foresee(port->nic, frames, n, twin_now_us(), verdicts);
+	remember_all(replay, place, old, verdicts);
 	rte_seqlock_write_unlock(&block->lock);
+	twin_add(&port->model_packets, n);
 	twin_add(&port->model_cycles, rte_rdtsc() - begin);
 }
 
