@@ -48,6 +48,7 @@ struct twin_args {
 	int cpu; /* of the thread */
 	uint16_t queues; /* at most, of each direction */
 	uint16_t rxd; /* of a queue, at most */
+	int64_t reset_after; /* packets; 0: never */
 	/* Where the strings are. */
 	char *text;
 	struct rte_kvargs *strings;
@@ -144,6 +145,10 @@ struct twin_port {
 	uint16_t rxd_max;
 	struct twin_rss rss;
 	bool is_ageing; /* rules may be */
+	int64_t reset_after; /* packets; 0: never */
+	int64_t left; /* packets until then */
+	bool is_down; /* it has reset itself */
+	bool goes_on; /* the next start is that after a reset */
 	struct twin_rxq *rxq;
 	struct twin_txq *txq;
 	/*
@@ -184,6 +189,7 @@ void twin_args_free(struct twin_args *args);
 bool twin_set_link(struct twin_port *port, bool is_up);
 void twin_tell_link(struct rte_eth_dev *dev);
 uint32_t twin_drain(struct rte_ring *ring);
+void twin_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue);
 
 /* twin_rxtx.c */
 extern const struct twin_source twin_no_source;
@@ -279,6 +285,13 @@ uint64_t twin_flow_make(const struct rte_eth_dev *dev, const struct rte_flow_att
 			const struct rte_flow_item pattern[],
 			const struct rte_flow_action actions[], struct twin_call *call,
 			struct rte_flow_error *error);
+
+/* twin_reset.c */
+uint16_t twin_reset_rx(void *queue, struct rte_mbuf **packets, uint16_t count);
+uint16_t twin_reset_tx(void *queue, struct rte_mbuf **packets, uint16_t count);
+int twin_reset(struct rte_eth_dev *dev);
+/* Nobody will be told any more when it returns. */
+void twin_reset_stop(struct twin_port *port);
 
 /* twin_async.c */
 int twin_async_open(struct twin_port *port);

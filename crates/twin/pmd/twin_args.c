@@ -20,17 +20,18 @@
 #define ARG_PIPELINE "pipeline"
 #define ARG_QUEUES "queues"
 #define ARG_RXD "rxd"
+#define ARG_RESET_AFTER "reset_after"
 
 /* Without lower=, whose value is cut out before: it has commas and equals signs of its own. */
 static const char *const known[] = {
 	ARG_PERSONALITY, ARG_SEED, ARG_FAULTS, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SWITCH,
-	ARG_SPEED, ARG_PIPELINE, ARG_QUEUES, ARG_RXD, NULL,
+	ARG_SPEED, ARG_PIPELINE, ARG_QUEUES, ARG_RXD, ARG_RESET_AFTER, NULL,
 };
 
 #define THERE_IS "personality=NAME|FILE, seed=N, " \
 	"faults=NAME:CHANCE+..., wire=NAME, " \
 	"replay=FILE with loops=N|forever, lower=(DEVARGS), switch=NAME, " \
-	"speed=10G|25G|...|none, pipeline=inline|thread@CPU, queues=N, rxd=N"
+	"speed=10G|25G|...|none, pipeline=inline|thread@CPU, queues=N, rxd=N, reset_after=N"
 #define MBPS_MAX 400000
 
 static int
@@ -113,6 +114,20 @@ take_loops(const char *value, uint64_t *loops)
 	if (errno == 0 && *end == '\0' && *loops != 0 && value[0] != '-')
 		return 0;
 	TWIN_LOG(ERR, "loops=%s is neither a number from 1 up nor 'forever'\n", value);
+	return -EINVAL;
+}
+
+/* A number of packets. */
+static int
+take_packets(const char *key, const char *value, int64_t *packets)
+{
+	char *end;
+
+	errno = 0;
+	*packets = strtoll(value, &end, 10);
+	if (errno == 0 && *end == '\0' && *packets > 0)
+		return 0;
+	TWIN_LOG(ERR, "%s=%s is no number from 1 up\n", key, value);
 	return -EINVAL;
 }
 
@@ -210,6 +225,7 @@ struct values {
 	const char *pipeline;
 	const char *queues;
 	const char *rxd;
+	const char *reset_after;
 };
 
 static int
@@ -249,6 +265,7 @@ take_all(struct twin_args *args)
 		{ ARG_PIPELINE, &values.pipeline },
 		{ ARG_QUEUES, &values.queues },
 		{ ARG_RXD, &values.rxd },
+		{ ARG_RESET_AFTER, &values.reset_after },
 	};
 	unsigned int i;
 
@@ -269,6 +286,9 @@ take_all(struct twin_args *args)
 		return -EINVAL;
 	if (values.rxd != NULL &&
 	    take_count(ARG_RXD, values.rxd, TWIN_RXD_MIN, TWIN_RXD_MAX, &args->rxd) != 0)
+		return -EINVAL;
+	if (values.reset_after != NULL &&
+	    take_packets(ARG_RESET_AFTER, values.reset_after, &args->reset_after) != 0)
 		return -EINVAL;
 	return check(args, &values);
 }
@@ -320,4 +340,5 @@ RTE_PMD_REGISTER_PARAM_STRING(net_twin,
 	ARG_SPEED "=<rate>|none "
 	ARG_PIPELINE "=inline|thread@<cpu> "
 	ARG_QUEUES "=<number> "
-	ARG_RXD "=<number>");
+	ARG_RXD "=<number> "
+	ARG_RESET_AFTER "=<number>");

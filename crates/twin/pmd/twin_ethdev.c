@@ -97,6 +97,10 @@ start(struct rte_eth_dev *dev)
 	uint16_t i;
 	int ret;
 
+	if (port->is_down) {
+		TWIN_LOG(ERR, "the port has reset itself; it must be reset\n");
+		return -EIO;
+	}
 	for (i = 0; i < dev->data->nb_rx_queues; i++) {
 		if (port->rxq[i].ring == NULL) {
 			TWIN_LOG(ERR, "receive queue %u was not set up\n", i);
@@ -212,8 +216,8 @@ rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors, un
 	return 0;
 }
 
-static void
-rx_queue_release(struct rte_eth_dev *dev, uint16_t queue)
+void
+twin_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue)
 {
 	if (dev->data->rx_queues[queue] != NULL)
 		free_ring(dev->data->rx_queues[queue]);
@@ -241,6 +245,7 @@ close_port(struct rte_eth_dev *dev)
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return 0;
 	twin_age_stop(port);
+	twin_reset_stop(port);
 	twin_switch_close(port);
 	port->source->close(port);
 	twin_async_close(port);
@@ -323,10 +328,11 @@ static const struct eth_dev_ops ops = {
 	.dev_start = start,
 	.dev_stop = stop,
 	.dev_close = close_port,
+	.dev_reset = twin_reset,
 	.dev_infos_get = info,
 	.dev_supported_ptypes_get = supported_ptypes_get,
 	.rx_queue_setup = rx_queue_setup,
-	.rx_queue_release = rx_queue_release,
+	.rx_queue_release = twin_rx_queue_release,
 	.tx_queue_setup = tx_queue_setup,
 	.link_update = link_update,
 	.reta_update = twin_rss_reta_update,
@@ -375,6 +381,7 @@ plug_in(struct twin_port *port, const char *devargs)
 	port->pipeline.cpu = args.cpu;
 	port->queues_max = args.queues;
 	port->rxd_max = args.rxd;
+	port->reset_after = port->left = args.reset_after;
 	if (ret == 0)
 		ret = make_nic(port, &args);
 	if (ret == 0 && args.eswitch != NULL)
@@ -418,8 +425,8 @@ fill(struct rte_eth_dev *dev, const char *args)
 	/* What is asked for its link cannot tell of it. */
 	if (port->source->update_link == NULL)
 		dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
-	dev->rx_pkt_burst = port->source->rx;
-	dev->tx_pkt_burst = port->source->tx;
+	dev->rx_pkt_burst = port->reset_after != 0 ? twin_reset_rx : port->source->rx;
+	dev->tx_pkt_burst = port->reset_after != 0 ? twin_reset_tx : port->source->tx;
 	return ret;
 }
 

@@ -17,7 +17,7 @@
 /* Packets whose frames are on their way into the cache. */
 #define AHEAD 16
 
-/* From the first packet, as often as was asked for. */
+/* From the first packet, as often as was asked for; after a reset, from where it was. */
 static int
 start(struct twin_port *port)
 {
@@ -26,8 +26,9 @@ start(struct twin_port *port)
 
 	if (ret != 0)
 		return ret;
-	for (i = 0; i < port->replay->queues; i++)
+	for (i = 0; i < port->replay->queues && !port->goes_on; i++)
 		port->rxq[i].cursor = (struct twin_cursor){ 0, UINT64_MAX, port->replay->loops };
+	port->goes_on = false;
 	twin_pace_start(&port->pace);
 	if (twin_set_link(port, true))
 		twin_tell_link(port->dev);

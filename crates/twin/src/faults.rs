@@ -39,11 +39,13 @@ pub enum Fault {
     LostOnReset,
     /// For 0.1 to 1 ms after a rule changed, what arrives is missed.
     ReceiveStall,
+    /// A port that has reset itself does not come back when it is reset.
+    ResetFails,
 }
 
 impl Fault {
     /// All, with their names in devargs.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::NoMark, "no-mark"),
         (Self::MaskIgnored, "mask-ignored"),
         (Self::PhantomSuccess, "phantom-success"),
@@ -59,6 +61,7 @@ impl Fault {
         (Self::UntouchedError, "untouched-error"),
         (Self::LostOnReset, "lost-on-reset"),
         (Self::ReceiveStall, "receive-stall"),
+        (Self::ResetFails, "reset-fails"),
     ];
 
     /// Where the devargs give none.

@@ -20,6 +20,8 @@ use crate::table::Stage;
 use crate::tuple::Touched;
 use std::ops::Range;
 
+mod reset;
+
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
@@ -77,6 +79,8 @@ pub struct Nic {
     personality: Personality,
     queues: u16,
     is_started: bool,
+    /// It has reset itself and was not brought back.
+    is_down: bool,
     /// The port is one of several that packets can be sent between.
     has_switch: bool,
     /// Packets that no rule brings to a queue are not received.
@@ -108,6 +112,7 @@ impl Nic {
             personality,
             queues: 1,
             is_started: false,
+            is_down: false,
             has_switch: false,
             is_isolated: false,
             rss: Rss::default(),
@@ -178,8 +183,8 @@ impl Nic {
     ///
     /// It would not.
     pub fn validate(&self, rule: Rule<'_>) -> Result<(), Refusal> {
-        let operations = &self.personality.operations;
-        if operations.none || operations.no_validate {
+        self.ready()?;
+        if self.personality.operations.no_validate {
             return Err(NO_CALL);
         }
         let checked = self.judge().check(rule)?;
@@ -200,9 +205,7 @@ impl Nic {
     }
 
     fn try_create(&mut self, rule: Rule<'_>, now_us: u64) -> Result<Answer<Handle>, Refusal> {
-        if self.personality.operations.none {
-            return Err(NO_CALL);
-        }
+        self.ready()?;
         if let Some(told) = self.personality.port.stopped.as_ref().filter(|_| !self.is_started) {
             return Err(refusal(&self.personality, Some(told), STOPPED));
         }
@@ -285,9 +288,7 @@ impl Nic {
     ///
     /// There is no such rule.
     pub fn destroy(&mut self, handle: Handle, now_us: u64) -> Result<Answer<()>, Refusal> {
-        if self.personality.operations.none {
-            return Err(NO_CALL);
-        }
+        self.ready()?;
         let wait_us = self.latencies.destroy(&self.personality.latency);
         let late_us = u64::from(self.personality.latency.effective_until_us)
             + self.faults.delay_us(Fault::LateDeactivation, 1000, 100_000);
@@ -307,9 +308,7 @@ impl Nic {
     ///
     /// The NIC has no rules, or some cannot be destroyed.
     pub fn flush(&mut self) -> Result<(), Refusal> {
-        if self.personality.operations.none {
-            return Err(NO_CALL);
-        }
+        self.ready()?;
         match self.rules.flush() {
             0 => Ok(()),
             _ => Err(LASTING),
@@ -322,8 +321,9 @@ impl Nic {
     ///
     /// The NIC has no such mode, or not while its port is started.
     pub fn isolate(&mut self, is_isolated: bool) -> Result<(), Refusal> {
+        self.ready()?;
         let operations = &self.personality.operations;
-        if operations.none || operations.no_isolate {
+        if operations.no_isolate {
             return Err(NO_CALL);
         }
         if let Some(told) = operations.isolate_started.as_ref().filter(|_| self.is_started) {
@@ -339,8 +339,8 @@ impl Nic {
     ///
     /// It does not count, or this NIC answers no such question.
     pub fn query(&self, handle: Handle, reset: bool, now_us: u64) -> Result<Tally, Refusal> {
-        let operations = &self.personality.operations;
-        if operations.none || operations.no_query {
+        self.ready()?;
+        if self.personality.operations.no_query {
             return Err(NO_CALL);
         }
         let facts = &self.personality.count;
@@ -357,8 +357,8 @@ impl Nic {
     ///
     /// It does not age, or this NIC answers no such question.
     pub fn idle(&self, handle: Handle, now_us: u64) -> Result<Idle, Refusal> {
-        let operations = &self.personality.operations;
-        if operations.none || operations.no_query {
+        self.ready()?;
+        if self.personality.operations.no_query {
             return Err(NO_CALL);
         }
         if let Some(told) = &self.personality.age.no_query {
@@ -373,6 +373,7 @@ impl Nic {
     ///
     /// There is no such rule.
     pub fn dump(&self, handle: Option<Handle>, now_us: u64) -> Result<String, Refusal> {
+        self.awake()?;
         self.rules.dump(handle, now_us)
     }
 
@@ -418,7 +419,7 @@ impl Nic {
     }
 
     fn verdict(&self, bytes: &[u8], now_us: u64, count: impl Fn(u32)) -> Verdict {
-        if now_us < self.stalled_until_us {
+        if self.is_down || now_us < self.stalled_until_us {
             return Verdict { queue: NO_QUEUE, ..Verdict::default() };
         }
         let headers = Headers::of(bytes);

@@ -260,6 +260,12 @@ impl Rules {
         if self.entries.iter().any(is_lasting) {
             return self.flush_one_by_one();
         }
+        self.clear();
+        0
+    }
+
+    /// Forgets all rules.
+    pub(crate) fn clear(&mut self) {
         for (place, entry) in (0..).zip(&mut self.entries) {
             if std::mem::replace(&mut entry.at, At::Nowhere) != At::Nowhere {
                 entry.generation = entry.generation.wrapping_add(1);
@@ -274,7 +280,6 @@ impl Rules {
         self.spreads.clear();
         self.counters.clear();
         self.limits.clear();
-        0
     }
 
     fn flush_one_by_one(&mut self) -> u64 {

@@ -33,6 +33,28 @@ pub(crate) unsafe extern "C" fn twin_nic_set_started(nic: *const TwinNic, is_sta
 ///
 /// `nic` is alive.
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_go_down(nic: *const TwinNic) {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.write().go_down();
+}
+
+/// See `pmd/twin_model.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_bring_back(nic: *const TwinNic) -> bool {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.write().bring_back()
+}
+
+/// See `pmd/twin_model.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_set_switch(nic: *const TwinNic, has_switch: bool) {
     // SAFETY: by the contract above.
     unsafe { &*nic }.write().set_switch(has_switch);

@@ -3,7 +3,7 @@
 
 use super::notation::{INGRESS, actions, create, items, told};
 use super::state::{frame, receive};
-use twin::{Fault, Faults, Kind, Nic, Personality, Rule};
+use twin::{Errno, Fault, Faults, Kind, Nic, Personality, Rule};
 
 const TUPLE: &str = "eth / ipv4 src dst / tcp src dst";
 
@@ -169,6 +169,40 @@ fn nothing_is_received_while_a_rule_is_made() {
     let verdict = receive(&nic, &frame(0x4040), 99);
     assert_eq!((verdict.mark, verdict.queue), (None, u16::MAX));
     assert_eq!(mark(&nic, 1001), Some(1));
+}
+
+#[test]
+fn a_port_that_reset_itself_is_as_new_once_it_is_back() {
+    let mut nic = nic("undeletable");
+    let rule = create(&mut nic, TUPLE, "mark 1").unwrap().value;
+    nic.go_down();
+    let calls = [
+        create(&mut nic, TUPLE, "mark 1").map(drop),
+        nic.destroy(rule, 0).map(drop),
+        nic.flush(),
+        nic.dump(None, 0).map(drop),
+    ];
+    for call in calls {
+        assert_eq!(call.unwrap_err().errno, Errno::EIO);
+    }
+    let verdict = receive(&nic, &frame(0x4040), 0);
+    assert_eq!((verdict.mark, verdict.queue), (None, u16::MAX));
+    assert!(nic.bring_back());
+    assert_eq!((nic.len(), mark(&nic, 0)), (0, None));
+    assert_eq!(nic.destroy(rule, 0).unwrap_err().errno, Errno::ENOENT);
+    create(&mut nic, TUPLE, "mark 2").unwrap();
+    assert_eq!(mark(&nic, 0), Some(2));
+}
+
+#[test]
+fn a_reset_fails_until_it_does_not() {
+    let mut nic = nic("reset-fails:0.5");
+    for _ in 0..100 {
+        let is_back = nic.bring_back();
+        assert_eq!(create(&mut nic, TUPLE, "mark 1").is_ok(), is_back);
+    }
+    let failed = (0..100).filter(|_| !nic.bring_back()).count();
+    assert!((1..100).contains(&failed), "{failed}");
 }
 
 #[test]
