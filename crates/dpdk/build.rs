@@ -27,6 +27,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_info_get",
     "rte_eth_dev_owner_new",
     "rte_eth_dev_owner_set",
+    "rte_eth_dev_reset",
     "rte_eth_dev_socket_id",
     "rte_eth_dev_start",
     "rte_eth_dev_stop",

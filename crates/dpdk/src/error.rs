@@ -232,6 +232,8 @@ pub enum Step {
     Start,
     /// Receive frames of any destination address.
     Promiscuous,
+    /// Have its driver bring it back as new.
+    Reset,
 }
 
 impl fmt::Display for Step {
@@ -243,6 +245,7 @@ impl fmt::Display for Step {
             Step::RxQueue(queue) => write!(f, "set up receive queue {queue}"),
             Step::TxQueue(queue) => write!(f, "set up transmit queue {queue}"),
             Step::Start => f.write_str("start it"),
+            Step::Reset => f.write_str("reset it"),
             Step::Promiscuous => f.write_str("make it receive frames of any destination address"),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The ethdev behind a port and its queues, by its number.
 //!
-//! Every call here happens at start or at the end. The last of the port and its queues to go stops
+//! Every call here happens at start, at a reset or at the end. The last of the port and its queues to go stops
 //! and closes the ethdev, so no queue can name one that is closed.
 
 use crate::eal::is_pci;
@@ -10,7 +10,7 @@ use crate::{PortConfig, PortInfo, SymmetricRss, log, rss, sys};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What must be closed after an ethdev: the rings of a cable.
 pub(crate) type Keep = Arc<dyn Send + Sync>;
@@ -19,6 +19,12 @@ pub(crate) type Keep = Arc<dyn Send + Sync>;
 pub(crate) struct Ethdev {
     id: u16,
     removed: AtomicBool,
+    /// Its driver asked for a reset.
+    needs_reset: AtomicBool,
+    /// Resets that were begun.
+    resets: AtomicU64,
+    /// One was begun, and it has not come back: nothing but another may be asked of it.
+    down: AtomicBool,
     /// The Linux interface below a virtual device; 0 if there is none.
     if_index: u32,
     /// Dropped after [`Drop::drop`] has closed the ethdev.
@@ -75,13 +81,20 @@ impl Ethdev {
         }
         // A driver of real hardware knows its link better than the kernel does.
         let if_index = if is_pci(devargs) { 0 } else { info(id).map_or(0, |info| info.if_index) };
-        let removed = AtomicBool::new(false);
-        let ethdev = Arc::new(Self { id, removed, if_index, _lower: lower });
-        let event = sys::BIND_EVENT_REMOVED;
-        // SAFETY: the flag's address holds until `drop` has unregistered the callback. Where there
-        // is no memory to register it, a removal goes unnoticed; nothing else depends on it.
-        unsafe {
-            sys::rte_eth_dev_callback_register(id, event, Some(on_removed), ethdev.flag());
+        let ethdev = Arc::new(Self {
+            id,
+            removed: AtomicBool::new(false),
+            needs_reset: AtomicBool::new(false),
+            resets: AtomicU64::new(0),
+            down: AtomicBool::new(false),
+            if_index,
+            _lower: lower,
+        });
+        for (event, flag) in ethdev.flags() {
+            // SAFETY: the flag's address holds until `drop` has unregistered the callback. Where
+            // there is no memory to register it, the event goes unnoticed; nothing else depends on
+            // it.
+            unsafe { sys::rte_eth_dev_callback_register(id, event, Some(raise), flag) };
         }
         Ok(ethdev)
     }
@@ -94,6 +107,21 @@ impl Ethdev {
     pub(crate) fn removed(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
             || self.interface_state() == Some(sys::BIND_INTERFACE_GONE)
+    }
+
+    /// True once the driver asked for a reset, until it was made.
+    pub(crate) fn needs_reset(&self) -> bool {
+        self.needs_reset.load(Ordering::Relaxed)
+    }
+
+    /// Resets that were begun.
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets.load(Ordering::Relaxed)
+    }
+
+    /// True from the begin of a reset until the port is started again.
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.load(Ordering::Relaxed)
     }
 
     /// State of the link: up, and the speed in megabits per second, 0 where it is not known.
@@ -118,9 +146,13 @@ impl Ethdev {
         Ok(stats)
     }
 
-    /// The argument of `on_removed`.
-    fn flag(&self) -> *mut c_void {
-        (&raw const self.removed).cast_mut().cast()
+    /// Events, and the arguments of `raise` for them.
+    fn flags(&self) -> [(sys::rte_eth_event_type, *mut c_void); 2] {
+        let address = |flag: &AtomicBool| std::ptr::from_ref(flag).cast_mut().cast();
+        [
+            (sys::BIND_EVENT_REMOVED, address(&self.removed)),
+            (sys::BIND_EVENT_RESET, address(&self.needs_reset)),
+        ]
     }
 
     fn mtu(&self) -> Result<u16, Errno> {
@@ -185,7 +217,18 @@ impl Ethdev {
         if is_started { self.receive_any_destination() } else { Ok(()) }
     }
 
-    /// Configures and starts the ethdev, once.
+    /// Has the driver bring the device back as new, to be configured and started.
+    pub(crate) fn reset(&self) -> Result<(), Errno> {
+        self.down.store(true, Ordering::Relaxed);
+        self.resets.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the ethdev is open, and no queue of it is left: `Port` had them all.
+        Errno::check(unsafe { sys::rte_eth_dev_reset(self.id) })?;
+        // What was asked for until now was this.
+        self.needs_reset.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Configures and starts the ethdev, which is new.
     pub(crate) fn start(&self, config: &PortConfig) -> Result<SymmetricRss, (Step, Errno)> {
         let at = |step| move |errno| (step, errno);
         let rss = self.set_offloads(config).map_err(at(Step::Configure))?;
@@ -202,6 +245,7 @@ impl Ethdev {
         // SAFETY: the ethdev and all of its queues are configured.
         Errno::check(unsafe { sys::rte_eth_dev_start(self.id) }).map_err(at(Step::Start))?;
         self.receive_any_destination().map_err(at(Step::Promiscuous))?;
+        self.down.store(false, Ordering::Relaxed);
         Ok(rss)
     }
 
@@ -270,14 +314,34 @@ impl Ethdev {
 /// Ethernet header, two VLAN tags and FCS, in bytes.
 const L2_OVERHEAD: u32 = 14 + 2 * 4 + 4;
 
+impl Ethdev {
+    /// Nobody hears of events any more.
+    fn unregister(&self) {
+        for (event, flag) in self.flags() {
+            let callback = Some(raise as _);
+            // SAFETY: the callback is one that `own` registered, or unknown. It answers EAGAIN
+            // (-11) while that runs: after this, it never will.
+            log::hush(|| unsafe {
+                while sys::rte_eth_dev_callback_unregister(self.id, event, callback, flag) == -11 {
+                    std::thread::yield_now();
+                }
+            });
+        }
+    }
+}
+
 impl Drop for Ethdev {
     fn drop(&mut self) {
+        self.unregister();
+        // What a failed reset left of it ends with the process.
+        if self.is_down() {
+            return;
+        }
         let device = info(self.id).map_or(std::ptr::null_mut(), |info| info.device);
         // Drivers complain about parting with what they never had: nobody can do anything about it.
         log::hush(|| {
             // SAFETY:
             // - no queue of this ethdev is left: each holds a reference to `self`;
-            // - unregistering answers EAGAIN (-11) while the callback runs: after it, none will;
             // - the device was read before the close, and is removed only if it has no other
             //   ethdev.
             unsafe {
@@ -287,11 +351,6 @@ impl Drop for Ethdev {
                 // A Linux interface under the port would stay promiscuous.
                 sys::rte_eth_promiscuous_disable(self.id);
                 sys::rte_eth_dev_stop(self.id);
-                let event = sys::BIND_EVENT_REMOVED;
-                let (callback, flag) = (Some(on_removed as _), self.flag());
-                while sys::rte_eth_dev_callback_unregister(self.id, event, callback, flag) == -11 {
-                    std::thread::yield_now();
-                }
                 sys::rte_eth_dev_close(self.id);
                 if !device.is_null() && !has_ethdev(device) {
                     sys::rte_dev_remove(device);
@@ -314,7 +373,7 @@ fn has_ethdev(device: *const sys::rte_device) -> bool {
 }
 
 /// Called by EAL's interrupt thread, or whoever notices, with the address of the flag.
-extern "C" fn on_removed(
+extern "C" fn raise(
     _: u16,
     _: sys::rte_eth_event_type,
     flag: *mut c_void,

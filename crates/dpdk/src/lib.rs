@@ -35,6 +35,6 @@ pub use lcore::{Job, Lcore};
 pub use log::{Log, LogLevel};
 pub use mbuf::{DoesNotFit, Mbuf};
 pub use mempool::Mempool;
-pub use port::{Link, Port, PortConfig, PortInfo, PortStats};
+pub use port::{Link, Port, PortConfig, PortInfo, PortStats, Queues, Resets};
 pub use queue::{RxQueue, TxQueue};
 pub use rss::SymmetricRss;

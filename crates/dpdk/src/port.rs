@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ethernet ports: opened by devargs, configured once, closed when the port and its last queue are
-//! dropped.
+//! Ethernet ports: opened by devargs, configured once, reset where their driver asks for it, closed
+//! when the port and its last queue are dropped.
 
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, Keep};
@@ -19,9 +19,12 @@ pub struct Port {
     /// Of rules by templates.
     pub(crate) table: Option<RuleTable>,
     info: PortInfo,
-    configured: bool,
-    /// Receive and transmit queues it was configured with.
+    config: Option<PortConfig>,
+    asked_for_marks: bool,
+    /// Receive and transmit queues of it that there are.
     queues: [u16; 2],
+    /// Its counters before the last reset.
+    stats_before: PortStats,
     _one_user: PhantomData<Cell<()>>,
 }
 
@@ -83,6 +86,31 @@ pub struct PortStats {
     pub rx_nombuf: u64,
 }
 
+/// All queues of a port.
+pub type Queues = (Vec<RxQueue>, Vec<TxQueue>);
+
+/// How a port stands with resets, for any thread, whoever has the port.
+#[derive(Clone, Debug)]
+pub struct Resets(Arc<Ethdev>);
+
+impl Resets {
+    /// True once the driver asked for a reset, until it was made.
+    pub fn is_needed(&self) -> bool {
+        self.0.needs_reset()
+    }
+
+    /// How many were begun.
+    pub fn begun(&self) -> u64 {
+        self.0.resets()
+    }
+
+    /// True from the begin of a reset until the port is started again. Until then there is nothing
+    /// to be asked of the port but another.
+    pub fn is_down(&self) -> bool {
+        self.0.is_down()
+    }
+}
+
 /// State of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -122,10 +150,17 @@ impl Port {
         let in_use = |_| PortError::InUse { port: devargs.to_owned() };
         let open = Ethdev::own(id, devargs, lower).map_err(in_use)?;
         let info = open.describe(devargs).map_err(|errno| fail(devargs, Step::Info, errno))?;
-        let rules = LiveRules::new();
-        let configured = false;
-        let (table, queues) = (None, [0; 2]);
-        Ok(Self { open, rules, table, info, configured, queues, _one_user: PhantomData })
+        Ok(Self {
+            open,
+            rules: LiveRules::new(),
+            table: None,
+            info,
+            config: None,
+            asked_for_marks: false,
+            queues: [0; 2],
+            stats_before: PortStats::default(),
+            _one_user: PhantomData,
+        })
     }
 
     /// DPDK's number of the port, by which flow rules name it.
@@ -143,14 +178,17 @@ impl Port {
     ///
     /// # Panics
     /// If called twice, or with receive queues and no mempool.
-    pub fn configure(
-        &mut self,
-        config: &PortConfig,
-    ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), PortError> {
-        assert!(!std::mem::replace(&mut self.configured, true), "a port is configured once");
+    pub fn configure(&mut self, config: &PortConfig) -> Result<Queues, PortError> {
+        assert!(self.config.is_none(), "a port is configured once");
+        self.config = Some(config.clone());
         assert!(config.rx_queues == 0 || !config.mempools.is_empty(), "packets need a mempool");
         self.check_queues("receive", self.info.max_rx_queues, config.rx_queues)?;
         self.check_queues("transmit", self.info.max_tx_queues, config.tx_queues)?;
+        self.start(config)
+    }
+
+    /// Starts the port, which is new.
+    fn start(&mut self, config: &PortConfig) -> Result<Queues, PortError> {
         let (result, log) = log::capture(|| self.open.start(config));
         self.info.rss = result.map_err(|(step, errno)| PortError::Configure {
             port: self.info.devargs.clone(),
@@ -160,11 +198,44 @@ impl Port {
         })?;
         self.queues = [config.rx_queues, config.tx_queues];
         let open = &self.open;
-        // SAFETY: the port is started with these queues, and only this once.
+        // SAFETY: the port is started with these queues, and no others of it are left.
         let rx = (0..config.rx_queues).map(|queue| unsafe { RxQueue::new(open, queue) }).collect();
         // SAFETY: as above.
         let tx = (0..config.tx_queues).map(|queue| unsafe { TxQueue::new(open, queue) }).collect();
         Ok((rx, tx))
+    }
+
+    /// How it stands with resets.
+    pub fn resets(&self) -> Resets {
+        Resets(Arc::clone(&self.open))
+    }
+
+    /// Resets the port, as its driver asks for after trouble in the device, and starts it again as
+    /// it was configured. `queues` are all that it has, and none after a reset that failed: then
+    /// there is nothing to do with the port but to try again. Its flow rules are gone and cannot be
+    /// named any more, its counters may begin anew.
+    ///
+    /// # Panics
+    /// If a queue is missing, or the port was never configured.
+    pub fn reset(&mut self, queues: Queues) -> Result<Queues, PortError> {
+        let config = self.config.clone().expect("the port was never configured");
+        self.assert_all(&queues.0, &queues.1);
+        drop(queues);
+        self.queues = [0; 2];
+        self.stats_before = self.stats();
+        self.rules = LiveRules::new();
+        // Its driver parts with what the table was made of.
+        self.table = None;
+        let (result, log) = log::capture(|| self.open.reset());
+        result.map_err(|errno| {
+            let port = self.info.devargs.clone();
+            PortError::Configure { port, step: Step::Reset, errno, log }
+        })?;
+        if self.asked_for_marks {
+            // Where it is refused, the driver has not forgotten.
+            log::hush(|| _ = self.open.ask_for_marks());
+        }
+        self.start(&config)
     }
 
     /// What the driver says of the device's firmware, if anything.
@@ -175,6 +246,7 @@ impl Port {
     /// Asks the driver to deliver marks and flags of flow rules with packets. Some must know it
     /// before [`Port::configure`], most do it anyway.
     pub fn ask_for_marks(&mut self) -> Result<(), Errno> {
+        self.asked_for_marks = true;
         self.open.ask_for_marks()
     }
 
@@ -189,18 +261,24 @@ impl Port {
         is_started: bool,
         queues: (&mut [RxQueue], &mut [TxQueue]),
     ) -> Result<(), Errno> {
-        let of_this_port = |id: u16| id == self.id();
-        let rx = queues.0.iter().filter(|queue| of_this_port(queue.port_id())).count();
-        let tx = queues.1.iter().filter(|queue| of_this_port(queue.port_id())).count();
-        assert!([rx, tx] == self.queues.map(usize::from), "a queue may be in use elsewhere");
+        self.assert_all(queues.0, queues.1);
         if !is_started {
             self.table.iter_mut().for_each(RuleTable::forget_rules);
         }
         self.open.set_started(is_started)
     }
 
-    /// The port's counters; all zero if they can not be read.
+    fn assert_all(&self, rx: &[RxQueue], tx: &[TxQueue]) {
+        let rx = rx.iter().filter(|queue| queue.port_id() == self.id()).count();
+        let tx = tx.iter().filter(|queue| queue.port_id() == self.id()).count();
+        assert!([rx, tx] == self.queues.map(usize::from), "a queue may be in use elsewhere");
+    }
+
+    /// The port's counters; all zero if they can not be read, and as they were while it is down.
     pub fn stats(&self) -> PortStats {
+        if self.open.is_down() {
+            return self.stats_before;
+        }
         self.open.stats().map_or_else(
             |_| PortStats::default(),
             |stats| PortStats {
@@ -219,7 +297,11 @@ impl Port {
     /// State of the link, without waiting for it: that of the port, and for a virtual device that
     /// of the Linux interface below it.
     pub fn link(&self) -> Link {
-        self.open.link().map_or(Link { up: false, speed_mbps: None }, |link| Link {
+        let down = Link { up: false, speed_mbps: None };
+        if self.open.is_down() {
+            return down;
+        }
+        self.open.link().map_or(down, |link| Link {
             up: link.up,
             speed_mbps: Some(link.speed).filter(|&speed| speed > 0),
         })
