@@ -13,4 +13,4 @@ mod programmer;
 
 pub use pace::Pace;
 pub use port::{Refusal, RefusalClass, RulePort};
-pub use programmer::{Counts, Limits, Next, Programmer, Worker};
+pub use programmer::{Counts, Limits, Next, Programmer, Stuck, Worker};

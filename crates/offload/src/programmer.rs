@@ -62,6 +62,17 @@ struct Kept<R> {
     worker: Worker,
 }
 
+/// A rule that the port did not part with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Which.
+    pub rule: RuleId,
+    /// Why, in the port's words.
+    pub refusal: Refusal,
+    /// Who waits to hear that it is gone.
+    awaited_by: Option<Worker>,
+}
+
 /// What one worker wants.
 #[derive(Default)]
 struct Desk {
@@ -89,7 +100,7 @@ pub struct Programmer<P: RulePort> {
     /// Gone, and not told yet.
     quarantined: VecDeque<(Nanos, Worker, RuleId)>,
     /// Not gone, though they were to go; nobody hears of them.
-    stuck: Vec<(RuleId, Refusal)>,
+    stuck: Vec<Stuck>,
     answers: VecDeque<(Worker, RuleId, Answer)>,
     counts: Counts,
 }
@@ -158,6 +169,17 @@ impl<P: RulePort> Programmer<P> {
         self.lost.make_contiguous().sort_unstable_by_key(|rule| (rule.index, rule.direction));
     }
 
+    /// As [`lose`](Self::lose), and so thoroughly that those are gone, too, that were stuck: the NIC
+    /// itself was reset.
+    pub fn lose_all(&mut self, now: Nanos) {
+        self.lose();
+        self.counts.lost += self.stuck.len() as u64;
+        let until = now + self.limits.quarantine;
+        let awaited =
+            self.stuck.drain(..).filter_map(|stuck| Some((stuck.awaited_by?, stuck.rule)));
+        self.quarantined.extend(awaited.map(|(worker, rule)| (until, worker, rule)));
+    }
+
     /// Asks the port for one thing at most. `clock` is read before and after.
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();
@@ -202,8 +224,8 @@ impl<P: RulePort> Programmer<P> {
         self.len() == 0
     }
 
-    /// Rules that the port did not part with, in its words.
-    pub fn stuck(&self) -> &[(RuleId, Refusal)] {
+    /// Rules that the port did not part with.
+    pub fn stuck(&self) -> &[Stuck] {
         &self.stuck
     }
 
@@ -244,11 +266,12 @@ impl<P: RulePort> Programmer<P> {
         if self.rules.contains_key(&rule) {
             if self.destroy(rule, clock) {
                 self.quarantined.push_back((clock() + self.limits.quarantine, worker, rule));
+                return;
             }
-            return;
         }
-        // One that had to make room for another of its packets, and did not go.
-        if self.stuck.iter().any(|(other, _)| *other == rule) {
+        // It did not go, now or when it had to make room for another of its packets.
+        if let Some(stuck) = self.stuck.iter_mut().rfind(|stuck| stuck.rule == rule) {
+            stuck.awaited_by = Some(worker);
             return;
         }
         let waiting = &self.desks[usize::from(worker)].installs;
@@ -277,7 +300,7 @@ impl<P: RulePort> Programmer<P> {
                 true
             }
             Err(refusal) => {
-                self.stuck.push((rule, refusal));
+                self.stuck.push(Stuck { rule, refusal, awaited_by: None });
                 self.pace.rest(clock());
                 false
             }

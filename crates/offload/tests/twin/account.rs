@@ -267,6 +267,31 @@ fn rules_that_were_lost_come_back() {
     assert!(world.known.is_empty() && world.programmer.port().nic.is_empty());
 }
 
+/// The NIC has no rule of any kind any more, whatever it refused to part with.
+#[test]
+fn a_reset_parts_with_rules_that_were_stuck() {
+    let mut world = World::new(ideal(u32::MAX), "undeletable", 1);
+    (0..3).for_each(|flow| world.install(0, flow));
+    world.rest();
+    // Its worker waits; that of the next does not know yet.
+    world.remove(0);
+    world.install(1, 1);
+    world.rest();
+    assert_eq!(world.programmer.stuck().len(), 2);
+    let nic = &mut world.programmer.port().nic;
+    assert!(nic.bring_back());
+    world.programmer.lose_all(world.now_ns.get());
+    world.rest();
+    assert!(world.programmer.stuck().is_empty());
+    assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (1, 1));
+    assert_eq!(world.known.len(), 3, "one of four is gone");
+    let Counts { created, lost, .. } = world.programmer.counts();
+    assert_eq!((created, lost), (4, 3));
+    world.remove(0);
+    world.rest();
+    assert_eq!(world.known.len(), 2, "it was gone when its worker asked");
+}
+
 #[test]
 fn what_a_nic_does_not_take_again_is_forgotten() {
     let mut world = World::new(ideal(u32::MAX), "", 1);

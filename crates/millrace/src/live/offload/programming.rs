@@ -10,7 +10,7 @@ use crate::live::clock::Clock;
 use crate::summary::{OffloadPort, Refused, RuleCounts};
 use dpdk::tsc;
 use engine::{Answer, RuleId};
-use offload::{Next, Programmer};
+use offload::{Next, Programmer, Stuck};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -153,7 +153,7 @@ impl Programming {
         let counts = self.programmer.counts();
         let flushed = self.programmer.len() as u64;
         let stuck = self.programmer.stuck().iter();
-        let stuck = stuck.map(|(rule, refusal)| {
+        let stuck = stuck.map(|Stuck { rule, refusal, .. }| {
             format!("connection {} direction {}: {}", rule.index, rule.direction, refusal.words)
         });
         let stuck = stuck.collect();
