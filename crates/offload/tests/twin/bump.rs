@@ -34,6 +34,8 @@ pub(crate) struct Case {
     pub(crate) room: u32,
     /// A port starts anew at one in so many turns; `None`, never.
     pub(crate) restarts: Option<u64>,
+    /// It does so because its NIC reset itself.
+    pub(crate) resets: bool,
     /// What becomes of its rules then, in the words of personalities.
     pub(crate) on_stop: &'static str,
     /// Connections at a time.
@@ -96,6 +98,7 @@ pub(crate) struct Bump {
     traffic: Traffic,
     dice: Dice,
     restarts: Option<u64>,
+    resets: bool,
     now: Nanos,
     came: Came,
 }
@@ -128,6 +131,7 @@ impl Bump {
             traffic: Traffic::new(seed, case.connections, case.longest),
             dice: Dice(!seed),
             restarts: case.restarts,
+            resets: case.resets,
             now: MS,
             came: Came::default(),
         }
@@ -138,8 +142,8 @@ impl Bump {
         for turn in 0..turns {
             self.arrive();
             if self.restarts.is_some_and(|turns| self.dice.one_in(turns)) {
-                let end = self.dice.below(2) as usize;
-                self.came.missed += self.ends[end].restart();
+                let end = &mut self.ends[self.dice.below(2) as usize];
+                self.came.missed += if self.resets { end.reset() } else { end.restart() };
             }
             if turn % 4 == 0 {
                 self.work();
@@ -335,6 +339,19 @@ impl End {
         nic.set_started(false);
         nic.set_started(true);
         self.programmer.lose();
+        self.received.iter_mut().map(|queue| queue.drain(..).count() as u64).sum()
+    }
+
+    /// As a port whose NIC resets itself: calls are refused until somebody notices, then no rule is
+    /// left. Returns how many packets are lost.
+    fn reset(&mut self) -> u64 {
+        self.programmer.port().nic.go_down();
+        self.program(self.now.get() + 5 * MS);
+        let nic = &mut self.programmer.port().nic;
+        assert!(nic.bring_back());
+        nic.set_started(false);
+        nic.set_started(true);
+        self.programmer.lose_all(self.now.get());
         self.received.iter_mut().map(|queue| queue.drain(..).count() as u64).sum()
     }
 

@@ -41,6 +41,7 @@ const CALM: Case = Case {
     width: 32,
     room: 1 << 16,
     restarts: None,
+    resets: false,
     on_stop: "keep",
     connections: 100,
     longest: 60,
@@ -128,5 +129,21 @@ fn rules_come_back_after_a_restart() {
             assert!(came.lost > 100, "{case:?}: {came:?}");
             assert!(came.marks.counted > came.packets / 10, "{case:?}: {came:?}");
         }
+    }
+}
+
+/// The same where the NIC resets itself: also what it refused to part with is gone then.
+#[test]
+fn rules_come_back_after_a_reset() {
+    for (seed, faults) in
+        ["", "undeletable:0.1", "create-refused:0.2", "late-deactivation:0.5"].iter().enumerate()
+    {
+        let (seed, faults) = (seed as u64, (*faults).to_owned());
+        let restarts = Some(500);
+        let case = Case { seed, faults, restarts, resets: true, workers: 2, ..CALM };
+        let came = Bump::new(&case).run(20_000);
+        assert!(came.lost > 100, "{case:?}: {came:?}");
+        assert!(came.marks.counted > came.packets / 10, "{case:?}: {came:?}");
+        assert_eq!(came.created, came.destroyed + came.lost + came.stuck, "{case:?}: {came:?}");
     }
 }
