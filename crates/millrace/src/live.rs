@@ -13,11 +13,13 @@ mod meter;
 mod offload;
 mod report;
 mod totals;
+mod watched;
 mod worker;
 
 pub(crate) use inquiry::{Ending, Found, Inquiry, PortNow};
 pub(crate) use meter::Meter;
 pub(crate) use totals::{Rates, Totals};
+pub(crate) use watched::PortEvent;
 
 use crate::config::Policy;
 use crate::output::tell;
@@ -32,10 +34,11 @@ use engine::{FlowRecord, Memory};
 use inquiry::Asked;
 use offload::{Offer, Rules, SharedPort};
 use rtrb::{Consumer, RingBuffer};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::{fmt, io};
+use watched::Watched;
 use worker::{Account, Outlets, Path, Report, Worker};
 
 /// Flow records on their way from a worker to the control thread.
@@ -66,17 +69,6 @@ pub(crate) struct Live {
     stop: Arc<AtomicBool>,
 }
 
-struct Watched {
-    port: SharedPort,
-    has_several_queues: bool,
-    /// It was told that rules have no effect.
-    is_unmarked: bool,
-    /// What was told of the link last. One that is up from the start needs no word.
-    up: bool,
-    removed: bool,
-    out_of_sight: bool,
-}
-
 struct Running {
     lcore: u32,
     /// Number of its wire: its ports are twice that, and the next.
@@ -93,46 +85,6 @@ pub(crate) struct Finished {
     pub(crate) written: io::Result<()>,
     /// Of the workers, idle again.
     pub(crate) lcores: Vec<Lcore>,
-}
-
-/// Something a user should hear about at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PortEvent {
-    /// The link of the port came up.
-    Up(String),
-    /// The link of the port went down: what is sent there is dropped.
-    Down(String),
-    /// The device is gone; the others go on.
-    Removed(String),
-    /// The interface of a tap is deleted, or it works on in another network namespace: from here
-    /// both look the same.
-    OutOfSight(String),
-    /// It takes rules, and packets come without the marks.
-    Unmarked(String),
-}
-
-impl fmt::Display for PortEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PortEvent::Up(port) => write!(f, "port {port}: the link is up"),
-            PortEvent::Down(port) => {
-                write!(f, "port {port}: the link is down; what should leave by it is dropped")
-            }
-            PortEvent::Removed(port) => {
-                write!(f, "port {port}: the device is gone; the other ports go on")
-            }
-            PortEvent::OutOfSight(port) => write!(
-                f,
-                "port {port}: its interface has left this network namespace: moved to another, or \
-                 deleted"
-            ),
-            PortEvent::Unmarked(port) => write!(
-                f,
-                "port {port}: rules have no effect: packets come without the marks that they ask \
-                 for; no more of the kind are made for a while, and connections stay in software"
-            ),
-        }
-    }
 }
 
 impl Live {
@@ -341,47 +293,5 @@ impl Running {
     /// True until the worker has its table and polls its ports.
     fn is_not_ready(&self) -> bool {
         self.board.read().is_empty()
-    }
-}
-
-impl Watched {
-    fn new(port: SharedPort, has_several_queues: bool) -> Self {
-        Self {
-            port,
-            has_several_queues,
-            is_unmarked: false,
-            up: true,
-            removed: false,
-            out_of_sight: false,
-        }
-    }
-
-    /// The word about rules without effect, once.
-    fn unmarked(&mut self, is_unmarked: bool) -> Option<PortEvent> {
-        if !is_unmarked || std::mem::replace(&mut self.is_unmarked, true) {
-            return None;
-        }
-        Some(PortEvent::Unmarked(self.port.lock().info().devargs.clone()))
-    }
-
-    fn event(&mut self) -> Option<PortEvent> {
-        if self.removed || self.out_of_sight {
-            return None;
-        }
-        let port = self.port.lock();
-        let name = || port.info().devargs.clone();
-        if port.removed() {
-            // A tap that was moved into another network namespace works on.
-            self.out_of_sight = port.info().driver == "net_tap";
-            self.removed = !self.out_of_sight;
-            let event = if self.removed { PortEvent::Removed } else { PortEvent::OutOfSight };
-            return Some(event(name()));
-        }
-        let up = port.link().up;
-        if up == self.up {
-            return None;
-        }
-        self.up = up;
-        Some(if up { PortEvent::Up(name()) } else { PortEvent::Down(name()) })
     }
 }

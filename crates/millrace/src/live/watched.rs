@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Ports of a bump that runs, as the control thread watches them, and what it has to tell of them.
+
+use super::SharedPort;
+use std::fmt;
+
+/// A port of a bump that runs.
+pub(super) struct Watched {
+    pub(super) port: SharedPort,
+    pub(super) has_several_queues: bool,
+    /// It was told that rules have no effect.
+    is_unmarked: bool,
+    /// What was told of the link last. One that is up from the start needs no word.
+    up: bool,
+    pub(super) removed: bool,
+    out_of_sight: bool,
+}
+
+/// Something a user should hear about at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PortEvent {
+    /// The link of the port came up.
+    Up(String),
+    /// The link of the port went down: what is sent there is dropped.
+    Down(String),
+    /// The device is gone; the others go on.
+    Removed(String),
+    /// The interface of a tap is deleted, or it works on in another network namespace: from here
+    /// both look the same.
+    OutOfSight(String),
+    /// It takes rules, and packets come without the marks.
+    Unmarked(String),
+}
+
+impl fmt::Display for PortEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortEvent::Up(port) => write!(f, "port {port}: the link is up"),
+            PortEvent::Down(port) => {
+                write!(f, "port {port}: the link is down; what should leave by it is dropped")
+            }
+            PortEvent::Removed(port) => {
+                write!(f, "port {port}: the device is gone; the other ports go on")
+            }
+            PortEvent::OutOfSight(port) => write!(
+                f,
+                "port {port}: its interface has left this network namespace: moved to another, or \
+                 deleted"
+            ),
+            PortEvent::Unmarked(port) => write!(
+                f,
+                "port {port}: rules have no effect: packets come without the marks that they ask \
+                 for; no more of the kind are made for a while, and connections stay in software"
+            ),
+        }
+    }
+}
+
+impl Watched {
+    pub(super) fn new(port: SharedPort, has_several_queues: bool) -> Self {
+        Self {
+            port,
+            has_several_queues,
+            is_unmarked: false,
+            up: true,
+            removed: false,
+            out_of_sight: false,
+        }
+    }
+
+    /// The word about rules without effect, once.
+    pub(super) fn unmarked(&mut self, is_unmarked: bool) -> Option<PortEvent> {
+        if !is_unmarked || std::mem::replace(&mut self.is_unmarked, true) {
+            return None;
+        }
+        Some(PortEvent::Unmarked(self.port.lock().info().devargs.clone()))
+    }
+
+    /// What happened to it since the last call.
+    pub(super) fn event(&mut self) -> Option<PortEvent> {
+        if self.removed || self.out_of_sight {
+            return None;
+        }
+        let port = self.port.lock();
+        let name = || port.info().devargs.clone();
+        if port.removed() {
+            // A tap that was moved into another network namespace works on.
+            self.out_of_sight = port.info().driver == "net_tap";
+            self.removed = !self.out_of_sight;
+            let event = if self.removed { PortEvent::Removed } else { PortEvent::OutOfSight };
+            return Some(event(name()));
+        }
+        let up = port.link().up;
+        if up == self.up {
+            return None;
+        }
+        self.up = up;
+        Some(if up { PortEvent::Up(name()) } else { PortEvent::Down(name()) })
+    }
+}
