@@ -204,7 +204,7 @@ void twin_nic_free(struct twin_nic *nic);
 /* Whether it has templates and flow queues. */
 bool twin_nic_has_async(const struct twin_nic *nic);
 void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
-/* Resets itself: no rules, no packets, and calls about rules fail until it is brought back. */
+/* Resets itself: its rules are gone, and calls about rules fail until it is brought back. */
 void twin_nic_go_down(const struct twin_nic *nic);
 /* As new; false if that fails. */
 bool twin_nic_bring_back(const struct twin_nic *nic);

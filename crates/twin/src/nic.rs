@@ -419,7 +419,7 @@ impl Nic {
     }
 
     fn verdict(&self, bytes: &[u8], now_us: u64, count: impl Fn(u32)) -> Verdict {
-        if self.is_down || now_us < self.stalled_until_us {
+        if now_us < self.stalled_until_us {
             return Verdict { queue: NO_QUEUE, ..Verdict::default() };
         }
         let headers = Headers::of(bytes);
