@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The ethdev behind a port and its queues, by its number.
 //!
-//! Every call here happens at start, at a reset or at the end. The last of the port and its queues to go stops
-//! and closes the ethdev, so no queue can name one that is closed.
+//! Every call here happens at start, at a reset or at the end. The last of the port and its queues
+//! to go stops and closes the ethdev, so no queue can name one that is closed.
 
 use crate::eal::is_pci;
 use crate::error::{Errno, Step};

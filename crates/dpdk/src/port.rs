@@ -23,6 +23,8 @@ pub struct Port {
     asked_for_marks: bool,
     /// Receive and transmit queues of it that there are.
     queues: [u16; 2],
+    /// Resets after which it came back.
+    times_reset: u64,
     /// Its counters before the last reset.
     stats_before: PortStats,
     _one_user: PhantomData<Cell<()>>,
@@ -94,9 +96,9 @@ pub type Queues = (Vec<RxQueue>, Vec<TxQueue>);
 pub struct Resets(Arc<Ethdev>);
 
 impl Resets {
-    /// True once the driver asked for a reset, until it was made.
+    /// True once the driver asked for a reset, until it was made; not of a device that is gone.
     pub fn is_needed(&self) -> bool {
-        self.0.needs_reset()
+        self.0.needs_reset() && !self.0.removed()
     }
 
     /// How many were begun.
@@ -158,6 +160,7 @@ impl Port {
             config: None,
             asked_for_marks: false,
             queues: [0; 2],
+            times_reset: 0,
             stats_before: PortStats::default(),
             _one_user: PhantomData,
         })
@@ -235,7 +238,14 @@ impl Port {
             // Where it is refused, the driver has not forgotten.
             log::hush(|| _ = self.open.ask_for_marks());
         }
-        self.start(&config)
+        let queues = self.start(&config)?;
+        self.times_reset += 1;
+        Ok(queues)
+    }
+
+    /// Resets after which it came back.
+    pub fn times_reset(&self) -> u64 {
+        self.times_reset
     }
 
     /// What the driver says of the device's firmware, if anything.

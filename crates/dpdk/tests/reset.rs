@@ -73,7 +73,7 @@ fn a_port_comes_back_as_it_was_configured() {
         wait_for_event(&port);
         receiving = port.reset(receiving).unwrap();
     }
-    assert_eq!(port.resets().begun(), 4);
+    assert_eq!((port.resets().begun(), port.times_reset()), (4, 4));
     drop((port, receiving));
     assert_eq!(pool.in_use(), 0);
     that_does_not_come_back(start("net_twin1,wire=w,reset_after=1,faults=reset-fails"));
@@ -90,5 +90,6 @@ fn that_does_not_come_back((mut port, queues): (Port, Queues)) {
         assert_eq!(step, Step::Reset);
         assert!(port.resets().is_down() && !port.link().up);
         assert_eq!((port.resets().begun(), port.stats()), (begun, before));
+        assert_eq!(port.times_reset(), 0);
     }
 }

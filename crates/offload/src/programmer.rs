@@ -169,8 +169,8 @@ impl<P: RulePort> Programmer<P> {
         self.lost.make_contiguous().sort_unstable_by_key(|rule| (rule.index, rule.direction));
     }
 
-    /// As [`lose`](Self::lose), and so thoroughly that those are gone, too, that were stuck: the NIC
-    /// itself was reset.
+    /// As [`lose`](Self::lose), and so thoroughly that those are gone, too, that were stuck: the
+    /// NIC itself was reset.
     pub fn lose_all(&mut self, now: Nanos) {
         self.lose();
         self.counts.lost += self.stuck.len() as u64;
@@ -263,11 +263,9 @@ impl<P: RulePort> Programmer<P> {
     }
 
     fn remove(&mut self, worker: Worker, rule: RuleId, clock: &mut impl FnMut() -> Nanos) {
-        if self.rules.contains_key(&rule) {
-            if self.destroy(rule, clock) {
-                self.quarantined.push_back((clock() + self.limits.quarantine, worker, rule));
-                return;
-            }
+        if self.rules.contains_key(&rule) && self.destroy(rule, clock) {
+            self.quarantined.push_back((clock() + self.limits.quarantine, worker, rule));
+            return;
         }
         // It did not go, now or when it had to make room for another of its packets.
         if let Some(stuck) = self.stuck.iter_mut().rfind(|stuck| stuck.rule == rule) {
