@@ -9,8 +9,10 @@ mod clock;
 mod desk;
 mod gaps;
 mod inquiry;
+mod loan;
 mod meter;
 mod offload;
+mod recovery;
 mod report;
 mod totals;
 mod watched;
@@ -29,17 +31,21 @@ use crate::summary::{Offload, OffloadPort, Summary};
 use board::{Board, Snapshot};
 use clock::Clock;
 use desk::Desk;
-use dpdk::{Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, SymmetricRss, tsc, tsc_hz};
+use dpdk::{
+    Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, Queues, SymmetricRss, tsc, tsc_hz,
+};
 use engine::{FlowRecord, Memory};
 use inquiry::Asked;
+use loan::{Pair, loan};
 use offload::{Offer, Rules, SharedPort};
+use recovery::Recovery;
 use rtrb::{Consumer, RingBuffer};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use watched::Watched;
-use worker::{Account, Outlets, Path, Report, Worker};
+use worker::{Account, Outlets, Report, Worker};
 
 /// Flow records on their way from a worker to the control thread.
 const RECORDS: usize = 1 << 16;
@@ -57,6 +63,24 @@ pub(crate) struct Wire {
     pub(crate) tx_descriptors: u16,
 }
 
+impl Wire {
+    /// Configures both ports; what each worker has of them.
+    fn configure(&mut self, offload: &OffloadPlan) -> Result<Vec<[Pair; 2]>, PortError> {
+        let config = PortConfig {
+            rx_queues: self.workers.len() as u16,
+            tx_queues: self.workers.len() as u16,
+            rxd: self.rx_descriptors,
+            txd: self.tx_descriptors,
+            mempools: vec![self.mempool],
+        };
+        offload::prepare([&mut self.a, &mut self.b], offload);
+        let pairs_of = |(rx, tx): Queues| rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });
+        let a = pairs_of(self.a.configure(&config)?);
+        let b = pairs_of(self.b.configure(&config)?);
+        Ok(a.zip(b).map(|(a, b)| [a, b]).collect())
+    }
+}
+
 /// The running bump.
 pub(crate) struct Live {
     /// Upstream end and downstream end of each wire, in turn.
@@ -67,6 +91,8 @@ pub(crate) struct Live {
     offload: OffloadPlan,
     inquiry: Arc<Inquiry>,
     stop: Arc<AtomicBool>,
+    /// What became of resets, and was not told yet.
+    news: Vec<PortEvent>,
 }
 
 struct Running {
@@ -100,16 +126,7 @@ impl Live {
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
-            let port_config = PortConfig {
-                rx_queues: wire.workers.len() as u16,
-                tx_queues: wire.workers.len() as u16,
-                rxd: wire.rx_descriptors,
-                txd: wire.tx_descriptors,
-                mempools: vec![wire.mempool],
-            };
-            offload::prepare([&mut wire.a, &mut wire.b], &offload);
-            let (a_rx, a_tx) = wire.a.configure(&port_config)?;
-            let (b_rx, b_tx) = wire.b.configure(&port_config)?;
+            let pairs = wire.configure(&offload)?;
             let shared = [wire.a, wire.b].map(SharedPort::new);
             let workers = wire.workers.len();
             let offer = Offer::of(&shared, &offload, config, workers);
@@ -117,10 +134,8 @@ impl Live {
             let (wishes, of_ports) = offer.tie(&offload, workers, clock);
             rules.extend(of_ports);
             let of_workers = of_worker.into_iter().zip(wishes);
-            let up = a_rx.into_iter().zip(b_tx).map(|(rx, tx)| Path { rx, tx });
-            let down = b_rx.into_iter().zip(a_tx).map(|(rx, tx)| Path { rx, tx });
-            let paths = up.zip(down).map(|(up, down)| [up, down]);
-            for ((lcore, paths), of_worker) in wire.workers.into_iter().zip(paths).zip(of_workers) {
+            let mut lenders = [Vec::new(), Vec::new()];
+            for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
                 let (offload, wishes) = of_worker;
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
@@ -128,19 +143,27 @@ impl Live {
                 askable.push(Asked { lcore: lcore.id(), wire: number, caller });
                 let config = config.of_worker(ready.len() as u64);
                 let config = engine::Config { cycle_counter: tsc, offload, ..config };
+                let loans = lenders.each_mut().map(|lenders| {
+                    let (lender, borrower) = loan();
+                    lenders.push(lender);
+                    borrower
+                });
                 let outlets = Outlets {
                     board: Arc::clone(&board),
                     records: producer,
                     wishes,
                     desk,
+                    loans,
                     stop: Arc::clone(&stop),
                 };
                 // The table is made by the lcore that uses it, so that its memory is near.
-                let work = move || Worker::new(paths, &config, clock, outlets).run();
+                let work = move || Worker::new(pairs, &config, clock, outlets).run();
                 ready.push((lcore, number, work, board, records));
             }
-            let watched = |port| Watched::new(port, port_config.rx_queues > 1);
-            ports.extend(shared.map(watched));
+            ports.extend(shared.into_iter().zip(lenders).map(|(port, lenders)| {
+                let recovery = Recovery::new(port.clone(), lenders);
+                Watched::new(port, recovery, workers > 1)
+            }));
         }
         // Only now: a port that cannot be configured must not leave workers behind.
         let start = |(lcore, wire, work, board, records): (Lcore, _, _, _, _)| Running {
@@ -162,14 +185,28 @@ impl Live {
             policy: offload.policy.to_string(),
             started: Instant::now(),
         });
-        Ok(Self { ports, workers, rules, offload, inquiry, stop })
+        Ok(Self { ports, workers, rules, offload, inquiry, stop, news: Vec::new() })
     }
 
-    /// One turn of the control thread: takes the flow records there are, then sleeps a little.
+    /// One turn of the control thread: goes on with resets, takes the flow records there are, then
+    /// sleeps a little.
     pub(crate) fn turn(&mut self, sink: &mut RecordSink) -> io::Result<()> {
+        for (watched, rules) in self.ports.iter_mut().zip(&self.rules) {
+            self.news.extend(watched.recovery.step(rules.count()));
+        }
         self.take_records(sink)?;
         std::thread::sleep(TURN);
         Ok(())
+    }
+
+    /// What became of resets since the last call.
+    pub(crate) fn news(&mut self) -> Vec<PortEvent> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// True if a port was to be reset and never came back.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.ports.iter().any(|watched| watched.recovery.is_given_up())
     }
 
     /// Time since the workers were started.

@@ -56,6 +56,8 @@ pub(crate) struct Port {
     pub(crate) ierrors: u64,
     pub(crate) rx_nombuf: u64,
     pub(crate) oerrors: u64,
+    /// Times it was reset and came back.
+    pub(crate) resets: u64,
 }
 
 /// Where the cycles of one worker went.

@@ -4,7 +4,7 @@
 use crate::config::Socket;
 use crate::control::{self, OpenError, Server};
 use crate::host::{Cpus, Memory};
-use crate::live::{Live, Meter, Wire};
+use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::output::{OutputArgs, tell};
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
@@ -103,10 +103,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let until = Until { duration: args.duration, interrupted: &interrupted };
     let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
     drop(server);
+    let has_given_up = live.has_given_up();
     let finished = live.finish(&mut sink);
     let (top, written) = sink.finish();
     outputs.finish("", &finished.summary, top)?;
-    records_written(lost, finished.written.and(written), &args.output)
+    let status = records_written(lost, finished.written.and(written), &args.output)?;
+    Ok(if has_given_up { ExitCode::FAILURE } else { status })
 }
 
 /// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
@@ -224,6 +226,10 @@ pub(super) fn watch(
         && until.duration.is_none_or(|duration| live.elapsed() < duration)
     {
         let taken = live.turn(sink);
+        live.news().iter().for_each(tell_port_event);
+        if live.has_given_up() {
+            break;
+        }
         let line = meter.line(live);
         let flushed = if line.is_some() { sink.flush() } else { Ok(()) };
         if let Err(error) = taken.and(flushed) {
@@ -245,7 +251,9 @@ pub(super) fn watch(
 }
 
 fn tell_port_events(live: &mut Live) {
-    for event in live.port_events() {
-        tell(io::stderr(), format_args!("millrace: {event}"));
-    }
+    live.port_events().iter().for_each(tell_port_event);
+}
+
+fn tell_port_event(event: &PortEvent) {
+    tell(io::stderr(), format_args!("millrace: {event}"));
 }

@@ -19,7 +19,7 @@ pub(super) fn summary(
     summary.ports = ports.iter().map(port).collect();
     summary.workers = reports.iter().map(|(lcore, report)| worker(*lcore, report)).collect();
     let (mut busy, mut all) = (0, 0);
-    let (mut received, mut sent, mut tx_full) = (0, 0, 0);
+    let (mut received, mut sent, mut tx_full, mut port_reset) = (0, 0, 0, 0);
     let mut directions = [(0, 0); 2];
     summary.offload = offload;
     for (_, Report { account, stats, marks, rules, .. }) in reports {
@@ -30,6 +30,7 @@ pub(super) fn summary(
         all += account.busy_cycles + account.idle_cycles;
         received += account.received;
         tx_full += account.tx_full;
+        port_reset += account.port_reset;
         for (sum, (packets, bytes)) in directions.iter_mut().zip(account.sent) {
             sum.0 += packets;
             sum.1 += bytes;
@@ -40,6 +41,7 @@ pub(super) fn summary(
     summary.cpu_util_percent = percent(busy, all);
     summary.directions = direction_rates(directions, duration.as_secs_f64());
     summary.drops.add("tx_full", "the port they should leave by had no room for them", tx_full);
+    summary.drops.add("port_reset", "the port they should leave by was being reset", port_reset);
     summary.balance(received, sent, 0);
     summary
 }
@@ -69,6 +71,7 @@ fn port(port: &SharedPort) -> summary::Port {
         ierrors: stats.ierrors,
         rx_nombuf: stats.rx_nombuf,
         oerrors: stats.oerrors,
+        resets: port.times_reset(),
     }
 }
 

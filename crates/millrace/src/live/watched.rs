@@ -2,11 +2,16 @@
 //! Ports of a bump that runs, as the control thread watches them, and what it has to tell of them.
 
 use super::SharedPort;
+use super::recovery::Recovery;
+use crate::units;
+use dpdk::PortError;
 use std::fmt;
+use std::time::Duration;
 
 /// A port of a bump that runs.
 pub(super) struct Watched {
     pub(super) port: SharedPort,
+    pub(super) recovery: Recovery,
     pub(super) has_several_queues: bool,
     /// It was told that rules have no effect.
     is_unmarked: bool,
@@ -30,6 +35,17 @@ pub(crate) enum PortEvent {
     OutOfSight(String),
     /// It takes rules, and packets come without the marks.
     Unmarked(String),
+    /// It was reset, as its driver asked.
+    Reset {
+        port: String,
+        took: Duration,
+        /// That it lost, where it takes any.
+        rules: Option<u64>,
+    },
+    /// It was to be reset, and that failed. The error names it.
+    ResetFailed { error: PortError },
+    /// It did not come back.
+    GivenUp { tries: u32, error: PortError },
 }
 
 impl fmt::Display for PortEvent {
@@ -52,14 +68,28 @@ impl fmt::Display for PortEvent {
                 "port {port}: rules have no effect: packets come without the marks that they ask \
                  for; no more of the kind are made for a while, and connections stay in software"
             ),
+            PortEvent::Reset { port, took, rules } => {
+                write!(f, "port {port}: was reset; back after {} ms", took.as_millis())?;
+                match rules {
+                    Some(rules) => write!(f, ", {} rules to remake", units::thousands(*rules)),
+                    None => Ok(()),
+                }
+            }
+            PortEvent::ResetFailed { error } => {
+                write!(f, "a reset failed, and is tried again for a while: {error}")
+            }
+            PortEvent::GivenUp { tries, error } => {
+                write!(f, "a port did not come back, {tries} resets failed: {error}")
+            }
         }
     }
 }
 
 impl Watched {
-    pub(super) fn new(port: SharedPort, has_several_queues: bool) -> Self {
+    pub(super) fn new(port: SharedPort, recovery: Recovery, has_several_queues: bool) -> Self {
         Self {
             port,
+            recovery,
             has_several_queues,
             is_unmarked: false,
             up: true,
@@ -78,7 +108,7 @@ impl Watched {
 
     /// What happened to it since the last call.
     pub(super) fn event(&mut self) -> Option<PortEvent> {
-        if self.removed || self.out_of_sight {
+        if self.removed || self.out_of_sight || self.recovery.is_out() {
             return None;
         }
         let port = self.port.lock();

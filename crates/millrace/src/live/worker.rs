@@ -8,6 +8,7 @@ use super::board::{Board, Snapshot};
 use super::clock::Clock;
 use super::desk::Desk;
 use super::gaps::Gaps;
+use super::loan::{Borrower, Order, Pair};
 use super::offload::Wishes;
 use crate::summary::PollGap;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
@@ -32,10 +33,11 @@ const SAMPLE_EVERY: u64 = 16;
 /// Time between two snapshots.
 const SNAPSHOT_NS: u64 = 1_000_000;
 
-/// One direction through the bump: what this queue receives goes out there.
-pub(super) struct Path {
-    pub(super) rx: RxQueue,
-    pub(super) tx: TxQueue,
+/// One direction through the bump: what this queue receives goes out there. Queues of a port that
+/// is being reset are missing.
+struct Path {
+    rx: Option<RxQueue>,
+    tx: Option<TxQueue>,
 }
 
 /// What ties a worker to the control thread.
@@ -44,6 +46,8 @@ pub(super) struct Outlets {
     pub(super) records: Producer<FlowRecord>,
     pub(super) wishes: Wishes,
     pub(super) desk: Desk,
+    /// By side.
+    pub(super) loans: [Borrower; 2],
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -69,6 +73,8 @@ pub(crate) struct Account {
     pub(crate) sent: [(u64, u64); 2],
     /// Packets dropped because the port had no room for them.
     pub(crate) tx_full: u64,
+    /// Packets dropped because the port was being reset.
+    pub(crate) port_reset: u64,
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
@@ -112,15 +118,17 @@ pub(crate) struct Report {
 }
 
 impl Worker {
-    /// A worker with an engine of its own, made from `config`.
+    /// A worker with an engine of its own, made from `config`, between queues of both ports.
     pub(super) fn new(
-        paths: [Path; 2],
+        [a, b]: [Pair; 2],
         config: &engine::Config,
         clock: Clock,
         outlets: Outlets,
     ) -> Self {
         let engine = Engine::new(config);
         let (account, gaps) = (Account::default(), Gaps::default());
+        let paths = [(a.rx, b.tx), (b.rx, a.tx)];
+        let paths = paths.map(|(rx, tx)| Path { rx: Some(rx), tx: Some(tx) });
         Self { paths, engine, clock, outlets, account, gaps }
     }
 
@@ -143,6 +151,7 @@ impl Worker {
             let (account, engine) = (&self.account, &self.engine);
             let report = || Report::of(account, engine, self.gaps.summary(&self.clock));
             let told = self.outlets.desk.serve(engine, report);
+            self.heed();
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
@@ -174,11 +183,40 @@ impl Worker {
         since
     }
 
+    /// Gives queues back and takes others, where a port is reset.
+    #[inline(always)]
+    fn heed(&mut self) {
+        for side in 0..SIDES.len() {
+            if let Some(order) = self.outlets.loans[side].order() {
+                self.obey(side, order);
+            }
+        }
+    }
+
+    #[cold]
+    fn obey(&mut self, side: usize, order: Order) {
+        let rx = &mut self.paths[side].rx;
+        match order {
+            Order::Use(pair) => {
+                *rx = Some(pair.rx);
+                self.paths[1 - side].tx = Some(pair.tx);
+                // What was in the queues of before is gone with them.
+                self.engine.seen_empty(SIDES[side]);
+            }
+            Order::GiveBack => {
+                if let (Some(rx), Some(tx)) = (rx.take(), self.paths[1 - side].tx.take()) {
+                    self.outlets.loans[side].give_back(Pair { rx, tx });
+                }
+            }
+        }
+    }
+
     /// One burst from one port to its peer; returns the packets received.
     #[inline(always)]
     fn forward(&mut self, direction: usize, since: u64, burst: &mut Burst) -> usize {
         let path = &mut self.paths[direction];
-        let received = path.rx.burst(burst);
+        let Some(rx) = &mut path.rx else { return 0 };
+        let received = rx.burst(burst);
         if received == 0 {
             self.engine.seen_empty(SIDES[direction]);
             return 0;
@@ -203,10 +241,13 @@ impl Worker {
         }
 
         let judged = if is_sampled { tsc() } else { 0 };
-        let sent = path.tx.burst(burst);
+        let (sent, unsent) = match &mut path.tx {
+            Some(tx) => (tx.burst(burst), &mut account.tx_full),
+            None => (0, &mut account.port_reset),
+        };
         if !burst.is_empty() {
             bytes -= frame_bytes(burst);
-            account.tx_full += burst.free_all() as u64;
+            *unsent += burst.free_all() as u64;
         }
         let (sent_packets, sent_bytes) = &mut account.sent[direction];
         *sent_packets += sent as u64;
@@ -234,7 +275,7 @@ impl Worker {
         Snapshot {
             sent: account.sent,
             received: account.received,
-            dropped: stats.dropped.iter().sum::<u64>() + account.tx_full,
+            dropped: stats.dropped.iter().sum::<u64>() + account.tx_full + account.port_reset,
             active: stats.active(),
             marked: self.engine.mark_stats().counted,
             aside: SIDES.map(|side| self.engine.offload_state(side).kinds_aside.into()),

@@ -54,6 +54,8 @@ pub(crate) struct RuleCounts {
     pub(crate) destroyed: u64,
     /// Destroyed all at once at the end, for want of time.
     pub(crate) flushed: u64,
+    /// Gone when the port was reset; those that were made again are among those created.
+    pub(crate) lost: u64,
     pub(crate) refused: Refused,
     /// Not asked for, since the port had said no shortly before.
     pub(crate) resting: u64,

@@ -268,8 +268,10 @@ impl Ended {
         assert_eq!(count(&flows["created"]), total(&flows["ended"]));
         assert_eq!(count(&flows["created"]), self.records().len() as u64);
         let tracked: u64 = self.records().iter().map(Record::packets).sum();
-        let untracked = total(&summary["passed"]) + total(&summary["drops"])
-            - count(&summary["drops"]["tx_full"]);
+        let drops = &summary["drops"];
+        let after_tracking = ["tx_full", "port_reset"].map(|reason| count(&drops[reason]));
+        let untracked =
+            total(&summary["passed"]) + total(drops) - after_tracking.iter().sum::<u64>();
         assert_eq!(count(&ledger["rx"]), tracked + untracked);
     }
 

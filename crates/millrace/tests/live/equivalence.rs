@@ -13,10 +13,10 @@ use traffic::{PcapWriter, Profile, Side, Workload};
 
 /// Frames of both sides, and how often each side plays its own.
 const FRAMES: usize = 20_000;
-const LOOPS: u32 = 40;
+pub(crate) const LOOPS: u32 = 40;
 
 /// Whole lives of connections over both IP versions, tagged or not; on each pass they begin anew.
-fn write_workload(paths: [&str; 2]) {
+pub(crate) fn write_workload(paths: [&str; 2]) {
     let [mut a, mut b] =
         paths.map(|path| PcapWriter::new(BufWriter::new(File::create(path).unwrap())).unwrap());
     // The first of the two directions names a ping, and which that is depends on the ports.
@@ -34,7 +34,7 @@ fn write_workload(paths: [&str; 2]) {
     b.finish().unwrap();
 }
 
-fn is_client(address: &str) -> bool {
+pub(crate) fn is_client(address: &str) -> bool {
     address.starts_with("10.")
         || address.starts_with("2001:db8:") && !address.starts_with("2001:db8:ff00:")
 }

@@ -30,6 +30,7 @@ mod probe;
 mod process;
 mod records;
 mod refusals;
+mod resets;
 mod secret;
 mod summary;
 mod twin;

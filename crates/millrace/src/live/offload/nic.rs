@@ -6,8 +6,8 @@
 
 use super::shape::{Dialect, KINDS, kind};
 use crate::summary::Times;
-use dpdk::Port;
 use dpdk::flow::{FlowError, FlowRule};
+use dpdk::{Port, Resets};
 use engine::Tuple;
 use hdrhistogram::Histogram;
 use offload::{Refusal, RefusalClass, RulePort};
@@ -38,7 +38,10 @@ pub(super) struct Made {
 
 /// Takes rules of the shapes that its NIC takes.
 pub(super) struct Nic {
-    pub(super) port: SharedPort,
+    port: SharedPort,
+    pub(super) resets: Resets,
+    /// Those that it knows of.
+    resets_known: u64,
     pub(super) dialect: Dialect,
     /// Rules that the NIC has, by kind.
     rules: [u32; KINDS],
@@ -53,15 +56,44 @@ pub(super) struct Nic {
 
 impl Nic {
     pub(super) fn new(port: SharedPort, dialect: Dialect, rules_max: u32) -> Self {
-        let (inserts, deletes) = (Stopwatch::new(), Stopwatch::new());
-        let (rules, unsupported, last_refusal) = ([0; KINDS], 0, None);
-        Self { port, dialect, rules, rules_max, unsupported, last_refusal, inserts, deletes }
+        let resets = port.lock().resets();
+        Self {
+            port,
+            resets_known: resets.begun(),
+            resets,
+            dialect,
+            rules: [0; KINDS],
+            rules_max,
+            unsupported: 0,
+            last_refusal: None,
+            inserts: Stopwatch::new(),
+            deletes: Stopwatch::new(),
+        }
+    }
+
+    /// Whether the port was reset, or tried to be, since this was asked last: it has no rules then.
+    pub(super) fn was_reset(&mut self) -> bool {
+        let known = std::mem::replace(&mut self.resets_known, self.resets.begun());
+        let was_reset = known != self.resets_known;
+        if was_reset {
+            self.rules = [0; KINDS];
+        }
+        was_reset
+    }
+
+    /// The port, unless it has lost rules that it is believed to have, or is not there to be asked.
+    fn port(&self) -> Option<MutexGuard<'_, Port>> {
+        let port = self.port.lock();
+        let is_known = self.resets.begun() == self.resets_known && !self.resets.is_down();
+        is_known.then_some(port)
     }
 
     /// Ends all rules at once. Whoever made them does not hear of it.
     pub(super) fn flush(&mut self) {
-        // What stays then, the end of the port takes along.
-        let _ = self.port.lock().flow_flush();
+        if let Some(mut port) = self.port() {
+            // What stays then, the end of the port takes along.
+            let _ = port.flow_flush();
+        }
     }
 }
 
@@ -79,7 +111,10 @@ impl RulePort for Nic {
             return Err(Refusal { class: RefusalClass::Full, words });
         }
         let rule = shape.rule(tuple, mark, queue);
-        let mut port = self.port.lock();
+        let Some(mut port) = self.port() else {
+            let words = "the port is being reset".to_owned();
+            return Err(Refusal { class: RefusalClass::Trouble, words });
+        };
         let begin = Instant::now();
         let made = port.flow_create(&rule);
         let took = begin.elapsed();
@@ -100,7 +135,8 @@ impl RulePort for Nic {
     }
 
     fn destroy(&mut self, Made { rule, kind }: Made) -> Result<(), Refusal> {
-        let mut port = self.port.lock();
+        // It went with the reset.
+        let Some(mut port) = self.port() else { return Ok(()) };
         let begin = Instant::now();
         let gone = port.flow_destroy(rule);
         let took = begin.elapsed();

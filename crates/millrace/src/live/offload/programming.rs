@@ -9,7 +9,7 @@ use super::nic::Nic;
 use crate::live::clock::Clock;
 use crate::summary::{OffloadPort, Refused, RuleCounts};
 use dpdk::tsc;
-use engine::{Answer, RuleId};
+use engine::{Answer, Nanos, RuleId};
 use offload::{Next, Programmer, Stuck};
 use std::io;
 use std::sync::Arc;
@@ -78,6 +78,7 @@ impl Programming {
         let mut now = move || clock.at(tsc());
         let mut nap = NAP_MIN;
         while !self.gauge.stop.load(Ordering::Relaxed) {
+            self.notice_reset(&mut now);
             let heard = self.hear();
             let next = self.programmer.step(&mut now);
             self.tell();
@@ -97,6 +98,13 @@ impl Programming {
             }
         }
         self.end()
+    }
+
+    /// If the port was reset, its rules are to be made again.
+    fn notice_reset(&mut self, now: &mut impl FnMut() -> Nanos) {
+        if self.programmer.port().was_reset() {
+            self.programmer.lose_all(now());
+        }
     }
 
     fn show(&mut self) {
@@ -139,6 +147,11 @@ impl Programming {
         let installed = self.programmer.len() as u64;
         let clock = self.clock;
         let begin = Instant::now();
+        let nic = self.programmer.port();
+        // A port that asks for a reset now gets none: its rules go with it.
+        if nic.was_reset() || nic.resets.is_needed() {
+            self.programmer.lose_all(clock.at(tsc()));
+        }
         while self.programmer.clear(ENDED, &mut || clock.at(tsc())) > 0 {
             self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
             if begin.elapsed() > END_MAX {
@@ -169,6 +182,7 @@ impl Programming {
                 created: counts.created,
                 destroyed: counts.destroyed,
                 flushed,
+                lost: counts.lost,
                 refused: Refused {
                     full: counts.full,
                     trouble: counts.trouble,
