@@ -4,10 +4,10 @@
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::equivalence::{LOOPS, is_client, write_workload};
-use crate::has_cpus;
 use crate::offload::{assert_no_rule_left, ports, run_through};
 use crate::records::{Conversations, conversations};
-use crate::twin::driver;
+use crate::twin::{Bench, driver};
+use crate::{has_cpus, wait_until};
 use serde_json::Value;
 use std::fs::File;
 use traffic::PcapWriter;
@@ -56,6 +56,23 @@ fn resets_leave_every_conversation_as_it_is() {
             assert_eq!(port["rules"]["stuck"].as_array().unwrap().len(), 0, "{port}");
         }
     }
+}
+
+#[test]
+fn resets_on_top_of_all_else_leave_every_conversation_as_it_is() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let loops = format!("loops={LOOPS}");
+    let (_, expected) = run(&loops, "off", "1");
+    let faults = "undeletable:0.1+create-refused:0.1+late-activation:0.2+late-deactivation:0.2+\
+                  latency-cliff:0.01+reset-fails:0.3";
+    let (ended, conversations) =
+        run(&format!("{loops},reset_after=100000,faults={faults}"), "all", "2");
+    assert!(conversations == expected);
+    let summary = ended.summary();
+    assert!(sum(&summary["ports"], "resets") > 0);
+    assert_no_rule_left(&summary);
 }
 
 /// Connections that send for ever.
@@ -170,4 +187,22 @@ fn a_port_that_does_not_come_back_ends_the_run() {
     for port in ports(&summary) {
         assert_eq!(port["rules"]["stuck"].as_array().unwrap().len(), 0, "{port}");
     }
+}
+
+/// A program that is not ours hears of it, and resets the port.
+#[test]
+fn testpmd_brings_a_port_back() {
+    let Some(driver) = driver() else { return };
+    let frames: Vec<_> = (0..3)
+        .map(|host| FrameBuilder::ipv4([10, 0, 0, host], [10, 1, 0, 1]).udp(7, 9).pad().build())
+        .collect();
+    let mut bench = Bench::playing("ideal,reset_after=3", &driver, &frames, 1);
+    bench.forward(3);
+    wait_until("the event", || bench.testpmd.output().contains("reset event"));
+    let rule = "flow create @ ingress pattern eth / end actions mark id 5 / end";
+    bench.flow(rule, "it must be reset: Input/output error");
+    for command in ["port stop @", "port reset @", "port start @"] {
+        bench.flow(command, "Done");
+    }
+    bench.flow(rule, "Flow rule #0 created");
 }

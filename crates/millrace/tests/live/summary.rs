@@ -31,7 +31,8 @@ fn the_summary_has_the_members_that_tools_rely_on() {
         assert_eq!(port["name"], name);
         assert_members(
             port,
-            "name rx_packets rx_bytes tx_packets tx_bytes imissed ierrors rx_nombuf oerrors",
+            "name rx_packets rx_bytes tx_packets tx_bytes imissed ierrors rx_nombuf oerrors \
+             resets",
         );
     }
     let worker = &summary["workers"][0];
