@@ -228,8 +228,8 @@ impl Ethdev {
         Ok(())
     }
 
-    /// Configures and starts the ethdev, which is new.
-    pub(crate) fn start(&self, config: &PortConfig) -> Result<SymmetricRss, (Step, Errno)> {
+    /// Configures the ethdev, which is new.
+    pub(crate) fn set_up(&self, config: &PortConfig) -> Result<SymmetricRss, (Step, Errno)> {
         let at = |step| move |errno| (step, errno);
         let rss = self.set_offloads(config).map_err(at(Step::Configure))?;
         let (mut rxd, mut txd) = (config.rxd, config.txd);
@@ -242,11 +242,17 @@ impl Ethdev {
         for queue in 0..config.tx_queues {
             self.set_up_tx(queue, txd).map_err(at(Step::TxQueue(queue)))?;
         }
+        Ok(rss)
+    }
+
+    /// Starts the ethdev, which is set up.
+    pub(crate) fn start(&self) -> Result<(), (Step, Errno)> {
+        let at = |step| move |errno| (step, errno);
         // SAFETY: the ethdev and all of its queues are configured.
         Errno::check(unsafe { sys::rte_eth_dev_start(self.id) }).map_err(at(Step::Start))?;
         self.receive_any_destination().map_err(at(Step::Promiscuous))?;
         self.down.store(false, Ordering::Relaxed);
-        Ok(rss)
+        Ok(())
     }
 
     fn set_offloads(&self, config: &PortConfig) -> Result<SymmetricRss, Errno> {

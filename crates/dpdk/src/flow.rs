@@ -16,8 +16,8 @@ mod table;
 pub use action::{Action, HashFunction, RSS_TYPES, Rss};
 pub use error::{Cause, ErrorKind, FlowError};
 pub use item::{Item, ItemKind, Value};
-pub(crate) use table::RuleTable;
 pub use table::{Done, QueueInfo, TableStep};
+pub(crate) use table::{RuleTables, no_queue};
 
 use crate::{Port, log, sys};
 use lower::Lowered;
@@ -161,7 +161,7 @@ impl Port {
     /// Destroys every rule of the port. Whether that is done or refused, none has a name any more.
     pub fn flow_flush(&mut self) -> Result<(), FlowError> {
         self.rules = LiveRules::new();
-        self.table.iter_mut().for_each(RuleTable::forget_rules);
+        self.tables.forget_rules();
         // SAFETY: the port is open.
         let flush = |error: *mut _| unsafe { sys::rte_flow_flush(self.open.id(), error) };
         call(None, flush, |ret| ret >= 0).map(drop)

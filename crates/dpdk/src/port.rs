@@ -4,7 +4,7 @@
 
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, Keep};
-use crate::flow::{LiveRules, RuleTable};
+use crate::flow::{self, FlowError, LiveRules, RuleTables};
 use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log, parameters};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -17,7 +17,11 @@ pub struct Port {
     /// Its flow rules.
     pub(crate) rules: LiveRules,
     /// Of rules by templates.
-    pub(crate) table: Option<RuleTable>,
+    pub(crate) tables: RuleTables,
+    /// Asked for, for its flow queue.
+    pub(crate) flow_operations: u32,
+    /// Those that it holds.
+    pub(crate) flow_queue: Result<u32, FlowError>,
     info: PortInfo,
     config: Option<PortConfig>,
     asked_for_marks: bool,
@@ -155,7 +159,9 @@ impl Port {
         Ok(Self {
             open,
             rules: LiveRules::new(),
-            table: None,
+            tables: RuleTables::default(),
+            flow_operations: 0,
+            flow_queue: Err(flow::no_queue()),
             info,
             config: None,
             asked_for_marks: false,
@@ -192,7 +198,12 @@ impl Port {
 
     /// Starts the port, which is new.
     fn start(&mut self, config: &PortConfig) -> Result<Queues, PortError> {
-        let (result, log) = log::capture(|| self.open.start(config));
+        let (result, log) = log::capture(|| {
+            let rss = self.open.set_up(config)?;
+            self.flow_queue = self.set_up_flow_queue();
+            self.open.start()?;
+            Ok(rss)
+        });
         self.info.rss = result.map_err(|(step, errno)| PortError::Configure {
             port: self.info.devargs.clone(),
             step,
@@ -227,8 +238,9 @@ impl Port {
         self.queues = [0; 2];
         self.stats_before = self.stats();
         self.rules = LiveRules::new();
-        // Its driver parts with what the table was made of.
-        self.table = None;
+        // Its driver parts with what tables were made of.
+        self.tables = RuleTables::default();
+        self.flow_queue = Err(flow::no_queue());
         let (result, log) = log::capture(|| self.open.reset());
         result.map_err(|errno| {
             let port = self.info.devargs.clone();
@@ -273,7 +285,7 @@ impl Port {
     ) -> Result<(), Errno> {
         self.assert_all(queues.0, queues.1);
         if !is_started {
-            self.table.iter_mut().for_each(RuleTable::forget_rules);
+            self.tables.forget_rules();
         }
         self.open.set_started(is_started)
     }

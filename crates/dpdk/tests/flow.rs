@@ -30,6 +30,7 @@ fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
     let name = devargs.replace(|c: char| !c.is_ascii_alphanumeric(), "");
     let pool = Mempool::new(eal, &name, 1023, 2048, None).unwrap();
     let mut port = Port::probe(eal, devargs).unwrap();
+    port.ask_for_flow_queue(8);
     let queues = PortConfig { rx_queues: 2, tx_queues: 2, rxd: 64, txd: 64, mempools: vec![pool] };
     let queues = port.configure(&queues).unwrap();
     (port, queues)
@@ -138,6 +139,7 @@ fn results(port: &mut Port, count: usize) -> Vec<(u64, bool)> {
 }
 
 fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
+    assert_eq!(port.flow_queue(), Ok(8), "as was asked for");
     let info = port.flow_info().unwrap();
     assert!(info.queues > 0 && info.operations >= 4, "{info:?}");
     // Only a stopped port takes a queue.
@@ -145,7 +147,7 @@ fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
     port.set_started(false, (&mut rx, &mut tx)).unwrap();
     port.flow_configure(4).unwrap();
     port.set_started(true, (&mut rx, &mut tx)).unwrap();
-    assert_eq!(port.flow_enqueue_create(&udp_from(1), 1).unwrap_err().errno, ENOENT);
+    assert_eq!(port.flow_enqueue_create(&udp_from(1), 1).unwrap_err().errno, EINVAL);
     let unknown = Rule { pattern: vec![Item::any(ItemKind::Meta)], ..udp_from(1) };
     let (step, error) = port.flow_table_make(&unknown, 3).unwrap_err();
     assert_eq!(
@@ -154,6 +156,9 @@ fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
     );
     assert_eq!(port.flow_table_make(&udp_from(1), 0).unwrap_err().0, TableStep::Table);
     port.flow_table_make(&udp_from(1), 3).unwrap();
+    // Another table has other rules, and takes none from the first.
+    let drops = |source| Rule { actions: vec![Action::Drop], ..udp_from(source) };
+    port.flow_table_make(&drops(1), 1).unwrap();
     // The second is the first once more; only its result says so.
     for (number, source) in [(1, 1), (2, 1), (3, 3)] {
         port.flow_enqueue_create(&udp_from(source), number).unwrap();
@@ -162,7 +167,7 @@ fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
     // Drivers read rules by the table's templates.
     let (mut short, mut other, mut maskless) = (udp_from(4), udp_from(4), udp_from(4));
     short.pattern.pop();
-    other.actions[0] = Action::Drop;
+    other.actions[0] = Action::Flag;
     maskless.pattern[2].mask = None;
     for rule in [short, other, maskless, Rule { actions: vec![], ..udp_from(4) }] {
         let error = port.flow_enqueue_create(&rule, 4).unwrap_err();
@@ -173,16 +178,17 @@ fn rules_by_templates(port: &mut Port, (mut rx, mut tx): Queues) {
     assert_eq!(port.flow_dump(None).unwrap().lines().count(), 2);
     assert_eq!(port.flow_create(&udp_from(3)).unwrap_err().errno, EEXIST);
     assert_eq!(port.flow_enqueue_destroy(2).unwrap_err().errno, ENOENT, "it was not made");
+    port.flow_enqueue_create(&drops(7), 7).unwrap();
     port.flow_enqueue_destroy(1).unwrap();
     assert_eq!(port.flow_enqueue_destroy(1).unwrap_err().errno, ENOENT, "it is leaving");
-    assert_eq!(results(port, 1), [(1, true)]);
-    assert_eq!(port.flow_table_destroy().unwrap_err().errno, EBUSY, "it has a rule");
+    assert_eq!(results(port, 2), [(7, true), (1, true)]);
+    assert_eq!(port.flow_tables_destroy().unwrap_err().errno, EBUSY, "it has a rule");
     // The driver would free the table.
     assert_eq!(port.flow_configure(4).unwrap_err().errno, EBUSY);
     assert_eq!(port.flow_table_make(&udp_from(1), 3).unwrap_err().1.errno, EBUSY);
     // A flush takes rules of tables too, and their names.
     port.flow_flush().unwrap();
     assert_eq!(port.flow_enqueue_destroy(3).unwrap_err().errno, ENOENT);
-    port.flow_table_destroy().unwrap();
+    port.flow_tables_destroy().unwrap();
     assert_eq!(port.flow_push().unwrap_err().errno, ENOENT);
 }

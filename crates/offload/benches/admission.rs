@@ -2,7 +2,6 @@
 //! How much of Zipf's traffic is marked by a NIC with the room and the speed of an X710, with its
 //! driver as it was in 2017 and as it is, beside what somebody could do who knows every rate.
 
-#[allow(dead_code, reason = "nobody attacks here")]
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
 

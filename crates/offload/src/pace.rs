@@ -13,6 +13,8 @@ pub struct Pace {
     next: Nanos,
     /// After trouble: twice as long each time.
     rest: Nanos,
+    /// The end of the last rest.
+    rested: Nanos,
 }
 
 /// The first rest after trouble, and the longest.
@@ -22,7 +24,7 @@ const REST_MAX: Nanos = 1_000_000_000;
 impl Pace {
     /// Calls may take `share` of 256 parts of the time (1 to 256).
     pub fn new(share: u32) -> Self {
-        Self { share: u64::from(share.clamp(1, 256)), next: 0, rest: REST_MIN }
+        Self { share: u64::from(share.clamp(1, 256)), next: 0, rest: REST_MIN, rested: 0 }
     }
 
     /// Not before then.
@@ -35,22 +37,30 @@ impl Pace {
         took.saturating_mul(256) / self.share
     }
 
-    /// A call went well, from one time to another.
-    pub(crate) fn went_well(&mut self, from: Nanos, until: Nanos) {
-        self.rest = REST_MIN;
-        self.took(from, until);
-    }
-
-    /// A call was refused for what the rule is, which costs the port no less.
+    /// Calls took from one time to another, which costs the port the same whatever it said.
     pub(crate) fn took(&mut self, from: Nanos, until: Nanos) {
         let took = until.saturating_sub(from);
-        self.next = until + took * (256 - self.share) / self.share;
+        self.next = self.next.max(until + took * (256 - self.share) / self.share);
     }
 
-    /// The port has a problem, or is full.
+    /// Something went well.
+    pub(crate) fn went_well(&mut self) {
+        self.rest = REST_MIN;
+    }
+
+    /// The port has a problem. One that shows during a rest is what the rest is for: nothing was
+    /// asked since.
     pub(crate) fn rest(&mut self, until: Nanos) {
-        self.next = until + self.rest;
-        self.rest = (2 * self.rest).min(REST_MAX);
+        if until >= self.rested {
+            self.rested = until + self.rest;
+            self.next = self.next.max(self.rested);
+            self.rest = (2 * self.rest).min(REST_MAX);
+        }
+    }
+
+    /// The port is another by now: what was is no guide.
+    pub(crate) fn begin_anew(&mut self) {
+        *self = Self { share: self.share, ..Self::new(256) };
     }
 }
 
@@ -61,21 +71,33 @@ mod tests {
     #[test]
     fn calls_take_their_share_of_the_time() {
         let mut pace = Pace::new(64);
-        pace.went_well(1000, 1100);
+        pace.took(1000, 1100);
         assert_eq!(pace.next(), 1400, "100 of 400");
+        pace.rest(1100);
+        pace.took(1200, 1201);
+        assert_eq!(pace.next(), 1100 + REST_MIN, "a result that is taken ends no rest");
         let mut pace = Pace::new(256);
-        pace.went_well(1000, 1100);
+        pace.took(1000, 1100);
         assert_eq!(pace.next(), 1100);
     }
 
     #[test]
     fn rests_get_longer_until_something_goes_well() {
         let mut pace = Pace::new(256);
-        let rests: Vec<_> = (0..12).map(|_| (pace.rest(0), pace.next()).1).collect();
+        let rest = |pace: &mut Pace| {
+            let until = pace.next();
+            pace.rest(until);
+            pace.next() - until
+        };
+        let rests: Vec<_> = (0..12).map(|_| rest(&mut pace)).collect();
         assert_eq!(rests[..3], [REST_MIN, 2 * REST_MIN, 4 * REST_MIN]);
         assert_eq!(rests[11], REST_MAX);
-        pace.went_well(0, 0);
-        pace.rest(0);
-        assert_eq!(pace.next(), REST_MIN);
+        pace.went_well();
+        assert_eq!(rest(&mut pace), REST_MIN);
+        let next = pace.next();
+        pace.rest(next - 1);
+        assert_eq!(pace.next(), next, "what was on its way when the rest began");
+        pace.begin_anew();
+        assert_eq!(pace.next(), 0);
     }
 }

@@ -1,27 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who takes rules, and how it says no.
+//! Who takes rules, and what it says.
 
 use engine::Tuple;
 
-/// A port that takes rules for exact packets.
+/// Names a rule to its port, from when it is asked for until it is gone, and nothing else ever.
+pub type RuleNumber = u64;
+
+/// A port that takes rules for exact packets. Operations are begun, many at a time if it likes,
+/// and what came of each is known later, in any order; a port whose calls wait for the NIC knows
+/// it when it is asked next.
 pub trait RulePort {
-    /// Names a rule that it took.
-    type Rule;
+    /// Operations that may be on their way at a time, at least one.
+    fn depth(&self) -> usize {
+        1
+    }
 
     /// Asks that packets of `tuple` get `mark`, and otherwise go where they would have gone; where
-    /// the NIC has no such rule, to the receive queue `queue`, whose worker they belong to.
-    ///
-    /// # Errors
-    ///
-    /// It does not take the rule.
-    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<Self::Rule, Refusal>;
+    /// the NIC has no such rule, to the receive queue `queue`, whose worker they belong to. There
+    /// is no other rule of `tuple`, nor any on its way, unless one did not go when it was to.
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, queue: u16);
 
-    /// Asks that a rule goes.
-    ///
-    /// # Errors
-    ///
-    /// It stays, as far as anyone knows.
-    fn destroy(&mut self, rule: Self::Rule) -> Result<(), Refusal>;
+    /// Asks that a rule goes that was made.
+    fn destroy(&mut self, rule: RuleNumber);
+
+    /// Has the NIC begin with all that was asked, and tells what came to an end since. Each
+    /// operation has one result.
+    fn poll(&mut self, done: &mut Vec<Done>);
+}
+
+/// The result of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Of this rule.
+    pub rule: RuleNumber,
+    /// It is made, or gone; else all is as before, as far as anyone knows.
+    pub result: Result<(), Refusal>,
 }
 
 /// How a port says no.

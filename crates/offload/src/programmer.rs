@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What is wished of a port, and what it has.
 //!
-//! Rules that are to go come first: they make room, and their marks are the ones that can do harm.
-//! Each worker has its turn. A rule that went is quarantined before its worker hears of it, so that
-//! packets which it marked have come out of the port.
+//! Operations are begun as many as the port has room for, and end when their results come. Rules
+//! that are to go come first: they make room, and their marks are the ones that can do harm; then
+//! those that make room for another of the same packets, then new ones. Each worker has its turn. A
+//! rule that went is quarantined before its worker hears of it, so that packets which it marked
+//! have come out of the port.
 
+mod results;
+
+use crate::account::{Account, State};
 use crate::pace::Pace;
-use crate::port::{Refusal, RefusalClass, RulePort};
+use crate::port::{Done, Refusal, RulePort};
 use engine::{Answer, MarkLayout, Nanos, RuleId, Tuple, Wish};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -54,14 +59,6 @@ pub struct Counts {
     pub resting: u64,
 }
 
-/// A rule that the port has, or had and is to have again.
-struct Kept<R> {
-    /// `None`: it was lost.
-    rule: Option<R>,
-    tuple: Tuple,
-    worker: Worker,
-}
-
 /// A rule that the port did not part with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
@@ -80,8 +77,11 @@ struct Desk {
     installs: VecDeque<(RuleId, Tuple)>,
 }
 
+/// How long to wait before one looks for results again.
+const POLL: Nanos = 50_000;
+
 /// Programs one port.
-pub struct Programmer<P: RulePort> {
+pub struct Programmer<P> {
     port: P,
     layout: MarkLayout,
     limits: Limits,
@@ -89,12 +89,15 @@ pub struct Programmer<P: RulePort> {
     desks: Vec<Desk>,
     /// Whose turn it is.
     turn: usize,
-    rules: HashMap<RuleId, Kept<P::Rule>>,
-    by_tuple: HashMap<Tuple, RuleId>,
+    account: Account,
+    /// What one operation took of late, in calls.
+    call: Nanos,
+    /// To go, so that others can come.
+    replaced: VecDeque<RuleId>,
+    /// Those others, which wait for packets that have another rule still.
+    blocked: HashMap<Tuple, (Worker, RuleId)>,
     /// Lost, and to be made again unless they are to go meanwhile.
     lost: VecDeque<RuleId>,
-    /// Rules that are kept, and not in the port.
-    missing: usize,
     /// Waiting, and no longer wished for.
     withdrawn: HashSet<RuleId>,
     /// Gone, and not told yet.
@@ -103,6 +106,8 @@ pub struct Programmer<P: RulePort> {
     stuck: Vec<Stuck>,
     answers: VecDeque<(Worker, RuleId, Answer)>,
     counts: Counts,
+    /// Room for results.
+    done: Vec<Done>,
 }
 
 impl<P: RulePort> Programmer<P> {
@@ -115,27 +120,41 @@ impl<P: RulePort> Programmer<P> {
             pace,
             desks: (0..workers).map(|_| Desk::default()).collect(),
             turn: 0,
-            rules: HashMap::new(),
-            by_tuple: HashMap::new(),
+            account: Account::default(),
+            call: 0,
+            replaced: VecDeque::new(),
+            blocked: HashMap::new(),
             lost: VecDeque::new(),
-            missing: 0,
             withdrawn: HashSet::new(),
             quarantined: VecDeque::new(),
             stuck: Vec::new(),
             answers: VecDeque::new(),
             counts: Counts::default(),
+            done: Vec::new(),
         }
     }
 
-    /// Hears a worker. A wish for a new rule that finds no room is answered at once.
+    /// Hears a worker. A wish for a new rule that finds no room is answered at once, as is one to
+    /// remove a rule that the port has not heard of: what is refused later is refused once.
     pub fn hear(&mut self, worker: Worker, wish: Wish) {
         let desk = &mut self.desks[usize::from(worker)];
         match wish {
-            Wish::Remove { rule, .. } => desk.removes.push_back(rule),
+            Wish::Remove { rule, .. } => self.hear_remove(worker, rule),
             Wish::Install { rule, tuple, .. } if desk.installs.len() < self.limits.waiting => {
                 desk.installs.push_back((rule, tuple));
             }
             Wish::Install { rule, .. } => self.answer(worker, rule, Answer::Postponed),
+        }
+    }
+
+    fn hear_remove(&mut self, worker: Worker, rule: RuleId) {
+        if let Some(kept) = self.account.get(rule).filter(|kept| kept.state == State::Coming) {
+            kept.is_unwanted = true;
+        } else if self.withdraws(worker, rule) {
+            self.counts.withdrawn += 1;
+            self.answer(worker, rule, Answer::Removed);
+        } else {
+            self.desks[usize::from(worker)].removes.push_back(rule);
         }
     }
 
@@ -144,69 +163,74 @@ impl<P: RulePort> Programmer<P> {
         self.desks[usize::from(worker)].installs.len() < self.limits.waiting
     }
 
-    /// Destroys so many rules at most, whoever wished for them and whatever the pace: for the end,
-    /// when nobody waits for answers. Returns how many the port still has.
+    /// Has so many rules at most destroyed, whoever wished for them and whatever the pace: for the
+    /// end, when nobody waits for answers. Returns how many are not known to be gone.
     pub fn clear(&mut self, most: usize, clock: &mut impl FnMut() -> Nanos) -> usize {
-        let rules: Vec<_> = self.rules.keys().take(most).copied().collect();
-        for rule in rules {
-            self.destroy(rule, clock);
+        let mut rules = self.account.at_rest(most).into_iter().peekable();
+        loop {
+            let now = clock();
+            let room = self.depth().saturating_sub(self.account.operations());
+            rules.by_ref().take(room).for_each(|rule| self.destroy(rule, now));
+            self.poll((now, 0), clock);
+            if room == 0 || rules.peek().is_none() {
+                return self.account.len();
+            }
         }
-        self.rules.len()
     }
 
-    /// The port has none of its rules any more: it was reset, or flushed and stopped. What named
-    /// them is forgotten, as it may point to nothing. Rules that their workers still want are made
-    /// again, one by one, with the same marks, which are as right as before: a mark is of a
-    /// connection, not of a call. One that the port does not take again goes without a word: its
-    /// worker sees that marks come no more. Those that were stuck stay so, for want of anybody who
-    /// knows.
+    /// The port has none of its rules any more: it was reset, or flushed and stopped, and what was
+    /// on its way there will not be done. Rules that their workers still want are made again, with
+    /// the same marks, which are as right as before: a mark is of a connection, not of a call. One
+    /// that the port does not take again goes without a word: its worker sees that marks come no
+    /// more. Those that were stuck stay so, for want of anybody who knows.
     pub fn lose(&mut self) {
         self.counts.lost += self.len() as u64;
-        self.missing = self.rules.len();
-        self.rules.values_mut().for_each(|kept| kept.rule = None);
-        self.lost = self.rules.keys().copied().collect();
-        // Another order each time would be nobody's gain.
-        self.lost.make_contiguous().sort_unstable_by_key(|rule| (rule.index, rule.direction));
+        self.replaced.clear();
+        self.lost.clear();
+        for (rule, kept) in self.account.lose() {
+            match kept.state {
+                // Nobody was told that it is there: it is as if it was not asked for yet.
+                State::Coming if !kept.is_told => {
+                    self.account.remove(rule);
+                    let desk = &mut self.desks[usize::from(kept.worker)];
+                    desk.installs.push_front((rule, kept.tuple));
+                }
+                State::Leaving => self.account.remove(rule),
+                State::Coming | State::There | State::Lost => self.lost.push_back(rule),
+            }
+            if kept.is_unwanted {
+                self.hear_remove(kept.worker, rule);
+            }
+        }
+        let tuples: Vec<_> = self.blocked.keys().copied().collect();
+        tuples.iter().for_each(|tuple| self.unblock(tuple));
     }
 
     /// As [`lose`](Self::lose), and so thoroughly that those are gone, too, that were stuck: the
     /// NIC itself was reset.
     pub fn lose_all(&mut self, now: Nanos) {
         self.lose();
+        self.pace.begin_anew();
         self.counts.lost += self.stuck.len() as u64;
-        let until = now + self.limits.quarantine;
-        let awaited =
-            self.stuck.drain(..).filter_map(|stuck| Some((stuck.awaited_by?, stuck.rule)));
-        self.quarantined.extend(awaited.map(|(worker, rule)| (until, worker, rule)));
+        for Stuck { rule, awaited_by, .. } in std::mem::take(&mut self.stuck) {
+            if let Some(worker) = awaited_by {
+                self.quarantine(worker, rule, now);
+            }
+        }
     }
 
-    /// Asks the port for one thing at most. `clock` is read before and after.
+    /// Begins what there is room for and takes results. `clock` is read before and after.
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();
         self.release(now);
-        if now < self.pace.next() {
-            return self.later(self.pace.next());
+        let operations = self.account.operations();
+        let begun = if now < self.pace.next() { 0 } else { self.begin(now) };
+        if begun == 0 && operations == 0 {
+            return self.later(now);
         }
-        for place in 0..self.desks.len() {
-            let worker = (self.turn + place) % self.desks.len();
-            if let Some(rule) = self.desks[worker].removes.pop_front() {
-                self.turn = worker + 1;
-                self.remove(worker as Worker, rule, clock);
-                return Next::Now;
-            }
-        }
-        if self.remake(clock) {
-            return Next::Now;
-        }
-        for place in 0..self.desks.len() {
-            let worker = (self.turn + place) % self.desks.len();
-            if let Some((rule, tuple)) = self.desks[worker].installs.pop_front() {
-                self.turn = worker + 1;
-                self.install(worker as Worker, rule, tuple, clock);
-                return Next::Now;
-            }
-        }
-        self.later(Nanos::MAX)
+        let asked = self.account.operations() - operations;
+        let (until, ended) = self.poll((now, asked), clock);
+        if begun > 0 || ended > 0 { Next::Now } else { self.later(until) }
     }
 
     /// What became of a wish, for its worker.
@@ -216,7 +240,7 @@ impl<P: RulePort> Programmer<P> {
 
     /// Rules that the port has, by this account, without those that are stuck.
     pub fn len(&self) -> usize {
-        self.rules.len() - self.missing
+        self.account.there()
     }
 
     /// Whether it has none.
@@ -239,14 +263,19 @@ impl<P: RulePort> Programmer<P> {
         &mut self.port
     }
 
-    fn later(&self, at: Nanos) -> Next {
-        let has_wishes = !self.lost.is_empty()
+    fn depth(&self) -> usize {
+        self.port.depth().max(1)
+    }
+
+    fn later(&self, now: Nanos) -> Next {
+        let has_wishes = !(self.lost.is_empty() && self.replaced.is_empty())
             || self.desks.iter().any(|desk| !(desk.removes.is_empty() && desk.installs.is_empty()));
-        let release = self.quarantined.front().map_or(Nanos::MAX, |(until, ..)| *until);
-        match if has_wishes { at.min(release) } else { release } {
-            Nanos::MAX => Next::Idle,
-            at => Next::At(at),
-        }
+        // Where it is not the pace that they wait for, it is results.
+        let pace = Some(self.pace.next()).filter(|&at| has_wishes && at > now);
+        let release = self.quarantined.front().map(|(until, ..)| *until);
+        let results = (self.account.operations() > 0).then_some(now + POLL);
+        let first = [pace, release, results].into_iter().flatten().min();
+        first.map_or(Next::Idle, Next::At)
     }
 
     fn answer(&mut self, worker: Worker, rule: RuleId, answer: Answer) {
@@ -262,141 +291,114 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    fn remove(&mut self, worker: Worker, rule: RuleId, clock: &mut impl FnMut() -> Nanos) {
-        if self.rules.contains_key(&rule) && self.destroy(rule, clock) {
-            self.quarantined.push_back((clock() + self.limits.quarantine, worker, rule));
-            return;
+    fn quarantine(&mut self, worker: Worker, rule: RuleId, now: Nanos) {
+        self.quarantined.push_back((now + self.limits.quarantine, worker, rule));
+    }
+
+    /// Looks at as many wishes as the port has room for; returns at how many.
+    fn begin(&mut self, now: Nanos) -> usize {
+        let depth = self.depth();
+        let room = depth.saturating_sub(self.account.operations());
+        (0..room).take_while(|_| self.begin_one(now)).count()
+    }
+
+    /// False if there is nothing to begin.
+    fn begin_one(&mut self, now: Nanos) -> bool {
+        if let Some((worker, rule)) = self.next_of(|desk| desk.removes.pop_front()) {
+            self.remove(worker, rule, now);
+        } else if let Some(rule) = self.replaced.pop_front() {
+            self.destroy(rule, now);
+        } else if let Some(rule) = self.lost.pop_front() {
+            self.remake(rule, now);
+        } else if let Some((worker, wish)) = self.next_of(|desk| desk.installs.pop_front()) {
+            self.install(worker, wish, now);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Of the first worker that has some, beginning with the one whose turn it is.
+    fn next_of<T>(&mut self, take: impl Fn(&mut Desk) -> Option<T>) -> Option<(Worker, T)> {
+        let (turn, count) = (self.turn, self.desks.len());
+        let mut order = (0..count).map(|place| (turn + place) % count);
+        let (worker, taken) =
+            order.find_map(|worker| Some((worker, take(&mut self.desks[worker])?)))?;
+        self.turn = worker + 1;
+        Some((worker as Worker, taken))
+    }
+
+    fn remove(&mut self, worker: Worker, rule: RuleId, now: Nanos) {
+        if let Some(kept) = self.account.get(rule) {
+            kept.is_unwanted = true;
+            if kept.state == State::Lost {
+                self.quarantine(worker, rule, now);
+            }
+            // One that comes goes when it has come.
+            return self.destroy(rule, now);
         }
         // It did not go, now or when it had to make room for another of its packets.
         if let Some(stuck) = self.stuck.iter_mut().rfind(|stuck| stuck.rule == rule) {
             stuck.awaited_by = Some(worker);
             return;
         }
-        let waiting = &self.desks[usize::from(worker)].installs;
-        if waiting.iter().any(|(other, _)| *other == rule) {
-            self.withdrawn.insert(rule);
-            self.counts.withdrawn += 1;
-            return self.answer(worker, rule, Answer::Removed);
-        }
         // It was refused, or made room; when, nobody noted.
-        self.quarantined.push_back((clock() + self.limits.quarantine, worker, rule));
+        self.quarantine(worker, rule, now);
     }
 
-    /// Whether it is gone.
-    fn destroy(&mut self, rule: RuleId, clock: &mut impl FnMut() -> Nanos) -> bool {
-        let Some(Kept { rule: handle, tuple, .. }) = self.rules.remove(&rule) else { return true };
-        self.by_tuple.remove(&tuple);
-        let Some(handle) = handle else {
-            self.missing -= 1;
-            return true;
-        };
-        let from = clock();
-        match self.port.destroy(handle) {
-            Ok(()) => {
-                self.counts.destroyed += 1;
-                self.pace.went_well(from, clock());
-                true
-            }
-            Err(refusal) => {
-                self.stuck.push(Stuck { rule, refusal, awaited_by: None });
-                self.pace.rest(clock());
-                false
-            }
+    /// Whether a rule was waiting, which it then does no more.
+    fn withdraws(&mut self, worker: Worker, rule: RuleId) -> bool {
+        let is_it = |other: RuleId| other == rule;
+        let waiting = &self.desks[usize::from(worker)].installs;
+        if waiting.iter().any(|(other, _)| is_it(*other)) {
+            return self.withdrawn.insert(rule);
+        }
+        let tuple = self.blocked.iter().find(|(_, (_, other))| is_it(*other));
+        let tuple = tuple.map(|(tuple, _)| *tuple);
+        tuple.and_then(|tuple| self.blocked.remove(&tuple)).is_some()
+    }
+
+    /// Asks that a rule goes, if it is there.
+    fn destroy(&mut self, rule: RuleId, now: Nanos) {
+        match self.account.get(rule).map(|kept| kept.state) {
+            Some(State::There) => self.port.destroy(self.account.leave(rule, now)),
+            Some(State::Lost) => self.account.remove(rule),
+            Some(State::Coming | State::Leaving) | None => {}
         }
     }
 
-    fn install(
-        &mut self,
-        worker: Worker,
-        rule: RuleId,
-        tuple: Tuple,
-        clock: &mut impl FnMut() -> Nanos,
-    ) {
+    fn install(&mut self, worker: Worker, (rule, tuple): (RuleId, Tuple), now: Nanos) {
         if self.withdrawn.remove(&rule) {
             return;
         }
-        // Its worker will have it removed, and hears then that it is.
-        if let Some(&other) = self.by_tuple.get(&tuple) {
-            if !self.destroy(other, clock) {
-                return self.answer(worker, rule, Answer::Postponed);
+        // Its worker will have the other removed, and hears then that it is.
+        match self.account.of_tuple(&tuple) {
+            Some((other, State::Lost)) => self.account.remove(other),
+            Some((other, _)) => {
+                self.replaced.push_back(other);
+                if let Some((worker, rule)) = self.blocked.insert(tuple, (worker, rule)) {
+                    self.answer(worker, rule, Answer::Postponed);
+                }
+                return;
             }
+            None => {}
         }
-        let from = clock();
-        let answer = match self.port.create(&tuple, self.layout.encode(rule), worker) {
-            Ok(handle) => {
-                self.rules.insert(rule, Kept { rule: Some(handle), tuple, worker });
-                self.by_tuple.insert(tuple, rule);
-                self.counts.created += 1;
-                let until = clock();
-                self.pace.went_well(from, until);
-                let pace = self.pace.interval(until.saturating_sub(from));
-                Answer::Installed { pace: pace.min(u32::MAX.into()) as u32 }
-            }
-            Err(refusal) => self.refused(&refusal, from, clock()),
-        };
-        self.answer(worker, rule, answer);
+        let number = self.account.begin(rule, (worker, tuple), now);
+        self.port.create(number, &tuple, self.layout.encode(rule), worker);
     }
 
-    /// Makes a rule that was lost; false if there is none.
-    fn remake(&mut self, clock: &mut impl FnMut() -> Nanos) -> bool {
-        while let Some(rule) = self.lost.pop_front() {
-            let kept = self.rules.get_mut(&rule).filter(|kept| kept.rule.is_none());
-            let Some(Kept { rule: handle, tuple, worker }) = kept else { continue };
-            let from = clock();
-            match self.port.create(tuple, self.layout.encode(rule), *worker) {
-                Ok(made) => {
-                    *handle = Some(made);
-                    self.missing -= 1;
-                    self.counts.created += 1;
-                    self.pace.went_well(from, clock());
-                }
-                Err(refusal) => {
-                    self.refused(&refusal, from, clock());
-                    match refusal.class {
-                        RefusalClass::Trouble => self.lost.push_front(rule),
-                        RefusalClass::Full | RefusalClass::Unsuitable => {
-                            self.destroy(rule, clock);
-                        }
-                    }
-                }
-            }
-            return true;
-        }
-        false
+    /// Asks for a rule that was lost, if it is to be made still.
+    fn remake(&mut self, rule: RuleId, now: Nanos) {
+        let kept = self.account.get(rule).filter(|kept| kept.state == State::Lost).copied();
+        let Some(kept) = kept else { return };
+        let number = self.account.begin_again(rule, now);
+        self.port.create(number, &kept.tuple, self.layout.encode(rule), kept.worker);
     }
 
-    fn refused(&mut self, refusal: &Refusal, from: Nanos, until: Nanos) -> Answer {
-        match refusal.class {
-            RefusalClass::Unsuitable => {
-                self.counts.unsuitable += 1;
-                self.pace.took(from, until);
-                Answer::Refused
-            }
-            RefusalClass::Full => {
-                self.counts.full += 1;
-                self.pace.took(from, until);
-                self.answer_waiting(Answer::Full);
-                Answer::Full
-            }
-            RefusalClass::Trouble => {
-                self.counts.trouble += 1;
-                self.pace.rest(until);
-                self.answer_waiting(Answer::Postponed);
-                Answer::Postponed
-            }
-        }
-    }
-
-    /// Those that wait are not worth a call that would be refused too.
-    fn answer_waiting(&mut self, answer: Answer) {
-        for worker in 0..self.desks.len() {
-            let waiting = std::mem::take(&mut self.desks[worker].installs);
-            self.counts.resting += waiting.len() as u64;
-            for (rule, _) in waiting {
-                if !self.withdrawn.remove(&rule) {
-                    self.answer(worker as Worker, rule, answer);
-                }
-            }
+    /// Lets what waited for packets to have no rule have its turn.
+    fn unblock(&mut self, tuple: &Tuple) {
+        if let Some((worker, rule)) = self.blocked.remove(tuple) {
+            self.desks[usize::from(worker)].installs.push_front((rule, *tuple));
         }
     }
 }

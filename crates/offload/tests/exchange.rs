@@ -11,7 +11,7 @@ use engine::{
 };
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use offload::{Limits, Pace, Programmer, Refusal, RefusalClass, RulePort};
+use offload::{Done, Limits, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use wire::{BytesPacket, FrameBuilder};
@@ -57,34 +57,57 @@ struct Nic {
     is_stubborn: bool,
 }
 
-#[derive(Clone)]
+/// Operations are done when they are asked for, and told then or the next time.
 struct Port {
     nic: Arc<Mutex<Nic>>,
     layout: MarkLayout,
+    rules: HashMap<RuleNumber, Tuple>,
+    is_late: bool,
+    /// To be told now, and later.
+    done: [Vec<Done>; 2],
+}
+
+impl Port {
+    fn end(&mut self, rule: RuleNumber, result: Result<(), Refusal>) {
+        self.done[usize::from(self.is_late)].push(Done { rule, result });
+    }
 }
 
 impl RulePort for Port {
-    type Rule = Tuple;
-
-    fn create(&mut self, tuple: &Tuple, mark: u32, _: u16) -> Result<Tuple, Refusal> {
-        let mut nic = self.nic.lock().unwrap();
-        let name = |mark: u32| self.layout.decode(mark);
-        let (rule, packets) = (name(mark), nic.queue.iter().chain(&nic.coming));
-        let marks = packets.filter_map(|(_, mark)| *mark).chain(nic.rules.values().copied());
-        for other in marks.map(name).filter(|other| other.index == rule.index) {
-            assert_eq!(other.generation, rule.generation, "a mark with two meanings");
-        }
-        assert!(nic.rules.insert(*tuple, mark).is_none(), "one rule for the same packets");
-        Ok(*tuple)
+    fn depth(&self) -> usize {
+        1 + usize::from(self.is_late)
     }
 
-    fn destroy(&mut self, rule: Tuple) -> Result<(), Refusal> {
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, _: u16) {
+        let mut nic = self.nic.lock().unwrap();
+        let name = |mark: u32| self.layout.decode(mark);
+        let (named, packets) = (name(mark), nic.queue.iter().chain(&nic.coming));
+        let marks = packets.filter_map(|(_, mark)| *mark).chain(nic.rules.values().copied());
+        for other in marks.map(name).filter(|other| other.index == named.index) {
+            assert_eq!(other.generation, named.generation, "a mark with two meanings");
+        }
+        assert!(nic.rules.insert(*tuple, mark).is_none(), "one rule for the same packets");
+        drop(nic);
+        self.rules.insert(rule, *tuple);
+        self.end(rule, Ok(()));
+    }
+
+    fn destroy(&mut self, rule: RuleNumber) {
         let mut nic = self.nic.lock().unwrap();
         if nic.is_stubborn {
-            return Err(Refusal { class: RefusalClass::Trouble, words: String::new() });
+            drop(nic);
+            let refusal = Refusal { class: RefusalClass::Trouble, words: String::new() };
+            return self.end(rule, Err(refusal));
         }
-        nic.rules.remove(&rule).expect("it is there");
-        Ok(())
+        nic.rules.remove(&self.rules[&rule]).expect("it is there");
+        drop(nic);
+        self.end(rule, Ok(()));
+    }
+
+    fn poll(&mut self, done: &mut Vec<Done>) {
+        let [now, later] = &mut self.done;
+        done.append(now);
+        now.append(later);
     }
 }
 
@@ -169,7 +192,7 @@ impl Programming {
     }
 }
 
-fn parties(is_stubborn: bool) -> (Worker, Programming) {
+fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
     let layout = MarkLayout::new(12, 2).unwrap();
     let offload = Offload {
         layout,
@@ -185,7 +208,8 @@ fn parties(is_stubborn: bool) -> (Worker, Programming) {
         Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
     let nic = Arc::new(Mutex::new(Nic { is_stubborn, ..Nic::default() }));
     let (wishes, answers) = (Ring::new(), Ring::new());
-    let port = Port { nic: Arc::clone(&nic), layout };
+    let (rules, done) = (HashMap::new(), Default::default());
+    let port = Port { nic: Arc::clone(&nic), layout, rules, is_late, done };
     let limits = Limits { waiting: 1, quarantine: 1 };
     let programmer = Programmer::new(port, layout, 1, limits, Pace::new(256));
     let worker = Worker {
@@ -201,8 +225,8 @@ fn parties(is_stubborn: bool) -> (Worker, Programming) {
 const TURNS: usize = 7;
 
 /// Two connections, one after the other, both of which want the only mark there is.
-fn two_connections(is_stubborn: bool) {
-    let (mut worker, mut programming) = parties(is_stubborn);
+fn two_connections(is_stubborn: bool, is_late: bool) {
+    let (mut worker, mut programming) = parties(is_stubborn, is_late);
     let nic = Arc::clone(&worker.nic);
     let [a, b] = HOSTS;
     // The first is why there is a rule for the second.
@@ -247,7 +271,7 @@ fn two_connections(is_stubborn: bool) {
         // The mark is free again.
         receive(&worker.nic, &[b]);
         (0..3).for_each(|_| worker.turn());
-        programming.turn();
+        (0..2).for_each(|_| programming.turn());
         assert_eq!(programming.programmer.len(), 1);
     }
 }
@@ -262,10 +286,16 @@ fn in_every_order(switches: usize, model: impl Fn() + Sync + Send + 'static) {
 /// With a quarantine of no time two switches are enough to find one that has.
 #[test]
 fn no_mark_has_two_meanings() {
-    in_every_order(2, || two_connections(false));
+    in_every_order(2, || two_connections(false, false));
+}
+
+#[test]
+fn no_mark_has_two_meanings_where_results_come_later() {
+    in_every_order(2, || two_connections(false, true));
 }
 
 #[test]
 fn the_mark_of_a_rule_that_stays_is_not_used_again() {
-    in_every_order(1, || two_connections(true));
+    in_every_order(1, || two_connections(true, false));
+    in_every_order(1, || two_connections(true, true));
 }

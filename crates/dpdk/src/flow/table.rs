@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules by templates: a table of rules that are alike, made and destroyed through a flow queue,
+//! Rules by templates: tables of rules that are alike, made and destroyed through a flow queue,
 //! whose results come later.
 //!
-//! A port has one queue and one table at a time, which it keeps itself: rules are named by the
-//! numbers that their maker gives them, so a rule that is gone, or not made yet, cannot reach the
-//! driver. Results are the driver's word; one that nobody asked for is left out.
+//! A port has one queue, and one table for each kind of rules, which it keeps itself: rules are
+//! named by the numbers that their maker gives them, so a rule that is gone, or not made yet,
+//! cannot reach the driver. Results are the driver's word; one that nobody asked for is left out.
 
 use super::lower::Lowered;
 use super::{Action, ErrorKind, FlowError, ItemKind, Rule, call};
@@ -54,16 +54,22 @@ pub struct Done {
     pub is_good: bool,
 }
 
-/// The table of a port and its templates.
+/// The tables of a port, and their rules.
+#[derive(Debug, Default)]
+pub(crate) struct RuleTables {
+    tables: Vec<RuleTable>,
+    /// By their numbers.
+    rules: HashMap<u64, TableRule>,
+}
+
+/// A table and its templates.
 #[derive(Debug)]
-pub(crate) struct RuleTable {
+struct RuleTable {
     table: NonNull<sys::rte_flow_template_table>,
     pattern: NonNull<sys::rte_flow_pattern_template>,
     actions: NonNull<sys::rte_flow_actions_template>,
-    /// What all of its rules have.
+    /// What all of its rules have, and those of no other table.
     shape: Shape,
-    /// By their numbers.
-    rules: HashMap<u64, TableRule>,
 }
 
 // SAFETY: addresses that are given back to the driver only by the port's one user.
@@ -74,6 +80,9 @@ struct TableRule {
     flow: NonNull<sys::rte_flow>,
     state: State,
 }
+
+// SAFETY: as for `RuleTable`.
+unsafe impl Send for TableRule {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -101,10 +110,14 @@ impl Shape {
     }
 }
 
-impl RuleTable {
+impl RuleTables {
     /// Its rules have gone otherwise; they must not be named any more.
     pub(crate) fn forget_rules(&mut self) {
         self.rules.clear();
+    }
+
+    fn of_shape(&self, shape: &Shape) -> Option<&RuleTable> {
+        self.tables.iter().find(|table| table.shape == *shape)
     }
 
     /// What a result says of a rule; `None` if nothing was asked of it.
@@ -139,10 +152,31 @@ impl Port {
         Ok(QueueInfo { queues: port.max_nb_queues, operations: queue.max_size })
     }
 
+    /// Has the port set up with a flow queue of so many operations, or as many as it holds, when it
+    /// is configured, where it has such; [`Port::flow_queue`] says then how many it has.
+    pub fn ask_for_flow_queue(&mut self, operations: u32) {
+        self.flow_operations = operations;
+    }
+
+    /// Operations that the flow queue holds that was asked for, or why there is none.
+    pub fn flow_queue(&self) -> Result<u32, &FlowError> {
+        self.flow_queue.as_ref().copied()
+    }
+
+    /// The flow queue that was asked for, while the port is configured and not started.
+    pub(crate) fn set_up_flow_queue(&mut self) -> Result<u32, FlowError> {
+        if self.flow_operations == 0 {
+            return Err(no_queue());
+        }
+        let operations = self.flow_operations.min(self.flow_info()?.operations);
+        self.flow_configure(operations)?;
+        Ok(operations)
+    }
+
     /// Gives the port a flow queue with room for so many operations. The port must be stopped, and
     /// have no table: drivers free those of the queue before.
     pub fn flow_configure(&mut self, operations: u32) -> Result<(), FlowError> {
-        if self.table.is_some() {
+        if !self.tables.tables.is_empty() {
             return Err(busy("the port has a table; destroy it first"));
         }
         // SAFETY: a plain C struct of numbers.
@@ -158,15 +192,16 @@ impl Port {
         call(None, configure, |ret| ret >= 0).map(drop)
     }
 
-    /// Makes the table: of rules with the masks and the kinds of actions of `like`, at most `room`
-    /// of them. Each brings its own values.
+    /// Makes a table: of rules with the masks and the kinds of actions of `like`, at most `room` of
+    /// them. Each brings its own values. Another table must have other items or actions.
     pub fn flow_table_make(
         &mut self,
         like: &Rule,
         room: u32,
     ) -> Result<(), (TableStep, FlowError)> {
-        if self.table.is_some() {
-            return Err((TableStep::Table, busy("the port has a table; destroy it first")));
+        let shape = Shape::of(like);
+        if self.tables.of_shape(&shape).is_some() {
+            return Err((TableStep::Table, busy("the port has a table of such rules")));
         }
         let lowered = Lowered::new(like);
         let pattern = self
@@ -180,8 +215,7 @@ impl Port {
             self.drop_templates(Some(pattern), Some(actions));
             (TableStep::Table, error)
         })?;
-        let (shape, rules) = (Shape::of(like), HashMap::new());
-        self.table = Some(RuleTable { table, pattern, actions, shape, rules });
+        self.tables.tables.push(RuleTable { table, pattern, actions, shape });
         Ok(())
     }
 
@@ -265,36 +299,36 @@ impl Port {
         }
     }
 
-    /// Destroys the table, which must have no rules any more, and its templates.
-    pub fn flow_table_destroy(&mut self) -> Result<(), FlowError> {
+    /// Destroys the tables, which must have no rules any more, and their templates.
+    pub fn flow_tables_destroy(&mut self) -> Result<(), FlowError> {
         let id = self.open.id();
-        let table = self.table.as_ref().ok_or_else(no_table)?;
-        if !table.rules.is_empty() {
-            return Err(busy("the table has rules"));
+        if !self.tables.rules.is_empty() {
+            return Err(busy("the tables have rules"));
         }
-        let destroy = |error: *mut _| {
-            // SAFETY: the port is open, and the table its own.
-            unsafe { sys::rte_flow_template_table_destroy(id, table.table.as_ptr(), error) }
-        };
-        call(None, destroy, |ret| ret >= 0)?;
-        let RuleTable { pattern, actions, .. } = self.table.take().expect("it was there");
-        self.drop_templates(Some(pattern), Some(actions));
+        while let Some(table) = self.tables.tables.last() {
+            let destroy = |error: *mut _| {
+                // SAFETY: the port is open, and the table its own.
+                unsafe { sys::rte_flow_template_table_destroy(id, table.table.as_ptr(), error) }
+            };
+            call(None, destroy, |ret| ret >= 0)?;
+            let RuleTable { pattern, actions, .. } = self.tables.tables.pop().expect("the last");
+            self.drop_templates(Some(pattern), Some(actions));
+        }
         Ok(())
     }
 
-    /// Asks for a rule of the table, with a number of its own; it is begun with the next push. It
-    /// must have the items and actions that the table was made with.
+    /// Asks for a rule of the table that was made for such items and actions, with a number of its
+    /// own; it is begun with the next push.
     pub fn flow_enqueue_create(&mut self, rule: &Rule, number: u64) -> Result<(), FlowError> {
         let id = self.open.id();
-        let table = self.table.as_mut().ok_or_else(no_table)?;
-        if table.rules.contains_key(&number) {
-            let message = "a rule of the table has this number";
+        if self.tables.rules.contains_key(&number) {
+            let message = "a rule of the port's tables has this number";
             return Err(FlowError::ours(FlowError::EEXIST, ErrorKind::State, message));
         }
-        if Shape::of(rule) != table.shape {
-            let message = "the rule is not of the table's kind";
+        let Some(table) = self.tables.of_shape(&Shape::of(rule)) else {
+            let message = "the port has no table of such rules";
             return Err(FlowError::ours(FlowError::EINVAL, ErrorKind::State, message));
-        }
+        };
         let lowered = Lowered::new(rule);
         let (items, actions, attr) = (lowered.items(), lowered.actions(), postponed());
         let tag = number as usize as *mut c_void;
@@ -307,16 +341,15 @@ impl Port {
             }
         };
         let flow = some(call(Some(&lowered), enqueue, |flow| !flow.is_null()))?;
-        table.rules.insert(number, TableRule { flow, state: State::Coming });
+        self.tables.rules.insert(number, TableRule { flow, state: State::Coming });
         Ok(())
     }
 
     /// Asks for a rule that was made to be destroyed; that is begun with the next push.
     pub fn flow_enqueue_destroy(&mut self, number: u64) -> Result<(), FlowError> {
         let id = self.open.id();
-        let table = self.table.as_mut().ok_or_else(no_table)?;
-        let rule = table.rules.get_mut(&number).filter(|rule| rule.state == State::There);
-        let rule = rule.ok_or_else(FlowError::gone)?;
+        let rule = self.tables.rules.get_mut(&number);
+        let rule = rule.filter(|rule| rule.state == State::There).ok_or_else(FlowError::gone)?;
         let (attr, tag) = (postponed(), number as usize as *mut c_void);
         let enqueue = |error: *mut _| {
             let flow = rule.flow.as_ptr();
@@ -330,7 +363,7 @@ impl Port {
 
     /// Has the NIC begin with all that was asked for.
     pub fn flow_push(&mut self) -> Result<(), FlowError> {
-        self.table.as_ref().ok_or_else(no_table)?;
+        self.check_tables()?;
         // SAFETY: the port is open, and has the queue because it has a table.
         let push = |error: *mut _| unsafe { sys::rte_flow_push(self.open.id(), QUEUE, error) };
         call(None, push, |ret| ret >= 0).map(drop)
@@ -338,8 +371,8 @@ impl Port {
 
     /// Results that have come meanwhile, some of them at a time; none if there are none yet.
     pub fn flow_pull(&mut self) -> Result<Vec<Done>, FlowError> {
+        self.check_tables()?;
         let id = self.open.id();
-        let table = self.table.as_mut().ok_or_else(no_table)?;
         // SAFETY: plain C structs, for which zeros are good values.
         let mut results: [sys::rte_flow_op_result; RESULTS_MAX] = unsafe { std::mem::zeroed() };
         let (first, room) = (results.as_mut_ptr(), RESULTS_MAX as u16);
@@ -350,9 +383,15 @@ impl Port {
         let count = call(None, pull, |ret| ret >= 0)? as usize;
         let good = sys::rte_flow_op_status_RTE_FLOW_OP_SUCCESS;
         let results = results.iter().take(count);
-        Ok(results
-            .filter_map(|one| table.take_result(one.user_data as usize as u64, one.status == good))
-            .collect())
+        let done = results.filter_map(|one| {
+            let number = one.user_data as usize as u64;
+            self.tables.take_result(number, one.status == good)
+        });
+        Ok(done.collect())
+    }
+
+    fn check_tables(&self) -> Result<(), FlowError> {
+        if self.tables.tables.is_empty() { Err(no_table()) } else { Ok(()) }
     }
 }
 
@@ -365,6 +404,11 @@ fn postponed() -> sys::rte_flow_op_attr {
 
 fn no_table() -> FlowError {
     FlowError::ours(FlowError::ENOENT, ErrorKind::Handle, "the port has no table")
+}
+
+/// Until one is asked for.
+pub(crate) fn no_queue() -> FlowError {
+    FlowError::ours(FlowError::ENOENT, ErrorKind::State, "the port has no flow queue")
 }
 
 fn busy(message: &str) -> FlowError {
@@ -384,13 +428,8 @@ mod tests {
     #[test]
     fn results_are_of_what_was_asked() {
         let rule = |state| TableRule { flow: NonNull::dangling(), state };
-        let mut table = RuleTable {
-            table: NonNull::dangling(),
-            pattern: NonNull::dangling(),
-            actions: NonNull::dangling(),
-            shape: Shape::of(&Rule::default()),
-            rules: HashMap::from([(1, rule(State::Coming)), (2, rule(State::Coming))]),
-        };
+        let rules = HashMap::from([(1, rule(State::Coming)), (2, rule(State::Coming))]);
+        let mut table = RuleTables { rules, ..RuleTables::default() };
         assert_eq!(table.take_result(7, true), None);
         assert_eq!(table.take_result(1, true), Some(Done { number: 1, is_good: true }));
         assert_eq!(table.take_result(1, true), None);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `[offload]`: which connections get rules of the NIC, and how far their marks are believed.
 
-use super::Written;
 use super::section::Section;
+use super::{Choices, Written};
 use engine::KeyCheck;
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +15,7 @@ pub(crate) struct Offload {
     pub(crate) zone_rules_max: Option<Written<u32>>,
     pub(crate) check: Option<Written<KeyCheck>>,
     pub(crate) quarantine_ms: Option<Written<u32>>,
+    pub(crate) api: Option<Written<RuleApi>>,
 }
 
 impl Offload {
@@ -25,11 +26,24 @@ impl Offload {
             zone_rules_max: section.integer("zone_rules_max", 1..=1 << 24),
             check: section.parsed("check", parse_check),
             quarantine_ms: section.integer("quarantine_ms", 1..=60_000),
+            api: section.choice("api", RULE_API),
         };
         section.end();
         offload
     }
 }
+
+/// How NICs are asked for rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuleApi {
+    /// Through a flow queue where there is one, else by calls that wait.
+    Auto,
+    /// By calls that wait.
+    Sync,
+}
+
+pub(crate) const RULE_API: &Choices<RuleApi> =
+    &[("\"auto\"", RuleApi::Auto), ("\"sync\"", RuleApi::Sync)];
 
 /// Which directions of connections get a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,6 +44,7 @@ fn every_key_is_read() {
     assert_eq!(offload.policy.as_ref().map(|policy| policy.value), Some(Policy::After(8)));
     assert_eq!(offload.check.as_ref().map(|check| check.value), Some(sampled(16)));
     assert_eq!((value(&offload.rules_max), value(&offload.quarantine_ms)), (Some(7680), Some(20)));
+    assert_eq!(offload.api.as_ref().map(|api| api.value), Some(RuleApi::Sync));
     assert_eq!(config.timeouts.icmp_first.unwrap().value, 0.25);
 }
 

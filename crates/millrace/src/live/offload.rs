@@ -12,17 +12,15 @@ mod shape;
 pub(crate) use nic::SharedPort;
 
 use super::clock::Clock;
-use crate::config::Policy;
+use crate::config::{Policy, RuleApi};
 use crate::plan::OffloadPlan;
 use crate::summary::OffloadPort;
 use dpdk::Port;
-use dpdk::flow::Rule;
 use engine::{Admission, Answer, Engine, MarkLayout, Offload, RuleId, Side, Wish};
-use nic::Nic;
+use nic::{DEPTH, Nic, Terms};
 use offload::{Limits, Pace, Programmer};
 use programming::{Gauge, Inquirer, Programming, Running};
 use rtrb::{Consumer, Producer, RingBuffer};
-use shape::Dialect;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -60,14 +58,17 @@ pub(super) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
     for port in ports.into_iter().filter(|_| plan.policy != Policy::Off) {
         // One that cannot deliver marks will say so when it is asked for a rule.
         let _ = port.ask_for_marks();
+        if plan.api == RuleApi::Auto {
+            port.ask_for_flow_queue(DEPTH);
+        }
     }
 }
 
 /// A wire whose ports were asked what they take.
 pub(super) struct Offer {
     ports: [SharedPort; 2],
-    /// What each takes, or why nothing.
-    dialects: [Result<Dialect, String>; 2],
+    /// What each takes and how it is asked, or why it takes nothing.
+    terms: [Result<Terms, String>; 2],
     /// How its marks are made, where there are any.
     offload: Option<Offload>,
 }
@@ -82,11 +83,12 @@ impl Offer {
     ) -> Self {
         let ports = ports.clone();
         let Some(admission) = admission(plan.policy) else {
-            let dialects = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
-            return Self { ports, dialects, offload: None };
+            let terms = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
+            return Self { ports, terms, offload: None };
         };
-        let dialects = ports.each_ref().map(|port| learn(&mut port.lock()));
-        let widths = dialects.iter().flatten().map(|dialect| dialect.mark_bits);
+        let wanted = (plan.api, plan.rules_max);
+        let terms = ports.each_ref().map(|port| Terms::of(&mut port.lock(), wanted));
+        let widths = terms.iter().flatten().map(|terms| terms.dialect.mark_bits);
         let offload = widths.min().map(|width| {
             let slots = plan.slots(engine, width, workers);
             let indices = Offload::indices(slots) * workers as u32;
@@ -100,7 +102,7 @@ impl Offer {
                 zone_rules_max: plan.zone_rules_per_worker(workers),
             }
         });
-        Self { ports, dialects, offload }
+        Self { ports, terms, offload }
     }
 
     /// What the engine of the wire's worker with this number needs.
@@ -118,19 +120,19 @@ impl Offer {
         workers: usize,
         clock: Clock,
     ) -> (Vec<Wishes>, [Rules; 2]) {
-        let Self { ports, dialects, offload, .. } = self;
+        let Self { ports, terms, offload } = self;
         let mut ends: Vec<_> = (0..workers).map(|_| Wishes::default()).collect();
-        let rules = ports.into_iter().zip(dialects).enumerate().map(|(side, (port, dialect))| {
+        let rules = ports.into_iter().zip(terms).enumerate().map(|(side, (port, terms))| {
             let name = port.lock().info().devargs.clone();
-            let (dialect, layout) = match (dialect, offload) {
-                (Ok(dialect), Some(Offload { layout, .. })) => (dialect, layout),
+            let (terms, layout) = match (terms, offload) {
+                (Ok(terms), Some(Offload { layout, .. })) => (terms, layout),
                 (Err(reason), _) => return Rules::Off { name, reason },
                 (Ok(_), None) => unreachable!("a port that takes rules has marks"),
             };
             let rings = ends.iter_mut().map(|end| end.tie(side)).collect();
             let id = port.lock().id();
             let limits = Limits { waiting: WAITING, quarantine: plan.quarantine };
-            let nic = Nic::new(port, dialect, plan.rules_max);
+            let nic = Nic::new(port, terms, plan.rules_max);
             let pace = Pace::new(SHARE);
             let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
             let (held, gauge) = (None, Arc::new(Gauge::default()));
@@ -142,16 +144,6 @@ impl Offer {
         let rules = <[Rules; 2]>::try_from(rules).unwrap_or_else(|_| unreachable!("two ports"));
         (ends, rules)
     }
-}
-
-/// What a port takes; else its words.
-fn learn(port: &mut Port) -> Result<Dialect, String> {
-    Dialect::learn(|rule: &Rule| {
-        let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
-        // One that stays is for packets that nobody sends, and goes with the port.
-        let _ = port.flow_destroy(made);
-        Ok(())
-    })
 }
 
 /// What one worker has to do with rules.

@@ -2,7 +2,7 @@
 //! Rules of the NIC: who gets them, how many, and what that takes.
 
 use super::{PairPlan, Settings};
-use crate::config::{self, Policy, sampled};
+use crate::config::{self, Policy, RuleApi, sampled};
 use engine::{KeyCheck, MarkLayout, Nanos, Offload};
 
 /// Rules of one port, if nobody says otherwise: more than any NIC but a few takes.
@@ -13,8 +13,8 @@ const QUARANTINE_MS: u32 = 20;
 /// One of so many packets.
 const CHECK: KeyCheck = sampled(256);
 
-/// What the thread of a port keeps for a rule, in two hash tables.
-const RULE_BYTES: u64 = 400;
+/// What the thread of a port keeps for a rule, in hash tables: at most, just after they grew.
+const RULE_BYTES: u64 = 500;
 
 /// What the workers may wish of the ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct OffloadPlan {
     pub(crate) check: KeyCheck,
     /// From a rule's end until its mark may be used again.
     pub(crate) quarantine: Nanos,
+    /// How ports are asked.
+    pub(crate) api: RuleApi,
 }
 
 impl OffloadPlan {
@@ -44,7 +46,8 @@ impl OffloadPlan {
         let check = settings.take("check", written.check, CHECK);
         let quarantine_ms = settings.take("quarantine_ms", written.quarantine_ms, QUARANTINE_MS);
         let quarantine = u64::from(quarantine_ms) * 1_000_000;
-        Self { policy, is_asked_for, rules_max, zone_rules_max, check, quarantine }
+        let api = settings.take("api", written.api, RuleApi::Auto);
+        Self { policy, is_asked_for, rules_max, zone_rules_max, check, quarantine, api }
     }
 
     /// No rules.

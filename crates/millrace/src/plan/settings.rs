@@ -4,8 +4,8 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, Socket, WHEN_FULL, Written, ZONE,
-    check_words,
+    Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, RULE_API, RuleApi, Socket, WHEN_FULL,
+    Written, ZONE, check_words,
 };
 use engine::{KeyCheck, Malformed, WhenFull, ZoneFrom};
 use serde::Serialize;
@@ -233,6 +233,12 @@ impl Show for Socket {
 impl Show for KeyCheck {
     fn show(&self) -> Value {
         json!(check_words(*self))
+    }
+}
+
+impl Show for RuleApi {
+    fn show(&self) -> Value {
+        spelled(RULE_API, self)
     }
 }
 

@@ -29,6 +29,10 @@ pub(crate) struct OffloadPort {
     pub(crate) state: &'static str,
     /// Why it is off.
     pub(crate) reason: Option<String>,
+    /// How it is asked: `async`, through a flow queue, or `sync`.
+    pub(crate) api: Option<&'static str>,
+    /// Why not through a flow queue.
+    pub(crate) api_reason: Option<String>,
     /// What the NIC was asked for, kind by kind.
     pub(crate) shapes: Vec<String>,
     pub(crate) mark_bits: Option<u32>,

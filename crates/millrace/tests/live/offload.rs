@@ -64,7 +64,7 @@ fn marks_change_nothing_but_the_work() {
         return;
     }
     let talk = talk();
-    for personality in ["ideal", "x710"] {
+    for (personality, api) in [("ideal", "async"), ("x710", "sync")] {
         let arguments = format!("personality={personality}");
         let off = setup("plain", &arguments, &talk).args(&["--offload", "off"]);
         let plain = run_once(off);
@@ -74,6 +74,7 @@ fn marks_change_nothing_but_the_work() {
             let marked = run_once(setup.config(&format!("[offload]\ncheck = \"{check}\"\n")));
             let summary = marked.summary();
             assert!(ports(&summary).iter().all(|port| port["state"] == "on"), "{summary}");
+            assert!(ports(&summary).iter().all(|port| port["api"] == api), "{summary}");
             assert_no_rule_left(&summary);
             let [plain, marked] =
                 [&plain, &marked].map(|ended| conversations(&ended.records(), is_a));
@@ -84,13 +85,10 @@ fn marks_change_nothing_but_the_work() {
 }
 
 /// The same packets for ever: once all connections have their rules, every packet has a mark.
-#[test]
-fn packets_are_counted_by_marks_and_rules_go_at_the_end() {
-    if driver().is_none() || !has_cpus(2) {
-        return;
-    }
-    let arguments = "loops=forever,personality=x710";
-    let mut bump = setup("marks", arguments, &talk()).args(&["--offload", "after 8"]).start();
+fn run_until_marked(personality: &str, config: &str) -> Ended {
+    let arguments = format!("loops=forever,personality={personality}");
+    let setup = setup("marks", &arguments, &talk()).args(&["--offload", "after 8"]);
+    let mut bump = setup.config(config).start();
     bump.wait_until("marks", |bump| {
         let text = bump.stdout();
         let marked = |line: &str| {
@@ -99,17 +97,63 @@ fn packets_are_counted_by_marks_and_rules_go_at_the_end() {
         };
         text.lines().any(|line| marked(line) > 20.0)
     });
-    let ended = bump.finish();
-    ended.assert_good();
+    bump.finish()
+}
+
+#[test]
+fn packets_are_counted_by_marks_and_rules_go_at_the_end() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let without = "[offload]\napi = \"sync\"\n";
+    for (personality, config, api, reason) in [
+        ("x710", "", "sync", "error type 1"),
+        ("cx6dx", "", "async", ""),
+        ("cx6dx", without, "sync", "`api` is \"sync\""),
+    ] {
+        let ended = run_until_marked(personality, config);
+        ended.assert_balanced();
+        // Another NIC takes rules for packets with two tags, and that they have no effect is told.
+        if personality == "x710" {
+            ended.assert_good();
+        }
+        let summary = ended.summary();
+        assert_no_rule_left(&summary);
+        assert!(count(&summary["offload"]["marks"]["counted"]) > 1000, "{summary}");
+        assert_eq!(count(&summary["offload"]["marks"]["mismatched"]), 0);
+        for port in ports(&summary) {
+            assert!(count(&port["rules"]["installed"]) > 0, "{port}");
+            assert_eq!(port["rules"]["created"], port["rules"]["destroyed"], "{port}");
+            assert!(port["insert_us"]["p99"].as_f64() >= port["insert_us"]["p50"].as_f64());
+            assert!(port["insert_us"]["min"].as_f64() > Some(0.0), "{port}");
+            assert!(port["delete_us"]["min"].as_f64() > Some(0.0), "{port}");
+            assert_eq!(port["api"], api);
+            let told = port["api_reason"].as_str().unwrap_or_default();
+            assert!(told.contains(reason) && told.is_empty() == reason.is_empty(), "{port}");
+        }
+        assert!(ended.stdout.contains("marks: "), "{}", ended.stdout);
+    }
+}
+
+/// The NIC takes some rules by calls, and not one of each kind by templates.
+#[test]
+fn templates_that_do_not_work_leave_calls() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let talk = talk();
+    let arguments = "personality=ideal,faults=create-refused:0.7";
+    let ended = run_through(setup("refused", arguments, &talk).args(&["--offload", "all"]));
+    ended.assert_balanced();
     let summary = ended.summary();
     assert_no_rule_left(&summary);
-    assert!(count(&summary["offload"]["marks"]["counted"]) > 1000, "{summary}");
-    assert_eq!(count(&summary["offload"]["marks"]["mismatched"]), 0);
     for port in ports(&summary) {
-        assert!(count(&port["rules"]["installed"]) > 0, "{port}");
-        assert!(port["insert_us"]["p99"].as_f64() >= port["insert_us"]["p50"].as_f64());
+        assert_eq!((&port["state"], &port["api"]), (&"on".into(), &"sync".into()), "{port}");
+        let reason = port["api_reason"].as_str().unwrap();
+        assert!(reason.starts_with("a rule by templates: failed"), "{reason}");
+        assert!(count(&port["rules"]["created"]) > 0, "{port}");
     }
-    assert!(ended.stdout.contains("marks: "), "{}", ended.stdout);
+    assert_eq!(conversations(&ended.records(), is_a), talk.conversations);
 }
 
 #[test]
@@ -119,8 +163,11 @@ fn a_nic_that_is_full_and_goes_wrong_costs_nothing_but_rules() {
     }
     let scratch = Scratch::new("small");
     let file = scratch.path("small.toml");
-    std::fs::write(&file, "name = \"small\"\ntable = { guaranteed = 16 }\n").unwrap();
-    for faults in ["", ",faults=create-refused:0.3", ",faults=undeletable:0.2"] {
+    let small = "name = \"small\"\ntable = { guaranteed = 16 }\n";
+    let faults = ["", ",faults=create-refused:0.3", ",faults=undeletable:0.2"];
+    let ways = ["", "operations = { async = true }\n"];
+    for (faults, way) in faults.into_iter().flat_map(|faults| ways.map(|way| (faults, way))) {
+        std::fs::write(&file, format!("{small}{way}")).unwrap();
         let arguments = format!("personality={file}{faults}");
         let talk = talk();
         let ended = run_once(setup("full", &arguments, &talk).args(&["--offload", "all"]));

@@ -5,9 +5,9 @@
 use engine::{
     Admission, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Side, Tuple, Verdict,
 };
-use offload::{Limits, Next, Pace, Programmer, Refusal, RefusalClass, RulePort};
+use offload::{Done, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use wire::{BytesPacket, FrameBuilder};
@@ -79,30 +79,41 @@ impl Urn {
 pub(crate) struct Nic {
     marks: Vec<u32>,
     load: Load,
-    rules: HashSet<u32>,
+    /// Flows with rules, by those.
+    rules: HashMap<RuleNumber, u32>,
     now: Rc<Cell<u64>>,
+    done: Vec<Done>,
+}
+
+impl Nic {
+    fn end(&mut self, rule: RuleNumber, result: Result<(), Refusal>) {
+        self.now.set(self.now.get() + self.load.call_ns);
+        self.done.push(Done { rule, result });
+    }
 }
 
 impl RulePort for Nic {
-    type Rule = u32;
-
-    fn create(&mut self, tuple: &Tuple, mark: u32, _: u16) -> Result<u32, Refusal> {
-        self.now.set(self.now.get() + self.load.call_ns);
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, _: u16) {
         if self.rules.len() >= self.load.room as usize {
-            return Err(Refusal { class: RefusalClass::Full, words: String::new() });
+            let refusal = Refusal { class: RefusalClass::Full, words: String::new() };
+            return self.end(rule, Err(refusal));
         }
         let IpAddr::V4(src) = tuple.src else { unreachable!() };
         let flow = src.to_bits() & 0xff_ffff;
-        self.marks[flow as usize] = mark;
-        assert!(self.rules.insert(flow));
-        Ok(flow)
+        let mark = std::mem::replace(&mut self.marks[flow as usize], mark);
+        assert_eq!(mark, 0, "a flow has one rule at a time");
+        self.rules.insert(rule, flow);
+        self.end(rule, Ok(()));
     }
 
-    fn destroy(&mut self, flow: u32) -> Result<(), Refusal> {
-        self.now.set(self.now.get() + self.load.call_ns);
+    fn destroy(&mut self, rule: RuleNumber) {
+        let flow = self.rules.remove(&rule).expect("it is there");
         self.marks[flow as usize] = 0;
-        assert!(self.rules.remove(&flow));
-        Ok(())
+        self.end(rule, Ok(()));
+    }
+
+    fn poll(&mut self, done: &mut Vec<Done>) {
+        done.append(&mut self.done);
     }
 }
 
@@ -152,7 +163,8 @@ impl World {
         };
         let now = Rc::new(Cell::new(0));
         let marks = vec![0; all_flows as usize];
-        let nic = Nic { marks, load, rules: HashSet::new(), now: Rc::clone(&now) };
+        let (rules, done) = (HashMap::new(), Vec::new());
+        let nic = Nic { marks, load, rules, now: Rc::clone(&now), done };
         let limits = Limits { waiting: 1024, quarantine: 1_000_000 };
         let rank = |rank: u32| f64::from(rank).powf(-load.exponent);
         let weights: Vec<f64> = (1..=load.flows).map(rank).collect();

@@ -32,6 +32,8 @@ pub(crate) struct Case {
     pub(crate) width: u32,
     /// Rules that each NIC has room for.
     pub(crate) room: u32,
+    /// Operations that each has on their way at a time; with one, calls wait for it.
+    pub(crate) depth: usize,
     /// A port starts anew at one in so many turns; `None`, never.
     pub(crate) restarts: Option<u64>,
     /// It does so because its NIC reset itself.
@@ -298,7 +300,7 @@ fn config() -> Config {
 
 impl End {
     fn new(case: &Case, layout: MarkLayout, side: u64) -> Self {
-        let Case { seed, workers, room, on_stop, .. } = *case;
+        let Case { seed, workers, room, depth, on_stop, .. } = *case;
         let text =
             format!("table = {{ guaranteed = {room} }}\nport = {{ on_stop = \"{on_stop}\" }}");
         let personality = Personality::parse(&text, "ideal").unwrap();
@@ -308,7 +310,7 @@ impl End {
         nic.set_rss(symmetric(workers));
         nic.set_started(true);
         let now = Rc::new(Cell::new(MS));
-        let port = Port { nic, now_ns: Rc::clone(&now) };
+        let port = Port::new(nic, Rc::clone(&now), depth);
         let queues = || (0..workers).map(|_| VecDeque::new());
         Self {
             programmer: Programmer::new(port, layout, workers, LIMITS, Pace::new(128)),
@@ -338,6 +340,7 @@ impl End {
         let _ = nic.flush();
         nic.set_started(false);
         nic.set_started(true);
+        self.programmer.port().forget();
         self.programmer.lose();
         self.received.iter_mut().map(|queue| queue.drain(..).count() as u64).sum()
     }
@@ -351,6 +354,7 @@ impl End {
         assert!(nic.bring_back());
         nic.set_started(false);
         nic.set_started(true);
+        self.programmer.port().forget();
         self.programmer.lose_all(self.now.get());
         self.received.iter_mut().map(|queue| queue.drain(..).count() as u64).sum()
     }

@@ -40,6 +40,7 @@ const CALM: Case = Case {
     workers: 1,
     width: 32,
     room: 1 << 16,
+    depth: 1,
     restarts: None,
     resets: false,
     on_stop: "keep",
@@ -58,9 +59,11 @@ fn any_case() -> impl Strategy<Value = Case> {
     let faults = prop::sample::select([&HONEST[..], &LYING].concat());
     let width = prop::sample::select(vec![32, 24, 16, 12]);
     let room = prop::sample::select(vec![1 << 16, 64, 7]);
+    let depth = prop::sample::select(vec![1, 2, 64]);
     let load = (1..120_usize, 1..400_u32);
-    (any::<u64>(), faults, admission, any::<bool>(), 1..=3_u16, width, room, load).prop_map(
-        |(seed, faults, admission, is_strict, workers, width, room, (connections, longest))| {
+    (any::<u64>(), faults, admission, any::<bool>(), 1..=3_u16, width, (room, depth), load)
+        .prop_map(|(seed, faults, admission, is_strict, workers, width, nic, load)| {
+            let ((room, depth), (connections, longest)) = (nic, load);
             let is_strict = is_strict || LYING.contains(&faults);
             let check = if is_strict { KeyCheck::Always } else { SAMPLED };
             Case {
@@ -71,12 +74,12 @@ fn any_case() -> impl Strategy<Value = Case> {
                 workers,
                 width,
                 room,
+                depth,
                 connections,
                 longest,
                 ..CALM
             }
-        },
-    )
+        })
 }
 
 /// A number from the environment: the long variant is `make prove-offload`.
@@ -105,7 +108,8 @@ fn no_rule_is_lost_in_a_long_time() {
     let case = Case { faults, check, workers: 2, ..CALM };
     let (mut sum, mut cycles) = (Came::default(), 0);
     for seed in 1.. {
-        let came = Bump::new(&Case { seed, ..case.clone() }).run(100_000);
+        let depth = if seed % 2 == 0 { 64 } else { 1 };
+        let came = Bump::new(&Case { seed, depth, ..case.clone() }).run(100_000);
         assert_eq!(came.created, came.destroyed + came.lost + came.stuck);
         cycles += came.created;
         sum.add(came);
@@ -121,10 +125,12 @@ fn no_rule_is_lost_in_a_long_time() {
 /// Ports that start anew under load have their rules again, and no mark is wrong.
 #[test]
 fn rules_come_back_after_a_restart() {
-    for (seed, on_stop) in ["keep", "flush", "stale"].into_iter().enumerate() {
+    let stops = ["keep", "flush", "stale"].into_iter().flat_map(|stop| [(stop, 1), (stop, 64)]);
+    for (seed, (on_stop, depth)) in stops.enumerate() {
         for faults in ["", "lost-on-reset", "create-refused:0.2", "late-deactivation:0.5"] {
             let (seed, faults) = (seed as u64, faults.to_owned());
-            let case = Case { seed, faults, restarts: Some(500), on_stop, workers: 2, ..CALM };
+            let restarts = Some(500);
+            let case = Case { seed, faults, restarts, on_stop, depth, workers: 2, ..CALM };
             let came = Bump::new(&case).run(20_000);
             assert!(came.lost > 100, "{case:?}: {came:?}");
             assert!(came.marks.counted > came.packets / 10, "{case:?}: {came:?}");
@@ -140,7 +146,8 @@ fn rules_come_back_after_a_reset() {
     {
         let (seed, faults) = (seed as u64, (*faults).to_owned());
         let restarts = Some(500);
-        let case = Case { seed, faults, restarts, resets: true, workers: 2, ..CALM };
+        let depth = if seed % 2 == 0 { 1 } else { 32 };
+        let case = Case { seed, faults, restarts, resets: true, workers: 2, depth, ..CALM };
         let came = Bump::new(&case).run(20_000);
         assert!(came.lost > 100, "{case:?}: {came:?}");
         assert!(came.marks.counted > came.packets / 10, "{case:?}: {came:?}");

@@ -1,26 +1,93 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A port of the twin's model as the one who takes rules.
 
-use engine::Tuple;
-use offload::{Refusal, RefusalClass, RulePort};
+use crate::traffic::Dice;
+use engine::{Nanos, Tuple};
+use offload::{Done, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use twin::{Action, Attributes, Handle, Item, Nic, Proto, Rule};
 
-/// A port of the model; calls take as long as they say.
+/// A port of the model. Calls take as long as they say; where more than one operation may be on
+/// its way, they take no time, are done later, and told later still, in any order.
 pub(crate) struct Port {
     pub(crate) nic: Nic,
-    pub(crate) now_ns: Rc<Cell<u64>>,
+    pub(crate) now_ns: Rc<Cell<Nanos>>,
+    depth: usize,
+    dice: Dice,
+    rules: HashMap<RuleNumber, (Handle, Tuple)>,
+    /// Packets that have a rule, or are to have one.
+    tuples: HashMap<Tuple, RuleNumber>,
+    /// What is on its way, and when it goes on.
+    steps: Vec<(Nanos, Step)>,
 }
 
+enum Step {
+    Create { rule: RuleNumber, tuple: Tuple, mark: u32, queue: u16 },
+    Destroy(RuleNumber),
+    Tell(Done),
+}
+
+/// Longest time until an operation is done, and from then until it is told.
+const LATE: Nanos = 300_000;
+
 impl Port {
-    fn pass(&self, wait_us: u32) {
-        self.now_ns.set(self.now_ns.get() + 1000 * u64::from(wait_us));
+    pub(crate) fn new(nic: Nic, now_ns: Rc<Cell<Nanos>>, depth: usize) -> Self {
+        let (dice, steps) = (Dice(depth as u64), Vec::new());
+        let (rules, tuples) = (HashMap::new(), HashMap::new());
+        Self { nic, now_ns, depth, dice, rules, tuples, steps }
     }
 
-    fn now_us(&self) -> u64 {
-        self.now_ns.get() / 1000
+    /// The NIC has forgotten its rules; what is on its way is not done any more.
+    pub(crate) fn forget(&mut self) {
+        self.rules.clear();
+        self.tuples.clear();
+        self.steps.clear();
+    }
+
+    /// Operations that have no result yet.
+    pub(crate) fn on_their_way(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn is_late(&self) -> bool {
+        self.depth > 1
+    }
+
+    fn begin(&mut self, step: Step) {
+        assert!(self.steps.len() < self.depth, "more on its way than there is room for");
+        let late = if self.is_late() { self.dice.below(LATE) } else { 0 };
+        self.steps.push((self.now_ns.get() + late, step));
+    }
+
+    /// Does it; the result, and how long the NIC takes for it.
+    fn act(&mut self, step: Step) -> (Done, Nanos) {
+        let now_us = self.now_ns.get() / 1000;
+        let (rule, answer) = match step {
+            Step::Create { rule, tuple, mark, queue } => {
+                let actions = [Action::Queue(queue), Action::Mark(mark)];
+                let items = pattern(&tuple);
+                let attributes = Attributes::INGRESS;
+                let made = Rule { attributes, items: &items, actions: &actions };
+                let made = self.nic.create(made, now_us);
+                match &made {
+                    Ok(made) => _ = self.rules.insert(rule, (made.value, tuple)),
+                    Err(_) => _ = self.tuples.remove(&tuple),
+                }
+                (rule, made.map(|made| made.wait_us))
+            }
+            Step::Destroy(rule) => {
+                let (handle, tuple) = self.rules.remove(&rule).expect("a rule that was made");
+                // One that stays has no name any more.
+                self.tuples.remove(&tuple);
+                (rule, self.nic.destroy(handle, now_us).map(|gone| gone.wait_us))
+            }
+            Step::Tell(_) => unreachable!("it is done"),
+        };
+        let took = 1000 * answer.as_ref().map_or(0, |wait_us| Nanos::from(*wait_us));
+        (Done { rule, result: answer.map(drop).map_err(refusal) }, took)
     }
 }
 
@@ -63,22 +130,41 @@ fn refusal(refusal: twin::Refusal) -> Refusal {
 }
 
 impl RulePort for Port {
-    type Rule = Handle;
-
-    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<Handle, Refusal> {
-        let actions = [Action::Queue(queue), Action::Mark(mark)];
-        let items = pattern(tuple);
-        let rule = Rule { attributes: Attributes::INGRESS, items: &items, actions: &actions };
-        let now_us = self.now_us();
-        let answer = self.nic.create(rule, now_us).map_err(refusal)?;
-        self.pass(answer.wait_us);
-        Ok(answer.value)
+    fn depth(&self) -> usize {
+        self.depth
     }
 
-    fn destroy(&mut self, rule: Handle) -> Result<(), Refusal> {
-        let now_us = self.now_us();
-        let answer = self.nic.destroy(rule, now_us).map_err(refusal)?;
-        self.pass(answer.wait_us);
-        Ok(())
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, queue: u16) {
+        let other = self.tuples.insert(*tuple, rule);
+        assert_eq!(other, None, "packets have one rule at a time");
+        self.begin(Step::Create { rule, tuple: *tuple, mark, queue });
+    }
+
+    fn destroy(&mut self, rule: RuleNumber) {
+        assert!(self.rules.contains_key(&rule), "it was made, and its result has come");
+        self.begin(Step::Destroy(rule));
+    }
+
+    fn poll(&mut self, done: &mut Vec<Done>) {
+        let now = self.now_ns.get();
+        let (due, rest) =
+            std::mem::take(&mut self.steps).into_iter().partition(|(at, _)| *at <= now);
+        self.steps = rest;
+        let due: Vec<(Nanos, Step)> = due;
+        for (_, step) in due {
+            match step {
+                Step::Tell(one) => done.push(one),
+                step => {
+                    let (one, took) = self.act(step);
+                    if self.is_late() {
+                        let at = now + took + self.dice.below(LATE);
+                        self.steps.push((at, Step::Tell(one)));
+                    } else {
+                        self.now_ns.set(self.now_ns.get() + took);
+                        done.push(one);
+                    }
+                }
+            }
+        }
     }
 }

@@ -4,15 +4,21 @@
 //! The port is shared with the control thread, which reads its counters and its link about once a
 //! second; neither is on the packet path.
 
+mod api;
+
+pub(super) use api::DEPTH;
+
 use super::shape::{Dialect, KINDS, kind};
+use crate::config::RuleApi;
 use crate::summary::Times;
-use dpdk::flow::{FlowError, FlowRule};
+use api::{Api, Ended, Said};
 use dpdk::{Port, Resets};
 use engine::Tuple;
 use hdrhistogram::Histogram;
-use offload::{Refusal, RefusalClass, RulePort};
+use offload::{Done, Refusal, RefusalClass, RuleNumber, RulePort};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A port of several users.
 #[derive(Clone, Debug)]
@@ -30,10 +36,10 @@ impl SharedPort {
     }
 }
 
-/// A rule that the NIC took, and its kind.
-pub(super) struct Made {
-    rule: FlowRule,
-    kind: usize,
+/// A rule that was asked for, and has not been refused or gone.
+struct Asked {
+    kind: u8,
+    is_there: bool,
 }
 
 /// Takes rules of the shapes that its NIC takes.
@@ -42,10 +48,15 @@ pub(super) struct Nic {
     pub(super) resets: Resets,
     /// Those that it knows of.
     resets_known: u64,
-    pub(super) dialect: Dialect,
+    /// There was a reset, and nobody has asked the port for anything since.
+    is_new: bool,
+    pub(super) terms: Terms,
+    rules_max: u32,
+    asked: HashMap<RuleNumber, Asked>,
     /// Rules that the NIC has, by kind.
     rules: [u32; KINDS],
-    rules_max: u32,
+    /// What the NIC need not be asked.
+    unasked: Vec<Done>,
     /// Rules that were not asked for, since the NIC takes none of their kind.
     pub(super) unsupported: u64,
     /// What the NIC said last when it refused a rule.
@@ -54,16 +65,56 @@ pub(super) struct Nic {
     pub(super) deletes: Stopwatch,
 }
 
+/// What a port takes, and how it is asked.
+pub(super) struct Terms {
+    pub(super) dialect: Dialect,
+    wanted: (RuleApi, u32),
+    api: Api,
+    /// Why it is not asked through a flow queue.
+    pub(super) why_sync: Option<String>,
+}
+
+impl Terms {
+    /// Asks a port, which is started.
+    ///
+    /// # Errors
+    ///
+    /// Its words, if it takes no rules.
+    pub(super) fn of(port: &mut Port, wanted: (RuleApi, u32)) -> Result<Self, String> {
+        let dialect = Dialect::learn(|rule| {
+            let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
+            // One that stays is for packets that nobody sends, and goes with the port.
+            let _ = port.flow_destroy(made);
+            Ok(())
+        })?;
+        let (api, why_sync) = Api::best(port, &dialect, wanted);
+        Ok(Self { dialect, wanted, api, why_sync })
+    }
+
+    /// Finds out anew how a port is asked that was reset.
+    fn renew(&mut self, port: &mut Port) {
+        (self.api, self.why_sync) = Api::best(port, &self.dialect, self.wanted);
+    }
+
+    /// As the summary has it.
+    pub(super) fn api(&self) -> &'static str {
+        self.api.name()
+    }
+}
+
 impl Nic {
-    pub(super) fn new(port: SharedPort, dialect: Dialect, rules_max: u32) -> Self {
+    pub(super) fn new(port: SharedPort, terms: Terms, rules_max: u32) -> Self {
         let resets = port.lock().resets();
         Self {
             port,
             resets_known: resets.begun(),
             resets,
-            dialect,
-            rules: [0; KINDS],
+            is_new: false,
+            terms,
             rules_max,
+            asked: HashMap::new(),
+            rules: [0; KINDS],
+            unasked: Vec::new(),
             unsupported: 0,
             last_refusal: None,
             inserts: Stopwatch::new(),
@@ -71,95 +122,85 @@ impl Nic {
         }
     }
 
-    /// Whether the port was reset, or tried to be, since this was asked last: it has no rules then.
+    /// Whether the port was reset, or tried to be, since this was asked last: it has no rules then,
+    /// and what was on its way has no result.
     pub(super) fn was_reset(&mut self) -> bool {
         let known = std::mem::replace(&mut self.resets_known, self.resets.begun());
         let was_reset = known != self.resets_known;
         if was_reset {
+            self.is_new = true;
             self.rules = [0; KINDS];
+            self.asked.clear();
+            self.unasked.clear();
         }
         was_reset
     }
 
-    /// The port, unless it has lost rules that it is believed to have, or is not there to be asked.
-    fn port(&self) -> Option<MutexGuard<'_, Port>> {
-        let port = self.port.lock();
-        let is_known = self.resets.begun() == self.resets_known && !self.resets.is_down();
-        is_known.then_some(port)
+    /// Has something done by the port, unless it has lost rules that it is believed to have, or is
+    /// not there to be asked.
+    fn ask<T>(&mut self, what: impl FnOnce(&mut Port, &mut Api) -> T) -> Option<T> {
+        let mut port = self.port.lock();
+        if self.resets.begun() != self.resets_known || self.resets.is_down() {
+            return None;
+        }
+        if std::mem::take(&mut self.is_new) {
+            self.terms.renew(&mut port);
+        }
+        Some(what(&mut port, &mut self.terms.api))
     }
 
     /// Ends all rules at once. Whoever made them does not hear of it.
     pub(super) fn flush(&mut self) {
-        if let Some(mut port) = self.port() {
-            // What stays then, the end of the port takes along.
-            let _ = port.flow_flush();
-        }
+        // What stays then, the end of the port takes along.
+        self.ask(|port, _| _ = port.flow_flush());
     }
-}
 
-impl RulePort for Nic {
-    type Rule = Made;
+    /// Nothing more is asked for.
+    pub(super) fn close(&mut self) {
+        // As above.
+        self.ask(|port, _| _ = port.flow_tables_destroy());
+    }
 
-    fn create(&mut self, tuple: &Tuple, mark: u32, queue: u16) -> Result<Made, Refusal> {
-        let Some(shape) = self.dialect.shape(tuple) else {
-            self.unsupported += 1;
-            let words = "the NIC takes no rule for such packets".to_owned();
-            return Err(Refusal { class: RefusalClass::Unsuitable, words });
-        };
-        if self.rules.iter().sum::<u32>() >= self.rules_max {
-            let words = "there are as many rules as `rules_max` says".to_owned();
-            return Err(Refusal { class: RefusalClass::Full, words });
-        }
-        let rule = shape.rule(tuple, mark, queue);
-        let Some(mut port) = self.port() else {
-            let words = "the port is being reset".to_owned();
-            return Err(Refusal { class: RefusalClass::Trouble, words });
-        };
-        let begin = Instant::now();
-        let made = port.flow_create(&rule);
-        let took = begin.elapsed();
-        drop(port);
-        match made {
-            Ok(rule) => {
+    fn refuse(&mut self, rule: RuleNumber, class: RefusalClass, words: &str) {
+        let refusal = Refusal { class, words: words.to_owned() };
+        self.unasked.push(Done { rule, result: Err(refusal) });
+    }
+
+    fn settle(&mut self, Ended { rule, took, result }: Ended) -> Done {
+        let asked = self.asked.get_mut(&rule).expect("a rule that was asked for");
+        let (kind, was_there) = (usize::from(asked.kind), asked.is_there);
+        asked.is_there = true;
+        let result = match (was_there, result) {
+            (false, Ok(())) => {
                 self.inserts.add(took);
-                let kind = kind(tuple);
                 self.rules[kind] += 1;
-                Ok(Made { rule, kind })
+                Ok(())
             }
-            Err(error) => {
-                let words = error.of(Some(&rule));
+            (false, Err(Said { errno, words })) => {
+                self.asked.remove(&rule);
                 self.last_refusal = Some(words.clone());
-                Err(Refusal { class: self.class(&error, kind(tuple)), words })
+                Err(Refusal { class: self.class(errno, kind), words })
             }
-        }
-    }
-
-    fn destroy(&mut self, Made { rule, kind }: Made) -> Result<(), Refusal> {
-        // It went with the reset.
-        let Some(mut port) = self.port() else { return Ok(()) };
-        let begin = Instant::now();
-        let gone = port.flow_destroy(rule);
-        let took = begin.elapsed();
-        drop(port);
-        match gone {
-            Ok(()) => {
+            (true, Ok(())) => {
+                self.asked.remove(&rule);
                 self.deletes.add(took);
                 self.rules[kind] -= 1;
                 Ok(())
             }
             // It has its place in the NIC still.
-            Err((_, error)) => Err(refusal(&error)),
-        }
+            (true, Err(Said { errno, words })) => {
+                Err(Refusal { class: RefusalClass::of_errno(errno), words })
+            }
+        };
+        Done { rule, result }
     }
-}
 
-impl Nic {
     /// What to make of a refusal. Where the driver says no more than that something is wrong, as
-    /// Intel's do, and the NIC has rules of the same kind, it has no room for one more; if it has
-    /// none, it takes none beside those of other kinds.
-    fn class(&self, error: &FlowError, kind: usize) -> RefusalClass {
-        match RefusalClass::of_errno(error.errno) {
-            RefusalClass::Unsuitable if self.rules[kind] > 0 && error.errno != EEXIST => {
+    /// Intel's do and as results of flow queues are, and the NIC has rules of the same kind, it has
+    /// no room for one more; if it has none, it takes none beside those of other kinds.
+    fn class(&self, errno: i32, kind: usize) -> RefusalClass {
+        match RefusalClass::of_errno(errno) {
+            RefusalClass::Unsuitable if self.rules[kind] > 0 && errno != EEXIST => {
                 RefusalClass::Full
             }
             class => class,
@@ -167,20 +208,56 @@ impl Nic {
     }
 }
 
+impl RulePort for Nic {
+    fn depth(&self) -> usize {
+        self.terms.api.depth()
+    }
+
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, queue: u16) {
+        let Some(shape) = self.terms.dialect.shape(tuple) else {
+            self.unsupported += 1;
+            let words = "the NIC takes no rule for such packets";
+            return self.refuse(rule, RefusalClass::Unsuitable, words);
+        };
+        if self.asked.len() >= self.rules_max as usize {
+            let words = "there are as many rules as `rules_max` says";
+            return self.refuse(rule, RefusalClass::Full, words);
+        }
+        let asked = shape.rule(tuple, mark, queue);
+        match self.ask(|port, api| api.create(port, rule, &asked)) {
+            Some(()) => {
+                self.asked.insert(rule, Asked { kind: kind(tuple) as u8, is_there: false });
+            }
+            None => self.refuse(rule, RefusalClass::Trouble, "the port is being reset"),
+        }
+    }
+
+    fn destroy(&mut self, rule: RuleNumber) {
+        if self.ask(|port, api| api.destroy(port, rule)).is_none() {
+            // It went with the reset.
+            self.unasked.push(Done { rule, result: Ok(()) });
+        }
+    }
+
+    fn poll(&mut self, done: &mut Vec<Done>) {
+        done.append(&mut self.unasked);
+        let Some((ended, polled)) = self.ask(|port, api| api.poll(port)) else { return };
+        // The others come when it goes better.
+        self.last_refusal = polled.err().or(self.last_refusal.take());
+        done.extend(ended.into_iter().map(|ended| self.settle(ended)));
+    }
+}
+
 /// There is another rule for such packets.
 const EEXIST: i32 = 17;
 
-fn refusal(error: &FlowError) -> Refusal {
-    Refusal { class: RefusalClass::of_errno(error.errno), words: error.of(None) }
-}
-
-/// How long calls took that went well.
+/// How long operations took that went well.
 pub(super) struct Stopwatch {
     all: Histogram<u64>,
     time: Duration,
 }
 
-/// A call that takes longer counts as one that took so long.
+/// One that takes longer counts as one that took so long.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Stopwatch {

@@ -152,13 +152,24 @@ impl Programming {
         if nic.was_reset() || nic.resets.is_needed() {
             self.programmer.lose_all(clock.at(tsc()));
         }
-        while self.programmer.clear(ENDED, &mut || clock.at(tsc())) > 0 {
+        let mut left = usize::MAX;
+        loop {
+            let now_left = self.programmer.clear(ENDED, &mut || clock.at(tsc()));
             self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
+            if now_left == 0 {
+                break;
+            }
+            if now_left == left {
+                // Results come soon.
+                std::thread::sleep(NAP_MIN);
+            }
+            left = now_left;
             if begin.elapsed() > END_MAX {
                 self.programmer.port().flush();
                 break;
             }
         }
+        self.programmer.port().close();
         self.report(installed)
     }
 
@@ -175,8 +186,10 @@ impl Programming {
             name: self.name.clone(),
             state: "on",
             reason: None,
-            shapes: nic.dialect.shapes(),
-            mark_bits: Some(nic.dialect.mark_bits),
+            api: Some(nic.terms.api()),
+            api_reason: nic.terms.why_sync.clone(),
+            shapes: nic.terms.dialect.shapes(),
+            mark_bits: Some(nic.terms.dialect.mark_bits),
             rules: RuleCounts {
                 installed,
                 created: counts.created,

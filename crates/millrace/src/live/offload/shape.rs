@@ -177,15 +177,20 @@ impl Dialect {
         self.shapes[kind(tuple)]
     }
 
+    /// A rule of each kind that it takes, for packets that nobody sends.
+    pub(super) fn examples(&self) -> impl Iterator<Item = Rule> {
+        let known = self.shapes.into_iter().enumerate();
+        known.filter_map(|(kind, shape)| Some(shape?.rule(&example(kind, 0), 1, 0)))
+    }
+
     /// What is asked for, kind by kind, as `eth / ipv4 / udp: queue / mark`.
     pub(super) fn shapes(&self) -> Vec<String> {
-        let known = self.shapes.iter().enumerate().filter_map(|(kind, shape)| {
-            let rule = (*shape)?.rule(&example(kind, 0), 1, 0);
+        let line = |rule: Rule| {
             let items: Vec<_> = rule.pattern.iter().map(|item| item.kind.name()).collect();
             let actions: Vec<_> = rule.actions.iter().map(Action::name).collect();
-            Some(format!("{}: {}", items.join(" / "), actions.join(" / ")))
-        });
-        known.collect()
+            format!("{}: {}", items.join(" / "), actions.join(" / "))
+        };
+        self.examples().map(line).collect()
     }
 }
 

@@ -20,7 +20,7 @@ impl FlowQueue for PortSubject {
     }
 
     fn destroy_table(&mut self) -> Answer {
-        self.side.port.flow_table_destroy().map_err(refused)
+        self.side.port.flow_tables_destroy().map_err(refused)
     }
 
     fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The two ways to make rules of a DPDK port: calls that wait for the NIC, and operations of a
+//! flow queue, from template tables, whose results come later.
+
+use super::super::shape::Dialect;
+use crate::config::RuleApi;
+use dpdk::Port;
+use dpdk::flow::{FlowError, FlowRule, Rule};
+use offload::RuleNumber;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Operations of the flow queue that a port is asked for.
+pub(in crate::live::offload) const DEPTH: u32 = 256;
+/// A result that takes longer, of a rule that is tried at start, does not come.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An operation that came to its end.
+pub(super) struct Ended {
+    pub(super) rule: RuleNumber,
+    /// From when it was asked for.
+    pub(super) took: Duration,
+    pub(super) result: Result<(), Said>,
+}
+
+/// What a driver says.
+pub(super) struct Said {
+    /// 0: it says nothing.
+    pub(super) errno: i32,
+    pub(super) words: String,
+}
+
+impl Said {
+    fn of(error: &FlowError, rule: Option<&Rule>) -> Self {
+        Self { errno: error.errno, words: error.of(rule) }
+    }
+
+    /// A result is good or not, and no more.
+    fn nothing() -> Self {
+        Self { errno: 0, words: "failed, as its result says; there is no stated reason".to_owned() }
+    }
+}
+
+/// How rules are asked for.
+pub(in crate::live::offload) enum Api {
+    Sync(Calls),
+    Async(Queue),
+}
+
+/// Rules that were made by calls.
+#[derive(Default)]
+pub(in crate::live::offload) struct Calls {
+    rules: HashMap<RuleNumber, FlowRule>,
+    ended: Vec<Ended>,
+}
+
+/// The operations of a flow queue.
+pub(in crate::live::offload) struct Queue {
+    depth: usize,
+    /// When those were asked for that have no result yet.
+    asked: HashMap<RuleNumber, Instant>,
+    /// Those that the queue did not take.
+    ended: Vec<Ended>,
+}
+
+impl Api {
+    /// The flow queue, if the port has one and makes rules of this dialect through it; else calls,
+    /// and why.
+    pub(in crate::live::offload) fn best(
+        port: &mut Port,
+        dialect: &Dialect,
+        (wanted, rules_max): (RuleApi, u32),
+    ) -> (Self, Option<String>) {
+        let queue = match wanted {
+            RuleApi::Auto => Queue::set_up(port, dialect, rules_max),
+            RuleApi::Sync => Err("`api` is \"sync\"".to_owned()),
+        };
+        match queue {
+            Ok(queue) => (Self::Async(queue), None),
+            Err(reason) => (Self::Sync(Calls::default()), Some(reason)),
+        }
+    }
+
+    /// As the summary has it.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Sync(_) => "sync",
+            Self::Async(_) => "async",
+        }
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::Sync(_) => 1,
+            Self::Async(queue) => queue.depth,
+        }
+    }
+
+    pub(super) fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
+        match self {
+            Self::Sync(calls) => calls.create(port, number, rule),
+            Self::Async(queue) => {
+                let asked = port.flow_enqueue_create(rule, number);
+                queue.begin(number, asked.map_err(|error| Said::of(&error, Some(rule))));
+            }
+        }
+    }
+
+    pub(super) fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
+        match self {
+            Self::Sync(calls) => calls.destroy(port, number),
+            Self::Async(queue) => {
+                let asked = port.flow_enqueue_destroy(number);
+                queue.begin(number, asked.map_err(|error| Said::of(&error, None)));
+            }
+        }
+    }
+
+    /// What came to its end; an error says what keeps the others from it.
+    pub(super) fn poll(&mut self, port: &mut Port) -> (Vec<Ended>, Result<(), String>) {
+        match self {
+            Self::Sync(calls) => (std::mem::take(&mut calls.ended), Ok(())),
+            Self::Async(queue) => {
+                let polled = queue.poll(port);
+                (std::mem::take(&mut queue.ended), polled.map_err(|error| error.of(None)))
+            }
+        }
+    }
+}
+
+impl Calls {
+    fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
+        let begin = Instant::now();
+        let made = port.flow_create(rule);
+        let took = begin.elapsed();
+        let result = made.map(|made| _ = self.rules.insert(number, made));
+        let result = result.map_err(|error| Said::of(&error, Some(rule)));
+        self.ended.push(Ended { rule: number, took, result });
+    }
+
+    fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
+        let rule = self.rules.remove(&number).expect("a rule that was made");
+        let begin = Instant::now();
+        let gone = port.flow_destroy(rule);
+        let took = begin.elapsed();
+        let result = gone.map_err(|(_, error)| Said::of(&error, None));
+        self.ended.push(Ended { rule: number, took, result });
+    }
+}
+
+impl Queue {
+    /// A table for each kind of packet, and a rule of each that comes and goes.
+    ///
+    /// # Errors
+    ///
+    /// The port's words for what it has not, or does not do.
+    fn set_up(port: &mut Port, dialect: &Dialect, rules_max: u32) -> Result<Self, String> {
+        let depth = port.flow_queue().map_err(|error| error.of(None))? as usize;
+        let mut queue = Self { depth, asked: HashMap::new(), ended: Vec::new() };
+        let tried = queue.make_tables(port, dialect, rules_max);
+        // One whose rule does not go ends with the port.
+        tried.inspect_err(|_| _ = port.flow_tables_destroy())?;
+        Ok(queue)
+    }
+
+    fn make_tables(
+        &mut self,
+        port: &mut Port,
+        dialect: &Dialect,
+        rules_max: u32,
+    ) -> Result<(), String> {
+        for rule in dialect.examples() {
+            port.flow_table_make(&rule, rules_max)
+                .map_err(|(step, error)| format!("{step}: {}", error.of(Some(&rule))))?;
+            // Numbers of a programmer begin with the lowest, and this one is gone by then.
+            self.begin(
+                0,
+                port.flow_enqueue_create(&rule, 0).map_err(|e| Said::of(&e, Some(&rule))),
+            );
+            self.wait(port).map_err(|words| format!("a rule by templates: {words}"))?;
+            self.begin(0, port.flow_enqueue_destroy(0).map_err(|error| Said::of(&error, None)));
+            self.wait(port)
+                .map_err(|words| format!("a rule by templates that is to go: {words}"))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the one operation that is on its way.
+    fn wait(&mut self, port: &mut Port) -> Result<(), String> {
+        let begin = Instant::now();
+        loop {
+            self.poll(port).map_err(|error| error.of(None))?;
+            if let Some(ended) = self.ended.pop() {
+                return ended.result.map_err(|said| said.words);
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err("its result does not come".to_owned());
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn begin(&mut self, rule: RuleNumber, asked: Result<(), Said>) {
+        match asked {
+            Ok(()) => _ = self.asked.insert(rule, Instant::now()),
+            Err(said) => {
+                let (took, result) = (Duration::ZERO, Err(said));
+                self.ended.push(Ended { rule, took, result });
+            }
+        }
+    }
+
+    fn poll(&mut self, port: &mut Port) -> Result<(), FlowError> {
+        if self.asked.is_empty() {
+            return Ok(());
+        }
+        port.flow_push()?;
+        loop {
+            let done = port.flow_pull()?;
+            if done.is_empty() {
+                return Ok(());
+            }
+            let now = Instant::now();
+            for done in done {
+                let Some(asked) = self.asked.remove(&done.number) else { continue };
+                let result = if done.is_good { Ok(()) } else { Err(Said::nothing()) };
+                let took = now.duration_since(asked);
+                self.ended.push(Ended { rule: done.number, took, result });
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What becomes of operations: results of the port, and answers to workers.
+
+use super::{Programmer, Stuck, Worker};
+use crate::account::{Kept, State};
+use crate::port::{Done, Refusal, RefusalClass, RulePort};
+use engine::{Answer, Nanos, RuleId};
+
+impl<P: RulePort> Programmer<P> {
+    /// Takes results after so many operations were asked for since `from`; returns when that was,
+    /// and how many came.
+    pub(super) fn poll(
+        &mut self,
+        (from, asked): (Nanos, usize),
+        clock: &mut impl FnMut() -> Nanos,
+    ) -> (Nanos, usize) {
+        let mut done = std::mem::take(&mut self.done);
+        self.port.poll(&mut done);
+        let until = clock();
+        self.pace.took(from, until);
+        if asked > 0 {
+            self.call = until.saturating_sub(from) / asked as u64;
+        }
+        let (ended, mut is_in_trouble) = (done.len(), false);
+        for one in done.drain(..) {
+            is_in_trouble |= self.end(one, until);
+        }
+        self.done = done;
+        // Once, however many were on their way.
+        if is_in_trouble {
+            self.pace.rest(until);
+        }
+        (until, ended)
+    }
+
+    /// Takes a result; whether it tells of trouble.
+    fn end(&mut self, Done { rule: number, result }: Done, until: Nanos) -> bool {
+        let Some((rule, kept)) = self.account.end(number) else { return false };
+        if result.is_ok() {
+            self.pace.went_well();
+        }
+        match (kept.state, result) {
+            (State::Leaving, Ok(())) => {
+                self.account.remove(rule);
+                self.counts.destroyed += 1;
+                if kept.is_unwanted {
+                    self.quarantine(kept.worker, rule, until);
+                }
+                self.unblock(&kept.tuple);
+                false
+            }
+            (State::Leaving, Err(refusal)) => {
+                self.account.remove(rule);
+                let awaited_by = kept.is_unwanted.then_some(kept.worker);
+                self.stuck.push(Stuck { rule, refusal, awaited_by });
+                if let Some((worker, other)) = self.blocked.remove(&kept.tuple) {
+                    self.answer(worker, other, Answer::Postponed);
+                }
+                true
+            }
+            (_, Ok(())) => {
+                self.made(rule, &kept, until);
+                false
+            }
+            (_, Err(refusal)) => self.not_made(rule, &kept, &refusal),
+        }
+    }
+
+    fn made(&mut self, rule: RuleId, kept: &Kept, until: Nanos) {
+        self.account.arrive(rule);
+        self.counts.created += 1;
+        if !kept.is_told {
+            // With as many on their way as may be, one ends in this part of the time of one.
+            let share = until.saturating_sub(kept.begun) / self.depth() as u64;
+            let pace = self.pace.interval(self.call).max(share);
+            let pace = pace.min(u32::MAX.into()) as u32;
+            self.answer(kept.worker, rule, Answer::Installed { pace });
+        }
+        if self.blocked.contains_key(&kept.tuple) {
+            self.replaced.push_back(rule);
+        }
+        self.remind(rule, kept);
+    }
+
+    fn not_made(&mut self, rule: RuleId, kept: &Kept, refusal: &Refusal) -> bool {
+        let answer = self.refused(refusal.class);
+        match self.account.get(rule) {
+            Some(kept) if kept.is_told && refusal.class == RefusalClass::Trouble => {
+                (kept.state, kept.is_unwanted) = (State::Lost, false);
+                self.lost.push_front(rule);
+            }
+            _ => self.account.remove(rule),
+        }
+        if kept.is_told {
+            self.remind(rule, kept);
+        } else {
+            // Whoever wants it to go meanwhile need not hear more.
+            self.answer(kept.worker, rule, answer);
+        }
+        self.unblock(&kept.tuple);
+        refusal.class == RefusalClass::Trouble
+    }
+
+    /// A rule that was on its way when its worker wanted it to go: now it can.
+    fn remind(&mut self, rule: RuleId, kept: &Kept) {
+        if kept.is_unwanted {
+            self.desks[usize::from(kept.worker)].removes.push_front(rule);
+        }
+    }
+
+    fn refused(&mut self, class: RefusalClass) -> Answer {
+        let (count, answer) = match class {
+            RefusalClass::Unsuitable => (&mut self.counts.unsuitable, Answer::Refused),
+            RefusalClass::Full => (&mut self.counts.full, Answer::Full),
+            RefusalClass::Trouble => (&mut self.counts.trouble, Answer::Postponed),
+        };
+        *count += 1;
+        if class != RefusalClass::Unsuitable {
+            self.answer_waiting(answer);
+        }
+        answer
+    }
+
+    /// Those that wait are not worth a call that would be refused too.
+    fn answer_waiting(&mut self, answer: Answer) {
+        for worker in 0..self.desks.len() {
+            let waiting = std::mem::take(&mut self.desks[worker].installs);
+            self.counts.resting += waiting.len() as u64;
+            for (rule, _) in waiting {
+                if !self.withdrawn.remove(&rule) {
+                    self.answer(worker as Worker, rule, answer);
+                }
+            }
+        }
+    }
+}
