@@ -59,14 +59,6 @@ impl Burst {
         count
     }
 
-    /// Asks the processor to load the first bytes of every frame.
-    #[inline(always)]
-    pub fn prefetch_heads(&self) {
-        for mbuf in self.iter() {
-            prefetch(wire::Packet::head(mbuf).as_ptr());
-        }
-    }
-
     /// Lets `fill` write mbufs into the room that is left; it gets a pointer to the first free
     /// place and their number, and returns how many it wrote.
     ///
@@ -142,19 +134,4 @@ impl Drop for Burst {
     fn drop(&mut self) {
         self.free_all();
     }
-}
-
-#[inline(always)]
-#[cfg(target_arch = "x86_64")]
-fn prefetch(address: *const u8) {
-    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a hint; it reads nothing and may be given any address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-}
-
-#[inline(always)]
-#[cfg(target_arch = "aarch64")]
-fn prefetch(address: *const u8) {
-    // SAFETY: a hint; it reads nothing and may be given any address.
-    unsafe { core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack)) };
 }

@@ -27,7 +27,6 @@ fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
     let (mut rx, _) = port.configure(&queues).unwrap();
     let mut burst = Burst::new();
     while rx[0].burst(&mut burst) > 0 {}
-    burst.prefetch_heads();
     assert_eq!(burst.len(), frames.len());
     for (mbuf, frame) in burst.iter().zip(frames) {
         assert_eq!(mbuf.frame_len(), frame.len());

@@ -230,6 +230,7 @@ impl Engine {
     ) {
         let is_any_marked = || packets.iter().any(|packet| packet.mark().is_some());
         if self.marked.is_none() || !is_any_marked() {
+            packets.iter().for_each(prefetch_head);
             return self.process_in_stages(packets, verdicts, done);
         }
         let rest = self.count_marked(packets);
@@ -418,6 +419,12 @@ impl Outcome for NewFlows<'_> {
             }
         }
     }
+}
+
+/// Starts to load the first bytes of a frame.
+#[inline(always)]
+fn prefetch_head<P: wire::Packet>(packet: &P) {
+    table::raw::prefetch(packet.head().as_ptr());
 }
 
 #[inline(never)]

@@ -13,7 +13,7 @@ use crate::offload::Offload;
 use crate::parse::{Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
 use crate::table::FlowTable;
 use crate::vectors::Vectors;
-use crate::{BURST_MAX, Nanos, ZoneFrom};
+use crate::{BURST_MAX, Nanos, ZoneFrom, prefetch_head};
 use std::ops::Range;
 use wire::Packet;
 
@@ -157,6 +157,7 @@ impl Marked {
         for (packet, (to_mark, to_record)) in
             packets.iter().zip(self.marks.iter_mut().zip(&mut self.records))
         {
+            prefetch_head(packet);
             // 0 names no slot.
             let mark = packet.mark().unwrap_or(0);
             let Some(&record) = of_v4.get(name(mark)) else { break };
@@ -187,6 +188,7 @@ impl Marked {
         let (name, of_v4, of_v6) = (self.naming(), v4.slots(), v6.slots());
         let mut marks = [0; BURST_MAX];
         for (mark, packet) in marks.iter_mut().zip(packets) {
+            prefetch_head(packet);
             *mark = packet.mark().unwrap_or(0);
         }
         let marks = &marks[..packets.len().min(BURST_MAX)];

@@ -221,7 +221,6 @@ impl Worker {
             self.engine.seen_empty(SIDES[direction]);
             return 0;
         }
-        burst.prefetch_heads();
         let account = &mut self.account;
         account.received += received as u64;
         account.bursts += 1;
