@@ -11,7 +11,7 @@ const RULES_MAX: u32 = 1 << 17;
 /// whether they have come out of its queue.
 const QUARANTINE_MS: u32 = 20;
 /// One of so many packets.
-const CHECK: KeyCheck = sampled(256);
+const CHECK: KeyCheck = sampled(1024);
 
 /// What the thread of a port keeps for a rule, in hash tables: at most, just after they grew.
 const RULE_BYTES: u64 = 500;
