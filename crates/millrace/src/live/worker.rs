@@ -23,9 +23,9 @@ use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
 const TURNS: u32 = 4;
-/// Timers looked at in one round: twice as many as flows can begin between two, so that a backlog
-/// shrinks whatever arrives.
-const TIMERS: usize = 2 * TURNS as usize * 2 * BURST_MAX;
+/// Timers looked at in one round, or else twice as many as flows can have begun since the last, so
+/// that a backlog shrinks whatever arrives. Ending so many flows takes some microseconds.
+const TIMERS: usize = 32;
 /// Rules looked at in one round, whether they are still worth their place.
 const RULES: usize = 16;
 /// One burst in this many is measured by stage.
@@ -138,6 +138,7 @@ impl Worker {
         let mut since = tsc();
         let mut polled = since;
         let mut snapshot_at = 0;
+        let mut received = 0;
         while !self.outlets.stop.load(Ordering::Relaxed) {
             for _ in 0..TURNS {
                 self.gaps.add(since.wrapping_sub(polled));
@@ -145,7 +146,9 @@ impl Worker {
                 since = self.turn(since, &mut burst);
             }
             let now = self.clock.at(since);
-            let looked_at = self.engine.expire(now, TIMERS);
+            let begun = (self.account.received - received) as usize;
+            received = self.account.received;
+            let looked_at = self.engine.expire(now, (2 * begun).max(TIMERS));
             self.engine.tend(now, RULES);
             let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
             let (account, engine) = (&self.account, &self.engine);
