@@ -295,6 +295,8 @@ void twin_reset_stop(struct twin_port *port);
 
 /* twin_async.c */
 int twin_async_open(struct twin_port *port);
+/* Parts with tables, templates, queues and what is in them, as a reset does. */
+void twin_async_forget(struct twin_port *port);
 void twin_async_close(struct twin_port *port);
 /* The model's handle of any rule that an application has; 0 where there is no such rule. */
 uint64_t twin_async_rule(const struct rte_eth_dev *dev, const struct rte_flow *flow);

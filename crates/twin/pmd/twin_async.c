@@ -474,15 +474,27 @@ twin_async_open(struct twin_port *port)
 }
 
 void
-twin_async_close(struct twin_port *port)
+twin_async_forget(struct twin_port *port)
 {
 	struct twin_async *async = port->async;
+	uint32_t i;
 
 	if (async == NULL)
 		return;
+	for (i = 0; i < async->slot_count; i++) {
+		if (async->slots[i].table != NULL)
+			free_slot(async, &async->slots[i]);
+	}
 	drop_queues(async);
 	twin_template_free_all(async);
-	free(async->slots);
-	free(async);
+}
+
+void
+twin_async_close(struct twin_port *port)
+{
+	twin_async_forget(port);
+	if (port->async != NULL)
+		free(port->async->slots);
+	free(port->async);
 	port->async = NULL;
 }

@@ -65,7 +65,7 @@ twin_reset(struct rte_eth_dev *dev)
 
 	twin_reset_stop(port);
 	is_back = twin_nic_bring_back(port->nic);
-	twin_async_note_strays(port);
+	twin_async_forget(port);
 	__atomic_store_n(&port->is_down, !is_back, __ATOMIC_RELAXED);
 	if (!is_back)
 		return -EIO;
