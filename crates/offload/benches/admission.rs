@@ -21,7 +21,7 @@ const ATTACKS: [(&str, Attack, Option<u32>); 3] = [
     ("the same, 1000 rules a zone", Attack::Busy(20_000), Some(1000)),
 ];
 
-const MEASURED: Admission = Admission::Measured { least: 8 };
+const MEASURED: Admission = Admission::Measured { least: 32 };
 
 fn load(nic: usize, exponent: f64) -> Load {
     let (_, packets_per_second, call_ns, seconds, _) = NICS[nic];

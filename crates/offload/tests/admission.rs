@@ -18,7 +18,7 @@ const LOAD: Load = Load {
     attack: Attack::Never,
     zone_rules_max: None,
 };
-const MEASURED: Admission = Admission::Measured { least: 8 };
+const MEASURED: Admission = Admission::Measured { least: 32 };
 
 fn run(load: Load, admission: Admission) -> Shares {
     World::new(load, admission).run()

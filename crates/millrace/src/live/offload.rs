@@ -38,9 +38,9 @@ const EXCHANGED: usize = 32;
 /// Calls take half of the time at most: some NICs do not forward meanwhile.
 const SHARE: u32 = 128;
 
-/// Packets before which a direction is not worth a rule, however fast they come: most flows have no
-/// more.
-const LEAST: u32 = 8;
+/// Packets before which a direction is not worth a rule, however fast they come. Most flows have no
+/// more, and asking for a rule and parting with it costs a worker what some tens of marks spare.
+const LEAST: u32 = 32;
 
 /// Who is worth a rule; `None`: nobody.
 fn admission(policy: Policy) -> Option<Admission> {
