@@ -43,6 +43,10 @@ impl Zones {
         self.shares.as_ref().map_or(Memory::default(), Region::memory)
     }
 
+    fn get(&self, side: Side, zone: u16) -> Option<&Share> {
+        Some(&self.shares.as_ref()?[usize::from(zone)][side as usize])
+    }
+
     fn share(&mut self, side: Side, zone: u16) -> Option<&mut Share> {
         let shares = self.shares.as_mut()?;
         Some(&mut shares[usize::from(zone)][side as usize])
@@ -64,8 +68,7 @@ impl Zones {
 
     /// Whether the zone has all the rules it may have.
     pub(super) fn is_full(&self, side: Side, zone: u16) -> bool {
-        let live = |shares: &Region<[Share; 2]>| shares[usize::from(zone)][side as usize].live;
-        self.shares.as_ref().is_some_and(|shares| live(shares) >= self.most)
+        self.get(side, zone).is_some_and(|share| share.live >= self.most)
     }
 
     /// Somebody in a full zone is worth so much, and gets no rule.
@@ -75,12 +78,10 @@ impl Zones {
         }
     }
 
-    /// What a rule must be worth that keeps its place in a full zone; once for each miss.
-    pub(super) fn missed(&mut self, side: Side, zone: u16) -> Score {
-        match self.is_full(side, zone) {
-            true => self.share(side, zone).map_or(Score::ZERO, |share| share.missed),
-            false => Score::ZERO,
-        }
+    /// What the best that missed a place in a full zone is worth; nothing where there is room.
+    pub(super) fn missed(&self, side: Side, zone: u16) -> Score {
+        let share = self.get(side, zone).filter(|share| share.live >= self.most);
+        share.map_or(Score::ZERO, |share| share.missed)
     }
 
     /// A rule of the zone makes room for whoever missed one.
