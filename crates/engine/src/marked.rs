@@ -187,7 +187,7 @@ impl Marked {
     ) -> Places {
         let (name, of_v4, of_v6) = (self.naming(), v4.slots(), v6.slots());
         let mut marks = [0; BURST_MAX];
-        for (mark, packet) in marks.iter_mut().zip(packets) {
+        for (mark, packet) in marks.iter_mut().zip(packets).skip(self.of_v4) {
             prefetch_head(packet);
             *mark = packet.mark().unwrap_or(0);
         }
