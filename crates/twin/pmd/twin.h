@@ -8,6 +8,7 @@
 
 #include <rte_kvargs.h>
 #include <rte_ring.h>
+#include <rte_spinlock.h>
 #include <ethdev_driver.h>
 #include <rte_flow_driver.h>
 
@@ -160,6 +161,8 @@ struct twin_port {
 	uint64_t no_room; /* on the way to the model */
 	uint64_t model_cycles;
 	uint64_t model_packets;
+	/* Held by who changes rules, or queues, of a port that replays; by nobody who receives. */
+	rte_spinlock_t changing;
 	/* What its rules sent to other ports, and what found no way there. */
 	uint64_t switched;
 	uint64_t switch_drops;

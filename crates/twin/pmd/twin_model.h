@@ -252,8 +252,7 @@ void twin_nic_classify(const struct twin_nic *nic, const struct twin_frame *fram
 void twin_nic_foresee(const struct twin_nic *nic, const struct twin_frame *frames, uint32_t count,
 		      uint64_t now_us, struct twin_verdict *verdicts);
 /*
- * Another number than before: what was foreseen may not come true. Read it before foreseeing, and
- * take marks.
+ * Another number than before: what was foreseen may not come true. Read it before foreseeing.
  */
 const uint64_t *twin_nic_generation(const struct twin_nic *nic);
 /* When rules come into effect or go by themselves, and twin_nic_settle is called. 0: never. */
@@ -271,10 +270,16 @@ void twin_capture_free(struct twin_capture *capture);
 size_t twin_capture_count(const struct twin_capture *capture);
 void twin_capture_frame(const struct twin_capture *capture, size_t place, struct twin_frame *frame);
 /*
- * From now on, exact rules begin no generation: they set bits of packets whose verdicts they may
- * change. The first word is of the first 64 packets; from one to the next it is `stride` bytes.
+ * Told of packets of a capture whose verdicts an exact rule may have changed, in their order, and
+ * before the call returns that made it or destroyed it. Those that are alike have one verdict but
+ * for their checksums.
  */
-void twin_nic_set_marks(const struct twin_nic *nic, const struct twin_capture *capture,
-			uint64_t *first, size_t stride);
+typedef void twin_update(void *context, const uint32_t *packets, uint32_t count, bool are_alike);
+/*
+ * From now on, exact rules begin no generation: `update` is called instead, by any thread that
+ * changes rules, one at a time. It may foresee.
+ */
+void twin_nic_follow(const struct twin_nic *nic, const struct twin_capture *capture,
+		     twin_update *update, void *context);
 
 #endif

@@ -96,10 +96,12 @@ rearm_word(const struct twin_port *port)
 static inline void
 fill(struct rte_mbuf *m, uint64_t rearm, const struct twin_packet *packet)
 {
+	const union twin_mark mark = twin_mark_of(packet);
+
 	memcpy(&m->rearm_data, &rearm, sizeof(rearm));
-	m->ol_flags = packet->flags;
-	/* Up to the mark. */
-	memcpy(m->rx_descriptor_fields1, packet, offsetof(struct twin_packet, flags));
+	m->ol_flags = mark.flags;
+	memcpy(m->rx_descriptor_fields1, packet, offsetof(struct twin_packet, mark));
+	m->hash.fdir.hi = mark.value;
 }
 
 /* Copies a frame that fits into one mbuf, in whole cache lines: there is room for them. */

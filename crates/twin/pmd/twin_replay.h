@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture as a port keeps it. Its packets lie in memory, classified ahead in blocks. Verdicts of
- * an older generation of rules, or marked as old because of an exact rule, are made anew when a
- * queue comes to their block: so a rule holds for every packet received afterwards, and an exact
- * one costs receiving no more than the packets that it may match.
+ * A capture as a port keeps it. Its packets lie in memory, classified ahead in blocks. Whoever
+ * makes or destroys an exact rule that only gives or takes marks writes those to its packets, and
+ * receiving does not notice. What else an exact rule changes is marked as old, and all is that is
+ * of an older generation of rules: these verdicts are made anew when a queue comes to their block.
+ * So a rule holds for every packet received afterwards.
  */
 #ifndef TWIN_REPLAY_H
 #define TWIN_REPLAY_H
@@ -21,6 +22,15 @@
 /* Packets of a block: bits of a word. */
 #define TWIN_BLOCK 64
 
+/* What an exact rule changes: read and written at once, by any thread. */
+union twin_mark {
+	struct {
+		uint32_t value;
+		uint32_t flags; /* of the mbuf, those of the mark and all others */
+	};
+	uint64_t word;
+};
+
 /* A packet: what goes into the mbuf in the order of its fields, and where its bytes are. */
 struct twin_packet {
 	uint32_t packet_type;
@@ -28,8 +38,7 @@ struct twin_packet {
 	uint16_t data_len;
 	uint16_t vlan_tci;
 	uint32_t hash; /* of those that go elsewhere, where to */
-	uint32_t mark;
-	uint32_t flags;
+	union twin_mark mark;
 	uint32_t line;
 	uint32_t counter;
 };
@@ -52,7 +61,7 @@ struct twin_sets {
 struct twin_block {
 	rte_seqlock_t lock;
 	uint64_t generation;
-	uint64_t old; /* packets of this generation whose verdicts are old; the model adds to them */
+	uint64_t old; /* packets of this generation whose verdicts are old; changes add to them */
 	struct twin_sets sets;
 	uint32_t count;
 } __rte_aligned(TWIN_LINE);
@@ -94,6 +103,18 @@ twin_frame_of(const struct twin_replay *replay, const struct twin_packet *packet
 		.len = packet->pkt_len,
 		.frame_len = packet->pkt_len,
 	};
+}
+
+static inline union twin_mark
+twin_mark_of(const struct twin_packet *packet)
+{
+	return (union twin_mark){ .word = __atomic_load_n(&packet->mark.word, __ATOMIC_RELAXED) };
+}
+
+static inline void
+twin_set_mark(struct twin_packet *packet, union twin_mark mark)
+{
+	__atomic_store_n(&packet->mark.word, mark.word, __ATOMIC_RELAXED);
 }
 
 /*

@@ -7,9 +7,13 @@
 #include <sys/mman.h>
 
 #include <rte_cycles.h>
+#include <rte_prefetch.h>
 
 #include "twin_mbuf.h"
 #include "twin_replay.h"
+
+/* Packets that are on their way into the cache. */
+#define AHEAD 16
 
 /* Zeros; in huge pages, where they are large and there are any. */
 static void *
@@ -78,40 +82,10 @@ store(struct twin_replay *replay, const struct twin_capture *capture)
 	return 0;
 }
 
-int
-twin_replay_open(struct twin_port *port, const struct twin_args *args)
+static union twin_mark
+mark_of(const struct twin_verdict *verdict)
 {
-	struct twin_capture *capture;
-	char why[256];
-	int ret;
-
-	capture = twin_capture_read(args->replay, why, sizeof(why));
-	if (capture == NULL) {
-		TWIN_LOG(ERR, "replay=%s: the file %s\n", args->replay, why);
-		return -EINVAL;
-	}
-	if (twin_capture_count(capture) > UINT32_MAX) {
-		TWIN_LOG(ERR, "replay=%s: more than %u packets\n", args->replay, UINT32_MAX);
-		twin_capture_free(capture);
-		return -EINVAL;
-	}
-	port->replay = calloc(1, sizeof(*port->replay));
-	if (port->replay == NULL) {
-		twin_capture_free(capture);
-		return -ENOMEM;
-	}
-	port->replay->count = twin_capture_count(capture);
-	port->replay->loops = args->loops;
-	port->replay->generation = twin_nic_generation(port->nic);
-	port->replay->change_us = twin_nic_change_us(port->nic);
-	ret = store(port->replay, capture);
-	if (ret == 0)
-		twin_nic_set_marks(port->nic, capture, &port->replay->blocks->old,
-				   sizeof(struct twin_block));
-	twin_capture_free(capture);
-	if (ret != 0)
-		TWIN_LOG(ERR, "replay=%s: not enough memory for its packets\n", args->replay);
-	return ret;
+	return (union twin_mark){ { verdict->mark, twin_offload_flags(verdict) } };
 }
 
 static void
@@ -119,8 +93,7 @@ remember(struct twin_packet *packet, const struct twin_verdict *verdict)
 {
 	packet->packet_type = twin_packet_type(verdict);
 	packet->hash = twin_is_elsewhere(verdict) ? twin_target(verdict) : verdict->hash;
-	packet->mark = verdict->mark;
-	packet->flags = twin_offload_flags(verdict);
+	twin_set_mark(packet, mark_of(verdict));
 	packet->counter = verdict->counter;
 }
 
@@ -168,8 +141,8 @@ remember_all(struct twin_replay *replay, uint32_t place, uint64_t which,
 }
 
 /*
- * The packets of a block whose verdicts are old. Their marks are taken before the model is asked: a
- * mark that is set behind this is of a change that the new verdicts need not know, and stays.
+ * The packets of a block whose verdicts are old. Their bits are taken before the model is asked: a
+ * bit that is set behind this is of a change that the new verdicts need not know, and stays.
  */
 static uint64_t
 take_old(struct twin_block *block, uint64_t generation)
@@ -195,6 +168,8 @@ twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 	uint32_t n = 0;
 
 	rte_seqlock_write_lock(&block->lock);
+	/* An update that does not see this writes its marks ahead of these verdicts. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	old = take_old(block, generation);
 	for (left = old; left != 0; left &= left - 1)
 		frames[n++] = twin_frame_of(replay, &packets[__builtin_ctzll(left)]);
@@ -205,19 +180,167 @@ twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 	twin_add(&port->model_cycles, rte_rdtsc() - begin);
 }
 
+/*
+ * Gives a packet of a block the mark of a verdict. False where the rest of its own is not that of
+ * the verdict, or is not known.
+ */
+static bool
+take_mark(struct twin_replay *replay, uint32_t number, const struct twin_verdict *verdict)
+{
+	struct twin_packet *packet = &replay->packets[number];
+	const uint64_t *members = twin_members_of(replay, number / TWIN_BLOCK);
+	const uint32_t marked = RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+	const union twin_mark own = twin_mark_of(packet);
+	union twin_mark mark = mark_of(verdict);
+
+	if (packet->packet_type != twin_packet_type(verdict) || packet->hash != verdict->hash ||
+	    packet->counter != verdict->counter ||
+	    ((own.flags ^ mark.flags) & RTE_MBUF_F_RX_RSS_HASH) != 0 ||
+	    (members[verdict->queue] & RTE_BIT64(number % TWIN_BLOCK)) == 0)
+		return false;
+	mark.flags = (mark.flags & marked) | (own.flags & ~marked);
+	twin_set_mark(packet, mark);
+	return true;
+}
+
+/*
+ * Gives packets of a block the mark of a verdict, if there is one, and makes those old that cannot
+ * have it: and all of them, if somebody writes verdicts of the block meanwhile.
+ */
+static void
+update_block(struct twin_replay *replay, const uint32_t *packets, uint32_t count,
+	     const struct twin_verdict *verdict)
+{
+	struct twin_block *block = &replay->blocks[packets[0] / TWIN_BLOCK];
+	const uint32_t number = rte_seqlock_read_begin(&block->lock);
+	uint64_t all = 0, old = 0;
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		const uint64_t bit = RTE_BIT64(packets[i] % TWIN_BLOCK);
+
+		all |= bit;
+		if (verdict == NULL || !take_mark(replay, packets[i], verdict))
+			old |= bit;
+	}
+	/* Marks first: who begins behind this writes over them what he has from the model by then. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (rte_seqlock_read_retry(&block->lock, number))
+		old = all;
+	/* Whoever takes the bits sees the change. */
+	if (old != 0)
+		__atomic_fetch_or(&block->old, old, __ATOMIC_RELEASE);
+}
+
+/* What is needed to give a packet a mark comes into the cache. */
+static void
+fetch(const struct twin_replay *replay, uint32_t number)
+{
+	rte_prefetch0(&replay->packets[number]);
+	rte_prefetch0(&replay->blocks[number / TWIN_BLOCK]);
+	rte_prefetch0(twin_members_of(replay, number / TWIN_BLOCK));
+}
+
+/*
+ * By who changes rules. Receivers wait for nothing of it: packets that are alike, as those of a
+ * flow mostly are, have another mark from now on.
+ */
+static void
+update(void *context, const uint32_t *packets, uint32_t count, bool are_alike)
+{
+	struct twin_port *port = context;
+	struct twin_replay *replay = port->replay;
+	struct twin_verdict verdict;
+	uint64_t since = rte_rdtsc();
+	uint32_t begin, end, ahead = 0;
+	bool is_known = false;
+
+	rte_spinlock_lock(&port->changing);
+	if (are_alike && count != 0 && replay->queues != 0) {
+		struct twin_frame frame = twin_frame_of(replay, &replay->packets[packets[0]]);
+
+		twin_nic_foresee(port->nic, &frame, 1, twin_now_us(), &verdict);
+		twin_add(&port->model_packets, 1);
+		is_known = (verdict.flags & TWIN_DROPPED) == 0 && !twin_is_elsewhere(&verdict) &&
+			   verdict.queue < replay->queues;
+	}
+	for (begin = 0; begin < count; begin = end) {
+		for (; ahead < count && ahead < begin + AHEAD; ahead++)
+			fetch(replay, packets[ahead]);
+		for (end = begin + 1; end < count; end++)
+			if (packets[end] / TWIN_BLOCK != packets[begin] / TWIN_BLOCK)
+				break;
+		update_block(replay, packets + begin, end - begin, is_known ? &verdict : NULL);
+	}
+	rte_spinlock_unlock(&port->changing);
+	twin_add(&port->model_cycles, rte_rdtsc() - since);
+}
+
+int
+twin_replay_open(struct twin_port *port, const struct twin_args *args)
+{
+	struct twin_capture *capture;
+	char why[256];
+	int ret;
+
+	capture = twin_capture_read(args->replay, why, sizeof(why));
+	if (capture == NULL) {
+		TWIN_LOG(ERR, "replay=%s: the file %s\n", args->replay, why);
+		return -EINVAL;
+	}
+	if (twin_capture_count(capture) > UINT32_MAX) {
+		TWIN_LOG(ERR, "replay=%s: more than %u packets\n", args->replay, UINT32_MAX);
+		twin_capture_free(capture);
+		return -EINVAL;
+	}
+	port->replay = calloc(1, sizeof(*port->replay));
+	if (port->replay == NULL) {
+		twin_capture_free(capture);
+		return -ENOMEM;
+	}
+	port->replay->count = twin_capture_count(capture);
+	port->replay->loops = args->loops;
+	port->replay->generation = twin_nic_generation(port->nic);
+	port->replay->change_us = twin_nic_change_us(port->nic);
+	ret = store(port->replay, capture);
+	if (ret == 0)
+		twin_nic_follow(port->nic, capture, update, port);
+	twin_capture_free(capture);
+	if (ret != 0)
+		TWIN_LOG(ERR, "replay=%s: not enough memory for its packets\n", args->replay);
+	return ret;
+}
+
+/* Room for the packets of each queue that is there now. */
+static int
+set_queues(struct twin_port *port)
+{
+	struct twin_replay *replay = port->replay;
+	const uint16_t queues = port->dev->data->nb_rx_queues;
+	uint64_t *members = calloc((size_t)replay->block_count * queues, sizeof(uint64_t)), *before;
+
+	if (members == NULL && queues != 0)
+		return -ENOMEM;
+	rte_spinlock_lock(&port->changing);
+	before = replay->members;
+	replay->members = members;
+	replay->queues = queues;
+	rte_spinlock_unlock(&port->changing);
+	free(before);
+	return 0;
+}
+
 /* Classifies everything, for the queues that are there now. */
 int
 twin_store_prepare(struct twin_port *port)
 {
 	struct twin_replay *replay = port->replay;
 	uint64_t generation = __atomic_load_n(replay->generation, __ATOMIC_ACQUIRE);
+	int ret = set_queues(port);
 	uint32_t i;
 
-	free(replay->members);
-	replay->queues = port->dev->data->nb_rx_queues;
-	replay->members = calloc((size_t)replay->block_count * replay->queues, sizeof(uint64_t));
-	if (replay->members == NULL && replay->queues != 0)
-		return -ENOMEM;
+	if (ret != 0)
+		return ret;
 	for (i = 0; i < replay->block_count; i++) {
 		replay->blocks[i].generation = 0;
 		twin_store_classify(port, i, generation);

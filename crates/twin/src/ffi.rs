@@ -30,7 +30,7 @@ pub(crate) struct TwinNic {
     /// When the next generation begins by itself, in microseconds; 0 for never.
     change_us: AtomicU64,
     /// Of the capture that is replayed. Held by who changes rules; taken before `nic`.
-    marks: Mutex<Option<change::Marks>>,
+    follower: Mutex<Option<change::Follower>>,
 }
 
 /// `struct twin_item`.

@@ -112,7 +112,7 @@ impl Wanted {
 }
 
 /// The headers of one frame.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Headers {
     protos: Protos,
     offsets: [usize; SLOTS],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the packets of a tuple are in a capture: two words for each packet, and a lookup is two
-//! loads. Tuples may share a place, so others can be among those that are found.
+//! Where the packets of a tuple are in a capture: three words for each packet, and a lookup is two
+//! loads.
 
-use crate::headers::Headers;
+use crate::headers::{Headers, Slot};
 use crate::tuple::Tuple;
 
 /// The packets of a capture by their tuples.
@@ -10,43 +10,74 @@ use crate::tuple::Tuple;
 pub(crate) struct Index {
     /// Where each place begins in `packets`, and where the last one ends.
     starts: Vec<u32>,
-    /// By place, and then in the order of the capture.
+    /// By place and tag, and then in the order of the capture.
     packets: Vec<u32>,
+    /// Of each packet: tuples that share a place, with overwhelming probability, have others.
+    tags: Vec<u32>,
+}
+
+/// The packets of a tuple.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Packets<'a> {
+    /// In the order of the capture.
+    pub(crate) numbers: &'a [u32],
+    /// No rule that looks only at what makes packets alike tells them apart; see [`is_alike`].
+    pub(crate) are_alike: bool,
+}
+
+/// Set in the tags of packets that are alike.
+const ALIKE: u32 = 1;
+
+fn tag(tuple: Tuple) -> u32 {
+    tuple.low() & !ALIKE
 }
 
 impl Index {
-    /// Of fewer than 2^32 frames.
-    pub(crate) fn of<'a>(frames: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
-        let places = frames.len();
-        let place_of = |frame: &[u8]| {
+    /// Of `count` frames, fewer than 2^32.
+    pub(crate) fn of<'a>(count: usize, frame: impl Fn(u32) -> &'a [u8]) -> Self {
+        let found = (0..count as u32).filter_map(|packet| {
+            let frame = frame(packet);
             let tuple = Tuple::of_frame(frame, &Headers::of(frame))?;
-            Some(tuple.place(places) as u32)
-        };
-        let found =
-            (0..).zip(frames).filter_map(|(packet, frame)| Some((place_of(frame)?, packet)));
-        let found: Vec<(u32, u32)> = found.collect();
-        let mut starts = vec![0; places + 1];
-        for &(place, _) in &found {
-            starts[place as usize] += 1;
+            Some((tuple.place(count) as u32, tag(tuple), packet))
+        });
+        let mut found: Vec<_> = found.collect();
+        found.sort_unstable();
+        for same in found.chunk_by_mut(|one, other| (one.0, one.1) == (other.0, other.1)) {
+            let first = frame(same[0].2);
+            if same.iter().all(|&(_, _, packet)| is_alike(first, frame(packet))) {
+                same.iter_mut().for_each(|(_, tag, _)| *tag |= ALIKE);
+            }
+        }
+        let mut starts = vec![0; count + 1];
+        for &(place, ..) in &found {
+            starts[place as usize + 1] += 1;
         }
         let mut end = 0;
         for start in &mut starts {
             end += *start;
             *start = end;
         }
-        // From the ends to the starts.
-        let mut packets = vec![0; found.len()];
-        for &(place, packet) in found.iter().rev() {
-            let start = &mut starts[place as usize];
-            *start -= 1;
-            packets[*start as usize] = packet;
-        }
-        Self { starts, packets }
+        let (packets, tags) = found.iter().map(|&(_, tag, packet)| (packet, tag)).unzip();
+        Self { starts, packets, tags }
     }
 
-    /// Those of a tuple, and perhaps others, in the order of the capture.
-    pub(crate) fn packets(&self, tuple: Tuple) -> &[u32] {
+    /// Those of a tuple.
+    pub(crate) fn packets(&self, tuple: Tuple) -> Packets<'_> {
         let place = tuple.place(self.starts.len() - 1);
-        &self.packets[self.starts[place] as usize..self.starts[place + 1] as usize]
+        let place = self.starts[place] as usize..self.starts[place + 1] as usize;
+        let (packets, tags) = (&self.packets[place.clone()], &self.tags[place]);
+        let begin = tags.partition_point(|other| other & !ALIKE < tag(tuple));
+        let end = tags.partition_point(|other| other & !ALIKE <= tag(tuple));
+        let are_alike = tags[begin..end].first().is_some_and(|tag| tag & ALIKE != 0);
+        Packets { numbers: &packets[begin..end], are_alike }
     }
+}
+
+/// Whether frames have the same headers in the same places, the same bytes ahead of the network
+/// header, and the same tuple.
+fn is_alike(one: &[u8], other: &[u8]) -> bool {
+    let headers = Headers::of(one);
+    let ends = |frame| Tuple::ends(frame, &headers);
+    let network = headers.offset(Slot::Network);
+    headers == Headers::of(other) && one[..network] == other[..network] && ends(one) == ends(other)
 }

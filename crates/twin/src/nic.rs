@@ -412,6 +412,11 @@ impl Nic {
         self.rules.take_touched()
     }
 
+    /// Whether packets that are alike have the same verdict, but for their checksums.
+    pub(crate) fn sees_only_tuples(&self) -> bool {
+        self.rules.sees_only_tuples()
+    }
+
     /// When verdicts become others by themselves, because a rule comes into effect or goes.
     pub fn next_change_us(&self, now_us: u64) -> Option<u64> {
         let stall = (now_us < self.stalled_until_us).then_some(self.stalled_until_us);

@@ -307,6 +307,20 @@ impl Shape {
         Some(item)
     }
 
+    /// The bytes of which any bit counts, from the start of the header at each slot.
+    pub(crate) fn bytes(&self) -> impl Iterator<Item = (Slot, usize)> {
+        self.words.iter().flat_map(|word| {
+            let bytes = word.mask.to_ne_bytes().into_iter().enumerate();
+            let counting = bytes.filter(|&(_, mask)| mask != 0);
+            counting.map(|(byte, _)| (word.slot, usize::from(word.offset) + byte))
+        })
+    }
+
+    /// Which protocol must be at `slot`.
+    pub(crate) fn proto(&self, slot: Slot) -> Option<Proto> {
+        self.wanted.there().get(slot)
+    }
+
     /// How many words of a key count.
     pub(crate) fn len(&self) -> usize {
         self.words.len()

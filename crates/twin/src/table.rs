@@ -3,6 +3,7 @@
 
 use crate::headers::Headers;
 use crate::pattern::{Attributes, Key, Shape, WORDS_MAX};
+use crate::tuple::sees_only_tuples;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
@@ -27,6 +28,8 @@ pub(crate) struct Table {
     pub(crate) stage: Stage,
     pub(crate) group: u32,
     pub(crate) priority: u32,
+    /// See [`sees_only_tuples`].
+    sees_only_tuples: bool,
     /// Places of rows by the hash of their key.
     index: HashTable<u32>,
     /// Rows one behind the other: the words of the key, as many as the shape has, and the rule.
@@ -36,7 +39,14 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(shape: Shape, stage: Stage, attributes: Attributes) -> Self {
         let Attributes { group, priority, .. } = attributes;
-        Self { shape, stage, group, priority, index: HashTable::new(), rows: Vec::new() }
+        let (index, rows) = (HashTable::new(), Vec::new());
+        let sees_only_tuples = sees_only_tuples(&shape);
+        Self { shape, stage, group, priority, sees_only_tuples, index, rows }
+    }
+
+    /// Whether no rule here tells packets of one tuple apart that have the same headers.
+    pub(crate) fn sees_only_tuples(&self) -> bool {
+        self.sees_only_tuples || self.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

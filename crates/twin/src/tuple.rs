@@ -33,6 +33,14 @@ impl Tuple {
         Self::of(header(Slot::Network)?, header(Slot::Transport)?)
     }
 
+    /// What makes the tuple of a frame with these headers: addresses, and ports.
+    pub(crate) fn ends<'a>(frame: &'a [u8], headers: &Headers) -> [Option<&'a [u8]>; 2] {
+        [Slot::Network, Slot::Transport].map(|slot| {
+            let bytes = fields(headers.proto(slot)?)?;
+            frame[headers.offset(slot)..].get(bytes)
+        })
+    }
+
     /// Of rules of a shape with this key; `None` where they may match packets of several.
     pub(crate) fn of_rule(shape: &Shape, key: &[u64]) -> Option<Self> {
         let exact = |slot| {
@@ -61,6 +69,24 @@ impl Tuple {
     pub(crate) fn place(self, count: usize) -> usize {
         ((u128::from(self.0) * count as u128) >> 64) as usize
     }
+
+    /// Bits that say little of the place.
+    pub(crate) fn low(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// Whether rules of a shape see nothing of a packet but its tuple, what is ahead of the network
+/// header, and which headers there are.
+pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
+    shape.bytes().all(|(slot, byte)| match slot {
+        Slot::Ethernet | Slot::OuterVlan | Slot::InnerVlan => true,
+        Slot::Network | Slot::Transport => {
+            let bytes = shape.proto(slot).and_then(fields);
+            bytes.is_some_and(|bytes| bytes.contains(&byte))
+        }
+        _ => false,
+    })
 }
 
 impl Touched {

@@ -1,50 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a change of a NIC makes old of what was foreseen: the verdicts of all packets, by a number
-//! that goes up, or those of the packets that an exact rule may match, by a bit for each.
+//! that goes up, or those of the packets that an exact rule may match, which whoever keeps verdicts
+//! is told, before the call returns that made the change.
 
 use super::TwinNic;
 use crate::capture::Capture;
-use crate::index::Index;
+use crate::index::{Index, Packets};
 use crate::judge::Rule;
 use crate::nic::{Answer, Nic};
 use crate::refusal::Refusal;
 use crate::rules::Handle;
-use crate::tuple::{Touched, Tuple};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::tuple::Touched;
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(test)]
 mod tests;
 
-/// Packets that share a word of bits.
-const WORD: u32 = u64::BITS;
-
-/// Where the verdicts of a capture are marked as old.
-pub(super) struct Marks {
+/// Who keeps verdicts of a capture, and is told of changes.
+pub(super) struct Follower {
     index: Index,
-    /// The word of the first packets.
-    first: *mut u64,
-    /// Bytes from one word to the next.
-    stride: usize,
-}
-
-// SAFETY: the words are shared with C, which also accesses them by any thread, as atomics.
-unsafe impl Send for Marks {}
-
-impl Marks {
-    /// Makes the packets of a tuple old: one access for each word.
-    fn set(&self, tuple: Tuple) {
-        let packets = self.index.packets(tuple);
-        for of_word in packets.chunk_by(|one, other| one / WORD == other / WORD) {
-            let bits = of_word.iter().fold(0, |bits, packet| bits | 1 << (packet % WORD));
-            let offset = (of_word[0] / WORD) as usize * self.stride;
-            // SAFETY: there is a word for every packet of the index, and all access it as an
-            // atomic, by the contract of `twin_nic_set_marks`.
-            let word = unsafe { AtomicU64::from_ptr(self.first.byte_add(offset)) };
-            // Whoever takes the bits sees the change.
-            word.fetch_or(bits, Ordering::Release);
-        }
-    }
+    update: Box<dyn Fn(Packets<'_>) + Send>,
 }
 
 impl TwinNic {
@@ -64,11 +41,11 @@ impl TwinNic {
         nic
     }
 
-    /// Changes rules. When it returns, all that may be old by that is marked. Receivers do not wait
-    /// for marks to be set, be they many; the next change does, so that the counter of a rule that
-    /// is gone is not another's before.
+    /// Changes rules. When it returns, whoever keeps verdicts knows what may be old by that.
+    /// Receivers do not wait for it, be it much; the next change does, so that the counter of a
+    /// rule that is gone is not another's before, and verdicts are of the last change.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Nic) -> T) -> T {
-        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         let mut nic = self.lock();
         let was_timed = self.is_timed();
         let result = change(&mut nic);
@@ -77,11 +54,13 @@ impl TwinNic {
             _ if was_timed || self.is_timed() => Touched::Everything,
             touched => touched,
         };
-        match (touched, &*marks) {
+        match (touched, &*follower) {
             (Touched::Nothing, _) => {}
-            (Touched::Packets(tuple), Some(marks)) => {
+            (Touched::Packets(tuple), Some(Follower { index, update })) => {
+                let sees_only_tuples = nic.sees_only_tuples();
                 drop(nic);
-                marks.set(tuple);
+                let Packets { numbers, are_alike } = index.packets(tuple);
+                update(Packets { numbers, are_alike: are_alike && sees_only_tuples });
             }
             _ => _ = self.generation.fetch_add(1, Ordering::Release),
         }
@@ -120,23 +99,45 @@ impl TwinNic {
     }
 }
 
+/// `twin_update` of `pmd/twin_model.h`.
+type Update =
+    unsafe extern "C" fn(context: *mut c_void, packets: *const u32, count: u32, are_alike: bool);
+
+/// What C gives to be told by.
+struct Listener {
+    update: Update,
+    context: *mut c_void,
+}
+
+// SAFETY: any thread may tell it, one at a time, by the contract of `twin_nic_follow`.
+unsafe impl Send for Listener {}
+
+impl Listener {
+    fn tell(&self, packets: Packets<'_>) {
+        let Packets { numbers, are_alike } = packets;
+        // SAFETY: `numbers` are as many as is said, and the context is that of the function.
+        unsafe { (self.update)(self.context, numbers.as_ptr(), numbers.len() as u32, are_alike) };
+    }
+}
+
 /// See `pmd/twin_model.h`.
 ///
 /// # Safety
 ///
-/// `nic` and `capture` are alive; from `first` on there is a word for every 64 frames of the
-/// capture, `stride` bytes from one to the next, for as long as rules change. Everybody accesses
-/// them as atomics.
+/// `nic` and `capture` are alive; for as long as rules change, any thread may call `update` with
+/// `context`, one at a time.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn twin_nic_set_marks(
+pub(crate) unsafe extern "C" fn twin_nic_follow(
     nic: *const TwinNic,
     capture: *const Capture,
-    first: *mut u64,
-    stride: usize,
+    update: Update,
+    context: *mut c_void,
 ) {
     // SAFETY: by the contract above.
     let (nic, capture) = unsafe { (&*nic, &*capture) };
-    let index = Index::of((0..capture.len()).map(|place| capture.frame(place)));
-    let marks = Some(Marks { index, first, stride });
-    *nic.marks.lock().unwrap_or_else(PoisonError::into_inner) = marks;
+    let index = Index::of(capture.len(), |packet| capture.frame(packet as usize));
+    let listener = Listener { update, context };
+    let update = Box::new(move |packets: Packets<'_>| listener.tell(packets));
+    let follower = Some(Follower { index, update });
+    *nic.follower.lock().unwrap_or_else(PoisonError::into_inner) = follower;
 }

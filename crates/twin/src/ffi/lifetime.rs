@@ -22,7 +22,7 @@ impl TwinNic {
             nic: RwLock::new(nic),
             generation: AtomicU64::new(1),
             change_us: AtomicU64::new(0),
-            marks: Mutex::new(None),
+            follower: Mutex::new(None),
         }
     }
 }

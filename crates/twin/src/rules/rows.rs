@@ -4,6 +4,7 @@
 use super::{At, Entry, Rules};
 use crate::action::Fate;
 use crate::pattern::Key;
+use crate::table::Table;
 use crate::tuple::{Touched, Tuple};
 use std::collections::VecDeque;
 
@@ -74,6 +75,11 @@ impl Rules {
     /// When some of these are in effect by the clock, [`Rules::next_change_us`] says.
     pub(crate) fn take_touched(&mut self) -> Touched {
         std::mem::take(&mut self.touched)
+    }
+
+    /// Whether all packets that are alike, by [`crate::index`], hit the same rules.
+    pub(crate) fn sees_only_tuples(&self) -> bool {
+        self.tables.iter().all(Table::sees_only_tuples)
     }
 
     fn touch(&mut self, tuple: Option<Tuple>) {
