@@ -172,8 +172,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let with_footprint = is_wanted(footprint::NAME);
     if args.list {
         cases.iter().for_each(|case| println!("{}", case.name));
-        let others = [footprint::NAME, replay::NAME, rules::NAME, churn::NAME];
-        others.iter().for_each(|name| println!("{name}"));
+        [footprint::NAME].iter().chain(&TWINS).for_each(|name| println!("{name}"));
         return Ok(ExitCode::SUCCESS);
     }
     let wanted_twins = TWINS.map(is_wanted);
@@ -222,14 +221,14 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What the software NIC can be measured by, if it was built.
-const TWINS: [&str; 3] = [replay::NAME, rules::NAME, churn::NAME];
+const TWINS: [&str; 4] = [replay::NAME, rules::NAME, churn::MIXES[0].name, churn::MIXES[1].name];
 
 /// What it came to.
 #[derive(Default, Serialize)]
 pub(crate) struct Twins {
     replays: Vec<replay::Replay>,
     rules: Option<rules::Rules>,
-    churn: Option<churn::Churn>,
+    churn: Vec<churn::Churn>,
 }
 
 fn twins(
@@ -238,7 +237,7 @@ fn twins(
     wanted: [bool; TWINS.len()],
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Twins> {
-    let [with_replay, with_rules, with_churn] = wanted;
+    let [with_replay, with_rules, with_churn @ ..] = wanted;
     let Some(driver) = replay::driver() else {
         let left_out = TWINS.iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted);
         left_out.for_each(|(name, _)| eprintln!("{name} is left out: make twin"));
@@ -249,7 +248,9 @@ fn twins(
         false => Vec::new(),
     };
     let rules = with_rules.then(|| rules::measure(setup, &driver, args.reps)).transpose()?;
-    let churn = with_churn.then(|| churn::measure(setup, &driver, args.reps)).transpose()?;
+    let mixes = churn::MIXES.iter().zip(with_churn).filter(|(_, is_wanted)| *is_wanted);
+    let churn = mixes.map(|(mix, _)| churn::measure(setup, &driver, mix, args.reps));
+    let churn = churn.collect::<anyhow::Result<_>>()?;
     Ok(Twins { replays, rules, churn })
 }
 

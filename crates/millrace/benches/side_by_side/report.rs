@@ -74,7 +74,7 @@ impl Report {
         let Twins { replays, rules, churn } = &self.twins;
         text += &replay_table(replays);
         text += &rules.as_ref().map(rules_table).unwrap_or_default();
-        text += &churn.as_ref().map(churn_table).unwrap_or_default();
+        text += &churn_section(churn);
         text + &format!("\n## Commands\n\n```text\n{}\n```\n", self.commands.trim_end())
     }
 
@@ -318,12 +318,29 @@ fn rules_table(rules: &Rules) -> String {
     )
 }
 
+fn churn_section(churns: &[Churn]) -> String {
+    if churns.is_empty() {
+        return String::new();
+    }
+    let tables: Vec<_> = churns.iter().map(churn_table).collect();
+    format!(
+        "\n## Offload where flows come and go\n\nMillrace without and with offload behind a \
+         software NIC at a fixed rate, which bridges a millisecond. Lost is what the link had time \
+         for and nobody took; the gap is the time from one poll to the next that one in ten \
+         thousand exceeds.\n{}",
+        tables.concat()
+    )
+}
+
 fn churn_table(churn: &Churn) -> String {
     let Churn { lost_ppm: [lost, lost_with], gap_us: [gap, gap_with], added_us, .. } = churn;
     let row = |name: &str, values: &[f64], decimals, bars: Option<(f64, f64)>| {
         let spread = Spread::of(values.to_vec());
         let held = bars.map_or_else(Default::default, |(must, goal)| {
-            let verdict = Verdict::new(spread.median <= must, spread.median <= goal);
+            // A goal above what must be: more is better.
+            let sign = if must < goal { -1.0 } else { 1.0 };
+            let holds = |bar: f64| sign * spread.median <= sign * bar;
+            let verdict = Verdict::new(holds(must), holds(goal));
             [format!("{must:.0} / {goal:.0}"), verdict.to_string()]
         });
         [vec![name.to_owned()], spread.cells(decimals).into(), held.into()].concat()
@@ -340,14 +357,9 @@ fn churn_table(churn: &Churn) -> String {
         row("added to the gap, us", added_us, 1, bars),
         row("new flows, thousands per second, without", flows, 0, None),
         row("new flows, thousands per second, with", flows_with, 0, None),
-        row("rules made, thousands per second", &churn.rules, 0, None),
+        row("rules made, thousands per second", &churn.rules, 1, churn.bars.rules),
+        row("packets without a mark, percent, with", &churn.unmarked, 0, churn.bars.unmarked),
     ];
-    let head = ["offload", "min", "median", "max", "must / goal", "verdict"];
-    format!(
-        "\n## Offload where flows come and go\n\nMillrace without and with offload behind a \
-         software NIC at a fixed rate, which bridges a millisecond. Lost is what the link had time \
-         for and nobody took; the gap is the time from one poll to the next that one in ten \
-         thousand exceeds.\n\n{}",
-        table::render(&head, &rows)
-    )
+    let head = [churn.name, "min", "median", "max", "must / goal", "verdict"];
+    format!("\n{}", table::render(&head, &rows))
 }
