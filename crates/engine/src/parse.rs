@@ -16,6 +16,8 @@ use wire::Packet;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(all(target_arch = "x86_64", avx512))]
+mod avx512;
 mod general;
 mod part;
 mod plain;
@@ -95,6 +97,9 @@ const BYTES_MAX: usize = 1 << 31;
 /// Most bytes of a frame that are not IP bytes. The limit is that of the counter; even a jumbo
 /// frame has few.
 const OVERHEAD_MAX: usize = 0x7fff;
+
+// So whoever looks at these need not look at all bytes: IPv6 says at most so many.
+const _: () = assert!(general::IPV6 + u16::MAX as usize + OVERHEAD_MAX <= BYTES_MAX);
 
 /// The parsed packets of one burst, by IP version.
 pub(crate) struct Lanes {

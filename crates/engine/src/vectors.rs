@@ -7,6 +7,7 @@ pub(crate) enum Vectors {
     None,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// AVX2, AVX-512F and AVX-512BW.
     #[cfg(all(target_arch = "x86_64", avx512))]
     Avx512,
 }
@@ -14,7 +15,10 @@ pub(crate) enum Vectors {
 impl Vectors {
     pub(crate) fn detect() -> Self {
         #[cfg(all(target_arch = "x86_64", avx512, not(miri)))]
-        if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx2") {
+        if std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx2")
+        {
             return Vectors::Avx512;
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -13,11 +13,11 @@
 mod words;
 
 use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
-use super::part::{Places, next};
+use super::part::{GROUP, Places, next};
 use super::short::ETHERTYPE_VLAN;
 use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP,
-    PROTO_UDP, Packet, Part, TCP_MIN, UDP, VLAN_TAG, Vectors, VlanTags,
+    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP, PROTO_UDP,
+    Packet, Part, TCP_MIN, UDP, VLAN_TAG, Vectors, VlanTags,
 };
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
@@ -51,22 +51,31 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes)
     }
 }
 
-/// Reads what is counted of packets whose keys are known, four by four, up to a group that is not
+/// Reads what is counted of packets whose keys are known, side by side, up to a group that is not
 /// untagged, plain and of this IP version. Returns how many it read, none without AVX2, and the
 /// bytes of their frames.
 #[inline(always)]
-pub(super) fn metas<P: Packet>(
+pub(super) fn metas<const V6: bool, P: Packet>(
     packets: &[P],
-    is_v6: bool,
     vectors: Vectors,
     metas: &mut [Meta],
 ) -> (usize, u64) {
-    // SAFETY: `detect` has found AVX2.
+    // SAFETY: `detect` has found what is asked for, AVX2 with AVX-512.
     unsafe {
-        match (vectors, is_v6) {
-            (Vectors::None, _) => (0, 0),
-            (_, false) => metas_of::<false, P>(packets, metas),
-            (_, true) => metas_of::<true, P>(packets, metas),
+        match vectors {
+            Vectors::None => (0, 0),
+            Vectors::Avx2 => metas_of::<V6, P>(packets, metas),
+            #[cfg(avx512)]
+            Vectors::Avx512 => {
+                let (read, bytes) = super::avx512::metas::<V6, P>(packets, metas);
+                let (packets, metas) = (&packets[read..], &mut metas[read..]);
+                // Half a group may be left.
+                if packets.len() < GROUP {
+                    return (read, bytes);
+                }
+                let (more, their_bytes) = metas_of::<V6, P>(packets, metas);
+                (read + more, bytes + their_bytes)
+            }
         }
     }
 }
@@ -301,7 +310,6 @@ impl<'a, P: Packet> Group<'a, P> {
                 _mm256_sub_epi64(frames, frame_end),
                 _mm256_sub_epi64(said, _mm256_add_epi64(more, all(UDP as u64))),
                 _mm256_sub_epi64(l4_len, said),
-                _mm256_sub_epi64(all(BYTES_MAX as u64), bytes),
                 overhead,
                 _mm256_sub_epi64(all(OVERHEAD_MAX as u64), overhead),
             ]);

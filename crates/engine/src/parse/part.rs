@@ -12,7 +12,7 @@ use super::{ETHERNET, ETHERTYPE_IPV4, Lanes, Packet, Reason, VLAN_TAG, Vectors, 
 pub(crate) const PART: usize = 32;
 
 /// Packets that are parsed side by side.
-const GROUP: usize = 4;
+pub(super) const GROUP: usize = 4;
 
 /// At most [`PART`] packets, and what they are parsed with.
 pub(crate) struct Part<'a, P> {

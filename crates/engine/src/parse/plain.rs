@@ -6,7 +6,7 @@
 //! of which one bit is looked at.
 
 use super::short::{Lengths, TRANSPORTS, Transport};
-use super::{BYTES_MAX, ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, Packet, TCP_MIN, Vectors};
+use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, Packet, TCP_MIN, Vectors};
 
 const IPV6: usize = super::general::IPV6;
 
@@ -55,7 +55,10 @@ pub(crate) fn plain_all<P: Packet>(
     while read < packets.len() {
         let (packets, metas) = (&packets[read..], &mut metas[read..]);
         #[cfg(target_arch = "x86_64")]
-        let (side_by_side, their_bytes) = super::avx2::metas(packets, is_v6, vectors, metas);
+        let (side_by_side, their_bytes) = match is_v6 {
+            false => super::avx2::metas::<false, P>(packets, vectors, metas),
+            true => super::avx2::metas::<true, P>(packets, vectors, metas),
+        };
         #[cfg(not(target_arch = "x86_64"))]
         let (side_by_side, their_bytes) = {
             let _ = vectors;
@@ -99,7 +102,6 @@ fn meta(
         | (total_len - header_len as i64 - said)
         | (frame - ETHERNET as i64 - total_len)
         | (OVERHEAD_MAX as i64 - overhead)
-        | (BYTES_MAX as i64 - bytes)
         | overhead;
     let tcp_flags = transport[13] & tcp as u8;
     (negative_if_bad >= 0).then_some(Meta::new(bytes as u32, overhead as u16, tcp_flags))

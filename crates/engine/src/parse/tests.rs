@@ -16,6 +16,8 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use wire::{FrameBuilder, Packet, proto};
 
+mod counted;
+
 /// A packet whose first segment ends anywhere, and of which a capture may have only a part.
 #[derive(Clone, Copy)]
 struct Segments<'a> {

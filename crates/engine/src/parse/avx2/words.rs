@@ -67,11 +67,11 @@ pub(super) unsafe fn words([a, b, c, d]: [u64; 4]) -> Words {
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn or_all([a, b, c, d, e, f]: [Words; 6]) -> Words {
+pub(super) unsafe fn or_all([a, b, c, d, e]: [Words; 5]) -> Words {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
-        let (ab, cd, ef) = (_mm256_or_si256(a, b), _mm256_or_si256(c, d), _mm256_or_si256(e, f));
-        _mm256_or_si256(_mm256_or_si256(ab, cd), ef)
+        let (ab, cd) = (_mm256_or_si256(a, b), _mm256_or_si256(c, d));
+        _mm256_or_si256(_mm256_or_si256(ab, cd), e)
     }
 }
 
