@@ -22,7 +22,8 @@ const IPV6_VALUE: u64 = u64::from_ne_bytes([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0]);
 /// Of IPv4 without options, not a fragment. `None`: of something else, or nothing that is sound.
 #[inline(always)]
 pub(super) fn plain_ipv4(head: &[u8], lengths: Lengths) -> Option<Meta> {
-    let head: &[u8; ETHERNET + IPV4_MIN + TCP_MIN] = head.first_chunk()?;
+    let mut room = [0; ETHERNET + IPV4_MIN + TCP_MIN];
+    let head = start(head, lengths.frame, &mut room)?;
     let is_other = (word(head, 12) & IPV4_MASK ^ IPV4_VALUE) | word(head, 20) & FRAGMENT_MASK;
     if is_other != 0 {
         return None;
@@ -34,12 +35,30 @@ pub(super) fn plain_ipv4(head: &[u8], lengths: Lengths) -> Option<Meta> {
 /// Of IPv6 without extension headers.
 #[inline(always)]
 pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<Meta> {
-    let head: &[u8; ETHERNET + IPV6 + TCP_MIN] = head.first_chunk()?;
+    let mut room = [0; ETHERNET + IPV6 + TCP_MIN];
+    let head = start(head, lengths.frame, &mut room)?;
     if word(head, 12) & IPV6_MASK != IPV6_VALUE {
         return None;
     }
     let total_len = i64::from(u16_at(head, 18)) + IPV6 as i64;
     meta(head[20], &head[ETHERNET + IPV6..], (total_len, IPV6), lengths)
+}
+
+/// The first bytes of a frame; one that is shorter goes on with zeros. `None`: they lie in several
+/// segments, or are not there.
+#[inline(always)]
+fn start<'a, const N: usize>(
+    head: &'a [u8],
+    frame: usize,
+    room: &'a mut [u8; N],
+) -> Option<&'a [u8; N]> {
+    match head.first_chunk() {
+        None if head.len() == frame => {
+            room[..frame].copy_from_slice(head);
+            Some(room)
+        }
+        start => start,
+    }
 }
 
 /// Of packets of one IP version, side by side where that can be; what is not, or of the other

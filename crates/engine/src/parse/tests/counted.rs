@@ -5,13 +5,15 @@
 #![allow(unsafe_code)]
 
 use super::{FRAMES, KINDS, Segments, any_frame, run};
+use crate::ZoneFrom;
 #[cfg(target_arch = "x86_64")]
 use crate::parse::avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
 use crate::parse::avx512;
-use crate::parse::{Meta, plain_all};
+use crate::parse::{Lanes, Meta, general, plain_all};
 use crate::vectors::Vectors;
 use proptest::prelude::*;
+use wire::FrameBuilder;
 
 /// What is counted of packets whose keys are known, and the bytes of their frames.
 /// So many more bytes of each are on the wire.
@@ -47,6 +49,49 @@ proptest! {
         #[cfg(target_arch = "x86_64")]
         if Vectors::detect() > Vectors::Avx2 {
             prop_assert_eq!(&metas(&frames, (is_v6, more), Vectors::Avx2), &one_by_one);
+        }
+    }
+}
+
+/// The same by the long way, with the key; `None`: it takes the packet not at all.
+fn by_the_long_way(packet: &Segments, is_v6: bool) -> Option<u64> {
+    let mut lanes = Lanes::new();
+    general::parse(packet, 0, ZoneFrom::None, &mut lanes).ok()?;
+    let first = if is_v6 {
+        lanes.v6.first().map(|(_, meta)| meta)
+    } else {
+        lanes.v4.first().map(|(_, meta)| meta)
+    };
+    first.map(|meta| meta.sent_by(0).0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #[test]
+    fn what_is_counted_is_what_the_long_way_finds(
+        frame in any_frame(), cut: prop::sample::Index, is_whole: bool, is_v6: bool,
+    ) {
+        let cut = if is_whole { frame.len() } else { cut.index(frame.len() + 1) };
+        let packet = Segments::cut(&frame, cut, frame.len());
+        let mut meta = [Meta::EMPTY];
+        plain_all(&[packet], is_v6, Vectors::None, &mut meta);
+        let found = by_the_long_way(&packet, is_v6);
+        prop_assert!(meta[0].0 == Meta::UNUSUAL.0 || Some(meta[0].0) == found, "{found:x?}");
+    }
+}
+
+/// Frames without padding, as captures have them.
+#[test]
+fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
+    for bytes in 0..16 {
+        let v4 = FrameBuilder::ipv4([10, 0, 0, 200], [192, 168, 0, 1]);
+        let v6 = FrameBuilder::ipv6([0x20; 16], [0x2a; 16]);
+        for (builder, is_v6) in [(v4, false), (v6, true)] {
+            let frame = builder.payload(vec![1; bytes]).udp(1, 2).build();
+            let packet = Segments::cut(&frame, frame.len(), frame.len());
+            let mut meta = [Meta::EMPTY];
+            plain_all(&[packet], is_v6, Vectors::None, &mut meta);
+            assert_eq!(Some(meta[0].0), by_the_long_way(&packet, is_v6));
         }
     }
 }
