@@ -34,7 +34,7 @@ const RING: usize = 1024;
 /// New rules of one worker that wait for one port.
 const WAITING: usize = 1024;
 /// Wishes, and answers, that a worker looks at in one round of housekeeping.
-const EXCHANGED: usize = 32;
+const EXCHANGED: usize = 8;
 /// Calls take half of the time at most: some NICs do not forward meanwhile.
 const SHARE: u32 = 128;
 

@@ -23,9 +23,12 @@ use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
 const TURNS: u32 = 4;
-/// Timers looked at in one round, or else twice as many as flows can have begun since the last, so
-/// that a backlog shrinks whatever arrives. Ending so many flows takes some microseconds.
-const TIMERS: usize = 32;
+/// Timers looked at in one turn beside one for each packet that came in it, once a round and as long
+/// as there are more: so a backlog shrinks, whatever arrives. Ending a flow takes up to half a
+/// microsecond, and meanwhile no port is polled.
+const TIMERS: usize = 16;
+/// Flow records handed over at a time: more than end in a turn.
+const RECORDS: usize = 2 * (TIMERS + BURST_MAX);
 /// Rules looked at in one round, whether they are still worth their place.
 const RULES: usize = 16;
 /// One burst in this many is measured by stage.
@@ -63,6 +66,8 @@ pub(super) struct Worker {
     outlets: Outlets,
     account: Account,
     gaps: Gaps,
+    /// There may be flows whose time is over.
+    is_behind: bool,
 }
 
 /// What a worker counts beside its engine.
@@ -129,7 +134,7 @@ impl Worker {
         let (account, gaps) = (Account::default(), Gaps::default());
         let paths = [(a.rx, b.tx), (b.rx, a.tx)];
         let paths = paths.map(|(rx, tx)| Path { rx: Some(rx), tx: Some(tx) });
-        Self { paths, engine, clock, outlets, account, gaps }
+        Self { paths, engine, clock, outlets, account, gaps, is_behind: false }
     }
 
     /// Forwards until told to stop, then ends every flow.
@@ -138,17 +143,17 @@ impl Worker {
         let mut since = tsc();
         let mut polled = since;
         let mut snapshot_at = 0;
-        let mut received = 0;
         while !self.outlets.stop.load(Ordering::Relaxed) {
-            for _ in 0..TURNS {
+            for turn in 0..TURNS {
                 self.gaps.add(since.wrapping_sub(polled));
                 polled = since;
+                let received = self.account.received;
                 since = self.turn(since, &mut burst);
+                if self.is_behind || turn == 0 {
+                    since = self.expire(since, (self.account.received - received) as usize);
+                }
             }
             let now = self.clock.at(since);
-            let begun = (self.account.received - received) as usize;
-            received = self.account.received;
-            let looked_at = self.engine.expire(now, (2 * begun).max(TIMERS));
             self.engine.tend(now, RULES);
             let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
             let (account, engine) = (&self.account, &self.engine);
@@ -162,10 +167,27 @@ impl Worker {
             let cycles = tsc().wrapping_sub(since);
             since += cycles;
             // Housekeeping with nothing to do belongs to the idle loop.
-            let was_busy = self.account.charge(cycles, looked_at + taken + told);
+            let was_busy = self.account.charge(cycles, taken + told);
             self.account.housekeeping_cycles += if was_busy { cycles } else { 0 };
         }
         self.finish()
+    }
+
+    /// Ends flows whose time is over, from `since` on, and hands their records over; returns until
+    /// when.
+    #[inline(always)]
+    fn expire(&mut self, since: u64, received: usize) -> u64 {
+        let budget = received + TIMERS;
+        let looked_at = self.engine.expire(self.clock.at(since), budget);
+        self.is_behind = looked_at == budget;
+        if looked_at == 0 {
+            return since;
+        }
+        self.hand_over();
+        let now = tsc();
+        let was_busy = self.account.charge(now.wrapping_sub(since), 1);
+        self.account.housekeeping_cycles += if was_busy { now.wrapping_sub(since) } else { 0 };
+        now
     }
 
     /// Polls both ports, from `since` on; returns until when. The clock is read for each burst: a
@@ -261,10 +283,11 @@ impl Worker {
         received
     }
 
-    /// Gives flow records away as far as there is room; returns how many.
+    /// Gives flow records away as far as there is room, but not too many at a time; returns how
+    /// many.
     fn hand_over(&mut self) -> usize {
         let mut taken = 0;
-        while self.outlets.records.slots() > 0 {
+        while taken < RECORDS && self.outlets.records.slots() > 0 {
             let Some(record) = self.engine.next_record() else { break };
             self.outlets.records.push(record).expect("there is a slot, and no one else pushes");
             taken += 1;
