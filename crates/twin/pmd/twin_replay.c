@@ -312,22 +312,21 @@ give_back(struct twin_rxq *rxq, struct burst *burst)
  * blocks have nothing of it, and receiving these is to be fast.
  */
 static __rte_noinline int64_t
-pass_unreceived(struct twin_rxq *rxq, uint32_t place, struct twin_sets sets)
+pass_unreceived(struct twin_rxq *rxq, uint32_t place, struct twin_sets sets, uint64_t which)
 {
 	struct twin_port *port = rxq->port;
 	const struct twin_packet *packets = twin_packets_of(port->replay, place);
-	const uint64_t which = sets.dropped | sets.lost | sets.elsewhere;
 	uint64_t left;
 	int64_t bytes = 0;
 
 	for (left = which; left != 0; left &= left - 1)
 		bytes += twin_pace_bytes(packets[__builtin_ctzll(left)].pkt_len);
-	twin_add(&port->rule_drops, __builtin_popcountll(sets.dropped));
-	twin_add(&port->no_queue, __builtin_popcountll(sets.lost));
+	twin_add(&port->rule_drops, __builtin_popcountll(which & sets.dropped));
+	twin_add(&port->no_queue, __builtin_popcountll(which & sets.lost));
 	if ((which & sets.counted) != 0)
 		count(port, packets, which & sets.counted);
-	if (sets.elsewhere != 0)
-		send_elsewhere(rxq, place, sets.elsewhere);
+	if ((which & sets.elsewhere) != 0)
+		send_elsewhere(rxq, place, which & sets.elsewhere);
 	return bytes;
 }
 
@@ -360,7 +359,7 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	struct twin_block *block = &replay->blocks[place];
 	struct burst attempt;
 	struct twin_sets sets;
-	uint64_t all, left;
+	uint64_t all, left, aside;
 	uint32_t number;
 
 	/* Once: rules may change all the time. */
@@ -379,11 +378,14 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	*burst = attempt;
 	if (unlikely((all & ~left & sets.counted) != 0))
 		count(port, packets, all & ~left & sets.counted);
-	if (left == 0 && queue == 0 &&
-	    unlikely((sets.dropped | sets.lost | sets.elsewhere) != 0)) {
+	aside = sets.dropped | sets.lost | sets.elsewhere;
+	if (queue == 0 && unlikely(aside != 0)) {
+		/* What the queue came by just now: rules may be others for the rest. */
+		if (left != 0)
+			aside &= ~(UINT64_MAX << __builtin_ctzll(left));
 		if (sets.elsewhere != 0)
 			give_back(rxq, burst);
-		burst->wire -= pass_unreceived(rxq, place, sets);
+		burst->wire -= pass_unreceived(rxq, place, sets, aside & rxq->cursor.ahead);
 	}
 	return left;
 }
