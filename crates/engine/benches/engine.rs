@@ -232,6 +232,7 @@ fn marked(c: &mut Criterion) {
         admission: Admission::After { packets: 1 },
         rules_max: 1 << 20,
         zone_rules_max: None,
+        bypass: [None; 2],
         slots: 1 << 20,
     };
     let cases: [(&str, Flow, u32); 4] = [

@@ -7,6 +7,8 @@
 //! them, once in 2^15 packets or bytes of link-layer headers, is moved to the cold part. That makes
 //! 64 + 48 bytes per IPv4 flow.
 
+mod bypass;
+
 use crate::ageing::Link;
 use crate::key::Key;
 use crate::offload::When;

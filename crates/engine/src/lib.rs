@@ -28,7 +28,8 @@ pub use listing::{Cursor, LiveFlow, Query};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
 pub use offload::{
-    Admission, Answer, NoRule, Offload, OffloadStats, RuleState, RuleView, Side, Tuple, Wish,
+    Admission, Answer, NoRule, Offload, OffloadStats, Passed, RuleAction, RuleState, RuleView,
+    Side, Tuple, Wish,
 };
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};

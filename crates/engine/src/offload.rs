@@ -7,6 +7,7 @@
 //!
 //! Wishes are made late, when there is somebody to hear them: until then the best is chosen anew.
 
+mod bypass;
 mod candidates;
 mod governor;
 mod look;
@@ -47,6 +48,10 @@ pub struct Offload {
     pub rules_max: u32,
     /// The same of one zone and IP version; `None`: as many as there are.
     pub zone_rules_max: Option<u32>,
+    /// By side: packets after which the NIC forwards a direction of an open UDP connection by
+    /// itself, if it has a rule; `None`: never. TCP is never left to it: its FIN and RST must be
+    /// seen.
+    pub bypass: [Option<u32>; 2],
 }
 
 impl Offload {
@@ -131,17 +136,28 @@ pub struct Tuple {
     pub zone: u16,
 }
 
+/// What a rule has the NIC do with its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleAction {
+    /// They arrive with the mark of the rule.
+    Mark,
+    /// The NIC counts them and sends them out of the peer port by itself: none arrives.
+    Bypass,
+}
+
 /// What a worker wants of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// That packets get this mark.
+    /// That something is done with packets.
     Install {
-        /// What the mark says.
+        /// What the mark says, where it is a mark.
         rule: RuleId,
         /// At this port.
         side: Side,
         /// These packets.
         tuple: Tuple,
+        /// This is done.
+        action: RuleAction,
     },
     /// That a rule goes, or does not come.
     Remove {
@@ -152,8 +168,9 @@ pub enum Wish {
     },
 }
 
-/// What became of a wish. One for a new rule is answered once by any of them but `Removed`, unless
-/// it was withdrawn before; one that a rule goes, by `Removed`.
+/// What became of a wish. One for a new rule is answered once by any of them but `Removed` and
+/// `Passed`, unless it was withdrawn before; one that a rule goes, by `Removed`. `Passed` comes in
+/// between, now and then, and for the last time before `Removed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The NIC has the rule.
@@ -169,6 +186,17 @@ pub enum Answer {
     Refused,
     /// The NIC has it no more.
     Removed,
+    /// The NIC has forwarded so many more by itself.
+    Passed(Passed),
+}
+
+/// Packets that the NIC forwarded by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// How many.
+    pub packets: u64,
+    /// Their frame bytes, without FCS.
+    pub bytes: u64,
 }
 
 /// What became of rules, and how things stand with them.
@@ -200,6 +228,12 @@ pub struct OffloadStats {
     pub no_slot: u64,
     /// Candidates whose zone had as many rules as it may have.
     pub zone_full: u64,
+    /// Rules that the NIC took to forward by itself.
+    pub bypasses: u64,
+    /// What it forwarded by them, as far as it is counted to flows.
+    pub passed: Passed,
+    /// Of these rules, those that were not known to be gone when their flow ended.
+    pub unsettled: u64,
 }
 
 impl OffloadStats {
@@ -210,6 +244,7 @@ impl OffloadStats {
             Answer::Postponed => self.postponed += 1,
             Answer::Refused => self.refused += 1,
             Answer::Removed => self.removed += u64::from(before == Standing::Leaving),
+            Answer::Passed(_) => {}
         }
     }
 
@@ -229,6 +264,12 @@ impl OffloadStats {
             crowded_out: self.crowded_out + other.crowded_out,
             no_slot: self.no_slot + other.no_slot,
             zone_full: self.zone_full + other.zone_full,
+            bypasses: self.bypasses + other.bypasses,
+            passed: Passed {
+                packets: self.passed.packets + other.passed.packets,
+                bytes: self.passed.bytes + other.passed.bytes,
+            },
+            unsettled: self.unsettled + other.unsettled,
         }
     }
 }

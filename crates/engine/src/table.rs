@@ -4,6 +4,7 @@
 //! Active iff indexed iff armed: a record is in the index and in the wheel from
 //! [`FlowTable::admit`] to [`FlowTable::end`], and nowhere before or after.
 
+mod bypass;
 mod index;
 pub(crate) mod raw;
 mod rules;
@@ -16,6 +17,7 @@ use crate::key::{Key, KeyWords};
 use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::Meta;
 use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
+use bypass::RECALL_WAIT;
 use index::Index;
 use raw::{Memory, Region};
 use std::ops::Range;
@@ -241,6 +243,11 @@ impl<const W: usize> FlowTable<W> {
                 self.wheel.arm(&mut self.cold, record, deadline);
                 continue;
             }
+            if hot.is_ruled != 0 && self.is_awaited(record, now) {
+                self.wheel.arm(&mut self.cold, record, now.saturating_add(RECALL_WAIT));
+                continue;
+            }
+            let hot = &self.hot[record as usize];
             hot.key.to_words(&mut words, over);
             popped[over] = record;
             over += 1;

@@ -32,7 +32,14 @@ impl Engine {
     /// Learns what became of a wish.
     pub fn answer(&mut self, rule: RuleId, answer: Answer) {
         let Some(marked) = &self.marked else { return };
-        let learnt = match marked.is_of_v6(rule.index) {
+        let is_of_v6 = marked.is_of_v6(rule.index);
+        if let Answer::Passed(passed) = answer {
+            return match is_of_v6 {
+                false => self.v4.pass(rule, passed, self.now),
+                true => self.v6.pass(rule, passed, self.now),
+            };
+        }
+        let learnt = match is_of_v6 {
             false => self.v4.learn(rule, answer),
             true => self.v6.learn(rule, answer),
         };
@@ -86,6 +93,22 @@ impl Engine {
     /// Rules of a side that the NIC is to have.
     pub(crate) fn live(&self, side: Side) -> u32 {
         let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.live_count(side));
+        of(self.v4.rules()) + of(self.v6.rules())
+    }
+
+    /// Has every flow come back that the NIC forwards by itself, and wishes for no rule any more:
+    /// for the end, before [`flush`](Self::flush).
+    pub fn recall(&mut self) {
+        self.governor = None;
+        for rules in [self.v4.rules_mut(), self.v6.rules_mut()].into_iter().flatten() {
+            rules.recall_all();
+        }
+    }
+
+    /// Rules by which the NIC may still forward by itself. What it counted is known once there is
+    /// none.
+    pub fn bypasses(&self) -> u32 {
+        let of = |rules: Option<&Rules>| rules.map_or(0, Rules::bypasses);
         of(self.v4.rules()) + of(self.v6.rules())
     }
 

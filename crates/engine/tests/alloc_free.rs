@@ -116,6 +116,7 @@ fn nothing_is_allocated_after_start() {
         admission: Admission::After { packets: 2 },
         rules_max: 1500,
         zone_rules_max: None,
+        bypass: [None; 2],
         slots: 1500,
     };
     let (capacity_ipv4, capacity_ipv6) = (2000, 100);

@@ -93,6 +93,7 @@ fn with_rules(admission: Admission) -> Engine {
         admission,
         rules_max: 100,
         zone_rules_max: None,
+        bypass: [None; 2],
         slots: 500,
     };
     Engine::new(&Config { offload: Some(offload), ..Config::default() })

@@ -202,6 +202,7 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
         admission: Admission::After { packets: 1 },
         rules_max: 2,
         zone_rules_max: None,
+        bypass: [None; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (2, 1);
     let config =

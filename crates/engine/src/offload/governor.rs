@@ -93,7 +93,7 @@ impl Governor {
             Answer::Installed { pace } => {
                 budget.interval = (7 * budget.interval + u64::from(pace)) / 8;
             }
-            Answer::Refused | Answer::Removed => {}
+            Answer::Refused | Answer::Removed | Answer::Passed(_) => {}
         }
     }
 

@@ -8,7 +8,7 @@ use super::candidates::Who;
 use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::Standing;
-use super::watch::{MISSES_MAX, SETTLING};
+use super::watch::{Kind, MISSES_MAX, SETTLING};
 use super::{Admission, LOOKS_APART, Side, Tick};
 use crate::Nanos;
 use crate::flow::{Hot, PROTO_TCP, PROTO_UDP};
@@ -69,6 +69,9 @@ impl Rules {
         }
         hot.is_ruled = 1;
         let direction = usize::from(sight.direction & 1);
+        if self.is_bypassed(sight.record, direction) {
+            return self.come_past(sight);
+        }
         let rate = self.rate(sight);
         let watched = self.watched[sight.record as usize];
         let standing = self.slots.get(watched.slot).map(|slot| slot.rules[direction].standing);
@@ -77,6 +80,9 @@ impl Rules {
             Some(standing) => {
                 if standing.is_live() {
                     self.weigh(watched.slot, direction, rate);
+                    if self.outgrows_marks(sight, hot) {
+                        return self.withdraw(watched.slot, direction);
+                    }
                     self.watch((watched.slot, direction), sight, hot);
                 }
                 return;
@@ -85,7 +91,7 @@ impl Rules {
         let is_out = matches!(watched.note[direction], Note::Refused | Note::Ineffective);
         let proto = hot.key.proto();
         let is_tried = matches!(proto, PROTO_TCP | PROTO_UDP)
-            && !self.classes.is_aside(self.side, proto, self.now);
+            && !self.classes.is_aside(self.side, Kind::marks_of(proto), self.now);
         if is_tried && !is_out {
             self.consider(sight, (hot.key.zone(), rate));
         }
@@ -151,7 +157,7 @@ impl Rules {
     }
 
     /// Counts a live rule with another worth.
-    fn weigh(&mut self, slot: u32, direction: usize, worth: Score) {
+    pub(super) fn weigh(&mut self, slot: u32, direction: usize, worth: Score) {
         let Some(slot) = self.slots.get_mut(slot) else { return };
         let rule = &mut slot.rules[direction];
         let before = std::mem::replace(&mut rule.weight, worth);
@@ -189,13 +195,13 @@ impl Rules {
         } else {
             *note = Note::Ineffective;
             self.stats.ineffective += 1;
-            self.classes.had_none(side, hot.key.proto(), self.now);
+            self.classes.had_none(side, Kind::marks_of(hot.key.proto()), self.now);
         }
         self.withdraw(slot, direction);
     }
 
     /// A packet had the mark of a rule; true if it is the first.
-    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, proto: u8) -> bool {
+    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, kind: Kind) -> bool {
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return false };
         let rule = &mut state.rules[direction];
@@ -206,7 +212,7 @@ impl Rules {
             }
             self.stats.effective += 1;
             let side = rule.side;
-            self.classes.had_some(side, proto);
+            self.classes.had_some(side, kind);
         }
         is_first
     }
@@ -257,7 +263,11 @@ impl Rules {
         let watched = &mut self.watched[record as usize];
         let packets = u64::from(hot[record as usize].packets(direction as u8));
         let number = self.looks.number(packets, record);
-        let rate = watched.rate_now(direction, number, Tick::of(self.now));
+        let now = Tick::of(self.now);
+        let rate = match rule.is_bypass {
+            true => watched.rate_of_bypassed(direction, now),
+            false => watched.rate_now(direction, number, now),
+        };
         watched.rate[direction] = rate;
         if rate != rule.weight {
             self.weigh(slot, direction, rate);

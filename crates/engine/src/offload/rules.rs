@@ -5,9 +5,9 @@
 use super::candidates::{Candidates, Who};
 use super::score::{Histogram, Score};
 use super::slots::{NO_SLOT, Rule, Slots, Standing};
-use super::watch::Classes;
+use super::watch::{Classes, Kind};
 use super::zones::Zones;
-use super::{Answer, LOOKS_APART, Looks, Offload, OffloadStats, Side, Tick, Wish};
+use super::{Answer, LOOKS_APART, Looks, Offload, OffloadStats, RuleAction, Side, Tick, Wish};
 use crate::Nanos;
 use crate::flow::Hot;
 use crate::mark::RuleId;
@@ -42,6 +42,8 @@ pub(super) struct Watched {
     pub(super) note: [Note; 2],
     /// Where its packets arrived when somebody looked.
     pub(super) side: [Side; 2],
+    /// The NIC does not forward them by itself, as was tried.
+    pub(super) no_bypass: [bool; 2],
 }
 
 // A record has one beside it whether or not it ever gets a rule.
@@ -55,6 +57,7 @@ impl Watched {
         rate: [Score::ZERO; 2],
         note: [Note::None; 2],
         side: [Side::A; 2],
+        no_bypass: [false; 2],
     };
 
     /// How busy a direction is, now that the next look would have this number. What came since the
@@ -89,6 +92,8 @@ pub(crate) struct Rules {
     /// The slot that is visited next, and when the last one was.
     pub(super) hand: u32,
     pub(super) visited_at: Nanos,
+    /// Rules by which the NIC forwards by itself, until they are known to be gone.
+    pub(super) bypasses: u32,
     pub(super) stats: OffloadStats,
 }
 
@@ -112,6 +117,7 @@ impl Rules {
             horizon: [0; 2],
             hand: 0,
             visited_at: 0,
+            bypasses: 0,
             stats: OffloadStats::default(),
         }
     }
@@ -218,14 +224,16 @@ impl Rules {
         !is_full
     }
 
-    /// Asks for the rule of a candidate; `None` if no slot is free.
+    /// Asks for the rule of a candidate, whose direction has had so many packets; `None` if no slot
+    /// is free.
     pub(crate) fn ask<const W: usize>(
         &mut self,
         who: Who,
         (side, worth): (Side, Score),
-        hot: &mut Hot<W>,
+        (hot, packets): (&mut Hot<W>, u64),
     ) -> Option<Wish> {
         let Who { record, direction } = who;
+        let is_bypass = self.is_released((who, side), packets, hot);
         let watched = &mut self.watched[record as usize];
         if watched.slot == NO_SLOT {
             let Some(slot) = self.slots.take(record) else {
@@ -241,15 +249,21 @@ impl Rules {
             KeyCheck::Always => u8::MAX,
         };
         let (standing, since) = (Standing::Asked, Tick::of(self.now));
-        let new = Rule { standing, side, weight: worth, since, checks, ..Rule::NONE };
+        let new = Rule { standing, side, weight: worth, since, checks, is_bypass, ..Rule::NONE };
         let state = self.slots.get_mut(slot)?;
         state.zone = hot.key.zone();
-        state.rules[usize::from(direction)] = new;
+        let old = std::mem::replace(&mut state.rules[usize::from(direction)], new);
+        if is_bypass && old.is_seen {
+            // Marks of the rule before it are as good as they were, and so are the others'.
+            state.rules[usize::from(direction)].checks = old.checks;
+        }
+        self.bypasses += u32::from(is_bypass);
         self.live[side as usize].add(worth);
         self.zones.add(side, state.zone);
         self.stats.asked += 1;
         self.trust(slot, hot);
-        Some(Wish::Install { rule, side, tuple: hot.key.tuple(direction == 1) })
+        let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
+        Some(Wish::Install { rule, side, tuple: hot.key.tuple(direction == 1), action })
     }
 
     /// A rule that is to go.
@@ -308,7 +322,9 @@ impl Rules {
         let checks = &mut state.rules[direction].checks;
         *checks = checks.saturating_sub(u8::from(!is_strict));
         self.trust(slot, hot);
-        self.take_effect(slot, direction, hot.key.proto())
+        // One of before the NIC began to forward by itself.
+        !self.is_bypassed(record, direction)
+            && self.take_effect(slot, direction, Kind::marks_of(hot.key.proto()))
     }
 
     /// The rule of a direction marks packets from here on, of which it had so many.
@@ -342,6 +358,8 @@ impl Rules {
             std::mem::replace(&mut self.watched[record as usize], Watched::NONE);
         let Some(state) = self.slots.get(slot) else { return };
         let is_live = state.rules.map(|rule| rule.standing.is_live());
+        let unsettled = state.rules.iter().filter(|rule| rule.is_forwarding()).count();
+        self.stats.unsettled += unsettled as u64;
         for direction in (0..2).filter(|&direction| is_live[direction]) {
             self.withdraw(slot, direction);
         }
@@ -358,8 +376,7 @@ impl Rules {
         let Some(state) = self.slots.get_mut(slot) else { return learnt };
         let (record, zone) = (state.record(), state.zone);
         let of_direction = &mut state.rules[direction];
-        let (before, side, weight) =
-            (of_direction.standing, of_direction.side, of_direction.weight);
+        let Rule { standing: before, side, weight, is_bypass, .. } = *of_direction;
         let is_refusal = matches!(answer, Answer::Full | Answer::Postponed | Answer::Refused);
         let standing = match (before, answer) {
             (Standing::Asked, Answer::Installed { .. }) if of_direction.is_seen => {
@@ -378,10 +395,18 @@ impl Rules {
             self.live[side as usize].remove(weight);
             self.zones.remove(side, zone);
             if let Some(record) = record.filter(|_| answer == Answer::Refused) {
-                self.watched[record as usize].note[direction] = Note::Refused;
+                let watched = &mut self.watched[record as usize];
+                match is_bypass {
+                    true => watched.no_bypass[direction] = true,
+                    false => watched.note[direction] = Note::Refused,
+                }
             }
         }
         self.stats.count(answer, before);
+        if is_bypass {
+            self.bypasses -= u32::from(standing == Standing::None);
+            self.stats.bypasses += u64::from(matches!(answer, Answer::Installed { .. }));
+        }
         let is_idle = self.slots.get(slot).is_some_and(|slot| !slot.has_rules());
         learnt.without_rule = record.filter(|_| is_idle);
         if standing == Standing::None && record.is_none() {

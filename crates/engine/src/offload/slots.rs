@@ -59,8 +59,12 @@ pub(crate) struct Rule {
     pub(crate) is_seen: bool,
     /// When it came to its standing.
     pub(crate) since: Tick,
+    /// The NIC forwards its packets by itself.
+    pub(crate) is_bypass: bool,
     /// Packets that its direction had had before the first with its mark.
     pub(crate) marked_from: u64,
+    /// Packets that the NIC forwarded by itself.
+    pub(crate) passed: u64,
 }
 
 impl Rule {
@@ -72,8 +76,15 @@ impl Rule {
         checks: 0,
         is_seen: false,
         since: Tick::ZERO,
+        is_bypass: false,
         marked_from: 0,
+        passed: 0,
     };
+
+    /// Whether the NIC may forward packets by it.
+    pub(crate) fn is_forwarding(&self) -> bool {
+        self.is_bypass && self.standing != Standing::None
+    }
 }
 
 /// A connection with rules, and its rules by direction.

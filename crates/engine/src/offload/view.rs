@@ -5,6 +5,7 @@
 use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::{Rule, Standing};
+use super::watch::Kind;
 use super::{Side, Tick};
 use crate::Nanos;
 use crate::flow::{PROTO_TCP, PROTO_UDP};
@@ -23,6 +24,8 @@ pub enum RuleState {
     Installed,
     /// Packets have its mark.
     Effective,
+    /// The NIC forwards its packets by itself.
+    Bypassed,
     /// It is to go.
     Leaving,
 }
@@ -36,6 +39,7 @@ impl RuleState {
             RuleState::Asked => "asked",
             RuleState::Installed => "installed",
             RuleState::Effective => "effective",
+            RuleState::Bypassed => "bypassed",
             RuleState::Leaving => "leaving",
         }
     }
@@ -108,7 +112,7 @@ pub struct RuleView {
     pub side: Option<Side>,
     /// Packets per second, by the last looks.
     pub rate: f64,
-    /// Packets since the first with the mark of the rule.
+    /// Packets since the first with the mark of the rule, or those that the NIC forwarded itself.
     pub hits: u64,
 }
 
@@ -156,15 +160,14 @@ impl Rules {
         let rate = self.rate_now(subject);
         let slot = self.slots.get(watched.slot);
         if let Some(rule) = slot.map(|slot| slot.rules[direction]) {
-            if let Some(state) = state_of(rule.standing) {
-                let is_effective = rule.standing == Standing::Effective;
+            if let Some(state) = state_of(&rule) {
                 return RuleView {
                     state,
                     reason: None,
                     since: Some(ago(rule.since)),
                     side: Some(rule.side),
                     rate: rate.per_second(),
-                    hits: if is_effective { hits(&rule, subject.packets) } else { 0 },
+                    hits: hits(&rule, subject.packets),
                 };
             }
         }
@@ -186,6 +189,9 @@ impl Rules {
         let Subject { record, direction, packets, start, now, .. } = subject;
         let watched = &self.watched[record as usize];
         let looked_at = watched.looked_at[direction];
+        if self.is_bypassed(record, direction) {
+            return watched.rate_of_bypassed(direction, Tick::of(now));
+        }
         if looked_at == Tick::ZERO {
             return Score::of(packets, now.saturating_sub(start));
         }
@@ -209,7 +215,7 @@ impl Rules {
         }
         let side = watched.side[direction];
         let terms = terms[side as usize];
-        if self.classes.is_aside(side, proto, now) {
+        if self.classes.is_aside(side, Kind::marks_of(proto), now) {
             return NoRule::KindAside;
         }
         let below = self.below_threshold((side, packets), rate);
@@ -233,16 +239,21 @@ impl Rules {
     }
 }
 
-/// Packets since the first with the mark.
+/// Packets since the first with the mark, or that the NIC forwarded.
 fn hits(rule: &Rule, packets: u64) -> u64 {
-    packets.saturating_sub(rule.marked_from)
+    match rule.standing {
+        _ if rule.is_bypass => rule.passed,
+        Standing::Effective => packets.saturating_sub(rule.marked_from),
+        _ => 0,
+    }
 }
 
 /// What people call it, if there is a rule.
-fn state_of(standing: Standing) -> Option<RuleState> {
-    match standing {
+fn state_of(rule: &Rule) -> Option<RuleState> {
+    match rule.standing {
         Standing::None => None,
         Standing::Asked => Some(RuleState::Asked),
+        Standing::Installed | Standing::Effective if rule.is_bypass => Some(RuleState::Bypassed),
         Standing::Installed => Some(RuleState::Installed),
         Standing::Effective => Some(RuleState::Effective),
         Standing::Recalled | Standing::Leaving => Some(RuleState::Leaving),

@@ -25,41 +25,60 @@ struct Class {
     next: Nanos,
 }
 
+/// Which class of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// Marks of UDP.
+    Udp,
+    /// Marks of TCP.
+    Tcp,
+    /// What the NIC forwards by itself.
+    Bypass,
+}
+
+impl Kind {
+    /// Of marks.
+    pub(crate) fn marks_of(proto: u8) -> Self {
+        if proto == PROTO_TCP { Kind::Tcp } else { Kind::Udp }
+    }
+}
+
 /// The classes of one table.
 #[derive(Clone, Debug)]
-pub(crate) struct Classes([[Class; 2]; 2]);
+pub(crate) struct Classes([[Class; 3]; 2]);
 
 impl Classes {
     pub(crate) fn new() -> Self {
         let class = Class { effective: 0, ineffective: 0, until: 0, next: ASIDE };
-        Self([[class; 2]; 2])
+        Self([[class; 3]; 2])
     }
 
-    fn class(&mut self, side: Side, proto: u8) -> &mut Class {
-        &mut self.0[side as usize][usize::from(proto == PROTO_TCP)]
+    fn class(&mut self, side: Side, kind: Kind) -> &mut Class {
+        &mut self.0[side as usize][kind as usize]
     }
 
     /// Whether rules of that kind are not asked for.
-    pub(crate) fn is_aside(&self, side: Side, proto: u8, now: Nanos) -> bool {
-        now < self.0[side as usize][usize::from(proto == PROTO_TCP)].until
+    pub(crate) fn is_aside(&self, side: Side, kind: Kind, now: Nanos) -> bool {
+        now < self.0[side as usize][kind as usize].until
     }
 
-    /// How many of a side are set aside.
+    /// How many kinds of marks of a side are set aside.
     pub(crate) fn aside(&self, side: Side, now: Nanos) -> u32 {
-        self.0[side as usize].iter().filter(|class| now < class.until).count() as u32
+        let marks = &self.0[side as usize][..Kind::Bypass as usize];
+        marks.iter().filter(|class| now < class.until).count() as u32
     }
 
     /// A rule has an effect.
-    pub(crate) fn had_some(&mut self, side: Side, proto: u8) {
-        let class = self.class(side, proto);
+    pub(crate) fn had_some(&mut self, side: Side, kind: Kind) {
+        let class = self.class(side, kind);
         class.effective += 1;
         class.ineffective = 0;
         class.next = ASIDE;
     }
 
     /// A rule has none.
-    pub(crate) fn had_none(&mut self, side: Side, proto: u8, now: Nanos) {
-        let class = self.class(side, proto);
+    pub(crate) fn had_none(&mut self, side: Side, kind: Kind, now: Nanos) {
+        let class = self.class(side, kind);
         class.ineffective += 1;
         if class.effective == 0 && class.ineffective >= INEFFECTIVE_MAX {
             (class.ineffective, class.until) = (0, now.saturating_add(class.next));

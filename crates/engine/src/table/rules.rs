@@ -142,7 +142,8 @@ impl<const W: usize> FlowTable<W> {
             let who = rules.take_candidate(side, worth)?;
             let hot = &mut self.hot[who.record as usize];
             if rules.has_place(hot.key.zone(), (side, worth)) {
-                return rules.ask(who, (side, worth), hot);
+                let (packets, _) = hot.so_far(&self.cold.0[who.record as usize], who.direction);
+                return rules.ask(who, (side, worth), (hot, packets));
             }
         }
         None

@@ -103,8 +103,16 @@ fn with_offload(config: &Config, dice: &mut Dice, check: KeyCheck) -> (Config, M
         Admission::Measured { least: 2 },
     ]);
     let rules_max = dice.pick(&[1000, 1, 4]);
-    let offload =
-        Offload { layout, first_index, slots, check, admission, rules_max, zone_rules_max: None };
+    let offload = Offload {
+        layout,
+        first_index,
+        slots,
+        check,
+        admission,
+        rules_max,
+        zone_rules_max: None,
+        bypass: [None; 2],
+    };
     (Config { offload: Some(offload), ..config.clone() }, layout)
 }
 
@@ -232,6 +240,7 @@ fn of_one_flow() -> (Engine, MarkLayout) {
         admission,
         rules_max: 8,
         zone_rules_max: None,
+        bypass: [None; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (1, 1);
     let config =

@@ -200,6 +200,9 @@ fn rule_words(view: &RuleView) -> String {
         RuleState::Asked => "the port was asked for its rule".to_owned(),
         RuleState::Installed => "the NIC has its rule; no packet had the mark yet".to_owned(),
         RuleState::Effective => format!("marked by the NIC, {} packets so far", view.hits),
+        RuleState::Bypassed => {
+            format!("forwarded by the NIC itself, {} packets so far", view.hits)
+        }
         RuleState::Leaving => "its rule is on its way out of the NIC".to_owned(),
         RuleState::None | RuleState::Candidate => String::new(),
     }

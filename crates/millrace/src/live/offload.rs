@@ -100,6 +100,7 @@ impl Offer {
                 admission,
                 rules_max: plan.rules_per_worker(workers),
                 zone_rules_max: plan.zone_rules_per_worker(workers),
+                bypass: [None; 2],
             }
         });
         Self { ports, terms, offload }

@@ -152,8 +152,16 @@ impl World {
         let check = KeyCheck::Sampled { first: 2, one_in: 256 };
         let rules_max = load.room;
         let zone_rules_max = load.zone_rules_max;
-        let offload =
-            Offload { layout, first_index: 0, slots, check, admission, rules_max, zone_rules_max };
+        let offload = Offload {
+            layout,
+            first_index: 0,
+            slots,
+            check,
+            admission,
+            rules_max,
+            zone_rules_max,
+            bypass: [None; 2],
+        };
         let all_flows = load.flows + if load.attack == Attack::Never { 0 } else { ATTACKERS };
         let config = Config {
             capacity_ipv4: all_flows + all_flows / 4,

@@ -2,7 +2,7 @@
 //! Whatever the NIC does, every wish is answered, and the programmer's account is that of the NIC.
 
 use crate::port::Port;
-use engine::{Answer, MarkLayout, RuleId, Side, Tuple, Wish};
+use engine::{Answer, MarkLayout, RuleAction, RuleId, Side, Tuple, Wish};
 use offload::{Counts, Limits, Next, Pace, Programmer};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -47,7 +47,8 @@ impl World {
         let tuple = Tuple { src, dst, proto: 17, sport: 7, dport: 9, zone: 0 };
         self.known.insert(self.next, (rule, worker, None));
         self.next += 1;
-        self.programmer.hear(worker, Wish::Install { rule, side: Side::A, tuple });
+        let action = RuleAction::Mark;
+        self.programmer.hear(worker, Wish::Install { rule, side: Side::A, tuple, action });
         self.listen();
     }
 

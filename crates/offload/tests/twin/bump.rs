@@ -119,6 +119,7 @@ impl Bump {
             admission: case.admission,
             rules_max: (case.room / u32::from(workers)).max(1),
             zone_rules_max: None,
+            bypass: [None; 2],
         };
         let worker = |number: u16| {
             let plain = config().of_worker(number.into());

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Counting packets that nobody saw, because the NIC forwarded them by itself.
+
+use super::{Cold, Counters, Hot, Phase};
+use crate::Nanos;
+use crate::offload::Passed;
+
+impl<const W: usize> Hot<W> {
+    /// Whether it is UDP, of both directions.
+    pub(crate) fn is_open_udp(&self) -> bool {
+        self.phase == Phase::UdpMultiple
+    }
+
+    /// Adds packets of the sender that is this end of the key, which have passed by now. What their
+    /// frames have beside IP bytes, the NIC does not say: it is taken to be as of those that were
+    /// seen.
+    pub(crate) fn pass(&mut self, cold: &mut Cold, swapped: u8, passed: Passed, now: Nanos) {
+        let direction = usize::from(swapped ^ self.orig_swapped) & 1;
+        let before = self.tally(cold, direction);
+        let overhead = before.bytes - before.ip_bytes;
+        let more = u128::from(overhead) * u128::from(passed.packets);
+        let more = (more / u128::from(before.packets.max(1))).min(passed.bytes.into()) as u64;
+        let packets = before.packets + passed.packets;
+        let (bytes, overhead) = (before.bytes + passed.bytes, overhead + more);
+        cold.packets_high[direction] = (packets >> 15) as u32;
+        cold.overhead_high[direction] = (overhead >> 15) as u32;
+        cold.bytes_high[direction] = (bytes >> 31) as u32;
+        let low = (bytes & 0x7fff_ffff) << 32 | (overhead & 0x7fff) << 16 | packets & 0x7fff;
+        self.counters[direction] = Counters(low);
+        self.last_seen = self.last_seen.max(now);
+    }
+}
