@@ -15,7 +15,7 @@ mod tests;
 
 pub(crate) use control::{Control, Socket};
 pub(crate) use devargs::{Devargs, split_pair};
-pub(crate) use offload::{Offload, Policy, RULE_API, RuleApi, check_words, sampled};
+pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 
 use engine::{Malformed, WhenFull, ZoneFrom};

@@ -115,6 +115,11 @@ pub(crate) struct PortLine {
     pub(crate) horizon_s: f64,
     pub(crate) kinds_aside: u32,
     pub(crate) mark_bits: Option<u32>,
+    /// `on` where it forwards by itself, and why not; an instance of before says neither.
+    #[serde(default)]
+    pub(crate) bypass: String,
+    #[serde(default)]
+    pub(crate) bypass_reason: Option<String>,
     /// How long it took to make a rule.
     pub(crate) insert_us: Value,
     pub(crate) delete_us: Value,
@@ -137,7 +142,7 @@ pub(crate) struct RuleLine {
     /// Since it came to its state.
     pub(crate) age_s: f64,
     pub(crate) rate_pps: f64,
-    /// Packets since the first with its mark.
+    /// Packets since the first with its mark, or that the NIC forwarded by itself.
     pub(crate) hits: u64,
     pub(crate) worker: u32,
 }

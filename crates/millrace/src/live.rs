@@ -23,7 +23,7 @@ pub(crate) use meter::Meter;
 pub(crate) use totals::{Rates, Totals};
 pub(crate) use watched::PortEvent;
 
-use crate::config::Policy;
+use crate::config::{Bypass, Policy};
 use crate::output::tell;
 use crate::plan::OffloadPlan;
 use crate::records::RecordSink;
@@ -183,6 +183,7 @@ impl Live {
             ports: ports.iter().map(|watched: &Watched| watched.port.clone()).collect(),
             rules: rules.iter().map(Rules::line).collect(),
             policy: offload.policy.to_string(),
+            bypass: offload.bypass.to_string(),
             started: Instant::now(),
         });
         Ok(Self { ports, workers, rules, offload, inquiry, stop, news: Vec::new() })
@@ -250,6 +251,13 @@ impl Live {
         off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 
+    /// Ports that take rules and forward nothing by themselves although they should, and why.
+    pub(crate) fn without_bypass(&self) -> Vec<(String, String)> {
+        let is_asked_for = self.offload.bypass != Bypass::Off;
+        let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::no_bypass);
+        off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
+    }
+
     /// What happened to the ports since the last call; the first time, what is not as it should be.
     pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
         let unmarked = self.unmarked();
@@ -295,7 +303,8 @@ impl Live {
             reports.push((lcore, report));
         }
         let policy = self.offload.policy.to_string();
-        let offload = Offload { policy, ports, ..Offload::default() };
+        let bypass = self.offload.bypass.to_string();
+        let offload = Offload { policy, bypass, ports, ..Offload::default() };
         let summary = report::summary(&self.inquiry.ports, &reports, (duration, offload));
         Finished { summary, written, lcores }
     }

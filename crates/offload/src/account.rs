@@ -4,7 +4,7 @@
 
 use crate::port::RuleNumber;
 use crate::programmer::Worker;
-use engine::{Nanos, RuleId, Tuple};
+use engine::{Nanos, Passed, RuleAction, RuleId, Tuple};
 use std::collections::HashMap;
 
 /// How far a rule is.
@@ -20,11 +20,18 @@ pub(crate) enum State {
     Lost,
 }
 
+/// What is to be done with packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) tuple: Tuple,
+    pub(crate) action: RuleAction,
+}
+
 /// A rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub(crate) state: State,
-    pub(crate) tuple: Tuple,
+    pub(crate) request: Request,
     pub(crate) worker: Worker,
     /// Its worker knows that it was made.
     pub(crate) is_told: bool,
@@ -33,7 +40,9 @@ pub(crate) struct Kept {
     /// When the last operation was begun.
     pub(crate) begun: Nanos,
     /// Of before, where it was lost.
-    number: RuleNumber,
+    pub(crate) number: RuleNumber,
+    /// What its worker knows that it has forwarded.
+    pub(crate) told: Passed,
 }
 
 /// All rules of a port, at most one for the same packets.
@@ -84,15 +93,15 @@ impl Account {
     pub(crate) fn begin(
         &mut self,
         rule: RuleId,
-        (worker, tuple): (Worker, Tuple),
+        (worker, request): (Worker, Request),
         begun: Nanos,
     ) -> RuleNumber {
         let number = self.take_number(rule);
         let (is_told, is_unwanted) = (false, false);
-        let state = State::Coming;
-        let kept = Kept { state, tuple, worker, is_told, is_unwanted, begun, number };
+        let (state, told) = (State::Coming, Passed::default());
+        let kept = Kept { state, request, worker, is_told, is_unwanted, begun, number, told };
         self.rules.insert(rule, kept);
-        self.by_tuple.insert(tuple, rule);
+        self.by_tuple.insert(request.tuple, rule);
         number
     }
 
@@ -101,6 +110,7 @@ impl Account {
         let number = self.take_number(rule);
         let kept = self.rules.get_mut(&rule).expect("a lost rule is kept");
         (kept.state, kept.begun, kept.number) = (State::Coming, begun, number);
+        kept.told = Passed::default();
         number
     }
 
@@ -128,7 +138,7 @@ impl Account {
     /// Nothing more is known of it.
     pub(crate) fn remove(&mut self, rule: RuleId) {
         let Some(kept) = self.rules.remove(&rule) else { return };
-        self.by_tuple.remove(&kept.tuple);
+        self.by_tuple.remove(&kept.request.tuple);
         self.there -= usize::from(matches!(kept.state, State::There | State::Leaving));
     }
 

@@ -13,5 +13,5 @@ mod port;
 mod programmer;
 
 pub use pace::Pace;
-pub use port::{Done, Refusal, RefusalClass, RuleNumber, RulePort};
+pub use port::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
 pub use programmer::{Counts, Limits, Next, Programmer, Stuck, Worker};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Who takes rules, and what it says.
 
-use engine::Tuple;
+use engine::{Passed, Tuple};
 
 /// Names a rule to its port, from when it is asked for until it is gone, and nothing else ever.
 pub type RuleNumber = u64;
@@ -15,17 +15,39 @@ pub trait RulePort {
         1
     }
 
-    /// Asks that packets of `tuple` get `mark`, and otherwise go where they would have gone; where
-    /// the NIC has no such rule, to the receive queue `queue`, whose worker they belong to. There
-    /// is no other rule of `tuple`, nor any on its way, unless one did not go when it was to.
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, queue: u16);
+    /// Asks for what becomes of packets of `tuple`. There is no other rule of `tuple`, nor any on
+    /// its way, unless one did not go when it was to.
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate);
 
     /// Asks that a rule goes that was made.
     fn destroy(&mut self, rule: RuleNumber);
 
+    /// What a rule that was made with [`Fate::Peer`] has counted from its beginning on; `None` if
+    /// that cannot be known now. It may be late, as far as the NIC is.
+    fn counted(&mut self, rule: RuleNumber) -> Option<Passed> {
+        let _ = rule;
+        None
+    }
+
     /// Has the NIC begin with all that was asked, and tells what came to an end since. Each
     /// operation has one result.
     fn poll(&mut self, done: &mut Vec<Done>);
+}
+
+/// What becomes of the packets of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// They get a mark, and otherwise go where they would have gone; where the NIC has no such
+    /// rule, to this receive queue, whose worker they belong to.
+    Mark {
+        /// Its value.
+        mark: u32,
+        /// Of their worker.
+        queue: u16,
+    },
+    /// The NIC counts them and sends them out of the peer port by itself. Asked only of a port that
+    /// can.
+    Peer,
 }
 
 /// The result of an operation.

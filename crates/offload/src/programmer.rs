@@ -7,12 +7,13 @@
 //! rule that went is quarantined before its worker hears of it, so that packets which it marked
 //! have come out of the port.
 
+mod counters;
 mod results;
 
-use crate::account::{Account, State};
+use crate::account::{Account, Request, State};
 use crate::pace::Pace;
-use crate::port::{Done, Refusal, RulePort};
-use engine::{Answer, MarkLayout, Nanos, RuleId, Tuple, Wish};
+use crate::port::{Done, Fate, Refusal, RuleNumber, RulePort};
+use engine::{Answer, MarkLayout, Nanos, RuleAction, RuleId, Tuple, Wish};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A worker, by its receive queue.
@@ -25,6 +26,8 @@ pub struct Limits {
     pub waiting: usize,
     /// From a rule's end until its worker hears of it.
     pub quarantine: Nanos,
+    /// From one reading of a counter to the next.
+    pub reading: Nanos,
 }
 
 /// When to go on.
@@ -57,6 +60,9 @@ pub struct Counts {
     pub unsuitable: u64,
     /// Not asked for, because the port rests.
     pub resting: u64,
+    /// Rules of which the last count is not known: what they forwarded since the one before is
+    /// lost with it.
+    pub uncounted: u64,
 }
 
 /// A rule that the port did not part with.
@@ -74,7 +80,7 @@ pub struct Stuck {
 #[derive(Default)]
 struct Desk {
     removes: VecDeque<RuleId>,
-    installs: VecDeque<(RuleId, Tuple)>,
+    installs: VecDeque<(RuleId, Request)>,
 }
 
 /// How long to wait before one looks for results again.
@@ -95,7 +101,7 @@ pub struct Programmer<P> {
     /// To go, so that others can come.
     replaced: VecDeque<RuleId>,
     /// Those others, which wait for packets that have another rule still.
-    blocked: HashMap<Tuple, (Worker, RuleId)>,
+    blocked: HashMap<Tuple, (Worker, RuleId, RuleAction)>,
     /// Lost, and to be made again unless they are to go meanwhile.
     lost: VecDeque<RuleId>,
     /// Waiting, and no longer wished for.
@@ -106,6 +112,8 @@ pub struct Programmer<P> {
     stuck: Vec<Stuck>,
     answers: VecDeque<(Worker, RuleId, Answer)>,
     counts: Counts,
+    /// Rules whose counters are read, each when it is due.
+    readings: VecDeque<(Nanos, RuleNumber, RuleId)>,
     /// Room for results.
     done: Vec<Done>,
 }
@@ -130,6 +138,7 @@ impl<P: RulePort> Programmer<P> {
             stuck: Vec::new(),
             answers: VecDeque::new(),
             counts: Counts::default(),
+            readings: VecDeque::new(),
             done: Vec::new(),
         }
     }
@@ -140,8 +149,10 @@ impl<P: RulePort> Programmer<P> {
         let desk = &mut self.desks[usize::from(worker)];
         match wish {
             Wish::Remove { rule, .. } => self.hear_remove(worker, rule),
-            Wish::Install { rule, tuple, .. } if desk.installs.len() < self.limits.waiting => {
-                desk.installs.push_back((rule, tuple));
+            Wish::Install { rule, tuple, action, .. }
+                if desk.installs.len() < self.limits.waiting =>
+            {
+                desk.installs.push_back((rule, Request { tuple, action }));
             }
             Wish::Install { rule, .. } => self.answer(worker, rule, Answer::Postponed),
         }
@@ -188,12 +199,15 @@ impl<P: RulePort> Programmer<P> {
         self.replaced.clear();
         self.lost.clear();
         for (rule, kept) in self.account.lose() {
+            if matches!(kept.state, State::Coming | State::There) {
+                self.miss_count(&kept);
+            }
             match kept.state {
                 // Nobody was told that it is there: it is as if it was not asked for yet.
                 State::Coming if !kept.is_told => {
                     self.account.remove(rule);
                     let desk = &mut self.desks[usize::from(kept.worker)];
-                    desk.installs.push_front((rule, kept.tuple));
+                    desk.installs.push_front((rule, kept.request));
                 }
                 State::Leaving => self.account.remove(rule),
                 State::Coming | State::There | State::Lost => self.lost.push_back(rule),
@@ -223,14 +237,15 @@ impl<P: RulePort> Programmer<P> {
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();
         self.release(now);
+        let read = self.read_counters(now, clock);
         let operations = self.account.operations();
         let begun = if now < self.pace.next() { 0 } else { self.begin(now) };
         if begun == 0 && operations == 0 {
-            return self.later(now);
+            return if read > 0 { Next::Now } else { self.later(now) };
         }
         let asked = self.account.operations() - operations;
         let (until, ended) = self.poll((now, asked), clock);
-        if begun > 0 || ended > 0 { Next::Now } else { self.later(until) }
+        if begun > 0 || ended > 0 || read > 0 { Next::Now } else { self.later(until) }
     }
 
     /// What became of a wish, for its worker.
@@ -274,7 +289,10 @@ impl<P: RulePort> Programmer<P> {
         let pace = Some(self.pace.next()).filter(|&at| has_wishes && at > now);
         let release = self.quarantined.front().map(|(until, ..)| *until);
         let results = (self.account.operations() > 0).then_some(now + POLL);
-        let first = [pace, release, results].into_iter().flatten().min();
+        // As long as answers wait, nothing more is read.
+        let reading = self.readings.front().filter(|_| self.answers.is_empty());
+        let reading = reading.map(|(due, ..)| *due);
+        let first = [pace, release, results, reading].into_iter().flatten().min();
         first.map_or(Next::Idle, Next::At)
     }
 
@@ -353,7 +371,7 @@ impl<P: RulePort> Programmer<P> {
         if waiting.iter().any(|(other, _)| is_it(*other)) {
             return self.withdrawn.insert(rule);
         }
-        let tuple = self.blocked.iter().find(|(_, (_, other))| is_it(*other));
+        let tuple = self.blocked.iter().find(|(_, (_, other, _))| is_it(*other));
         let tuple = tuple.map(|(tuple, _)| *tuple);
         tuple.and_then(|tuple| self.blocked.remove(&tuple)).is_some()
     }
@@ -361,13 +379,17 @@ impl<P: RulePort> Programmer<P> {
     /// Asks that a rule goes, if it is there.
     fn destroy(&mut self, rule: RuleId, now: Nanos) {
         match self.account.get(rule).map(|kept| kept.state) {
-            Some(State::There) => self.port.destroy(self.account.leave(rule, now)),
+            Some(State::There) => {
+                self.count_last(rule);
+                self.port.destroy(self.account.leave(rule, now));
+            }
             Some(State::Lost) => self.account.remove(rule),
             Some(State::Coming | State::Leaving) | None => {}
         }
     }
 
-    fn install(&mut self, worker: Worker, (rule, tuple): (RuleId, Tuple), now: Nanos) {
+    fn install(&mut self, worker: Worker, (rule, request): (RuleId, Request), now: Nanos) {
+        let Request { tuple, action } = request;
         if self.withdrawn.remove(&rule) {
             return;
         }
@@ -376,15 +398,24 @@ impl<P: RulePort> Programmer<P> {
             Some((other, State::Lost)) => self.account.remove(other),
             Some((other, _)) => {
                 self.replaced.push_back(other);
-                if let Some((worker, rule)) = self.blocked.insert(tuple, (worker, rule)) {
+                let waiting = (worker, rule, action);
+                if let Some((worker, rule, _)) = self.blocked.insert(tuple, waiting) {
                     self.answer(worker, rule, Answer::Postponed);
                 }
                 return;
             }
             None => {}
         }
-        let number = self.account.begin(rule, (worker, tuple), now);
-        self.port.create(number, &tuple, self.layout.encode(rule), worker);
+        let number = self.account.begin(rule, (worker, request), now);
+        self.create(number, rule, (worker, request));
+    }
+
+    fn create(&mut self, number: RuleNumber, rule: RuleId, (queue, request): (Worker, Request)) {
+        let fate = match request.action {
+            RuleAction::Mark => Fate::Mark { mark: self.layout.encode(rule), queue },
+            RuleAction::Bypass => Fate::Peer,
+        };
+        self.port.create(number, &request.tuple, fate);
     }
 
     /// Asks for a rule that was lost, if it is to be made still.
@@ -392,13 +423,14 @@ impl<P: RulePort> Programmer<P> {
         let kept = self.account.get(rule).filter(|kept| kept.state == State::Lost).copied();
         let Some(kept) = kept else { return };
         let number = self.account.begin_again(rule, now);
-        self.port.create(number, &kept.tuple, self.layout.encode(rule), kept.worker);
+        self.create(number, rule, (kept.worker, kept.request));
     }
 
     /// Lets what waited for packets to have no rule have its turn.
     fn unblock(&mut self, tuple: &Tuple) {
-        if let Some((worker, rule)) = self.blocked.remove(tuple) {
-            self.desks[usize::from(worker)].installs.push_front((rule, *tuple));
+        if let Some((worker, rule, action)) = self.blocked.remove(tuple) {
+            let request = Request { tuple: *tuple, action };
+            self.desks[usize::from(worker)].installs.push_front((rule, request));
         }
     }
 }

@@ -11,7 +11,7 @@ use engine::{
 };
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use offload::{Done, Limits, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Done, Fate, Limits, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use wire::{BytesPacket, FrameBuilder};
@@ -78,7 +78,8 @@ impl RulePort for Port {
         1 + usize::from(self.is_late)
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, _: u16) {
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+        let Fate::Mark { mark, .. } = fate else { panic!("nothing is released") };
         let mut nic = self.nic.lock().unwrap();
         let name = |mark: u32| self.layout.decode(mark);
         let (named, packets) = (name(mark), nic.queue.iter().chain(&nic.coming));
@@ -211,7 +212,7 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
     let (wishes, answers) = (Ring::new(), Ring::new());
     let (rules, done) = (HashMap::new(), Default::default());
     let port = Port { nic: Arc::clone(&nic), layout, rules, is_late, done };
-    let limits = Limits { waiting: 1, quarantine: 1 };
+    let limits = Limits { waiting: 1, quarantine: 1, reading: 1 };
     let programmer = Programmer::new(port, layout, 1, limits, Pace::new(256));
     let worker = Worker {
         engine: Engine::new(&config),

@@ -81,6 +81,9 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
         format!("{min:.1} / {avg:.1} / {max:.1} µs")
     });
     writeln!(out, "  insert {insert}, delete {delete} (min / avg / max)")?;
+    if port.bypass == "on" {
+        writeln!(out, "  forwards to its peer by itself")?;
+    }
     if *kinds_aside > 0 {
         writeln!(out, "  kinds of rules set aside, since they had no effect: {kinds_aside}")?;
     }

@@ -99,6 +99,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             format!("millrace: port {port}: takes no rules, nothing is offloaded: {reason}");
         tell(io::stderr(), warning);
     }
+    for (port, reason) in live.without_bypass() {
+        let warning = format!(
+            "millrace: port {port}: forwards nothing by itself, connections get marks: {reason}"
+        );
+        tell(io::stderr(), warning);
+    }
     let print_lines = outputs.report && !args.quiet;
     let until = Until { duration: args.duration, interrupted: &interrupted };
     let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);

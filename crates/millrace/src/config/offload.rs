@@ -16,6 +16,7 @@ pub(crate) struct Offload {
     pub(crate) check: Option<Written<KeyCheck>>,
     pub(crate) quarantine_ms: Option<Written<u32>>,
     pub(crate) api: Option<Written<RuleApi>>,
+    pub(crate) bypass: Option<Written<Bypass>>,
 }
 
 impl Offload {
@@ -27,6 +28,7 @@ impl Offload {
             check: section.parsed("check", parse_check),
             quarantine_ms: section.integer("quarantine_ms", 1..=60_000),
             api: section.choice("api", RULE_API),
+            bypass: section.parsed("bypass", str::parse::<Bypass>),
         };
         section.end();
         offload
@@ -100,6 +102,44 @@ impl fmt::Display for Policy {
     }
 }
 
+/// Which directions the NIC forwards by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bypass {
+    /// None.
+    Off,
+    /// Those of open UDP connections with so many packets, of which there would be a mark else.
+    After(u32),
+}
+
+/// What does not say it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} says not what the NIC forwards by itself; write \"off\", or \"after N\" with N packets \
+     from 1 on"
+)]
+pub(crate) struct BypassWords(String);
+
+impl FromStr for Bypass {
+    type Err = BypassWords;
+
+    fn from_str(text: &str) -> Result<Self, BypassWords> {
+        match text.parse() {
+            Ok(Policy::Off) => Ok(Bypass::Off),
+            Ok(Policy::After(packets)) => Ok(Bypass::After(packets)),
+            _ => Err(BypassWords(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Bypass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bypass::Off => f.write_str("off"),
+            Bypass::After(packets) => write!(f, "after {packets}"),
+        }
+    }
+}
+
 /// Packets of a rule whose keys are compared before a sample is enough.
 const FIRST_CHECKS: u8 = 4;
 
@@ -154,6 +194,17 @@ mod tests {
             "rate 3",
         ] {
             let words = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(words.contains("\"after N\""), "{text}: {words}");
+        }
+    }
+
+    #[test]
+    fn bypass_is_read_as_it_is_shown() {
+        for bypass in [Bypass::Off, Bypass::After(1), Bypass::After(AFTER_MAX)] {
+            assert_eq!(bypass.to_string().parse(), Ok(bypass));
+        }
+        for text in ["", "on", "all", "measured", "rate > 3", "after", "after 0"] {
+            let words = text.parse::<Bypass>().unwrap_err().to_string();
             assert!(words.contains("\"after N\""), "{text}: {words}");
         }
     }

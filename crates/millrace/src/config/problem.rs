@@ -3,7 +3,7 @@
 
 use super::control::SocketWords;
 use super::devargs::{DeviceFault, PairError};
-use super::offload::{CheckWords, PolicyWords};
+use super::offload::{BypassWords, CheckWords, PolicyWords};
 use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
@@ -81,6 +81,8 @@ pub(crate) enum Fault {
     Policy(#[from] PolicyWords),
     #[error("{0}")]
     Check(#[from] CheckWords),
+    #[error("{0}")]
+    Bypass(#[from] BypassWords),
     #[error("{0}")]
     Socket(#[from] SocketWords),
     #[error("must name at least one cpu; leave it out to let the program choose")]

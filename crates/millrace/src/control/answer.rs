@@ -116,6 +116,8 @@ fn port_line(PortNow { rules, state }: &PortNow) -> PortLine {
         horizon_s: state.horizon_ns as f64 / 1e9,
         kinds_aside: state.kinds_aside,
         mark_bits: rules.mark_bits,
+        bypass: rules.bypass.to_owned(),
+        bypass_reason: rules.bypass_reason.clone(),
         insert_us: to_value(&rules.insert_us),
         delete_us: to_value(&rules.delete_us),
         rules: to_value(&rules.rules),

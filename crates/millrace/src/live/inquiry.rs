@@ -24,6 +24,7 @@ pub(crate) struct Inquiry {
     pub(super) ports: Vec<SharedPort>,
     pub(super) rules: Vec<RulesLine>,
     pub(super) policy: String,
+    pub(super) bypass: String,
     pub(super) started: Instant,
 }
 
@@ -76,7 +77,8 @@ impl Inquiry {
         let reports: Vec<_> =
             self.now()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
         let ports = self.rules.iter().map(RulesLine::ask).collect::<Option<_>>().ok_or(Ending)?;
-        let offload = Offload { policy: self.policy.clone(), ports, ..Offload::default() };
+        let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
+        let offload = Offload { policy, bypass, ports, ..Offload::default() };
         Ok(report::summary(&self.ports, &reports, (self.started.elapsed(), offload)))
     }
 

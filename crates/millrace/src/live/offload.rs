@@ -5,6 +5,7 @@
 //! Wishes and answers pass through rings. A worker looks at a few of them between bursts and waits
 //! for none: where a ring is full, its connections stay in software.
 
+mod bypass;
 mod nic;
 mod programming;
 mod shape;
@@ -12,17 +13,17 @@ mod shape;
 pub(crate) use nic::SharedPort;
 
 use super::clock::Clock;
-use crate::config::{Policy, RuleApi};
+use crate::config::{Bypass, Policy, RuleApi};
 use crate::plan::OffloadPlan;
 use crate::summary::OffloadPort;
 use dpdk::Port;
-use engine::{Admission, Answer, Engine, MarkLayout, Offload, RuleId, Side, Wish};
-use nic::{DEPTH, Nic, Terms};
+use engine::{Admission, Answer, Engine, MarkLayout, Nanos, Offload, RuleId, Side, Wish};
+use nic::{DEPTH, Nic, Terms, Wanted};
 use offload::{Limits, Pace, Programmer};
 use programming::{Gauge, Inquirer, Programming, Running};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A worker's end of the rings between it and one port.
 type WorkerEnd = (Producer<Wish>, Consumer<(RuleId, Answer)>);
@@ -37,6 +38,13 @@ const WAITING: usize = 1024;
 const EXCHANGED: usize = 8;
 /// Calls take half of the time at most: some NICs do not forward meanwhile.
 const SHARE: u32 = 128;
+
+/// What a NIC forwards by itself is counted so many times in the time that a flow lives without a
+/// packet, but no seldomer than a person may look at it.
+const READINGS: u64 = 8;
+const READING_MAX: Nanos = 1_000_000_000;
+/// At the end, how long to wait until the last of it is counted.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// Packets before which a direction is not worth a rule, however fast they come. Most flows have no
 /// more, and asking for a rule and parting with it costs a worker what some tens of marks spare.
@@ -71,6 +79,8 @@ pub(super) struct Offer {
     terms: [Result<Terms, String>; 2],
     /// How its marks are made, where there are any.
     offload: Option<Offload>,
+    /// From one reading of a counter to the next.
+    reading: Nanos,
 }
 
 impl Offer {
@@ -82,12 +92,17 @@ impl Offer {
         workers: usize,
     ) -> Self {
         let ports = ports.clone();
+        // Only UDP of both directions is forwarded so.
+        let reading = (engine.timeouts.udp_multiple / READINGS).min(READING_MAX);
         let Some(admission) = admission(plan.policy) else {
             let terms = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
-            return Self { ports, terms, offload: None };
+            return Self { ports, terms, offload: None, reading };
         };
-        let wanted = (plan.api, plan.rules_max);
-        let terms = ports.each_ref().map(|port| Terms::of(&mut port.lock(), wanted));
+        let terms = terms(&ports, plan);
+        let bypass = terms.each_ref().map(|terms| match (terms, plan.bypass) {
+            (Ok(Terms { bypass: Ok(_), .. }), Bypass::After(packets)) => Some(packets),
+            _ => None,
+        });
         let widths = terms.iter().flatten().map(|terms| terms.dialect.mark_bits);
         let offload = widths.min().map(|width| {
             let slots = plan.slots(engine, width, workers);
@@ -100,10 +115,10 @@ impl Offer {
                 admission,
                 rules_max: plan.rules_per_worker(workers),
                 zone_rules_max: plan.zone_rules_per_worker(workers),
-                bypass: [None; 2],
+                bypass,
             }
         });
-        Self { ports, terms, offload }
+        Self { ports, terms, offload, reading }
     }
 
     /// What the engine of the wire's worker with this number needs.
@@ -121,7 +136,7 @@ impl Offer {
         workers: usize,
         clock: Clock,
     ) -> (Vec<Wishes>, [Rules; 2]) {
-        let Self { ports, terms, offload } = self;
+        let Self { ports, terms, offload, reading } = self;
         let mut ends: Vec<_> = (0..workers).map(|_| Wishes::default()).collect();
         let rules = ports.into_iter().zip(terms).enumerate().map(|(side, (port, terms))| {
             let name = port.lock().info().devargs.clone();
@@ -132,19 +147,31 @@ impl Offer {
             };
             let rings = ends.iter_mut().map(|end| end.tie(side)).collect();
             let id = port.lock().id();
-            let limits = Limits { waiting: WAITING, quarantine: plan.quarantine };
+            let limits = Limits { waiting: WAITING, quarantine: plan.quarantine, reading };
+            let no_bypass = terms.bypass.as_ref().err().cloned();
             let nic = Nic::new(port, terms, plan.rules_max);
             let pace = Pace::new(SHARE);
             let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
             let (held, gauge) = (None, Arc::new(Gauge::default()));
             let asked = mpsc::channel();
-            let work = Programming { name, programmer, rings, held, clock, gauge, asked };
+            let work =
+                Programming { name, no_bypass, programmer, rings, held, clock, gauge, asked };
             Rules::Ready(Box::new(work), id)
         });
         let rules: Vec<_> = rules.collect();
         let rules = <[Rules; 2]>::try_from(rules).unwrap_or_else(|_| unreachable!("two ports"));
         (ends, rules)
     }
+}
+
+/// Asks both ports, which are each other's peers.
+fn terms(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<Terms, String>; 2] {
+    let numbers = ports.each_ref().map(|port| port.lock().id());
+    [0, 1].map(|side: usize| {
+        let peer = (plan.bypass != Bypass::Off).then(|| numbers[1 - side]);
+        let wanted = Wanted { api: plan.api, rules_max: plan.rules_max, peer };
+        Terms::of(&mut ports[side].lock(), wanted)
+    })
 }
 
 /// What one worker has to do with rules.
@@ -167,6 +194,18 @@ impl Wishes {
     #[inline(always)]
     pub(super) fn exchange(&mut self, engine: &mut Engine) -> usize {
         if self.is_tied { self.exchange_some(engine) } else { 0 }
+    }
+
+    /// At the end: has what the NICs forward by themselves come back, and waits, not for ever,
+    /// until it is counted.
+    pub(super) fn settle(&mut self, engine: &mut Engine) {
+        engine.recall();
+        let begin = Instant::now();
+        while engine.bypasses() > 0 && begin.elapsed() < SETTLE_MAX {
+            if self.exchange(engine) == 0 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
     }
 
     fn exchange_some(&mut self, engine: &mut Engine) -> usize {
@@ -268,6 +307,12 @@ impl Rules {
     /// Why there are none.
     pub(super) fn reason(&self) -> Option<(&str, &str)> {
         if let Rules::Off { name, reason } = self { Some((name, reason)) } else { None }
+    }
+
+    /// The port takes rules, and forwards nothing by itself: why.
+    pub(super) fn no_bypass(&self) -> Option<(&str, &str)> {
+        let Rules::On(running) = self else { return None };
+        Some((running.name(), running.no_bypass()?))
     }
 
     /// What it came to, once that is finished.

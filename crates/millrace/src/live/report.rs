@@ -26,6 +26,7 @@ pub(super) fn summary(
         summary.add_engine(stats);
         summary.offload.marks.add(marks);
         summary.offload.admission.add(rules);
+        summary.offload.bypassed.add(rules);
         busy += account.busy_cycles;
         all += account.busy_cycles + account.idle_cycles;
         received += account.received;

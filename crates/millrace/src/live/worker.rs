@@ -314,6 +314,7 @@ impl Worker {
     fn finish(mut self) -> Report {
         self.outlets.board.write(&self.snapshot());
         let admission = SIDES.map(|side| self.engine.offload_state(side));
+        self.outlets.wishes.settle(&mut self.engine);
         while self.engine.flush(TIMERS) {
             self.hand_over();
         }

@@ -2,7 +2,7 @@
 //! Rules of the NIC: who gets them, how many, and what that takes.
 
 use super::{PairPlan, Settings};
-use crate::config::{self, Policy, RuleApi, sampled};
+use crate::config::{self, Bypass, Policy, RuleApi, sampled};
 use engine::{KeyCheck, MarkLayout, Nanos, Offload};
 
 /// Rules of one port, if nobody says otherwise: more than any NIC but a few takes.
@@ -33,6 +33,8 @@ pub(crate) struct OffloadPlan {
     pub(crate) quarantine: Nanos,
     /// How ports are asked.
     pub(crate) api: RuleApi,
+    /// What they forward by themselves.
+    pub(crate) bypass: Bypass,
 }
 
 impl OffloadPlan {
@@ -47,7 +49,8 @@ impl OffloadPlan {
         let quarantine_ms = settings.take("quarantine_ms", written.quarantine_ms, QUARANTINE_MS);
         let quarantine = u64::from(quarantine_ms) * 1_000_000;
         let api = settings.take("api", written.api, RuleApi::Auto);
-        Self { policy, is_asked_for, rules_max, zone_rules_max, check, quarantine, api }
+        let bypass = settings.take("bypass", written.bypass, Bypass::Off);
+        Self { policy, is_asked_for, rules_max, zone_rules_max, check, quarantine, api, bypass }
     }
 
     /// No rules.

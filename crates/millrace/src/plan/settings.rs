@@ -4,8 +4,8 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, RULE_API, RuleApi, Socket, WHEN_FULL,
-    Written, ZONE, check_words,
+    Bypass, Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, RULE_API, RuleApi, Socket,
+    WHEN_FULL, Written, ZONE, check_words,
 };
 use engine::{KeyCheck, Malformed, WhenFull, ZoneFrom};
 use serde::Serialize;
@@ -219,6 +219,12 @@ impl Show for Devargs {
 }
 
 impl Show for Policy {
+    fn show(&self) -> Value {
+        json!(self.to_string())
+    }
+}
+
+impl Show for Bypass {
     fn show(&self) -> Value {
         json!(self.to_string())
     }

@@ -2,7 +2,7 @@
 //! What became of rules of the NIC, and of the packets that they marked.
 
 use crate::units;
-use engine::{MarkStats, OffloadState, OffloadStats};
+use engine::{MarkStats, OffloadState, OffloadStats, Passed};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -11,6 +11,8 @@ use std::io::{self, Write};
 pub(crate) struct Offload {
     /// Who was worth a rule, as `policy` says it.
     pub(crate) policy: String,
+    /// What NICs forward by themselves, as `bypass` says it.
+    pub(crate) bypass: String,
     /// One for each port; empty in `replay`.
     pub(crate) ports: Vec<OffloadPort>,
     /// Who got rules and what they did, over all workers.
@@ -19,6 +21,8 @@ pub(crate) struct Offload {
     pub(crate) marks: Marks,
     /// Packets counted by their mark, of all received: 0 to 1.
     pub(crate) marked_share: f64,
+    /// What the NICs forwarded by themselves: no worker received it.
+    pub(crate) bypassed: Bypassed,
 }
 
 /// Rules of one port.
@@ -36,6 +40,10 @@ pub(crate) struct OffloadPort {
     /// What the NIC was asked for, kind by kind.
     pub(crate) shapes: Vec<String>,
     pub(crate) mark_bits: Option<u32>,
+    /// `on`: it forwards to its peer by itself; `off`.
+    pub(crate) bypass: &'static str,
+    /// Why not.
+    pub(crate) bypass_reason: Option<String>,
     pub(crate) rules: RuleCounts,
     /// Packets per second that were enough for a rule at last.
     pub(crate) threshold_pps: f64,
@@ -60,6 +68,8 @@ pub(crate) struct RuleCounts {
     pub(crate) flushed: u64,
     /// Gone when the port was reset; those that were made again are among those created.
     pub(crate) lost: u64,
+    /// Of those by which it forwarded by itself, those whose last count is not known.
+    pub(crate) uncounted: u64,
     pub(crate) refused: Refused,
     /// Not asked for, since the port had said no shortly before.
     pub(crate) resting: u64,
@@ -105,6 +115,17 @@ pub(crate) struct Admission {
     pub(crate) zone_full: u64,
 }
 
+/// Packets that NICs forwarded by themselves, as far as they are counted to connections.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Bypassed {
+    /// Rules by which they did.
+    pub(crate) rules: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Rules that were not known to be gone when their connection ended.
+    pub(crate) unsettled: u64,
+}
+
 /// [`MarkStats`] under the same names.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Marks {
@@ -119,7 +140,9 @@ pub(crate) struct Marks {
 impl OffloadPort {
     /// A port without rules.
     pub(crate) fn off(name: String, reason: String) -> Self {
-        Self { name, state: "off", reason: Some(reason), ..Self::default() }
+        let bypass_reason = Some(reason.clone());
+        let (state, bypass, reason) = ("off", "off", Some(reason));
+        Self { name, state, bypass, reason, bypass_reason, ..Self::default() }
     }
 
     /// Adds how things stood with one worker's rules. Of several workers the one that asks for most
@@ -143,6 +166,17 @@ impl Admission {
         self.crowded_out += stats.crowded_out;
         self.no_slot += stats.no_slot;
         self.zone_full += stats.zone_full;
+    }
+}
+
+impl Bypassed {
+    /// Adds those of one worker.
+    pub(crate) fn add(&mut self, stats: &OffloadStats) {
+        let OffloadStats { bypasses, passed: Passed { packets, bytes }, unsettled, .. } = *stats;
+        self.rules += bypasses;
+        self.packets += packets;
+        self.bytes += bytes;
+        self.unsettled += unsettled;
     }
 }
 
@@ -190,6 +224,26 @@ impl Offload {
             out,
             "marks: {counted} packets counted by them ({percent:.1} %), {unusual} unusual, \
              {wrong} wrong"
+        )?;
+        self.print_bypassed(out)
+    }
+
+    /// A line, where a port forwards by itself.
+    fn print_bypassed(&self, out: &mut impl Write) -> io::Result<()> {
+        if !self.ports.iter().any(|port| port.bypass == "on") {
+            return Ok(());
+        }
+        let uncounted = self.ports.iter().map(|port| port.rules.uncounted).sum::<u64>();
+        let uncounted = match uncounted + self.bypassed.unsettled {
+            0 => String::new(),
+            rules => format!(", the last count of {} not known", units::thousands(rules)),
+        };
+        let Bypassed { rules, packets, bytes, .. } = self.bypassed;
+        let [rules, packets, bytes] = [rules, packets, bytes].map(units::thousands);
+        writeln!(
+            out,
+            "bypassed: {packets} packets and {bytes} bytes forwarded by the NIC itself, by {rules} \
+             rules{uncounted}"
         )
     }
 }

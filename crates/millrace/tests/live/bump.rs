@@ -110,6 +110,13 @@ impl Setup {
         self
     }
 
+    /// Open UDP connections end after so many seconds.
+    pub(crate) fn udp_multiple(mut self, seconds: f64) -> Self {
+        let line = format!("udp_multiple = {seconds:?}");
+        self.config = self.config.replace("udp_multiple = 600", &line);
+        self
+    }
+
     pub(crate) fn duration(mut self, seconds: &str) -> Self {
         self.duration = seconds.to_owned();
         self
@@ -272,7 +279,9 @@ impl Ended {
         let after_tracking = ["tx_full", "port_reset"].map(|reason| count(&drops[reason]));
         let untracked =
             total(&summary["passed"]) + total(drops) - after_tracking.iter().sum::<u64>();
-        assert_eq!(count(&ledger["rx"]), tracked + untracked);
+        // What a NIC forwarded by itself was received by nobody, and is in the records.
+        let bypassed = count(&summary["offload"]["bypassed"]["packets"]);
+        assert_eq!(count(&ledger["rx"]) + bypassed, tracked + untracked);
     }
 
     pub(crate) fn summary(&self) -> Value {

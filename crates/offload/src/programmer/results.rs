@@ -46,14 +46,15 @@ impl<P: RulePort> Programmer<P> {
                 if kept.is_unwanted {
                     self.quarantine(kept.worker, rule, until);
                 }
-                self.unblock(&kept.tuple);
+                self.unblock(&kept.request.tuple);
                 false
             }
             (State::Leaving, Err(refusal)) => {
                 self.account.remove(rule);
                 let awaited_by = kept.is_unwanted.then_some(kept.worker);
+                self.miss_count(&kept);
                 self.stuck.push(Stuck { rule, refusal, awaited_by });
-                if let Some((worker, other)) = self.blocked.remove(&kept.tuple) {
+                if let Some((worker, other, _)) = self.blocked.remove(&kept.request.tuple) {
                     self.answer(worker, other, Answer::Postponed);
                 }
                 true
@@ -69,6 +70,7 @@ impl<P: RulePort> Programmer<P> {
     fn made(&mut self, rule: RuleId, kept: &Kept, until: Nanos) {
         self.account.arrive(rule);
         self.counts.created += 1;
+        self.begin_readings(rule, kept, until);
         if !kept.is_told {
             // With as many on their way as may be, one ends in this part of the time of one.
             let share = until.saturating_sub(kept.begun) / self.depth() as u64;
@@ -76,7 +78,7 @@ impl<P: RulePort> Programmer<P> {
             let pace = pace.min(u32::MAX.into()) as u32;
             self.answer(kept.worker, rule, Answer::Installed { pace });
         }
-        if self.blocked.contains_key(&kept.tuple) {
+        if self.blocked.contains_key(&kept.request.tuple) {
             self.replaced.push_back(rule);
         }
         self.remind(rule, kept);
@@ -97,7 +99,7 @@ impl<P: RulePort> Programmer<P> {
             // Whoever wants it to go meanwhile need not hear more.
             self.answer(kept.worker, rule, answer);
         }
-        self.unblock(&kept.tuple);
+        self.unblock(&kept.request.tuple);
         refusal.class == RefusalClass::Trouble
     }
 

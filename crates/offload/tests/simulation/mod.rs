@@ -5,7 +5,9 @@
 use engine::{
     Admission, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Side, Tuple, Verdict,
 };
-use offload::{Done, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{
+    Done, Fate, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort,
+};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -93,7 +95,8 @@ impl Nic {
 }
 
 impl RulePort for Nic {
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, _: u16) {
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+        let Fate::Mark { mark, .. } = fate else { panic!("nothing is released") };
         if self.rules.len() >= self.load.room as usize {
             let refusal = Refusal { class: RefusalClass::Full, words: String::new() };
             return self.end(rule, Err(refusal));
@@ -173,7 +176,7 @@ impl World {
         let marks = vec![0; all_flows as usize];
         let (rules, done) = (HashMap::new(), Vec::new());
         let nic = Nic { marks, load, rules, now: Rc::clone(&now), done };
-        let limits = Limits { waiting: 1024, quarantine: 1_000_000 };
+        let limits = Limits { waiting: 1024, quarantine: 1_000_000, reading: 1_000_000 };
         let rank = |rank: u32| f64::from(rank).powf(-load.exponent);
         let weights: Vec<f64> = (1..=load.flows).map(rank).collect();
         Self {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use twin::{Faults, Nic, Personality};
 
 const WORKERS: u16 = 2;
-const LIMITS: Limits = Limits { waiting: 8, quarantine: 1_000_000 };
+const LIMITS: Limits = Limits { waiting: 8, quarantine: 1_000_000, reading: 1_000_000 };
 
 /// A programmer, its port, and what its workers know.
 struct World {

@@ -61,7 +61,7 @@ pub(crate) struct Came {
 }
 
 const QUARANTINE: Nanos = 20_000_000;
-const LIMITS: Limits = Limits { waiting: 256, quarantine: QUARANTINE };
+const LIMITS: Limits = Limits { waiting: 256, quarantine: QUARANTINE, reading: MS };
 /// Places of a ring between a worker and a port, and how many are looked at in one round.
 const RING: usize = 256;
 const EXCHANGED: usize = 32;

@@ -3,7 +3,7 @@
 
 use crate::traffic::Dice;
 use engine::{Nanos, Tuple};
-use offload::{Done, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -134,7 +134,8 @@ impl RulePort for Port {
         self.depth
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, queue: u16) {
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+        let Fate::Mark { mark, queue } = fate else { panic!("nothing is released") };
         let other = self.tuples.insert(*tuple, rule);
         assert_eq!(other, None, "packets have one rule at a time");
         self.begin(Step::Create { rule, tuple: *tuple, mark, queue });

@@ -6,16 +6,18 @@
 
 mod api;
 
-pub(super) use api::DEPTH;
+pub(super) use api::{Calls, DEPTH};
 
+use super::bypass::Bypass;
 use super::shape::{Dialect, KINDS, kind};
 use crate::config::RuleApi;
 use crate::summary::Times;
 use api::{Api, Ended, Said};
+use dpdk::flow::Rule;
 use dpdk::{Port, Resets};
-use engine::Tuple;
+use engine::{Passed, Tuple};
 use hdrhistogram::Histogram;
-use offload::{Done, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -53,8 +55,8 @@ pub(super) struct Nic {
     pub(super) terms: Terms,
     rules_max: u32,
     asked: HashMap<RuleNumber, Asked>,
-    /// Rules that the NIC has, by kind.
-    rules: [u32; KINDS],
+    /// Rules that the NIC has, by kind; last, those by which it forwards by itself.
+    rules: [u32; KINDS + 1],
     /// What the NIC need not be asked.
     unasked: Vec<Done>,
     /// Rules that were not asked for, since the NIC takes none of their kind.
@@ -65,13 +67,27 @@ pub(super) struct Nic {
     pub(super) deletes: Stopwatch,
 }
 
+/// The kind of all rules by which a NIC forwards by itself.
+const BYPASS: usize = KINDS;
+
+/// What is wanted of a port.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) api: RuleApi,
+    pub(super) rules_max: u32,
+    /// Number of the port that it is to forward to by itself, if it is.
+    pub(super) peer: Option<u16>,
+}
+
 /// What a port takes, and how it is asked.
 pub(super) struct Terms {
     pub(super) dialect: Dialect,
-    wanted: (RuleApi, u32),
+    wanted: Wanted,
     api: Api,
     /// Why it is not asked through a flow queue.
     pub(super) why_sync: Option<String>,
+    /// What it forwards by itself, or why it does not.
+    pub(super) bypass: Result<Bypass, String>,
 }
 
 impl Terms {
@@ -80,25 +96,48 @@ impl Terms {
     /// # Errors
     ///
     /// Its words, if it takes no rules.
-    pub(super) fn of(port: &mut Port, wanted: (RuleApi, u32)) -> Result<Self, String> {
+    pub(super) fn of(port: &mut Port, wanted: Wanted) -> Result<Self, String> {
         let dialect = Dialect::learn(|rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
             // One that stays is for packets that nobody sends, and goes with the port.
             let _ = port.flow_destroy(made);
             Ok(())
         })?;
-        let (api, why_sync) = Api::best(port, &dialect, wanted);
-        Ok(Self { dialect, wanted, api, why_sync })
+        let bypass = match wanted.peer {
+            Some(peer) => Bypass::of(port, peer),
+            None => Err("`bypass` is \"off\"".to_owned()),
+        };
+        let (api, why_sync) = Api::best(port, &dialect, (wanted.api, wanted.rules_max));
+        Ok(Self { dialect, wanted, api, why_sync, bypass })
     }
 
     /// Finds out anew how a port is asked that was reset.
     fn renew(&mut self, port: &mut Port) {
-        (self.api, self.why_sync) = Api::best(port, &self.dialect, self.wanted);
+        let wanted = (self.wanted.api, self.wanted.rules_max);
+        (self.api, self.why_sync) = Api::best(port, &self.dialect, wanted);
+    }
+
+    /// What to ask for, and its kind, if there is a way.
+    fn rule(&self, tuple: &Tuple, fate: Fate) -> Option<(Rule, usize)> {
+        match (fate, &self.bypass) {
+            (Fate::Mark { mark, queue }, _) => {
+                let shape = self.dialect.shape(tuple)?;
+                Some((shape.rule(tuple, mark, queue), kind(tuple)))
+            }
+            (Fate::Peer, Ok(bypass)) => Some((bypass.rule(tuple)?, BYPASS)),
+            (Fate::Peer, Err(_)) => None,
+        }
     }
 
     /// As the summary has it.
     pub(super) fn api(&self) -> &'static str {
         self.api.name()
+    }
+
+    /// How it is asked, kind by kind.
+    pub(super) fn shapes(&self) -> Vec<String> {
+        let forwarded = self.bypass.iter().flat_map(Bypass::shapes);
+        self.dialect.shapes().into_iter().chain(forwarded).collect()
     }
 }
 
@@ -113,7 +152,7 @@ impl Nic {
             terms,
             rules_max,
             asked: HashMap::new(),
-            rules: [0; KINDS],
+            rules: [0; KINDS + 1],
             unasked: Vec::new(),
             unsupported: 0,
             last_refusal: None,
@@ -129,8 +168,11 @@ impl Nic {
         let was_reset = known != self.resets_known;
         if was_reset {
             self.is_new = true;
-            self.rules = [0; KINDS];
+            self.rules = [0; KINDS + 1];
             self.asked.clear();
+            if let Ok(bypass) = &mut self.terms.bypass {
+                bypass.calls = Calls::default();
+            }
             self.unasked.clear();
         }
         was_reset
@@ -138,7 +180,7 @@ impl Nic {
 
     /// Has something done by the port, unless it has lost rules that it is believed to have, or is
     /// not there to be asked.
-    fn ask<T>(&mut self, what: impl FnOnce(&mut Port, &mut Api) -> T) -> Option<T> {
+    fn ask<T>(&mut self, what: impl FnOnce(&mut Port, &mut Terms) -> T) -> Option<T> {
         let mut port = self.port.lock();
         if self.resets.begun() != self.resets_known || self.resets.is_down() {
             return None;
@@ -146,7 +188,7 @@ impl Nic {
         if std::mem::take(&mut self.is_new) {
             self.terms.renew(&mut port);
         }
-        Some(what(&mut port, &mut self.terms.api))
+        Some(what(&mut port, &mut self.terms))
     }
 
     /// Ends all rules at once. Whoever made them does not hear of it.
@@ -159,6 +201,10 @@ impl Nic {
     pub(super) fn close(&mut self) {
         // As above.
         self.ask(|port, _| _ = port.flow_tables_destroy());
+    }
+
+    fn is_bypass(&self, rule: RuleNumber) -> bool {
+        self.asked.get(&rule).is_some_and(|asked| usize::from(asked.kind) == BYPASS)
     }
 
     fn refuse(&mut self, rule: RuleNumber, class: RefusalClass, words: &str) {
@@ -200,6 +246,10 @@ impl Nic {
     /// no room for one more; if it has none, it takes none beside those of other kinds.
     fn class(&self, errno: i32, kind: usize) -> RefusalClass {
         match RefusalClass::of_errno(errno) {
+            // One that it does not forward by itself, it may mark.
+            RefusalClass::Full | RefusalClass::Unsuitable if kind == BYPASS => {
+                RefusalClass::Unsuitable
+            }
             RefusalClass::Unsuitable if self.rules[kind] > 0 && errno != EEXIST => {
                 RefusalClass::Full
             }
@@ -213,8 +263,8 @@ impl RulePort for Nic {
         self.terms.api.depth()
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, mark: u32, queue: u16) {
-        let Some(shape) = self.terms.dialect.shape(tuple) else {
+    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+        let Some((asked, kind)) = self.terms.rule(tuple, fate) else {
             self.unsupported += 1;
             let words = "the NIC takes no rule for such packets";
             return self.refuse(rule, RefusalClass::Unsuitable, words);
@@ -223,25 +273,42 @@ impl RulePort for Nic {
             let words = "there are as many rules as `rules_max` says";
             return self.refuse(rule, RefusalClass::Full, words);
         }
-        let asked = shape.rule(tuple, mark, queue);
-        match self.ask(|port, api| api.create(port, rule, &asked)) {
+        let create = |port: &mut Port, terms: &mut Terms| match &mut terms.bypass {
+            Ok(bypass) if kind == BYPASS => bypass.calls.create(port, rule, &asked),
+            _ => terms.api.create(port, rule, &asked),
+        };
+        match self.ask(create) {
             Some(()) => {
-                self.asked.insert(rule, Asked { kind: kind(tuple) as u8, is_there: false });
+                self.asked.insert(rule, Asked { kind: kind as u8, is_there: false });
             }
             None => self.refuse(rule, RefusalClass::Trouble, "the port is being reset"),
         }
     }
 
     fn destroy(&mut self, rule: RuleNumber) {
-        if self.ask(|port, api| api.destroy(port, rule)).is_none() {
+        let is_bypass = self.is_bypass(rule);
+        let destroy = |port: &mut Port, terms: &mut Terms| match &mut terms.bypass {
+            Ok(bypass) if is_bypass => bypass.calls.destroy(port, rule),
+            _ => terms.api.destroy(port, rule),
+        };
+        if self.ask(destroy).is_none() {
             // It went with the reset.
             self.unasked.push(Done { rule, result: Ok(()) });
         }
     }
 
+    fn counted(&mut self, rule: RuleNumber) -> Option<Passed> {
+        self.ask(|port, terms| terms.bypass.as_ref().ok()?.calls.count(port, rule)).flatten()
+    }
+
     fn poll(&mut self, done: &mut Vec<Done>) {
         done.append(&mut self.unasked);
-        let Some((ended, polled)) = self.ask(|port, api| api.poll(port)) else { return };
+        let poll = |port: &mut Port, terms: &mut Terms| {
+            let (mut ended, polled) = terms.api.poll(port);
+            ended.extend(terms.bypass.iter_mut().flat_map(|bypass| bypass.calls.take_ended()));
+            (ended, polled)
+        };
+        let Some((ended, polled)) = self.ask(poll) else { return };
         // The others come when it goes better.
         self.last_refusal = polled.err().or(self.last_refusal.take());
         done.extend(ended.into_iter().map(|ended| self.settle(ended)));

@@ -32,6 +32,8 @@ const ENDED: usize = 64;
 /// What the thread works with.
 pub(in crate::live) struct Programming {
     pub(super) name: String,
+    /// Why the port forwards nothing by itself.
+    pub(super) no_bypass: Option<String>,
     pub(super) programmer: Programmer<Nic>,
     /// Of each worker.
     pub(super) rings: Vec<PortEnd>,
@@ -59,6 +61,7 @@ pub(super) struct Gauge {
 /// The thread under way.
 pub(in crate::live) struct Running {
     name: String,
+    no_bypass: Option<String>,
     thread: JoinHandle<OffloadPort>,
     gauge: Arc<Gauge>,
     inquirer: Inquirer,
@@ -68,9 +71,11 @@ impl Programming {
     /// Starts the thread.
     pub(super) fn start(self, port: u16) -> io::Result<Running> {
         let (name, gauge) = (self.name.clone(), Arc::clone(&self.gauge));
+        let no_bypass = self.no_bypass.clone();
         let inquirer = self.asked.0.clone();
         let thread = std::thread::Builder::new().name(format!("rules of {port}"));
-        Ok(Running { name, thread: thread.spawn(|| self.run())?, gauge, inquirer })
+        let thread = thread.spawn(|| self.run())?;
+        Ok(Running { name, no_bypass, thread, gauge, inquirer })
     }
 
     fn run(mut self) -> OffloadPort {
@@ -188,7 +193,9 @@ impl Programming {
             reason: None,
             api: Some(nic.terms.api()),
             api_reason: nic.terms.why_sync.clone(),
-            shapes: nic.terms.dialect.shapes(),
+            shapes: nic.terms.shapes(),
+            bypass: if nic.terms.bypass.is_ok() { "on" } else { "off" },
+            bypass_reason: nic.terms.bypass.as_ref().err().cloned(),
             mark_bits: Some(nic.terms.dialect.mark_bits),
             rules: RuleCounts {
                 installed,
@@ -196,6 +203,7 @@ impl Programming {
                 destroyed: counts.destroyed,
                 flushed,
                 lost: counts.lost,
+                uncounted: counts.uncounted,
                 refused: Refused {
                     full: counts.full,
                     trouble: counts.trouble,
@@ -218,6 +226,11 @@ impl Running {
     /// Of the port.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Why it forwards nothing by itself.
+    pub(super) fn no_bypass(&self) -> Option<&str> {
+        self.no_bypass.as_deref()
     }
 
     pub(super) fn inquirer(&self) -> Inquirer {

@@ -57,7 +57,7 @@ impl Shape {
 }
 
 /// A header with `fields`, places and bytes, and nothing else that counts.
-fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
+pub(super) fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
     let (mut spec, mut mask) = ([0; Value::LEN], [0; Value::LEN]);
     for (at, bytes) in fields {
         spec[*at..at + bytes.len()].copy_from_slice(bytes);
@@ -75,7 +75,7 @@ fn vlan(zone: u16) -> Option<Item> {
     (zone != 0).then_some(Item { kind: ItemKind::Vlan, spec, last: None, mask })
 }
 
-fn ip(tuple: &Tuple) -> Item {
+pub(super) fn ip(tuple: &Tuple) -> Item {
     match (tuple.src, tuple.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             item(ItemKind::Ipv4, &[(12, &src.octets()), (16, &dst.octets())])
@@ -94,7 +94,7 @@ fn as_v6(address: IpAddr) -> [u8; 16] {
     }
 }
 
-fn ports(tuple: &Tuple) -> Item {
+pub(super) fn ports(tuple: &Tuple) -> Item {
     let kind = if tuple.proto == TCP { ItemKind::Tcp } else { ItemKind::Udp };
     item(kind, &[(0, &tuple.sport.to_be_bytes()), (2, &tuple.dport.to_be_bytes())])
 }
@@ -112,7 +112,7 @@ pub(super) fn kind(tuple: &Tuple) -> usize {
 }
 
 /// Packets of a kind that nobody sends.
-fn example(kind: usize, attempt: u16) -> Tuple {
+pub(super) fn example(kind: usize, attempt: u16) -> Tuple {
     let host = |last: u8| match kind >> 1 & 1 {
         0 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
         _ => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())),
@@ -185,13 +185,15 @@ impl Dialect {
 
     /// What is asked for, kind by kind, as `eth / ipv4 / udp: queue / mark`.
     pub(super) fn shapes(&self) -> Vec<String> {
-        let line = |rule: Rule| {
-            let items: Vec<_> = rule.pattern.iter().map(|item| item.kind.name()).collect();
-            let actions: Vec<_> = rule.actions.iter().map(Action::name).collect();
-            format!("{}: {}", items.join(" / "), actions.join(" / "))
-        };
-        self.examples().map(line).collect()
+        self.examples().map(|rule| line(&rule)).collect()
     }
+}
+
+/// What is asked for, as `eth / ipv4 / udp: queue / mark`.
+pub(super) fn line(rule: &Rule) -> String {
+    let items: Vec<_> = rule.pattern.iter().map(|item| item.kind.name()).collect();
+    let actions: Vec<_> = rule.actions.iter().map(Action::name).collect();
+    format!("{}: {}", items.join(" / "), actions.join(" / "))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::super::shape::Dialect;
 use crate::config::RuleApi;
 use dpdk::Port;
 use dpdk::flow::{FlowError, FlowRule, Rule};
+use engine::Passed;
 use offload::RuleNumber;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -119,7 +120,7 @@ impl Api {
     /// What came to its end; an error says what keeps the others from it.
     pub(super) fn poll(&mut self, port: &mut Port) -> (Vec<Ended>, Result<(), String>) {
         match self {
-            Self::Sync(calls) => (std::mem::take(&mut calls.ended), Ok(())),
+            Self::Sync(calls) => (calls.take_ended(), Ok(())),
             Self::Async(queue) => {
                 let polled = queue.poll(port);
                 (std::mem::take(&mut queue.ended), polled.map_err(|error| error.of(None)))
@@ -129,7 +130,7 @@ impl Api {
 }
 
 impl Calls {
-    fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
+    pub(super) fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
         let begin = Instant::now();
         let made = port.flow_create(rule);
         let took = begin.elapsed();
@@ -138,7 +139,18 @@ impl Calls {
         self.ended.push(Ended { rule: number, took, result });
     }
 
-    fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
+    /// What a rule has counted.
+    pub(super) fn count(&self, port: &Port, number: RuleNumber) -> Option<Passed> {
+        let count = port.flow_query_count(self.rules.get(&number)?, false).ok()?;
+        Some(Passed { packets: count.hits?, bytes: count.bytes? })
+    }
+
+    /// What came to its end.
+    pub(super) fn take_ended(&mut self) -> Vec<Ended> {
+        std::mem::take(&mut self.ended)
+    }
+
+    pub(super) fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
         let rule = self.rules.remove(&number).expect("a rule that was made");
         let begin = Instant::now();
         let gone = port.flow_destroy(rule);

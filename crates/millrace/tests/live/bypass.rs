@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Connections that the NIC forwards by itself: what leaves and what is recorded is the same, and
+//! the workers see little of it.
+
+use crate::bump::{Ended, Setup, count};
+use crate::captures::{read_pcap, write_pcap};
+use crate::has_cpus;
+use crate::offload::{assert_no_rule_left, ports, run_through};
+use crate::records::{Conversations, conversations};
+use crate::twin::driver;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::process::Command;
+use wire::FrameBuilder;
+
+/// UDP connections of each kind.
+const HOSTS: u8 = 8;
+const LOOPS: u64 = 6000;
+
+/// One frame of each direction of some connections: UDP over both versions, without a tag, and the
+/// same addresses and ports with one or two; and TCP.
+fn frames() -> [Vec<Vec<u8>>; 2] {
+    let mut frames = [Vec::new(), Vec::new()];
+    let mut add = |there: FrameBuilder, len: usize| {
+        frames[0].push(there.clone().payload(vec![1; len]).build());
+        frames[1].push(there.reversed().payload(vec![2; 2 * len]).build());
+    };
+    for host in 0..HOSTS {
+        let len = 20 + usize::from(host);
+        let v4 = || FrameBuilder::ipv4([10, 0, 0, host], [10, 1, 0, 1]);
+        let v6 = [0xa, 0xb].map(|side| [0x2001, 0xdb8, side, 0, 0, 0, 0, host.into()].into());
+        let v6 = || FrameBuilder::ip(IpAddr::V6(v6[0]), IpAddr::V6(v6[1]));
+        for there in [v4(), v4().vlan(5), v6(), v6().vlan(7)] {
+            add(there.udp(1000, 53), len);
+        }
+        if host < 4 {
+            add(v4().qinq(100).vlan(5).udp(1000, 53), len);
+            add(v4().tcp(1000, 80), len);
+        }
+    }
+    frames
+}
+
+fn is_a(address: &str) -> bool {
+    address.starts_with("10.0.") || address.starts_with("2001:db8:a:")
+}
+
+/// A bump between two twins that send these frames again and again, slowly enough for rules to be
+/// made meanwhile.
+fn setup(test: &str, loops: &str, arguments: [&str; 2]) -> Setup {
+    let setup = Setup::new(test);
+    let paths = ["a", "b"].map(|name| setup.path(name));
+    let [a, b] = [0, 1].map(|side: usize| {
+        write_pcap(&paths[side], &frames()[side]);
+        let arguments = arguments[side];
+        format!("net_twin{side},replay={},speed=100M,loops={loops}{arguments}", paths[side])
+    });
+    setup.pair(&a, &b).args(&["--offload", "after 8"])
+}
+
+fn run_once(arguments: [&str; 2], bypass: &str) -> (Ended, Conversations) {
+    let setup = setup("bypass", &LOOPS.to_string(), arguments);
+    let ended = run_through(setup.config(&format!("[offload]\nbypass = \"{bypass}\"\n")));
+    ended.assert_balanced();
+    assert_no_rule_left(&ended.summary());
+    let conversations = conversations(&ended.records(), is_a);
+    (ended, conversations)
+}
+
+fn sent(summary: &Value) -> u64 {
+    summary["ports"].as_array().unwrap().iter().map(|port| count(&port["tx_packets"])).sum()
+}
+
+#[test]
+fn records_are_the_same_and_most_packets_pass_by_the_workers() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    for personality in ["ideal", "cx6dx"] {
+        let arguments = format!(",personality={personality},switch=s");
+        let arguments = [arguments.as_str(); 2];
+        let (plain, expected) = run_once(arguments, "off");
+        let packets = 2 * frames()[0].len() as u64 * LOOPS;
+        assert_eq!(count(&plain.summary()["ledger"]["rx"]), packets);
+        let (ended, conversations) = run_once(arguments, "after 64");
+        let summary = ended.summary();
+        assert_eq!(conversations, expected, "{personality}");
+        let bypassed = &summary["offload"]["bypassed"];
+        assert!(2 * count(&bypassed["packets"]) > packets, "{bypassed}");
+        assert_eq!(count(&summary["ledger"]["rx"]) + count(&bypassed["packets"]), packets);
+        // The driver counts apart what it sends by itself.
+        assert_eq!(sent(&summary) + count(&bypassed["packets"]), sent(&plain.summary()));
+        assert_eq!(count(&bypassed["unsettled"]), 0);
+        // Of UDP with no tag or one, both directions of each.
+        assert!(count(&bypassed["rules"]) >= 8 * u64::from(HOSTS), "{bypassed}");
+        for port in ports(&summary) {
+            assert_eq!((&port["bypass"], count(&port["rules"]["uncounted"])), (&"on".into(), 0));
+            let shapes = port["shapes"].to_string();
+            assert!(shapes.contains("eth / vlan / ipv6 / udp: count / represented_port"), "{port}");
+        }
+        assert!(ended.stdout.contains("bypassed: "), "{}", ended.stdout);
+    }
+}
+
+fn counted(frames: Vec<Vec<u8>>) -> BTreeMap<Vec<u8>, u64> {
+    let mut counts = BTreeMap::new();
+    frames.into_iter().for_each(|frame| *counts.entry(frame).or_default() += 1);
+    counts
+}
+
+#[test]
+fn what_leaves_the_peer_port_is_the_same() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("leaves");
+    let [a, b, sent] = ["a", "b", "sent"].map(|name| setup.path(name));
+    let [from_a, from_b] = frames();
+    write_pcap(&a, &from_a);
+    write_pcap(&b, &from_b);
+    let port_a = format!("net_twin0,replay={a},speed=100M,loops={LOOPS},switch=s");
+    let below = format!("net_pcap0,rx_pcap={b},tx_pcap={sent}");
+    let port_b = format!("net_twin1,lower=({below}),switch=s");
+    let setup = setup.pair(&port_a, &port_b).args(&["--offload", "after 8"]);
+    let ended = run_through(setup.config("[offload]\nbypass = \"after 64\"\n"));
+    ended.assert_balanced();
+    let bypassed = count(&ended.summary()["offload"]["bypassed"]["packets"]);
+    assert!(2 * bypassed > from_a.len() as u64 * LOOPS, "{bypassed}");
+    let expected = from_a.into_iter().map(|frame| (frame, LOOPS)).collect();
+    assert_eq!(counted(read_pcap(&ended.path("sent"))), expected);
+}
+
+fn ask(socket: &str, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let output = command.args(args).args(["--instance", socket]).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Nothing of them arrives for longer than they live without a packet; and they are busy when the
+/// run ends.
+#[test]
+fn connections_live_by_the_counters_of_the_nic() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = setup("live", "forever", [",switch=s"; 2]).udp_multiple(0.5);
+    let socket = format!("{}/bypass-{}.sock", std::env::temp_dir().display(), std::process::id());
+    let setup = setup.args(&["--socket", &socket]).config("[offload]\nbypass = \"after 64\"\n");
+    let mut bump = setup.start();
+    let rules = || ask(&socket, &["offload", "--limit", "1000"]).matches(" bypassed ").count();
+    bump.wait_until("bypass", |_| rules() == 8 * usize::from(HOSTS));
+    let seen = bump.lines().len();
+    bump.wait_until("some seconds", |bump| bump.lines().len() > seen + 3);
+    assert_eq!(rules(), 8 * usize::from(HOSTS));
+    let why = ask(&socket, &["flows", "--why", "10.0.0.7"]);
+    assert!(why.contains("forwarded by the NIC itself, "), "{why}");
+    let ended = bump.finish();
+    ended.assert_balanced();
+    let summary = ended.summary();
+    assert_eq!(count(&summary["flows"]["created"]), frames()[0].len() as u64);
+    assert_eq!(count(&summary["offload"]["bypassed"]["unsettled"]), 0);
+    assert_no_rule_left(&summary);
+}
+
+#[test]
+fn ports_of_no_switch_say_so_and_mark() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let others = ("", "", "transfer is not supported");
+    let apart = (",switch=s", ",switch=t", "the action names no port of the same switch=");
+    for (a, b, words) in [others, apart] {
+        let (ended, conversations) = run_once([a, b], "after 64");
+        assert_eq!(conversations.len(), frames()[0].len());
+        for number in 0..2 {
+            let port = format!("port net_twin{number},");
+            let told = |line: &str| {
+                line.contains(&port)
+                    && line.contains("forwards nothing by itself, connections get marks: ")
+                    && line.contains(words)
+            };
+            assert!(ended.stderr.lines().any(told), "{}", ended.stderr);
+        }
+        let summary = ended.summary();
+        assert!(count(&summary["offload"]["marks"]["counted"]) > 0);
+        assert_eq!(count(&summary["offload"]["bypassed"]["packets"]), 0);
+        for port in ports(&summary) {
+            assert_eq!((&port["state"], &port["bypass"]), (&"on".into(), &"off".into()));
+            assert!(port["bypass_reason"].as_str().unwrap().contains(words), "{port}");
+        }
+    }
+}
+
+/// A reset takes along what was counted since somebody read it, and nothing else; and it is told.
+#[test]
+fn after_a_reset_the_nic_forwards_again() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let (_, expected) = run_once([",switch=s"; 2], "off");
+    let (ended, conversations) = run_once([",switch=s,reset_after=60000", ",switch=s"], "after 64");
+    let summary = ended.summary();
+    assert!(count(&summary["ports"][0]["resets"]) > 0, "{}", summary["ports"]);
+    let rules = &ports(&summary)[0]["rules"];
+    assert!(count(&rules["lost"]) > 0, "{rules}");
+    let packets = |of: &Conversations, side: usize| -> u64 {
+        of.values().map(|tallies| tallies[side].packets).sum()
+    };
+    let missing = [0, 1].map(|side| packets(&expected, side) - packets(&conversations, side));
+    assert_eq!(missing[1], 0, "the other port was not reset");
+    assert!(missing[0] == 0 || count(&rules["uncounted"]) > 0, "{missing:?} {rules}");
+    for (key, [a, b]) in &conversations {
+        assert!(a.packets <= expected[key][0].packets && *b == expected[key][1], "{key}");
+    }
+    let bypassed = &summary["offload"]["bypassed"];
+    assert!(2 * count(&bypassed["packets"]) > packets(&expected, 0), "{bypassed}");
+}
