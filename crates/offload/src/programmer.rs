@@ -233,19 +233,21 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// Begins what there is room for and takes results. `clock` is read before and after.
+    /// Begins what there is room for, reads counters and takes results. `clock` is read before and
+    /// after.
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();
         self.release(now);
-        let read = self.read_counters(now, clock);
         let operations = self.account.operations();
-        let begun = if now < self.pace.next() { 0 } else { self.begin(now) };
-        if begun == 0 && operations == 0 {
-            return if read > 0 { Next::Now } else { self.later(now) };
+        let is_time = now >= self.pace.next();
+        let begun = if is_time { self.begin(now) } else { 0 };
+        let read = if is_time { self.read_counters(now) } else { 0 };
+        if begun + read == 0 && operations == 0 {
+            return self.later(now);
         }
-        let asked = self.account.operations() - operations;
+        let asked = self.account.operations() - operations + read;
         let (until, ended) = self.poll((now, asked), clock);
-        if begun > 0 || ended > 0 || read > 0 { Next::Now } else { self.later(until) }
+        if begun + read + ended > 0 { Next::Now } else { self.later(until) }
     }
 
     /// What became of a wish, for its worker.
@@ -291,7 +293,7 @@ impl<P: RulePort> Programmer<P> {
         let results = (self.account.operations() > 0).then_some(now + POLL);
         // As long as answers wait, nothing more is read.
         let reading = self.readings.front().filter(|_| self.answers.is_empty());
-        let reading = reading.map(|(due, ..)| *due);
+        let reading = reading.map(|(due, ..)| self.pace.next().max(*due));
         let first = [pace, release, results, reading].into_iter().flatten().min();
         first.map_or(Next::Idle, Next::At)
     }
