@@ -217,3 +217,20 @@ fn after_a_reset_the_nic_forwards_again() {
     let bypassed = &summary["offload"]["bypassed"];
     assert!(2 * count(&bypassed["packets"]) > packets(&expected, 0), "{bypassed}");
 }
+
+/// Nothing is asked of a NIC when all packets are through: what goes wrong before costs no count.
+#[test]
+fn faults_leave_every_record_as_it_is() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let (_, expected) = run_once([",switch=s"; 2], "off");
+    let some = "create-refused:0.2+phantom-success:0.2+late-activation:0.5+late-deactivation:0.5";
+    for faults in [some, "undeletable:0.3", "stale-counters+latency-cliff:0.1"] {
+        let arguments = format!(",switch=s,faults={faults}");
+        let (ended, conversations) = run_once([arguments.as_str(); 2], "after 64");
+        assert_eq!(conversations, expected, "{faults}");
+        let bypassed = &ended.summary()["offload"]["bypassed"];
+        assert!(count(&bypassed["packets"]) > 0, "{faults}: {bypassed}");
+    }
+}
