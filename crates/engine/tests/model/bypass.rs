@@ -3,8 +3,8 @@
 //! eyes is in the records all the same, whatever comes between its counts.
 
 use engine::{
-    Admission, Answer, Config, Engine, FlowRecord, KeyCheck, MarkLayout, Offload, Passed,
-    RuleAction, RuleId, Side, Tuple, Verdict, Wish,
+    Admission, Answer, Config, Cursor, Engine, FlowRecord, KeyCheck, MarkLayout, Offload, Passed,
+    Query, RuleAction, RuleId, RuleState, Side, Tuple, Verdict, Wish,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -315,6 +315,15 @@ fn a_flow_lives_by_what_the_nic_counts() {
     assert_eq!(world.engine.stats().tracked, tracked, "none has come to the worker");
     let all: u64 = world.sent.values().map(|sum| sum[0]).sum();
     assert_eq!(world.engine.offload_stats().passed.packets, all - tracked);
+    let query = Query { has_rules: true, ..Query::default() };
+    let mut hits = 0;
+    world.engine.list(&query, &mut Cursor::default(), u32::MAX, &mut |flow| {
+        for view in flow.rules {
+            assert_eq!((view.state, view.reason), (RuleState::Bypassed, None));
+            hits += view.hits;
+        }
+    });
+    assert_eq!(hits, all - tracked);
 }
 
 #[test]
