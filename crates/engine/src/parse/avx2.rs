@@ -13,7 +13,7 @@
 mod words;
 
 use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
-use super::part::{GROUP, Places, next};
+use super::part::{Places, next};
 use super::short::ETHERTYPE_VLAN;
 use super::{
     ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP, PROTO_UDP,
@@ -70,7 +70,7 @@ pub(super) fn metas<const V6: bool, P: Packet>(
                 let (read, bytes) = super::avx512::metas::<V6, P>(packets, metas);
                 let (packets, metas) = (&packets[read..], &mut metas[read..]);
                 // Half a group may be left.
-                if packets.len() < GROUP {
+                if packets.len() < super::part::GROUP {
                     return (read, bytes);
                 }
                 let (more, their_bytes) = metas_of::<V6, P>(packets, metas);
