@@ -10,9 +10,10 @@ mod place;
 mod server;
 #[cfg(test)]
 mod tests;
+mod timed;
 
 pub(crate) use answer::answer;
-pub(crate) use client::{Answer, Instance, InstanceArgs};
+pub(crate) use client::{Answer, AskError, Instance, InstanceArgs};
 pub(crate) use place::{default_path, user};
 pub(crate) use server::{OpenError, Server};
 

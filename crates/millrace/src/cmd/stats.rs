@@ -2,7 +2,7 @@
 //! `millrace stats`.
 
 use super::run::seconds;
-use crate::control::{Ask, Instance, InstanceArgs, Line, Request};
+use crate::control::{Ask, AskError, Instance, InstanceArgs, Line, Request};
 use crate::{signals, table, units};
 use anyhow::Context;
 use serde_json::Value;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     instance: InstanceArgs,
-    /// Ask again every so many seconds, until Ctrl-C or the end of the run; rates are those since
-    /// the last time
+    /// Ask again every so many seconds, until Ctrl-C or the end of the run; cpu and rates are those
+    /// since the last time
     #[arg(long, value_name = "S", value_parser = seconds)]
     watch: Option<Duration>,
     /// Print JSON, on one line for each time
@@ -29,7 +29,7 @@ pub(crate) struct StatsArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace stats
-      Counters since the start of the run, and average rates.
+      Counters since the start of the run, average rates and cpu.
   millrace stats --watch 1 --json
       The summary of each second, for other programs.
 
@@ -39,15 +39,15 @@ Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
-    let instance = args.instance.find()?;
+    let mut instance = args.instance.find()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut last = None;
     loop {
         let asked = Instant::now();
-        let (summary, report) = match ask(&instance) {
+        let (summary, report) = match ask(&mut instance) {
             Ok(stats) => stats,
             // It has run its time.
-            Err(_) if last.is_some() => return Ok(ExitCode::SUCCESS),
+            Err(error) if last.is_some() && is_end(&error) => return Ok(ExitCode::SUCCESS),
             Err(error) => return Err(error),
         };
         let mut out = io::stdout().lock();
@@ -69,7 +69,11 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn ask(instance: &Instance) -> anyhow::Result<(Value, String)> {
+fn is_end(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(AskError::is_end)
+}
+
+fn ask(instance: &mut Instance) -> anyhow::Result<(Value, String)> {
     let answer = instance.ask(&Request::new(Ask::Stats))?;
     match answer.lines.into_iter().next() {
         Some(Line::Stats { summary, report }) => Ok((summary, report)),
@@ -80,10 +84,9 @@ fn ask(instance: &Instance) -> anyhow::Result<(Value, String)> {
 /// What the report of a run does not say: time, rates, ports.
 fn print(out: &mut impl Write, summary: &Value, last: Option<&Value>) -> io::Result<()> {
     let float = |value: &Value| value.as_f64().unwrap_or_default();
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
     let time = float(&summary["duration_s"]);
     let since = last.map_or(0.0, |last| float(&last["duration_s"]));
-    let cpu = float(&summary["cpu_util_percent"]);
+    let cpu = cpu_percent(summary, last);
     let (text, version) = (summary["version"].as_str().unwrap_or_default(), &summary["dpdk"]);
     let dpdk = version.as_str().unwrap_or_default();
     writeln!(out, "Millrace {text}, {dpdk}: running for {time:.1} s, cpu {cpu:.1} %")?;
@@ -108,6 +111,51 @@ fn print(out: &mut impl Write, summary: &Value, last: Option<&Value>) -> io::Res
     table::print(out, PORT, &(1..PORT.len()), &rows)
 }
 
+/// Share of the workers' time that packets took, since the last time.
+fn cpu_percent(summary: &Value, last: Option<&Value>) -> f64 {
+    let sum = |summary: &Value, name: &str| -> u64 {
+        let workers = summary["workers"].as_array().into_iter().flatten();
+        workers.map(|worker| number(&worker[name])).sum()
+    };
+    let [busy, idle] = ["busy_cycles", "idle_cycles"].map(|name| {
+        let before = last.map_or(0, |last| sum(last, name));
+        sum(summary, name).saturating_sub(before)
+    });
+    busy as f64 * 100.0 / (busy + idle).max(1) as f64
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
 /// Columns about ports, under their names in the summary.
 const PORT: [&str; 7] =
     ["port", "rx_packets", "tx_packets", "imissed", "ierrors", "rx_nombuf", "oerrors"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rates_and_cpu_are_since_the_last_time() {
+        let at = |duration_s: u64, packets: u64, busy: u64, idle: u64| {
+            let workers = [json!({ "busy_cycles": busy, "idle_cycles": idle }), json!({})];
+            let up = json!({ "packets": packets });
+            json!({ "duration_s": duration_s, "workers": workers, "directions": [up] })
+        };
+        let (before, now) = (at(2, 1000, 100, 0), at(4, 5000, 200, 300));
+        let first_lines = |last| {
+            let mut out = Vec::new();
+            print(&mut out, &now, last).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            text.lines().take(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let [start, up] = first_lines(None).try_into().unwrap();
+        assert!(start.ends_with("running for 4.0 s, cpu 40.0 %"), "{start}");
+        assert_eq!(up, "up: 5_000 packets, 1.2 kpps");
+        let [start, up] = first_lines(Some(&before)).try_into().unwrap();
+        assert!(start.ends_with("running for 4.0 s, cpu 25.0 %"), "{start}");
+        assert_eq!(up, "up: 5_000 packets, 2.0 kpps");
+    }
+}

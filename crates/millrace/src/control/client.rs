@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The side that asks: finds the instance that is meant, and reads its answer.
 
-use super::{Ask, ErrorLine, InstanceLine, Line, Request, place};
+use super::timed::Timed;
+use super::{Ask, ErrorLine, Failure, InstanceLine, Line, Request, place};
 use crate::units;
-use std::io::{self, BufRead, BufReader, Write};
+use serde_json::Value;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// An instance that works answers in no more time.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// In what time a whole answer must be there, and that to the question who is there, which no
+/// worker is asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_TO_MEET: Duration = Duration::from_secs(5);
+/// Bytes of an answer: several times as many as the longest there can be.
+const ANSWER_MAX: u64 = 512 << 20;
 
 /// Which instance is asked.
 #[derive(clap::Args)]
@@ -20,7 +26,11 @@ pub(crate) struct InstanceArgs {
 }
 
 /// A place where an instance may be asked.
-pub(crate) struct Instance(PathBuf);
+pub(crate) struct Instance {
+    path: PathBuf,
+    /// By which it was found, for the first question.
+    found: Option<UnixStream>,
+}
 
 /// A whole answer.
 pub(crate) struct Answer {
@@ -47,6 +57,8 @@ pub(crate) enum AskError {
     Refused { path: PathBuf, error: ErrorLine },
     #[error("{path}: its answer breaks off; the run may have ended")]
     Cut { path: PathBuf },
+    #[error("{path}: no whole answer within {} s", .time.as_secs())]
+    Slow { path: PathBuf, time: Duration },
     #[error("{path}: its answer is not understood: {error}")]
     Unknown { path: PathBuf, error: serde_json::Error },
     #[error("{path}: {error}")]
@@ -59,7 +71,7 @@ impl InstanceArgs {
         let sockets = place::all();
         let named = self.instance.as_deref();
         if let Some(name) = named.filter(|name| name.parse::<u32>().is_err()) {
-            return Ok(Instance(PathBuf::from(name)));
+            return Ok(Instance { path: PathBuf::from(name), found: None });
         }
         let file = named.map(|pid| format!("{pid}.sock"));
         let is_meant = |path: &&PathBuf| {
@@ -70,7 +82,7 @@ impl InstanceArgs {
         let (mut alive, mut denied) = (Vec::new(), None);
         for (path, connected) in tried {
             match connected {
-                Ok(_) => alive.push(path.clone()),
+                Ok(stream) => alive.push(Instance { path: path.clone(), found: Some(stream) }),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     denied = Some(path.clone());
                 }
@@ -84,54 +96,91 @@ impl InstanceArgs {
                 Some(pid) => Err(AskError::Nobody(PathBuf::from(pid))),
                 None => Err(AskError::None),
             },
-            (1, _) => Ok(Instance(alive.remove(0))),
-            _ => Err(AskError::Several(alive.iter().map(|path| describe(path)).collect())),
+            (1, _) => Ok(alive.remove(0)),
+            _ => Err(AskError::Several(alive.into_iter().map(describe).collect())),
+        }
+    }
+}
+
+impl AskError {
+    /// Whether this is what is heard of a run that has ended.
+    pub(crate) fn is_end(&self) -> bool {
+        match self {
+            AskError::Nobody(_) | AskError::Cut { .. } => true,
+            AskError::Refused { error, .. } => error.code == Failure::Ending.code(),
+            _ => false,
         }
     }
 }
 
 /// A line about an instance among others.
-fn describe(path: &Path) -> String {
-    let instance = Instance(path.to_owned());
-    match instance.ask(&Request::new(Ask::Instance)).map(|answer| answer.lines.into_iter().next()) {
+fn describe(mut instance: Instance) -> String {
+    let answer = instance.ask_within(PATIENCE_TO_MEET, &Request::new(Ask::Instance));
+    match answer.map(|answer| answer.lines.into_iter().next()) {
         Ok(Some(Line::Instance(InstanceLine { pid, age_s, ports, .. }))) => {
             let age = units::duration((age_s * 1e9) as u64);
             format!("  {pid}  running for {age}  {}\n", ports.join(" "))
         }
-        Ok(_) => format!("  {}\n", path.display()),
+        Ok(_) => format!("  {}\n", instance.path.display()),
         Err(error) => format!("  {error}\n"),
     }
 }
 
 impl Instance {
     /// Asks, and waits for the whole answer.
-    pub(crate) fn ask(&self, request: &Request) -> Result<Answer, AskError> {
-        let path = &self.0;
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
+        self.ask_within(PATIENCE, request)
+    }
+
+    fn ask_within(&mut self, time: Duration, request: &Request) -> Result<Answer, AskError> {
+        let path = &self.path;
         let io = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => AskError::Denied(path.clone()),
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
                 AskError::Nobody(path.clone())
             }
+            io::ErrorKind::ConnectionReset => AskError::Cut { path: path.clone() },
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                AskError::Slow { path: path.clone(), time }
+            }
             _ => AskError::Io { path: path.clone(), error },
         };
-        let mut stream = UnixStream::connect(path).map_err(io)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(io)?;
+        let stream = self.found.take().map_or_else(|| UnixStream::connect(path), Ok).map_err(io)?;
+        let mut timed = Timed::new(&stream, time);
         let mut text = serde_json::to_vec(request).expect("a request is JSON");
         text.push(b'\n');
         // One that is refused at once may have closed already; its words are there to read.
-        let _ = stream.write_all(&text);
+        let _ = timed.write_all(&text);
         let mut lines = Vec::new();
-        for text in BufReader::new(stream).lines() {
-            let text = text.map_err(io)?;
-            match serde_json::from_str(&text) {
+        for text in BufReader::new(timed.take(ANSWER_MAX)).lines() {
+            match read_line(&text.map_err(io)?) {
                 Ok(Line::End(end)) => return Ok(Answer { lines, matched: end.matched }),
                 Ok(Line::Error(error)) => {
                     return Err(AskError::Refused { path: path.clone(), error });
                 }
                 Ok(line) => lines.push(line),
+                Err(error) if error.is_eof() => break,
                 Err(error) => return Err(AskError::Unknown { path: path.clone(), error }),
             }
         }
         Err(AskError::Cut { path: path.clone() })
+    }
+}
+
+/// Reads a line of an answer. Root may be answered by somebody else, whose words come to a terminal
+/// and must not be commands to it.
+pub(super) fn read_line(text: &str) -> serde_json::Result<Line> {
+    let mut value = serde_json::from_str(text)?;
+    replace_controls(&mut value);
+    serde_json::from_value(value)
+}
+
+fn replace_controls(value: &mut Value) {
+    let is_command = |character: char| character.is_control() && character != '\n';
+    match value {
+        Value::String(text) => *text = text.replace(is_command, "\u{fffd}"),
+        Value::Array(values) => values.iter_mut().for_each(replace_controls),
+        Value::Object(members) => members.values_mut().for_each(replace_controls),
+        _ => {}
     }
 }

@@ -4,7 +4,7 @@
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,10 @@ pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
     // Others may see who is there, where everybody looks; not in folders of their own.
     let mode = if user() == 0 { 0o755 } else { 0o700 };
     match DirBuilder::new().mode(mode).create(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let words = format!("cannot make the folder {}: {error}", folder.display());
+            return Err(io::Error::new(error.kind(), words));
+        }
         _ => {}
     }
     let found = fs::symlink_metadata(&folder)?;
@@ -70,11 +73,12 @@ pub(crate) fn all() -> Vec<PathBuf> {
     sockets
 }
 
-/// What in a folder has the name of a socket.
+/// Sockets in a folder; not what a link there leads to.
 fn sockets(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let is_socket = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.ends_with(".sock") && !name.starts_with('.')
+        let is_one = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+        is_one && name.ends_with(".sock") && !name.starts_with('.')
     };
     entries(folder).filter(is_socket)
 }

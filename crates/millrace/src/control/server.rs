@@ -4,18 +4,19 @@
 //! One thread waits for clients, and each client has a thread of its own, which ends by a time of
 //! its own: whoever is slow holds up himself.
 
+use super::timed::Timed;
 use super::{Failure, Line, REQUEST_MAX, Request, read_request, user};
 use rustix::net::Shutdown;
 use rustix::net::sockopt::socket_peercred;
 use std::fs::{self, Metadata, Permissions};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Clients that are served at a time.
 pub(super) const CLIENTS_MAX: usize = 8;
@@ -52,10 +53,13 @@ impl Server {
     /// Opens a socket that only this user and root reach. One that nobody answers at is replaced.
     pub(crate) fn open(path: &Path, answerer: Arc<Answerer>) -> Result<Self, OpenError> {
         let io = |error| OpenError::Io { path: path.to_owned(), error };
-        match (UnixStream::connect(path), fs::symlink_metadata(path)) {
+        let is_socket = fs::symlink_metadata(path).map(|found| found.file_type().is_socket());
+        match (UnixStream::connect(path), is_socket) {
             (Ok(_), _) => return Err(OpenError::InUse(path.to_owned())),
-            (Err(_), Ok(found)) if !found.file_type().is_socket() => {
-                return Err(OpenError::NoSocket(path.to_owned()));
+            (Err(_), Ok(false)) => return Err(OpenError::NoSocket(path.to_owned())),
+            // Somebody listens, for other users or in another way.
+            (Err(error), Ok(true)) if error.kind() != io::ErrorKind::ConnectionRefused => {
+                return Err(io(error));
             }
             _ => {}
         }
@@ -142,8 +146,9 @@ fn admit(stream: UnixStream, others: usize, answerer: &Arc<Answerer>) -> Option<
     }
     let (mine, answerer) = (stream.try_clone().ok()?, Arc::clone(answerer));
     let work = move || {
-        // A client that is gone needs no answer.
+        // A client that is gone needs no answer, and one that is too slow gets no more of it.
         let _ = serve(&mine, &*answerer);
+        let _ = mine.shutdown(std::net::Shutdown::Both);
     };
     let thread = thread::Builder::new().name("control client".to_owned()).spawn(work).ok()?;
     Some(Client { stream, thread })
@@ -155,68 +160,25 @@ pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
 }
 
 fn serve(stream: &UnixStream, answerer: &Answerer) -> io::Result<()> {
-    let answer = receive(stream).and_then(|request| answerer(&request));
+    let answer = receive(Timed::new(stream, TO_ASK)).and_then(|request| answerer(&request));
     let mut out = BufWriter::with_capacity(64 << 10, Timed::new(stream, TO_TAKE));
     match answer {
         Ok(lines) => lines.iter().try_for_each(|line| write_line(&mut out, line))?,
         Err(failure) => write_line(&mut out, &failure.line())?,
     }
-    out.flush()?;
-    stream.shutdown(std::net::Shutdown::Both)
+    out.flush()
 }
 
-fn receive(stream: &UnixStream) -> Result<Request, Failure> {
-    let mut input = Timed::new(stream, TO_ASK);
-    let (mut line, mut some) = (Vec::new(), [0; 4096]);
-    loop {
-        let read = input.read(&mut some).map_err(|_| Failure::Late)?;
-        line.extend_from_slice(&some[..read]);
-        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
-            line.truncate(end + 1);
-        } else if read > 0 && line.len() <= REQUEST_MAX {
-            continue;
-        }
-        return if line.len() > REQUEST_MAX { Err(Failure::TooLong) } else { read_request(&line) };
-    }
+/// Reads one line at most, and no more than a request may have.
+pub(crate) fn receive(input: impl Read) -> Result<Request, Failure> {
+    let mut line = Vec::new();
+    let mut input = BufReader::new(input.take(REQUEST_MAX as u64 + 1));
+    input.read_until(b'\n', &mut line).map_err(|_| Failure::Late)?;
+    if line.len() > REQUEST_MAX { Err(Failure::TooLong) } else { read_request(&line) }
 }
 
 fn write_line(out: &mut impl Write, line: &Line) -> io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     out.write_all(&text)
-}
-
-/// A stream until a time: however slowly bytes go, it comes to its end.
-struct Timed<'a> {
-    stream: &'a UnixStream,
-    until: Instant,
-}
-
-impl<'a> Timed<'a> {
-    fn new(stream: &'a UnixStream, time: Duration) -> Self {
-        Self { stream, until: Instant::now() + time }
-    }
-
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
-    }
-}
-
-impl Read for Timed<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(buffer)
-    }
-}
-
-impl Write for Timed<'_> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(buffer)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -2,13 +2,14 @@
 //! The socket with an answerer that is none: who is let in, and what becomes of requests that are
 //! wrong, long, slow or many.
 
+use super::client::read_line;
 use super::server::{CLIENTS_MAX, Server, is_allowed};
 use super::*;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -143,10 +144,26 @@ fn a_place_is_taken_over_only_from_the_dead() {
     fs::write(&path, "a file").unwrap();
     assert!(matches!(open(), Err(OpenError::NoSocket(_))));
     assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+    fs::remove_file(&path).unwrap();
+    // The kind of socket at which a system's log listens.
+    let log = UnixDatagram::bind(&path).unwrap();
+    assert!(matches!(open(), Err(OpenError::Io { .. })));
+    UnixDatagram::unbound().unwrap().send_to(b"a line", &path).unwrap();
+    assert_eq!(log.recv(&mut [0; 10]).unwrap(), 6);
     let long = scratch.0.join("x".repeat(200));
     let error = Server::open(&long, Arc::new(echo)).err().unwrap().to_string();
     assert!(error.contains("xxx"), "{error}");
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
+}
+
+/// Root asks whoever has a socket.
+#[test]
+fn an_answer_does_not_command_a_terminal() {
+    let text = "\u{1b}]0;mine\u{7}\u{9b}2J µs\nnext".to_owned();
+    let line = Line::Error(ErrorLine { code: "late".to_owned(), text });
+    let text = serde_json::to_string(&line).unwrap();
+    let Line::Error(read) = read_line(&text).unwrap() else { panic!("{text}") };
+    assert_eq!(read.text, "\u{fffd}]0;mine\u{fffd}\u{fffd}2J µs\nnext");
 }
 
 #[test]

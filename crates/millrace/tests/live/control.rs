@@ -7,7 +7,9 @@ use crate::twin::driver;
 use crate::{Scratch, has_cpus, has_root_and, skip, wait_until};
 use serde_json::Value;
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -125,6 +127,34 @@ fn rules_are_listed_and_every_direction_says_why() {
     assert!(why.contains("none: only TCP and UDP get rules"), "{why}");
     assert!(text(&socket, &["offload"]).contains("packets/s"));
     finish(bump, &socket);
+}
+
+/// The end of the run is the end of watching it; trouble is no end.
+#[test]
+fn watching_ends_with_the_run_and_tells_of_trouble() {
+    let scratch = scratch();
+    let socket = scratch.path("a.sock");
+    let stats = r#"{"stats":{"summary":{"duration_s":1.0},"report":""}}"#;
+    let error = |code: &str| format!("{{\"error\":{{\"code\":\"{code}\",\"text\":\"words\"}}}}\n");
+    let part = stats[..20].to_owned();
+    for (last, status) in [(error("ending"), 0), (part, 0), (error("busy"), 1)] {
+        let listener = UnixListener::bind(&socket).unwrap();
+        let answers = [format!("{stats}\n{{\"end\":{{\"matched\":0}}}}\n"), last];
+        let instance = std::thread::spawn(move || {
+            for answer in answers {
+                let mut stream = listener.accept().unwrap().0;
+                BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        let output = ask(&socket, &["stats", "--watch", "0.01", "--json"]);
+        instance.join().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert_eq!(said.contains("words"), status == 1, "{said}");
+        assert_eq!(output.stdout, b"{\"duration_s\":1.0}\n");
+        fs::remove_file(&socket).unwrap();
+    }
 }
 
 /// The mode of the socket keeps others out; where somebody has changed it, the kernel's word on who
