@@ -15,7 +15,7 @@ mod timed;
 pub(crate) use answer::answer;
 pub(crate) use client::{Answer, AskError, Instance, InstanceArgs};
 pub(crate) use place::{default_path, user};
-pub(crate) use server::{OpenError, Server};
+pub(crate) use server::{OpenError, Server, receive};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -242,7 +242,7 @@ impl Failure {
     }
 
     /// As it is said over the socket.
-    fn line(&self) -> Line {
+    pub(crate) fn line(&self) -> Line {
         Line::Error(ErrorLine { code: self.code().to_owned(), text: self.to_string() })
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the fuzz targets see of the program: its readers of files that anyone may have written.
+//! What the fuzz targets see of the program: its readers of what anyone may have written.
 //!
 //! Not documented and not an interface: it changes with `fuzz`.
 
 use crate::capture::{self, Capture};
 use crate::cmd::replay::Player;
 use crate::config::{Config, Place, Problem, Problems};
+use crate::control::{LIMIT_MAX, receive};
 use crate::host::Cpus;
 use crate::nic::flow::{Command, World, complete, parse, print_rule};
 use crate::plan::Plan;
@@ -134,5 +135,18 @@ pub fn flow_command(line: &str) -> Option<String> {
             assert!(error.marks(line).ends_with('^'), "{error:?}");
             None
         }
+    }
+}
+
+/// Reads what a client of the control socket sends; returns what it asks as it would be written, or
+/// the line of the answer that says what is wrong.
+pub fn control_request(sent: &[u8]) -> Result<String, String> {
+    const JSON: &str = "it is JSON";
+    match receive(sent) {
+        Ok(request) => {
+            assert!(request.limit <= LIMIT_MAX, "{request:?}");
+            Ok(serde_json::to_string(&request).expect(JSON))
+        }
+        Err(failure) => Err(serde_json::to_string(&failure.line()).expect(JSON)),
     }
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Any bytes as a request at the control socket: no panic; what is accepted is, written again, the
+//! same request, and nothing behind its line matters; what is refused is refused in one line.
+//!
+//! Input: edits of a request with every member.
+#![no_main]
+
+mod edits;
+
+use edits::edited;
+use libfuzzer_sys::fuzz_target;
+use millrace::fuzzing::control_request;
+
+const EVERY_MEMBER: &str = "\
+{\"millrace\":1,\"ask\":\"flows\",\"limit\":100,\"address\":\"2001:db8::1\",\"port\":53}
+{\"millrace\":1,\"ask\":\"offload\"}
+";
+
+/// Failures that depend on the request alone.
+const CODES: [&str; 3] = ["syntax", "too_long", "version"];
+
+fuzz_target!(|data: &[u8]| {
+    let sent = edited(EVERY_MEMBER.as_bytes().to_vec(), data);
+    let line = sent.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match control_request(&sent) {
+        Ok(request) => {
+            assert_eq!(control_request(line), Ok(request.clone()));
+            assert_eq!(control_request(request.as_bytes()), Ok(request));
+        }
+        Err(refusal) => {
+            let begins =
+                |code: &&str| refusal.starts_with(&format!(r#"{{"error":{{"code":"{code}""#));
+            assert!(CODES.iter().any(|code| begins(&code)), "{refusal}");
+            assert!(refusal.bytes().all(|byte| byte >= b' '), "{refusal:?}");
+        }
+    }
+});
