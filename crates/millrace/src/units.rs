@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Numbers for people: byte counts, spans of time, thousands.
+//! Numbers for people: byte counts, spans of time, packet rates, thousands.
 
 /// Bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
 pub(crate) fn bytes(count: u64) -> String {
@@ -26,6 +26,11 @@ pub(crate) fn duration(nanos: u64) -> String {
         999_500..999_500_000 => format!("{} ms", three_digits(nanos as f64 / 1e6)),
         _ => format!("{} s", three_digits(nanos as f64 / 1e9)),
     }
+}
+
+/// Packets per second: `0.06`, `9.50`, `224`. Rates are compared with thresholds below one.
+pub(crate) fn pps(rate: f64) -> String {
+    if rate == 0.0 || rate >= 9.995 { format!("{rate:.0}") } else { format!("{rate:.2}") }
 }
 
 /// A count with its thousands set apart: `1_234_567`.
@@ -74,6 +79,14 @@ mod tests {
         assert_eq!(duration(999_499), "999 µs");
         assert_eq!(duration(999_500), "1.00 ms");
         assert_eq!(duration(86_400_000_000_000), "86400 s");
+    }
+
+    #[test]
+    fn low_rates_are_told_apart() {
+        assert_eq!(
+            [0.0, 0.0625, 9.99, 9.999, 1234.5].map(pps),
+            ["0", "0.06", "9.99", "10", "1234"]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::flows::WhichArgs;
 use crate::control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
 use crate::{table, top, units};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -62,24 +62,17 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
         let reason = port.reason.as_deref().unwrap_or("no reason is known");
         return writeln!(out, "port {name}: takes no rules: {reason}");
     }
-    let [installed, room] = [port.installed, u64::from(*room)].map(units::thousands);
+    let [installed, live, room] =
+        [port.installed, u64::from(*live), u64::from(*room)].map(units::thousands);
     let bits = port.mark_bits.unwrap_or_default();
     writeln!(out, "port {name}: {installed} rules, {live} wanted, room for {room}")?;
     let threshold = match *threshold_pps {
-        threshold if threshold > 0.0 => format!("threshold {threshold:.0} packets/s"),
+        threshold if threshold > 0.0 => format!("threshold {} packets/s", units::pps(threshold)),
         _ => "no threshold while there is room".to_owned(),
     };
     let horizon = units::duration((horizon_s * 1e9) as u64);
-    writeln!(
-        out,
-        "  {threshold}, a rule is to pay within {horizon}; marks of \
-         {bits} bits"
-    )?;
-    let us = |times: &serde_json::Value, which: &str| times[which].as_f64().unwrap_or_default();
-    let [insert, delete] = [&port.insert_us, &port.delete_us].map(|times| {
-        let [min, avg, max] = ["min", "avg", "max"].map(|which| us(times, which));
-        format!("{min:.1} / {avg:.1} / {max:.1} µs")
-    });
+    writeln!(out, "  {threshold}, a rule is to pay within {horizon}; marks of {bits} bits")?;
+    let [insert, delete] = [&port.insert_us, &port.delete_us].map(times);
     writeln!(out, "  insert {insert}, delete {delete} (min / avg / max)")?;
     if port.bypass == "on" {
         writeln!(out, "  forwards to its peer by itself")?;
@@ -90,6 +83,14 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     match port.rules["refused"]["last"].as_str() {
         Some(words) => writeln!(out, "  last refusal: {words}"),
         None => Ok(()),
+    }
+}
+
+/// How long calls took, if there were any.
+fn times(us: &Value) -> String {
+    match ["min", "avg", "max"].map(|which| us[which].as_f64().unwrap_or_default()) {
+        [.., 0.0] => "none yet".to_owned(),
+        [min, avg, max] => format!("{min:.1} / {avg:.1} / {max:.1} µs"),
     }
 }
 
@@ -105,7 +106,7 @@ fn row(rule: &RuleLine) -> [String; 8] {
         top::endpoint(rule.dst, rule.dport, rule.proto),
         rule.state.clone(),
         units::duration((rule.age_s * 1e9) as u64),
-        format!("{:.0}", rule.rate_pps),
+        units::pps(rule.rate_pps),
         units::thousands(rule.hits),
     ]
 }

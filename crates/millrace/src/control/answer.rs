@@ -7,6 +7,7 @@ use super::{
 };
 use crate::busiest::Busiest;
 use crate::live::{Ending, Found, Inquiry, PortNow};
+use crate::units;
 use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -220,19 +221,22 @@ fn off_words(ports: &[PortNow]) -> String {
 
 /// Why a direction has no rule, for people.
 fn why(reason: NoRule, (view, packets): (&RuleView, u64), port: Option<&PortNow>) -> String {
-    let rate = view.rate;
+    let rate = units::pps(view.rate);
     match reason {
         NoRule::Off => off_words(&[]),
         NoRule::Protocol => "only TCP and UDP get rules".to_owned(),
         NoRule::TooFewPackets { least } => {
             format!("it has had {packets} packets; one with fewer than {least} is not looked at")
         }
-        NoRule::BelowThreshold { worth, threshold } if rate >= threshold => format!(
-            "its rate of {rate:.0} packets/s would do, but it has had {packets} packets only, \
-             which count as {worth:.0} packets/s; the threshold is {threshold:.0} packets/s"
+        NoRule::BelowThreshold { worth, threshold } if view.rate >= threshold => format!(
+            "its rate of {rate} packets/s would do, but it has had {packets} packets only, \
+             which count as {worth} packets/s; the threshold is {threshold} packets/s",
+            worth = units::pps(worth),
+            threshold = units::pps(threshold)
         ),
         NoRule::BelowThreshold { threshold, .. } => format!(
-            "its rate of {rate:.0} packets/s is below the threshold of {threshold:.0} packets/s"
+            "its rate of {rate} packets/s is below the threshold of {threshold} packets/s",
+            threshold = units::pps(threshold)
         ),
         NoRule::NoCapacity => match port {
             Some(PortNow { state, .. }) => {
