@@ -31,6 +31,8 @@ pub(crate) struct Comparison {
     pub(crate) policy: String,
     /// Length of each run.
     pub(crate) seconds: f64,
+    /// Of the traffic.
+    pub(crate) seed: u64,
     /// Whether somebody ended it before its time.
     pub(crate) interrupted: bool,
     pub(crate) runs: Vec<Run>,
@@ -156,13 +158,13 @@ impl Comparison {
         ]
     }
 
-    /// A load's run without offload and the one with it, if both came to pass.
+    /// A load's run without offload and the one with it, if both came to pass and can be compared.
     fn pair(&self, load: &str) -> Option<[&Run; 2]> {
         let find = |offload| {
             let mut runs = self.runs.iter();
             runs.find(|run| run.load == load && run.offload == offload)
         };
-        Some([find(false)?, find(true)?])
+        Some([find(false).filter(|run| run.has_sent())?, find(true)?])
     }
 }
 
@@ -199,6 +201,11 @@ const ARTICLE: &str = "The article had, with an X710 and one core of 2.6 GHz: IM
 impl Run {
     fn offload_word(&self) -> &'static str {
         if self.offload { "on" } else { "off" }
+    }
+
+    /// Whether there were packets in what was measured.
+    fn has_sent(&self) -> bool {
+        self.measured.up_mbps + self.measured.down_mbps > 0.0
     }
 
     /// Cycles per packet by stage, over the whole run.

@@ -36,7 +36,7 @@ pub(crate) struct DemoArgs {
     /// Which connections get rules in the runs with offload, as for `millrace run`
     #[arg(long, value_name = "POLICY", default_value = "after 8")]
     offload: Policy,
-    /// Rate of each link: 10G, 2.5G, 100M, or none for as fast as the worker takes it
+    /// Rate of each link, from 1M to 400G, or none for as fast as the worker takes it
     #[arg(long, value_name = "RATE", default_value = "10G", value_parser = rate)]
     speed: String,
     /// Write the report to FILE instead of millrace-demo.html; only a report is overwritten
@@ -100,10 +100,25 @@ fn go_on_with_rings(reason: &anyhow::Error) -> io::Error {
 
 /// The rate of a link as the software NIC reads it.
 fn rate(text: &str) -> Result<String, String> {
-    let number = text.strip_suffix(['G', 'M']).and_then(|number| number.parse::<f64>().ok());
-    match number {
-        Some(number) if number > 0.0 && number.is_finite() => Ok(text.to_owned()),
+    let of = |unit: char, mbps: f64| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * mbps);
+    match of('G', 1e3).or_else(|| of('M', 1.0)) {
+        Some(mbps) if (1.0..=400e3).contains(&mbps) => Ok(text.to_owned()),
         _ if text == "none" => Ok(text.to_owned()),
-        _ => Err("must be a rate such as 10G or 100M, or none".to_owned()),
+        _ => Err("must be a rate from 1M to 400G, such as 10G, or none".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_that_the_software_nic_takes() {
+        for good in ["none", "1M", "2.5G", "400G"] {
+            assert_eq!(rate(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "G", "10", "10g", "0G", "0.9M", "401G", "1e3G", "-1G", "nanG", "infM"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -192,6 +192,7 @@ fn legend(keys: impl IntoIterator<Item = (&'static str, plotters::style::RGBColo
 
 fn about(comparison: &Comparison) -> Markup {
     let Comparison { version, dpdk, processor, personality, speed, policy, .. } = comparison;
+    let seed = comparison.seed.to_string();
     let rows = [
         ("Millrace", *version),
         ("DPDK", dpdk.trim_start_matches("DPDK ")),
@@ -199,6 +200,7 @@ fn about(comparison: &Comparison) -> Markup {
         ("personality", personality),
         ("speed of each link", speed),
         ("offload", policy),
+        ("seed of the traffic", &seed),
     ];
     html! {
         dl { @for (name, value) in rows { dt { (name) } dd { (value) } } }

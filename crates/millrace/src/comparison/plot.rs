@@ -163,7 +163,7 @@ pub(super) fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
     Ok(svg)
 }
 
-/// At most four digits: `0.25`, `19.9`, `9_980`, `12.5 k`.
+/// At most five digits: `0.25`, `19.9`, `9980`, `19684`, `25 k`.
 fn in_short(value: f64) -> String {
     let decimals = match value.abs() {
         ..0.0005 => 0,

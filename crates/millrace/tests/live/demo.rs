@@ -9,7 +9,7 @@ use crate::records::{conversations, read_records};
 use crate::twin::driver;
 use crate::{Scratch, process, wait_until};
 use serde_json::Value;
-use std::fs::File;
+use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
 fn demo(duration: &str) -> Command {
@@ -178,7 +178,7 @@ fn without_a_driver_that_does_the_bump_is_shown_alone() {
     let _turn = turn();
     let scratch = Scratch::new("demo-no-driver");
     let [nowhere, broken] = ["nowhere.so", "broken.so"].map(|name| scratch.path(name));
-    std::fs::write(&broken, "no shared object").unwrap();
+    fs::write(&broken, "no shared object").unwrap();
     for (driver, words) in [(nowhere, "no software NIC yet"), (broken, "cannot be used")] {
         let mut command = twins(&scratch, "0.3");
         let output = command.env("MILLRACE_TWIN", driver).output().unwrap();
@@ -186,7 +186,28 @@ fn without_a_driver_that_does_the_bump_is_shown_alone() {
         assert_eq!(output.status.code(), Some(0), "{stderr}");
         assert!(stderr.contains(words) && stderr.contains("`make twin`"), "{stderr}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("generator: "), "{stderr}");
+        assert!(!fs::exists(scratch.path("demo.html")).unwrap(), "there is no report");
     }
+}
+
+/// Files come to be where nobody reads the tables, and reports go where there is no file.
+#[test]
+fn files_are_written_whoever_reads_the_tables() {
+    let _turn = turn();
+    if driver().is_none() {
+        return;
+    }
+    let scratch = Scratch::new("demo-unread");
+    let mut demo = twins(&scratch, "0.1").stdout(Stdio::piped()).spawn().unwrap();
+    drop(demo.stdout.take());
+    assert_eq!(demo.wait().unwrap().code(), Some(0));
+    assert_eq!(runs(&scratch).len(), 4);
+    assert!(scratch.read("demo.html").ends_with("</html>"));
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let args = ["demo", "--duration", "0.1", "--report", "/dev/stdout"];
+    let text = process::run(command.args(args));
+    assert!(text.contains("</html>"), "{text}");
 }
 
 #[test]
@@ -196,7 +217,7 @@ fn what_is_no_report_is_left_alone() {
         return;
     }
     let scratch = Scratch::new("demo-foreign");
-    std::fs::write(scratch.path("demo.html"), "<html>mine</html>").unwrap();
+    fs::write(scratch.path("demo.html"), "<html>mine</html>").unwrap();
     let output = twins(&scratch, "0.1").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -16,6 +16,17 @@ const USUAL: &str = "millrace-demo.html";
 pub(super) struct ReportFile {
     pub(super) path: PathBuf,
     file: File,
+    /// Whether it was made for this, and nothing has come into it yet.
+    is_new: bool,
+}
+
+/// A demo that fails leaves no empty file behind.
+impl Drop for ReportFile {
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl ReportFile {
@@ -23,7 +34,7 @@ impl ReportFile {
     pub(super) fn open(named: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let path = named.unwrap_or(Path::new(USUAL));
         match (open(path), named) {
-            (Ok(file), _) => Ok(Some(Self { path: path.to_owned(), file })),
+            (Ok((file, is_new)), _) => Ok(Some(Self { path: path.to_owned(), file, is_new })),
             (Err(error), Some(_)) => Err(error),
             (Err(error), None) => {
                 let note = "there will be no report; --report says where to write it";
@@ -33,23 +44,33 @@ impl ReportFile {
         }
     }
 
-    /// Writes the report in place of what was there.
-    pub(super) fn write(mut self, comparison: &Comparison) -> anyhow::Result<()> {
+    /// Writes the report in place of what was there; returns where.
+    pub(super) fn write(mut self, comparison: &Comparison) -> anyhow::Result<PathBuf> {
         let page = page(comparison)?;
         let mut write = || {
-            self.file.rewind()?;
-            self.file.set_len(0)?;
+            if self.file.metadata()?.is_file() {
+                self.file.rewind()?;
+                self.file.set_len(0)?;
+            }
             self.file.write_all(page.as_bytes())
         };
-        write().with_context(|| format!("cannot write {}", self.path.display()))
+        self.is_new = false;
+        write().with_context(|| format!("cannot write {}", self.path.display()))?;
+        Ok(self.path.clone())
     }
 }
 
-/// Refuses what is neither empty nor a report.
-fn open(path: &Path) -> anyhow::Result<File> {
+/// Refuses what is neither empty nor a report. Also says whether the file is a new one.
+fn open(path: &Path) -> anyhow::Result<(File, bool)> {
     let name = path.display();
     let mut options = File::options();
-    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    options.read(true).write(true);
+    let (file, is_new) = match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            (options.create(true).truncate(false).open(path), false)
+        }
+        file => (file, true),
+    };
     let file = file.with_context(|| format!("cannot write {name}"))?;
     let mut head = Vec::new();
     let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -60,7 +81,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
     if !head.is_empty() && !is_ours(&String::from_utf8_lossy(&head)) {
         bail!("{name} is there and no report of this program, so it is left as it is");
     }
-    Ok(file)
+    Ok((file, is_new))
 }
 
 #[cfg(test)]
@@ -73,7 +94,10 @@ mod tests {
         let path = folder.path().join("report.html");
         let reopen = || ReportFile::open(Some(&path)).map(|file| file.is_some());
         assert!(reopen().unwrap(), "a new one");
+        assert!(!path.exists(), "without a report it goes");
+        std::fs::write(&path, "").unwrap();
         assert!(reopen().unwrap(), "an empty one");
+        assert!(path.exists(), "which was there before");
         std::fs::write(&path, "<!DOCTYPE html><html><head><title>mine</title>").unwrap();
         let refusal = reopen().unwrap_err().to_string();
         assert!(refusal.contains("no report of this program"), "{refusal}");

@@ -81,27 +81,31 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
     let (outputs, mut sink) = args.output.open(&inputs)?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut stage = match Stage::new(args, driver) {
-        Err(error) if !is_want_of_hugepages(&error) => return Err(go_on_with_rings(&error).into()),
+        Err(error) if !is_want_of_hugepages(&error) => {
+            drop(report);
+            return Err(go_on_with_rings(&error).into());
+        }
         stage => stage?,
     };
     let mut comparison = describe(args, &personality);
     if outputs.report {
-        comparison.print_heading(&mut io::stdout().lock()).context("cannot write the report")?;
+        // Files may be wanted even where nobody reads this; the tables tell an error.
+        let _ = comparison.print_heading(&mut io::stdout().lock());
     }
     let lost = stage.run_all(&mut comparison, &mut sink, &interrupted)?;
     let (_, written) = sink.finish();
-    if outputs.report {
-        comparison.print(&mut io::stdout().lock()).context("cannot write the report")?;
-    }
     let is_told = outputs.report;
-    outputs.finish_with(&comparison)?;
-    if let Some(report) = report {
-        let path = report.path.clone();
-        report.write(&comparison)?;
-        if is_told {
+    // Who has no room for one of them may have it for the others.
+    let json = outputs.finish_with(&comparison);
+    let page = report.map(|report| report.write(&comparison)).transpose();
+    if is_told {
+        comparison.print(&mut io::stdout().lock()).context("cannot write the tables")?;
+        if let Ok(Some(path)) = &page {
             tell(io::stdout(), format_args!("Report: {}", path.display()));
         }
     }
+    json?;
+    page?;
     lost.and(written).with_context(|| args.output.writing())?;
     let is_good = comparison.is_balanced();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -121,6 +125,7 @@ fn describe(args: &DemoArgs, personality: &Personality) -> Comparison {
         speed: args.speed.clone(),
         policy: args.offload.to_string(),
         seconds: args.duration.as_secs_f64(),
+        seed: args.seed,
         interrupted: false,
         runs: Vec::new(),
     }
