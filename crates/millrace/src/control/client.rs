@@ -97,7 +97,10 @@ impl InstanceArgs {
                 None => Err(AskError::None),
             },
             (1, _) => Ok(alive.remove(0)),
-            _ => Err(AskError::Several(alive.into_iter().map(describe).collect())),
+            _ => {
+                let lines: Vec<_> = alive.into_iter().map(describe).collect();
+                Err(AskError::Several(lines.join("\n")))
+            }
         }
     }
 }
@@ -119,10 +122,10 @@ fn describe(mut instance: Instance) -> String {
     match answer.map(|answer| answer.lines.into_iter().next()) {
         Ok(Some(Line::Instance(InstanceLine { pid, age_s, ports, .. }))) => {
             let age = units::duration((age_s * 1e9) as u64);
-            format!("  {pid}  running for {age}  {}\n", ports.join(" "))
+            format!("  {pid}  running for {age}  {}", ports.join(" "))
         }
-        Ok(_) => format!("  {}\n", instance.path.display()),
-        Err(error) => format!("  {error}\n"),
+        Ok(_) => format!("  {}", instance.path.display()),
+        Err(error) => format!("  {error}"),
     }
 }
 
