@@ -77,8 +77,8 @@ pub(crate) fn all() -> Vec<PathBuf> {
 fn sockets(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let is_socket = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_one = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-        is_one && name.ends_with(".sock") && !name.starts_with('.')
+        let is_named_so = name.ends_with(".sock") && !name.starts_with('.');
+        is_named_so && fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
     };
     entries(folder).filter(is_socket)
 }

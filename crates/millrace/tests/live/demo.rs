@@ -204,10 +204,20 @@ fn files_are_written_whoever_reads_the_tables() {
     assert_eq!(runs(&scratch).len(), 4);
     assert!(scratch.read("demo.html").ends_with("</html>"));
 
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    let args = ["demo", "--duration", "0.1", "--report", "/dev/stdout"];
-    let text = process::run(command.args(args));
+    let report_at = |path: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        command.args(["demo", "--duration", "0.1", "--report", path]);
+        command
+    };
+    let text = process::run(&mut report_at("/dev/stdout"));
     assert!(text.contains("</html>"), "{text}");
+    let mut command = report_at("/dev/full");
+    let mut demo = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(demo.stdout.take());
+    let output = demo.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot write /dev/full"), "{stderr}");
 }
 
 #[test]

@@ -98,14 +98,12 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
     // Who has no room for one of them may have it for the others.
     let json = outputs.finish_with(&comparison);
     let page = report.map(|report| report.write(&comparison)).transpose();
-    if is_told {
-        comparison.print(&mut io::stdout().lock()).context("cannot write the tables")?;
-        if let Ok(Some(path)) = &page {
-            tell(io::stdout(), format_args!("Report: {}", path.display()));
-        }
-    }
+    let printed = if is_told { comparison.print(&mut io::stdout().lock()) } else { Ok(()) };
     json?;
-    page?;
+    if let (Some(path), true) = (page?, is_told) {
+        tell(io::stdout(), format_args!("Report: {}", path.display()));
+    }
+    printed.context("cannot write the tables")?;
     lost.and(written).with_context(|| args.output.writing())?;
     let is_good = comparison.is_balanced();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
