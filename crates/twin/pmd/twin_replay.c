@@ -308,7 +308,7 @@ give_back(struct twin_rxq *rxq, struct burst *burst)
 }
 
 /*
- * What nobody receives is on the account of the first queue; returns its bytes on the wire. Most
+ * What nobody receives is on the account of who comes by it; returns its bytes on the wire. Most
  * blocks have nothing of it, and receiving these is to be fast.
  */
 static __rte_noinline int64_t
@@ -359,7 +359,7 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	struct twin_block *block = &replay->blocks[place];
 	struct burst attempt;
 	struct twin_sets sets;
-	uint64_t all, left, aside;
+	uint64_t mine, all, left, aside;
 	uint32_t number;
 
 	/* Once: rules may change all the time. */
@@ -369,7 +369,8 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 		number = rte_seqlock_read_begin(&block->lock);
 		attempt = *burst;
 		sets = block->sets;
-		all = members[queue] & rxq->cursor.ahead;
+		mine = members[queue] & rxq->cursor.ahead;
+		all = mine & ~twin_aside(&sets);
 		left = receive(rxq, &attempt, packets, all);
 		if (likely(!rte_seqlock_read_retry(&block->lock, number)))
 			break;
@@ -378,14 +379,14 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	*burst = attempt;
 	if (unlikely((all & ~left & sets.counted) != 0))
 		count(port, packets, all & ~left & sets.counted);
-	aside = sets.dropped | sets.lost | sets.elsewhere;
-	if (queue == 0 && unlikely(aside != 0)) {
-		/* What the queue came by just now: rules may be others for the rest. */
-		if (left != 0)
-			aside &= ~(UINT64_MAX << __builtin_ctzll(left));
-		if (sets.elsewhere != 0)
+	aside = mine & ~all;
+	/* What the queue came by just now: rules may be others for the rest. */
+	if (left != 0)
+		aside &= ~(UINT64_MAX << __builtin_ctzll(left));
+	if (unlikely(aside != 0)) {
+		if ((aside & sets.elsewhere) != 0)
 			give_back(rxq, burst);
-		burst->wire -= pass_unreceived(rxq, place, sets, aside & rxq->cursor.ahead);
+		burst->wire -= pass_unreceived(rxq, place, sets, aside);
 	}
 	return left;
 }

@@ -57,6 +57,13 @@ struct twin_sets {
 	uint64_t elsewhere; /* to other ports */
 };
 
+/* Those that nobody receives. */
+static inline uint64_t
+twin_aside(const struct twin_sets *sets)
+{
+	return sets->dropped | sets->lost | sets->elsewhere;
+}
+
 /* Queues read verdicts without writing anything, and again if they have changed meanwhile. */
 struct twin_block {
 	rte_seqlock_t lock;
@@ -75,7 +82,7 @@ struct twin_replay {
 	uint8_t *frames;
 	struct twin_packet *packets;
 	struct twin_block *blocks;
-	/* The packets of each queue in each block; while the port is started. */
+	/* The packets that each queue comes by in each block; while the port is started. */
 	uint64_t *members;
 	uint16_t queues;
 	const uint64_t *generation;

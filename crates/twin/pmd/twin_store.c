@@ -97,20 +97,26 @@ remember(struct twin_packet *packet, const struct twin_verdict *verdict)
 	packet->counter = verdict->counter;
 }
 
-/* Takes packets of a block out of all sets. */
+/*
+ * Which queue comes by a packet: the one that receives it, or else that did before there was a
+ * rule, so that it is as far as the connection is.
+ */
 static void
-forget(struct twin_replay *replay, uint32_t place, uint64_t which)
+assign(uint64_t *members, uint16_t queues, uint64_t bit, const uint16_t *receiver)
 {
-	struct twin_sets *sets = &replay->blocks[place].sets;
-	uint64_t *members = twin_members_of(replay, place);
+	uint64_t had = 0;
 	uint16_t i;
 
-	sets->counted &= ~which;
-	sets->dropped &= ~which;
-	sets->lost &= ~which;
-	sets->elsewhere &= ~which;
-	for (i = 0; i < replay->queues; i++)
-		members[i] &= ~which;
+	for (i = 0; i < queues; i++)
+		had |= members[i] & bit;
+	if (receiver == NULL) {
+		if (queues != 0)
+			members[0] |= bit & ~had;
+		return;
+	}
+	for (i = 0; i < queues && had != 0; i++)
+		members[i] &= ~bit;
+	members[*receiver] |= bit;
 }
 
 /* Writes the verdicts of packets of a block down, one behind the other. */
@@ -122,9 +128,13 @@ remember_all(struct twin_replay *replay, uint32_t place, uint64_t which,
 	struct twin_packet *packets = twin_packets_of(replay, place);
 	uint64_t *members = twin_members_of(replay, place);
 
-	forget(replay, place, which);
+	sets->counted &= ~which;
+	sets->dropped &= ~which;
+	sets->lost &= ~which;
+	sets->elsewhere &= ~which;
 	for (; which != 0; which &= which - 1, verdict++) {
 		const uint64_t bit = which & -which;
+		const uint16_t *receiver = NULL;
 
 		remember(&packets[__builtin_ctzll(which)], verdict);
 		if (verdict->counter != 0)
@@ -136,7 +146,8 @@ remember_all(struct twin_replay *replay, uint32_t place, uint64_t which,
 		else if (verdict->queue >= replay->queues)
 			sets->lost |= bit;
 		else
-			members[verdict->queue] |= bit;
+			receiver = &verdict->queue;
+		assign(members, replay->queues, bit, receiver);
 	}
 }
 
@@ -188,7 +199,9 @@ static bool
 take_mark(struct twin_replay *replay, uint32_t number, const struct twin_verdict *verdict)
 {
 	struct twin_packet *packet = &replay->packets[number];
+	const struct twin_block *block = &replay->blocks[number / TWIN_BLOCK];
 	const uint64_t *members = twin_members_of(replay, number / TWIN_BLOCK);
+	const uint64_t bit = RTE_BIT64(number % TWIN_BLOCK);
 	const uint32_t marked = RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
 	const union twin_mark own = twin_mark_of(packet);
 	union twin_mark mark = mark_of(verdict);
@@ -196,7 +209,7 @@ take_mark(struct twin_replay *replay, uint32_t number, const struct twin_verdict
 	if (packet->packet_type != twin_packet_type(verdict) || packet->hash != verdict->hash ||
 	    packet->counter != verdict->counter ||
 	    ((own.flags ^ mark.flags) & RTE_MBUF_F_RX_RSS_HASH) != 0 ||
-	    (members[verdict->queue] & RTE_BIT64(number % TWIN_BLOCK)) == 0)
+	    (members[verdict->queue] & ~twin_aside(&block->sets) & bit) == 0)
 		return false;
 	mark.flags = (mark.flags & marked) | (own.flags & ~marked);
 	twin_set_mark(packet, mark);

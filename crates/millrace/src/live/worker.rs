@@ -23,9 +23,9 @@ use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
 const TURNS: u32 = 4;
-/// Timers looked at in one turn beside one for each packet that came in it, once a round and as long
-/// as there are more: so a backlog shrinks, whatever arrives. Ending a flow takes up to half a
-/// microsecond, and meanwhile no port is polled.
+/// Timers looked at in one turn beside one for each packet that came in it, once a round and as
+/// long as there are more: so a backlog shrinks, whatever arrives. Ending a flow takes up to half
+/// a microsecond, and meanwhile no port is polled.
 const TIMERS: usize = 16;
 /// Flow records handed over at a time: more than end in a turn.
 const RECORDS: usize = 2 * (TIMERS + BURST_MAX);

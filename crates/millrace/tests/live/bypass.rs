@@ -59,8 +59,8 @@ fn setup(test: &str, loops: &str, arguments: [&str; 2]) -> Setup {
     setup.pair(&a, &b).args(&["--offload", "after 8"])
 }
 
-fn run_once(arguments: [&str; 2], bypass: &str) -> (Ended, Conversations) {
-    let setup = setup("bypass", &LOOPS.to_string(), arguments);
+fn run_once(arguments: [&str; 2], workers: &str, bypass: &str) -> (Ended, Conversations) {
+    let setup = setup("bypass", &LOOPS.to_string(), arguments).args(&["--workers", workers]);
     let ended = run_through(setup.config(&format!("[offload]\nbypass = \"{bypass}\"\n")));
     ended.assert_balanced();
     assert_no_rule_left(&ended.summary());
@@ -77,13 +77,13 @@ fn records_are_the_same_and_most_packets_pass_by_the_workers() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
-    for personality in ["ideal", "cx6dx"] {
+    for (personality, workers) in [("ideal", "1"), ("ideal", "2"), ("cx6dx", "1"), ("cx6dx", "2")] {
         let arguments = format!(",personality={personality},switch=s");
         let arguments = [arguments.as_str(); 2];
-        let (plain, expected) = run_once(arguments, "off");
+        let (plain, expected) = run_once(arguments, workers, "off");
         let packets = 2 * frames()[0].len() as u64 * LOOPS;
         assert_eq!(count(&plain.summary()["ledger"]["rx"]), packets);
-        let (ended, conversations) = run_once(arguments, "after 64");
+        let (ended, conversations) = run_once(arguments, workers, "after 64");
         let summary = ended.summary();
         assert_eq!(conversations, expected, "{personality}");
         let bypassed = &summary["offload"]["bypassed"];
@@ -172,7 +172,7 @@ fn ports_of_no_switch_say_so_and_mark() {
     let others = ("", "", "transfer is not supported");
     let apart = (",switch=s", ",switch=t", "the action names no port of the same switch=");
     for (a, b, words) in [others, apart] {
-        let (ended, conversations) = run_once([a, b], "after 64");
+        let (ended, conversations) = run_once([a, b], "1", "after 64");
         assert_eq!(conversations.len(), frames()[0].len());
         for number in 0..2 {
             let port = format!("port net_twin{number},");
@@ -199,8 +199,9 @@ fn after_a_reset_the_nic_forwards_again() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
-    let (_, expected) = run_once([",switch=s"; 2], "off");
-    let (ended, conversations) = run_once([",switch=s,reset_after=60000", ",switch=s"], "after 64");
+    let (_, expected) = run_once([",switch=s"; 2], "1", "off");
+    let (ended, conversations) =
+        run_once([",switch=s,reset_after=60000", ",switch=s"], "1", "after 64");
     let summary = ended.summary();
     assert!(count(&summary["ports"][0]["resets"]) > 0, "{}", summary["ports"]);
     let rules = &ports(&summary)[0]["rules"];
@@ -224,11 +225,11 @@ fn faults_leave_every_record_as_it_is() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
-    let (_, expected) = run_once([",switch=s"; 2], "off");
+    let (_, expected) = run_once([",switch=s"; 2], "1", "off");
     let some = "create-refused:0.2+phantom-success:0.2+late-activation:0.5+late-deactivation:0.5";
     for faults in [some, "undeletable:0.3", "stale-counters+latency-cliff:0.1"] {
         let arguments = format!(",switch=s,faults={faults}");
-        let (ended, conversations) = run_once([arguments.as_str(); 2], "after 64");
+        let (ended, conversations) = run_once([arguments.as_str(); 2], "1", "after 64");
         assert_eq!(conversations, expected, "{faults}");
         let bypassed = &ended.summary()["offload"]["bypassed"];
         assert!(count(&bypassed["packets"]) > 0, "{faults}: {bypassed}");
