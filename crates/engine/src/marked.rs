@@ -22,9 +22,6 @@ pub(crate) type Places = u64;
 
 const _: () = assert!(BURST_MAX as u32 <= Places::BITS);
 
-/// Packets of which records are loaded together: of 16, 32 and 64, what was fastest.
-const PART: usize = 32;
-
 /// How often the key of a marked packet is compared with that of the record its mark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyCheck {
@@ -161,6 +158,8 @@ impl Marked {
             // 0 names no slot.
             let mark = packet.mark().unwrap_or(0);
             let Some(&record) = of_v4.get(name(mark)) else { break };
+            // It comes while lengths and flags are read.
+            v4.prefetch(record);
             (*to_mark, *to_record) = (mark, record);
             claimed += 1;
         }
@@ -195,6 +194,7 @@ impl Marked {
         let mut claimed = first(self.of_v4);
         for (i, &mark) in marks.iter().enumerate().skip(self.of_v4) {
             let Some(&record) = of_v4.get(name(mark)) else { continue };
+            v4.prefetch(record);
             self.claim_one(self.of_v4, (i, mark, record));
             self.of_v4 += 1;
             claimed |= 1 << i;
@@ -208,6 +208,7 @@ impl Marked {
                 self.stats.foreign += u64::from(marks[i] != 0);
                 continue;
             };
+            v6.prefetch(record);
             self.claim_one(self.of_v4 + self.of_v6, (i, marks[i], record));
             self.of_v6 += 1;
             claimed |= 1 << i;
@@ -288,13 +289,8 @@ impl Marked {
         Lanes: Of<W>,
     {
         let (from, until) = (run.start, run.end);
-        // Records come while lengths and flags are read.
-        for part in run.step_by(PART) {
-            let part = part..until.min(part + PART);
-            self.records[part.clone()].iter().for_each(|&record| table.prefetch(record));
-            let metas = &mut self.metas[part.clone()];
-            sum.bytes += plain_all(&packets[part], W > 2, self.vectors, metas);
-        }
+        let metas = &mut self.metas[run.clone()];
+        sum.bytes += plain_all(&packets[run], W > 2, self.vectors, metas);
         let mut at = from;
         while at < until {
             let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);
