@@ -38,10 +38,10 @@ pub(crate) fn run(
             floors.push((case, Testpmd::start(setup, case)?));
         }
     }
-    let mut runs = Vec::new();
-    for case in cases {
-        runs.push(Millrace::start(setup, case, cases.len() + floors.len())?);
-    }
+    // Those with rules, which are last, take long to start: who waited would forget his flows.
+    let start = |case: &&Case| Millrace::start(setup, case, cases.len() + floors.len());
+    let mut runs: Vec<_> = cases.iter().rev().map(start).collect::<anyhow::Result<_>>()?;
+    runs.reverse();
     let mut contenders: Vec<&mut dyn Contender> = Vec::new();
     contenders.extend(floors.iter_mut().map(|(_, floor)| floor as &mut dyn Contender));
     contenders.extend(runs.iter_mut().map(|run| run as &mut dyn Contender));

@@ -126,12 +126,11 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
         Load::Stays | Load::Reused | Load::Renewed => String::new(),
     };
     // Each timer comes up once in a measurement, however short that is. The clock goes on while
-    // others have their turn.
+    // others have their turn, and while they start, which takes longer with a capture.
+    let turns = if matches!(case.from, From::Twin { .. }) { 2 * contenders } else { contenders };
     let idle_s = match case.load {
         Load::Renewed => RENEWED_TIMEOUT_S,
-        Load::Stays | Load::Reused | Load::Overflows => {
-            f64::from(setup.seconds) * contenders as f64
-        }
+        Load::Stays | Load::Reused | Load::Overflows => f64::from(setup.seconds) * turns as f64,
     };
     let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_multiple"];
     let timeouts = keys.map(|key| format!("{key} = {idle_s}\n")).concat();
