@@ -27,8 +27,6 @@ const TURNS: u32 = 4;
 /// long as there are more: so a backlog shrinks, whatever arrives. Ending a flow takes up to half
 /// a microsecond, and meanwhile no port is polled.
 const TIMERS: usize = 16;
-/// Flow records handed over at a time: more than end in a turn.
-const RECORDS: usize = 2 * (TIMERS + BURST_MAX);
 /// Rules looked at in one round, whether they are still worth their place.
 const RULES: usize = 16;
 /// One burst in this many is measured by stage.
@@ -283,11 +281,11 @@ impl Worker {
         received
     }
 
-    /// Gives flow records away as far as there is room, but not too many at a time; returns how
-    /// many.
+    /// Gives flow records away as far as there is room; returns how many. All of them: those that
+    /// packets end, by port reuse, do not wait.
     fn hand_over(&mut self) -> usize {
         let mut taken = 0;
-        while taken < RECORDS && self.outlets.records.slots() > 0 {
+        while self.outlets.records.slots() > 0 {
             let Some(record) = self.engine.next_record() else { break };
             self.outlets.records.push(record).expect("there is a slot, and no one else pushes");
             taken += 1;
