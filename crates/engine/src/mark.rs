@@ -51,10 +51,14 @@ impl MarkLayout {
         self.indices
     }
 
+    /// How many generations there are.
+    pub(crate) fn generations(self) -> u16 {
+        (1 << self.generation_bits) - 1
+    }
+
     /// The generation after another; they come round.
     pub(crate) fn next(self, generation: u16) -> u16 {
-        let last = (1_u16 << self.generation_bits) - 1;
-        if generation >= last { 1 } else { generation + 1 }
+        if generation >= self.generations() { 1 } else { generation + 1 }
     }
 
     /// The mark of a rule.

@@ -149,7 +149,7 @@ impl Marked {
         packets: &[P],
         (v4, v6): (&FlowTable<2>, &FlowTable<5>),
     ) -> Places {
-        let (name, of_v4) = (self.naming(), v4.slots());
+        let (slot, of_v4) = (self.slot_of(), v4.named());
         let mut claimed = 0;
         for (packet, (to_mark, to_record)) in
             packets.iter().zip(self.marks.iter_mut().zip(&mut self.records))
@@ -157,9 +157,9 @@ impl Marked {
             prefetch_head(packet);
             // 0 names no slot.
             let mark = packet.mark().unwrap_or(0);
-            let Some(&record) = of_v4.get(name(mark)) else { break };
+            let Some(record) = of_v4.by(slot(mark)) else { break };
             // It comes while lengths and flags are read.
-            v4.prefetch(record);
+            v4.prefetch_many(record);
             (*to_mark, *to_record) = (mark, record);
             claimed += 1;
         }
@@ -170,8 +170,8 @@ impl Marked {
         first(packets.len()) & !self.claim_others(packets, (v4, v6))
     }
 
-    /// The slot of IPv4 that a mark names, by its place.
-    fn naming(&self) -> impl Fn(u32) -> usize + use<> {
+    /// The slot of IPv4 that is in a mark.
+    fn slot_of(&self) -> impl Fn(u32) -> usize + use<> {
         // The index of a mark is the slot plus one, and all before it.
         let (shift, before) = (self.layout.shift(), self.first_index + 1);
         move |mark| (mark >> shift).wrapping_sub(before) as usize
@@ -184,7 +184,7 @@ impl Marked {
         packets: &[P],
         (v4, v6): (&FlowTable<2>, &FlowTable<5>),
     ) -> Places {
-        let (name, of_v4, of_v6) = (self.naming(), v4.slots(), v6.slots());
+        let (slot, of_v4, of_v6) = (self.slot_of(), v4.named(), v6.named());
         let mut marks = [0; BURST_MAX];
         for (mark, packet) in marks.iter_mut().zip(packets).skip(self.of_v4) {
             prefetch_head(packet);
@@ -193,8 +193,8 @@ impl Marked {
         let marks = &marks[..packets.len().min(BURST_MAX)];
         let mut claimed = first(self.of_v4);
         for (i, &mark) in marks.iter().enumerate().skip(self.of_v4) {
-            let Some(&record) = of_v4.get(name(mark)) else { continue };
-            v4.prefetch(record);
+            let Some(record) = of_v4.by(slot(mark)) else { continue };
+            v4.prefetch_many(record);
             self.claim_one(self.of_v4, (i, mark, record));
             self.of_v4 += 1;
             claimed |= 1 << i;
@@ -204,11 +204,11 @@ impl Marked {
         while left != 0 {
             let i = left.trailing_zeros() as usize % BURST_MAX;
             left &= left - 1;
-            let Some(&record) = of_v6.get(name(marks[i]).wrapping_sub(apart)) else {
+            let Some(record) = of_v6.by(slot(marks[i]).wrapping_sub(apart)) else {
                 self.stats.foreign += u64::from(marks[i] != 0);
                 continue;
             };
-            v6.prefetch(record);
+            v6.prefetch_many(record);
             self.claim_one(self.of_v4 + self.of_v6, (i, marks[i], record));
             self.of_v6 += 1;
             claimed |= 1 << i;
@@ -355,7 +355,7 @@ impl Marked {
         let (meta, of_zone) = read.unwrap_or((Meta::UNUSUAL, 0));
         let rule = self.layout.decode(mark);
         let meta = meta.sent_by(rule.direction);
-        match table.standing(record, rule, (meta, of_zone)) {
+        match table.standing(record, (mark, rule), (meta, of_zone)) {
             Standing::Stale => {
                 self.stats.stale += 1;
                 return Outcome::Left;
@@ -366,7 +366,7 @@ impl Marked {
                 return Outcome::Unsettles;
             }
             Standing::Good if !is_sampled => {}
-            Standing::Good | Standing::Doubted => {
+            standing @ (Standing::Good | Standing::Doubted) => {
                 self.stats.checked += 1;
                 self.lanes.clear();
                 let parsed = parse(packet, 0, zone, &mut self.lanes);
@@ -379,7 +379,7 @@ impl Marked {
                     return Outcome::Left;
                 }
                 // The first of a rule: earlier packets of this burst may have come without.
-                if table.believe(record, rule.direction) {
+                if standing == Standing::Doubted && table.believe(record, rule.direction) {
                     self.stats.unusual += 1;
                     table.unsettle(record, true);
                     return Outcome::Unsettles;

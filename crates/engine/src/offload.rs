@@ -22,6 +22,7 @@ pub(crate) use governor::Governor;
 pub(crate) use look::{Sight, Wanted};
 pub(crate) use rules::{Learnt, Rules};
 pub(crate) use score::Score;
+pub(crate) use slots::Named;
 pub use view::{NoRule, RuleState, RuleView};
 pub(crate) use view::{Subject, Terms};
 

@@ -90,6 +90,15 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
+    /// The same where many are loaded at once, and none is needed soon.
+    #[inline(always)]
+    pub(crate) fn prefetch_many(&self, record: u32) {
+        self.hot.prefetch_many(record as usize, 0);
+        if W > 2 {
+            self.hot.prefetch_many(record as usize, 64);
+        }
+    }
+
     /// Hashes these keys of a burst and starts to load their buckets.
     #[inline(always)]
     pub(crate) fn prepare(

@@ -105,7 +105,7 @@ impl Rules {
             offload,
             looks: offload.admission.looks(),
             watched: Region::new(capacity, Watched::NONE, huge_pages),
-            slots: Slots::new(slots.min(capacity as u32), layout, first_index, huge_pages),
+            slots: Slots::new((slots, capacity as u32), layout, first_index, huge_pages),
             candidates: [Candidates::new(), Candidates::new()],
             live: [Histogram::EMPTY; 2],
             zones: Zones::new(offload.zone_rules_max, huge_pages),

@@ -5,7 +5,7 @@ use super::FlowTable;
 use crate::Nanos;
 use crate::mark::RuleId;
 use crate::marked::Standing;
-use crate::offload::{Answer, Learnt, Looks, Rules, Score, Side, Sight, Wanted, When, Wish};
+use crate::offload::{Answer, Learnt, Looks, Named, Rules, Score, Side, Sight, Wanted, When, Wish};
 use crate::parse::Meta;
 
 /// Candidates that are tried for one rule: more are for the next time.
@@ -62,10 +62,14 @@ impl<const W: usize> FlowTable<W> {
     pub(crate) fn standing(
         &self,
         record: u32,
-        rule: RuleId,
+        (mark, rule): (u32, RuleId),
         (meta, zone): (Meta, u16),
     ) -> Standing {
         let hot = &self.hot[record as usize];
+        // What the record says by itself spares the slot, which comes from afar.
+        if zone == hot.key.zone() && hot.direction_of(mark, meta).is_some() {
+            return Standing::Good;
+        }
         let rules = self.rules.as_ref();
         rules.map_or(Standing::Stale, |rules| rules.standing((record, rule), hot, (meta, zone)))
     }
@@ -122,10 +126,10 @@ impl<const W: usize> FlowTable<W> {
         self.rules.as_deref_mut()
     }
 
-    /// Records by slot.
+    /// Which records slots name.
     #[inline(always)]
-    pub(crate) fn slots(&self) -> &[u32] {
-        self.rules.as_deref().map_or(&[], |rules| rules.slots().records())
+    pub(crate) fn named(&self) -> Named<'_> {
+        self.rules.as_deref().map_or(Named::NONE, |rules| rules.slots().named())
     }
 
     /// Visits rules: [`Rules::tend`].
