@@ -2,9 +2,13 @@
 //! Rules that come and go while others receive: each holds for every packet that is received after
 //! the call that made it has returned, and for none received after that which destroyed it.
 
+#[path = "common/capture.rs"]
+mod capture;
+#[path = "common/twin.rs"]
+mod twin;
+
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
-use dpdk::{Burst, Eal, EalConfig, Mbuf, Mempool, Port, PortConfig, RxQueue};
-use std::path::{Path, PathBuf};
+use dpdk::{Burst, Mbuf, Mempool, Port, PortConfig, RxQueue};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use wire::{FrameBuilder, Packet};
 
@@ -123,17 +127,9 @@ fn receive(
 
 #[test]
 fn a_rule_holds_when_the_call_has_returned() {
-    let twin = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from).filter(|path| path.exists());
-    let Some(twin) = twin else {
-        eprintln!("skipped: there is no software NIC at MILLRACE_TWIN");
-        return;
-    };
-    let drivers = vec![twin];
-    let config = EalConfig { no_huge: true, memory_mb: 256, drivers, ..Default::default() };
-    let eal = Eal::init(&config).unwrap();
-    let name = format!("{}-changes.pcap", std::process::id());
-    let capture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    write_pcap(&capture, (0..PACKETS).flat_map(|i| (0..FLOWS).map(move |flow| frame(flow, i))));
+    let Some(eal) = twin::start_eal() else { return };
+    let frames = (0..PACKETS).flat_map(|i| (0..FLOWS).map(move |flow| frame(flow, i)));
+    let capture = capture::write("changes.pcap", frames);
     let pool = Mempool::new(&eal, "changes", 1023, 2048, None).unwrap();
     let devargs = format!("net_twin0,replay={},loops=forever", capture.display());
     let mut port = Port::probe(&eal, &devargs).unwrap();
@@ -181,16 +177,4 @@ fn receive_twice(queues: &mut [RxQueue], mark: Option<u32>) -> u64 {
         }
     }
     count as u64
-}
-
-/// A little-endian microsecond capture of Ethernet frames.
-fn write_pcap(path: &Path, frames: impl Iterator<Item = Vec<u8>>) {
-    let words =
-        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    let mut file = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
-    for frame in frames {
-        file.extend(words(&[0, 0, frame.len() as u32, frame.len() as u32]));
-        file.extend(frame);
-    }
-    std::fs::write(path, file).unwrap();
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Captures through `net_pcap`: frames arrive as written, also where they need a chain of mbufs.
 
+#[path = "common/capture.rs"]
+mod capture;
+
 use dpdk::{Burst, DoesNotFit, Eal, EalConfig, Mempool, Port, PortConfig};
-use std::path::{Path, PathBuf};
 use wire::Packet;
 
 #[test]
@@ -10,8 +12,7 @@ fn frames_arrive_as_written() {
     let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
     let eal = Eal::init(&config).unwrap();
     let frames: Vec<Vec<u8>> = [60, 61, 256, 1000, 1514, 9000].map(frame).to_vec();
-    let path = scratch("frames.pcap");
-    write_pcap(&path, &frames);
+    let path = capture::write("frames.pcap", frames.iter().cloned());
     // Room for one segment each; for some; for as little as drivers allow.
     for (room, name) in [(9216, "whole"), (2048, "chained"), (192, "cut")] {
         let pool = Mempool::new(&eal, name, 511, room, None).unwrap();
@@ -56,20 +57,4 @@ fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
 
 fn frame(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + len) as u8).collect()
-}
-
-/// A little-endian microsecond capture of Ethernet frames.
-fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
-    let header: [u32; 6] = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1];
-    let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
-    for (second, frame) in frames.iter().enumerate() {
-        let record = [second as u32, 0, frame.len() as u32, frame.len() as u32];
-        file.extend(record.iter().flat_map(|word| word.to_le_bytes()));
-        file.extend(frame);
-    }
-    std::fs::write(path, file).unwrap();
-}
-
-fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
 }

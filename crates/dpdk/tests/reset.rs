@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A port that resets itself: its queues and rules end, and it comes back as it was configured.
 
+#[path = "common/twin.rs"]
+mod twin;
+
 use dpdk::flow::{Action, Attributes, FlowRule, Item, ItemKind, Rule};
-use dpdk::{Burst, Eal, EalConfig, Mempool, Port, PortConfig, PortError, Queues, Step};
-use std::path::PathBuf;
+use dpdk::{Burst, Mempool, Port, PortConfig, PortError, Queues, Step};
 use std::time::{Duration, Instant};
 
 const EIO: i32 = 5;
@@ -38,14 +40,7 @@ fn wait_for_event(port: &Port) {
 
 #[test]
 fn a_port_comes_back_as_it_was_configured() {
-    let twin = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from).filter(|path| path.exists());
-    let Some(twin) = twin else {
-        eprintln!("skipped: there is no software NIC at MILLRACE_TWIN");
-        return;
-    };
-    let drivers = vec![twin];
-    let config = EalConfig { no_huge: true, memory_mb: 256, drivers, ..Default::default() };
-    let eal = Eal::init(&config).unwrap();
+    let Some(eal) = twin::start_eal() else { return };
     let pool = Mempool::new(&eal, "reset", 1023, 2048, None).unwrap();
     let queues = PortConfig { rx_queues: 2, tx_queues: 2, rxd: 64, txd: 64, mempools: vec![pool] };
     let start = |devargs: &str| {

@@ -229,6 +229,11 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
 
 /// An engine with room for one flow that wishes for rules at once, and how its marks are made.
 fn of_one_flow() -> (Engine, MarkLayout) {
+    of_one_slot(1)
+}
+
+/// The same with room for more, of which one may have rules at a time.
+fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
     let layout = MarkLayout::new(32, 2).unwrap();
     let check = KeyCheck::Sampled { first: 0, one_in: u32::MAX };
     let admission = Admission::After { packets: 1 };
@@ -242,7 +247,7 @@ fn of_one_flow() -> (Engine, MarkLayout) {
         zone_rules_max: None,
         bypass: [None; 2],
     };
-    let (capacity_ipv4, capacity_ipv6) = (1, 1);
+    let (capacity_ipv4, capacity_ipv6) = (capacity, capacity);
     let config =
         Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
     (Engine::new(&config), layout)
@@ -314,30 +319,35 @@ fn a_mark_is_not_enough_where_another_flow_may_begin() {
     assert_eq!((ended.orig.packets, ended.end_reason), (2, EndReason::Reuse));
 }
 
+/// The one slot is of the one record, or of whichever comes.
 #[test]
 fn an_index_is_not_used_again_while_a_packet_may_have_its_last_mark() {
-    let (mut engine, layout) = of_one_flow();
-    let [a, b] = [1, 2].map(|host| tcp_frame(host, tcp::ACK));
-    arrive(&mut engine, 0, &[(&a, None)]);
-    let old = obey(&mut engine, layout);
-    engine.flush(usize::MAX);
-    let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("the flow ended") };
-    assert_eq!(Some(layout.encode(rule)), old);
-    // Every 64th packet would be reason enough, were the one slot free.
-    let is_wished = |engine: &mut Engine| {
-        (0..64).for_each(|_| arrive(engine, 1, &[(&b, None)]));
-        engine.tend(1, 8);
-        engine.next_wish()
-    };
-    drain(&mut engine);
-    assert_eq!(is_wished(&mut engine), None, "the NIC may have it");
-    engine.answer(rule, Answer::Removed);
-    assert_eq!(is_wished(&mut engine), None, "packets may be in the queues");
-    engine.seen_empty(Side::A);
-    assert_eq!(is_wished(&mut engine), None, "those of the other side");
-    engine.seen_empty(Side::B);
-    let Some(Wish::Install { rule, .. }) = is_wished(&mut engine) else { panic!("a free slot") };
-    assert_ne!(Some(layout.encode(rule)), old);
+    for capacity in [1, 2] {
+        let (mut engine, layout) = of_one_slot(capacity);
+        let [a, b] = [1, 2].map(|host| tcp_frame(host, tcp::ACK));
+        arrive(&mut engine, 0, &[(&a, None)]);
+        let old = obey(&mut engine, layout);
+        engine.flush(usize::MAX);
+        let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("the flow ended") };
+        assert_eq!(Some(layout.encode(rule)), old);
+        // Every 64th packet would be reason enough, were the one slot free.
+        let is_wished = |engine: &mut Engine| {
+            (0..64).for_each(|_| arrive(engine, 1, &[(&b, None)]));
+            engine.tend(1, 8);
+            engine.next_wish()
+        };
+        drain(&mut engine);
+        assert_eq!(is_wished(&mut engine), None, "the NIC may have it");
+        engine.answer(rule, Answer::Removed);
+        assert_eq!(is_wished(&mut engine), None, "packets may be in the queues");
+        engine.seen_empty(Side::A);
+        assert_eq!(is_wished(&mut engine), None, "those of the other side");
+        engine.seen_empty(Side::B);
+        let Some(Wish::Install { rule, .. }) = is_wished(&mut engine) else {
+            panic!("a free slot")
+        };
+        assert_ne!(Some(layout.encode(rule)), old);
+    }
 }
 
 #[test]

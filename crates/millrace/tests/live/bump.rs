@@ -122,10 +122,15 @@ impl Setup {
         self
     }
 
-    /// Name of the file of flow records.
+    /// Name of the file of flow records; none if it is empty.
     pub(crate) fn flows(mut self, name: &'static str) -> Self {
         self.flows = name;
         self
+    }
+
+    /// Flow records are counted, and written nowhere.
+    pub(crate) fn without_flows(self) -> Self {
+        self.flows("")
     }
 
     /// A command that is to start the program, which it is given as its last argument.
@@ -175,7 +180,10 @@ impl Setup {
         std::fs::write(scratch.path("bump.toml"), config).unwrap();
         let file = |name: &str| File::create(scratch.path(name)).unwrap();
         launcher.args(["run", &scratch.path("bump.toml"), "--duration", &duration]);
-        launcher.args(["--flows", &scratch.path(flows), "--json", &scratch.path("run.json")]);
+        launcher.args(["--json", &scratch.path("run.json")]);
+        if !flows.is_empty() {
+            launcher.args(["--flows", &scratch.path(flows)]);
+        }
         launcher.args(args).stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
         Bump { process: Process::spawn(&mut launcher), scratch, flows, _turn }
     }

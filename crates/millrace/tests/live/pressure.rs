@@ -5,6 +5,7 @@
 use crate::bump::{Bump, Setup, count, total};
 use crate::captures::{Talk, is_complete, write_pcap};
 use crate::peer::{PortCounts, Testpmd, at};
+use crate::twin::driver;
 use crate::{has_cpus, has_tools, wait_until};
 use std::fs::File;
 use std::io::Read;
@@ -55,6 +56,26 @@ fn packets_are_forwarded_while_nobody_takes_the_records() {
     let lost = count(&flows["records_lost"]);
     assert!(lost > 0, "there was room for all: {flows}");
     assert_eq!(taken + lost, all);
+}
+
+/// Flows that packets end cannot wait. From both ports, as fast as the worker goes, every second
+/// packet ends one.
+#[test]
+fn records_of_flows_that_end_at_once_are_taken_in_time() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("reused").without_flows();
+    let capture = setup.path("a");
+    write_pcap(&capture, &connections(64));
+    let [a, b] = [0, 1].map(|id| format!("net_twin{id},replay={capture},loops=forever"));
+    let mut bump = setup.pair(&a, &b).start();
+    bump.wait_for_line("a second", |line| line.up_kpps > 0.0);
+    bump.wait_for_line("another", |line| line.up_kpps > 0.0);
+    let flows = &bump.finish().summary()["flows"];
+    let [created, lost] = ["created", "records_lost"].map(|member| count(&flows[member]));
+    // A rare absence of who takes them fills the ring.
+    assert!(created > 10_000 && lost < created / 10, "{flows}");
 }
 
 /// Packets dropped in the seconds that were told so far.
