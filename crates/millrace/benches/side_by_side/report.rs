@@ -75,7 +75,8 @@ impl Report {
         text += &replay_table(replays);
         text += &rules.as_ref().map(rules_table).unwrap_or_default();
         text += &churn_section(churn);
-        text + &format!("\n## Commands\n\n```text\n{}\n```\n", self.commands.trim_end())
+        let commands = without_home(self.commands.trim_end());
+        text + &format!("\n## Commands\n\n```text\n{commands}\n```\n")
     }
 
     /// What went wrong, and what did not do what the case is about.
@@ -88,6 +89,12 @@ impl Report {
         }
         if text.is_empty() { text } else { format!("\n## Trouble\n\n{text}") }
     }
+}
+
+/// Results are kept, and are nobody's.
+fn without_home(text: &str) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    if home.len() > 1 { text.replace(&format!("{home}/"), "~/") } else { text.to_owned() }
 }
 
 fn floor_table(cases: &[&Measured]) -> String {
