@@ -14,8 +14,11 @@
 
 /* Blocks without packets for a queue that one call passes. */
 #define BLOCKS_PER_CALL 64
-/* Packets whose frames are on their way into the cache. */
-#define AHEAD 16
+/*
+ * Packets that are on their way into the second level of the cache, with what is known of them.
+ * Nearer, or without the latter, whoever has many random loads beside this waits for both.
+ */
+#define AHEAD 64
 
 /* From the first packet, as often as was asked for; after a reset, from where it was. */
 static int
@@ -196,7 +199,7 @@ receive(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *pac
 	uint64_t which)
 {
 	const struct twin_replay *replay = rxq->port->replay;
-	const size_t ahead = replay->queues == 1 ? AHEAD * TWIN_LINE : 0;
+	const size_t ahead = replay->queues == 1 ? AHEAD : 0;
 	const uint64_t rearm = rearm_word(rxq->port);
 	int64_t wire = burst->wire;
 	uint64_t bytes = burst->bytes;
@@ -210,7 +213,8 @@ receive(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *pac
 		if (unlikely(wire < twin_pace_bytes(packet->pkt_len)))
 			break;
 		wire -= twin_pace_bytes(packet->pkt_len);
-		rte_prefetch0(frame + ahead);
+		rte_prefetch1(frame + ahead * TWIN_LINE);
+		rte_prefetch1(packet + ahead);
 		fill(m, rearm, packet);
 		if (likely(packet->pkt_len <= rxq->room)) {
 			copy(m, frame, packet->pkt_len);
