@@ -15,8 +15,8 @@
 /* Blocks without packets for a queue that one call passes. */
 #define BLOCKS_PER_CALL 64
 /*
- * Packets that are on their way into the second level of the cache, with what is known of them.
- * Nearer, or without the latter, whoever has many random loads beside this waits for both.
+ * Packets that are on their way into the second level of the cache, with what is known of them:
+ * the hardware guesses the latter only where there are few other loads.
  */
 #define AHEAD 64
 

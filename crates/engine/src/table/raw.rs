@@ -105,7 +105,7 @@ impl<T: Copy> Region<T> {
     /// outside the region loads nothing of use.
     #[inline(always)]
     pub(crate) fn prefetch(&self, i: usize, offset: usize) {
-        prefetch_into::<NEAR>(self.base.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(offset));
+        prefetch(self.base.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(offset));
     }
 
     /// The same into the second level only: more loads are on their way then, as none of them waits

@@ -96,7 +96,7 @@ pub(crate) struct Churn {
     pub(crate) name: &'static str,
     #[serde(skip)]
     pub(crate) bars: Bars,
-    /// Packets of a million that were not received.
+    /// Packets of a million that were not received; below 0 by what a burst more or less makes.
     pub(crate) lost_ppm: [Vec<f64>; 2],
     /// Microseconds between two polls of a port that one in ten thousand exceeds.
     pub(crate) gap_us: [Vec<f64>; 2],
@@ -204,8 +204,8 @@ impl Run {
         let per_second = 1e-3 / number("/duration_s");
         let offered = offered_per_cycle(mix, setup.tsc_hz);
         Ok(Run {
-            // Less than none is what a burst more or less makes.
-            lost_ppm: (1e6 * (1.0 - end.since(&begin) / offered)).max(0.0),
+            // Whole ones, and none is not written as -0.
+            lost_ppm: (1e6 * (1.0 - end.since(&begin) / offered)).round() + 0.0,
             gap_us: number("/workers/0/poll_gap_us/p99_99"),
             flows: number("/flows/created") * per_second,
             rules: number("/offload/admission/installed") * per_second,
@@ -229,9 +229,13 @@ impl Account {
         let summary: Value = serde_json::from_slice(&said.stdout)
             .with_context(|| String::from_utf8_lossy(&said.stderr).into_owned())?;
         let worker = &summary["workers"][0];
-        let number = |member: &str| worker[member].as_f64().unwrap_or(f64::NAN);
-        let cycles = ["busy_cycles", "idle_cycles", "stalled_cycles"].map(number);
-        Ok(Self { packets: number("packets"), cycles: cycles.iter().sum() })
+        let number = |member: &str| {
+            worker[member]
+                .as_f64()
+                .with_context(|| format!("the worker says no {member}: {worker}"))
+        };
+        let cycles = number("busy_cycles")? + number("idle_cycles")? + number("stalled_cycles")?;
+        Ok(Self { packets: number("packets")?, cycles })
     }
 
     /// Packets per cycle since then.
