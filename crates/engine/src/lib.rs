@@ -92,7 +92,7 @@ pub struct Engine {
 }
 
 /// One burst in this many is measured by stage: the counter itself costs as much as a stage.
-const SAMPLE_EVERY: u32 = 16;
+const SAMPLE_EVERY: u32 = 64;
 /// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
 /// end by a packet, which cannot wait.
 const RECORDS_MAX: usize = 4096;

@@ -332,7 +332,7 @@ impl Looks {
 /// lookup, and of a flow with a rule less is to be known. At most so many that neither the packets
 /// nor the numbers of looks come round meanwhile.
 const LOOKS_APART: u32 = 64;
-const LOOKS_APART_MARKED: u16 = 1024;
+const LOOKS_APART_MARKED: u16 = 4096;
 const LOOKS_APART_MOST: u32 = 8192;
 
 /// When to look.

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
-const TURNS: u32 = 4;
+const TURNS: u32 = 8;
 /// Timers looked at in one turn beside one for each packet that came in it, once a round and as
 /// long as there are more: so a backlog shrinks, whatever arrives. Ending a flow takes up to half
 /// a microsecond, and meanwhile no port is polled.
@@ -30,7 +30,7 @@ const TIMERS: usize = 16;
 /// Rules looked at in one round, whether they are still worth their place.
 const RULES: usize = 16;
 /// One burst in this many is measured by stage.
-const SAMPLE_EVERY: u64 = 16;
+const SAMPLE_EVERY: u64 = 64;
 /// Time between two snapshots.
 const SNAPSHOT_NS: u64 = 1_000_000;
 
