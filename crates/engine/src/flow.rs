@@ -2,9 +2,9 @@
 //! The record of a connection: a hot line that every packet reads and writes, and a cold part for
 //! birth, death and the high words of counters.
 //!
-//! The hot part of an IPv4 flow is one cache line (15 bytes of it are kept free for the TCP
-//! window), of an IPv6 flow two. Counters there are low words of 15 or 31 bits; what goes beyond
-//! them, once in 2^15 packets or bytes of link-layer headers, is moved to the cold part. That makes
+//! The hot part of an IPv4 flow is one cache line (17 bytes of it are kept free for the TCP
+//! window), of an IPv6 flow two. Counters there are low words of 13, 15 or 25 bits; what goes beyond
+//! them, once in 2^13 packets or 2^15 bytes of link-layer headers, is moved to the cold part. That makes
 //! 64 + 48 bytes per IPv4 flow.
 
 mod bypass;
@@ -12,7 +12,7 @@ mod bypass;
 use crate::ageing::Link;
 use crate::key::Key;
 use crate::offload::When;
-use crate::parse::{Meta, Opening};
+use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
 use crate::record::{EndReason, FlowRecord, State, Tally, VlanTags};
 use crate::{Nanos, Timeouts};
 
@@ -29,32 +29,51 @@ const ACK: u8 = 0x10;
 /// Flags that can change the state; packets without them take the short way.
 const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
-/// Packets, from bit 16 on frame bytes that are not IP bytes, and from bit 32 on frame bytes, so
-/// that one addition counts a packet. The top bit of each is 0 before it: no sum carries.
+/// The union of TCP flags, packets, frame bytes that are not IP bytes and frame bytes of one
+/// direction, laid out as in a [`Meta`], so that one addition counts a packet. The top bit of each
+/// number is 0 before it: no sum carries.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Counters(u64);
 
 impl Counters {
     /// The top bits: time to move them to the cold part.
-    const HIGH: u64 = 1 << 63 | 1 << 31 | 1 << 15;
+    const HIGH: u64 = 1 << 63 | 1 << (BYTES_SHIFT - 1) | 1 << (OVERHEAD_SHIFT - 1);
+    /// Bits of each number below its top bit.
+    const PACKETS_BITS: u32 = OVERHEAD_SHIFT - 1 - PACKETS_SHIFT;
+    const OVERHEAD_BITS: u32 = BYTES_SHIFT - 1 - OVERHEAD_SHIFT;
+    const BYTES_BITS: u32 = 63 - BYTES_SHIFT;
+
+    /// The low bits of these.
+    fn new(tcp_flags: u8, packets: u64, overhead: u64, bytes: u64) -> Self {
+        let low = |number: u64, bits: u32| number & ((1 << bits) - 1);
+        let packets = low(packets, Self::PACKETS_BITS) << PACKETS_SHIFT;
+        let overhead = low(overhead, Self::OVERHEAD_BITS) << OVERHEAD_SHIFT;
+        let bytes = low(bytes, Self::BYTES_BITS) << BYTES_SHIFT;
+        Counters(bytes | overhead | packets | u64::from(tcp_flags))
+    }
 
     #[inline(always)]
     fn plus(self, meta: Meta) -> Self {
-        Counters(self.0.wrapping_add(meta.tally()))
+        Counters((self.0 | u64::from(meta.tcp_flags())).wrapping_add(meta.tally()))
+    }
+
+    #[inline(always)]
+    fn tcp_flags(self) -> u8 {
+        self.0 as u8
     }
 
     #[inline(always)]
     fn packets(self) -> u16 {
-        self.0 as u16
+        (self.0 >> PACKETS_SHIFT) as u16 & (u16::MAX >> (15 - Self::PACKETS_BITS))
     }
 
     fn overhead(self) -> u16 {
-        (self.0 >> 16) as u16
+        (self.0 >> OVERHEAD_SHIFT) as u16
     }
 
     fn bytes(self) -> u32 {
-        (self.0 >> 32) as u32
+        (self.0 >> BYTES_SHIFT) as u32
     }
 }
 
@@ -66,7 +85,6 @@ pub(crate) struct Hot<const W: usize> {
     pub(crate) last_seen: Nanos,
     /// Of the originator and of the responder.
     counters: [Counters; 2],
-    tcp_flags: [u8; 2],
     phase: Phase,
     /// 1: the originator is the second end of the key.
     orig_swapped: u8,
@@ -182,7 +200,6 @@ impl<const W: usize> Hot<W> {
         key: Key([0; W]),
         last_seen: 0,
         counters: [Counters(0); 2],
-        tcp_flags: [0; 2],
         phase: Phase::Free,
         orig_swapped: 0,
         is_ruled: 0,
@@ -244,15 +261,14 @@ impl<const W: usize> Hot<W> {
 
     /// What this packet does to the flow. Before [`count`](Self::count).
     pub(crate) fn event(&self, meta: Meta) -> Event {
-        let direction = usize::from(meta.swapped() ^ self.orig_swapped);
+        let direction = usize::from(meta.swapped() ^ self.orig_swapped) & 1;
         let flags = meta.tcp_flags();
         if self.phase == Phase::TcpClose {
             let opens = flags & (SYN | ACK | RST | FIN) == SYN;
             return if opens { Event::Reuse } else { Event::None };
         }
-        let mut seen = self.tcp_flags;
-        seen[direction & 1] |= flags;
-        if flags & RST != 0 || seen[0] & seen[1] & FIN != 0 {
+        let seen = self.counters.map(Counters::tcp_flags);
+        if flags & RST != 0 || (seen[direction] | flags) & seen[1 - direction] & FIN != 0 {
             return Event::Enter(Phase::TcpClose);
         }
         match self.phase.answered() {
@@ -284,7 +300,6 @@ impl<const W: usize> Hot<W> {
     ) -> bool {
         let direction = direction & 1;
         self.last_seen = now;
-        self.tcp_flags[direction] |= meta.tcp_flags();
         let counters = self.counters[direction].plus(meta);
         self.counters[direction] = counters;
         counters.0 & Counters::HIGH != 0 || looks.is_due(counters.packets())
@@ -311,27 +326,30 @@ impl<const W: usize> Hot<W> {
     pub(crate) fn spill(&mut self, cold: &mut Cold) {
         for direction in 0..2 {
             let counters = &mut self.counters[direction];
-            cold.packets_high[direction] += u32::from(counters.packets() >> 15);
-            cold.bytes_high[direction] += counters.bytes() >> 31;
-            cold.overhead_high[direction] += u32::from(counters.overhead() >> 15);
+            cold.packets_high[direction] += u32::from(counters.packets() >> Counters::PACKETS_BITS);
+            cold.bytes_high[direction] += counters.bytes() >> Counters::BYTES_BITS;
+            cold.overhead_high[direction] +=
+                u32::from(counters.overhead() >> Counters::OVERHEAD_BITS);
             counters.0 &= !Counters::HIGH;
         }
     }
 
     fn tally(&self, cold: &Cold, direction: usize) -> Tally {
-        let wide = |high: u32, low: u16| (u64::from(high) << 15) + u64::from(low);
+        let wide = |high: u32, bits: u32, low: u32| (u64::from(high) << bits) + u64::from(low);
         let counters = self.counters[direction];
-        let bytes = (u64::from(cold.bytes_high[direction]) << 31) + u64::from(counters.bytes());
-        let overhead = wide(cold.overhead_high[direction], counters.overhead());
+        let bytes = wide(cold.bytes_high[direction], Counters::BYTES_BITS, counters.bytes());
+        let (high, low) = (cold.overhead_high[direction], counters.overhead());
+        let overhead = wide(high, Counters::OVERHEAD_BITS, low.into());
+        let (high, low) = (cold.packets_high[direction], counters.packets());
         Tally {
-            packets: wide(cold.packets_high[direction], counters.packets()),
+            packets: wide(high, Counters::PACKETS_BITS, low.into()),
             bytes,
             ip_bytes: bytes - overhead,
-            tcp_flags: self.tcp_flags[direction],
+            tcp_flags: counters.tcp_flags(),
         }
     }
 
-    /// Packets of the direction whose sender is this end of the key; they come round at 2^15.
+    /// Packets of the direction whose sender is this end of the key; they come round at 2^13.
     pub(crate) fn packets(&self, swapped: u8) -> u16 {
         self.counters[usize::from(swapped ^ self.orig_swapped) & 1].packets()
     }
@@ -347,10 +365,16 @@ impl<const W: usize> Hot<W> {
         (self.tally(cold, direction).packets, cold.start)
     }
 
+    /// Whether there was a FIN of both sides.
+    fn is_fin(&self) -> bool {
+        let [a, b] = self.counters;
+        a.tcp_flags() & b.tcp_flags() & FIN != 0
+    }
+
     /// Why a flow ends whose time is over.
     pub(crate) fn end_reason(&self) -> EndReason {
         match self.phase {
-            Phase::TcpClose if self.tcp_flags[0] & self.tcp_flags[1] & FIN != 0 => EndReason::Fin,
+            Phase::TcpClose if self.is_fin() => EndReason::Fin,
             Phase::TcpClose => EndReason::Rst,
             _ => EndReason::Idle,
         }

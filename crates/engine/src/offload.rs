@@ -332,14 +332,14 @@ impl Looks {
 /// lookup, and of a flow with a rule less is to be known. At most so many that neither the packets
 /// nor the numbers of looks come round meanwhile.
 const LOOKS_APART: u32 = 64;
-const LOOKS_APART_MARKED: u16 = 4096;
+const LOOKS_APART_MARKED: u16 = 1024;
 const LOOKS_APART_MOST: u32 = 8192;
 
 /// When to look.
 pub(crate) trait When: Copy {
     /// For the flow in a record.
     fn of(self, record: u32) -> Self;
-    /// Whether that is at the packet that made it so many, as far as 15 bits tell. It may be an
+    /// Whether that is at the packet that made it so many, as far as 13 bits tell. It may be an
     /// earlier one.
     fn is_due(self, packets: u16) -> bool;
 }
@@ -347,7 +347,7 @@ pub(crate) trait When: Copy {
 impl When for Looks {
     #[inline(always)]
     fn is_due(self, packets: u16) -> bool {
-        (packets == self.first as u16 & 0x7fff) | self.later.is_due(packets)
+        (packets == self.first as u16 & 0x1fff) | self.later.is_due(packets)
     }
 
     #[inline(always)]

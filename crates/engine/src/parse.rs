@@ -27,9 +27,9 @@ pub(crate) use part::{PART, Part};
 pub(crate) use plain::plain_all;
 pub(crate) use short::{Lengths, uncounted};
 
-/// What a flow needs of every packet beside its key, in one word: TCP flags in bits 0 to 7, the
-/// sender in bit 8; frame bytes that are not IP bytes from bit 16 and frame bytes from bit 32 on,
-/// where a flow adds them up.
+/// What a flow needs of every packet beside its key, in one word: TCP flags in bits 0 to 7; then,
+/// where a flow adds them up, one packet, frame bytes that are not IP bytes, and frame bytes. The
+/// sender is in a bit that sums leave free.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Meta(u64);
@@ -56,19 +56,20 @@ impl Meta {
     /// protocols.
     #[inline(always)]
     pub(crate) const fn new(bytes: u32, overhead: u16, tcp_flags: u8) -> Self {
-        Meta((bytes as u64) << 32 | (overhead as u64) << 16 | tcp_flags as u64)
+        let lengths = (bytes as u64) << BYTES_SHIFT | (overhead as u64) << OVERHEAD_SHIFT;
+        Meta(lengths | ONE_PACKET | tcp_flags as u64)
     }
 
     /// The same from this sender; 1: the second end of the key.
     #[inline(always)]
     pub(crate) fn sent_by(self, swapped: u8) -> Self {
-        Meta(self.0 & !(0xff << 8) | u64::from(swapped) << 8)
+        Meta(self.0 & !(1 << SWAPPED_SHIFT) | u64::from(swapped) << SWAPPED_SHIFT)
     }
 
     /// The sender; 1: the second end of the key.
     #[inline(always)]
     pub(crate) fn swapped(self) -> u8 {
-        (self.0 >> 8) as u8
+        (self.0 >> SWAPPED_SHIFT) as u8 & 1
     }
 
     #[inline(always)]
@@ -76,12 +77,23 @@ impl Meta {
         self.0 as u8
     }
 
-    /// One packet, its overhead from bit 16 and its bytes from bit 32 on.
+    /// One packet, its overhead and its bytes, each in its place.
     #[inline(always)]
     pub(crate) fn tally(self) -> u64 {
-        self.0 & !0xffff | 1
+        self.0 & !(1 << SWAPPED_SHIFT | 0xff)
     }
 }
+
+/// Where in a word, a packet's or that of a flow's counters, there is what. Above the bits of each
+/// is one for the carry of its sum.
+pub(crate) const PACKETS_SHIFT: u32 = 8;
+/// 13 bits of packets before it.
+pub(crate) const OVERHEAD_SHIFT: u32 = PACKETS_SHIFT + 14;
+/// 15 bits before it.
+pub(crate) const BYTES_SHIFT: u32 = OVERHEAD_SHIFT + 16;
+/// The carry of packets: there is none in a packet.
+const SWAPPED_SHIFT: u32 = OVERHEAD_SHIFT - 1;
+const ONE_PACKET: u64 = 1 << PACKETS_SHIFT;
 
 impl Opening {
     /// No VLAN tag, not ICMP.
@@ -92,11 +104,11 @@ impl Opening {
 
 /// Most bytes of a packet that are accounted for. The limit is that of the counter; only a capture
 /// that is not one has more.
-const BYTES_MAX: usize = 1 << 31;
+const BYTES_MAX: usize = (1 << (63 - BYTES_SHIFT)) - 1;
 
 /// Most bytes of a frame that are not IP bytes. The limit is that of the counter; even a jumbo
 /// frame has few.
-const OVERHEAD_MAX: usize = 0x7fff;
+const OVERHEAD_MAX: usize = (1 << (BYTES_SHIFT - 1 - OVERHEAD_SHIFT)) - 1;
 
 // So whoever looks at these need not look at all bytes: IPv6 says at most so many.
 const _: () = assert!(general::IPV6 + u16::MAX as usize + OVERHEAD_MAX <= BYTES_MAX);

@@ -22,11 +22,11 @@ impl<const W: usize> Hot<W> {
         let more = (more / u128::from(before.packets.max(1))).min(passed.bytes.into()) as u64;
         let packets = before.packets + passed.packets;
         let (bytes, overhead) = (before.bytes + passed.bytes, overhead + more);
-        cold.packets_high[direction] = (packets >> 15) as u32;
-        cold.overhead_high[direction] = (overhead >> 15) as u32;
-        cold.bytes_high[direction] = (bytes >> 31) as u32;
-        let low = (bytes & 0x7fff_ffff) << 32 | (overhead & 0x7fff) << 16 | packets & 0x7fff;
-        self.counters[direction] = Counters(low);
+        cold.packets_high[direction] = (packets >> Counters::PACKETS_BITS) as u32;
+        cold.overhead_high[direction] = (overhead >> Counters::OVERHEAD_BITS) as u32;
+        cold.bytes_high[direction] = (bytes >> Counters::BYTES_BITS) as u32;
+        let counters = Counters::new(before.tcp_flags, packets, overhead, bytes);
+        self.counters[direction] = counters;
         self.last_seen = self.last_seen.max(now);
     }
 }

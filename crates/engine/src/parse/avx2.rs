@@ -16,8 +16,9 @@ use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
 use super::part::{Places, next};
 use super::short::ETHERTYPE_VLAN;
 use super::{
-    ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP, PROTO_UDP,
-    Packet, Part, TCP_MIN, UDP, VLAN_TAG, Vectors, VlanTags,
+    BYTES_SHIFT, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, ONE_PACKET, OVERHEAD_MAX,
+    OVERHEAD_SHIFT, Opening, PROTO_TCP, PROTO_UDP, Packet, Part, SWAPPED_SHIFT, TCP_MIN, UDP,
+    VLAN_TAG, Vectors, VlanTags,
 };
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
@@ -316,8 +317,9 @@ impl<'a, P: Packet> Group<'a, P> {
             let is_right = _mm256_andnot_si256(is_wrong, _mm256_and_si256(is_plain, is_known));
             holds_for_all(is_right).then(|| {
                 let flags = _mm256_and_si256(byte(tcp, 5), is_tcp);
-                let overhead = _mm256_slli_epi64::<16>(overhead);
-                let bytes = _mm256_slli_epi64::<32>(bytes);
+                let overhead = _mm256_slli_epi64::<{ OVERHEAD_SHIFT as i32 }>(overhead);
+                let bytes = _mm256_slli_epi64::<{ BYTES_SHIFT as i32 }>(bytes);
+                let flags = _mm256_or_si256(flags, all(ONE_PACKET));
                 (_mm256_or_si256(_mm256_or_si256(bytes, overhead), flags), frames)
             })
         }
@@ -392,7 +394,7 @@ unsafe fn to_metas(metas: Words) -> [Meta; 4] {
 unsafe fn with_direction(metas: Words, swapped: Words) -> [Meta; 4] {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
-        let direction = _mm256_slli_epi64::<8>(_mm256_and_si256(swapped, all(1)));
+        let direction = _mm256_and_si256(swapped, all(1 << SWAPPED_SHIFT));
         to_metas(_mm256_or_si256(metas, direction))
     }
 }

@@ -7,7 +7,10 @@
 #![allow(clippy::incompatible_msrv, unsafe_code)]
 
 use super::general::IPV6;
-use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, PROTO_TCP, PROTO_UDP, Packet, TCP_MIN, UDP};
+use super::{
+    BYTES_SHIFT, ETHERNET, IPV4_MIN, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PROTO_TCP,
+    PROTO_UDP, Packet, TCP_MIN, UDP,
+};
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm_loadu_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi128_si512,
     _mm512_cmpeq_epi64_mask, _mm512_cmplt_epi64_mask, _mm512_inserti32x4, _mm512_mask_blend_epi64,
@@ -129,9 +132,11 @@ fn judge(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
         return None;
     }
     let flags = _mm512_maskz_and_epi64(is_tcp, _mm512_srli_epi64::<40>(tcp), all(0xff));
-    let lengths =
-        _mm512_or_si512(_mm512_slli_epi64::<16>(overhead), _mm512_slli_epi64::<32>(bytes));
-    Some(_mm512_or_si512(lengths, flags))
+    let lengths = _mm512_or_si512(
+        _mm512_slli_epi64::<OVERHEAD_SHIFT>(overhead),
+        _mm512_slli_epi64::<BYTES_SHIFT>(bytes),
+    );
+    Some(_mm512_or_si512(_mm512_or_si512(lengths, flags), all(ONE_PACKET)))
 }
 
 /// The first bytes of each, if they all have so many.

@@ -10,7 +10,7 @@ use crate::ZoneFrom;
 use crate::parse::avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
 use crate::parse::avx512;
-use crate::parse::{Lanes, Meta, general, plain_all};
+use crate::parse::{BYTES_MAX, Lanes, Meta, general, plain_all};
 use crate::vectors::Vectors;
 use proptest::prelude::*;
 use wire::FrameBuilder;
@@ -35,7 +35,7 @@ proptest! {
         ),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 12..70_usize, 0..8), 0..4),
         is_v6: bool,
-        more in prop::sample::select(vec![0, 0, 0, 0x7fc0, 0x8000, 1 << 31]),
+        more in prop::sample::select(vec![0, 0, 0, 0x7fc0, 0x8000, BYTES_MAX - 40, 1 << 31]),
     ) {
         let mut frames = runs.concat();
         for (frame, at, bit) in flips {
