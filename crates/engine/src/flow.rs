@@ -3,9 +3,9 @@
 //! birth, death and the high words of counters.
 //!
 //! The hot part of an IPv4 flow is one cache line (17 bytes of it are kept free for the TCP
-//! window), of an IPv6 flow two. Counters there are low words of 13, 15 or 25 bits; what goes beyond
-//! them, once in 2^13 packets or 2^15 bytes of link-layer headers, is moved to the cold part. That makes
-//! 64 + 48 bytes per IPv4 flow.
+//! window), of an IPv6 flow two. Counters there are low words of 13, 15 or 25 bits; what goes
+//! beyond them, once in 2^13 packets or 2^15 bytes of link-layer headers, is moved to the cold
+//! part. That makes 64 + 48 bytes per IPv4 flow.
 
 mod bypass;
 
