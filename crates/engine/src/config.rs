@@ -92,14 +92,22 @@ pub enum ZoneFrom {
 /// the phase is the same; defaults are those of the FlowTable article (5 s, 2 s after TCP end).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// TCP, packets of one direction only.
+    /// TCP, a SYN of one side or of both, or packets of one direction only.
     pub tcp_syn_sent: Nanos,
+    /// TCP, SYN and SYN+ACK.
+    pub tcp_syn_recv: Nanos,
     /// TCP, packets of both directions.
     pub tcp_established: Nanos,
-    /// TCP after FIN of both sides or RST: late packets still belong to the flow.
+    /// TCP after a FIN of one side.
+    pub tcp_fin_wait: Nanos,
+    /// TCP after a FIN of both: late packets still belong to the flow.
+    pub tcp_time_wait: Nanos,
+    /// TCP after RST.
     pub tcp_close: Nanos,
-    /// UDP, packets of one direction only.
+    /// UDP, one packet.
     pub udp_first: Nanos,
+    /// UDP, several packets of one direction only.
+    pub udp_single: Nanos,
     /// UDP, packets of both directions.
     pub udp_multiple: Nanos,
     /// ICMP and ICMPv6, one direction only.
@@ -118,9 +126,13 @@ impl Default for Timeouts {
         const CLOSE: Nanos = 2_000_000_000;
         Self {
             tcp_syn_sent: IDLE,
+            tcp_syn_recv: IDLE,
             tcp_established: IDLE,
+            tcp_fin_wait: IDLE,
+            tcp_time_wait: CLOSE,
             tcp_close: CLOSE,
             udp_first: IDLE,
+            udp_single: IDLE,
             udp_multiple: IDLE,
             icmp_first: IDLE,
             icmp_reply: IDLE,

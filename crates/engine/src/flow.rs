@@ -8,13 +8,16 @@
 //! part. That makes 64 + 48 bytes per IPv4 flow.
 
 mod bypass;
+mod phase;
 
+use crate::Nanos;
 use crate::ageing::Link;
 use crate::key::Key;
 use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
-use crate::record::{EndReason, FlowRecord, State, Tally, VlanTags};
-use crate::{Nanos, Timeouts};
+use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
+use crate::tcp::{FIN, RST, SYN, Segment, opens};
+pub(crate) use phase::Phase;
 
 /// IP protocol numbers with a life cycle of their own.
 pub(crate) const PROTO_ICMP: u8 = 1;
@@ -22,10 +25,6 @@ pub(crate) const PROTO_TCP: u8 = 6;
 pub(crate) const PROTO_UDP: u8 = 17;
 pub(crate) const PROTO_ICMPV6: u8 = 58;
 
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
 /// Flags that can change the state; packets without them take the short way.
 const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
@@ -115,75 +114,6 @@ pub(crate) struct Cold {
 
 const _: () = assert!(size_of::<Cold>() == 48);
 
-/// Where a flow is in its life: decides its timeout. Odd until the responder has answered, which is
-/// what the packet path asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Phase {
-    /// The record is not in use.
-    Free = 0,
-    TcpSynSent = 1,
-    TcpEstablished = 2,
-    TcpClose = 4,
-    UdpFirst = 3,
-    UdpMultiple = 6,
-    IcmpFirst = 5,
-    IcmpReply = 8,
-    OtherFirst = 7,
-    OtherMultiple = 10,
-}
-
-impl Phase {
-    fn first(proto: u8) -> Self {
-        match proto {
-            PROTO_TCP => Phase::TcpSynSent,
-            PROTO_UDP => Phase::UdpFirst,
-            PROTO_ICMP | PROTO_ICMPV6 => Phase::IcmpFirst,
-            _ => Phase::OtherFirst,
-        }
-    }
-
-    /// The phase once the responder has answered.
-    fn answered(self) -> Self {
-        match self {
-            Phase::TcpSynSent => Phase::TcpEstablished,
-            Phase::UdpFirst => Phase::UdpMultiple,
-            Phase::IcmpFirst => Phase::IcmpReply,
-            Phase::OtherFirst => Phase::OtherMultiple,
-            answered => answered,
-        }
-    }
-
-    /// 1 until the responder has answered, then 0.
-    #[inline(always)]
-    fn is_first(self) -> u8 {
-        self as u8 & 1
-    }
-
-    pub(crate) fn timeout(self, timeouts: &Timeouts) -> Nanos {
-        match self {
-            Phase::TcpSynSent => timeouts.tcp_syn_sent,
-            Phase::TcpEstablished => timeouts.tcp_established,
-            Phase::TcpClose => timeouts.tcp_close,
-            Phase::UdpFirst => timeouts.udp_first,
-            Phase::UdpMultiple => timeouts.udp_multiple,
-            Phase::IcmpFirst => timeouts.icmp_first,
-            Phase::IcmpReply => timeouts.icmp_reply,
-            Phase::OtherFirst => timeouts.other_first,
-            Phase::OtherMultiple => timeouts.other_multiple,
-            Phase::Free => Nanos::MAX,
-        }
-    }
-
-    fn state(self) -> State {
-        match self {
-            Phase::TcpClose => State::Closing,
-            phase if phase.is_first() == 1 => State::New,
-            _ => State::Open,
-        }
-    }
-}
-
 /// What a packet does to its flow beyond being counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -208,9 +138,7 @@ impl<const W: usize> Hot<W> {
 
     /// A flow before its first packet is counted.
     pub(crate) fn begin(key: Key<W>, meta: Meta) -> Self {
-        // A stray RST must not name the originator of the SYN that follows it.
-        let is_reset = meta.tcp_flags() & RST != 0;
-        let phase = if is_reset { Phase::TcpClose } else { Phase::first(key.proto()) };
+        let phase = Phase::first(key.proto(), Segment::of(meta.tcp_flags()));
         let mut hot = Hot { key, orig_swapped: meta.swapped(), ..Self::FREE };
         hot.enter(phase);
         hot
@@ -229,7 +157,7 @@ impl<const W: usize> Hot<W> {
     #[inline(always)]
     pub(crate) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
-        if phase == Phase::TcpClose {
+        if !self.is_steady() {
             self.expected = 0;
         }
     }
@@ -239,17 +167,22 @@ impl<const W: usize> Hot<W> {
     #[inline(always)]
     pub(crate) fn is_one_more(&self, meta: Meta) -> bool {
         let direction = meta.swapped() ^ self.orig_swapped;
-        meta.tcp_flags() & SYN_FIN_RST | direction & self.phase.is_first() == 0
+        meta.tcp_flags() & SYN_FIN_RST | (direction | Phase::OPEN) & self.phase as u8 == 0
     }
 
-    /// The same of a flow that is not closing, where a SYN does no more than an ACK does.
-    pub(crate) fn is_one_more_of_open(&self, meta: Meta) -> bool {
+    /// The same of a [steady](Self::is_steady) flow, where a SYN does no more than an ACK does.
+    pub(crate) fn is_one_more_of_steady(&self, meta: Meta) -> bool {
         let direction = meta.swapped() ^ self.orig_swapped;
         meta.tcp_flags() & (FIN | RST) | direction & self.phase.is_first() == 0
     }
 
+    /// Whether the flow goes on as it is, but for flags and first answers.
+    pub(crate) fn is_steady(&self) -> bool {
+        !self.phase.is_open() && !self.phase.is_closing()
+    }
+
     /// Where to count a packet with this mark, 0 for the originator and 1 for the responder, if it
-    /// is no more than one more. What is expected of a closing flow is no mark.
+    /// is no more than one more. What is expected of a flow that is not steady is no mark.
     #[inline(always)]
     pub(crate) fn direction_of(&self, mark: u32, meta: Meta) -> Option<usize> {
         let direction = mark ^ self.expected;
@@ -263,17 +196,17 @@ impl<const W: usize> Hot<W> {
     pub(crate) fn event(&self, meta: Meta) -> Event {
         let direction = usize::from(meta.swapped() ^ self.orig_swapped) & 1;
         let flags = meta.tcp_flags();
-        if self.phase == Phase::TcpClose {
-            let opens = flags & (SYN | ACK | RST | FIN) == SYN;
-            return if opens { Event::Reuse } else { Event::None };
+        if self.phase.is_closing() && opens(flags) {
+            return Event::Reuse;
         }
-        let seen = self.counters.map(Counters::tcp_flags);
-        if flags & RST != 0 || (seen[direction] | flags) & seen[1 - direction] & FIN != 0 {
-            return Event::Enter(Phase::TcpClose);
-        }
-        match self.phase.answered() {
-            phase if direction == 1 && phase != self.phase => Event::Enter(phase),
-            _ => Event::None,
+        let next = self.phase.after(direction, Segment::of(flags));
+        let of_peer = self.counters[1 - direction].tcp_flags();
+        let of_sender = self.counters[direction].tcp_flags() | flags;
+        // One of them may have come before there was a state for it.
+        let is_over = of_sender & of_peer & FIN != 0 && !next.is_closing();
+        match if is_over { Phase::TcpTimeWait } else { next } {
+            phase if phase == self.phase => Event::None,
+            phase => Event::Enter(phase),
         }
     }
 
@@ -308,11 +241,6 @@ impl<const W: usize> Hot<W> {
     /// Whether a packet that was counted made it so many.
     pub(crate) fn is_due(&self, swapped: u8, looks: impl When) -> bool {
         looks.is_due(self.packets(swapped))
-    }
-
-    /// Whether the flow is closing: its ports may soon be another's.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.phase == Phase::TcpClose
     }
 
     /// Whether a counter has reached its top bit.
@@ -374,7 +302,7 @@ impl<const W: usize> Hot<W> {
     /// Why a flow ends whose time is over.
     pub(crate) fn end_reason(&self) -> EndReason {
         match self.phase {
-            Phase::TcpClose if self.is_fin() => EndReason::Fin,
+            phase if phase.is_closing() && self.is_fin() => EndReason::Fin,
             Phase::TcpClose => EndReason::Rst,
             _ => EndReason::Idle,
         }

@@ -20,6 +20,7 @@ mod reason;
 mod record;
 mod stats;
 mod table;
+mod tcp;
 mod vectors;
 mod wishes;
 

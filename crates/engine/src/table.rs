@@ -169,7 +169,12 @@ impl<const W: usize> FlowTable<W> {
         let before = hot.phase().timeout(&self.timeouts);
         match hot.event(meta) {
             Event::None => {}
-            Event::Enter(phase) => hot.enter(phase),
+            Event::Enter(phase) => {
+                hot.enter(phase);
+                if let Some(rules) = &mut self.rules {
+                    rules.steady(record, hot);
+                }
+            }
             Event::Reuse => {
                 ended(hot.record(cold, EndReason::Reuse));
                 if let Some(rules) = &mut self.rules {

@@ -72,9 +72,13 @@ pub(crate) struct Table {
 #[derive(Default)]
 pub(crate) struct Timeouts {
     pub(crate) tcp_syn_sent: Option<Written<f64>>,
+    pub(crate) tcp_syn_recv: Option<Written<f64>>,
     pub(crate) tcp_established: Option<Written<f64>>,
+    pub(crate) tcp_fin_wait: Option<Written<f64>>,
+    pub(crate) tcp_time_wait: Option<Written<f64>>,
     pub(crate) tcp_close: Option<Written<f64>>,
     pub(crate) udp_first: Option<Written<f64>>,
+    pub(crate) udp_single: Option<Written<f64>>,
     pub(crate) udp_multiple: Option<Written<f64>>,
     pub(crate) icmp_first: Option<Written<f64>>,
     pub(crate) icmp_reply: Option<Written<f64>>,
@@ -204,9 +208,13 @@ impl Timeouts {
     fn read(section: Section) -> Self {
         let timeouts = Self {
             tcp_syn_sent: section.seconds("tcp_syn_sent"),
+            tcp_syn_recv: section.seconds("tcp_syn_recv"),
             tcp_established: section.seconds("tcp_established"),
+            tcp_fin_wait: section.seconds("tcp_fin_wait"),
+            tcp_time_wait: section.seconds("tcp_time_wait"),
             tcp_close: section.seconds("tcp_close"),
             udp_first: section.seconds("udp_first"),
+            udp_single: section.seconds("udp_single"),
             udp_multiple: section.seconds("udp_multiple"),
             icmp_first: section.seconds("icmp_first"),
             icmp_reply: section.seconds("icmp_reply"),

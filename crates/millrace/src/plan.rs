@@ -169,9 +169,13 @@ fn plan_timeouts(written: config::Timeouts, settings: &mut Settings) -> Timeouts
     };
     Timeouts {
         tcp_syn_sent: take("tcp_syn_sent", written.tcp_syn_sent, default.tcp_syn_sent),
+        tcp_syn_recv: take("tcp_syn_recv", written.tcp_syn_recv, default.tcp_syn_recv),
         tcp_established: take("tcp_established", written.tcp_established, default.tcp_established),
+        tcp_fin_wait: take("tcp_fin_wait", written.tcp_fin_wait, default.tcp_fin_wait),
+        tcp_time_wait: take("tcp_time_wait", written.tcp_time_wait, default.tcp_time_wait),
         tcp_close: take("tcp_close", written.tcp_close, default.tcp_close),
         udp_first: take("udp_first", written.udp_first, default.udp_first),
+        udp_single: take("udp_single", written.udp_single, default.udp_single),
         udp_multiple: take("udp_multiple", written.udp_multiple, default.udp_multiple),
         icmp_first: take("icmp_first", written.icmp_first, default.icmp_first),
         icmp_reply: take("icmp_reply", written.icmp_reply, default.icmp_reply),

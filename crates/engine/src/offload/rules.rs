@@ -276,7 +276,7 @@ impl Rules {
         let Some(state) = self.slots.get(slot) else { return };
         let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
         let is_sure = !state.rules.iter().any(is_doubted) && !state.is_unsettled;
-        let is_plain = hot.key.zone() == 0 && !hot.is_closing();
+        let is_plain = hot.key.zone() == 0 && hot.is_steady();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
         hot.expected = if is_sure && is_plain { expected } else { 0 };
     }
@@ -297,7 +297,7 @@ impl Rules {
         let rule = &slot.rules[usize::from(rule.direction & 1)];
         if !rule.standing.is_live() {
             Found::Stale
-        } else if hot.is_closing() || slot.is_unsettled || !hot.is_one_more_of_open(meta) {
+        } else if !hot.is_steady() || slot.is_unsettled || !hot.is_one_more_of_steady(meta) {
             // Out of its place among the packets of the burst: where the flow is closing, a SYN
             // before it would have made it another flow's.
             Found::Unusual
@@ -341,6 +341,13 @@ impl Rules {
         if let Some(state) = self.slots.get_mut(slot) {
             state.is_unsettled = is;
             self.trust(slot, hot);
+        }
+    }
+
+    /// The flow of a record has entered another phase.
+    pub(crate) fn steady<const W: usize>(&self, record: u32, hot: &mut Hot<W>) {
+        if hot.is_ruled != 0 && hot.is_steady() {
+            self.trust(self.watched[record as usize].slot, hot);
         }
     }
 

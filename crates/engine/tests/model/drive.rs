@@ -65,9 +65,13 @@ fn any_timeouts(bits: u64, grid: u64) -> Timeouts {
     let mut any = || dice.pick(&[600, 400, 0, 1, 3, 255, 256, 70_000]) * TICK / grid * grid;
     Timeouts {
         tcp_syn_sent: any(),
+        tcp_syn_recv: any(),
         tcp_established: any(),
+        tcp_fin_wait: any(),
+        tcp_time_wait: any(),
         tcp_close: any(),
         udp_first: any(),
+        udp_single: any(),
         udp_multiple: any(),
         icmp_first: any(),
         icmp_reply: any(),

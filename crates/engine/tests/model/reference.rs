@@ -133,10 +133,73 @@ impl From<&FlowRecord> for Record {
     }
 }
 
+/// What is known of a TCP connection, by its flags alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tcp {
+    /// A SYN waits for its answer; or SYNs of both sides do.
+    Asked,
+    BothAsked,
+    /// It began before it was seen, and nobody has answered.
+    PickedUp,
+    /// There was an answer to the SYN, and nothing to the answer.
+    Answered,
+    Confirmed,
+    /// A FIN of one side, while the other may send.
+    HalfClosed,
+    /// A FIN of both.
+    Closed,
+    Reset,
+}
+
+impl Tcp {
+    fn begin(flags: u8) -> Self {
+        match (flags & RST != 0, flags & (SYN | ACK)) {
+            (true, _) => Tcp::Reset,
+            (false, SYN) => Tcp::Asked,
+            _ => Tcp::PickedUp,
+        }
+    }
+
+    /// After a segment of the originator, or not of it; `both_fin`: with it there was a FIN of both.
+    fn next(self, is_orig: bool, flags: u8, both_fin: bool) -> Self {
+        let is_syn = flags & SYN != 0;
+        let is_syn_ack = is_syn && flags & ACK != 0;
+        // Where there is SYN, a FIN beside it is none.
+        let is_fin = flags & FIN != 0 && !is_syn;
+        if flags & RST != 0 || self == Tcp::Reset {
+            return Tcp::Reset;
+        }
+        if both_fin || self == Tcp::Closed {
+            return Tcp::Closed;
+        }
+        match self {
+            Tcp::Asked | Tcp::BothAsked if !is_orig && is_fin => Tcp::HalfClosed,
+            Tcp::Asked if is_orig => Tcp::Asked,
+            Tcp::Asked if is_syn_ack => Tcp::Answered,
+            Tcp::Asked if is_syn => Tcp::BothAsked,
+            Tcp::Asked => Tcp::Confirmed,
+            Tcp::BothAsked if is_syn_ack => Tcp::Answered,
+            Tcp::BothAsked if is_syn || is_fin => Tcp::BothAsked,
+            Tcp::BothAsked => Tcp::Confirmed,
+            Tcp::PickedUp if is_orig => Tcp::PickedUp,
+            Tcp::PickedUp if is_syn_ack => Tcp::Answered,
+            Tcp::PickedUp if is_fin => Tcp::HalfClosed,
+            Tcp::PickedUp => Tcp::Confirmed,
+            Tcp::Answered if is_fin => Tcp::HalfClosed,
+            // Data may follow the answer before anyone has confirmed it.
+            Tcp::Answered if is_syn || !is_orig => Tcp::Answered,
+            Tcp::Answered => Tcp::Confirmed,
+            Tcp::Confirmed if is_fin => Tcp::HalfClosed,
+            same => same,
+        }
+    }
+}
+
 /// A live connection.
 #[derive(Clone, Debug)]
 struct Flow {
     first: Seen,
+    tcp: Tcp,
     start: u64,
     last: u64,
     orig: Tally,
@@ -146,13 +209,20 @@ struct Flow {
 impl Flow {
     fn begin(first: &Seen, now: u64) -> Self {
         let (orig, reply) = (Tally::default(), Tally::default());
-        let mut flow = Flow { first: first.clone(), start: now, last: now, orig, reply };
-        flow.count(first, now);
+        let tcp = Tcp::begin(first.tcp_flags);
+        let mut flow = Flow { first: first.clone(), tcp, start: now, last: now, orig, reply };
+        flow.tally(first, now);
         flow
     }
 
-    /// The originator is the sender of the first packet.
     fn count(&mut self, packet: &Seen, now: u64) {
+        self.tally(packet, now);
+        let is_orig = packet.src == self.first.src;
+        self.tcp = self.tcp.next(is_orig, packet.tcp_flags, self.is_fin());
+    }
+
+    /// The originator is the sender of the first packet.
+    fn tally(&mut self, packet: &Seen, now: u64) {
         let is_orig = packet.src == self.first.src;
         let tally = if is_orig { &mut self.orig } else { &mut self.reply };
         tally.packets += 1;
@@ -167,17 +237,22 @@ impl Flow {
     }
 
     fn is_closing(&self) -> bool {
-        let is_rst = (self.orig.tcp_flags | self.reply.tcp_flags) & RST != 0;
-        self.first.proto == TCP && (self.is_fin() || is_rst)
+        self.first.proto == TCP && matches!(self.tcp, Tcp::Closed | Tcp::Reset)
     }
 
     fn deadline(&self, config: &Config) -> u64 {
         let t = config.timeouts;
         let timeout = match (self.first.proto, self.reply.packets > 0) {
-            (TCP, _) if self.is_closing() => t.tcp_close,
-            (TCP, false) => t.tcp_syn_sent,
-            (TCP, true) => t.tcp_established,
-            (UDP, false) => t.udp_first,
+            (TCP, _) => match self.tcp {
+                Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
+                Tcp::Answered => t.tcp_syn_recv,
+                Tcp::Confirmed => t.tcp_established,
+                Tcp::HalfClosed => t.tcp_fin_wait,
+                Tcp::Closed => t.tcp_time_wait,
+                Tcp::Reset => t.tcp_close,
+            },
+            (UDP, false) if self.orig.packets == 1 => t.udp_first,
+            (UDP, false) => t.udp_single,
             (UDP, true) => t.udp_multiple,
             // By number: ICMP inside IPv6 has the timeouts of ICMP, though it is not looked into.
             (ICMP | ICMPV6, false) => t.icmp_first,
@@ -198,9 +273,11 @@ impl Flow {
     }
 
     fn record(&self, key: &Key, end_reason: EndReason) -> Record {
+        let is_asking = matches!(self.tcp, Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp);
         let state = match (self.is_closing(), self.reply.packets) {
             (true, _) => "closing",
             (false, 0) => "new",
+            (false, _) if self.first.proto == TCP && is_asking => "new",
             (false, _) => "open",
         };
         let (mut src, mut dst) = (self.first.src, self.first.dst);

@@ -45,6 +45,7 @@ fn what_is_written_takes_effect() {
          [table]\ncapacity = 7\nwhen_full = \"drop\"\nzone = \"none\"\n\
          [policy]\nmalformed = \"drop\"\n\
          [timeouts]\ntcp_syn_sent = 1\ntcp_established = 2\ntcp_close = 3\nudp_first = 4\n\
+         tcp_syn_recv = 10\ntcp_fin_wait = 11\ntcp_time_wait = 12\nudp_single = 13\n\
          udp_multiple = 5\nicmp_first = 6\nicmp_reply = 7\nother_first = 8.25\nother_multiple = 9\n"
     );
     let plan = plan(&text).unwrap();
@@ -62,9 +63,13 @@ fn what_is_written_takes_effect() {
     assert_eq!(engine.malformed, engine::Malformed::Drop);
     let expected = Timeouts {
         tcp_syn_sent: 1_000_000_000,
+        tcp_syn_recv: 10_000_000_000,
         tcp_established: 2_000_000_000,
+        tcp_fin_wait: 11_000_000_000,
+        tcp_time_wait: 12_000_000_000,
         tcp_close: 3_000_000_000,
         udp_first: 4_000_000_000,
+        udp_single: 13_000_000_000,
         udp_multiple: 5_000_000_000,
         icmp_first: 6_000_000_000,
         icmp_reply: 7_000_000_000,

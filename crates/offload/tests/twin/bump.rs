@@ -281,9 +281,13 @@ fn without_cycles(stats: &Stats) -> Stats {
 fn config() -> Config {
     let timeouts = Timeouts {
         tcp_syn_sent: 20 * MS,
+        tcp_syn_recv: 20 * MS,
         tcp_established: 60 * MS,
+        tcp_fin_wait: 40 * MS,
+        tcp_time_wait: 10 * MS,
         tcp_close: 10 * MS,
         udp_first: 15 * MS,
+        udp_single: 20 * MS,
         udp_multiple: 30 * MS,
         icmp_first: 10 * MS,
         icmp_reply: 10 * MS,

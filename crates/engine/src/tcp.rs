@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The states of a TCP connection (RFC 9293 section 3.3.2) as a box between both ends sees them, and
+//! what leads from one to the next.
+//!
+//! Which end is in which state depends on what arrives there, and not all does. So a state here is
+//! what was seen: of the originator, who sent the first packet, and of the responder.
+
+use crate::flow::Phase;
+use Phase::{
+    TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpPickedUp as PU,
+    TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
+};
+
+pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const RST: u8 = 0x04;
+pub(crate) const ACK: u8 = 0x10;
+
+/// What a segment is by its flags. The first one of these that it has decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    Rst,
+    SynAck,
+    Syn,
+    Fin,
+    Other,
+}
+
+const STATES: [Phase; 9] = [SS, S2, PU, SR, ES, FW, CW, TW, CL];
+
+/// By sender, segment and state: the next state.
+///
+/// A SYN leads out of no connection that both sides have confirmed: where it is a new one that takes
+/// the ports, [`opens`] says so. What is not a SYN and has none before it, of the one side or of the
+/// other, is of a connection that began elsewhere, which is picked up.
+///
+/// Where a mark is enough, no segment without FIN and RST leads anywhere: marked packets are looked
+/// at before others of their burst.
+const NEXT: [[[Phase; STATES.len()]; 5]; 2] = [
+    // Of the originator.
+    [
+        /* in:      SS  S2  PU  SR  ES  FW  CW  TW  CL */
+        /* RST */
+        [CL, CL, CL, CL, CL, CL, CL, CL, CL],
+        /* S+A */ [SS, SR, PU, SR, ES, FW, CW, TW, CL],
+        /* SYN */ [SS, S2, PU, SR, ES, FW, CW, TW, CL],
+        /* FIN */ [SS, S2, PU, FW, FW, FW, TW, TW, CL],
+        /* else */ [SS, ES, PU, ES, ES, FW, CW, TW, CL],
+    ],
+    // Of the responder.
+    [
+        /* in:      SS  S2  PU  SR  ES  FW  CW  TW  CL */
+        /* RST */
+        [CL, CL, CL, CL, CL, CL, CL, CL, CL],
+        /* S+A */ [SR, SR, SR, SR, ES, FW, CW, TW, CL],
+        /* SYN */ [S2, S2, ES, SR, ES, FW, CW, TW, CL],
+        /* FIN */ [CW, CW, CW, CW, CW, TW, CW, TW, CL],
+        /* else */ [ES, ES, ES, SR, ES, FW, CW, TW, CL],
+    ],
+];
+
+impl Segment {
+    pub(crate) fn of(flags: u8) -> Self {
+        match flags {
+            _ if flags & RST != 0 => Segment::Rst,
+            _ if flags & (SYN | ACK) == SYN | ACK => Segment::SynAck,
+            _ if flags & SYN != 0 => Segment::Syn,
+            _ if flags & FIN != 0 => Segment::Fin,
+            _ => Segment::Other,
+        }
+    }
+
+    /// The state after it, sent by the originator (0) or the responder (1); one that is not TCP's
+    /// stays.
+    pub(crate) fn leads(self, from: Phase, direction: usize) -> Phase {
+        let state = STATES.iter().position(|state| *state == from);
+        state.map_or(from, |state| NEXT[direction & 1][self as usize][state])
+    }
+}
+
+/// Whether a segment with these flags asks for a connection, and is nothing else.
+pub(crate) fn opens(flags: u8) -> bool {
+    flags & (SYN | ACK | RST | FIN) == SYN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_mark_is_enough_for_changes_nothing() {
+        for state in STATES.into_iter().filter(|state| !state.is_open()) {
+            for direction in (0..2).filter(|direction| direction & state.is_first() == 0) {
+                for segment in [Segment::SynAck, Segment::Syn, Segment::Other] {
+                    assert_eq!(segment.leads(state, direction.into()), state, "{segment:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_syn_tears_nothing_down() {
+        for state in [ES, FW, CW, TW, CL] {
+            for direction in 0..2 {
+                assert_eq!(Segment::of(SYN).leads(state, direction), state);
+                assert_eq!(Segment::of(SYN | ACK).leads(state, direction), state);
+            }
+        }
+    }
+}
