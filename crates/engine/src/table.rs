@@ -20,6 +20,7 @@ use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
 use bypass::RECALL_WAIT;
 use index::Index;
 use raw::{Memory, Region};
+use rules::Due;
 use std::ops::Range;
 
 /// In place of a record number: none.
@@ -36,6 +37,8 @@ pub(crate) struct FlowTable<const W: usize> {
     /// Rules of the NIC, if there may be any.
     rules: Option<Box<Rules>>,
     looks: Option<Looks>,
+    /// What is to be looked at when the next one is: all that it takes is on its way meanwhile.
+    waiting: Option<Due>,
     /// Head of the list of records freed, through their links.
     free: u32,
     /// Records from here on were never used.
@@ -63,6 +66,7 @@ impl<const W: usize> FlowTable<W> {
         Self {
             looks: rules.as_ref().map(|rules| rules.looks()),
             rules,
+            waiting: None,
             index: Index::new(capacity, huge),
             hot: Region::new(len, Hot::FREE, huge),
             cold: ColdParts(Region::new(len, Cold::FREE, huge)),
@@ -180,6 +184,7 @@ impl<const W: usize> FlowTable<W> {
                 if let Some(rules) = &mut self.rules {
                     rules.end(record, hot);
                 }
+                self.waiting = self.waiting.filter(|due| !due.is_of(record));
                 *hot = Hot::begin(hot.key, meta);
                 *cold = Cold::begin(opening, now, cold.link);
             }
@@ -300,6 +305,7 @@ impl<const W: usize> FlowTable<W> {
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
         }
+        self.waiting = self.waiting.filter(|due| !due.is_of(record));
         self.index.remove(hash, record);
         *hot = Hot::FREE;
         self.give_back(record);

@@ -61,9 +61,21 @@ impl Wanted {
 }
 
 impl Rules {
-    /// Looks at a direction that may be worth a rule, or has one.
+    /// Looks at a direction that may be worth a rule, or has one; its packet arrived at this side.
     #[inline(never)]
-    pub(crate) fn look<const W: usize>(&mut self, sight: Sight, hot: &mut Hot<W>) {
+    pub(crate) fn look<const W: usize>(&mut self, (sight, side): (Sight, Side), hot: &mut Hot<W>) {
+        let arriving = std::mem::replace(&mut self.side, side);
+        self.look_here(sight, hot);
+        self.side = arriving;
+    }
+
+    /// Starts to load what a look at a record takes, where its slot has its number.
+    pub(crate) fn prefetch(&self, record: u32) {
+        self.watched.prefetch(record as usize, 0);
+        self.slots.prefetch(record);
+    }
+
+    fn look_here<const W: usize>(&mut self, sight: Sight, hot: &mut Hot<W>) {
         if sight.packets < self.looks.first().into() {
             return;
         }

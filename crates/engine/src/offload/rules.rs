@@ -271,6 +271,11 @@ impl Rules {
         self.removes.pop_front().map(|(rule, side)| Wish::Remove { rule, side })
     }
 
+    /// Where the packets arrived that are being looked at.
+    pub(crate) fn side(&self) -> Side {
+        self.side
+    }
+
     /// Whether marks are enough from now on.
     fn trust<const W: usize>(&self, slot: u32, hot: &mut Hot<W>) {
         let Some(state) = self.slots.get(slot) else { return };

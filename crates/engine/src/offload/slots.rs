@@ -232,6 +232,11 @@ impl Slots {
         self.used
     }
 
+    /// Starts to load a slot.
+    pub(crate) fn prefetch(&self, slot: u32) {
+        self.slots.prefetch(slot as usize, 0);
+    }
+
     pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
         self.slots.get(slot as usize)
     }

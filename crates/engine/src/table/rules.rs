@@ -8,6 +8,21 @@ use crate::marked::Standing;
 use crate::offload::{Answer, Learnt, Looks, Named, Rules, Score, Side, Sight, Wanted, When, Wish};
 use crate::parse::Meta;
 
+/// A direction that is to be looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Due {
+    record: u32,
+    direction: u8,
+    /// Where its packet arrived.
+    side: Side,
+}
+
+impl Due {
+    pub(super) fn is_of(self, record: u32) -> bool {
+        self.record == record
+    }
+}
+
 /// Candidates that are tried for one rule: more are for the next time.
 const CANDIDATES: usize = 16;
 
@@ -174,9 +189,22 @@ impl<const W: usize> FlowTable<W> {
         let (looks, later) = (self.looks.of(record), self.looks.map(Looks::of_marked).of(record));
         let is_due =
             if is_marked { hot.is_due(swapped, later) } else { hot.is_due(swapped, looks) };
-        if let Some(rules) = self.rules.as_mut().filter(|_| is_due) {
-            let (packets, start) = hot.so_far(cold, swapped);
-            rules.look(Sight { record, direction: swapped & 1, packets, start, is_marked }, hot);
+        let Some(rules) = self.rules.as_mut().filter(|_| is_due) else { return };
+        let due = Due { record, direction: swapped & 1, side: rules.side() };
+        if !is_marked {
+            return self.look(due, false);
         }
+        rules.prefetch(record);
+        self.cold.0.prefetch(record as usize, 0);
+        if let Some(due) = self.waiting.replace(due) {
+            self.look(due, true);
+        }
+    }
+
+    fn look(&mut self, Due { record, direction, side }: Due, is_marked: bool) {
+        let Some(rules) = &mut self.rules else { return };
+        let hot = &mut self.hot[record as usize];
+        let (packets, start) = hot.so_far(&self.cold.0[record as usize], direction);
+        rules.look((Sight { record, direction, packets, start, is_marked }, side), hot);
     }
 }
