@@ -8,7 +8,7 @@ use crate::reference::Seen;
 use crate::traffic::{Dice, Packet, Shape};
 use engine::{
     Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
-    Offload, Side, Tuple, Verdict, Wish, ZoneFrom,
+    Offload, Side, Timeouts, Tuple, Verdict, Wish, ZoneFrom,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -234,6 +234,10 @@ fn of_one_flow() -> (Engine, MarkLayout) {
 
 /// The same with room for more, of which one may have rules at a time.
 fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
+    of_timeouts(capacity, Timeouts::default())
+}
+
+fn of_timeouts(capacity: u32, timeouts: Timeouts) -> (Engine, MarkLayout) {
     let layout = MarkLayout::new(32, 2).unwrap();
     let check = KeyCheck::Sampled { first: 0, one_in: u32::MAX };
     let admission = Admission::After { packets: 1 };
@@ -248,8 +252,8 @@ fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
         bypass: [None; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (capacity, capacity);
-    let config =
-        Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
+    let offload = Some(offload);
+    let config = Config { capacity_ipv4, capacity_ipv6, offload, timeouts, ..Config::default() };
     (Engine::new(&config), layout)
 }
 
@@ -370,4 +374,22 @@ fn queues_that_are_never_empty_are_drained_by_what_comes_out_of_them() {
     assert_eq!(process(&mut engine, Side::A, (1 << 15) / BURST_MAX), None);
     assert_eq!(process(&mut engine, Side::B, (1 << 15) / BURST_MAX - 1), None);
     assert!(matches!(process(&mut engine, Side::B, 2), Some(Wish::Install { .. })));
+}
+
+#[test]
+fn a_mark_is_not_enough_where_any_packet_changes_the_state() {
+    let timeouts = Timeouts { tcp_syn_recv: 1_000_000_000, ..Timeouts::default() };
+    let (mut engine, layout) = of_timeouts(1, timeouts);
+    let ack = tcp_frame(1, tcp::ACK);
+    let answer = FrameBuilder::ipv4([10, 0, 0, 1], [10, 9, 9, 9]).tcp(1, 80).reversed();
+    let answer = answer.flags(tcp::SYN | tcp::ACK).pad().build();
+    arrive(&mut engine, 0, &[(&ack, None)]);
+    let mark = obey(&mut engine, layout);
+    // Believed from the second one on.
+    (1..4).for_each(|now| arrive(&mut engine, now, &[(&ack, mark)]));
+    // A connection that was picked up turns out to be one that begins, and is confirmed.
+    arrive(&mut engine, 4, &[(&answer, None)]);
+    arrive(&mut engine, 5, &[(&ack, mark)]);
+    engine.expire(2_000_000_000, BURST_MAX);
+    assert_eq!(engine.next_record(), None, "confirmed by a packet with a mark");
 }
