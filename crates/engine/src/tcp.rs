@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The states of a TCP connection (RFC 9293 section 3.3.2) as a box between both ends sees them, and
-//! what leads from one to the next.
+//! The states of a TCP connection (RFC 9293 section 3.3.2) as a box between both ends sees them,
+//! and what leads from one to the next.
 //!
 //! Which end is in which state depends on what arrives there, and not all does. So a state here is
 //! what was seen: of the originator, who sent the first packet, and of the responder.
@@ -30,9 +30,9 @@ const STATES: [Phase; 9] = [SS, S2, PU, SR, ES, FW, CW, TW, CL];
 
 /// By sender, segment and state: the next state.
 ///
-/// A SYN leads out of no connection that both sides have confirmed: where it is a new one that takes
-/// the ports, [`opens`] says so. What is not a SYN and has none before it, of the one side or of the
-/// other, is of a connection that began elsewhere, which is picked up.
+/// A SYN leads out of no connection that both sides have confirmed: where it is a new one that
+/// takes the ports, [`opens`] says so. What is not a SYN and has none before it, of the one side or
+/// of the other, is of a connection that began elsewhere, which is picked up.
 ///
 /// Where a mark is enough, no segment without FIN and RST leads anywhere: marked packets are looked
 /// at before others of their burst.

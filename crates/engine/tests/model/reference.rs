@@ -160,7 +160,7 @@ impl Tcp {
         }
     }
 
-    /// After a segment of the originator, or not of it; `both_fin`: with it there was a FIN of both.
+    /// After a segment of the originator, or not of it; `both_fin`: both have sent a FIN.
     fn next(self, is_orig: bool, flags: u8, both_fin: bool) -> Self {
         let is_syn = flags & SYN != 0;
         let is_syn_ack = is_syn && flags & ACK != 0;
