@@ -37,6 +37,8 @@ pub(crate) fn table_mb() -> usize {
 const RENEWED_TIMEOUT_S: f64 = 0.05;
 /// Flows in the table of [`Load::Overflows`].
 const OVERFLOWING_CAPACITY: u32 = 1 << 16;
+/// Rules that the NIC of every marked case has room for, however few of them the flows need.
+const RULES_MAX: u32 = (1 << 20) + 1;
 
 /// Lines in a row at least, from the first with all packets marked.
 const SETTLED: u32 = 2;
@@ -117,7 +119,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
     let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
     let offload = match case.from {
         From::Twin { is_marked: true } => {
-            format!("policy = \"all\"\nrules_max = {}\n", case.traffic.flows() + 1)
+            format!("policy = \"all\"\nrules_max = {RULES_MAX}\n")
         }
         _ => "policy = \"off\"\n".to_owned(),
     };
