@@ -13,7 +13,8 @@ HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
 
 .DEFAULT_GOAL := help
-.PHONY: run build test twin check bench aarch64 prove-offload fuzz asan smoke clean help components
+.PHONY: run build test twin check bench aarch64 prove-offload prove-conntrack fuzz asan smoke
+.PHONY: clean help components
 
 ## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
@@ -59,6 +60,11 @@ aarch64:
 prove-offload:
 	MILLRACE_CYCLES=$${CYCLES:-1000000} MILLRACE_CASES=3000 \
 	$(CARGO) test --locked --package offload --test twin -- --nocapture equivalence
+
+## prove-conntrack: a million TCP packets, each of them as Linux sees it; SESSIONS, SEED; needs root
+prove-conntrack: deps-test
+	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} \
+	$(CARGO) test --locked --package millrace --test live -- --nocapture conntrack
 
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run

@@ -9,12 +9,12 @@
 
 use crate::Nanos;
 
-/// 2^23 ns = 8.4 ms.
-const TICK_SHIFT: u32 = 23;
+/// 2^13 microseconds = 8.2 ms: times of packets are whole microseconds, and some are whole ticks.
+const TICK: Nanos = 8_192_000;
 const LEVEL_BITS: u32 = 8;
 const SLOTS: usize = 1 << LEVEL_BITS;
 const LEVELS: usize = 3;
-/// Furthest slot: 39 hours. Later deadlines wait there and are put back.
+/// Furthest slot: 38 hours. Later deadlines wait there and are put back.
 const HORIZON: u64 = (1 << (LEVEL_BITS * LEVELS as u32)) - 1;
 
 /// No record, no slot.
@@ -67,7 +67,7 @@ impl Wheel {
     /// are placed from there.
     pub(crate) fn catch_up(&mut self, now: Nanos) {
         if self.armed == [0; LEVELS] {
-            self.tick = self.tick.max(now >> TICK_SHIFT);
+            self.tick = self.tick.max(now / TICK);
         }
     }
 
@@ -100,7 +100,7 @@ impl Wheel {
     /// The next record whose slot has come by `now`, taken out of the wheel. The caller ends the
     /// flow or arms it again; a deadline not yet due never lands in the slot being emptied.
     pub(crate) fn pop(&mut self, links: &mut impl Links, now: Nanos) -> Option<u32> {
-        let now = now >> TICK_SHIFT;
+        let now = now / TICK;
         loop {
             // Coarse first: an entry of level 1 or 2 whose range begins now may be due now.
             for level in (0..LEVELS).rev() {
@@ -133,7 +133,7 @@ impl Wheel {
 
     fn slot_of(&self, deadline: Nanos) -> usize {
         // Rounded up, so that nothing comes up early.
-        let due = deadline.div_ceil(1 << TICK_SHIFT).clamp(self.tick, self.tick + HORIZON);
+        let due = deadline.div_ceil(TICK).clamp(self.tick, self.tick + HORIZON);
         let level = match due - self.tick {
             0..0x100 => 0,
             0x100..0x1_0000 => 1,
@@ -148,8 +148,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-
-    const TICK: u64 = 1 << TICK_SHIFT;
 
     struct Table(Vec<Link>);
     impl Links for Table {

@@ -6,11 +6,14 @@
 //! bucket, candidate record, key and counters. New flows come last, in packet order, and are looked
 //! up again, so that two packets of one new flow make one flow.
 
+use crate::flow::{Micros, PROTO_TCP};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
 use crate::parse::{Meta, Opening};
 use crate::table::{FlowTable, NO_RECORD};
-use crate::{BURST_MAX, FlowRecord, Nanos};
+use crate::tcp::{Numbers, Segment, is_sound};
+use crate::{BURST_MAX, FlowRecord, Irregular, Nanos};
+use wire::Packet;
 
 /// The parsed packets of one burst with keys of `W` words, in packet order.
 pub(crate) struct Lane<const W: usize> {
@@ -35,16 +38,30 @@ pub(crate) struct Arrival<'a> {
     pub(crate) meta: Meta,
     pub(crate) opening: &'a Opening,
     pub(crate) now: Nanos,
+    /// Of TCP that is judged by its numbers.
+    pub(crate) segment: Option<Segment>,
 }
 
-/// Who is told what became of the packets of new flows.
+impl Arrival<'_> {
+    /// Whether a flow can begin with it: nothing is judged, or its flags may come together.
+    fn is_sound(&self) -> bool {
+        self.segment.is_none() || is_sound(self.meta.tcp_flags())
+    }
+}
+
+/// The packets of a burst, by their positions, and when they came.
+type Burst<'a, P> = (&'a [P], Nanos);
+
+/// Who is told what became of packets that were more than one more of their flow.
 pub(crate) trait Outcome {
     /// A new flow began.
     fn created(&mut self);
     /// A flow ended by a packet.
     fn ended(&mut self, flow: FlowRecord);
     /// The packet at this place in the burst began no flow for want of room.
-    fn full(&mut self, position: u16);
+    fn full(&mut self, position: u8);
+    /// The packet at this place changes nothing. True: it is counted all the same.
+    fn irregular(&mut self, position: u8, reason: Irregular) -> bool;
 }
 
 impl<const W: usize> Lane<W> {
@@ -53,7 +70,7 @@ impl<const W: usize> Lane<W> {
             len: 0,
             keys: [[0; BURST_MAX]; W],
             metas: [Meta::EMPTY; BURST_MAX],
-            openings: [Opening::plain(0); BURST_MAX],
+            openings: [Opening::plain(0, 0); BURST_MAX],
             hashes: [0; BURST_MAX],
             hashed: 0,
             candidates: [NO_RECORD; BURST_MAX],
@@ -98,9 +115,13 @@ impl<const W: usize> Lane<W> {
         self.len += 4;
     }
 
-    #[inline(always)]
-    fn arrival(&self, i: usize, now: Nanos) -> Arrival<'_> {
-        Arrival { meta: self.metas[i], opening: &self.openings[i], now }
+    /// Packet `i` of those in the lane, which is in `packets` by its position.
+    fn arrival<P: Packet>(&self, i: usize, (packets, now): Burst<P>, strict: bool) -> Arrival<'_> {
+        let (meta, opening) = (self.metas[i], &self.openings[i]);
+        let is_judged = strict && Key::from_words(&self.keys, i).proto() == PROTO_TCP;
+        let packet = packets.get(usize::from(opening.position)).filter(|_| is_judged);
+        let segment = packet.map(|packet| Segment::of(packet, meta, opening));
+        Arrival { meta, opening, now, segment }
     }
 
     /// Key of the first packet, and what its flow needs of it.
@@ -130,32 +151,38 @@ impl<const W: usize> Lane<W> {
         self.hashed = len;
     }
 
-    /// Counts packets of known flows; flows that ended by them go to `ended`.
+    /// Counts packets of known flows.
     #[inline(always)]
-    pub(crate) fn track(
+    pub(crate) fn track<P: Packet>(
         &mut self,
         table: &mut FlowTable<W>,
-        now: Nanos,
-        ended: impl FnMut(FlowRecord),
+        burst: Burst<P>,
+        outcome: &mut impl Outcome,
     ) {
         match table.looks() {
-            Some(looks) => self.track_and_look(table, now, looks, ended),
-            None => self.track_and_look(table, now, Never, ended),
+            Some(looks) => self.track_and_look(table, burst, looks, outcome),
+            None => self.track_and_look(table, burst, Never, outcome),
         }
     }
 
     #[inline(never)]
-    fn track_and_look(
+    fn track_and_look<P: Packet>(
         &mut self,
         table: &mut FlowTable<W>,
-        now: Nanos,
+        (packets, now): Burst<P>,
         looks: impl When,
-        mut ended: impl FnMut(FlowRecord),
+        outcome: &mut impl Outcome,
     ) {
+        let micros = Micros::of(now);
         for i in 0..self.len.min(BURST_MAX) {
             let key = Key::from_words(&self.keys, i);
-            if !table.count((self.candidates[i], &key), self.metas[i], now, looks) {
-                self.track_rare(table, i, now, &mut ended);
+            let (meta, opening) = (self.metas[i], &self.openings[i]);
+            let numbers = || match packets.get(usize::from(opening.position)) {
+                Some(packet) => Numbers::of(packet, meta, opening),
+                None => Numbers::default(),
+            };
+            if !table.count((self.candidates[i], &key), (meta, numbers), micros, looks) {
+                self.track_rare(table, i, (packets, now), outcome);
             }
         }
     }
@@ -163,12 +190,12 @@ impl<const W: usize> Lane<W> {
     /// What is more than to count packet `i`: it opens, changes or ends a flow, or the candidate is
     /// another flow with the same tag (1 in some thousand lookups).
     #[inline(never)]
-    fn track_rare(
+    fn track_rare<P: Packet>(
         &mut self,
         table: &mut FlowTable<W>,
         i: usize,
-        now: Nanos,
-        ended: &mut impl FnMut(FlowRecord),
+        burst: Burst<P>,
+        outcome: &mut impl Outcome,
     ) {
         let i = i % BURST_MAX;
         let key = Key::from_words(&self.keys, i);
@@ -178,7 +205,9 @@ impl<const W: usize> Lane<W> {
             _ => table.find(self.hashes[i], &key),
         };
         match record {
-            Some(record) => table.track(record, self.arrival(i, now), ended),
+            Some(record) => {
+                table.track(record, self.arrival(i, burst, table.is_strict()), outcome);
+            }
             None => {
                 self.misses[self.missed % BURST_MAX] = i as u8;
                 self.missed += 1;
@@ -188,22 +217,28 @@ impl<const W: usize> Lane<W> {
 
     /// Begins new flows in packet order. Positions of packets that found no room go to `full`.
     #[inline(never)]
-    pub(crate) fn admit(
+    pub(crate) fn admit<P: Packet>(
         &mut self,
         table: &mut FlowTable<W>,
-        now: Nanos,
+        burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
         for miss in &self.misses[..self.missed.min(BURST_MAX)] {
             let i = usize::from(*miss) % BURST_MAX;
             let key = Key::from_words(&self.keys, i);
-            let (packet, hash) = (self.arrival(i, now), self.hashes[i]);
+            let (packet, hash) = (self.arrival(i, burst, table.is_strict()), self.hashes[i]);
             if let Some(record) = table.find(hash, &key) {
-                table.track(record, packet, &mut |flow| outcome.ended(flow));
-            } else if table.admit(hash, key, packet) {
-                outcome.created();
-            } else {
-                outcome.full(packet.opening.position);
+                table.track(record, packet, outcome);
+                continue;
+            }
+            let position = packet.opening.position;
+            // Begins no connection; if nobody minds, what is seen of it is written down.
+            if !packet.is_sound() && !outcome.irregular(position, Irregular::TcpFlags) {
+                continue;
+            }
+            match table.admit(hash, key, packet) {
+                true => outcome.created(),
+                false => outcome.full(position),
             }
         }
     }

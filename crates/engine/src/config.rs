@@ -16,6 +16,10 @@ pub struct Config {
     pub when_full: WhenFull,
     /// What happens to packets whose [`Reason`](crate::Reason) is malformed.
     pub malformed: Malformed,
+    /// Whether TCP is judged by its numbers.
+    pub tcp: TcpNumbers,
+    /// What happens to packets their connection cannot have.
+    pub invalid: InvalidPackets,
     /// Where the zone of a flow comes from.
     pub zone: ZoneFrom,
     /// How long a flow lives without a packet.
@@ -49,6 +53,8 @@ impl Default for Config {
             capacity_ipv6: 1 << 18,
             when_full: WhenFull::PassUntracked,
             malformed: Malformed::Pass,
+            tcp: TcpNumbers::Judged,
+            invalid: InvalidPackets::Pass,
             zone: ZoneFrom::OuterVlan,
             timeouts: Timeouts::default(),
             huge_pages: false,
@@ -74,6 +80,26 @@ pub enum Malformed {
     /// Forward them as they are.
     Pass,
     /// Drop them.
+    Drop,
+}
+
+/// What is believed of a TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpNumbers {
+    /// Sequence numbers, acknowledgments and windows are followed, and what does not fit into them
+    /// is [irregular](crate::Irregular): it changes nothing.
+    Judged,
+    /// Its flags, whatever the numbers are: where only one direction is seen, or captures have
+    /// lost packets.
+    Ignored,
+}
+
+/// Behaviour for packets their connection cannot have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidPackets {
+    /// Forward them, and count them to the flow.
+    Pass,
+    /// Drop them; counted as dropped, `invalid`.
     Drop,
 }
 

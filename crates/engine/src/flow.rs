@@ -2,13 +2,14 @@
 //! The record of a connection: a hot line that every packet reads and writes, and a cold part for
 //! birth, death and the high words of counters.
 //!
-//! The hot part of an IPv4 flow is one cache line (17 bytes of it are kept free for the TCP
-//! window), of an IPv6 flow two. Counters there are low words of 13, 15 or 25 bits; what goes
-//! beyond them, once in 2^13 packets or 2^15 bytes of link-layer headers, is moved to the cold
-//! part. That makes 64 + 48 bytes per IPv4 flow.
+//! The hot part of an IPv4 flow is one cache line, of an IPv6 flow two. Counters there are low
+//! words of 13, 15 or 25 bits; what goes beyond them, once in 2^13 packets or 2^15 bytes of
+//! link-layer headers, is moved to the cold part. That makes 64 + 48 bytes per IPv4 flow.
 
 mod bypass;
+mod judge;
 mod phase;
+mod vital;
 
 use crate::Nanos;
 use crate::ageing::Link;
@@ -16,8 +17,10 @@ use crate::key::Key;
 use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
 use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
-use crate::tcp::{FIN, RST, SYN, Segment, opens};
+use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
 pub(crate) use phase::Phase;
+pub(crate) use vital::Micros;
+use vital::Vital;
 
 /// IP protocol numbers with a life cycle of their own.
 pub(crate) const PROTO_ICMP: u8 = 1;
@@ -81,17 +84,14 @@ impl Counters {
 #[repr(C, align(64))]
 pub(crate) struct Hot<const W: usize> {
     pub(crate) key: Key<W>,
-    pub(crate) last_seen: Nanos,
     /// Of the originator and of the responder.
     counters: [Counters; 2],
-    phase: Phase,
-    /// 1: the originator is the second end of the key.
-    orig_swapped: u8,
-    /// 1: somebody has looked whether it is worth a rule.
-    pub(crate) is_ruled: u8,
+    vital: Vital,
     /// The mark of the originator's packets, if that is enough to count them; 0, which no mark is,
     /// if not. That of the responder's differs from it in the lowest bit.
     pub(crate) expected: u32,
+    /// Of TCP that is judged by its numbers.
+    window: Window,
 }
 
 const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
@@ -125,38 +125,65 @@ pub(crate) enum Event {
     Reuse,
 }
 
+impl Event {
+    fn entering(next: Phase, phase: Phase) -> Self {
+        if next == phase { Event::None } else { Event::Enter(next) }
+    }
+}
+
 impl<const W: usize> Hot<W> {
     pub(crate) const FREE: Hot<W> = Hot {
         key: Key([0; W]),
-        last_seen: 0,
         counters: [Counters(0); 2],
-        phase: Phase::Free,
-        orig_swapped: 0,
-        is_ruled: 0,
+        vital: Vital::FREE,
         expected: 0,
+        window: Window::NONE,
     };
 
-    /// A flow before its first packet is counted.
-    pub(crate) fn begin(key: Key<W>, meta: Meta) -> Self {
-        let phase = Phase::first(key.proto(), Segment::of(meta.tcp_flags()));
-        let mut hot = Hot { key, orig_swapped: meta.swapped(), ..Self::FREE };
+    /// A flow before its first packet is counted. It is judged by numbers if there is a `segment`,
+    /// and that can be the first of a connection.
+    pub(crate) fn begin(key: Key<W>, meta: Meta, segment: Option<Segment>) -> Self {
+        let flags = meta.tcp_flags();
+        let mut phase = Phase::first(key.proto(), Kind::of(flags));
+        let mut hot = Hot { key, vital: Vital::begin(meta.swapped()), ..Self::FREE };
+        if let Some(segment) = segment {
+            // What no connection begins with is not to stand for one that does begin.
+            phase = if is_sound(flags) { phase } else { Phase::TcpClose };
+            hot.open_window(phase, segment);
+        }
         hot.enter(phase);
         hot
     }
 
     #[inline(always)]
     pub(crate) fn is_free(&self) -> bool {
-        self.phase == Phase::Free
+        self.vital.phase_bits() == Phase::Free as u8
     }
 
     #[inline(always)]
     pub(crate) fn phase(&self) -> Phase {
-        self.phase
+        Phase::of_bits(self.vital.phase_bits())
+    }
+
+    /// Whether somebody has looked whether it is worth a rule.
+    #[inline(always)]
+    pub(crate) fn is_ruled(&self) -> bool {
+        self.vital.is_ruled()
+    }
+
+    /// Somebody has.
+    pub(crate) fn set_ruled(&mut self) {
+        self.vital = self.vital.ruled();
+    }
+
+    /// When its last packet came, to the microsecond.
+    pub(crate) fn last_seen(&self, cold: &Cold) -> Nanos {
+        self.vital.last_seen(cold.start)
     }
 
     #[inline(always)]
     pub(crate) fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
+        self.vital = self.vital.in_phase(phase);
         if !self.is_steady() {
             self.expected = 0;
         }
@@ -166,19 +193,20 @@ impl<const W: usize> Hot<W> {
     /// state may turn out to be no more either: [`event`](Self::event) knows.
     #[inline(always)]
     pub(crate) fn is_one_more(&self, meta: Meta) -> bool {
-        let direction = meta.swapped() ^ self.orig_swapped;
-        meta.tcp_flags() & SYN_FIN_RST | (direction | Phase::OPEN) & self.phase as u8 == 0
+        let direction = meta.swapped() ^ self.originator();
+        meta.tcp_flags() & SYN_FIN_RST | (direction | Phase::OPEN) & self.vital.phase_bits() == 0
     }
 
     /// The same of a [steady](Self::is_steady) flow, where a SYN does no more than an ACK does.
     pub(crate) fn is_one_more_of_steady(&self, meta: Meta) -> bool {
-        let direction = meta.swapped() ^ self.orig_swapped;
-        meta.tcp_flags() & (FIN | RST) | direction & self.phase.is_first() == 0
+        let direction = meta.swapped() ^ self.originator();
+        meta.tcp_flags() & (FIN | RST) | direction & self.vital.phase_bits() & 1 == 0
     }
 
     /// Whether the flow goes on as it is, but for flags and first answers.
     pub(crate) fn is_steady(&self) -> bool {
-        !self.phase.is_open() && !self.phase.is_closing()
+        let phase = self.phase();
+        !phase.is_open() && !phase.is_closing()
     }
 
     /// Where to count a packet with this mark, 0 for the originator and 1 for the responder, if it
@@ -187,27 +215,34 @@ impl<const W: usize> Hot<W> {
     pub(crate) fn direction_of(&self, mark: u32, meta: Meta) -> Option<usize> {
         let direction = mark ^ self.expected;
         // The responder's first is more than that.
-        let more = u32::from(self.phase.is_first()) | !1;
+        let more = u32::from(self.vital.phase_bits()) & 1 | !1;
         let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
         is_so.then_some(direction as usize)
     }
 
-    /// What this packet does to the flow. Before [`count`](Self::count).
-    pub(crate) fn event(&self, meta: Meta) -> Event {
-        let direction = usize::from(meta.swapped() ^ self.orig_swapped) & 1;
-        let flags = meta.tcp_flags();
-        if self.phase.is_closing() && opens(flags) {
+    /// Who sent a packet: 0 for the originator, 1 for the responder.
+    #[inline(always)]
+    fn direction(&self, meta: Meta) -> usize {
+        usize::from(meta.swapped() ^ self.originator()) & 1
+    }
+
+    /// What this packet does to the flow by its flags. Before [`count`](Self::count).
+    fn event_by_flags(&self, meta: Meta) -> Event {
+        let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
+        if phase.is_closing() && opens(flags) {
             return Event::Reuse;
         }
-        let next = self.phase.after(direction, Segment::of(flags));
+        let next = phase.after(direction, Kind::of(flags));
+        let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();
+        Event::entering(if is_over { Phase::TcpTimeWait } else { next }, phase)
+    }
+
+    /// Whether a flag has come of both sides, with these of the sender. One of them may have come
+    /// before there was a state for it.
+    fn is_of_both(&self, flag: u8, direction: usize, flags: u8) -> bool {
         let of_peer = self.counters[1 - direction].tcp_flags();
         let of_sender = self.counters[direction].tcp_flags() | flags;
-        // One of them may have come before there was a state for it.
-        let is_over = of_sender & of_peer & FIN != 0 && !next.is_closing();
-        match if is_over { Phase::TcpTimeWait } else { next } {
-            phase if phase == self.phase => Event::None,
-            phase => Event::Enter(phase),
-        }
+        of_sender & of_peer & flag != 0
     }
 
     /// Adds a packet to the counters of its sender. True: one has reached its top bit, and
@@ -216,9 +251,17 @@ impl<const W: usize> Hot<W> {
     /// [`spill`]: Self::spill
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, meta: Meta, now: Nanos, looks: impl When) -> bool {
-        let direction = usize::from(meta.swapped() ^ self.orig_swapped);
-        self.count_to(direction, meta, now, looks)
+    pub(crate) fn count(&mut self, meta: Meta, now: Micros, looks: impl When) -> bool {
+        self.count_to(self.direction(meta), meta, now, looks)
+    }
+
+    /// The same of a packet that changes nothing: no sign of life, and its flags are not the
+    /// connection's.
+    #[must_use]
+    pub(crate) fn count_irregular(&mut self, meta: Meta, looks: impl When) -> bool {
+        let counters = &mut self.counters[self.direction(meta)];
+        *counters = Counters(counters.0.wrapping_add(meta.tally()));
+        counters.0 & Counters::HIGH != 0 || looks.is_due(counters.packets())
     }
 
     /// The same where they are known: 0 for those of the originator, 1 for the responder's.
@@ -228,11 +271,11 @@ impl<const W: usize> Hot<W> {
         &mut self,
         direction: usize,
         meta: Meta,
-        now: Nanos,
+        now: Micros,
         looks: impl When,
     ) -> bool {
         let direction = direction & 1;
-        self.last_seen = now;
+        self.vital = self.vital.at(now);
         let counters = self.counters[direction].plus(meta);
         self.counters[direction] = counters;
         counters.0 & Counters::HIGH != 0 || looks.is_due(counters.packets())
@@ -279,17 +322,18 @@ impl<const W: usize> Hot<W> {
 
     /// Packets of the direction whose sender is this end of the key; they come round at 2^13.
     pub(crate) fn packets(&self, swapped: u8) -> u16 {
-        self.counters[usize::from(swapped ^ self.orig_swapped) & 1].packets()
+        self.counters[usize::from(swapped ^ self.originator()) & 1].packets()
     }
 
     /// 1: the originator is the second end of the key.
+    #[inline(always)]
     pub(crate) fn originator(&self) -> u8 {
-        self.orig_swapped
+        self.vital.orig_swapped()
     }
 
     /// Packets of a direction so far, and when the flow began.
     pub(crate) fn so_far(&self, cold: &Cold, swapped: u8) -> (u64, Nanos) {
-        let direction = usize::from(swapped ^ self.orig_swapped) & 1;
+        let direction = usize::from(swapped ^ self.originator()) & 1;
         (self.tally(cold, direction).packets, cold.start)
     }
 
@@ -301,7 +345,8 @@ impl<const W: usize> Hot<W> {
 
     /// Why a flow ends whose time is over.
     pub(crate) fn end_reason(&self) -> EndReason {
-        match self.phase {
+        match self.phase() {
+            Phase::TcpLastAck => EndReason::Fin,
             phase if phase.is_closing() && self.is_fin() => EndReason::Fin,
             Phase::TcpClose => EndReason::Rst,
             _ => EndReason::Idle,
@@ -314,7 +359,7 @@ impl<const W: usize> Hot<W> {
         let low = (parts.low, parts.low_port);
         let high = (parts.high, parts.high_port);
         let ((src, sport), (dst, dport)) =
-            if self.orig_swapped == 1 { (high, low) } else { (low, high) };
+            if self.originator() == 1 { (high, low) } else { (low, high) };
         let is_icmp = matches!(parts.proto, PROTO_ICMP | PROTO_ICMPV6);
         FlowRecord {
             src,
@@ -325,10 +370,10 @@ impl<const W: usize> Hot<W> {
             zone: parts.zone,
             vlan: cold.vlan,
             start: cold.start,
-            end: self.last_seen,
+            end: self.last_seen(cold),
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
-            state: self.phase.state(),
+            state: self.phase().state(),
             end_reason,
         }
     }

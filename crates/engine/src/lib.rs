@@ -24,7 +24,9 @@ mod tcp;
 mod vectors;
 mod wishes;
 
-pub use config::{Config, MAX_CAPACITY, Malformed, Timeouts, WhenFull, ZoneFrom};
+pub use config::{
+    Config, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts, WhenFull, ZoneFrom,
+};
 pub use listing::{Cursor, LiveFlow, Query};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
@@ -36,6 +38,7 @@ pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use stats::{STALL_CYCLES, Stage, Stats};
 pub use table::raw::Memory;
+pub use tcp::Irregular;
 pub use wishes::OffloadState;
 
 use burst::Outcome;
@@ -104,6 +107,7 @@ struct Books {
     records: VecDeque<FlowRecord>,
     when_full: WhenFull,
     malformed: Malformed,
+    invalid: InvalidPackets,
 }
 
 impl Books {
@@ -159,6 +163,7 @@ impl Engine {
                 records: VecDeque::with_capacity(RECORDS_MAX),
                 when_full: config.when_full,
                 malformed: config.malformed,
+                invalid: config.invalid,
             },
             zone: config.zone,
             vectors: Vectors::detect(),
@@ -202,7 +207,7 @@ impl Engine {
             Some(all) => *all = [Verdict::Forward; BURST_MAX],
             None => forward_few(verdicts),
         }
-        self.now = self.now.max(now);
+        self.now = self.now.max(whole_micros(now));
         self.v4.arrive(side, self.now, packets.len());
         self.v6.arrive(side, self.now, packets.len());
         self.bursts = self.bursts.wrapping_add(1);
@@ -297,12 +302,14 @@ impl Engine {
         // Those that find the table full are taken off again.
         self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
         done(self, Stage::Lookup);
-        self.lanes.v4.track(&mut self.v4, self.now, |flow| self.books.end(flow));
-        self.lanes.v6.track(&mut self.v6, self.now, |flow| self.books.end(flow));
+        let burst = (packets, self.now);
+        let mut outcome = Told { books: &mut self.books, verdicts: &mut *verdicts };
+        self.lanes.v4.track(&mut self.v4, burst, &mut outcome);
+        self.lanes.v6.track(&mut self.v6, burst, &mut outcome);
         done(self, Stage::Track);
-        let mut outcome = NewFlows { books: &mut self.books, verdicts };
-        self.lanes.v4.admit(&mut self.v4, self.now, &mut outcome);
-        self.lanes.v6.admit(&mut self.v6, self.now, &mut outcome);
+        let mut outcome = Told { books: &mut self.books, verdicts };
+        self.lanes.v4.admit(&mut self.v4, burst, &mut outcome);
+        self.lanes.v6.admit(&mut self.v6, burst, &mut outcome);
         done(self, Stage::Miss);
     }
 
@@ -329,7 +336,7 @@ impl Engine {
     /// looked at: fewer than `budget` means that nothing more is due at `now`, or that flow records
     /// wait to be taken.
     pub fn expire(&mut self, now: Nanos, budget: usize) -> usize {
-        self.now = self.now.max(now);
+        self.now = self.now.max(whole_micros(now));
         let mut looked_at = 0;
         while looked_at < budget && self.books.has_room() {
             // In turns, so that neither IP version waits for the other's backlog.
@@ -395,13 +402,13 @@ impl Engine {
     }
 }
 
-/// Where new flows and packets without room for one are written down.
-struct NewFlows<'a> {
+/// Where it is written down what became of packets.
+struct Told<'a> {
     books: &'a mut Books,
     verdicts: &'a mut [Verdict],
 }
 
-impl Outcome for NewFlows<'_> {
+impl Outcome for Told<'_> {
     fn created(&mut self) {
         self.books.stats.created += 1;
     }
@@ -410,7 +417,19 @@ impl Outcome for NewFlows<'_> {
         self.books.end(flow);
     }
 
-    fn full(&mut self, position: u16) {
+    fn irregular(&mut self, position: u8, reason: Irregular) -> bool {
+        let stats = &mut self.books.stats;
+        stats.irregular[reason as usize] += 1;
+        let is_dropped = reason.is_invalid() && self.books.invalid == InvalidPackets::Drop;
+        if is_dropped {
+            stats.tracked -= 1;
+            stats.dropped[Reason::Invalid as usize] += 1;
+            self.verdicts[usize::from(position)] = Verdict::Drop;
+        }
+        !is_dropped
+    }
+
+    fn full(&mut self, position: u8) {
         let stats = &mut self.books.stats;
         stats.tracked -= 1;
         match self.books.when_full {
@@ -421,6 +440,12 @@ impl Outcome for NewFlows<'_> {
             }
         }
     }
+}
+
+/// Records keep times to the microsecond; timers go by the same clock.
+#[inline(always)]
+fn whole_micros(now: Nanos) -> Nanos {
+    now - now % 1000
 }
 
 /// Starts to load the first bytes of a frame.

@@ -7,11 +7,13 @@
 //! flow goes the way of unmarked packets, in its place among them, and so does what a wrong mark is
 //! on: that costs one lookup, and a counter.
 
+use crate::flow::Micros;
 use crate::key::Key;
 use crate::mark::MarkLayout;
 use crate::offload::Offload;
-use crate::parse::{Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
+use crate::parse::{ETHERNET, Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
 use crate::table::FlowTable;
+use crate::tcp::Numbers;
 use crate::vectors::Vectors;
 use crate::{BURST_MAX, Nanos, ZoneFrom, prefetch_head};
 use std::ops::Range;
@@ -296,7 +298,9 @@ impl Marked {
             let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);
             let some = at..at + to_sample;
             let named = (&self.records[some.clone()], &self.marks[some.clone()]);
-            let counted = table.count_marked(named, &self.metas[some], moment.now);
+            let (of_run, metas) = (&packets[some.clone()], &self.metas[some]);
+            let numbers = |at: usize| Numbers::of_plain(&of_run[at], metas[at], W > 2, ETHERNET);
+            let counted = table.count_marked(named, metas, Micros::of(moment.now), numbers);
             sum.counted += counted as u64;
             at += counted;
             if at == until {
@@ -352,7 +356,7 @@ impl Marked {
     {
         let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
         let read = uncounted(packet.head(), lengths, zone, W > 2);
-        let (meta, of_zone) = read.unwrap_or((Meta::UNUSUAL, 0));
+        let (meta, of_zone, l3) = read.unwrap_or((Meta::UNUSUAL, 0, ETHERNET));
         let rule = self.layout.decode(mark);
         let meta = meta.sent_by(rule.direction);
         match table.standing(record, (mark, rule), (meta, of_zone)) {
@@ -386,7 +390,12 @@ impl Marked {
                 }
             }
         }
-        table.count_one(record, meta, now);
+        if !table.takes(record, meta, || Numbers::of_plain(packet, meta, W > 2, l3)) {
+            self.stats.unusual += 1;
+            table.unsettle(record, true);
+            return Outcome::Unsettles;
+        }
+        table.count_one(record, meta, Micros::of(now));
         Outcome::Counted
     }
 

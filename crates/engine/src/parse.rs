@@ -43,7 +43,9 @@ pub(crate) struct Opening {
     /// ICMP: type * 256 + code.
     pub(crate) icmp: u16,
     /// Place in the burst.
-    pub(crate) position: u16,
+    pub(crate) position: u8,
+    /// Length of the IP header with all that belongs to it, in words of 4 bytes.
+    ip_header: u8,
 }
 
 impl Meta {
@@ -77,6 +79,13 @@ impl Meta {
         self.0 as u8
     }
 
+    /// Bytes of the IP packet.
+    #[inline(always)]
+    pub(crate) fn ip_len(self) -> u32 {
+        let overhead = (self.0 >> OVERHEAD_SHIFT) as u32 & OVERHEAD_MAX as u32;
+        (self.0 >> BYTES_SHIFT) as u32 - overhead
+    }
+
     /// One packet, its overhead and its bytes, each in its place.
     #[inline(always)]
     pub(crate) fn tally(self) -> u64 {
@@ -96,9 +105,22 @@ const SWAPPED_SHIFT: u32 = OVERHEAD_SHIFT - 1;
 const ONE_PACKET: u64 = 1 << PACKETS_SHIFT;
 
 impl Opening {
-    /// No VLAN tag, not ICMP.
-    pub(crate) const fn plain(position: u8) -> Self {
-        Opening { vlan: VlanTags::NONE, icmp: 0, position: position as u16 }
+    /// No VLAN tag, not ICMP. The IP header with its options or extensions has so many bytes, a
+    /// multiple of 4 and at most 1020.
+    pub(crate) const fn plain(position: u8, ip_header: usize) -> Self {
+        Opening { vlan: VlanTags::NONE, icmp: 0, position, ip_header: (ip_header / 4) as u8 }
+    }
+
+    /// Bytes from the IP header to that of the transport.
+    #[inline(always)]
+    pub(crate) fn ip_header(&self) -> usize {
+        usize::from(self.ip_header) * 4
+    }
+
+    /// Where in the frame the transport's header begins.
+    #[inline(always)]
+    pub(crate) fn l4(&self) -> usize {
+        ETHERNET + self.vlan.count() * VLAN_TAG + self.ip_header()
     }
 }
 
@@ -149,7 +171,7 @@ impl Of<5> for Lanes {
     }
 }
 
-const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const IPV4_MIN: usize = 20;
 const TCP_MIN: usize = 20;

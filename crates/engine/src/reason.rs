@@ -42,11 +42,13 @@ pub enum Reason {
     UdpLength,
     /// A new flow found the flow table full.
     TableFull,
+    /// None its connection can have, by one of the reasons in [`Irregular`](crate::Irregular).
+    Invalid,
 }
 
 impl Reason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Reason::NonIp,
         Reason::Llc,
         Reason::VlanDepth,
@@ -63,6 +65,7 @@ impl Reason {
         Reason::TcpOffset,
         Reason::UdpLength,
         Reason::TableFull,
+        Reason::Invalid,
     ];
 
     /// The name in `--json`, metrics and documentation.
@@ -84,6 +87,7 @@ impl Reason {
             Reason::TcpOffset => "tcp_offset",
             Reason::UdpLength => "udp_length",
             Reason::TableFull => "table_full",
+            Reason::Invalid => "invalid",
         }
     }
 
@@ -106,6 +110,7 @@ impl Reason {
             Reason::TcpOffset => "TCP data offset below 5 or beyond the packet",
             Reason::UdpLength => "UDP length below 8 or beyond the packet",
             Reason::TableFull => "a new flow found the flow table full",
+            Reason::Invalid => "a packet its connection cannot have",
         }
     }
 

@@ -45,7 +45,8 @@ pub struct Tally {
     pub bytes: u64,
     /// IP bytes: header and payload as the IP header says, no padding.
     pub ip_bytes: u64,
-    /// Union of all TCP flags seen (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128).
+    /// Union of the TCP flags of all packets but irregular ones (FIN 1, SYN 2, RST 4, PSH 8,
+    /// ACK 16, URG 32, ECE 64, CWR 128).
     pub tcp_flags: u8,
 }
 
@@ -64,8 +65,12 @@ impl VlanTags {
 
     /// The identifiers, outermost first; empty for an untagged frame.
     pub fn ids(&self) -> &[u16] {
-        let count = self.ids.iter().take_while(|&&id| id != NO_TAG).count();
-        &self.ids[..count]
+        &self.ids[..self.count()]
+    }
+
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.ids.iter().filter(|&&id| id != NO_TAG).count()
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counters of one engine. Plain numbers with one writer; whoever shares them copies them out.
 
-use crate::{EndReason, Reason};
+use crate::{EndReason, Irregular, Reason};
 
 /// What the engine did so far. Every packet given to [`Engine::process`](crate::Engine::process)
 /// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`.
@@ -15,6 +15,9 @@ pub struct Stats {
     pub passed: [u64; Reason::ALL.len()],
     /// Packets to drop, by [`Reason`].
     pub dropped: [u64; Reason::ALL.len()],
+    /// Packets that changed nothing, by [`Irregular`]: forwarded and counted to a flow, but for
+    /// those that are dropped.
+    pub irregular: [u64; Irregular::ALL.len()],
     /// Flows created.
     pub created: u64,
     /// Flows ended, by [`EndReason`].

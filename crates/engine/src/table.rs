@@ -10,13 +10,14 @@ pub(crate) mod raw;
 mod rules;
 
 use crate::ageing::{Link, Links, NONE, Wheel};
-use crate::burst::Arrival;
-use crate::flow::{Cold, Event, Hot};
+use crate::burst::{Arrival, Outcome};
+use crate::flow::{Cold, Event, Hot, Micros};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::Meta;
-use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, Timeouts};
+use crate::tcp::Numbers;
+use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, TcpNumbers, Timeouts};
 use bypass::RECALL_WAIT;
 use index::Index;
 use raw::{Memory, Region};
@@ -34,6 +35,8 @@ pub(crate) struct FlowTable<const W: usize> {
     wheel: Wheel,
     hasher: Hasher,
     timeouts: Timeouts,
+    /// TCP is judged by its numbers.
+    is_strict: bool,
     /// Rules of the NIC, if there may be any.
     rules: Option<Box<Rules>>,
     looks: Option<Looks>,
@@ -73,6 +76,7 @@ impl<const W: usize> FlowTable<W> {
             wheel: Wheel::new(),
             hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
             timeouts: config.timeouts,
+            is_strict: config.tcp == TcpNumbers::Judged,
             free: NONE,
             fresh: 0,
         }
@@ -137,6 +141,12 @@ impl<const W: usize> FlowTable<W> {
         self.hot.get(record as usize).is_some_and(|hot| hot.key == *key)
     }
 
+    /// Whether TCP is judged by its numbers.
+    #[inline(always)]
+    pub(crate) fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
     /// If `record` is the flow with this key and the packet no more than one more of it, counts it.
     /// False, and nothing has changed: `record` is another flow, or none, or the packet does more.
     #[inline(always)]
@@ -144,13 +154,16 @@ impl<const W: usize> FlowTable<W> {
     pub(crate) fn count(
         &mut self,
         (record, key): (u32, &Key<W>),
-        meta: Meta,
-        now: Nanos,
+        (meta, numbers): (Meta, impl FnOnce() -> Numbers),
+        now: Micros,
         looks: impl When,
     ) -> bool {
         // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
         let Some(hot) = self.hot.get_mut(record as usize) else { return false };
         if hot.key != *key || !hot.is_one_more(meta) {
+            return false;
+        }
+        if hot.is_judged() && !hot.takes_of_sender(meta, numbers()) {
             return false;
         }
         if hot.count(meta, now, looks.of(record)) {
@@ -159,19 +172,24 @@ impl<const W: usize> FlowTable<W> {
         true
     }
 
-    /// Counts any packet of the flow in `record` and moves it through its life; a flow that ends by
-    /// the packet goes to `ended`.
-    pub(crate) fn track(
-        &mut self,
-        record: u32,
-        packet: Arrival,
-        ended: &mut impl FnMut(FlowRecord),
-    ) {
-        let Arrival { meta, opening, now } = packet;
+    /// Counts any packet of the flow in `record` and moves it through its life. `outcome` learns of
+    /// a flow that ends by the packet, and of a packet that changes nothing.
+    pub(crate) fn track(&mut self, record: u32, packet: Arrival, outcome: &mut impl Outcome) {
+        let Arrival { meta, opening, now, segment } = packet;
+        let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
         let before = hot.phase().timeout(&self.timeouts);
-        match hot.event(meta) {
+        let event = match hot.event(meta, segment) {
+            Ok(event) => event,
+            Err(reason) => {
+                if outcome.irregular(opening.position, reason) && hot.count_irregular(meta, looks) {
+                    self.counted(record, meta.swapped(), false);
+                }
+                return;
+            }
+        };
+        match event {
             Event::None => {}
             Event::Enter(phase) => {
                 hot.enter(phase);
@@ -180,16 +198,16 @@ impl<const W: usize> FlowTable<W> {
                 }
             }
             Event::Reuse => {
-                ended(hot.record(cold, EndReason::Reuse));
+                outcome.ended(hot.record(cold, EndReason::Reuse));
                 if let Some(rules) = &mut self.rules {
                     rules.end(record, hot);
                 }
                 self.waiting = self.waiting.filter(|due| !due.is_of(record));
-                *hot = Hot::begin(hot.key, meta);
+                *hot = Hot::begin(hot.key, meta, segment);
                 *cold = Cold::begin(opening, now, cold.link);
             }
         }
-        let is_rare = hot.count(meta, now, self.looks.of(record));
+        let is_rare = hot.count(meta, Micros::of(now), looks);
         // A timer may come up early but never late: one that got shorter is armed anew.
         let timeout = hot.phase().timeout(&self.timeouts);
         if timeout < before {
@@ -204,15 +222,15 @@ impl<const W: usize> FlowTable<W> {
     /// Makes a record for a new flow and counts its first packet. False: the table is full.
     #[must_use]
     pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, packet: Arrival) -> bool {
-        let Arrival { meta, opening, now } = packet;
+        let Arrival { meta, opening, now, segment } = packet;
         let Some(record) = self.take_record() else { return false };
         if !self.index.insert(hash, record) {
             self.give_back(record);
             return false;
         }
         let hot = &mut self.hot[record as usize];
-        *hot = Hot::begin(key, meta);
-        let is_rare = hot.count(meta, now, self.looks.of(record));
+        *hot = Hot::begin(key, meta, segment);
+        let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
         let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
@@ -257,12 +275,13 @@ impl<const W: usize> FlowTable<W> {
         for i in 0..popped.len() {
             let record = popped[i];
             let hot = &self.hot[record as usize];
-            let deadline = hot.last_seen.saturating_add(hot.phase().timeout(&self.timeouts));
+            let last_seen = hot.last_seen(&self.cold.0[record as usize]);
+            let deadline = last_seen.saturating_add(hot.phase().timeout(&self.timeouts));
             if deadline > now {
                 self.wheel.arm(&mut self.cold, record, deadline);
                 continue;
             }
-            if hot.is_ruled != 0 && self.is_awaited(record, now) {
+            if hot.is_ruled() && self.is_awaited(record, now) {
                 self.wheel.arm(&mut self.cold, record, now.saturating_add(RECALL_WAIT));
                 continue;
             }

@@ -5,20 +5,127 @@
 //! Which end is in which state depends on what arrives there, and not all does. So a state here is
 //! what was seen: of the originator, who sent the first packet, and of the responder.
 
+mod numbers;
+mod window;
+
 use crate::flow::Phase;
 use Phase::{
-    TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpPickedUp as PU,
-    TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
+    TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpLastAck as LA,
+    TcpPickedUp as PU, TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
 };
+pub(crate) use numbers::{Numbers, Segment};
+pub(crate) use window::{Scales, Window};
 
 pub(crate) const FIN: u8 = 0x01;
 pub(crate) const SYN: u8 = 0x02;
 pub(crate) const RST: u8 = 0x04;
 pub(crate) const ACK: u8 = 0x10;
+const URG: u8 = 0x20;
+
+/// Why a packet changes nothing about its connection, and is no sign of life. It is forwarded and
+/// counted all the same, unless told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Irregular {
+    /// Flags that no segment has together, or none.
+    TcpFlags,
+    /// An RST outside of the window (RFC 5961 section 3.2).
+    TcpRst,
+    /// Sequence number beyond the window of the receiver.
+    TcpBeyondWindow,
+    /// Acknowledges what was not sent.
+    TcpAckBeyond,
+    /// A SYN that this side cannot send: the responder's where there is a connection, or the answer
+    /// of the originator to none.
+    TcpSynOfOther,
+    /// An RST in the window that is not what the receiver waits for: it asks back (RFC 5961 section
+    /// 3.2).
+    TcpRstInWindow,
+    /// A SYN where there is a connection: the other end asks back (RFC 5961 section 4.2).
+    TcpSyn,
+    /// All of it is older than a window.
+    TcpOld,
+    /// Acknowledges less than was acknowledged a window ago.
+    TcpAckOld,
+}
+
+impl Irregular {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Irregular; 9] = [
+        Irregular::TcpFlags,
+        Irregular::TcpRst,
+        Irregular::TcpBeyondWindow,
+        Irregular::TcpAckBeyond,
+        Irregular::TcpSynOfOther,
+        Irregular::TcpRstInWindow,
+        Irregular::TcpSyn,
+        Irregular::TcpOld,
+        Irregular::TcpAckOld,
+    ];
+
+    /// Whether its connection cannot have it. The others are such as their receiver has to see: it
+    /// answers them, and goes on.
+    pub const fn is_invalid(self) -> bool {
+        match self {
+            Irregular::TcpFlags
+            | Irregular::TcpRst
+            | Irregular::TcpBeyondWindow
+            | Irregular::TcpAckBeyond
+            | Irregular::TcpSynOfOther => true,
+            Irregular::TcpRstInWindow
+            | Irregular::TcpSyn
+            | Irregular::TcpOld
+            | Irregular::TcpAckOld => false,
+        }
+    }
+
+    /// The name in `--json`, metrics and documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Irregular::TcpFlags => "tcp_flags",
+            Irregular::TcpRst => "tcp_rst",
+            Irregular::TcpBeyondWindow => "tcp_beyond_window",
+            Irregular::TcpAckBeyond => "tcp_ack_beyond",
+            Irregular::TcpSynOfOther => "tcp_syn_of_other",
+            Irregular::TcpRstInWindow => "tcp_rst_in_window",
+            Irregular::TcpSyn => "tcp_syn",
+            Irregular::TcpOld => "tcp_old",
+            Irregular::TcpAckOld => "tcp_ack_old",
+        }
+    }
+
+    /// One line for people.
+    pub const fn doc(self) -> &'static str {
+        match self {
+            Irregular::TcpFlags => "TCP flags that no segment has together, or none",
+            Irregular::TcpRst => "TCP RST outside of the window",
+            Irregular::TcpBeyondWindow => "TCP data beyond the window of the receiver",
+            Irregular::TcpAckBeyond => "TCP acknowledgment of what was not sent",
+            Irregular::TcpSynOfOther => "TCP SYN of the side that does not send it",
+            Irregular::TcpRstInWindow => "TCP RST that is not what the receiver waits for",
+            Irregular::TcpSyn => "TCP SYN where there is a connection",
+            Irregular::TcpOld => "TCP segment older than a window",
+            Irregular::TcpAckOld => "TCP acknowledgment older than a window",
+        }
+    }
+}
+
+/// Whether a segment may have these flags together: what it is for has to be told, and all but a
+/// first SYN and an RST have an ACK (RFC 9293 section 3.10.7).
+pub(crate) fn is_sound(flags: u8) -> bool {
+    const SYN_ACK: u8 = SYN | ACK;
+    const RST_ACK: u8 = RST | ACK;
+    const FIN_ACK: u8 = FIN | ACK;
+    match flags & (SYN | FIN | RST | ACK) {
+        SYN | ACK | FIN_ACK => true,
+        SYN_ACK | RST | RST_ACK => flags & URG == 0,
+        _ => false,
+    }
+}
 
 /// What a segment is by its flags. The first one of these that it has decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub(crate) enum Kind {
     Rst,
     SynAck,
     Syn,
@@ -26,7 +133,7 @@ pub(crate) enum Segment {
     Other,
 }
 
-const STATES: [Phase; 9] = [SS, S2, PU, SR, ES, FW, CW, TW, CL];
+const STATES: [Phase; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
 
 /// By sender, segment and state: the next state.
 ///
@@ -39,34 +146,34 @@ const STATES: [Phase; 9] = [SS, S2, PU, SR, ES, FW, CW, TW, CL];
 const NEXT: [[[Phase; STATES.len()]; 5]; 2] = [
     // Of the originator.
     [
-        /* in:      SS  S2  PU  SR  ES  FW  CW  TW  CL */
+        /* in:      SS  S2  PU  SR  ES  FW  CW  LA  TW  CL */
         /* RST */
-        [CL, CL, CL, CL, CL, CL, CL, CL, CL],
-        /* S+A */ [SS, SR, PU, SR, ES, FW, CW, TW, CL],
-        /* SYN */ [SS, S2, PU, SR, ES, FW, CW, TW, CL],
-        /* FIN */ [SS, S2, PU, FW, FW, FW, TW, TW, CL],
-        /* else */ [SS, ES, PU, ES, ES, FW, CW, TW, CL],
+        [CL, CL, CL, CL, CL, CL, CL, CL, CL, CL],
+        /* S+A */ [SS, SR, PU, SR, ES, FW, CW, LA, TW, CL],
+        /* SYN */ [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL],
+        /* FIN */ [SS, S2, PU, FW, FW, FW, TW, LA, TW, CL],
+        /* else */ [SS, ES, PU, ES, ES, FW, CW, LA, TW, CL],
     ],
     // Of the responder.
     [
-        /* in:      SS  S2  PU  SR  ES  FW  CW  TW  CL */
+        /* in:      SS  S2  PU  SR  ES  FW  CW  LA  TW  CL */
         /* RST */
-        [CL, CL, CL, CL, CL, CL, CL, CL, CL],
-        /* S+A */ [SR, SR, SR, SR, ES, FW, CW, TW, CL],
-        /* SYN */ [S2, S2, ES, SR, ES, FW, CW, TW, CL],
-        /* FIN */ [CW, CW, CW, CW, CW, TW, CW, TW, CL],
-        /* else */ [ES, ES, ES, SR, ES, FW, CW, TW, CL],
+        [CL, CL, CL, CL, CL, CL, CL, CL, CL, CL],
+        /* S+A */ [SR, SR, SR, SR, ES, FW, CW, LA, TW, CL],
+        /* SYN */ [S2, S2, ES, SR, ES, FW, CW, LA, TW, CL],
+        /* FIN */ [CW, CW, CW, CW, CW, TW, CW, LA, TW, CL],
+        /* else */ [ES, ES, ES, SR, ES, FW, CW, LA, TW, CL],
     ],
 ];
 
-impl Segment {
+impl Kind {
     pub(crate) fn of(flags: u8) -> Self {
         match flags {
-            _ if flags & RST != 0 => Segment::Rst,
-            _ if flags & (SYN | ACK) == SYN | ACK => Segment::SynAck,
-            _ if flags & SYN != 0 => Segment::Syn,
-            _ if flags & FIN != 0 => Segment::Fin,
-            _ => Segment::Other,
+            _ if flags & RST != 0 => Kind::Rst,
+            _ if flags & (SYN | ACK) == SYN | ACK => Kind::SynAck,
+            _ if flags & SYN != 0 => Kind::Syn,
+            _ if flags & FIN != 0 => Kind::Fin,
+            _ => Kind::Other,
         }
     }
 
@@ -91,8 +198,8 @@ mod tests {
     fn what_a_mark_is_enough_for_changes_nothing() {
         for state in STATES.into_iter().filter(|state| !state.is_open()) {
             for direction in (0..2).filter(|direction| direction & state.is_first() == 0) {
-                for segment in [Segment::SynAck, Segment::Syn, Segment::Other] {
-                    assert_eq!(segment.leads(state, direction.into()), state, "{segment:?}");
+                for kind in [Kind::SynAck, Kind::Syn, Kind::Other] {
+                    assert_eq!(kind.leads(state, direction.into()), state, "{kind:?}");
                 }
             }
         }
@@ -102,8 +209,8 @@ mod tests {
     fn a_syn_tears_nothing_down() {
         for state in [ES, FW, CW, TW, CL] {
             for direction in 0..2 {
-                assert_eq!(Segment::of(SYN).leads(state, direction), state);
-                assert_eq!(Segment::of(SYN | ACK).leads(state, direction), state);
+                assert_eq!(Kind::of(SYN).leads(state, direction), state);
+                assert_eq!(Kind::of(SYN | ACK).leads(state, direction), state);
             }
         }
     }

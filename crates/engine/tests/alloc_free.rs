@@ -4,7 +4,7 @@
 
 use engine::{
     Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, KeyCheck, MarkLayout,
-    MarkStats, Offload, Query, Reason, RuleId, Side, Verdict, Wish,
+    MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Verdict, Wish,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -106,6 +106,16 @@ fn take(engine: &mut Engine) -> u64 {
 
 #[test]
 fn nothing_is_allocated_after_start() {
+    nothing_is_allocated(TcpNumbers::Ignored);
+}
+
+/// All of them are 0, which is invalid sooner or later.
+#[test]
+fn nothing_is_allocated_where_numbers_are_judged() {
+    nothing_is_allocated(TcpNumbers::Judged);
+}
+
+fn nothing_is_allocated(tcp: TcpNumbers) {
     let [acks, syns, resets] = [tcp::ACK, tcp::SYN, tcp::RST].map(|flags| frames(3000, flags));
     let [acks, syns, resets] = [&acks, &syns, &resets].map(|frames| packets(frames));
     // Room for some 1600 IPv4 flows and for part of the IPv6 flows.
@@ -121,7 +131,7 @@ fn nothing_is_allocated_after_start() {
     };
     let (capacity_ipv4, capacity_ipv6) = (2000, 100);
     let config =
-        Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
+        Config { capacity_ipv4, capacity_ipv6, tcp, offload: Some(offload), ..Config::default() };
     let mut engine = Engine::new(&config);
     // Each mark is somebody's, now and then that of the packet it is on.
     let layout = offload.layout;
@@ -169,7 +179,9 @@ fn nothing_is_allocated_after_start() {
     for reason in [EndReason::Idle, EndReason::Reuse, EndReason::Exit] {
         assert!(stats.ended[reason as usize] > 0, "{reason:?}: {stats:?}");
     }
-    assert!(stats.records_lost > 0, "{stats:?}");
+    let is_judged = tcp == TcpNumbers::Judged;
+    assert_eq!(stats.records_lost > 0, !is_judged, "{stats:?}");
+    assert_eq!(stats.irregular.iter().any(|&packets| packets > 0), is_judged, "{stats:?}");
     assert_eq!(taken + stats.records_lost, stats.created);
     assert!(listed > 4 * 1500, "{listed}");
     let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();

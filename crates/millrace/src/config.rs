@@ -18,7 +18,7 @@ pub(crate) use devargs::{Devargs, split_pair};
 pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 
-use engine::{Malformed, WhenFull, ZoneFrom};
+use engine::{InvalidPackets, Malformed, TcpNumbers, WhenFull, ZoneFrom};
 use section::{Document, Section};
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(crate) struct Config {
     pub(crate) eal: Eal,
     pub(crate) pairs: Vec<Pair>,
     pub(crate) table: Table,
-    pub(crate) malformed: Option<Written<Malformed>>,
+    pub(crate) policy: PacketPolicy,
     pub(crate) timeouts: Timeouts,
     pub(crate) offload: Offload,
     pub(crate) control: Control,
@@ -36,6 +36,14 @@ pub(crate) struct Config {
     pub(crate) workers: Option<Written<u32>>,
     /// What was wrong with the text; a plan is refused with these and those it finds itself.
     pub(crate) problems: Vec<Problem>,
+}
+
+/// `[policy]`: what becomes of packets that are not as they should be.
+#[derive(Default)]
+pub(crate) struct PacketPolicy {
+    pub(crate) malformed: Option<Written<Malformed>>,
+    pub(crate) tcp: Option<Written<TcpNumbers>>,
+    pub(crate) invalid: Option<Written<InvalidPackets>>,
 }
 
 /// `[eal]`: what DPDK starts with.
@@ -104,6 +112,10 @@ pub(crate) const WHEN_FULL: &Choices<WhenFull> =
     &[("\"pass-untracked\"", WhenFull::PassUntracked), ("\"drop\"", WhenFull::Drop)];
 pub(crate) const MALFORMED: &Choices<Malformed> =
     &[("\"pass\"", Malformed::Pass), ("\"drop\"", Malformed::Drop)];
+pub(crate) const TCP: &Choices<TcpNumbers> =
+    &[("\"strict\"", TcpNumbers::Judged), ("\"liberal\"", TcpNumbers::Ignored)];
+pub(crate) const INVALID: &Choices<InvalidPackets> =
+    &[("\"pass\"", InvalidPackets::Pass), ("\"drop\"", InvalidPackets::Drop)];
 pub(crate) const ZONE: &Choices<ZoneFrom> = &[
     ("\"none\"", ZoneFrom::None),
     ("\"outer-vlan\"", ZoneFrom::OuterVlan),
@@ -145,7 +157,7 @@ impl Config {
             eal: root.section("eal").map(Eal::read).unwrap_or_default(),
             pairs: root.sections("pair").into_iter().map(Pair::read).collect(),
             table: root.section("table").map(Table::read).unwrap_or_default(),
-            malformed: root.section("policy").and_then(read_policy),
+            policy: root.section("policy").map(PacketPolicy::read).unwrap_or_default(),
             timeouts: root.section("timeouts").map(Timeouts::read).unwrap_or_default(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
@@ -198,10 +210,16 @@ impl Table {
     }
 }
 
-fn read_policy(section: Section) -> Option<Written<Malformed>> {
-    let malformed = section.choice("malformed", MALFORMED);
-    section.end();
-    malformed
+impl PacketPolicy {
+    fn read(section: Section) -> Self {
+        let policy = Self {
+            malformed: section.choice("malformed", MALFORMED),
+            tcp: section.choice("tcp", TCP),
+            invalid: section.choice("invalid", INVALID),
+        };
+        section.end();
+        policy
+    }
 }
 
 impl Timeouts {

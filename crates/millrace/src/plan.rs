@@ -155,9 +155,20 @@ fn plan_engine(config: Config, settings: &mut Settings) -> engine::Config {
     let when_full = settings.take("when_full", table.when_full, default.when_full);
     let zone = settings.take("zone", table.zone, default.zone);
     settings.open("policy");
-    let malformed = settings.take("malformed", config.malformed, default.malformed);
-    let timeouts = plan_timeouts(config.timeouts, settings);
-    engine::Config { capacity_ipv4, capacity_ipv6, when_full, malformed, zone, timeouts, ..default }
+    let malformed = settings.take("malformed", config.policy.malformed, default.malformed);
+    let tcp = settings.take("tcp", config.policy.tcp, default.tcp);
+    let invalid = settings.take("invalid", config.policy.invalid, default.invalid);
+    engine::Config {
+        capacity_ipv4,
+        capacity_ipv6,
+        when_full,
+        malformed,
+        tcp,
+        invalid,
+        zone,
+        timeouts: plan_timeouts(config.timeouts, settings),
+        ..default
+    }
 }
 
 fn plan_timeouts(written: config::Timeouts, settings: &mut Settings) -> Timeouts {

@@ -12,7 +12,7 @@ mod tests;
 
 pub(crate) use offload::{Offload, OffloadPort, Refused, RuleCounts, Times};
 
-use engine::{EndReason, Reason, Stats};
+use engine::{EndReason, Irregular, Reason, Stats};
 use serde::{Serialize, Serializer};
 
 /// The summary of one run.
@@ -36,6 +36,10 @@ pub(crate) struct Summary {
     pub(crate) drops: Counts,
     /// Packets forwarded without a flow, by reason.
     pub(crate) passed: Counts,
+    /// Packets that their connection cannot have, by reason; they are counted to it or dropped.
+    pub(crate) invalid: Counts,
+    /// Packets that change nothing, and that their receiver has to see all the same, by reason.
+    pub(crate) ignored: Counts,
     /// Where every packet went.
     pub(crate) ledger: Ledger,
     /// Flows over the whole run.
@@ -179,6 +183,10 @@ impl Summary {
         for reason in Reason::ALL {
             self.passed.add(reason.name(), reason.doc(), stats.passed[reason as usize]);
             self.drops.add(reason.name(), reason.doc(), stats.dropped[reason as usize]);
+        }
+        for reason in Irregular::ALL {
+            let counts = if reason.is_invalid() { &mut self.invalid } else { &mut self.ignored };
+            counts.add(reason.name(), reason.doc(), stats.irregular[reason as usize]);
         }
         for reason in EndReason::ALL {
             let n = stats.ended[reason as usize];

@@ -2,7 +2,7 @@
 //! The documents against the program: every option, key, member and reason that one of them has is
 //! in the other. What the program has, it is asked itself.
 
-use engine::Reason;
+use engine::{Irregular, Reason};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -256,6 +256,7 @@ fn every_range_is_the_one_that_is_checked() {
 fn every_reason_is_documented() {
     let class = |reason: Reason| match reason {
         Reason::TableFull => "full",
+        Reason::Invalid => "invalid",
         reason if reason.is_malformed() => "malformed",
         _ => "passed",
     };
@@ -271,10 +272,22 @@ fn every_reason_is_documented() {
     assert_same("reasons", &of_the_engine, &real.into_iter().collect());
 }
 
+#[test]
+fn every_kind_of_irregular_packet_is_documented() {
+    let rows = rows("docs/operating.md");
+    let rows = rows.iter().filter(|row| row.heading == "Irregular packets");
+    let documented = rows.map(|row| row.cells[..2].join(" ")).collect();
+    let class = |reason: Irregular| if reason.is_invalid() { "invalid" } else { "ignored" };
+    let real = Irregular::ALL.map(|reason| format!("`{}` {}", reason.name(), class(reason)));
+    assert_same("irregular packets", &documented, &real.into_iter().collect());
+}
+
 /// Paths of all members: `ports[].name`, `drops.REASON`.
 fn members(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
     match value {
-        Value::Object(object) if ["drops", "passed", "flows.ended"].contains(&prefix) => {
+        Value::Object(object)
+            if ["drops", "passed", "invalid", "ignored", "flows.ended"].contains(&prefix) =>
+        {
             assert!(!object.is_empty());
             found.insert(format!("{prefix}.REASON"));
         }
@@ -334,9 +347,12 @@ fn example() -> Vec<u8> {
     let exchange = [
         (question, answer),
         (ping.payload([0; 56]), pong.payload([0; 56])),
-        (tcp.clone().flags(SYN), back.clone().flags(SYN | ACK)),
-        (tcp.clone().flags(PSH_ACK).payload([0; 517]), back.clone().flags(ACK).payload([0; 1400])),
-        (tcp.clone().flags(FIN_ACK), back.flags(FIN_ACK)),
+        (tcp.clone().flags(SYN), back.clone().flags(SYN | ACK).ack(1)),
+        (
+            tcp.clone().flags(PSH_ACK).seq(1).ack(1).payload([0; 517]),
+            back.clone().flags(ACK).seq(1).ack(518).payload([0; 1400]),
+        ),
+        (tcp.clone().flags(FIN_ACK).seq(518).ack(1401), back.flags(FIN_ACK).seq(1401).ack(519)),
     ];
     let mut pcap = PcapWriter::new(Vec::new()).unwrap();
     let mut time = 1_700_000_000 * SECOND;
@@ -346,7 +362,7 @@ fn example() -> Vec<u8> {
         time += SECOND / 10;
     }
     // The last acknowledgement, and much later something that lets the timeouts pass.
-    pcap.write(time, &tcp.flags(ACK).build()).unwrap();
+    pcap.write(time, &tcp.flags(ACK).seq(519).ack(1402).build()).unwrap();
     pcap.write(time + 10 * SECOND, &FrameBuilder::ethernet(0x0806).build()).unwrap();
     pcap.finish().unwrap()
 }

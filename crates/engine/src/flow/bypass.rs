@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counting packets that nobody saw, because the NIC forwarded them by itself.
 
-use super::{Cold, Counters, Hot, Phase};
+use super::{Cold, Counters, Hot, Micros, Phase};
 use crate::Nanos;
 use crate::offload::Passed;
 
 impl<const W: usize> Hot<W> {
     /// Whether it is UDP, of both directions.
     pub(crate) fn is_open_udp(&self) -> bool {
-        self.phase == Phase::UdpMultiple
+        self.phase() == Phase::UdpMultiple
     }
 
     /// Adds packets of the sender that is this end of the key, which have passed by now. What their
     /// frames have beside IP bytes, the NIC does not say: it is taken to be as of those that were
     /// seen.
     pub(crate) fn pass(&mut self, cold: &mut Cold, swapped: u8, passed: Passed, now: Nanos) {
-        let direction = usize::from(swapped ^ self.orig_swapped) & 1;
+        let direction = usize::from(swapped ^ self.originator()) & 1;
         let before = self.tally(cold, direction);
         let overhead = before.bytes - before.ip_bytes;
         let more = u128::from(overhead) * u128::from(passed.packets);
@@ -27,6 +27,8 @@ impl<const W: usize> Hot<W> {
         cold.bytes_high[direction] = (bytes >> Counters::BYTES_BITS) as u32;
         let counters = Counters::new(before.tcp_flags, packets, overhead, bytes);
         self.counters[direction] = counters;
-        self.last_seen = self.last_seen.max(now);
+        if now > self.last_seen(cold) {
+            self.vital = self.vital.at(Micros::of(now));
+        }
     }
 }

@@ -4,35 +4,37 @@
 
 use super::{PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP};
 use crate::record::State;
-use crate::tcp::Segment;
+use crate::tcp::Kind;
 use crate::{Nanos, Timeouts};
 
-/// The lowest bit is for the packet path: a packet of the responder does more. [`Phase::OPEN`] is
-/// another: any packet does.
+/// Six bits. The lowest is for the packet path: a packet of the responder does more.
+/// [`Phase::OPEN`] is another: any packet does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
     /// The record is not in use.
     Free = 0,
     /// TCP: a SYN, no answer.
-    TcpSynSent = 0x81,
+    TcpSynSent = 0x21,
     /// A SYN of both sides (RFC 9293 figure 7, and split handshakes).
-    TcpSynSent2 = 0x83,
+    TcpSynSent2 = 0x23,
     /// The first packet was no SYN, and there is no answer.
     TcpPickedUp = 0x03,
     /// SYN+ACK is the answer.
-    TcpSynRecv = 0x82,
+    TcpSynRecv = 0x22,
     TcpEstablished = 0x02,
     /// A FIN of the originator.
     TcpFinWait = 0x04,
     /// A FIN of the responder.
     TcpCloseWait = 0x06,
+    /// Of both, of which one is not acknowledged.
+    TcpLastAck = 0x24,
     /// Of both.
     TcpTimeWait = 0x08,
     /// An RST.
     TcpClose = 0x0a,
     /// UDP: one packet.
-    UdpFirst = 0x85,
+    UdpFirst = 0x25,
     /// Several of one direction.
     UdpSingle = 0x05,
     UdpMultiple = 0x0c,
@@ -44,14 +46,50 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// Any packet does more than to be counted.
-    pub(super) const OPEN: u8 = 0x80;
+    pub(super) const OPEN: u8 = 0x20;
 
-    /// Of a flow that begins with this segment, if it is TCP.
-    pub(super) fn first(proto: u8, segment: Segment) -> Self {
-        match (proto, segment) {
-            (PROTO_TCP, Segment::Syn) => Phase::TcpSynSent,
+    /// Every one of them.
+    const ALL: [Phase; 18] = [
+        Phase::TcpSynSent,
+        Phase::TcpSynSent2,
+        Phase::TcpPickedUp,
+        Phase::TcpSynRecv,
+        Phase::TcpEstablished,
+        Phase::TcpFinWait,
+        Phase::TcpCloseWait,
+        Phase::TcpLastAck,
+        Phase::TcpTimeWait,
+        Phase::TcpClose,
+        Phase::UdpFirst,
+        Phase::UdpSingle,
+        Phase::UdpMultiple,
+        Phase::IcmpFirst,
+        Phase::IcmpReply,
+        Phase::OtherFirst,
+        Phase::OtherMultiple,
+        Phase::Free,
+    ];
+
+    /// That with these bits.
+    pub(super) fn of_bits(bits: u8) -> Self {
+        const BY_BITS: [Phase; 64] = {
+            let mut phases = [Phase::Free; 64];
+            let mut i = 0;
+            while i < Phase::ALL.len() {
+                phases[Phase::ALL[i] as usize] = Phase::ALL[i];
+                i += 1;
+            }
+            phases
+        };
+        BY_BITS[usize::from(bits) % BY_BITS.len()]
+    }
+
+    /// Of a flow that begins with this kind of segment, if it is TCP.
+    pub(super) fn first(proto: u8, kind: Kind) -> Self {
+        match (proto, kind) {
+            (PROTO_TCP, Kind::Syn) => Phase::TcpSynSent,
             // A stray RST must not name the originator of the SYN that follows it.
-            (PROTO_TCP, Segment::Rst) => Phase::TcpClose,
+            (PROTO_TCP, Kind::Rst) => Phase::TcpClose,
             (PROTO_TCP, _) => Phase::TcpPickedUp,
             (PROTO_UDP, _) => Phase::UdpFirst,
             (PROTO_ICMP | PROTO_ICMPV6, _) => Phase::IcmpFirst,
@@ -60,13 +98,13 @@ impl Phase {
     }
 
     /// After one more packet, of the originator (0) or the responder (1).
-    pub(super) fn after(self, direction: usize, segment: Segment) -> Self {
+    pub(super) fn after(self, direction: usize, kind: Kind) -> Self {
         match (self, direction) {
             (Phase::UdpFirst, 0) => Phase::UdpSingle,
             (Phase::UdpFirst | Phase::UdpSingle, 1) => Phase::UdpMultiple,
             (Phase::IcmpFirst, 1) => Phase::IcmpReply,
             (Phase::OtherFirst, 1) => Phase::OtherMultiple,
-            _ => segment.leads(self, direction),
+            _ => kind.leads(self, direction),
         }
     }
 
@@ -81,8 +119,8 @@ impl Phase {
         self as u8 & Self::OPEN != 0
     }
 
-    /// Whether both sides have ended the connection, or one has at once: its ports may soon be
-    /// another's.
+    /// Whether both sides have ended the connection, or one has at once: its ports may be another's
+    /// at any time.
     pub(super) fn is_closing(self) -> bool {
         matches!(self, Phase::TcpTimeWait | Phase::TcpClose)
     }
@@ -92,7 +130,7 @@ impl Phase {
             Phase::TcpSynSent | Phase::TcpSynSent2 | Phase::TcpPickedUp => timeouts.tcp_syn_sent,
             Phase::TcpSynRecv => timeouts.tcp_syn_recv,
             Phase::TcpEstablished => timeouts.tcp_established,
-            Phase::TcpFinWait | Phase::TcpCloseWait => timeouts.tcp_fin_wait,
+            Phase::TcpFinWait | Phase::TcpCloseWait | Phase::TcpLastAck => timeouts.tcp_fin_wait,
             Phase::TcpTimeWait => timeouts.tcp_time_wait,
             Phase::TcpClose => timeouts.tcp_close,
             Phase::UdpFirst => timeouts.udp_first,
@@ -108,7 +146,7 @@ impl Phase {
 
     pub(super) fn state(self) -> State {
         match self {
-            phase if phase.is_closing() => State::Closing,
+            Phase::TcpLastAck | Phase::TcpTimeWait | Phase::TcpClose => State::Closing,
             phase if phase.is_first() == 1 => State::New,
             _ => State::Open,
         }

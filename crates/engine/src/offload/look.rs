@@ -79,7 +79,7 @@ impl Rules {
         if sight.packets < self.looks.first().into() {
             return;
         }
-        hot.is_ruled = 1;
+        hot.set_ruled();
         let direction = usize::from(sight.direction & 1);
         if self.is_bypassed(sight.record, direction) {
             return self.come_past(sight);

@@ -351,7 +351,7 @@ impl Rules {
 
     /// The flow of a record has entered another phase.
     pub(crate) fn steady<const W: usize>(&self, record: u32, hot: &mut Hot<W>) {
-        if hot.is_ruled != 0 && hot.is_steady() {
+        if hot.is_ruled() && hot.is_steady() {
             self.trust(self.watched[record as usize].slot, hot);
         }
     }
@@ -359,7 +359,7 @@ impl Rules {
     /// The flow of a record has ended: its rules are to go.
     #[inline(always)]
     pub(crate) fn end<const W: usize>(&mut self, record: u32, hot: &Hot<W>) {
-        if hot.is_ruled != 0 {
+        if hot.is_ruled() {
             self.leave(record);
         }
     }

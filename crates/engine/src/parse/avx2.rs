@@ -181,7 +181,7 @@ impl<'a, P: Packet> Group<'a, P> {
     ) -> Option<()> {
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
-            let Links { zones, openings } = self.links::<TAG>(part)?;
+            let Links { zones, openings } = self.links::<V6, TAG>(part)?;
             let zones = words(zones.map(|zone| u64::from(zone) << 32));
             if V6 {
                 let (words, metas) = self.ipv6::<TAG>(zones)?;
@@ -205,8 +205,10 @@ impl<'a, P: Packet> Group<'a, P> {
     /// The processor must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn links<const TAG: usize>(&self, part: Part<P>) -> Option<Links> {
-        let openings = self.places.map(|place| Opening::plain(part.first + place as u8));
+    unsafe fn links<const V6: bool, const TAG: usize>(&self, part: Part<P>) -> Option<Links> {
+        let ip_header = if V6 { IPV6 } else { IPV4_MIN };
+        let opening = |place: usize| Opening::plain(part.first + place as u8, ip_header);
+        let openings = self.places.map(opening);
         if TAG == 0 {
             return Some(Links { zones: [0; 4], openings });
         }

@@ -72,6 +72,8 @@ struct Transport {
 
 /// What the transport header says.
 struct Ends {
+    /// Where the transport header is.
+    at: usize,
     ports: Ports,
     tcp_flags: u8,
     icmp: u16,
@@ -101,15 +103,16 @@ pub(super) fn parse<P: Packet>(
         let overhead = bytes.saturating_sub(ip_len).min(OVERHEAD_MAX);
         Meta::new(bytes as u32, overhead as u16, tcp_flags).sent_by(swapped.into())
     };
-    let opening = |icmp: u16| Opening { vlan, icmp, ..Opening::plain(position) };
+    let opening =
+        |ends: &Ends| Opening { vlan, icmp: ends.icmp, ..Opening::plain(position, ends.at - l3) };
     match ethertype {
         ETHERTYPE_IPV4 => {
             let (key, ip_len, ends, swapped) = ipv4(&frame, l3, zone)?;
-            lanes.v4.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(ends.icmp));
+            lanes.v4.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(&ends));
         }
         ETHERTYPE_IPV6 => {
             let (key, ip_len, ends, swapped) = ipv6(&frame, l3, zone)?;
-            lanes.v6.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(ends.icmp));
+            lanes.v6.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(&ends));
         }
         ..ETHERTYPE_MIN => return Err(Reason::Llc),
         _ => return Err(Reason::NonIp),
@@ -258,7 +261,7 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             if header_len < TCP_MIN || (at + header_len > end && !is_fragment) {
                 return Err(Reason::TcpOffset);
             }
-            Ok(Ends { ports: ports()?, tcp_flags, icmp: 0 })
+            Ok(Ends { at, ports: ports()?, tcp_flags, icmp: 0 })
         }
         PROTO_UDP => {
             need(UDP)?;
@@ -267,11 +270,11 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             if is_short || (at + len > end && !is_fragment) {
                 return Err(Reason::UdpLength);
             }
-            Ok(Ends { ports: ports()?, tcp_flags: 0, icmp: 0 })
+            Ok(Ends { at, ports: ports()?, tcp_flags: 0, icmp: 0 })
         }
         PROTO_SCTP => {
             need(SCTP)?;
-            Ok(Ends { ports: ports()?, tcp_flags: 0, icmp: 0 })
+            Ok(Ends { at, ports: ports()?, tcp_flags: 0, icmp: 0 })
         }
         proto if proto == icmp => {
             need(ICMP_MIN)?;
@@ -286,9 +289,9 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             let [high, low] = identifier;
             let ports = Ports::Icmp([high, low, request.unwrap_or(kind), code]);
             let icmp = u16::from_be_bytes([kind, code]);
-            Ok(Ends { ports, tcp_flags: 0, icmp })
+            Ok(Ends { at, ports, tcp_flags: 0, icmp })
         }
-        _ => Ok(Ends { ports: Ports::Pair([0; 4]), tcp_flags: 0, icmp: 0 }),
+        _ => Ok(Ends { at, ports: Ports::Pair([0; 4]), tcp_flags: 0, icmp: 0 }),
     }
 }
 

@@ -32,8 +32,8 @@ struct Link {
 
 impl Link {
     #[inline(always)]
-    fn untagged(position: u8) -> Self {
-        Link { l3: ETHERNET, zone: 0, opening: Opening::plain(position) }
+    fn untagged(position: u8, ip_header: usize) -> Self {
+        Link { l3: ETHERNET, zone: 0, opening: Opening::plain(position, ip_header) }
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn parse(
     lanes: &mut Lanes,
 ) -> bool {
     let taken = match u16_at(head, ETHERNET - 2) {
-        Some(ETHERTYPE_IPV4) => ipv4(head, lengths, Link::untagged(position), lanes),
+        Some(ETHERTYPE_IPV4) => ipv4(head, lengths, Link::untagged(position, IPV4_MIN), lanes),
         // Out of the way of the registers that IPv4 needs.
         Some(ETHERTYPE_IPV6) => untagged_ipv6(head, lengths, position, lanes),
         Some(ETHERTYPE_VLAN) => tagged(head, lengths, position, zone, lanes),
@@ -58,7 +58,7 @@ pub(super) fn parse(
 
 #[inline(never)]
 fn untagged_ipv6(head: &[u8], lengths: Lengths, position: u8, lanes: &mut Lanes) -> Option<()> {
-    ipv6(head, lengths, Link::untagged(position), lanes)
+    ipv6(head, lengths, Link::untagged(position, IPV6), lanes)
 }
 
 #[inline(never)]
@@ -71,11 +71,14 @@ fn tagged(
 ) -> Option<()> {
     let mut vlan = VlanTags::NONE;
     vlan.ids[0] = u16_at(head, ETHERNET)? & 0x0fff;
-    let opening = Opening { vlan, ..Opening::plain(position) };
-    let link = Link { l3: ETHERNET + VLAN_TAG, zone: zone_of(&vlan, zone), opening };
+    let link = |ip_header: usize| Link {
+        l3: ETHERNET + VLAN_TAG,
+        zone: zone_of(&vlan, zone),
+        opening: Opening { vlan, ..Opening::plain(position, ip_header) },
+    };
     match u16_at(head, ETHERNET + VLAN_TAG - 2)? {
-        ETHERTYPE_IPV4 => ipv4(head, lengths, link, lanes),
-        ETHERTYPE_IPV6 => ipv6(head, lengths, link, lanes),
+        ETHERTYPE_IPV4 => ipv4(head, lengths, link(IPV4_MIN), lanes),
+        ETHERTYPE_IPV6 => ipv6(head, lengths, link(IPV6), lanes),
         _ => None,
     }
 }
@@ -138,17 +141,18 @@ fn meta(bytes: usize, ip_len: usize, tcp_flags: u8) -> Option<Meta> {
     fits.then_some(Meta::new(bytes as u32, overhead as u16, tcp_flags))
 }
 
-/// What a flow counts of a packet that somebody else says is its own, and the packet's zone.
+/// What a flow counts of a packet that somebody else says is its own, the packet's zone, and where
+/// its IP header begins.
 /// `None`: it goes the way of others, as do packets of the other IP version.
 pub(crate) fn uncounted(
     head: &[u8],
     lengths: Lengths,
     zone: ZoneFrom,
     is_v6: bool,
-) -> Option<(Meta, u16)> {
+) -> Option<(Meta, u16, usize)> {
     let untagged = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };
     if let Some(meta) = untagged {
-        return Some((meta, 0));
+        return Some((meta, 0, ETHERNET));
     }
     if u16_at(head, ETHERNET - 2)? != ETHERTYPE_VLAN {
         return None;
@@ -161,7 +165,7 @@ pub(crate) fn uncounted(
         ETHERTYPE_IPV6 if is_v6 => ipv6_meta(head, lengths, l3)?.1,
         _ => return None,
     };
-    Some((meta, zone_of(&vlan, zone)))
+    Some((meta, zone_of(&vlan, zone), l3))
 }
 
 /// What is to be known of a transport protocol. Looked up instead of asked for, because a branch

@@ -3,10 +3,12 @@
 
 use super::FlowTable;
 use crate::Nanos;
+use crate::flow::Micros;
 use crate::mark::RuleId;
 use crate::marked::Standing;
 use crate::offload::{Answer, Learnt, Looks, Named, Rules, Score, Side, Sight, Wanted, When, Wish};
 use crate::parse::Meta;
+use crate::tcp::Numbers;
 
 /// A direction that is to be looked at.
 #[derive(Clone, Copy)]
@@ -35,12 +37,14 @@ impl<const W: usize> FlowTable<W> {
         &mut self,
         (records, marks): (&[u32], &[u32]),
         metas: &[Meta],
-        now: Nanos,
+        now: Micros,
+        numbers: impl Fn(usize) -> Numbers,
     ) -> usize {
         let mut counted = 0;
         while counted < records.len() {
             let left = (&records[counted..], &marks[counted..]);
-            let (more, is_rare) = self.count_until_rare(left, &metas[counted..], now);
+            let numbers = |at: usize| numbers(counted + at);
+            let (more, is_rare) = self.count_until_rare(left, &metas[counted..], now, numbers);
             counted += more;
             if !is_rare {
                 break;
@@ -57,7 +61,8 @@ impl<const W: usize> FlowTable<W> {
         &mut self,
         (records, marks): (&[u32], &[u32]),
         metas: &[Meta],
-        now: Nanos,
+        now: Micros,
+        numbers: impl Fn(usize) -> Numbers,
     ) -> (usize, bool) {
         let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return (0, false) };
         let looks = looks.of_marked();
@@ -65,6 +70,9 @@ impl<const W: usize> FlowTable<W> {
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
             let Some(hot) = hot.get_mut(record as usize) else { break };
             let Some(direction) = hot.direction_of(mark, meta) else { break };
+            if hot.is_judged() && !hot.takes(direction, meta, numbers(counted)) {
+                break;
+            }
             counted += 1;
             if hot.count_to(direction, meta, now, looks.of(record)) {
                 return (counted, true);
@@ -89,9 +97,21 @@ impl<const W: usize> FlowTable<W> {
         rules.map_or(Standing::Stale, |rules| rules.standing((record, rule), hot, (meta, zone)))
     }
 
+    /// Whether a packet that is one more of the record's flow by its flags has the right numbers,
+    /// if they are judged; if so, they are taken.
+    pub(crate) fn takes(
+        &mut self,
+        record: u32,
+        meta: Meta,
+        numbers: impl FnOnce() -> Numbers,
+    ) -> bool {
+        let hot = &mut self.hot[record as usize];
+        !hot.is_judged() || hot.takes_of_sender(meta, numbers())
+    }
+
     /// Counts a packet that is one more of the record's flow.
     #[inline(always)]
-    pub(crate) fn count_one(&mut self, record: u32, meta: Meta, now: Nanos) {
+    pub(crate) fn count_one(&mut self, record: u32, meta: Meta, now: Micros) {
         let looks = self.looks.map(Looks::of_marked);
         if self.hot[record as usize].count(meta, now, looks.of(record)) {
             self.counted(record, meta.swapped(), true);

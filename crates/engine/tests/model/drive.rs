@@ -3,10 +3,13 @@
 
 use crate::reference::{Model, Record};
 use crate::traffic::{Dice, Packet, Pools};
-use engine::{BURST_MAX, Config, Engine, Malformed, Stats, Timeouts, Verdict, WhenFull, ZoneFrom};
+use engine::{
+    BURST_MAX, Config, Engine, InvalidPackets, Malformed, Stats, TcpNumbers, Timeouts, Verdict,
+    WhenFull, ZoneFrom,
+};
 
 /// A tick of the timer wheel, nanoseconds.
-pub(crate) const TICK: u64 = 1 << 23;
+pub(crate) const TICK: u64 = 8_192_000;
 
 /// What one run is made of, from random bits.
 #[derive(Clone, Debug)]
@@ -39,6 +42,8 @@ impl Case {
             capacity_ipv6: dice.pick(&capacities),
             when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop]),
             malformed: dice.pick(&[Malformed::Pass, Malformed::Drop]),
+            tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Judged, TcpNumbers::Ignored]),
+            invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
             zone: dice.pick(&[ZoneFrom::OuterVlan, ZoneFrom::None, ZoneFrom::InnerVlan]),
             timeouts: any_timeouts(b, grid),
             secret: [secret, secret.rotate_left(17) ^ a],

@@ -7,6 +7,7 @@ mod drive;
 mod invariance;
 mod marks;
 mod reference;
+mod sequence;
 mod traffic;
 
 use drive::{Case, agree};

@@ -5,6 +5,7 @@
 use crate::drive::Case;
 use crate::invariance::{Outcome, outcome, outcome_of, packets, process};
 use crate::reference::Seen;
+use crate::sequence::Said;
 use crate::traffic::{Dice, Packet, Shape};
 use engine::{
     Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
@@ -210,8 +211,17 @@ fn most_packets_of_a_busy_flow_are_counted_by_their_mark() {
     let (src, dst) = ((IpAddr::from([10, 0, 0, 1]), 7), (IpAddr::from([10, 0, 0, 2]), 9));
     let frame = FrameBuilder::ip(src.0, dst.0).pad().udp(src.1, dst.1).build();
     let (bytes, ip_bytes) = (frame.len() as u64, 28);
-    let seen =
-        Seen { src, dst, proto: 17, icmp: None, tcp_flags: 0, tags: vec![], bytes, ip_bytes };
+    let seen = Seen {
+        src,
+        dst,
+        proto: 17,
+        icmp: None,
+        tcp_flags: 0,
+        said: Said::default(),
+        tags: vec![],
+        bytes,
+        ip_bytes,
+    };
     let packets = vec![Packet { frame, shape: Shape::Whole, meaning: Ok(seen) }; 640];
     let check = KeyCheck::Sampled { first: 4, one_in: 64 };
     // Some NICs refuse the rule.

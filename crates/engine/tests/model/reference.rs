@@ -5,8 +5,10 @@
 //! It never parses: whoever made a packet says what is in it. When a flow ends may lie within a
 //! tick, so [`Model::expired`] is shown what the engine ended and judges that.
 
+use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
-    Config, EndReason, FlowRecord, Malformed, Reason, Stats, Verdict, WhenFull, ZoneFrom,
+    Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, Reason, Stats, TcpNumbers,
+    Verdict, WhenFull, ZoneFrom,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -32,6 +34,8 @@ pub(crate) struct Seen {
     pub(crate) proto: u8,
     pub(crate) icmp: Option<Icmp>,
     pub(crate) tcp_flags: u8,
+    /// Of TCP.
+    pub(crate) said: Said,
     /// VLAN identifiers, outermost first.
     pub(crate) tags: Vec<u16>,
     /// Frame bytes to account.
@@ -133,7 +137,7 @@ impl From<&FlowRecord> for Record {
     }
 }
 
-/// What is known of a TCP connection, by its flags alone.
+/// Where a TCP connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tcp {
     /// A SYN waits for its answer; or SYNs of both sides do.
@@ -146,14 +150,17 @@ enum Tcp {
     Confirmed,
     /// A FIN of one side, while the other may send.
     HalfClosed,
+    /// A FIN of both, and one of them is not acknowledged.
+    LastAck,
     /// A FIN of both.
     Closed,
     Reset,
 }
 
 impl Tcp {
-    fn begin(flags: u8) -> Self {
+    fn begin(flags: u8, is_judged: bool) -> Self {
         match (flags & RST != 0, flags & (SYN | ACK)) {
+            _ if is_judged && !is_sound(flags) => Tcp::Reset,
             (true, _) => Tcp::Reset,
             (false, SYN) => Tcp::Asked,
             _ => Tcp::PickedUp,
@@ -169,8 +176,8 @@ impl Tcp {
         if flags & RST != 0 || self == Tcp::Reset {
             return Tcp::Reset;
         }
-        if both_fin || self == Tcp::Closed {
-            return Tcp::Closed;
+        if both_fin || matches!(self, Tcp::Closed | Tcp::LastAck) {
+            return if self == Tcp::LastAck { self } else { Tcp::Closed };
         }
         match self {
             Tcp::Asked | Tcp::BothAsked if !is_orig && is_fin => Tcp::HalfClosed,
@@ -200,6 +207,8 @@ impl Tcp {
 struct Flow {
     first: Seen,
     tcp: Tcp,
+    /// If its numbers are judged.
+    sequence: Option<Sequence>,
     start: u64,
     last: u64,
     orig: Tally,
@@ -207,32 +216,76 @@ struct Flow {
 }
 
 impl Flow {
-    fn begin(first: &Seen, now: u64) -> Self {
+    fn begin(first: &Seen, is_judged: bool, now: u64) -> Self {
         let (orig, reply) = (Tally::default(), Tally::default());
-        let tcp = Tcp::begin(first.tcp_flags);
-        let mut flow = Flow { first: first.clone(), tcp, start: now, last: now, orig, reply };
-        flow.tally(first, now);
+        let is_judged = is_judged && first.proto == TCP;
+        let flags = first.tcp_flags;
+        let tcp = Tcp::begin(flags, is_judged);
+        let sequence = match tcp {
+            _ if !is_judged => None,
+            Tcp::Asked => Some(Sequence::asked(first.said, flags)),
+            Tcp::PickedUp => Some(Sequence::picked_up(first.said, flags)),
+            _ => None,
+        };
+        let first = first.clone();
+        let mut flow = Flow { first, tcp, sequence, start: now, last: now, orig, reply };
+        let first = flow.first.clone();
+        flow.tally(&first);
         flow
     }
 
-    fn count(&mut self, packet: &Seen, now: u64) {
-        self.tally(packet, now);
+    /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
+    fn count(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
+        let (flags, before) = (packet.tcp_flags, self.tcp);
         let is_orig = packet.src == self.first.src;
-        self.tcp = self.tcp.next(is_orig, packet.tcp_flags, self.is_fin());
+        match self.judge(packet, is_orig) {
+            Err(invalid) => return Some(invalid),
+            Ok(is_followed) => {
+                self.last = now;
+                self.tally(packet);
+                if is_followed {
+                    self.tcp = self.tcp.next(is_orig, flags, self.has_both_fin());
+                }
+            }
+        }
+        if let Some(sequence) = &self.sequence {
+            let (was_closed, is_acked) = (before == Tcp::Closed, sequence.is_all_acked());
+            self.tcp = match self.tcp {
+                Tcp::Closed | Tcp::LastAck if !was_closed && !is_acked => Tcp::LastAck,
+                Tcp::LastAck => Tcp::Closed,
+                same => same,
+            };
+        }
+        None
+    }
+
+    /// Whether a packet may change anything, or none of the flow can be it.
+    fn judge(&mut self, packet: &Seen, is_orig: bool) -> Result<bool, Irregular> {
+        let Some(sequence) = &mut self.sequence else { return Ok(true) };
+        if !is_sound(packet.tcp_flags) {
+            return Err(Irregular::TcpFlags);
+        }
+        let stage = match self.tcp {
+            Tcp::Reset => return Ok(false),
+            Tcp::Asked => Stage::Asked,
+            Tcp::BothAsked => Stage::BothAsked,
+            Tcp::PickedUp => Stage::OneSide,
+            _ => Stage::Known,
+        };
+        sequence.judge(stage, usize::from(!is_orig), packet.tcp_flags, packet.said)
     }
 
     /// The originator is the sender of the first packet.
-    fn tally(&mut self, packet: &Seen, now: u64) {
+    fn tally(&mut self, packet: &Seen) {
         let is_orig = packet.src == self.first.src;
         let tally = if is_orig { &mut self.orig } else { &mut self.reply };
         tally.packets += 1;
         tally.bytes += packet.bytes;
         tally.ip_bytes += packet.ip_bytes;
         tally.tcp_flags |= packet.tcp_flags;
-        self.last = now;
     }
 
-    fn is_fin(&self) -> bool {
+    fn has_both_fin(&self) -> bool {
         self.orig.tcp_flags & self.reply.tcp_flags & FIN != 0
     }
 
@@ -247,7 +300,7 @@ impl Flow {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
                 Tcp::Answered => t.tcp_syn_recv,
                 Tcp::Confirmed => t.tcp_established,
-                Tcp::HalfClosed => t.tcp_fin_wait,
+                Tcp::HalfClosed | Tcp::LastAck => t.tcp_fin_wait,
                 Tcp::Closed => t.tcp_time_wait,
                 Tcp::Reset => t.tcp_close,
             },
@@ -265,7 +318,10 @@ impl Flow {
 
     /// Where both sides sent FIN, that is why the flow ended, RST or not.
     fn end_reason(&self) -> EndReason {
-        match (self.is_closing(), self.is_fin()) {
+        if self.tcp == Tcp::LastAck {
+            return EndReason::Fin;
+        }
+        match (self.is_closing(), self.has_both_fin()) {
             (false, _) => EndReason::Idle,
             (true, true) => EndReason::Fin,
             (true, false) => EndReason::Rst,
@@ -274,7 +330,8 @@ impl Flow {
 
     fn record(&self, key: &Key, end_reason: EndReason) -> Record {
         let is_asking = matches!(self.tcp, Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp);
-        let state = match (self.is_closing(), self.reply.packets) {
+        let is_over = self.is_closing() || self.tcp == Tcp::LastAck;
+        let state = match (is_over, self.reply.packets) {
             (true, _) => "closing",
             (false, 0) => "new",
             (false, _) if self.first.proto == TCP && is_asking => "new",
@@ -317,7 +374,7 @@ impl Model {
 
     /// Time never runs backwards.
     pub(crate) fn at(&mut self, now: u64) {
-        self.now = self.now.max(now);
+        self.now = self.now.max(now / 1000 * 1000);
     }
 
     /// One packet; a flow that ended by it comes back with the verdict.
@@ -327,29 +384,63 @@ impl Model {
             Err(reason) => return (self.without_flow(*reason), None),
         };
         let key = self.key_of(seen);
+        let is_judged = self.config.tcp == TcpNumbers::Judged;
         if let Some(flow) = self.flows.get_mut(&key) {
-            self.stats.tracked += 1;
             let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
-            if !(flow.is_closing() && opens) {
-                flow.count(seen, self.now);
-                return (Verdict::Forward, None);
+            if flow.is_closing() && opens {
+                self.stats.tracked += 1;
+                let old = flow.record(&key, EndReason::Reuse);
+                *flow = Flow::begin(seen, is_judged, self.now);
+                self.stats.ended[EndReason::Reuse as usize] += 1;
+                self.stats.created += 1;
+                return (Verdict::Forward, Some(old));
             }
-            let old = flow.record(&key, EndReason::Reuse);
-            *flow = Flow::begin(seen, self.now);
-            self.stats.ended[EndReason::Reuse as usize] += 1;
-            self.stats.created += 1;
-            return (Verdict::Forward, Some(old));
+            let verdict = match flow.count(seen, self.now) {
+                None => {
+                    self.stats.tracked += 1;
+                    Verdict::Forward
+                }
+                Some(invalid) => self.invalid(&key, seen, invalid),
+            };
+            return (verdict, None);
+        }
+        (self.first(key, seen, is_judged), None)
+    }
+
+    /// A packet of a flow that cannot have it.
+    fn invalid(&mut self, key: &Key, seen: &Seen, invalid: Irregular) -> Verdict {
+        self.stats.irregular[invalid as usize] += 1;
+        if invalid.is_invalid() && self.config.invalid == InvalidPackets::Drop {
+            self.stats.dropped[Reason::Invalid as usize] += 1;
+            return Verdict::Drop;
+        }
+        self.stats.tracked += 1;
+        if let Some(flow) = self.flows.get_mut(key) {
+            // Its flags are not the connection's.
+            flow.tally(&Seen { tcp_flags: 0, ..seen.clone() });
+        }
+        Verdict::Forward
+    }
+
+    /// The first packet of a flow.
+    fn first(&mut self, key: Key, seen: &Seen, is_judged: bool) -> Verdict {
+        if is_judged && seen.proto == TCP && !is_sound(seen.tcp_flags) {
+            self.stats.irregular[Irregular::TcpFlags as usize] += 1;
+            if self.config.invalid == InvalidPackets::Drop {
+                self.stats.dropped[Reason::Invalid as usize] += 1;
+                return Verdict::Drop;
+            }
         }
         let capacity = [self.config.capacity_ipv4, self.config.capacity_ipv6];
         let version = usize::from(!key.is_v4());
         if self.held[version] == capacity[version] {
-            return (self.without_flow(Reason::TableFull), None);
+            return self.without_flow(Reason::TableFull);
         }
         self.held[version] += 1;
         self.stats.tracked += 1;
         self.stats.created += 1;
-        self.flows.insert(key, Flow::begin(seen, self.now));
-        (Verdict::Forward, None)
+        self.flows.insert(key, Flow::begin(seen, is_judged, self.now));
+        Verdict::Forward
     }
 
     fn key_of(&self, seen: &Seen) -> Key {

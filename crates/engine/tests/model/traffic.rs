@@ -5,6 +5,7 @@
 //! packet, and smaller numbers are plainer, so that a failing case shrinks to a readable one.
 
 use crate::reference::{ACK, Endpoint, FIN, Icmp, RST, SYN, Seen};
+use crate::sequence::Said;
 use engine::Reason;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
@@ -98,6 +99,7 @@ struct Draft {
     proto: u8,
     icmp: Option<Icmp>,
     tcp_flags: u8,
+    said: Said,
     tags: Vec<u16>,
     /// Bytes of IPv4 options or IPv6 extension headers.
     extra: usize,
@@ -120,6 +122,7 @@ impl Draft {
             proto: 0,
             icmp: None,
             tcp_flags: 0,
+            said: Said::default(),
             tags: vec![],
             extra: 0,
             header_len: 0,
@@ -127,6 +130,7 @@ impl Draft {
         let payload_len = dice.pick(&[0, 1, 6, 30, 600]);
         let mut draft = draft.transport(dice, pools).tagged(dice, pools).extended(dice);
         draft.builder = draft.builder.payload(vec![0xa5; payload_len]);
+        draft.said.data = payload_len as u32;
         draft
     }
 
@@ -143,8 +147,11 @@ impl Draft {
                 let flags = [ACK, ACK, SYN, SYN | ACK, FIN | ACK, RST, FIN | ACK, ACK | 8, SYN];
                 let odd = [RST | ACK, 0, 0xff, SYN | FIN, SYN | 0x48, FIN];
                 self.tcp_flags = if dice.one_in(6) { dice.pick(&odd) } else { dice.pick(&flags) };
+                let (said, options) = any_numbers(dice);
                 let builder = builder.tcp(sport, dport).flags(self.tcp_flags);
-                (builder.tcp_options(&[1; 9][..dice.pick(&[0, 9])]), proto::TCP, 20)
+                let builder = builder.seq(said.seq).ack(said.ack).window(said.window);
+                self.said = said;
+                (builder.tcp_options(options), proto::TCP, 20 + options.len())
             }
             7 | 8 => (builder.udp(sport, dport), proto::UDP, 8),
             9..=11 => {
@@ -250,12 +257,51 @@ impl Draft {
             proto: self.proto,
             icmp: self.icmp,
             tcp_flags: self.tcp_flags,
+            said: self.said,
             ip_bytes: self.builder.build_packet().len() as u64,
             tags: self.tags,
             bytes,
         });
         Packet { frame, shape, meaning }
     }
+}
+
+/// Numbers on and beside the bounds of each other's windows, and options.
+fn any_numbers(dice: &mut Dice) -> (Said, &'static [u8]) {
+    const NUMBERS: [u32; 20] = [
+        1,
+        1,
+        0,
+        2,
+        7,
+        8,
+        31,
+        32,
+        101,
+        102,
+        601,
+        602,
+        65_536,
+        65_537,
+        66_000,
+        66_001,
+        1 << 31,
+        0xffff_0000,
+        0xffff_0002,
+        u32::MAX,
+    ];
+    let (seq, ack) = (dice.pick(&NUMBERS), dice.pick(&NUMBERS));
+    let window = dice.pick(&[100, 65_535, 0, 1, 30]);
+    let (options, scale): (&[u8], _) = dice.pick(&[
+        (&[][..], None),
+        (&[1; 9], None),
+        (&[1, 3, 3, 2], Some(2)),
+        (&[2, 4, 5, 0xb4, 1, 3, 3, 0], Some(0)),
+        (&[3, 3, 15], Some(15)),
+        (&[0, 3, 3, 7], None),
+        (&[3, 2, 7, 0], None),
+    ]);
+    (Said { seq, ack, window, data: 0, scale }, options)
 }
 
 /// A message, and how many bytes of its header count.

@@ -4,10 +4,10 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Bypass, Choices, Devargs, HUGE, Huge, MALFORMED, Place, Policy, RULE_API, RuleApi, Socket,
-    WHEN_FULL, Written, ZONE, check_words,
+    Bypass, Choices, Devargs, HUGE, Huge, INVALID, MALFORMED, Place, Policy, RULE_API, RuleApi,
+    Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
 };
-use engine::{KeyCheck, Malformed, WhenFull, ZoneFrom};
+use engine::{InvalidPackets, KeyCheck, Malformed, TcpNumbers, WhenFull, ZoneFrom};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -263,6 +263,18 @@ impl Show for WhenFull {
 impl Show for Malformed {
     fn show(&self) -> Value {
         spelled(MALFORMED, self)
+    }
+}
+
+impl Show for TcpNumbers {
+    fn show(&self) -> Value {
+        spelled(TCP, self)
+    }
+}
+
+impl Show for InvalidPackets {
+    fn show(&self) -> Value {
+        spelled(INVALID, self)
     }
 }
 

@@ -43,7 +43,7 @@ fn what_is_written_takes_effect() {
          [eal]\nhuge = true\nmemory_mb = 900\nmbufs = 20000\nmbuf_data_bytes = 9000\n\
          extra = [\"-v\"]\n\
          [table]\ncapacity = 7\nwhen_full = \"drop\"\nzone = \"none\"\n\
-         [policy]\nmalformed = \"drop\"\n\
+         [policy]\nmalformed = \"drop\"\ntcp = \"liberal\"\ninvalid = \"drop\"\n\
          [timeouts]\ntcp_syn_sent = 1\ntcp_established = 2\ntcp_close = 3\nudp_first = 4\n\
          tcp_syn_recv = 10\ntcp_fin_wait = 11\ntcp_time_wait = 12\nudp_single = 13\n\
          udp_multiple = 5\nicmp_first = 6\nicmp_reply = 7\nother_first = 8.25\nother_multiple = 9\n"
@@ -61,6 +61,8 @@ fn what_is_written_takes_effect() {
     assert_eq!(engine.when_full, engine::WhenFull::Drop);
     assert_eq!(engine.zone, engine::ZoneFrom::None);
     assert_eq!(engine.malformed, engine::Malformed::Drop);
+    assert_eq!(engine.tcp, engine::TcpNumbers::Ignored);
+    assert_eq!(engine.invalid, engine::InvalidPackets::Drop);
     let expected = Timeouts {
         tcp_syn_sent: 1_000_000_000,
         tcp_syn_recv: 10_000_000_000,

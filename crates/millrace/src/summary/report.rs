@@ -18,6 +18,8 @@ impl Summary {
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         print_counts(out, "packets passed without a flow", &self.passed)?;
         print_counts(out, "packets dropped", &self.drops)?;
+        print_counts(out, "invalid packets", &self.invalid)?;
+        print_counts(out, "packets that changed nothing", &self.ignored)?;
         let created = units::thousands(self.flows.created);
         writeln!(out, "flows: {created} created, {} active", units::thousands(self.flows.active))?;
         print_counts(out, "flows ended", &self.flows.ended)?;

@@ -72,7 +72,8 @@ impl Namespace {
         Traffic { sent: of("tx"), received: of("rx") }
     }
 
-    fn holder(&self) -> u32 {
+    /// The process that holds it.
+    pub(crate) fn holder(&self) -> u32 {
         self.holder.id()
     }
 }

@@ -10,6 +10,7 @@
 mod bump;
 mod bypass;
 mod captures;
+mod conntrack;
 mod control;
 mod cycles;
 mod demo;
@@ -33,6 +34,7 @@ mod records;
 mod refusals;
 mod resets;
 mod secret;
+mod sessions;
 mod summary;
 mod twin;
 mod twin_async;

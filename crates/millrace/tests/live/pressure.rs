@@ -15,9 +15,9 @@ use wire::{FrameBuilder, tcp};
 /// A TCP connection after the other, each of a SYN and a reset, all with the same ports: a flow
 /// record each, which cannot wait.
 fn connections(count: usize) -> Vec<Vec<u8>> {
-    let frame =
-        |flags| FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1024, 80).flags(flags).build();
-    let connection = [frame(tcp::SYN), frame(tcp::RST)];
+    let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1024, 80);
+    let syn = frame.clone().flags(tcp::SYN);
+    let connection = [syn.build(), frame.flags(tcp::RST).seq(1).build()];
     connection.iter().cycle().take(2 * count).cloned().collect()
 }
 

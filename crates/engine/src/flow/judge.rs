@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
+
+use super::{Event, Hot, Phase};
+use crate::Irregular;
+use crate::parse::Meta;
+use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
+
+impl<const W: usize> Hot<W> {
+    /// What is known after the first segment, which leads to this phase.
+    pub(super) fn open_window(&mut self, phase: Phase, segment: Segment) {
+        let (window, scales) = match phase {
+            Phase::TcpSynSent => Window::asked(segment),
+            Phase::TcpPickedUp => Window::picked_up(segment.numbers),
+            // The numbers of what is over say nothing.
+            _ => (Window::NONE, Scales::NOT_JUDGED),
+        };
+        self.window = window;
+        self.vital = self.vital.with_scales(scales);
+    }
+
+    /// Whether it is TCP, and its numbers are known.
+    #[inline(always)]
+    pub(crate) fn is_judged(&self) -> bool {
+        self.vital.scales() != Scales::NOT_JUDGED
+    }
+
+    /// Takes a segment that is no more than [one more](Self::is_one_more) of its flow by its flags,
+    /// if its numbers are right. False, and nothing has changed, if they are not.
+    #[inline(always)]
+    pub(crate) fn takes(&mut self, direction: usize, meta: Meta, numbers: Numbers) -> bool {
+        let scales = self.vital.scales();
+        let is_plain = meta.tcp_flags() & (SYN | FIN | RST | ACK) == ACK;
+        if !is_plain || self.window.check(scales, direction, numbers).is_err() {
+            return false;
+        }
+        self.window.follow(scales, direction, numbers);
+        true
+    }
+
+    /// The same by who sent it.
+    #[inline(always)]
+    pub(crate) fn takes_of_sender(&mut self, meta: Meta, numbers: Numbers) -> bool {
+        self.takes(self.direction(meta), meta, numbers)
+    }
+
+    /// What this packet does to the flow; `segment` is that of TCP. Before [`count`](Self::count).
+    pub(crate) fn event(
+        &mut self,
+        meta: Meta,
+        segment: Option<Segment>,
+    ) -> Result<Event, Irregular> {
+        let Some(segment) = segment.filter(|_| self.is_judged()) else {
+            return Ok(self.event_by_flags(meta));
+        };
+        let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
+        if !is_sound(flags) {
+            return Err(Irregular::TcpFlags);
+        }
+        if phase.is_closing() && opens(flags) {
+            return Ok(Event::Reuse);
+        }
+        let kind = Kind::of(flags);
+        let next = match (kind, phase) {
+            (_, Phase::TcpClose) => phase,
+            (Kind::Rst, _) => {
+                self.check_rst(direction, flags, segment.numbers)?;
+                Phase::TcpClose
+            }
+            (Kind::Syn | Kind::SynAck, _) => self.after_syn(direction, kind, segment)?,
+            (_, Phase::TcpSynSent) => self.after_answer(direction, kind, segment.numbers)?,
+            _ => self.after_data(direction, flags, segment.numbers)?,
+        };
+        Ok(Event::entering(next, phase))
+    }
+
+    fn check_rst(&self, direction: usize, flags: u8, rst: Numbers) -> Result<(), Irregular> {
+        // RFC 9293 section 3.10.7.3: nothing is known of who answers but what it acknowledges.
+        if self.phase() == Phase::TcpSynSent && direction == 1 {
+            let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
+            return if is_answer { Ok(()) } else { Err(Irregular::TcpRst) };
+        }
+        self.window.check_rst(self.vital.scales(), direction, rst)
+    }
+
+    fn after_syn(
+        &mut self,
+        direction: usize,
+        kind: Kind,
+        segment: Segment,
+    ) -> Result<Phase, Irregular> {
+        let (phase, scales, numbers) = (self.phase(), self.vital.scales(), segment.numbers);
+        match (phase, direction, kind) {
+            (Phase::TcpSynSent, 0, Kind::Syn) => {
+                // Whoever asks anew has forgotten what it asked before.
+                if !self.window.is_asked_by(numbers) {
+                    self.open_window(phase, segment);
+                }
+                return Ok(phase);
+            }
+            (Phase::TcpSynSent, 1, _) => {
+                let is_ack = kind == Kind::SynAck;
+                if is_ack && !self.window.is_answer(numbers) {
+                    return Err(Irregular::TcpAckBeyond);
+                }
+                let scales = self.window.answered(scales, segment, is_ack);
+                self.vital = self.vital.with_scales(scales);
+            }
+            (Phase::TcpSynSent2, _, Kind::SynAck) => {
+                self.window.check(scales, direction, numbers)?;
+                self.window.follow(scales, direction, numbers);
+            }
+            _ if self.window.is_repeated(scales, direction, numbers) => return Ok(phase),
+            (_, 0, Kind::Syn) | (_, 1, Kind::SynAck) => return Err(Irregular::TcpSyn),
+            _ => return Err(Irregular::TcpSynOfOther),
+        }
+        Ok(phase.after(direction, kind))
+    }
+
+    /// After something that is no SYN, where there should be an answer to one.
+    fn after_answer(
+        &mut self,
+        direction: usize,
+        kind: Kind,
+        numbers: Numbers,
+    ) -> Result<Phase, Irregular> {
+        if direction == 0 || !self.window.is_answer(numbers) {
+            return Err(Irregular::TcpAckBeyond);
+        }
+        let scales = self.window.joined(numbers);
+        self.vital = self.vital.with_scales(scales);
+        Ok(self.phase().after(direction, kind))
+    }
+
+    fn after_data(
+        &mut self,
+        direction: usize,
+        flags: u8,
+        numbers: Numbers,
+    ) -> Result<Phase, Irregular> {
+        let (phase, scales) = (self.phase(), self.vital.scales());
+        if phase == Phase::TcpPickedUp && direction == 1 {
+            self.window.believe(direction, numbers.ack);
+        }
+        self.window.check(scales, direction, numbers)?;
+        self.window.follow(scales, direction, numbers);
+        let is_over = self.is_of_both(FIN, direction, flags);
+        let next = phase.after(direction, Kind::of(flags));
+        Ok(match if is_over { Phase::TcpTimeWait } else { next } {
+            Phase::TcpTimeWait | Phase::TcpLastAck
+                if phase != Phase::TcpTimeWait && !self.window.is_all_acked() =>
+            {
+                Phase::TcpLastAck
+            }
+            Phase::TcpLastAck => Phase::TcpTimeWait,
+            next => next,
+        })
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One word that every packet of a flow reads and writes: when it was seen last, where it is in its
+//! life, and what is the same for all its packets.
+
+use super::Phase;
+use crate::Nanos;
+use crate::tcp::Scales;
+
+/// Microseconds since the Unix epoch as far as a flow keeps them: they come round after 8.9 years,
+/// which no flow lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Micros(u64);
+
+impl Micros {
+    const MASK: u64 = (1 << 48) - 1;
+
+    #[inline(always)]
+    pub(crate) fn of(now: Nanos) -> Self {
+        Micros(now / 1000 & Self::MASK)
+    }
+
+    /// The time, which is that of `start` or later.
+    fn since(self, start: Nanos) -> Nanos {
+        let later = self.0.wrapping_sub(start / 1000) & Self::MASK;
+        (start / 1000 + later) * 1000
+    }
+}
+
+/// From bit 0: microseconds (48 bits), shifts of the windows (8), phase (6), 1 if the originator is
+/// the second end of the key, 1 if somebody has looked whether it is worth a rule.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Vital(u64);
+
+const SCALES_SHIFT: u32 = 48;
+const PHASE_SHIFT: u32 = 56;
+const PHASE_MASK: u64 = 0x3f << PHASE_SHIFT;
+const SWAPPED_SHIFT: u32 = 62;
+const RULED: u64 = 1 << 63;
+
+impl Vital {
+    /// Of a record that is not in use.
+    pub(super) const FREE: Vital = Vital(0);
+
+    /// Of a flow that nothing is known of yet; 1: its originator is the second end of the key.
+    pub(super) fn begin(orig_swapped: u8) -> Self {
+        let scales = u64::from(Scales::NOT_JUDGED.0) << SCALES_SHIFT;
+        Vital(scales | u64::from(orig_swapped & 1) << SWAPPED_SHIFT)
+    }
+
+    #[inline(always)]
+    pub(super) fn at(self, now: Micros) -> Self {
+        Vital(self.0 & !Micros::MASK | now.0)
+    }
+
+    pub(super) fn last_seen(self, start: Nanos) -> Nanos {
+        Micros(self.0 & Micros::MASK).since(start)
+    }
+
+    /// The bits of the [`Phase`].
+    #[inline(always)]
+    pub(super) fn phase_bits(self) -> u8 {
+        (self.0 >> PHASE_SHIFT) as u8 & (PHASE_MASK >> PHASE_SHIFT) as u8
+    }
+
+    pub(super) fn in_phase(self, phase: Phase) -> Self {
+        Vital(self.0 & !PHASE_MASK | (phase as u64) << PHASE_SHIFT)
+    }
+
+    #[inline(always)]
+    pub(super) fn scales(self) -> Scales {
+        Scales((self.0 >> SCALES_SHIFT) as u8)
+    }
+
+    pub(super) fn with_scales(self, scales: Scales) -> Self {
+        Vital(self.0 & !(0xff << SCALES_SHIFT) | u64::from(scales.0) << SCALES_SHIFT)
+    }
+
+    /// 1: the originator is the second end of the key.
+    #[inline(always)]
+    pub(super) fn orig_swapped(self) -> u8 {
+        (self.0 >> SWAPPED_SHIFT) as u8 & 1
+    }
+
+    #[inline(always)]
+    pub(super) fn is_ruled(self) -> bool {
+        self.0 & RULED != 0
+    }
+
+    pub(super) fn ruled(self) -> Self {
+        Vital(self.0 | RULED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_come_back_whatever_the_year() {
+        const YEAR: Nanos = 365 * 24 * 3_600_000_000_000;
+        for start in [0, 1_999, 7 * YEAR, 56 * YEAR + 1_234_567_000, u64::MAX - 9 * YEAR] {
+            for age in [0, 1, 999, 1_000, 3_600_000_000_000, 8 * YEAR] {
+                let last = (start + age) / 1000 * 1000;
+                let vital = Vital::begin(1).at(Micros::of(0)).at(Micros::of(start + age));
+                assert_eq!(vital.last_seen(start), last, "{start} {age}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_the_word_do_not_touch_each_other() {
+        let vital = Vital::begin(1).ruled().with_scales(Scales(0x5a)).in_phase(Phase::TcpSynSent2);
+        let vital = vital.at(Micros::of(u64::MAX)).in_phase(Phase::TcpSynSent2);
+        assert!(vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == Scales(0x5a));
+        assert_eq!(vital.phase_bits(), Phase::TcpSynSent2 as u8);
+        let vital = vital.with_scales(Scales(0)).in_phase(Phase::UdpMultiple).at(Micros::of(0));
+        assert!(vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == Scales(0));
+        assert_eq!(Phase::of_bits(vital.phase_bits()), Phase::UdpMultiple);
+    }
+}

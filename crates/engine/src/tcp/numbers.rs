@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a segment says in numbers (RFC 9293 section 3.1). Read from the packet where a connection
+//! is judged by them, and nowhere else: other packets never pay for it.
+
+use super::{FIN, SYN};
+use crate::parse::{Meta, Opening};
+use wire::Packet;
+
+/// A header without options.
+const HEADER: usize = 20;
+/// The longest one.
+const HEADER_MAX: usize = 60;
+/// Bytes of a frame before the longest header that is followed, and that header.
+const HEADERS_MAX: usize = 14 + 8 + 40 + 256 + HEADER_MAX;
+
+/// Option kinds (RFC 9293 section 3.2, RFC 7323 section 2.2).
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const WINDOW_SCALE: u8 = 3;
+/// RFC 7323 section 2.3: larger ones count as this.
+pub(super) const SCALE_MAX: u8 = 14;
+
+/// Sequence number, acknowledgment, window as it is written, and the length in sequence space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) window: u16,
+    /// Data, SYN and FIN.
+    pub(crate) len: u32,
+}
+
+impl Numbers {
+    /// Of a packet that was parsed, whose TCP header is whole by what [`Opening`] says.
+    #[inline(always)]
+    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Self {
+        let header = packet.head().get(opening.l4()..).and_then(|rest| rest.first_chunk());
+        match header {
+            Some(header) => Self::read(header, meta, opening.ip_header()),
+            None => Self::gathered(packet, meta, opening),
+        }
+    }
+
+    /// The same of a packet without options or extension headers, whose IP header begins at `l3`.
+    #[inline(always)]
+    pub(crate) fn of_plain<P: Packet>(packet: &P, meta: Meta, is_v6: bool, l3: usize) -> Self {
+        let ip_header = if is_v6 { 40 } else { 20 };
+        match packet.head().get(l3 + ip_header..).and_then(|rest| rest.first_chunk()) {
+            Some(header) => Self::read(header, meta, ip_header),
+            // No segment has these: they are looked at in the long way.
+            None => Self::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn read(header: &[u8; HEADER], meta: Meta, ip_header: usize) -> Self {
+        let u32_at = |at: usize| {
+            u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        let flags = u32::from(meta.tcp_flags());
+        let header_len = ip_header as u32 + u32::from(header[12] >> 4) * 4;
+        // The first of several fragments may say less than its header has.
+        let data = meta.ip_len().saturating_sub(header_len);
+        let marks = (flags & u32::from(FIN)) + (flags & u32::from(SYN)) / u32::from(SYN);
+        Numbers {
+            seq: u32_at(4),
+            ack: u32_at(8),
+            window: u16::from_be_bytes([header[14], header[15]]),
+            len: data + marks,
+        }
+    }
+
+    /// The header lies in several segments of the buffer.
+    #[inline(never)]
+    fn gathered<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Self {
+        let mut bytes = [0; HEADERS_MAX];
+        packet.copy_to(&mut bytes);
+        let header = bytes.get(opening.l4()..).and_then(|rest| rest.first_chunk());
+        header.map_or(Self::default(), |header| Self::read(header, meta, opening.ip_header()))
+    }
+
+    /// The sequence number behind it.
+    #[inline(always)]
+    pub(crate) fn end(self) -> u32 {
+        self.seq.wrapping_add(self.len)
+    }
+}
+
+/// A segment that may do more than to be counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) numbers: Numbers,
+    /// The shift that a SYN offers for its sender's windows, if it does.
+    pub(crate) scale: Option<u8>,
+}
+
+impl Segment {
+    /// Of a packet as [`Numbers::of`] takes it.
+    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Self {
+        let is_syn = meta.tcp_flags() & SYN != 0;
+        let scale = if is_syn { scale_offered(packet, opening.l4()) } else { None };
+        Segment { numbers: Numbers::of(packet, meta, opening), scale }
+    }
+}
+
+fn scale_offered<P: Packet>(packet: &P, l4: usize) -> Option<u8> {
+    let head = packet.head();
+    if head.len() >= packet.frame_len().min(l4 + HEADER_MAX) {
+        return scale_in(head.get(l4..)?);
+    }
+    let mut bytes = [0; HEADERS_MAX];
+    let copied = packet.copy_to(&mut bytes);
+    scale_in(bytes.get(l4..copied)?)
+}
+
+/// The same of a TCP header; what is behind it does not matter.
+fn scale_in(header: &[u8]) -> Option<u8> {
+    let len = usize::from(header.get(12)? >> 4) * 4;
+    let mut options = header.get(HEADER..len.min(header.len()))?;
+    while let [kind, rest @ ..] = options {
+        options = match (*kind, rest) {
+            (END, _) => return None,
+            (NO_OPERATION, rest) => rest,
+            (WINDOW_SCALE, [3, scale, ..]) => return Some((*scale).min(SCALE_MAX)),
+            (_, [len, ..]) if *len >= 2 => options.get(usize::from(*len)..)?,
+            _ => return None,
+        };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{BytesPacket, FrameBuilder};
+
+    fn offered(options: &[u8]) -> Option<u8> {
+        let frame = FrameBuilder::ipv4([1; 4], [2; 4]).tcp(1, 2).flags(SYN).tcp_options(options);
+        scale_offered(&BytesPacket::new(&frame.build()), 34)
+    }
+
+    #[test]
+    fn the_scale_is_found_behind_other_options_and_nowhere_else() {
+        assert_eq!(offered(&[2, 4, 5, 0xb4, 1, 3, 3, 7]), Some(7));
+        assert_eq!(offered(&[3, 3, 200]), Some(SCALE_MAX));
+        assert_eq!(offered(&[3, 3, 0]), Some(0));
+        for none in [&[][..], &[0, 3, 3, 7], &[3, 2, 7], &[2, 0, 3, 3, 7], &[8, 255], &[3]] {
+            assert_eq!(offered(none), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_header_wherever_it_lies() {
+        let frame = FrameBuilder::ipv6([1; 16], [2; 16])
+            .vlan(7)
+            .dest_options(&[1; 6])
+            .tcp(1, 2)
+            .flags(SYN | FIN)
+            .seq(u32::MAX)
+            .ack(0x0102_0304)
+            .window(0x0506)
+            .tcp_options(&[1; 4])
+            .payload([0; 9])
+            .build();
+        let mut opening = Opening::plain(0, 48);
+        opening.vlan.ids[0] = 7;
+        let ip_len = frame.len() - 18;
+        let meta = Meta::new(frame.len() as u32, (frame.len() - ip_len) as u16, SYN | FIN);
+        let wanted = Numbers { seq: u32::MAX, ack: 0x0102_0304, window: 0x0506, len: 11 };
+        for at in 0..=frame.len() {
+            let numbers = Numbers::of(&BytesPacket::cut(&frame, at), meta, &opening);
+            assert_eq!(numbers, wanted, "cut at {at}");
+        }
+        assert_eq!(wanted.end(), 10);
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which numbers a segment may have (RFC 9293 section 3.4), as far as a box between both ends can
+//! know it: by what it has seen of both (G. van Rooij, "Real Stateful TCP Packet Filtering in IP
+//! Filter", 2001).
+//!
+//! All comparisons are of distances in a space that comes round (RFC 9293 section 3.4, RFC 1982).
+
+use super::Irregular;
+use super::numbers::{Numbers, SCALE_MAX, Segment};
+
+/// Without a shift.
+const WINDOW_MAX: i64 = u16::MAX as i64;
+/// Acknowledgments may be older than this in any case: one window of a sender without a shift, and
+/// a segment.
+const ACK_AGE_MIN: i64 = 66_000;
+
+/// By how much windows of both sides are shifted left (RFC 7323 section 2): the originator's in the
+/// upper half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scales(pub(crate) u8);
+
+impl Scales {
+    /// In place of a shift: none was offered.
+    const NOT_OFFERED: u8 = 15;
+    /// Of a connection that is not judged by numbers.
+    pub(crate) const NOT_JUDGED: Scales = Scales(0xff);
+    /// Nobody has seen the handshake: as large as they can be.
+    const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
+
+    /// What a SYN of the originator says, before there is an answer.
+    fn asked(offer: Option<u8>) -> Self {
+        Scales(offer.unwrap_or(Self::NOT_OFFERED) << 4)
+    }
+
+    /// What both say; if one does not, there is no shift.
+    fn answered(self, offer: Option<u8>) -> Self {
+        match (self.0 >> 4, offer) {
+            (Self::NOT_OFFERED, _) | (_, None) => Scales(0),
+            (of_originator, Some(of_responder)) => Scales(of_originator << 4 | of_responder),
+        }
+    }
+
+    #[inline(always)]
+    fn of(self, direction: usize) -> u32 {
+        u32::from(self.0 >> (4 * (1 - direction)) & 0xf)
+    }
+}
+
+/// What both ends of a connection have sent: of the originator and of the responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Window {
+    /// Behind the highest sequence number sent.
+    ends: [u32; 2],
+    /// The highest acknowledgment; of the responder, before there is one, the least that answers
+    /// the SYN.
+    acks: [u32; 2],
+    /// What may be sent to it from there on, in units of its shift, rounded up. So an edge that
+    /// stays where it is, while acknowledgments come closer to it, is never put too low.
+    rooms: [u16; 2],
+}
+
+/// How far `to` lies ahead of `from`.
+#[inline(always)]
+fn distance(from: u32, to: u32) -> i64 {
+    i64::from(to.wrapping_sub(from) as i32)
+}
+
+impl Window {
+    pub(crate) const NONE: Window = Window { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
+
+    /// After the first SYN, or another one that takes its place.
+    pub(crate) fn asked(Segment { numbers: syn, scale }: Segment) -> (Self, Scales) {
+        let window = Window {
+            ends: [syn.end(), 0],
+            // Data in the SYN need not be acknowledged with it (RFC 7413 section 4.1.2).
+            acks: [0, syn.seq.wrapping_add(1)],
+            // A window beside SYN has no shift.
+            rooms: [syn.window, 0],
+        };
+        (window, Scales::asked(scale))
+    }
+
+    /// After a first packet that is no SYN. Its sender knows what the peer has sent; how much it
+    /// may send itself is not known.
+    pub(crate) fn picked_up(first: Numbers) -> (Self, Scales) {
+        let window = Window {
+            ends: [first.end(), first.ack],
+            acks: [first.ack, first.seq],
+            rooms: [first.window, u16::MAX],
+        };
+        (window, Scales::UNKNOWN)
+    }
+
+    /// Whether a SYN is the one that asked, once more.
+    pub(crate) fn is_asked_by(&self, syn: Numbers) -> bool {
+        self.acks[1] == syn.seq.wrapping_add(1)
+    }
+
+    /// Whether a segment of the responder acknowledges the SYN it has been asked with.
+    pub(crate) fn is_answer(&self, answer: Numbers) -> bool {
+        let more = distance(self.acks[1], answer.ack);
+        (0..=distance(self.acks[1], self.ends[0])).contains(&more)
+    }
+
+    /// A SYN of the responder, alone or beside an answer, which is `acks`.
+    pub(crate) fn answered(&mut self, scales: Scales, syn: Segment, acks: bool) -> Scales {
+        let scales = scales.answered(syn.scale);
+        let syn = syn.numbers;
+        if acks {
+            self.acks[1] = syn.ack;
+        }
+        self.ends[1] = syn.end();
+        self.acks[0] = syn.seq.wrapping_add(1);
+        let in_units = |room: u16, direction: usize| {
+            room.div_ceil(1 << scales.of(direction).min(u16::BITS - 1))
+        };
+        self.rooms = [in_units(self.rooms[0], 0), in_units(syn.window, 1)];
+        scales
+    }
+
+    /// The responder answers without a SYN: that one was not seen.
+    pub(crate) fn joined(&mut self, answer: Numbers) -> Scales {
+        self.ends[1] = answer.end();
+        self.acks = [answer.seq, answer.ack];
+        self.rooms[1] = answer.window;
+        Scales::UNKNOWN
+    }
+
+    /// Takes an acknowledgment for granted, up to the largest window ahead: nobody has seen how
+    /// much the peer had sent before.
+    pub(crate) fn believe(&mut self, direction: usize, ack: u32) {
+        let peer = 1 - direction;
+        if (0..=WINDOW_MAX << SCALE_MAX).contains(&distance(self.ends[peer], ack)) {
+            self.ends[peer] = ack;
+        }
+    }
+
+    /// Whether a sender may send this segment, which has an ACK, and if not, why.
+    #[inline(always)]
+    pub(crate) fn check(
+        &self,
+        scales: Scales,
+        direction: usize,
+        segment: Numbers,
+    ) -> Result<(), Irregular> {
+        let [room, age, unsent, ack_age] = self.margins(scales, direction, segment);
+        if (room | age | unsent | ack_age) >= 0 {
+            return Ok(());
+        }
+        Err(match () {
+            () if room < 0 => Irregular::TcpBeyondWindow,
+            () if age < 0 => Irregular::TcpOld,
+            () if unsent < 0 => Irregular::TcpAckBeyond,
+            () => Irregular::TcpAckOld,
+        })
+    }
+
+    /// By how much it is inside of each bound, less than 0 for outside: not beyond what the peer
+    /// allows, not older than a window, acknowledges nothing that was not sent, nor anything older
+    /// than a window.
+    #[inline(always)]
+    fn margins(&self, scales: Scales, direction: usize, segment: Numbers) -> [i64; 4] {
+        let (sender, peer) = (direction & 1, 1 - (direction & 1));
+        let (of_sender, of_peer) = (scales.of(sender), scales.of(peer));
+        let room = i64::from(self.rooms[peer]) << of_peer;
+        let ahead = distance(self.acks[peer], segment.seq);
+        let unacked = distance(segment.ack, self.ends[peer]);
+        [
+            room - ahead,
+            self.news(direction, segment) + (WINDOW_MAX << of_peer),
+            unacked,
+            (WINDOW_MAX << of_sender).max(ACK_AGE_MIN) - unacked,
+        ]
+    }
+
+    /// How far a segment ends behind all that was sent before. Both are seen from what the peer
+    /// has acknowledged: else what is half of all numbers away were old there and new here.
+    #[inline(always)]
+    fn news(&self, direction: usize, segment: Numbers) -> i64 {
+        let (sender, peer) = (direction & 1, 1 - (direction & 1));
+        let ahead = distance(self.acks[peer], segment.seq) + i64::from(segment.len);
+        ahead - distance(self.acks[peer], self.ends[sender])
+    }
+
+    /// After a segment that passed the [`check`](Self::check).
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, scales: Scales, direction: usize, segment: Numbers) {
+        let sender = direction & 1;
+        let shift = scales.of(sender);
+        if self.news(direction, segment) > 0 {
+            self.ends[sender] = segment.end();
+        }
+        let more = distance(self.acks[sender], segment.ack);
+        // Both edges, from the higher of both acknowledgments on; one of them is not behind it.
+        let before = (i64::from(self.rooms[sender]) << shift) - more.max(0);
+        let now = (i64::from(segment.window) << shift) + more.min(0);
+        let units = (before.max(now) + (1 << shift) - 1) >> shift;
+        self.rooms[sender] = units.min(WINDOW_MAX) as u16;
+        if more > 0 {
+            self.acks[sender] = segment.ack;
+        }
+    }
+
+    /// Whether an RST of this sender ends the connection (RFC 5961 section 3.2), and if not, why.
+    pub(crate) fn check_rst(
+        &self,
+        scales: Scales,
+        direction: usize,
+        rst: Numbers,
+    ) -> Result<(), Irregular> {
+        let (sender, peer) = (direction & 1, 1 - (direction & 1));
+        if rst.seq == self.acks[peer] || rst.seq == self.ends[sender] {
+            return Ok(());
+        }
+        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        Err(match (0..=room).contains(&distance(self.acks[peer], rst.seq)) {
+            true => Irregular::TcpRstInWindow,
+            false => Irregular::TcpRst,
+        })
+    }
+
+    /// Whether a segment, a SYN most likely, has been sent before: it ends not behind what has.
+    pub(crate) fn is_repeated(&self, scales: Scales, direction: usize, segment: Numbers) -> bool {
+        let age = distance(segment.end(), self.ends[direction & 1]);
+        (0..=WINDOW_MAX << scales.of(1 - (direction & 1))).contains(&age)
+    }
+
+    /// Whether all that was sent is acknowledged.
+    pub(crate) fn is_all_acked(&self) -> bool {
+        self.acks[0] == self.ends[1] && self.acks[1] == self.ends[0]
+    }
+}
+
+const _: () = assert!(size_of::<Window>() == 20);

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The kernel's connection tracking as a second opinion: the same packets, in the same order, go
+//! through a router that writes the state of each into its DSCP, and through the engine.
+
+use crate::lan::Namespace;
+use crate::process::run;
+use crate::sessions::{Segment, session};
+use crate::{Scratch, has_root_and, skip};
+use engine::{Config, Engine, Irregular, Query, State, Verdict};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::tcp::{ACK, FIN, RST, SYN};
+use wire::{BytesPacket, FrameBuilder};
+
+const TOOLS: [&str; 7] = ["ip", "nft", "unshare", "nsenter", "setpriv", "python3", "ethtool"];
+const ENDS: [&str; 2] = ["a", "b"];
+
+/// What nft says of a packet, by the number that is written into it.
+const RULES: [(&str, u8); 5] = [
+    ("ct state invalid", 1),
+    ("ct state new", 2),
+    ("ct state established ct direction original", 3),
+    ("ct state established ct direction reply", 4),
+    ("ct state related", 5),
+];
+
+/// What a tracker says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    Invalid,
+    New,
+    Established,
+    Reply,
+    /// It did not come out.
+    Lost,
+}
+
+/// Two ends in one namespace, and a router between them in another.
+struct Router {
+    outer: Namespace,
+    router: Namespace,
+}
+
+impl Router {
+    fn new() -> Option<Self> {
+        let (outer, router) = (Namespace::new()?, Namespace::new()?);
+        for (number, end) in ENDS.into_iter().enumerate() {
+            let peer = format!("peer name {end} netns {}", router.holder());
+            if !outer.succeeds(&format!("ip link add dev outer-{end} type veth {peer}")) {
+                skip("no veth interface can be made here");
+                return None;
+            }
+            for (namespace, interface) in [(&outer, &*format!("outer-{end}")), (&router, end)] {
+                namespace.run(&format!("ip link set dev {interface} addrgenmode none"));
+                namespace.run(&format!("ethtool -K {interface} tx off gro off"));
+                namespace
+                    .run(&format!("ip link set dev {interface} address 02:00:00:00:00:0{number}"));
+                namespace.run(&format!("ip link set dev {interface} up"));
+            }
+            let next = format!("10.255.{number}.2");
+            router.run(&format!("ip address add 10.255.{number}.1/24 dev {end}"));
+            router.run(&format!("ip neigh add {next} lladdr 02:00:00:00:00:0{number} dev {end}"));
+            router.run(&format!("ip route add 10.{number}.0.0/16 via {next}"));
+        }
+        let router = Self { outer, router };
+        router.set("net/ipv4/ip_forward", 1);
+        for place in ["all", "a", "b"] {
+            router.set(&format!("net/ipv4/conf/{place}/rp_filter"), 0);
+        }
+        router.track().then_some(router)
+    }
+
+    fn set(&self, name: &str, value: u32) {
+        let script = format!("echo {value} > /proc/sys/{name}");
+        run(self.router.command("sh").args(["-c", &script]));
+    }
+
+    /// Lets every packet be tracked and marked.
+    fn track(&self) -> bool {
+        let mut rules = "table ip millrace { chain words {\n\
+                         type filter hook forward priority 0; policy accept;\n"
+            .to_owned();
+        for (state, dscp) in RULES {
+            writeln!(rules, "{state} ip dscp set {dscp} accept").expect("a string takes all");
+        }
+        let made = self.router.command("nft").args([&format!("{rules}}}\n}}\n")]).output();
+        let is_made = made.is_ok_and(|made| made.status.success());
+        if !is_made {
+            skip("the kernel takes no nftables rules with connection tracking");
+        }
+        is_made
+    }
+
+    /// What it says of each packet.
+    fn words(&self, scratch: &Scratch, frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
+        let [script, input, output] = ["script.py", "in", "out"].map(|name| scratch.path(name));
+        std::fs::write(&script, include_str!("conntrack.py")).unwrap();
+        let mut bytes = Vec::new();
+        for (from, frame) in frames {
+            bytes.push(*from as u8);
+            bytes.extend((frame.len() as u16).to_le_bytes());
+            bytes.extend(frame);
+        }
+        std::fs::write(&input, bytes).unwrap();
+        run(self.outer.command("python3").args([&script, &input, &output]));
+        let word = |dscp: u8| match dscp {
+            1 => Word::Invalid,
+            2 => Word::New,
+            3 => Word::Established,
+            4 => Word::Reply,
+            _ => Word::Lost,
+        };
+        std::fs::read(&output).unwrap().into_iter().map(word).collect()
+    }
+}
+
+/// What the engine says of each packet of one session.
+fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
+    let config = Config { capacity_ipv4: 8, capacity_ipv6: 1, ..Config::default() };
+    let mut engine = Engine::new(&config);
+    let mut words = Vec::new();
+    for (number, (from, frame)) in frames.iter().enumerate() {
+        let before = invalid(&engine);
+        let now = number as u64 * 1_000_000;
+        engine.process(now, &[BytesPacket::new(frame)], &mut [Verdict::Forward]);
+        let after = invalid(&engine);
+        while engine.next_record().is_some() {}
+        words.push(match (after > before, live(&engine), from) {
+            (true, ..) => Word::Invalid,
+            (false, Some((state, source)), from) => match (state, source == *from) {
+                (State::New, true) => Word::New,
+                (_, true) => Word::Established,
+                (_, false) => Word::Reply,
+            },
+            (false, None, _) => Word::Lost,
+        });
+    }
+    words
+}
+
+fn invalid(engine: &Engine) -> u64 {
+    let reasons = Irregular::ALL.into_iter().filter(|reason| reason.is_invalid());
+    reasons.map(|reason| engine.stats().irregular[reason as usize]).sum()
+}
+
+/// State of the one flow there is, and who began it.
+fn live(engine: &Engine) -> Option<(State, usize)> {
+    let mut found = None;
+    let mut cursor = engine::Cursor::default();
+    let mut take = |flow: engine::LiveFlow| {
+        let source = usize::from(flow.record.src.to_string().starts_with("10.1."));
+        // An RST of the originator leaves nothing new.
+        let is_new = flow.record.state == State::New || flow.record.reply.packets == 0;
+        found = Some((if is_new { State::New } else { State::Open }, source));
+    };
+    while engine.list(&Query::default(), &mut cursor, 64, &mut take) {}
+    found
+}
+
+/// Why the kernel says something else of the last of these, if that is known.
+fn explanation(segments: &[Segment]) -> Option<&'static str> {
+    let is = |segment: &Segment, flags: u8| segment.flags & (SYN | FIN | RST | ACK) == flags;
+    let (last, before) = segments.split_last()?;
+    let first_syn = before.iter().position(|segment| is(segment, SYN));
+    let was_answered = before.iter().position(|segment| is(segment, SYN | ACK));
+    let is_syn_again = |segment: &Segment| segment.from == 0 && is(segment, SYN);
+    let fins = before.iter().filter(|segment| is(segment, FIN | ACK)).count();
+    if is_syn_again(last) && fins >= 2 {
+        return Some("any two FINs and an ACK are the end there; here, one of each, acknowledged");
+    }
+    let reset = before.iter().position(|segment| segment.flags & RST != 0);
+    let is_one_sided = |until: usize| before[..until].iter().all(|s| s.from == before[0].from);
+    if reset.is_some_and(is_one_sided) {
+        return Some("an RST where one side is known takes the entry away there at once");
+    }
+    let answered = was_answered.filter(|_| first_syn.is_some())?;
+    let is_synced_anew = before[answered..].iter().any(is_syn_again);
+    is_synced_anew.then_some("a repeated SYN and its answer set the windows anew there, too low")
+}
+
+/// Packets of all sessions, one session after the other.
+fn frames_of(sessions: &[Vec<Segment>]) -> Vec<(usize, Vec<u8>)> {
+    let mut frames = Vec::new();
+    for (number, segments) in sessions.iter().enumerate() {
+        let [high, low] = (number as u16).to_be_bytes();
+        let sport = 1024 + (number >> 16) as u16;
+        let ends = FrameBuilder::ipv4([10, 0, high, low], [10, 1, high, low]).tcp(sport, 80);
+        for segment in segments {
+            let to = [2, 0, 0, 0, 0, segment.from as u8];
+            let frame = segment.frame(&ends).macs([2, 0, 0, 0, 0, 0x10], to);
+            frames.push((segment.from, frame.ip_id(frames.len() as u32).build()));
+        }
+    }
+    frames
+}
+
+/// The segments of a session with what both say of each.
+fn told(segments: &[Segment], own: &[Word], kernel: &[Word]) -> String {
+    let mut text = String::new();
+    for (segment, (own, kernel)) in segments.iter().zip(own.iter().zip(kernel)) {
+        writeln!(text, "  {segment:?}: {own:?}, kernel {kernel:?}").expect("a string takes all");
+    }
+    text
+}
+
+/// `make prove-conntrack` does it with a million packets.
+#[test]
+fn the_kernel_says_the_same_of_tcp() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(router) = Router::new() else { return };
+    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let (count, seed) = (number("MILLRACE_SESSIONS", 1000) as usize, number("MILLRACE_SEED", 1));
+    let scratch = Scratch::new("conntrack");
+    // A FIN begins no connection there, and is picked up here: then all that follows differs.
+    let begins = |segments: &Vec<Segment>| segments.first().is_some_and(|s| s.flags & FIN == 0);
+    let sessions = (0..).map(|i| session(seed << 32 | i)).filter(begins).take(count);
+    let sessions: Vec<_> = sessions.collect();
+    let frames = frames_of(&sessions);
+    let kernel = router.words(&scratch, &frames);
+    assert_eq!(kernel.len(), frames.len());
+    assert!(!kernel.contains(&Word::Lost), "the router has lost packets");
+
+    let (mut at, mut same) = (0, 0);
+    let mut reasons = BTreeMap::<_, u32>::new();
+    for segments in &sessions {
+        let here = at..at + segments.len();
+        let (own, kernel) = (own_words(&frames[here.clone()]), &kernel[here.clone()]);
+        let is_same = |i: &usize| own[*i] == kernel[*i];
+        same += (0..segments.len()).filter(is_same).count();
+        // What comes after the first difference may follow from it.
+        if let Some(first) = (0..segments.len()).find(|i| !is_same(i)) {
+            let so_far = &segments[..=first];
+            let reason = explanation(so_far);
+            let reason = reason.unwrap_or_else(|| panic!("{}", told(so_far, &own, kernel)));
+            *reasons.entry(reason).or_default() += 1;
+        }
+        at = here.end;
+    }
+    println!("{same} of {} packets of {count} sessions are the same to both", frames.len());
+    for (reason, sessions) in reasons {
+        println!("{sessions} sessions: {reason}");
+    }
+    // One session that differs is a lot of a few.
+    let least = if count < 10_000 { 995 } else { 999 };
+    assert!(1000 * same >= least * frames.len());
+}
