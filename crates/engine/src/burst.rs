@@ -38,7 +38,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) meta: Meta,
     pub(crate) opening: &'a Opening,
     pub(crate) now: Nanos,
-    /// Of TCP that is judged by its numbers.
+    /// Of TCP that is judged by its numbers, if it is not cut.
     pub(crate) segment: Option<Segment>,
 }
 
@@ -120,7 +120,7 @@ impl<const W: usize> Lane<W> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
         let is_judged = strict && Key::from_words(&self.keys, i).proto() == PROTO_TCP;
         let packet = packets.get(usize::from(opening.position)).filter(|_| is_judged);
-        let segment = packet.map(|packet| Segment::of(packet, meta, opening));
+        let segment = packet.and_then(|packet| Segment::of(packet, meta, opening));
         Arrival { meta, opening, now, segment }
     }
 
@@ -177,9 +177,9 @@ impl<const W: usize> Lane<W> {
         for i in 0..self.len.min(BURST_MAX) {
             let key = Key::from_words(&self.keys, i);
             let (meta, opening) = (self.metas[i], &self.openings[i]);
-            let numbers = || match packets.get(usize::from(opening.position)) {
-                Some(packet) => Numbers::of(packet, meta, opening),
-                None => Numbers::default(),
+            let numbers = || {
+                let packet = packets.get(usize::from(opening.position))?;
+                Numbers::of(packet, meta, opening)
             };
             if !table.count((self.candidates[i], &key), (meta, numbers), micros, looks) {
                 self.track_rare(table, i, (packets, now), outcome);

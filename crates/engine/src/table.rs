@@ -154,7 +154,7 @@ impl<const W: usize> FlowTable<W> {
     pub(crate) fn count(
         &mut self,
         (record, key): (u32, &Key<W>),
-        (meta, numbers): (Meta, impl FnOnce() -> Numbers),
+        (meta, numbers): (Meta, impl FnOnce() -> Option<Numbers>),
         now: Micros,
         looks: impl When,
     ) -> bool {

@@ -26,9 +26,11 @@ impl<const W: usize> Hot<W> {
     }
 
     /// Takes a segment that is no more than [one more](Self::is_one_more) of its flow by its flags,
-    /// if its numbers are right. False, and nothing has changed, if they are not.
+    /// if its numbers are right, or not to be known. False, and nothing has changed, if they are
+    /// wrong.
     #[inline(always)]
-    pub(crate) fn takes(&mut self, direction: usize, meta: Meta, numbers: Numbers) -> bool {
+    pub(crate) fn takes(&mut self, direction: usize, meta: Meta, numbers: Option<Numbers>) -> bool {
+        let Some(numbers) = numbers else { return true };
         let scales = self.vital.scales();
         let is_plain = meta.tcp_flags() & (SYN | FIN | RST | ACK) == ACK;
         if !is_plain || self.window.check(scales, direction, numbers).is_err() {
@@ -40,7 +42,7 @@ impl<const W: usize> Hot<W> {
 
     /// The same by who sent it.
     #[inline(always)]
-    pub(crate) fn takes_of_sender(&mut self, meta: Meta, numbers: Numbers) -> bool {
+    pub(crate) fn takes_of_sender(&mut self, meta: Meta, numbers: Option<Numbers>) -> bool {
         self.takes(self.direction(meta), meta, numbers)
     }
 

@@ -38,7 +38,7 @@ impl<const W: usize> FlowTable<W> {
         (records, marks): (&[u32], &[u32]),
         metas: &[Meta],
         now: Micros,
-        numbers: impl Fn(usize) -> Numbers,
+        numbers: impl Fn(usize) -> Option<Numbers>,
     ) -> usize {
         let mut counted = 0;
         while counted < records.len() {
@@ -62,7 +62,7 @@ impl<const W: usize> FlowTable<W> {
         (records, marks): (&[u32], &[u32]),
         metas: &[Meta],
         now: Micros,
-        numbers: impl Fn(usize) -> Numbers,
+        numbers: impl Fn(usize) -> Option<Numbers>,
     ) -> (usize, bool) {
         let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return (0, false) };
         let looks = looks.of_marked();
@@ -103,7 +103,7 @@ impl<const W: usize> FlowTable<W> {
         &mut self,
         record: u32,
         meta: Meta,
-        numbers: impl FnOnce() -> Numbers,
+        numbers: impl FnOnce() -> Option<Numbers>,
     ) -> bool {
         let hot = &mut self.hot[record as usize];
         !hot.is_judged() || hot.takes_of_sender(meta, numbers())

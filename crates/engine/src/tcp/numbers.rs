@@ -31,25 +31,28 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Of a packet that was parsed, whose TCP header is whole by what [`Opening`] says.
+    /// Of a packet that was parsed. `None`: a capture has cut it inside of the header.
     #[inline(always)]
-    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Self {
+    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Option<Self> {
         let header = packet.head().get(opening.l4()..).and_then(|rest| rest.first_chunk());
         match header {
-            Some(header) => Self::read(header, meta, opening.ip_header()),
+            Some(header) => Some(Self::read(header, meta, opening.ip_header())),
             None => Self::gathered(packet, meta, opening),
         }
     }
 
-    /// The same of a packet without options or extension headers, whose IP header begins at `l3`.
+    /// The same of a packet without options or extension headers, whose IP header begins at `l3`,
+    /// and whose TCP header is in the first segment of the buffer.
     #[inline(always)]
-    pub(crate) fn of_plain<P: Packet>(packet: &P, meta: Meta, is_v6: bool, l3: usize) -> Self {
+    pub(crate) fn of_plain<P: Packet>(
+        packet: &P,
+        meta: Meta,
+        is_v6: bool,
+        l3: usize,
+    ) -> Option<Self> {
         let ip_header = if is_v6 { 40 } else { 20 };
-        match packet.head().get(l3 + ip_header..).and_then(|rest| rest.first_chunk()) {
-            Some(header) => Self::read(header, meta, ip_header),
-            // No segment has these: they are looked at in the long way.
-            None => Self::default(),
-        }
+        let header = packet.head().get(l3 + ip_header..)?.first_chunk()?;
+        Some(Self::read(header, meta, ip_header))
     }
 
     #[inline(always)]
@@ -72,11 +75,11 @@ impl Numbers {
 
     /// The header lies in several segments of the buffer.
     #[inline(never)]
-    fn gathered<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Self {
+    fn gathered<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Option<Self> {
         let mut bytes = [0; HEADERS_MAX];
-        packet.copy_to(&mut bytes);
-        let header = bytes.get(opening.l4()..).and_then(|rest| rest.first_chunk());
-        header.map_or(Self::default(), |header| Self::read(header, meta, opening.ip_header()))
+        let copied = packet.copy_to(&mut bytes);
+        let header = bytes.get(opening.l4()..copied)?.first_chunk()?;
+        Some(Self::read(header, meta, opening.ip_header()))
     }
 
     /// The sequence number behind it.
@@ -96,10 +99,10 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Of a packet as [`Numbers::of`] takes it.
-    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Self {
+    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Option<Self> {
         let is_syn = meta.tcp_flags() & SYN != 0;
         let scale = if is_syn { scale_offered(packet, opening.l4()) } else { None };
-        Segment { numbers: Numbers::of(packet, meta, opening), scale }
+        Some(Segment { numbers: Numbers::of(packet, meta, opening)?, scale })
     }
 }
 
@@ -169,7 +172,11 @@ mod tests {
         let wanted = Numbers { seq: u32::MAX, ack: 0x0102_0304, window: 0x0506, len: 11 };
         for at in 0..=frame.len() {
             let numbers = Numbers::of(&BytesPacket::cut(&frame, at), meta, &opening);
-            assert_eq!(numbers, wanted, "cut at {at}");
+            assert_eq!(numbers, Some(wanted), "cut at {at}");
+        }
+        for captured in 0..66 + 20 {
+            let packet = BytesPacket::captured(&frame[..captured], frame.len(), frame.len());
+            assert_eq!(Numbers::of(&packet, meta, &opening), None, "captured {captured}");
         }
         assert_eq!(wanted.end(), 10);
     }
