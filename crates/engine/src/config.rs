@@ -114,8 +114,8 @@ pub enum ZoneFrom {
     InnerVlan,
 }
 
-/// Idle limits in nanoseconds by phase of the flow. Names are those of OVS's timeout policy where
-/// the phase is the same; defaults are those of the FlowTable article (5 s, 2 s after TCP end).
+/// Idle limits in nanoseconds by phase of the flow. Names and defaults are those of OVS's timeout
+/// policy (lib/ct-dpif.h, lib/conntrack-tp.c) where the phase is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// TCP, a SYN of one side or of both, or packets of one direction only.
@@ -146,10 +146,12 @@ pub struct Timeouts {
     pub other_multiple: Nanos,
 }
 
-impl Default for Timeouts {
-    fn default() -> Self {
-        const IDLE: Nanos = 5_000_000_000;
-        const CLOSE: Nanos = 2_000_000_000;
+impl Timeouts {
+    /// Those of measurement, where a connection is what comes without a pause: 5 s in all phases,
+    /// 2 s after the end of TCP.
+    pub const SHORT: Self = {
+        const IDLE: Nanos = 5 * SECOND;
+        const CLOSE: Nanos = 2 * SECOND;
         Self {
             tcp_syn_sent: IDLE,
             tcp_syn_recv: IDLE,
@@ -164,6 +166,28 @@ impl Default for Timeouts {
             icmp_reply: IDLE,
             other_first: IDLE,
             other_multiple: IDLE,
+        }
+    };
+}
+
+const SECOND: Nanos = 1_000_000_000;
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            tcp_syn_sent: 30 * SECOND,
+            tcp_syn_recv: 30 * SECOND,
+            tcp_established: 86_400 * SECOND,
+            tcp_fin_wait: 900 * SECOND,
+            tcp_time_wait: 45 * SECOND,
+            tcp_close: 30 * SECOND,
+            udp_first: 60 * SECOND,
+            udp_single: 60 * SECOND,
+            udp_multiple: 30 * SECOND,
+            icmp_first: 60 * SECOND,
+            icmp_reply: 30 * SECOND,
+            other_first: 60 * SECOND,
+            other_multiple: 60 * SECOND,
         }
     }
 }

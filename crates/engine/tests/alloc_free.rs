@@ -4,7 +4,7 @@
 
 use engine::{
     Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, KeyCheck, MarkLayout,
-    MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Verdict, Wish,
+    MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts, Verdict, Wish,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -130,11 +130,12 @@ fn nothing_is_allocated(tcp: TcpNumbers) {
         slots: 1500,
     };
     let (capacity_ipv4, capacity_ipv6) = (2000, 100);
+    let (layout, offload) = (offload.layout, Some(offload));
+    let timeouts = Timeouts::SHORT;
     let config =
-        Config { capacity_ipv4, capacity_ipv6, tcp, offload: Some(offload), ..Config::default() };
+        Config { capacity_ipv4, capacity_ipv6, tcp, offload, timeouts, ..Config::default() };
     let mut engine = Engine::new(&config);
     // Each mark is somebody's, now and then that of the packet it is on.
-    let layout = offload.layout;
     let rule = |i| RuleId { index: i as u32 % 3000, generation: 1, direction: 0 };
     let mark = |i| Some(layout.encode(rule(i)));
     let marked: Vec<_> =

@@ -363,7 +363,7 @@ fn example() -> Vec<u8> {
     }
     // The last acknowledgement, and much later something that lets the timeouts pass.
     pcap.write(time, &tcp.flags(ACK).seq(519).ack(1402).build()).unwrap();
-    pcap.write(time + 10 * SECOND, &FrameBuilder::ethernet(0x0806).build()).unwrap();
+    pcap.write(time + 100 * SECOND, &FrameBuilder::ethernet(0x0806).build()).unwrap();
     pcap.finish().unwrap()
 }
 

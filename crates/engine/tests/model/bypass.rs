@@ -4,7 +4,7 @@
 
 use engine::{
     Admission, Answer, Config, Cursor, Engine, FlowRecord, KeyCheck, MarkLayout, Offload, Passed,
-    Query, RuleAction, RuleId, RuleState, Side, Tuple, Verdict, Wish,
+    Query, RuleAction, RuleId, RuleState, Side, Timeouts, Tuple, Verdict, Wish,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -68,6 +68,7 @@ impl World {
             capacity_ipv4: 64,
             capacity_ipv6: 64,
             offload: Some(offload),
+            timeouts: Timeouts::SHORT,
             ..Config::default()
         };
         Self {

@@ -244,7 +244,7 @@ fn of_one_flow() -> (Engine, MarkLayout) {
 
 /// The same with room for more, of which one may have rules at a time.
 fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
-    of_timeouts(capacity, Timeouts::default())
+    of_timeouts(capacity, Timeouts::SHORT)
 }
 
 fn of_timeouts(capacity: u32, timeouts: Timeouts) -> (Engine, MarkLayout) {
@@ -388,7 +388,7 @@ fn queues_that_are_never_empty_are_drained_by_what_comes_out_of_them() {
 
 #[test]
 fn a_mark_is_not_enough_where_any_packet_changes_the_state() {
-    let timeouts = Timeouts { tcp_syn_recv: 1_000_000_000, ..Timeouts::default() };
+    let timeouts = Timeouts { tcp_syn_recv: 1_000_000_000, ..Timeouts::SHORT };
     let (mut engine, layout) = of_timeouts(1, timeouts);
     let ack = tcp_frame(1, tcp::ACK);
     let answer = FrameBuilder::ipv4([10, 0, 0, 1], [10, 9, 9, 9]).tcp(1, 80).reversed();

@@ -120,7 +120,7 @@ fn every_default_is_marked() {
     assert_eq!(json["pair"][0]["workers"]["from"], "computed");
     assert_eq!(
         json["timeouts"]["tcp_close"],
-        serde_json::json!({ "value": 2.0, "from": "default" })
+        serde_json::json!({ "value": 30.0, "from": "default" })
     );
 }
 

@@ -14,9 +14,9 @@ fn spans(records: &[Value]) -> Vec<(u64, u64, String)> {
 
 #[test]
 fn a_pause_beyond_the_timeout_ends_a_flow_and_one_within_it_does_not() {
-    let run = flows_of(&datagrams(&[0, 4, 8, 20, 21].map(|s| s * SECOND_NS)));
+    let run = flows_of(&datagrams(&[0, 40, 80, 200, 201].map(|s| s * SECOND_NS)));
     run.assert_good();
-    assert_eq!(spans(&run.records()), [(0, 8, "idle".to_owned()), (20, 21, "exit".to_owned())]);
+    assert_eq!(spans(&run.records()), [(0, 80, "idle".to_owned()), (200, 201, "exit".to_owned())]);
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn time_that_runs_backwards_is_held_and_reported() {
 fn several_captures_are_one_stream_of_time() {
     let scratch = Scratch::new("stream");
     let first = scratch.write("first.pcap", &datagrams(&[0, SECOND_NS]));
-    let second = scratch.write("second.pcap", &datagrams(&[3 * SECOND_NS, 30 * SECOND_NS]));
+    let second = scratch.write("second.pcap", &datagrams(&[3 * SECOND_NS, 300 * SECOND_NS]));
     let run = run(&["--flows", "-", &first, &second], &[]);
     run.assert_good();
-    assert_eq!(spans(&run.records()), [(0, 3, "idle".to_owned()), (30, 30, "exit".to_owned())]);
+    assert_eq!(spans(&run.records()), [(0, 3, "idle".to_owned()), (300, 300, "exit".to_owned())]);
 }

@@ -35,15 +35,15 @@ fn capture_of(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
 
 #[test]
 fn timeouts_are_those_of_the_file() {
-    let capture = datagrams(&[0, 20 * SECOND_NS]);
+    let capture = datagrams(&[0, 200 * SECOND_NS]);
     let created = |timeouts: &str| {
         let config = format!("[table]\ncapacity = 10\n[timeouts]\n{timeouts}\n");
         let summary = summary_with("timeouts", &config, &[], &capture);
         summary["flows"]["created"].as_u64().unwrap()
     };
-    assert_eq!(created("udp_first = 19.9"), 2);
-    assert_eq!(created("udp_first = 20.1"), 1);
-    assert_eq!(created("udp_multiple = 60"), 2);
+    assert_eq!(created("udp_first = 199.9"), 2);
+    assert_eq!(created("udp_first = 200.1"), 1);
+    assert_eq!(created("udp_multiple = 600"), 2);
 }
 
 #[test]

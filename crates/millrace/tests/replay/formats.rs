@@ -26,7 +26,7 @@ fn conversation() -> Vec<Packet> {
         (625, tcp.clone().flags(tcp::FIN | tcp::ACK).seq(201).ack(1)),
         (750, tcp.flags(tcp::FIN | tcp::ACK).seq(1).ack(202).reversed()),
         (875, FrameBuilder::ethernet(0x0806).payload([0; 28])),
-        (10_000, udp.payload([0; 20]).reversed()),
+        (1_000_000, udp.payload([0; 20]).reversed()),
     ];
     let packet = |(ms, frame): &(u64, FrameBuilder)| {
         let mut packet = Packet::new(START_NS + ms * 1_000_000, frame.build());
@@ -66,7 +66,7 @@ fn expected() -> Vec<Value> {
         json!({
             "ip_version": 6, "proto": 17, "src": "2001:db8::2", "sport": 53,
             "dst": "2001:db8::1", "dport": 5353, "zone": 0, "vlan": [],
-            "start_ns": START_NS + 10 * SECOND_NS, "end_ns": START_NS + 10 * SECOND_NS,
+            "start_ns": START_NS + 1000 * SECOND_NS, "end_ns": START_NS + 1000 * SECOND_NS,
             "orig": {"packets": 1, "bytes": 82, "ip_bytes": 68, "tcp_flags": 0},
             "reply": none, "state": "new", "end_reason": "exit",
         }),
@@ -166,7 +166,7 @@ fn the_summary_accounts_for_every_packet() {
     let run = summary_of(&Pcap::plain().file(&conversation()));
     run.assert_good();
     let summary = run.summary();
-    assert_eq!(summary["duration_s"], 10.0);
+    assert_eq!(summary["duration_s"], 1000.0);
     let ledger = json!({"rx": 10, "tx": 10, "dropped": 0, "held": 0, "balanced": true});
     assert_eq!(summary["ledger"], ledger);
     assert_eq!(summary["passed"]["non_ip"], 1);
