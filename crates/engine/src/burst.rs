@@ -9,10 +9,10 @@
 use crate::flow::{Micros, PROTO_TCP};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
-use crate::parse::{Meta, Opening};
+use crate::parse::{Lanes, Meta, Opening};
 use crate::table::{FlowTable, NO_RECORD};
-use crate::tcp::{Numbers, Segment, is_sound};
-use crate::{BURST_MAX, FlowRecord, Irregular, Nanos};
+use crate::tcp::{Numbers, Segment, is_sound, opens};
+use crate::{BURST_MAX, FlowRecord, Irregular, Nanos, Reason};
 use wire::Packet;
 
 /// The parsed packets of one burst with keys of `W` words, in packet order.
@@ -54,12 +54,18 @@ type Burst<'a, P> = (&'a [P], Nanos);
 
 /// Who is told what became of packets that were more than one more of their flow.
 pub(crate) trait Outcome {
-    /// A new flow began.
-    fn created(&mut self);
+    /// Whether a flow with this key may begin by a packet of this sender, and if not, why.
+    fn check<const W: usize>(&mut self, key: &Key<W>, swapped: u8) -> Result<(), Reason>;
+    /// One did.
+    fn created<const W: usize>(&mut self, key: &Key<W>, swapped: u8);
+    /// One did, in the place of another, which ended by the same packet.
+    fn replaced<const W: usize>(&mut self, key: &Key<W>, swapped: u8);
     /// A flow ended by a packet.
     fn ended(&mut self, flow: FlowRecord);
-    /// The packet at this place in the burst began no flow for want of room.
-    fn full(&mut self, position: u8);
+    /// The packet at this place in the burst began no flow in this zone, for want of room.
+    fn full(&mut self, position: u8, zone: u16, reason: Reason);
+    /// The packet at this place is of no flow, and begins none.
+    fn stray(&mut self, position: u8, reason: Irregular);
     /// The packet at this place changes nothing. True: it is counted all the same.
     fn irregular(&mut self, position: u8, reason: Irregular) -> bool;
 }
@@ -116,9 +122,15 @@ impl<const W: usize> Lane<W> {
     }
 
     /// Packet `i` of those in the lane, which is in `packets` by its position.
-    fn arrival<P: Packet>(&self, i: usize, (packets, now): Burst<P>, strict: bool) -> Arrival<'_> {
+    fn arrival<P: Packet>(
+        &self,
+        i: usize,
+        (packets, now): Burst<P>,
+        table: &FlowTable<W>,
+    ) -> Arrival<'_> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
-        let is_judged = strict && Key::from_words(&self.keys, i).proto() == PROTO_TCP;
+        let key = Key::from_words(&self.keys, i);
+        let is_judged = key.proto() == PROTO_TCP && table.judges(key.zone());
         let packet = packets.get(usize::from(opening.position)).filter(|_| is_judged);
         let segment = packet.and_then(|packet| Segment::of(packet, meta, opening));
         Arrival { meta, opening, now, segment }
@@ -173,17 +185,28 @@ impl<const W: usize> Lane<W> {
         looks: impl When,
         outcome: &mut impl Outcome,
     ) {
-        let micros = Micros::of(now);
         for i in 0..self.len.min(BURST_MAX) {
-            let key = Key::from_words(&self.keys, i);
-            let (meta, opening) = (self.metas[i], &self.openings[i]);
-            let numbers = || {
-                let packet = packets.get(usize::from(opening.position))?;
-                Numbers::of(packet, meta, opening)
-            };
-            if !table.count((self.candidates[i], &key), (meta, numbers), micros, looks) {
-                self.track_rare(table, i, (packets, now), outcome);
-            }
+            self.track_one(table, (i, looks), (packets, now), outcome);
+        }
+    }
+
+    #[inline(always)]
+    fn track_one<P: Packet>(
+        &mut self,
+        table: &mut FlowTable<W>,
+        (i, looks): (usize, impl When),
+        (packets, now): Burst<P>,
+        outcome: &mut impl Outcome,
+    ) {
+        let key = Key::from_words(&self.keys, i);
+        let (meta, opening) = (self.metas[i], &self.openings[i]);
+        let numbers = || {
+            let packet = packets.get(usize::from(opening.position))?;
+            Numbers::of(packet, meta, opening)
+        };
+        let candidate = (self.candidates[i], &key);
+        if !table.count(candidate, (meta, numbers), Micros::of(now), looks) {
+            self.track_rare(table, i, (packets, now), outcome);
         }
     }
 
@@ -205,9 +228,7 @@ impl<const W: usize> Lane<W> {
             _ => table.find(self.hashes[i], &key),
         };
         match record {
-            Some(record) => {
-                table.track(record, self.arrival(i, burst, table.is_strict()), outcome);
-            }
+            Some(record) => table.track(record, self.arrival(i, burst, table), outcome),
             None => {
                 self.misses[self.missed % BURST_MAX] = i as u8;
                 self.missed += 1;
@@ -215,31 +236,111 @@ impl<const W: usize> Lane<W> {
         }
     }
 
-    /// Begins new flows in packet order. Positions of packets that found no room go to `full`.
-    #[inline(never)]
-    pub(crate) fn admit<P: Packet>(
+    /// Place in the burst of packet `i` of the lane; beyond all if there is none.
+    fn position(&self, i: usize) -> usize {
+        let opening = self.openings.get(i).filter(|_| i < self.len);
+        opening.map_or(usize::MAX, |opening| opening.position.into())
+    }
+
+    /// The same of the first packet that waits to begin a flow.
+    fn waits_at(&self, miss: usize) -> usize {
+        let i = self.misses.get(miss).filter(|_| miss < self.missed);
+        i.map_or(usize::MAX, |&i| self.position(i.into()))
+    }
+
+    /// Begins a flow with the packet of this miss, if none of those before it did.
+    fn admit<P: Packet>(
         &mut self,
         table: &mut FlowTable<W>,
+        miss: usize,
         burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
-        for miss in &self.misses[..self.missed.min(BURST_MAX)] {
-            let i = usize::from(*miss) % BURST_MAX;
-            let key = Key::from_words(&self.keys, i);
-            let (packet, hash) = (self.arrival(i, burst, table.is_strict()), self.hashes[i]);
-            if let Some(record) = table.find(hash, &key) {
-                table.track(record, packet, outcome);
-                continue;
-            }
-            let position = packet.opening.position;
-            // Begins no connection; if nobody minds, what is seen of it is written down.
-            if !packet.is_sound() && !outcome.irregular(position, Irregular::TcpFlags) {
-                continue;
-            }
-            match table.admit(hash, key, packet) {
-                true => outcome.created(),
-                false => outcome.full(position),
-            }
+        let i = usize::from(self.misses[miss % BURST_MAX]) % BURST_MAX;
+        let key = Key::from_words(&self.keys, i);
+        let (packet, hash) = (self.arrival(i, burst, table), self.hashes[i]);
+        if let Some(record) = table.find(hash, &key) {
+            return table.track(record, packet, outcome);
+        }
+        let (position, swapped, zone) =
+            (packet.opening.position, packet.meta.swapped(), key.zone());
+        let is_tcp = key.proto() == PROTO_TCP;
+        if is_tcp && !opens(packet.meta.tcp_flags()) && !table.picks_up(zone) {
+            return outcome.stray(position, Irregular::TcpNoSyn);
+        }
+        // Begins no connection; if nobody minds, what is seen of it is written down.
+        if !packet.is_sound() && !outcome.irregular(position, Irregular::TcpFlags) {
+            return;
+        }
+        if let Err(reason) = outcome.check(&key, swapped) {
+            return outcome.full(position, zone, reason);
+        }
+        if let Some(evicted) = table.make_room() {
+            outcome.ended(evicted);
+        }
+        match table.admit(hash, key, packet) {
+            true => outcome.created(&key, swapped),
+            false => outcome.full(position, zone, Reason::TableFull),
+        }
+    }
+}
+
+/// Begins new flows of both IP versions in the order of their packets.
+#[inline(never)]
+pub(crate) fn admit<P: Packet>(
+    lanes: &mut Lanes,
+    (v4, v6): (&mut FlowTable<2>, &mut FlowTable<5>),
+    burst: Burst<P>,
+    outcome: &mut impl Outcome,
+) {
+    let (mut of_v4, mut of_v6) = (0, 0);
+    while of_v4 < lanes.v4.missed || of_v6 < lanes.v6.missed {
+        if lanes.v4.waits_at(of_v4) < lanes.v6.waits_at(of_v6) {
+            lanes.v4.admit(v4, of_v4, burst, outcome);
+            of_v4 += 1;
+        } else {
+            lanes.v6.admit(v6, of_v6, burst, outcome);
+            of_v6 += 1;
+        }
+    }
+}
+
+/// Tracks packets of both IP versions one after the other, and begins flows on the way: where there
+/// is little room, who is first matters.
+#[inline(never)]
+pub(crate) fn track_in_order<P: Packet>(
+    lanes: &mut Lanes,
+    (v4, v6): (&mut FlowTable<2>, &mut FlowTable<5>),
+    burst: Burst<P>,
+    outcome: &mut impl Outcome,
+) {
+    let (mut of_v4, mut of_v6) = (0, 0);
+    while of_v4 < lanes.v4.len || of_v6 < lanes.v6.len {
+        if lanes.v4.position(of_v4) < lanes.v6.position(of_v6) {
+            lanes.v4.track_now(v4, of_v4, burst, outcome);
+            of_v4 += 1;
+        } else {
+            lanes.v6.track_now(v6, of_v6, burst, outcome);
+            of_v6 += 1;
+        }
+    }
+}
+
+impl<const W: usize> Lane<W> {
+    fn track_now<P: Packet>(
+        &mut self,
+        table: &mut FlowTable<W>,
+        i: usize,
+        burst: Burst<P>,
+        outcome: &mut impl Outcome,
+    ) {
+        match table.looks() {
+            Some(looks) => self.track_one(table, (i, looks), burst, outcome),
+            None => self.track_one(table, (i, Never), burst, outcome),
+        }
+        if self.missed > 0 {
+            self.admit(table, 0, burst, outcome);
+            self.missed = 0;
         }
     }
 }

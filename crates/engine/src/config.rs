@@ -4,6 +4,7 @@
 use crate::Nanos;
 use crate::hash::{Purpose, derive};
 use crate::offload::Offload;
+use crate::zones::{PickUp, ZonePolicy};
 
 /// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
 #[derive(Clone, Debug)]
@@ -24,6 +25,19 @@ pub struct Config {
     pub zone: ZoneFrom,
     /// How long a flow lives without a packet.
     pub timeouts: Timeouts,
+    /// What a TCP connection may begin with.
+    pub pick_up: PickUp,
+    /// Zones in which something else holds than [`policy`](Self::policy), and what.
+    pub zones: Vec<(Vec<u16>, ZonePolicy)>,
+    /// How much of each table embryonic flows may take, those without an answer or a handshake: a
+    /// whole number of percent, at least 1, at most 100.
+    pub embryonic_percent: u8,
+    /// Who goes when there is no room for a flow that begins.
+    pub evict: Evict,
+    /// Flows at one time whose first packets came from one /24 of IPv4, or /64 of IPv6, and zone.
+    pub source_max: Option<u32>,
+    /// Flows that may begin in a second.
+    pub new_per_second: Option<u32>,
     /// Whether the tables take 2 MB pages of the system's pool, if there are enough. Transparent
     /// huge pages are asked for in any case.
     pub huge_pages: bool,
@@ -41,6 +55,17 @@ impl Config {
     pub fn of_worker(&self, worker: u64) -> Self {
         Self { secret: derive(self.secret, Purpose::Worker(worker)), ..self.clone() }
     }
+
+    /// What holds in zones that are not named.
+    pub fn policy(&self) -> ZonePolicy {
+        ZonePolicy {
+            timeouts: self.timeouts,
+            tcp: self.tcp,
+            pick_up: self.pick_up,
+            connections_max: None,
+            when_full: self.when_full,
+        }
+    }
 }
 
 /// Largest capacity of one table: indices are 31 bits wide, and marks narrower still.
@@ -57,6 +82,12 @@ impl Default for Config {
             invalid: InvalidPackets::Pass,
             zone: ZoneFrom::OuterVlan,
             timeouts: Timeouts::default(),
+            pick_up: PickUp::Loose,
+            zones: Vec::new(),
+            embryonic_percent: 50,
+            evict: Evict::Embryonic,
+            source_max: None,
+            new_per_second: None,
             huge_pages: false,
             secret: [0, 0],
             cycle_counter: || 0,
@@ -72,6 +103,15 @@ pub enum WhenFull {
     PassUntracked,
     /// Drop the packet; counted as dropped, `table_full`.
     Drop,
+}
+
+/// Who goes when there is no room for a flow that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evict {
+    /// Nobody: there is no room.
+    Nothing,
+    /// The embryonic flow that began first. One that has had its answer is never evicted.
+    Embryonic,
 }
 
 /// Behaviour for malformed packets.

@@ -7,6 +7,7 @@
 //! link-layer headers, is moved to the cold part. That makes 64 + 48 bytes per IPv4 flow.
 
 mod bypass;
+mod embryonic;
 mod judge;
 mod phase;
 mod vital;
@@ -18,6 +19,7 @@ use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
 use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
 use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
+pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
 pub(crate) use vital::Micros;
 use vital::Vital;
@@ -101,6 +103,7 @@ const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
 #[repr(C)]
 pub(crate) struct Cold {
     start: Nanos,
+    /// Of an embryonic flow, the second of each is a link (`embryonic.rs`).
     packets_high: [u32; 2],
     bytes_high: [u32; 2],
     overhead_high: [u32; 2],
@@ -286,6 +289,11 @@ impl<const W: usize> Hot<W> {
         looks.is_due(self.packets(swapped))
     }
 
+    /// Whether packets or bytes of the responder have reached their top bit.
+    pub(crate) fn is_full_of_responder(&self) -> bool {
+        self.counters[1].0 & Counters::HIGH & !(1 << (BYTES_SHIFT - 1)) != 0
+    }
+
     /// Whether a counter has reached its top bit.
     pub(crate) fn is_full(&self) -> bool {
         let [a, b] = self.counters;
@@ -308,10 +316,13 @@ impl<const W: usize> Hot<W> {
     fn tally(&self, cold: &Cold, direction: usize) -> Tally {
         let wide = |high: u32, bits: u32, low: u32| (u64::from(high) << bits) + u64::from(low);
         let counters = self.counters[direction];
-        let bytes = wide(cold.bytes_high[direction], Counters::BYTES_BITS, counters.bytes());
-        let (high, low) = (cold.overhead_high[direction], counters.overhead());
-        let overhead = wide(high, Counters::OVERHEAD_BITS, low.into());
-        let (high, low) = (cold.packets_high[direction], counters.packets());
+        // Where there are links, there are no high words.
+        let is_link = direction == 1 && self.is_embryonic();
+        let high = |words: [u32; 2]| if is_link { 0 } else { words[direction] };
+        let bytes = wide(high(cold.bytes_high), Counters::BYTES_BITS, counters.bytes());
+        let (high_word, low) = (cold.overhead_high[direction], counters.overhead());
+        let overhead = wide(high_word, Counters::OVERHEAD_BITS, low.into());
+        let (high, low) = (high(cold.packets_high), counters.packets());
         Tally {
             packets: wide(high, Counters::PACKETS_BITS, low.into()),
             bytes,

@@ -102,6 +102,8 @@ pub(crate) enum Purpose {
     Table(u64),
     /// The engine of this worker.
     Worker(u64),
+    /// The counts of sources.
+    Sources,
 }
 
 /// Another secret: the hash is a pseudorandom function, so neither tells anything about the other.
@@ -109,6 +111,7 @@ pub(crate) fn derive(secret: [u64; 2], purpose: Purpose) -> [u64; 2] {
     let [kind, number] = match purpose {
         Purpose::Table(words) => [0, words],
         Purpose::Worker(worker) => [1, worker],
+        Purpose::Sources => [2, 0],
     };
     let hasher = Hasher::new(secret);
     [0, 1].map(|half| hasher.hash_one(&Key([kind, number, half])))

@@ -135,6 +135,12 @@ impl<const W: usize> Key<W> {
         (self.0[W - 1] >> 32) as u16
     }
 
+    /// The address of one end: of the second if 1.
+    pub(crate) fn end(&self, swapped: u8) -> IpAddr {
+        let KeyParts { low, high, .. } = self.parts();
+        if swapped == 1 { high } else { low }
+    }
+
     /// The packets of one direction of TCP or UDP: from the second end if `swapped`.
     pub(crate) fn tuple(&self, swapped: bool) -> Tuple {
         let KeyParts { low, high, low_port, high_port, zone, proto } = self.parts();

@@ -6,11 +6,13 @@
 #![deny(unsafe_code)]
 
 mod ageing;
+mod books;
 mod burst;
 mod config;
 mod flow;
 mod hash;
 mod key;
+mod limits;
 mod listing;
 mod mark;
 mod marked;
@@ -23,9 +25,11 @@ mod table;
 mod tcp;
 mod vectors;
 mod wishes;
+mod zones;
 
 pub use config::{
-    Config, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts, WhenFull, ZoneFrom,
+    Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts, WhenFull,
+    ZoneFrom,
 };
 pub use listing::{Cursor, LiveFlow, Query};
 pub use mark::{MarkLayout, RuleId};
@@ -40,12 +44,14 @@ pub use stats::{STALL_CYCLES, Stage, Stats};
 pub use table::raw::Memory;
 pub use tcp::Irregular;
 pub use wishes::OffloadState;
+pub use zones::{PickUp, ZonePolicy, Zones};
 
-use burst::Outcome;
+use books::{Books, Told};
+use burst::{admit, track_in_order};
 use marked::{Marked, Moment};
 use offload::Governor;
 use parse::{Lanes, PART, Part};
-use std::collections::VecDeque;
+use std::sync::Arc;
 use table::FlowTable;
 use vectors::Vectors;
 
@@ -97,49 +103,6 @@ pub struct Engine {
 
 /// One burst in this many is measured by stage: the counter itself costs as much as a stage.
 const SAMPLE_EVERY: u32 = 64;
-/// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
-/// end by a packet, which cannot wait.
-const RECORDS_MAX: usize = 4096;
-
-/// What tracking produces: counters and flow records.
-struct Books {
-    stats: Stats,
-    records: VecDeque<FlowRecord>,
-    when_full: WhenFull,
-    malformed: Malformed,
-    invalid: InvalidPackets,
-}
-
-impl Books {
-    /// Whether a flow that can wait may end now.
-    fn has_room(&self) -> bool {
-        self.records.len() < RECORDS_MAX / 2
-    }
-
-    /// What becomes of a packet without a key.
-    #[inline(never)]
-    fn without_key(&mut self, reason: Reason) -> Verdict {
-        if reason.is_malformed() && self.malformed == Malformed::Drop {
-            self.stats.dropped[reason as usize] += 1;
-            return Verdict::Drop;
-        }
-        self.stats.passed[reason as usize] += 1;
-        Verdict::Forward
-    }
-
-    fn end(&mut self, flow: FlowRecord) {
-        self.stats.ended[flow.end_reason as usize] += 1;
-        // The packet that ended it by reuse began another flow in its place.
-        self.stats.created += u64::from(flow.end_reason == EndReason::Reuse);
-        // A caller that takes no record between bursts loses the oldest ones, not memory.
-        if self.records.len() == RECORDS_MAX {
-            self.records.pop_front();
-            self.stats.records_lost += 1;
-        }
-        self.records.push_back(flow);
-    }
-}
-
 impl Engine {
     /// Takes all the memory `config` asks for, touched once so that no page fault is left for the
     /// packet path.
@@ -150,21 +113,16 @@ impl Engine {
         for capacity in [config.capacity_ipv4, config.capacity_ipv6] {
             assert!((1..=MAX_CAPACITY).contains(&capacity), "capacity {capacity} out of range");
         }
+        let zones = Arc::new(Zones::new(config));
         Self {
-            v4: FlowTable::new(config.capacity_ipv4, config, 0),
-            v6: FlowTable::new(config.capacity_ipv6, config, 1),
+            v4: FlowTable::new(config.capacity_ipv4, config, zones.clone(), 0),
+            v6: FlowTable::new(config.capacity_ipv6, config, zones.clone(), 1),
             lanes: Box::new(Lanes::new()),
             marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
             governor: config
                 .offload
                 .map(|offload| Governor::new(offload.rules_max, offload.admission)),
-            books: Books {
-                stats: Stats::default(),
-                records: VecDeque::with_capacity(RECORDS_MAX),
-                when_full: config.when_full,
-                malformed: config.malformed,
-                invalid: config.invalid,
-            },
+            books: Books::new(config, zones),
             zone: config.zone,
             vectors: Vectors::detect(),
             cycle_counter: config.cycle_counter,
@@ -240,7 +198,8 @@ impl Engine {
             packets.iter().for_each(prefetch_head);
             return self.process_in_stages(packets, verdicts, done);
         }
-        let rest = self.count_marked(packets);
+        let is_tight = self.is_tight();
+        let rest = self.count_marked(packets, is_tight);
         done(self, Stage::Mark);
         if rest != 0 {
             self.process_rest(packets, rest, verdicts, done);
@@ -248,8 +207,9 @@ impl Engine {
     }
 
     /// Counts packets by their marks; the others are in what it returns.
-    fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> marked::Places {
+    fn count_marked<P: wire::Packet>(&mut self, packets: &[P], is_tight: bool) -> marked::Places {
         let Some(marked) = &mut self.marked else { return marked::Places::MAX };
+        marked.set_tight(is_tight);
         let (v4, v6, zone) = (&mut self.v4, &mut self.v6, self.zone);
         let counted_before = marked.stats.counted;
         let rest = marked.claim(packets, (v4, v6));
@@ -303,14 +263,25 @@ impl Engine {
         self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
         done(self, Stage::Lookup);
         let burst = (packets, self.now);
-        let mut outcome = Told { books: &mut self.books, verdicts: &mut *verdicts };
+        if self.is_tight() {
+            let mut outcome = Told { books: &mut self.books, verdicts, now: self.now };
+            let tables = (&mut self.v4, &mut self.v6);
+            track_in_order(&mut self.lanes, tables, burst, &mut outcome);
+            return done(self, Stage::Track);
+        }
+        let mut outcome = Told { books: &mut self.books, verdicts: &mut *verdicts, now: self.now };
         self.lanes.v4.track(&mut self.v4, burst, &mut outcome);
         self.lanes.v6.track(&mut self.v6, burst, &mut outcome);
         done(self, Stage::Track);
-        let mut outcome = Told { books: &mut self.books, verdicts };
-        self.lanes.v4.admit(&mut self.v4, burst, &mut outcome);
-        self.lanes.v6.admit(&mut self.v6, burst, &mut outcome);
+        let mut outcome = Told { books: &mut self.books, verdicts, now: self.now };
+        admit(&mut self.lanes, (&mut self.v4, &mut self.v6), burst, &mut outcome);
         done(self, Stage::Miss);
+    }
+
+    /// Whether so little room is left that in a burst of new flows it matters who is first.
+    #[inline(always)]
+    fn is_tight(&mut self) -> bool {
+        self.v4.is_tight() || self.v6.is_tight() || self.books.limits.are_near(self.now)
     }
 
     /// Sorts packets, of which the first has position `first`, into lanes; those without a key get
@@ -398,47 +369,8 @@ impl Engine {
 
     /// The same by where it lies.
     pub fn memory(&self) -> Memory {
-        [self.v4.memory(), self.v6.memory()].into_iter().sum()
-    }
-}
-
-/// Where it is written down what became of packets.
-struct Told<'a> {
-    books: &'a mut Books,
-    verdicts: &'a mut [Verdict],
-}
-
-impl Outcome for Told<'_> {
-    fn created(&mut self) {
-        self.books.stats.created += 1;
-    }
-
-    fn ended(&mut self, flow: FlowRecord) {
-        self.books.end(flow);
-    }
-
-    fn irregular(&mut self, position: u8, reason: Irregular) -> bool {
-        let stats = &mut self.books.stats;
-        stats.irregular[reason as usize] += 1;
-        let is_dropped = reason.is_invalid() && self.books.invalid == InvalidPackets::Drop;
-        if is_dropped {
-            stats.tracked -= 1;
-            stats.dropped[Reason::Invalid as usize] += 1;
-            self.verdicts[usize::from(position)] = Verdict::Drop;
-        }
-        !is_dropped
-    }
-
-    fn full(&mut self, position: u8) {
-        let stats = &mut self.books.stats;
-        stats.tracked -= 1;
-        match self.books.when_full {
-            WhenFull::PassUntracked => stats.passed[Reason::TableFull as usize] += 1,
-            WhenFull::Drop => {
-                stats.dropped[Reason::TableFull as usize] += 1;
-                self.verdicts[usize::from(position)] = Verdict::Drop;
-            }
-        }
+        let limits = Memory { bytes: self.books.limits.bytes(), ..Memory::default() };
+        [self.v4.memory(), self.v6.memory(), limits].into_iter().sum()
     }
 }
 

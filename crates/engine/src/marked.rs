@@ -46,7 +46,8 @@ pub struct MarkStats {
     /// Counted by the mark.
     pub counted: u64,
     /// Not plain, or more than one more packet of its flow: TCP's SYN, FIN and RST, first answers.
-    /// With [`KeyCheck::Always`] also those in whose place one counted might come too early.
+    /// With [`KeyCheck::Always`], and where there is little room for flows, also those in whose
+    /// place one counted might come too early.
     pub unusual: u64,
     /// Names no record of this worker.
     pub foreign: u64,
@@ -65,6 +66,8 @@ pub(crate) struct Marked {
     first_index: u32,
     slots_apart: u32,
     check: KeyCheck,
+    /// None is counted before one that came earlier.
+    is_in_order: bool,
     /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
     vectors: Vectors,
@@ -124,6 +127,7 @@ impl Marked {
             first_index,
             slots_apart: slots,
             check,
+            is_in_order: check == KeyCheck::Always,
             until_check: 0,
             vectors: Vectors::detect(),
             places: IN_ORDER,
@@ -142,6 +146,11 @@ impl Marked {
     /// Whether a slot with this index is one of IPv6, if it is one.
     pub(crate) fn is_of_v6(&self, index: u32) -> bool {
         index.wrapping_sub(self.first_index) >= self.slots_apart
+    }
+
+    /// Whether who is first matters in the next burst, because there is little room.
+    pub(crate) fn set_tight(&mut self, is_tight: bool) {
+        self.is_in_order = is_tight || self.check == KeyCheck::Always;
     }
 
     /// Packets that have a mark which names a slot. The others are in what it returns.
@@ -215,7 +224,7 @@ impl Marked {
             self.of_v6 += 1;
             claimed |= 1 << i;
         }
-        if self.check == KeyCheck::Always { self.unclaim() } else { claimed }
+        if self.is_in_order { self.unclaim() } else { claimed }
     }
 
     #[inline(always)]
@@ -312,8 +321,7 @@ impl Marked {
                 at += 1;
                 continue;
             }
-            let is_strict = self.check == KeyCheck::Always;
-            let left = at..if is_strict { until } else { at + 1 };
+            let left = at..if self.is_in_order { until } else { at + 1 };
             self.stats.unusual += left.len() as u64 - 1;
             at = left.end;
             for (packet, place) in packets[left.clone()].iter().zip(&self.places[left]) {

@@ -5,8 +5,8 @@
 /// Why the engine could not count a packet to a flow. One counter each.
 ///
 /// A bump in the wire is transparent: by default all of these are passed on untouched. What may be
-/// dropped instead is the class [`malformed`](Reason::is_malformed) (`[policy] malformed`) and
-/// [`TableFull`](Reason::TableFull) (`[table] when_full`).
+/// dropped instead is the class [`malformed`](Reason::is_malformed) (`[policy] malformed`), what
+/// found no room (`[table] when_full`), and [`Invalid`](Reason::Invalid) (`[policy] invalid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
@@ -42,13 +42,19 @@ pub enum Reason {
     UdpLength,
     /// A new flow found the flow table full.
     TableFull,
+    /// A new flow found its zone full.
+    ZoneFull,
+    /// The source of a new flow has as many as it may.
+    SourceFull,
+    /// As many flows have begun in this second as may.
+    NewRate,
     /// None its connection can have, by one of the reasons in [`Irregular`](crate::Irregular).
     Invalid,
 }
 
 impl Reason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Reason; 17] = [
+    pub const ALL: [Reason; 20] = [
         Reason::NonIp,
         Reason::Llc,
         Reason::VlanDepth,
@@ -65,6 +71,9 @@ impl Reason {
         Reason::TcpOffset,
         Reason::UdpLength,
         Reason::TableFull,
+        Reason::ZoneFull,
+        Reason::SourceFull,
+        Reason::NewRate,
         Reason::Invalid,
     ];
 
@@ -87,6 +96,9 @@ impl Reason {
             Reason::TcpOffset => "tcp_offset",
             Reason::UdpLength => "udp_length",
             Reason::TableFull => "table_full",
+            Reason::ZoneFull => "zone_full",
+            Reason::SourceFull => "source_full",
+            Reason::NewRate => "new_rate",
             Reason::Invalid => "invalid",
         }
     }
@@ -110,6 +122,9 @@ impl Reason {
             Reason::TcpOffset => "TCP data offset below 5 or beyond the packet",
             Reason::UdpLength => "UDP length below 8 or beyond the packet",
             Reason::TableFull => "a new flow found the flow table full",
+            Reason::ZoneFull => "a new flow found its zone full",
+            Reason::SourceFull => "the source of a new flow has as many as it may",
+            Reason::NewRate => "as many flows have begun in this second as may",
             Reason::Invalid => "a packet its connection cannot have",
         }
     }

@@ -109,14 +109,22 @@ pub enum EndReason {
     Rst,
     /// TCP: a new SYN took the ports of a closing connection.
     Reuse,
+    /// It was embryonic, and the oldest one, when another one needed its room.
+    Evicted,
     /// The engine was flushed: the flow was alive at exit.
     Exit,
 }
 
 impl EndReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [EndReason; 5] =
-        [EndReason::Idle, EndReason::Fin, EndReason::Rst, EndReason::Reuse, EndReason::Exit];
+    pub const ALL: [EndReason; 6] = [
+        EndReason::Idle,
+        EndReason::Fin,
+        EndReason::Rst,
+        EndReason::Reuse,
+        EndReason::Evicted,
+        EndReason::Exit,
+    ];
 
     /// The name in flow records and counters.
     pub const fn name(self) -> &'static str {
@@ -125,6 +133,7 @@ impl EndReason {
             EndReason::Fin => "fin",
             EndReason::Rst => "rst",
             EndReason::Reuse => "reuse",
+            EndReason::Evicted => "evicted",
             EndReason::Exit => "exit",
         }
     }

@@ -5,6 +5,7 @@
 //! [`FlowTable::admit`] to [`FlowTable::end`], and nowhere before or after.
 
 mod bypass;
+mod embryonic;
 mod index;
 pub(crate) mod raw;
 mod rules;
@@ -17,12 +18,15 @@ use crate::key::{Key, KeyWords};
 use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::Meta;
 use crate::tcp::Numbers;
-use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, TcpNumbers, Timeouts};
+use crate::zones::{PickUp, Zones};
+use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, TcpNumbers};
 use bypass::RECALL_WAIT;
+use embryonic::Embryonic;
 use index::Index;
 use raw::{Memory, Region};
 use rules::Due;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// In place of a record number: none.
 pub(crate) const NO_RECORD: u32 = u32::MAX;
@@ -34,9 +38,10 @@ pub(crate) struct FlowTable<const W: usize> {
     cold: ColdParts,
     wheel: Wheel,
     hasher: Hasher,
-    timeouts: Timeouts,
-    /// TCP is judged by its numbers.
-    is_strict: bool,
+    zones: Arc<Zones>,
+    embryonic: Embryonic,
+    /// Flows there are.
+    live: u32,
     /// Rules of the NIC, if there may be any.
     rules: Option<Box<Rules>>,
     looks: Option<Looks>,
@@ -60,7 +65,7 @@ impl Links for ColdParts {
 
 impl<const W: usize> FlowTable<W> {
     /// The table that comes at this place among those of its engine.
-    pub(crate) fn new(capacity: u32, config: &Config, place: u32) -> Self {
+    pub(crate) fn new(capacity: u32, config: &Config, zones: Arc<Zones>, place: u32) -> Self {
         let (len, huge) = (capacity as usize, config.huge_pages);
         let rules = config.offload.map(|offload| {
             let first_index = offload.first_index + place * offload.slots;
@@ -75,8 +80,9 @@ impl<const W: usize> FlowTable<W> {
             cold: ColdParts(Region::new(len, Cold::FREE, huge)),
             wheel: Wheel::new(),
             hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
-            timeouts: config.timeouts,
-            is_strict: config.tcp == TcpNumbers::Judged,
+            zones,
+            embryonic: Embryonic::new(capacity, config),
+            live: 0,
             free: NONE,
             fresh: 0,
         }
@@ -141,10 +147,19 @@ impl<const W: usize> FlowTable<W> {
         self.hot.get(record as usize).is_some_and(|hot| hot.key == *key)
     }
 
-    /// Whether TCP is judged by its numbers.
-    #[inline(always)]
-    pub(crate) fn is_strict(&self) -> bool {
-        self.is_strict
+    /// Whether TCP of this zone is judged by its numbers.
+    pub(crate) fn judges(&self, zone: u16) -> bool {
+        self.zones.of(zone).tcp == TcpNumbers::Judged
+    }
+
+    /// Whether TCP of this zone may begin without a SYN.
+    pub(crate) fn picks_up(&self, zone: u16) -> bool {
+        self.zones.of(zone).pick_up == PickUp::Loose
+    }
+
+    /// How long a flow lives without a packet.
+    fn timeout(zones: &Zones, hot: &Hot<W>) -> Nanos {
+        hot.phase().timeout(&zones.of(hot.key.zone()).timeouts)
     }
 
     /// If `record` is the flow with this key and the packet no more than one more of it, counts it.
@@ -179,7 +194,7 @@ impl<const W: usize> FlowTable<W> {
         let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
-        let before = hot.phase().timeout(&self.timeouts);
+        let before = Self::timeout(&self.zones, hot);
         let event = match hot.event(meta, segment) {
             Ok(event) => event,
             Err(reason) => {
@@ -196,20 +211,23 @@ impl<const W: usize> FlowTable<W> {
                 if let Some(rules) = &mut self.rules {
                     rules.steady(record, hot);
                 }
+                if phase.is_assured() {
+                    self.leave_embryonic(record);
+                }
             }
             Event::Reuse => {
                 outcome.ended(hot.record(cold, EndReason::Reuse));
-                if let Some(rules) = &mut self.rules {
-                    rules.end(record, hot);
+                if let Some(oldest) = self.make_room_for_reuse(record) {
+                    outcome.ended(oldest);
                 }
-                self.waiting = self.waiting.filter(|due| !due.is_of(record));
-                *hot = Hot::begin(hot.key, meta, segment);
-                *cold = Cold::begin(opening, now, cold.link);
+                self.reuse(record, packet);
+                outcome.replaced(&self.hot[record as usize].key, meta.swapped());
             }
         }
+        let hot = &mut self.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
         // A timer may come up early but never late: one that got shorter is armed anew.
-        let timeout = hot.phase().timeout(&self.timeouts);
+        let timeout = Self::timeout(&self.zones, hot);
         if timeout < before {
             self.wheel.disarm(&mut self.cold, record);
             self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
@@ -219,10 +237,28 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
+    /// A flow begins in the record of one that ended by the same packet.
+    fn reuse(&mut self, record: u32, packet: Arrival) {
+        let hot = &mut self.hot[record as usize];
+        if let Some(rules) = &mut self.rules {
+            rules.end(record, hot);
+        }
+        self.waiting = self.waiting.filter(|due| !due.is_of(record));
+        self.leave_embryonic(record);
+        let hot = &mut self.hot[record as usize];
+        let cold = &mut self.cold.0[record as usize];
+        *hot = Hot::begin(hot.key, packet.meta, packet.segment);
+        *cold = Cold::begin(packet.opening, packet.now, cold.link);
+        self.join_embryonic(record);
+    }
+
     /// Makes a record for a new flow and counts its first packet. False: the table is full.
     #[must_use]
     pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, packet: Arrival) -> bool {
         let Arrival { meta, opening, now, segment } = packet;
+        if !self.may_begin() {
+            return false;
+        }
         let Some(record) = self.take_record() else { return false };
         if !self.index.insert(hash, record) {
             self.give_back(record);
@@ -233,9 +269,11 @@ impl<const W: usize> FlowTable<W> {
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
-        let deadline = now.saturating_add(hot.phase().timeout(&self.timeouts));
+        let deadline = now.saturating_add(Self::timeout(&self.zones, hot));
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
+        self.join_embryonic(record);
+        self.live += 1;
         if is_rare {
             self.counted(record, meta.swapped(), false);
         }
@@ -276,7 +314,7 @@ impl<const W: usize> FlowTable<W> {
             let record = popped[i];
             let hot = &self.hot[record as usize];
             let last_seen = hot.last_seen(&self.cold.0[record as usize]);
-            let deadline = last_seen.saturating_add(hot.phase().timeout(&self.timeouts));
+            let deadline = last_seen.saturating_add(Self::timeout(&self.zones, hot));
             if deadline > now {
                 self.wheel.arm(&mut self.cold, record, deadline);
                 continue;
@@ -319,8 +357,10 @@ impl<const W: usize> FlowTable<W> {
 
     /// Takes a flow, its timer already disarmed, out of the table.
     fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
+        let flow = self.hot[record as usize].record(&self.cold.0[record as usize], reason);
+        self.leave_embryonic(record);
+        self.live -= 1;
         let hot = &mut self.hot[record as usize];
-        let flow = hot.record(&self.cold.0[record as usize], reason);
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
         }
@@ -356,7 +396,9 @@ mod tests {
 
     /// Hashes of the same keys in a table with this secret.
     fn hashes<const W: usize>(secret: [u64; 2]) -> [u64; BURST_MAX] {
-        let table = FlowTable::<W>::new(8, &Config { secret, ..Config::default() }, 0);
+        let config = Config { secret, ..Config::default() };
+        let zones = Arc::new(Zones::new(&config));
+        let table = FlowTable::<W>::new(8, &config, zones, 0);
         let keys = [std::array::from_fn(|i| i as u64); W];
         let mut hashes = [0; BURST_MAX];
         table.prepare(&keys, 0..BURST_MAX, &mut hashes);

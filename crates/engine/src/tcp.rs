@@ -38,6 +38,8 @@ pub enum Irregular {
     /// A SYN that this side cannot send: the responder's where there is a connection, or the answer
     /// of the originator to none.
     TcpSynOfOther,
+    /// It is of no connection that is known, and none may begin with it: there has to be a SYN.
+    TcpNoSyn,
     /// An RST in the window that is not what the receiver waits for: it asks back (RFC 5961 section
     /// 3.2).
     TcpRstInWindow,
@@ -51,12 +53,13 @@ pub enum Irregular {
 
 impl Irregular {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Irregular; 9] = [
+    pub const ALL: [Irregular; 10] = [
         Irregular::TcpFlags,
         Irregular::TcpRst,
         Irregular::TcpBeyondWindow,
         Irregular::TcpAckBeyond,
         Irregular::TcpSynOfOther,
+        Irregular::TcpNoSyn,
         Irregular::TcpRstInWindow,
         Irregular::TcpSyn,
         Irregular::TcpOld,
@@ -71,7 +74,8 @@ impl Irregular {
             | Irregular::TcpRst
             | Irregular::TcpBeyondWindow
             | Irregular::TcpAckBeyond
-            | Irregular::TcpSynOfOther => true,
+            | Irregular::TcpSynOfOther
+            | Irregular::TcpNoSyn => true,
             Irregular::TcpRstInWindow
             | Irregular::TcpSyn
             | Irregular::TcpOld
@@ -87,6 +91,7 @@ impl Irregular {
             Irregular::TcpBeyondWindow => "tcp_beyond_window",
             Irregular::TcpAckBeyond => "tcp_ack_beyond",
             Irregular::TcpSynOfOther => "tcp_syn_of_other",
+            Irregular::TcpNoSyn => "tcp_no_syn",
             Irregular::TcpRstInWindow => "tcp_rst_in_window",
             Irregular::TcpSyn => "tcp_syn",
             Irregular::TcpOld => "tcp_old",
@@ -102,6 +107,7 @@ impl Irregular {
             Irregular::TcpBeyondWindow => "TCP data beyond the window of the receiver",
             Irregular::TcpAckBeyond => "TCP acknowledgment of what was not sent",
             Irregular::TcpSynOfOther => "TCP SYN of the side that does not send it",
+            Irregular::TcpNoSyn => "TCP without a SYN before it, where there has to be one",
             Irregular::TcpRstInWindow => "TCP RST that is not what the receiver waits for",
             Irregular::TcpSyn => "TCP SYN where there is a connection",
             Irregular::TcpOld => "TCP segment older than a window",

@@ -3,7 +3,7 @@
 //! end, not for a full table, not for packets that are wrong.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, KeyCheck, MarkLayout,
+    Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, Evict, KeyCheck, MarkLayout,
     MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts, Verdict, Wish,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -106,16 +106,16 @@ fn take(engine: &mut Engine) -> u64 {
 
 #[test]
 fn nothing_is_allocated_after_start() {
-    nothing_is_allocated(TcpNumbers::Ignored);
+    nothing_is_allocated(TcpNumbers::Ignored, Evict::Nothing);
 }
 
 /// All of them are 0, which is invalid sooner or later.
 #[test]
 fn nothing_is_allocated_where_numbers_are_judged() {
-    nothing_is_allocated(TcpNumbers::Judged);
+    nothing_is_allocated(TcpNumbers::Judged, Evict::Embryonic);
 }
 
-fn nothing_is_allocated(tcp: TcpNumbers) {
+fn nothing_is_allocated(tcp: TcpNumbers, evict: Evict) {
     let [acks, syns, resets] = [tcp::ACK, tcp::SYN, tcp::RST].map(|flags| frames(3000, flags));
     let [acks, syns, resets] = [&acks, &syns, &resets].map(|frames| packets(frames));
     // Room for some 1600 IPv4 flows and for part of the IPv6 flows.
@@ -131,9 +131,16 @@ fn nothing_is_allocated(tcp: TcpNumbers) {
     };
     let (capacity_ipv4, capacity_ipv6) = (2000, 100);
     let (layout, offload) = (offload.layout, Some(offload));
-    let timeouts = Timeouts::SHORT;
-    let config =
-        Config { capacity_ipv4, capacity_ipv6, tcp, offload, timeouts, ..Config::default() };
+    let config = Config {
+        capacity_ipv4,
+        capacity_ipv6,
+        tcp,
+        offload,
+        evict,
+        embryonic_percent: 100,
+        timeouts: Timeouts::SHORT,
+        ..Config::default()
+    };
     let mut engine = Engine::new(&config);
     // Each mark is somebody's, now and then that of the packet it is on.
     let rule = |i| RuleId { index: i as u32 % 3000, generation: 1, direction: 0 };
@@ -172,19 +179,25 @@ fn nothing_is_allocated(tcp: TcpNumbers) {
     });
     assert_eq!(allocated, 0);
 
-    // It did what it was watched at.
+    did_what_it_was_watched_at(&engine, tcp, evict);
+    let stats = engine.stats();
+    assert_eq!(taken + stats.records_lost, stats.created);
+    assert!(listed > 4 * 1500, "{listed}");
+}
+
+fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpNumbers, evict: Evict) {
     let stats = engine.stats();
     assert!(stats.tracked > 20_000 && stats.created > 6_000, "{stats:?}");
-    assert!(stats.passed[Reason::TableFull as usize] > 0);
+    let evicts = evict == Evict::Embryonic;
+    assert_eq!(stats.passed[Reason::TableFull as usize] > 0, !evicts);
+    assert_eq!(stats.ended[EndReason::Evicted as usize] > 0, evicts);
     assert!(stats.passed[Reason::CaptureCut as usize] > 0);
     for reason in [EndReason::Idle, EndReason::Reuse, EndReason::Exit] {
         assert!(stats.ended[reason as usize] > 0, "{reason:?}: {stats:?}");
     }
     let is_judged = tcp == TcpNumbers::Judged;
-    assert_eq!(stats.records_lost > 0, !is_judged, "{stats:?}");
+    assert_eq!(stats.records_lost > 0, !is_judged || evicts, "{stats:?}");
     assert_eq!(stats.irregular.iter().any(|&packets| packets > 0), is_judged, "{stats:?}");
-    assert_eq!(taken + stats.records_lost, stats.created);
-    assert!(listed > 4 * 1500, "{listed}");
     let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();
     assert!(stale > 0 && mismatched > 0 && checked > 0, "{:?}", engine.mark_stats());
 }

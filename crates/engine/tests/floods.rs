@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Flows that all have one hash value under a weak hash are flows like any others to the table.
 
-use engine::{BURST_MAX, Config, Engine, Reason, Verdict};
+use engine::{BURST_MAX, Config, Engine, Evict, Reason, Verdict};
 use std::collections::HashSet;
 use traffic::flood::{self, Target};
 use wire::BytesPacket;
@@ -37,7 +37,15 @@ fn a_flood_fills_the_table_to_the_last_record_and_is_found_again() {
     for (seed, target) in (0..3).flat_map(|seed| Target::ALL.map(|target| (seed, target))) {
         let secret = [0x6b8b_4567_327b_23c6 ^ seed, 0x643c_9869_6633_4873];
         let capacity_ipv4 = CAPACITY as u32;
-        let config = Config { capacity_ipv4, capacity_ipv6: 1, secret, ..Config::default() };
+        let (evict, embryonic_percent) = (Evict::Nothing, 100);
+        let config = Config {
+            capacity_ipv4,
+            capacity_ipv6: 1,
+            secret,
+            evict,
+            embryonic_percent,
+            ..Config::default()
+        };
         let mut engine = Engine::new(&config);
         let frames = frames(seed, target);
         let (early, late) = frames.split_at(CAPACITY);

@@ -12,13 +12,15 @@ mod problem;
 mod section;
 #[cfg(test)]
 mod tests;
+mod zones;
 
 pub(crate) use control::{Control, Socket};
 pub(crate) use devargs::{Devargs, split_pair};
 pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
+pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
-use engine::{InvalidPackets, Malformed, TcpNumbers, WhenFull, ZoneFrom};
+use engine::{InvalidPackets, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
 use section::{Document, Section};
 use std::path::Path;
 
@@ -29,7 +31,10 @@ pub(crate) struct Config {
     pub(crate) pairs: Vec<Pair>,
     pub(crate) table: Table,
     pub(crate) policy: PacketPolicy,
+    pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
+    pub(crate) timeout_policies: Vec<TimeoutPolicy>,
+    pub(crate) zones: Vec<Zone>,
     pub(crate) offload: Offload,
     pub(crate) control: Control,
     /// Workers per pair where the program chooses the cpus (`--workers`).
@@ -43,6 +48,7 @@ pub(crate) struct Config {
 pub(crate) struct PacketPolicy {
     pub(crate) malformed: Option<Written<Malformed>>,
     pub(crate) tcp: Option<Written<TcpNumbers>>,
+    pub(crate) pick_up: Option<Written<PickUp>>,
     pub(crate) invalid: Option<Written<InvalidPackets>>,
 }
 
@@ -114,6 +120,8 @@ pub(crate) const MALFORMED: &Choices<Malformed> =
     &[("\"pass\"", Malformed::Pass), ("\"drop\"", Malformed::Drop)];
 pub(crate) const TCP: &Choices<TcpNumbers> =
     &[("\"strict\"", TcpNumbers::Judged), ("\"liberal\"", TcpNumbers::Ignored)];
+pub(crate) const PICK_UP: &Choices<PickUp> =
+    &[("\"loose\"", PickUp::Loose), ("\"strict\"", PickUp::Strict)];
 pub(crate) const INVALID: &Choices<InvalidPackets> =
     &[("\"pass\"", InvalidPackets::Pass), ("\"drop\"", InvalidPackets::Drop)];
 pub(crate) const ZONE: &Choices<ZoneFrom> = &[
@@ -158,7 +166,14 @@ impl Config {
             pairs: root.sections("pair").into_iter().map(Pair::read).collect(),
             table: root.section("table").map(Table::read).unwrap_or_default(),
             policy: root.section("policy").map(PacketPolicy::read).unwrap_or_default(),
+            limits: root.section("limits").map(Limits::read).unwrap_or_default(),
             timeouts: root.section("timeouts").map(Timeouts::read).unwrap_or_default(),
+            timeout_policies: root
+                .sections("timeout_policy")
+                .into_iter()
+                .map(TimeoutPolicy::read)
+                .collect(),
+            zones: root.sections("zone").into_iter().map(Zone::read).collect(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             workers: None,
@@ -188,7 +203,7 @@ impl Pair {
         let pair = Self {
             a: section.device("a"),
             b: section.device("b"),
-            workers: section.integers("workers", 0..=1023),
+            workers: section.cpus("workers"),
             rx_descriptors: section.integer("rx_descriptors", 32..=32_768),
             tx_descriptors: section.integer("tx_descriptors", 32..=32_768),
         };
@@ -215,6 +230,7 @@ impl PacketPolicy {
         let policy = Self {
             malformed: section.choice("malformed", MALFORMED),
             tcp: section.choice("tcp", TCP),
+            pick_up: section.choice("pick_up", PICK_UP),
             invalid: section.choice("invalid", INVALID),
         };
         section.end();
@@ -224,7 +240,14 @@ impl PacketPolicy {
 
 impl Timeouts {
     fn read(section: Section) -> Self {
-        let timeouts = Self {
+        let timeouts = Self::of(&section);
+        section.end();
+        timeouts
+    }
+
+    /// Those of a section with other keys beside them.
+    fn of(section: &Section) -> Self {
+        Self {
             tcp_syn_sent: section.seconds("tcp_syn_sent"),
             tcp_syn_recv: section.seconds("tcp_syn_recv"),
             tcp_established: section.seconds("tcp_established"),
@@ -238,8 +261,6 @@ impl Timeouts {
             icmp_reply: section.seconds("icmp_reply"),
             other_first: section.seconds("other_first"),
             other_multiple: section.seconds("other_multiple"),
-        };
-        section.end();
-        timeouts
+        }
     }
 }

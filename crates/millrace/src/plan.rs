@@ -12,6 +12,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod workers;
+mod zones;
 
 pub(crate) use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
@@ -88,7 +89,7 @@ impl Plan {
         let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
         let offload = std::mem::take(&mut config.offload);
         let control = std::mem::take(&mut config.control);
-        let mut engine = plan_engine(config, &mut settings);
+        let mut engine = plan_engine(config, &mut settings)?;
         engine.huge_pages = eal.huge != Huge::No;
         let offload = OffloadPlan::new(offload, &mut settings);
         settings.open("control");
@@ -100,7 +101,7 @@ impl Plan {
 /// The engine of a `config` whose pairs, if it has any, are not used.
 fn engine_config(config: Config) -> Result<engine::Config, Vec<Problem>> {
     if config.problems.is_empty() {
-        Ok(plan_engine(config, &mut Settings::default()))
+        plan_engine(config, &mut Settings::default())
     } else {
         Err(config.problems)
     }
@@ -145,7 +146,7 @@ fn plan_pair(pair: config::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Opt
     })
 }
 
-fn plan_engine(config: Config, settings: &mut Settings) -> engine::Config {
+fn plan_engine(config: Config, settings: &mut Settings) -> Result<engine::Config, Vec<Problem>> {
     let table = config.table;
     let default = engine::Config::default();
     settings.open("table");
@@ -157,8 +158,16 @@ fn plan_engine(config: Config, settings: &mut Settings) -> engine::Config {
     settings.open("policy");
     let malformed = settings.take("malformed", config.policy.malformed, default.malformed);
     let tcp = settings.take("tcp", config.policy.tcp, default.tcp);
+    let pick_up = settings.take("pick_up", config.policy.pick_up, default.pick_up);
     let invalid = settings.take("invalid", config.policy.invalid, default.invalid);
-    engine::Config {
+    let limits = config.limits;
+    settings.open("limits");
+    let percent = settings.take("embryonic_percent", limits.embryonic_percent, 50);
+    let evict = settings.take("evict", limits.evict, default.evict);
+    let source_max = settings.take("source_max", limits.source_max, 0);
+    let new_per_second = settings.take("new_per_second", limits.new_per_second, 0);
+    settings.open("timeouts");
+    let engine = engine::Config {
         capacity_ipv4,
         capacity_ipv6,
         when_full,
@@ -166,14 +175,24 @@ fn plan_engine(config: Config, settings: &mut Settings) -> engine::Config {
         tcp,
         invalid,
         zone,
-        timeouts: plan_timeouts(config.timeouts, settings),
+        pick_up,
+        embryonic_percent: percent as u8,
+        evict,
+        source_max: zones::limit(source_max),
+        new_per_second: zones::limit(new_per_second),
+        timeouts: plan_timeouts(config.timeouts, Timeouts::default(), settings),
         ..default
-    }
+    };
+    let (policies, zones) = (config.timeout_policies, config.zones);
+    let zones = zones::plan_zones(policies, zones, engine.policy(), settings)?;
+    Ok(engine::Config { zones, ..engine })
 }
 
-fn plan_timeouts(written: config::Timeouts, settings: &mut Settings) -> Timeouts {
-    let default = Timeouts::default();
-    settings.open("timeouts");
+fn plan_timeouts(
+    written: config::Timeouts,
+    default: Timeouts,
+    settings: &mut Settings,
+) -> Timeouts {
     let mut take = |key, written, default: Nanos| -> Nanos {
         let seconds: f64 = settings.take(key, written, default as f64 / 1e9);
         (seconds * 1e9).round() as Nanos

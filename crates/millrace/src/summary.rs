@@ -233,6 +233,7 @@ fn end_reason_doc(reason: EndReason) -> &'static str {
         EndReason::Fin => "TCP, FIN of both sides",
         EndReason::Rst => "TCP, reset",
         EndReason::Reuse => "TCP, a new connection took the ports",
+        EndReason::Evicted => "embryonic, gone for a new connection",
         EndReason::Exit => "alive at the end of the run",
     }
 }

@@ -197,7 +197,8 @@ const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
 
 /// The keys of a plan under their sections, with the default of each as the documents write it.
 fn planned_keys() -> BTreeSet<String> {
-    let plan = Scratch::new("plan.toml", PAIR);
+    let zones = "[[timeout_policy]]\nname = \"x\"\n[[zone]]\nids = [1]\n";
+    let plan = Scratch::new("plan.toml", format!("{PAIR}{zones}"));
     let text = stdout(&["check", plan.path()]);
     let mut section = "";
     let mut keys = BTreeSet::new();
@@ -210,7 +211,10 @@ fn planned_keys() -> BTreeSet<String> {
                 Some((_, origin)) => origin.to_owned(),
                 None => "required".to_owned(),
             };
-            keys.insert(format!("{section} {key}: {default}"));
+            // The others of a timeout policy are those of [timeouts].
+            if section != "[[timeout_policy]]" || key == "name" {
+                keys.insert(format!("{section} {key}: {default}"));
+            }
         }
     }
     keys
@@ -233,6 +237,7 @@ fn every_range_is_the_one_that_is_checked() {
         let wrong = if row.cells[1].starts_with("list of whole") { "[-1]" } else { "-1" };
         let text = match row.heading.as_str() {
             "[[pair]]" => format!("{PAIR}{key} = {wrong}\n"),
+            "[[zone]]" if key != "ids" => format!("{PAIR}[[zone]]\nids = [1]\n{key} = {wrong}\n"),
             section => format!("{PAIR}{section}\n{key} = {wrong}\n"),
         };
         let config = Scratch::new("range.toml", text);
@@ -255,7 +260,7 @@ fn every_range_is_the_one_that_is_checked() {
 #[test]
 fn every_reason_is_documented() {
     let class = |reason: Reason| match reason {
-        Reason::TableFull => "full",
+        Reason::TableFull | Reason::ZoneFull | Reason::SourceFull | Reason::NewRate => "full",
         Reason::Invalid => "invalid",
         reason if reason.is_malformed() => "malformed",
         _ => "passed",

@@ -6,13 +6,13 @@ use super::Phase;
 use crate::Nanos;
 use crate::tcp::Scales;
 
-/// Microseconds since the Unix epoch as far as a flow keeps them: they come round after 8.9 years,
+/// Microseconds since the Unix epoch as far as a flow keeps them: they come round after 4.4 years,
 /// which no flow lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Micros(u64);
 
 impl Micros {
-    const MASK: u64 = (1 << 48) - 1;
+    const MASK: u64 = (1 << 47) - 1;
 
     #[inline(always)]
     pub(crate) fn of(now: Nanos) -> Self {
@@ -26,12 +26,14 @@ impl Micros {
     }
 }
 
-/// From bit 0: microseconds (48 bits), shifts of the windows (8), phase (6), 1 if the originator is
-/// the second end of the key, 1 if somebody has looked whether it is worth a rule.
+/// From bit 0: microseconds (47 bits), 1 if it is among the embryonic flows of its table, shifts of
+/// the windows (8 bits), phase (6), 1 if the originator is the second end of the key, 1 if somebody
+/// has looked whether it is worth a rule.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Vital(u64);
 
+const EMBRYONIC: u64 = 1 << 47;
 const SCALES_SHIFT: u32 = 48;
 const PHASE_SHIFT: u32 = 56;
 const PHASE_MASK: u64 = 0x3f << PHASE_SHIFT;
@@ -90,6 +92,14 @@ impl Vital {
     pub(super) fn ruled(self) -> Self {
         Vital(self.0 | RULED)
     }
+
+    pub(super) fn is_embryonic(self) -> bool {
+        self.0 & EMBRYONIC != 0
+    }
+
+    pub(super) fn with_embryonic(self, is_embryonic: bool) -> Self {
+        Vital(self.0 & !EMBRYONIC | u64::from(is_embryonic) * EMBRYONIC)
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +110,7 @@ mod tests {
     fn times_come_back_whatever_the_year() {
         const YEAR: Nanos = 365 * 24 * 3_600_000_000_000;
         for start in [0, 1_999, 7 * YEAR, 56 * YEAR + 1_234_567_000, u64::MAX - 9 * YEAR] {
-            for age in [0, 1, 999, 1_000, 3_600_000_000_000, 8 * YEAR] {
+            for age in [0, 1, 999, 1_000, 3_600_000_000_000, 4 * YEAR] {
                 let last = (start + age) / 1000 * 1000;
                 let vital = Vital::begin(1).at(Micros::of(0)).at(Micros::of(start + age));
                 assert_eq!(vital.last_seen(start), last, "{start} {age}");
@@ -117,5 +127,9 @@ mod tests {
         let vital = vital.with_scales(Scales(0)).in_phase(Phase::UdpMultiple).at(Micros::of(0));
         assert!(vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == Scales(0));
         assert_eq!(Phase::of_bits(vital.phase_bits()), Phase::UdpMultiple);
+        assert!(!vital.is_embryonic());
+        let vital = vital.with_embryonic(true).at(Micros::of(u64::MAX)).with_scales(Scales(0));
+        assert!(vital.is_embryonic() && vital.at(Micros::of(0)).is_embryonic());
+        assert!(!vital.with_embryonic(false).is_embryonic());
     }
 }

@@ -201,10 +201,12 @@ impl<const W: usize> FlowTable<W> {
     /// What is rare about a packet that was counted, by its mark or not.
     #[cold]
     pub(super) fn counted(&mut self, record: u32, swapped: u8, is_marked: bool) {
+        if self.hot[record as usize].is_full_of_responder() {
+            self.leave_embryonic(record);
+        }
         let hot = &mut self.hot[record as usize];
-        let cold = &mut self.cold.0[record as usize];
         if hot.is_full() {
-            hot.spill(cold);
+            hot.spill(&mut self.cold.0[record as usize]);
         }
         let (looks, later) = (self.looks.of(record), self.looks.map(Looks::of_marked).of(record));
         let is_due =

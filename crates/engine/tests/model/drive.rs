@@ -2,10 +2,10 @@
 //! One random operation after the other, on the engine and on the model.
 
 use crate::reference::{Model, Record};
-use crate::traffic::{Dice, Packet, Pools};
+use crate::traffic::{Dice, Packet, Pools, VLANS};
 use engine::{
-    BURST_MAX, Config, Engine, InvalidPackets, Malformed, Stats, TcpNumbers, Timeouts, Verdict,
-    WhenFull, ZoneFrom,
+    BURST_MAX, Config, Engine, Evict, InvalidPackets, Malformed, PickUp, Stats, TcpNumbers,
+    Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 
 /// A tick of the timer wheel, nanoseconds.
@@ -46,9 +46,15 @@ impl Case {
             invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
             zone: dice.pick(&[ZoneFrom::OuterVlan, ZoneFrom::None, ZoneFrom::InnerVlan]),
             timeouts: any_timeouts(b, grid),
+            pick_up: dice.pick(&[PickUp::Loose, PickUp::Loose, PickUp::Strict]),
+            embryonic_percent: dice.pick(&[100, 100, 50, 25, 1]),
+            evict: dice.pick(&[Evict::Embryonic, Evict::Nothing]),
+            source_max: dice.pick(&[None, None, Some(1), Some(5)]),
+            new_per_second: dice.pick(&[None, None, Some(0), Some(9), Some(200)]),
             secret: [secret, secret.rotate_left(17) ^ a],
             ..Config::default()
         };
+        let config = Config { zones: any_zones(&mut dice, &config, grid), ..config };
         let pools = Pools {
             hosts: 1 + dice.below(6) as usize,
             ports: 1 + dice.below(5) as usize,
@@ -63,6 +69,23 @@ impl Case {
     fn slack(&self) -> u64 {
         if self.grid == TICK { 0 } else { TICK }
     }
+}
+
+/// Other policies of some zones.
+fn any_zones(dice: &mut Dice, config: &Config, grid: u64) -> Vec<(Vec<u16>, ZonePolicy)> {
+    let zones = [&[0][..], &VLANS[..2], &VLANS, &[9, 0]];
+    let mut policy = |_| {
+        let policy = ZonePolicy {
+            timeouts: any_timeouts(dice.below(u64::MAX), grid),
+            tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Ignored]),
+            pick_up: dice.pick(&[PickUp::Loose, PickUp::Strict]),
+            connections_max: dice.pick(&[None, Some(0), Some(2), Some(9)]),
+            when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop, config.when_full]),
+        };
+        (dice.pick(&zones).to_vec(), policy)
+    };
+    let count = [0, 0, 1, 3][(config.capacity_ipv4 + config.capacity_ipv6) as usize % 4];
+    (0..count).map(&mut policy).collect()
 }
 
 fn any_timeouts(bits: u64, grid: u64) -> Timeouts {

@@ -5,8 +5,10 @@
 mod bypass;
 mod drive;
 mod invariance;
+mod life;
 mod marks;
 mod reference;
+mod room;
 mod sequence;
 mod traffic;
 

@@ -8,8 +8,8 @@ use crate::reference::Seen;
 use crate::sequence::Said;
 use crate::traffic::{Dice, Packet, Shape};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, EndReason, Engine, KeyCheck, MarkLayout, MarkStats,
-    Offload, Side, Timeouts, Tuple, Verdict, Wish, ZoneFrom,
+    Admission, Answer, BURST_MAX, Config, EndReason, Engine, Evict, KeyCheck, MarkLayout,
+    MarkStats, Offload, Side, Timeouts, Tuple, Verdict, Wish, ZoneFrom,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -263,7 +263,9 @@ fn of_timeouts(capacity: u32, timeouts: Timeouts) -> (Engine, MarkLayout) {
     };
     let (capacity_ipv4, capacity_ipv6) = (capacity, capacity);
     let offload = Some(offload);
-    let config = Config { capacity_ipv4, capacity_ipv6, offload, timeouts, ..Config::default() };
+    let evict = Evict::Nothing;
+    let config =
+        Config { capacity_ipv4, capacity_ipv6, offload, timeouts, evict, ..Config::default() };
     (Engine::new(&config), layout)
 }
 
@@ -314,8 +316,8 @@ fn a_mark_of_an_earlier_generation_is_nobodys() {
     // The first of a rule has its place among the others of its burst.
     arrive(&mut engine, 2, &[(&b, new)]);
     assert_eq!((engine.mark_stats().unusual, engine.mark_stats().checked), (1, 1));
-    // One of another flow, for which there is no room, and one that is right.
-    arrive(&mut engine, 2, &[(&c, old), (&b, new)]);
+    // One that is right, and one of another flow, for which there is no room.
+    arrive(&mut engine, 2, &[(&b, new), (&c, old)]);
     let stats = engine.mark_stats();
     assert_eq!((stats.stale, stats.counted, engine.stats().tracked), (1, 1, 4));
 }

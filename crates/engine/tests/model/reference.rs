@@ -5,10 +5,12 @@
 //! It never parses: whoever made a packet says what is in it. When a flow ends may lie within a
 //! tick, so [`Model::expired`] is shown what the engine ended and judges that.
 
+use crate::life::Tcp;
+use crate::room::Room;
 use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
-    Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, Reason, Stats, TcpNumbers,
-    Verdict, WhenFull, ZoneFrom,
+    Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, PickUp, Reason, Stats,
+    TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -54,7 +56,7 @@ pub(crate) struct Icmp {
 /// What makes packets one connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    zone: u16,
+    pub(crate) zone: u16,
     proto: u8,
     /// The smaller one first.
     ends: [Endpoint; 2],
@@ -69,7 +71,7 @@ impl Key {
         Key { zone, proto, ends: [a.min(b), a.max(b)], icmp }
     }
 
-    fn is_v4(&self) -> bool {
+    pub(crate) fn is_v4(&self) -> bool {
         self.ends[0].0.is_ipv4()
     }
 }
@@ -137,71 +139,6 @@ impl From<&FlowRecord> for Record {
     }
 }
 
-/// Where a TCP connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tcp {
-    /// A SYN waits for its answer; or SYNs of both sides do.
-    Asked,
-    BothAsked,
-    /// It began before it was seen, and nobody has answered.
-    PickedUp,
-    /// There was an answer to the SYN, and nothing to the answer.
-    Answered,
-    Confirmed,
-    /// A FIN of one side, while the other may send.
-    HalfClosed,
-    /// A FIN of both, and one of them is not acknowledged.
-    LastAck,
-    /// A FIN of both.
-    Closed,
-    Reset,
-}
-
-impl Tcp {
-    fn begin(flags: u8, is_judged: bool) -> Self {
-        match (flags & RST != 0, flags & (SYN | ACK)) {
-            _ if is_judged && !is_sound(flags) => Tcp::Reset,
-            (true, _) => Tcp::Reset,
-            (false, SYN) => Tcp::Asked,
-            _ => Tcp::PickedUp,
-        }
-    }
-
-    /// After a segment of the originator, or not of it; `both_fin`: both have sent a FIN.
-    fn next(self, is_orig: bool, flags: u8, both_fin: bool) -> Self {
-        let is_syn = flags & SYN != 0;
-        let is_syn_ack = is_syn && flags & ACK != 0;
-        // Where there is SYN, a FIN beside it is none.
-        let is_fin = flags & FIN != 0 && !is_syn;
-        if flags & RST != 0 || self == Tcp::Reset {
-            return Tcp::Reset;
-        }
-        if both_fin || matches!(self, Tcp::Closed | Tcp::LastAck) {
-            return if self == Tcp::LastAck { self } else { Tcp::Closed };
-        }
-        match self {
-            Tcp::Asked | Tcp::BothAsked if !is_orig && is_fin => Tcp::HalfClosed,
-            Tcp::Asked if is_orig => Tcp::Asked,
-            Tcp::Asked if is_syn_ack => Tcp::Answered,
-            Tcp::Asked if is_syn => Tcp::BothAsked,
-            Tcp::Asked => Tcp::Confirmed,
-            Tcp::BothAsked if is_syn_ack => Tcp::Answered,
-            Tcp::BothAsked if is_syn || is_fin => Tcp::BothAsked,
-            Tcp::BothAsked => Tcp::Confirmed,
-            Tcp::PickedUp if is_orig => Tcp::PickedUp,
-            Tcp::PickedUp if is_syn_ack => Tcp::Answered,
-            Tcp::PickedUp if is_fin => Tcp::HalfClosed,
-            Tcp::PickedUp => Tcp::Confirmed,
-            Tcp::Answered if is_fin => Tcp::HalfClosed,
-            // Data may follow the answer before anyone has confirmed it.
-            Tcp::Answered if is_syn || !is_orig => Tcp::Answered,
-            Tcp::Answered => Tcp::Confirmed,
-            Tcp::Confirmed if is_fin => Tcp::HalfClosed,
-            same => same,
-        }
-    }
-}
-
 /// A live connection.
 #[derive(Clone, Debug)]
 struct Flow {
@@ -213,6 +150,8 @@ struct Flow {
     last: u64,
     orig: Tally,
     reply: Tally,
+    /// Both ends have shown that they want it.
+    is_assured: bool,
 }
 
 impl Flow {
@@ -228,7 +167,9 @@ impl Flow {
             _ => None,
         };
         let first = first.clone();
-        let mut flow = Flow { first, tcp, sequence, start: now, last: now, orig, reply };
+        let is_assured = false;
+        let mut flow =
+            Flow { first, tcp, sequence, start: now, last: now, orig, reply, is_assured };
         let first = flow.first.clone();
         flow.tally(&first);
         flow
@@ -256,6 +197,10 @@ impl Flow {
                 same => same,
             };
         }
+        self.is_assured |= match packet.proto {
+            TCP => self.tcp.is_assured(),
+            _ => self.reply.packets > 0,
+        };
         None
     }
 
@@ -293,8 +238,8 @@ impl Flow {
         self.first.proto == TCP && matches!(self.tcp, Tcp::Closed | Tcp::Reset)
     }
 
-    fn deadline(&self, config: &Config) -> u64 {
-        let t = config.timeouts;
+    fn deadline(&self, policy: ZonePolicy) -> u64 {
+        let t = policy.timeouts;
         let timeout = match (self.first.proto, self.reply.packets > 0) {
             (TCP, _) => match self.tcp {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
@@ -361,15 +306,14 @@ pub(crate) struct Model {
     config: Config,
     now: u64,
     flows: BTreeMap<Key, Flow>,
-    /// IPv4 flows, IPv6 flows.
-    held: [u32; 2],
+    room: Room,
     pub(crate) stats: Stats,
 }
 
 impl Model {
     pub(crate) fn new(config: &Config) -> Self {
         let (flows, stats) = (BTreeMap::new(), Stats::default());
-        Model { config: config.clone(), now: 0, flows, held: [0; 2], stats }
+        Model { config: config.clone(), now: 0, flows, room: Room::new(config), stats }
     }
 
     /// Time never runs backwards.
@@ -377,34 +321,56 @@ impl Model {
         self.now = self.now.max(now / 1000 * 1000);
     }
 
-    /// One packet; a flow that ended by it comes back with the verdict.
-    pub(crate) fn packet(&mut self, packet: &Result<Seen, Reason>) -> (Verdict, Option<Record>) {
+    /// One packet; flows that ended by it come back with the verdict.
+    pub(crate) fn packet(&mut self, packet: &Result<Seen, Reason>) -> (Verdict, Vec<Record>) {
         let seen = match packet {
             Ok(seen) => seen,
-            Err(reason) => return (self.without_flow(*reason), None),
+            Err(reason) => return (self.without_flow(*reason, 0), vec![]),
         };
         let key = self.key_of(seen);
-        let is_judged = self.config.tcp == TcpNumbers::Judged;
-        if let Some(flow) = self.flows.get_mut(&key) {
-            let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
-            if flow.is_closing() && opens {
-                self.stats.tracked += 1;
-                let old = flow.record(&key, EndReason::Reuse);
-                *flow = Flow::begin(seen, is_judged, self.now);
-                self.stats.ended[EndReason::Reuse as usize] += 1;
-                self.stats.created += 1;
-                return (Verdict::Forward, Some(old));
-            }
-            let verdict = match flow.count(seen, self.now) {
-                None => {
-                    self.stats.tracked += 1;
-                    Verdict::Forward
-                }
-                Some(invalid) => self.invalid(&key, seen, invalid),
-            };
-            return (verdict, None);
+        let is_judged = self.policy(key.zone).tcp == TcpNumbers::Judged;
+        let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
+        let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
+        if flow.is_closing() && opens {
+            return (Verdict::Forward, self.reuse(&key, seen, is_judged));
         }
-        (self.first(key, seen, is_judged), None)
+        let verdict = match flow.count(seen, self.now) {
+            None => {
+                if flow.is_assured {
+                    self.room.assured(&key);
+                }
+                self.stats.tracked += 1;
+                Verdict::Forward
+            }
+            Some(invalid) => self.invalid(&key, seen, invalid),
+        };
+        (verdict, vec![])
+    }
+
+    /// A new flow takes the place of one that is over.
+    fn reuse(&mut self, key: &Key, seen: &Seen, is_judged: bool) -> Vec<Record> {
+        self.stats.tracked += 1;
+        let mut ended = vec![self.flows[key].record(key, EndReason::Reuse)];
+        self.stats.ended[EndReason::Reuse as usize] += 1;
+        if let Some(oldest) = self.room.for_reuse(key) {
+            ended.push(self.evict(&oldest));
+        }
+        let old = self.flows.insert(key.clone(), Flow::begin(seen, is_judged, self.now));
+        self.room.ended(key, old.expect("it is over").first.src);
+        self.room.began(key, seen.src, self.now);
+        self.stats.created += 1;
+        ended
+    }
+
+    fn evict(&mut self, key: &Key) -> Record {
+        self.stats.ended[EndReason::Evicted as usize] += 1;
+        self.take(key).record(key, EndReason::Evicted)
+    }
+
+    /// What holds in a zone.
+    fn policy(&self, zone: u16) -> ZonePolicy {
+        let named = self.config.zones.iter().rev().find(|(zones, _)| zones.contains(&zone));
+        named.map_or(self.config.policy(), |(_, policy)| *policy)
     }
 
     /// A packet of a flow that cannot have it.
@@ -423,24 +389,32 @@ impl Model {
     }
 
     /// The first packet of a flow.
-    fn first(&mut self, key: Key, seen: &Seen, is_judged: bool) -> Verdict {
+    fn first(&mut self, key: Key, seen: &Seen, is_judged: bool) -> (Verdict, Vec<Record>) {
+        let policy = self.policy(key.zone);
+        let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
+        if seen.proto == TCP && !opens && policy.pick_up == PickUp::Strict {
+            self.stats.irregular[Irregular::TcpNoSyn as usize] += 1;
+            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+        }
         if is_judged && seen.proto == TCP && !is_sound(seen.tcp_flags) {
             self.stats.irregular[Irregular::TcpFlags as usize] += 1;
             if self.config.invalid == InvalidPackets::Drop {
-                self.stats.dropped[Reason::Invalid as usize] += 1;
-                return Verdict::Drop;
+                return (self.without_flow(Reason::Invalid, key.zone), vec![]);
             }
         }
-        let capacity = [self.config.capacity_ipv4, self.config.capacity_ipv6];
-        let version = usize::from(!key.is_v4());
-        if self.held[version] == capacity[version] {
-            return self.without_flow(Reason::TableFull);
+        let mut ended = vec![];
+        let room = self.room.check(&key, seen.src, policy, self.now).and_then(|oldest| {
+            ended.extend(oldest.map(|oldest| self.evict(&oldest)));
+            self.room.is_left(&key)
+        });
+        if let Err(reason) = room {
+            return (self.without_flow(reason, key.zone), ended);
         }
-        self.held[version] += 1;
+        self.room.began(&key, seen.src, self.now);
         self.stats.tracked += 1;
         self.stats.created += 1;
         self.flows.insert(key, Flow::begin(seen, is_judged, self.now));
-        Verdict::Forward
+        (Verdict::Forward, ended)
     }
 
     fn key_of(&self, seen: &Seen) -> Key {
@@ -452,9 +426,12 @@ impl Model {
         Key::new(zone.copied().unwrap_or(0), seen.proto, [seen.src, seen.dst], seen.icmp)
     }
 
-    fn without_flow(&mut self, reason: Reason) -> Verdict {
+    fn without_flow(&mut self, reason: Reason, zone: u16) -> Verdict {
         let drops = match reason {
-            Reason::TableFull => self.config.when_full == WhenFull::Drop,
+            Reason::TableFull | Reason::ZoneFull | Reason::SourceFull | Reason::NewRate => {
+                self.policy(zone).when_full == WhenFull::Drop
+            }
+            Reason::Invalid => self.config.invalid == InvalidPackets::Drop,
             reason => reason.is_malformed() && self.config.malformed == Malformed::Drop,
         };
         let counters = if drops { &mut self.stats.dropped } else { &mut self.stats.passed };
@@ -469,13 +446,15 @@ impl Model {
             let flow = self.take(&record.key);
             let expected = flow.record(&record.key, flow.end_reason());
             assert_eq!(*record, expected, "at {}", self.now);
-            let deadline = flow.deadline(&self.config);
+            let deadline = flow.deadline(self.policy(record.key.zone));
             assert!(deadline <= self.now, "early: {deadline} at {}, {record:?}", self.now);
             self.stats.ended[flow.end_reason() as usize] += 1;
         }
         if is_done {
-            let due = |flow: &Flow| flow.deadline(&self.config).saturating_add(late) <= self.now;
-            let left = self.flows.iter().find(|(_, flow)| due(flow));
+            let due = |key: &Key, flow: &Flow| {
+                flow.deadline(self.policy(key.zone)).saturating_add(late) <= self.now
+            };
+            let left = self.flows.iter().find(|(key, flow)| due(key, flow));
             assert!(left.is_none(), "overdue at {}: {left:?}", self.now);
         }
     }
@@ -492,7 +471,7 @@ impl Model {
 
     fn take(&mut self, key: &Key) -> Flow {
         let Some(flow) = self.flows.remove(key) else { panic!("there is no flow {key:?}") };
-        self.held[usize::from(!key.is_v4())] -= 1;
+        self.room.ended(key, flow.first.src);
         flow
     }
 }

@@ -50,7 +50,7 @@ const V6: [u128; 6] = [
     0xfe80 << 112 | 1,
 ];
 const PORTS: [u16; 5] = [80, 443, 0, 65_535, 0x5000];
-const VLANS: [u16; 4] = [5, 0, 4095, 9];
+pub(crate) const VLANS: [u16; 4] = [5, 0, 4095, 9];
 
 /// How a packet is handed over.
 #[derive(Clone, Copy, Debug)]

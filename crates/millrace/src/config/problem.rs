@@ -71,6 +71,14 @@ pub(crate) enum Fault {
     UnknownKey { nearest: Option<&'static str>, known: Vec<&'static str> },
     #[error("missing; a pair needs both ports, a and b")]
     MissingPort,
+    #[error("missing; name the zones that it is for, as in [7, 8]")]
+    MissingZones,
+    #[error("missing; zones refer to a timeout policy by its name")]
+    MissingName,
+    #[error("there is a timeout policy {name:?} already; \"default\" is [timeouts]")]
+    NameTwice { name: String },
+    #[error("there is no timeout policy {name:?}; there is {}", quoted(.names))]
+    NoSuchPolicy { name: String, names: Vec<String> },
     #[error("must be {want}, not {found}")]
     WrongType { want: &'static str, found: &'static str },
     #[error("{found} is out of range: must be {least} to {most}")]
@@ -113,6 +121,10 @@ pub(crate) enum Fault {
     AsksForHelp(String),
     #[error("{found} MB are too little: packet buffers and ports take {needed} MB")]
     TooLittleMemory { found: u32, needed: u32 },
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
 fn hint(nearest: &Option<&'static str>, all: &[&'static str]) -> String {

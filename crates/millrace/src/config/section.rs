@@ -98,7 +98,7 @@ impl<'a> Section<'a> {
 
     /// The tables of the array under `key`.
     pub(crate) fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
-        const WANT: &str = "an array of tables ([[pair]])";
+        const WANT: &str = "an array of tables ([[...]])";
         let Some(value) = self.get(key) else { return Vec::new() };
         let DeValue::Array(array) = value.get_ref() else {
             self.wrong_type::<()>(value, &self.path_of(key), WANT);
@@ -126,11 +126,43 @@ impl<'a> Section<'a> {
         self.integer_of(self.get(key)?, &self.path_of(key), &range)
     }
 
+    /// Cpus of workers: a list of at least one.
+    pub(crate) fn cpus(&self, key: &'static str) -> Option<Written<Vec<Written<u32>>>> {
+        self.integers(key, 0..=1023, Fault::NoWorkers)
+    }
+
+    /// Numbers of zones: a list of at least one, which must be there.
+    pub(crate) fn zones(&self, key: &'static str) -> Option<Written<Vec<Written<u32>>>> {
+        if !self.table.contains_key(key) {
+            self.missing(key, Fault::MissingZones);
+        }
+        self.integers(key, 0..=u16::MAX.into(), Fault::MissingZones)
+    }
+
+    /// A string.
+    pub(crate) fn text(&self, key: &'static str) -> Option<Written<String>> {
+        self.parsed(key, |text| Ok::<_, Fault>(text.to_owned()))
+    }
+
+    /// A string that must be there.
+    pub(crate) fn required(&self, key: &'static str) -> Option<Written<String>> {
+        if !self.table.contains_key(key) {
+            self.missing(key, Fault::MissingName);
+        }
+        self.text(key)
+    }
+
+    fn missing(&self, key: &str, fault: Fault) {
+        let problem = Problem { place: self.place, key: self.path_of(key), fault };
+        self.document.problems.borrow_mut().push(problem);
+    }
+
     /// A list of at least one whole number, each within `range`.
-    pub(crate) fn integers(
+    fn integers(
         &self,
         key: &'static str,
         range: RangeInclusive<u32>,
+        if_empty: Fault,
     ) -> Option<Written<Vec<Written<u32>>>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
@@ -138,7 +170,7 @@ impl<'a> Section<'a> {
             return self.wrong_type(value, &path, "a list of whole numbers");
         };
         if array.is_empty() {
-            return self.refuse(value, &path, Fault::NoWorkers);
+            return self.refuse(value, &path, if_empty);
         }
         let numbers = array
             .iter()
@@ -217,8 +249,7 @@ impl<'a> Section<'a> {
     pub(crate) fn device(&self, key: &'static str) -> Option<Written<Devargs>> {
         let path = self.path_of(key);
         let Some(value) = self.get(key) else {
-            let problem = Problem { place: self.place, key: path, fault: Fault::MissingPort };
-            self.document.problems.borrow_mut().push(problem);
+            self.missing(key, Fault::MissingPort);
             return None;
         };
         let DeValue::String(text) = value.get_ref() else {

@@ -46,6 +46,11 @@ fn every_key_is_read() {
     assert_eq!((value(&offload.rules_max), value(&offload.quarantine_ms)), (Some(7680), Some(20)));
     assert_eq!(offload.api.as_ref().map(|api| api.value), Some(RuleApi::Sync));
     assert_eq!(config.timeouts.icmp_first.unwrap().value, 0.25);
+    assert_eq!((value(&config.limits.source_max), config.timeout_policies.len()), (Some(1000), 2));
+    let zone = &config.zones[0];
+    assert_eq!(zone.ids.as_ref().unwrap().value[1].value, 8);
+    assert_eq!(value(&zone.connections_max), Some(10_000));
+    assert_eq!(zone.timeouts.as_ref().unwrap().value, "short");
 }
 
 #[test]
@@ -129,7 +134,8 @@ fn what_a_file_says_cannot_break_a_line() {
     let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
     assert_eq!(
         problems.to_string(),
-        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, timeouts, \
+        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, limits, \
+         timeouts, timeout_policy, zone, \
          offload, control\n\
          m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not one of its values; allowed: \"none\", \
          \"outer-vlan\", \"inner-vlan\"\n\

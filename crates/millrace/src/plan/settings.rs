@@ -4,10 +4,10 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Bypass, Choices, Devargs, HUGE, Huge, INVALID, MALFORMED, Place, Policy, RULE_API, RuleApi,
-    Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
+    Bypass, Choices, Devargs, EVICT, HUGE, Huge, INVALID, MALFORMED, PICK_UP, Place, Policy,
+    RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
 };
-use engine::{InvalidPackets, KeyCheck, Malformed, TcpNumbers, WhenFull, ZoneFrom};
+use engine::{Evict, InvalidPackets, KeyCheck, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -200,6 +200,12 @@ impl Show for f64 {
     }
 }
 
+impl Show for String {
+    fn show(&self) -> Value {
+        json!(self)
+    }
+}
+
 impl Show for Vec<u32> {
     fn show(&self) -> Value {
         json!(self)
@@ -269,6 +275,18 @@ impl Show for Malformed {
 impl Show for TcpNumbers {
     fn show(&self) -> Value {
         spelled(TCP, self)
+    }
+}
+
+impl Show for PickUp {
+    fn show(&self) -> Value {
+        spelled(PICK_UP, self)
+    }
+}
+
+impl Show for Evict {
+    fn show(&self) -> Value {
+        spelled(EVICT, self)
     }
 }
 

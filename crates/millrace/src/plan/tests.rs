@@ -82,10 +82,59 @@ fn what_is_written_takes_effect() {
 }
 
 #[test]
+fn a_zone_has_what_it_names_and_for_the_rest_what_holds_elsewhere() {
+    let text = format!(
+        "{PAIR}[policy]\ntcp = \"liberal\"\n[timeouts]\nudp_first = 4\n\
+         [limits]\nembryonic_percent = 25\nsource_max = 7\nevict = \"nothing\"\n\
+         [[timeout_policy]]\nname = \"dns\"\nudp_multiple = 5\n\
+         [[zone]]\nids = [7, 65535]\ntimeouts = \"dns\"\nconnections_max = 9\n\
+         [[zone]]\nids = [8]\npick_up = \"strict\"\nwhen_full = \"drop\"\n"
+    );
+    let engine = plan(&text).unwrap().engine;
+    assert_eq!(
+        (engine.embryonic_percent, engine.source_max, engine.new_per_second),
+        (25, Some(7), None)
+    );
+    assert_eq!(engine.evict, engine::Evict::Nothing);
+    let elsewhere = engine.policy();
+    let of_default = Timeouts { udp_first: 4_000_000_000, ..Timeouts::default() };
+    assert_eq!((elsewhere.timeouts, elsewhere.connections_max), (of_default, None));
+    let dns = Timeouts { udp_multiple: 5_000_000_000, ..of_default };
+    let zones = engine::Zones::new(&engine);
+    let first = engine::ZonePolicy { timeouts: dns, connections_max: Some(9), ..elsewhere };
+    assert_eq!((zones.of(7), zones.of(65_535), zones.of(0)), (&first, &first, &elsewhere));
+    let (pick_up, when_full) = (engine::PickUp::Strict, engine::WhenFull::Drop);
+    assert_eq!(*zones.of(8), engine::ZonePolicy { pick_up, when_full, ..elsewhere });
+}
+
+#[test]
+fn zones_and_policies_that_are_not_there_are_told() {
+    let refused = |rest: &str| {
+        let problems = plan(&format!("{PAIR}{rest}")).err().unwrap();
+        let line = |problem: &Problem| format!("{}: {}", problem.key, problem.fault);
+        problems.iter().map(line).collect::<Vec<_>>().join("\n")
+    };
+    let message =
+        refused("[[zone]]\nids = [1]\ntimeouts = \"dsn\"\n[[timeout_policy]]\nname = \"dns\"\n");
+    assert_eq!(
+        message,
+        "zone[0].timeouts: there is no timeout policy \"dsn\"; there is \"default\", \"dns\""
+    );
+    assert!(refused("[[zone]]\ntcp = \"strict\"\n").contains("zone[0].ids: missing"));
+    assert!(refused("[[zone]]\nids = []\n").contains("zone[0].ids: missing"));
+    assert!(
+        refused("[[timeout_policy]]\nudp_first = 1\n").contains("timeout_policy[0].name: missing")
+    );
+    assert!(refused("[[timeout_policy]]\nname = \"default\"\n").contains("already"));
+    assert!(refused("[[zone]]\nids = [65536]\n").contains("0 to 65535"));
+}
+
+#[test]
 fn a_plan_shown_and_read_again_is_the_same_plan() {
     for rest in [
         "",
         "[table]\ncapacity = 5\n[eal]\nhuge = false\n",
+        "[[timeout_policy]]\nname = \"a\\u0001\"\n[[zone]]\nids = [3]\ntimeouts = \"a\\u0001\"\n",
         "[eal]\nextra = [\"\\u0001\\u007f\\u0085\\t\\n\\\"\"]\n",
     ] {
         let text = format!("{PAIR}{rest}");

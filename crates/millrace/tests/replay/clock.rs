@@ -26,21 +26,21 @@ fn more_flows_than_one_round_of_expiry_ends_are_all_ended_before_the_next_packet
     let mut packets: Vec<Packet> = (0..2_000).map(flow).collect();
     packets.push(Packet::new(START_NS + 60 * SECOND_NS, crate::datagram(0, 0).build()));
     let capture = Pcap::plain().file(&packets);
-    let run = run(&["--capacity", "2000", "--json", "-", "-"], &capture);
+    let run = run(&["--capacity", "4000", "--json", "-", "-"], &capture);
     let flows = &run.summary()["flows"];
     assert_eq!((&flows["ended"]["idle"], &flows["ended"]["exit"]), (&2_000.into(), &1.into()));
     assert_eq!(flows["table_full"], 0);
 }
 
 #[test]
-fn a_full_table_passes_packets_untracked_and_says_so() {
+fn connections_without_an_answer_have_half_of_the_table_and_the_oldest_go() {
     use crate::captures::{Packet, Pcap};
     let flow = |i: u16| Packet::new(START_NS, crate::datagram(i, 0).build());
     let capture = Pcap::plain().file(&(0..300).map(flow).collect::<Vec<_>>());
     let summary = summary_of(&capture).summary();
-    assert_eq!(summary["flows"]["created"], 256);
-    assert_eq!(summary["flows"]["table_full"], 44);
-    assert_eq!(summary["passed"]["table_full"], 44);
+    assert_eq!(summary["flows"]["created"], 300);
+    assert_eq!(summary["flows"]["ended"]["evicted"], 300 - 128);
+    assert_eq!(summary["passed"]["table_full"], 0);
     assert_eq!(summary["ledger"]["tx"], 300);
 }
 

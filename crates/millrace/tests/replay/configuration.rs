@@ -48,7 +48,8 @@ fn timeouts_are_those_of_the_file() {
 
 #[test]
 fn the_table_is_that_of_the_file_but_for_the_flag() {
-    let config = "[table]\ncapacity = 100\nwhen_full = \"drop\"\n";
+    let config = "[table]\ncapacity = 100\nwhen_full = \"drop\"\n\
+                  [limits]\nembryonic_percent = 100\nevict = \"nothing\"\n";
     let many = capture_of((0..300).map(|port| datagram(port, 0).build()));
     for (args, capacity) in [(&[][..], 100), (&["--capacity", "250"], 250)] {
         let summary = summary_with("table", config, args, &many);

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What tracking produces, and what becomes of packets that begin no flow or are none of theirs.
+
+use crate::burst::Outcome;
+use crate::key::Key;
+use crate::limits::Limits;
+use crate::{
+    Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, Nanos, Reason, Stats,
+    Verdict, WhenFull, Zones,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
+/// end by a packet, which cannot wait.
+const RECORDS_MAX: usize = 4096;
+
+/// What tracking produces: counters and flow records.
+pub(crate) struct Books {
+    pub(crate) stats: Stats,
+    pub(crate) records: VecDeque<FlowRecord>,
+    pub(crate) limits: Limits,
+    zones: Arc<Zones>,
+    malformed: Malformed,
+    invalid: InvalidPackets,
+}
+
+impl Books {
+    pub(crate) fn new(config: &Config, zones: Arc<Zones>) -> Self {
+        Self {
+            stats: Stats::default(),
+            records: VecDeque::with_capacity(RECORDS_MAX),
+            limits: Limits::new(config, &zones),
+            zones,
+            malformed: config.malformed,
+            invalid: config.invalid,
+        }
+    }
+
+    /// Whether a flow that can wait may end now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.records.len() < RECORDS_MAX / 2
+    }
+
+    /// What becomes of a packet without a key.
+    #[inline(never)]
+    pub(crate) fn without_key(&mut self, reason: Reason) -> Verdict {
+        if reason.is_malformed() && self.malformed == Malformed::Drop {
+            self.stats.dropped[reason as usize] += 1;
+            return Verdict::Drop;
+        }
+        self.stats.passed[reason as usize] += 1;
+        Verdict::Forward
+    }
+
+    pub(crate) fn end(&mut self, flow: FlowRecord) {
+        self.limits.ended(flow.zone, flow.src);
+        self.stats.ended[flow.end_reason as usize] += 1;
+        // The packet that ended it by reuse began another flow in its place.
+        self.stats.created += u64::from(flow.end_reason == EndReason::Reuse);
+        // A caller that takes no record between bursts loses the oldest ones, not memory.
+        if self.records.len() == RECORDS_MAX {
+            self.records.pop_front();
+            self.stats.records_lost += 1;
+        }
+        self.records.push_back(flow);
+    }
+}
+
+/// Where it is written down what became of packets.
+pub(crate) struct Told<'a> {
+    pub(crate) books: &'a mut Books,
+    pub(crate) verdicts: &'a mut [Verdict],
+    pub(crate) now: Nanos,
+}
+
+impl Outcome for Told<'_> {
+    fn check<const W: usize>(&mut self, key: &Key<W>, swapped: u8) -> Result<(), Reason> {
+        self.books.limits.check(&self.books.zones, (key, swapped), self.now)
+    }
+
+    fn created<const W: usize>(&mut self, key: &Key<W>, swapped: u8) {
+        self.books.stats.created += 1;
+        self.books.limits.began(key.zone(), || key.end(swapped), self.now);
+    }
+
+    fn replaced<const W: usize>(&mut self, key: &Key<W>, swapped: u8) {
+        self.books.limits.began(key.zone(), || key.end(swapped), self.now);
+    }
+
+    fn ended(&mut self, flow: FlowRecord) {
+        self.books.end(flow);
+    }
+
+    fn irregular(&mut self, position: u8, reason: Irregular) -> bool {
+        self.books.stats.irregular[reason as usize] += 1;
+        let is_dropped = reason.is_invalid() && self.books.invalid == InvalidPackets::Drop;
+        if is_dropped {
+            self.untracked(position, Reason::Invalid, true);
+        }
+        !is_dropped
+    }
+
+    fn full(&mut self, position: u8, zone: u16, reason: Reason) {
+        let is_dropped = self.books.zones.of(zone).when_full == WhenFull::Drop;
+        self.untracked(position, reason, is_dropped);
+    }
+
+    fn stray(&mut self, position: u8, reason: Irregular) {
+        self.books.stats.irregular[reason as usize] += 1;
+        let is_dropped = self.books.invalid == InvalidPackets::Drop;
+        self.untracked(position, Reason::Invalid, is_dropped);
+    }
+}
+
+impl Told<'_> {
+    /// A packet that was counted as tracked, and is not.
+    fn untracked(&mut self, position: u8, reason: Reason, is_dropped: bool) {
+        let stats = &mut self.books.stats;
+        stats.tracked -= 1;
+        match is_dropped {
+            false => stats.passed[reason as usize] += 1,
+            true => {
+                stats.dropped[reason as usize] += 1;
+                self.verdicts[usize::from(position)] = Verdict::Drop;
+            }
+        }
+    }
+}

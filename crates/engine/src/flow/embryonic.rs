@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Flows of which nobody knows yet whether both ends want them: who has asked and got no answer, or
+//! has not confirmed it. They are what a flood is made of, so they are kept in a list of their own.
+//!
+//! Its links take no memory: they lie in the high words of the responder's counters, which are 0
+//! as long as it has not sent thousands of packets. A flow that comes so far leaves the list.
+
+use super::{Cold, Hot, Phase};
+
+/// Those beside a flow in the list, by the order in which they began; [`NONE`] for none.
+///
+/// [`NONE`]: crate::ageing::NONE
+#[derive(Clone, Copy)]
+pub(crate) struct Neighbours {
+    pub(crate) older: u32,
+    pub(crate) younger: u32,
+}
+
+impl<const W: usize> Hot<W> {
+    /// Whether it is in the list.
+    pub(crate) fn is_embryonic(&self) -> bool {
+        self.vital.is_embryonic()
+    }
+
+    /// It is from now on.
+    pub(crate) fn join(&mut self, cold: &mut Cold, neighbours: Neighbours) {
+        self.vital = self.vital.with_embryonic(true);
+        cold.set_neighbours(neighbours);
+    }
+
+    /// It is no more. Returns those who were beside it.
+    pub(crate) fn leave(&mut self, cold: &mut Cold) -> Neighbours {
+        self.vital = self.vital.with_embryonic(false);
+        let neighbours = cold.neighbours();
+        (cold.packets_high[1], cold.bytes_high[1]) = (0, 0);
+        neighbours
+    }
+}
+
+impl Cold {
+    pub(crate) fn neighbours(&self) -> Neighbours {
+        Neighbours { older: self.packets_high[1], younger: self.bytes_high[1] }
+    }
+
+    pub(crate) fn set_neighbours(&mut self, neighbours: Neighbours) {
+        self.packets_high[1] = neighbours.older;
+        self.bytes_high[1] = neighbours.younger;
+    }
+}
+
+impl Phase {
+    /// Whether both ends have shown that they want the flow. One that is refused has not come so
+    /// far by that, and one that was assured stays so.
+    pub(crate) fn is_assured(self) -> bool {
+        self.is_first() == 0 && !matches!(self, Phase::TcpSynRecv | Phase::TcpClose | Phase::Free)
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How many connections there may be, of all, of a zone and of a source, and how many may begin in
+//! a second.
+//!
+//! Who ends makes room at once. Sources are prefixes, of which there are more than anybody has
+//! memory for: they are counted together with some others, in two ways, and the lower number holds.
+//! So no source has more than its share, and one may have a few less where the table is full.
+
+use crate::hash::{Hasher, Purpose, derive};
+use crate::key::Key;
+use crate::zones::Zones;
+use crate::{BURST_MAX, Config, Nanos, Reason};
+use std::net::IpAddr;
+
+const SECOND: Nanos = 1_000_000_000;
+
+/// Counts connections of both tables.
+pub(crate) struct Limits {
+    /// By zone, where any zone has a limit.
+    of_zone: Box<[u32]>,
+    sources: Option<Sources>,
+    valve: Option<Valve>,
+}
+
+/// Connections by the prefix of who began them.
+struct Sources {
+    max: u32,
+    hasher: Hasher,
+    /// Two counts of each prefix, each shared with others.
+    counts: [Box<[u32]>; 2],
+}
+
+/// New connections in the second that runs.
+struct Valve {
+    max: u32,
+    second: u64,
+    begun: u32,
+}
+
+impl Limits {
+    pub(crate) fn new(config: &Config, zones: &Zones) -> Self {
+        let of_zone = if zones.are_limited() { 1 << 16 } else { 0 };
+        Self {
+            of_zone: vec![0; of_zone].into(),
+            sources: config.source_max.map(|max| Sources::new(max, config)),
+            valve: config.new_per_second.map(|max| Valve { max, second: 0, begun: 0 }),
+        }
+    }
+
+    /// Whether any of them might be met within a burst. Then what comes first counts first.
+    pub(crate) fn are_near(&mut self, now: Nanos) -> bool {
+        let is_valve_near = |valve: &mut Valve| valve.left(now) < BURST_MAX as u32;
+        !self.of_zone.is_empty()
+            || self.sources.is_some()
+            || self.valve.as_mut().is_some_and(is_valve_near)
+    }
+
+    /// Whether a connection may begin now, and if not, why.
+    pub(crate) fn check<const W: usize>(
+        &mut self,
+        zones: &Zones,
+        (key, swapped): (&Key<W>, u8),
+        now: Nanos,
+    ) -> Result<(), Reason> {
+        let zone = key.zone();
+        let count = self.of_zone.get(usize::from(zone)).copied().unwrap_or(0);
+        if zones.of(zone).connections_max.is_some_and(|max| count >= max) {
+            return Err(Reason::ZoneFull);
+        }
+        if let Some(sources) = &self.sources
+            && sources.count(zone, key.end(swapped)) >= sources.max
+        {
+            return Err(Reason::SourceFull);
+        }
+        match self.valve.as_mut().is_some_and(|valve| valve.left(now) == 0) {
+            true => Err(Reason::NewRate),
+            false => Ok(()),
+        }
+    }
+
+    /// A connection of this zone has begun, by a packet from `source`.
+    pub(crate) fn began(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
+        if let Some(count) = self.of_zone.get_mut(usize::from(zone)) {
+            *count += 1;
+        }
+        if let Some(sources) = &mut self.sources {
+            sources.each(zone, source(), |count| *count += 1);
+        }
+        if let Some(valve) = &mut self.valve {
+            valve.begun += u32::from(valve.left(now) > 0);
+        }
+    }
+
+    /// One has ended.
+    pub(crate) fn ended(&mut self, zone: u16, source: IpAddr) {
+        if let Some(count) = self.of_zone.get_mut(usize::from(zone)) {
+            *count -= 1;
+        }
+        if let Some(sources) = &mut self.sources {
+            sources.each(zone, source, |count| *count -= 1);
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let sources =
+            self.sources.as_ref().map_or(0, |sources| 2 * size_of_val(&*sources.counts[0]));
+        size_of_val(&*self.of_zone) + sources
+    }
+}
+
+impl Valve {
+    /// How many more may begin in this second.
+    fn left(&mut self, now: Nanos) -> u32 {
+        if self.second != now / SECOND {
+            (self.second, self.begun) = (now / SECOND, 0);
+        }
+        self.max - self.begun
+    }
+}
+
+impl Sources {
+    /// Bits of an IPv4 address, and of an IPv6 address, that are one source.
+    const PREFIX_V4: u32 = 24;
+    const PREFIX_V6: u32 = 64;
+
+    fn new(max: u32, config: &Config) -> Self {
+        // Half as many counts as connections: two of a full table share one.
+        let connections = config.capacity_ipv4 as usize + config.capacity_ipv6 as usize;
+        let len = (connections / 2).next_power_of_two().max(1 << 14);
+        Self {
+            max,
+            hasher: Hasher::new(derive(config.secret, Purpose::Sources)),
+            counts: [vec![0; len].into(), vec![0; len].into()],
+        }
+    }
+
+    /// Where the counts of a source are.
+    fn places(&self, zone: u16, source: IpAddr) -> [usize; 2] {
+        let prefix = match source {
+            IpAddr::V4(address) => u64::from(u32::from(address) >> (32 - Self::PREFIX_V4)),
+            IpAddr::V6(address) => (u128::from(address) >> (128 - Self::PREFIX_V6)) as u64,
+        };
+        let version = u64::from(source.is_ipv6());
+        let hash = self.hasher.hash_one(&Key([prefix, u64::from(zone) << 1 | version]));
+        let mask = self.counts[0].len() - 1;
+        [hash as usize & mask, (hash >> 32) as usize & mask]
+    }
+
+    fn each(&mut self, zone: u16, source: IpAddr, change: impl Fn(&mut u32)) {
+        let places = self.places(zone, source);
+        for (counts, place) in self.counts.iter_mut().zip(places) {
+            change(&mut counts[place]);
+        }
+    }
+
+    /// Connections of a source, and some of others at most.
+    fn count(&self, zone: u16, source: IpAddr) -> u32 {
+        let [first, second] = self.places(zone, source);
+        self.counts[0][first].min(self.counts[1][second])
+    }
+}

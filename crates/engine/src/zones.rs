@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What holds in a zone: how long its connections live, how they are judged, how many there may be.
+
+use crate::{Config, TcpNumbers, Timeouts, WhenFull};
+
+/// What holds for the connections of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZonePolicy {
+    /// How long they live without a packet.
+    pub timeouts: Timeouts,
+    /// Whether TCP is judged by its numbers.
+    pub tcp: TcpNumbers,
+    /// Whether TCP may begin with anything.
+    pub pick_up: PickUp,
+    /// How many there may be at one time, of both IP versions.
+    pub connections_max: Option<u32>,
+    /// What happens to the first packet of one that finds no room.
+    pub when_full: WhenFull,
+}
+
+/// What a TCP connection may begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PickUp {
+    /// Any packet: a connection that was there before is known from its next packet on.
+    Loose,
+    /// A SYN.
+    Strict,
+}
+
+/// The policy of every zone.
+#[derive(Clone, Debug)]
+pub struct Zones {
+    /// The first is of all zones that are not named.
+    policies: Box<[ZonePolicy]>,
+    /// By zone, the place of its policy. Empty where there is but one.
+    places: Box<[u16]>,
+}
+
+/// How many zones there are.
+const ZONES: usize = 1 << 16;
+
+impl Zones {
+    /// Those of a configuration. Of several entries that name a zone the last one holds.
+    ///
+    /// # Panics
+    /// If there are more than 65 535 entries.
+    pub fn new(config: &Config) -> Self {
+        let others = config.zones.iter().map(|(_, policy)| *policy);
+        let policies: Box<[_]> = std::iter::once(config.policy()).chain(others).collect();
+        let len = if config.zones.is_empty() { 0 } else { ZONES };
+        let mut places: Box<[u16]> = vec![0; len].into();
+        for (place, (zones, _)) in (1..).zip(&config.zones) {
+            let place = u16::try_from(place).expect("one policy at most for each zone");
+            zones.iter().for_each(|zone| places[usize::from(*zone)] = place);
+        }
+        Self { policies, places }
+    }
+
+    /// The policy of a zone.
+    pub fn of(&self, zone: u16) -> &ZonePolicy {
+        let place = self.places.get(usize::from(zone)).map_or(0, |place| usize::from(*place));
+        &self.policies[place]
+    }
+
+    /// Whether any zone has a limit of its own.
+    pub(crate) fn are_limited(&self) -> bool {
+        self.policies.iter().any(|policy| policy.connections_max.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_has_the_last_policy_that_names_it() {
+        let of = |max| ZonePolicy { connections_max: Some(max), ..Config::default().policy() };
+        let zones = vec![(vec![1, 65_535], of(1)), (vec![2, 1], of(2))];
+        let zones = Zones::new(&Config { zones, ..Config::default() });
+        let max = [0, 1, 2, 3, 65_535].map(|zone| zones.of(zone).connections_max);
+        assert_eq!(max, [None, Some(2), Some(2), None, Some(1)]);
+        assert!(zones.are_limited() && !Zones::new(&Config::default()).are_limited());
+    }
+}

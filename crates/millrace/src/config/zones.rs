@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a configuration says of room, and of zones in which something else holds.
+
+use super::section::Section;
+use super::{Choices, PICK_UP, TCP, Timeouts, WHEN_FULL, Written};
+use engine::{Evict, PickUp, TcpNumbers, WhenFull};
+
+/// Connections that anybody may ask for; more than fit into any table.
+const CONNECTIONS: std::ops::RangeInclusive<u32> = 0..=1 << 30;
+
+pub(crate) const EVICT: &Choices<Evict> =
+    &[("\"embryonic\"", Evict::Embryonic), ("\"nothing\"", Evict::Nothing)];
+
+/// `[limits]`: who may begin a connection.
+#[derive(Default)]
+pub(crate) struct Limits {
+    pub(crate) embryonic_percent: Option<Written<u32>>,
+    pub(crate) evict: Option<Written<Evict>>,
+    /// 0: no limit.
+    pub(crate) source_max: Option<Written<u32>>,
+    /// 0: no limit.
+    pub(crate) new_per_second: Option<Written<u32>>,
+}
+
+/// `[[timeout_policy]]`: timeouts under a name.
+pub(crate) struct TimeoutPolicy {
+    /// `None` only where a problem says why.
+    pub(crate) name: Option<Written<String>>,
+    pub(crate) timeouts: Timeouts,
+}
+
+/// `[[zone]]`: what holds in some zones.
+pub(crate) struct Zone {
+    /// `None` only where a problem says why.
+    pub(crate) ids: Option<Written<Vec<Written<u32>>>>,
+    /// Name of a policy.
+    pub(crate) timeouts: Option<Written<String>>,
+    pub(crate) tcp: Option<Written<TcpNumbers>>,
+    pub(crate) pick_up: Option<Written<PickUp>>,
+    /// 0: no limit.
+    pub(crate) connections_max: Option<Written<u32>>,
+    pub(crate) when_full: Option<Written<WhenFull>>,
+}
+
+impl Limits {
+    pub(super) fn read(section: Section) -> Self {
+        let limits = Self {
+            embryonic_percent: section.integer("embryonic_percent", 1..=100),
+            evict: section.choice("evict", EVICT),
+            source_max: section.integer("source_max", CONNECTIONS),
+            new_per_second: section.integer("new_per_second", CONNECTIONS),
+        };
+        section.end();
+        limits
+    }
+}
+
+impl TimeoutPolicy {
+    pub(super) fn read(section: Section) -> Self {
+        let policy = Self { name: section.required("name"), timeouts: Timeouts::of(&section) };
+        section.end();
+        policy
+    }
+}
+
+impl Zone {
+    pub(super) fn read(section: Section) -> Self {
+        let zone = Self {
+            ids: section.zones("ids"),
+            timeouts: section.text("timeouts"),
+            tcp: section.choice("tcp", TCP),
+            pick_up: section.choice("pick_up", PICK_UP),
+            connections_max: section.integer("connections_max", CONNECTIONS),
+            when_full: section.choice("when_full", WHEN_FULL),
+        };
+        section.end();
+        zone
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What holds in which zone: names of timeout policies become the policies, and what a zone leaves
+//! out is as elsewhere.
+
+use super::{Settings, plan_timeouts};
+use crate::config::{self, Fault, Problem, Written};
+use engine::{Timeouts, ZonePolicy};
+
+/// The name of `[timeouts]`.
+const DEFAULT: &str = "default";
+
+/// Policies by name, in the order in which they were written.
+struct Named(Vec<(String, Timeouts)>);
+
+/// The zones of a configuration, or what is wrong with them. `elsewhere` holds where none is named.
+pub(super) fn plan_zones(
+    policies: Vec<config::TimeoutPolicy>,
+    zones: Vec<config::Zone>,
+    elsewhere: ZonePolicy,
+    settings: &mut Settings,
+) -> Result<Vec<(Vec<u16>, ZonePolicy)>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut named = Named(vec![(DEFAULT.to_owned(), elsewhere.timeouts)]);
+    for (index, policy) in policies.into_iter().enumerate() {
+        let Some(name) = policy.name else { continue };
+        if named.get(&name.value).is_some() {
+            let fault = Fault::NameTwice { name: name.value.clone() };
+            let key = format!("timeout_policy[{index}].name");
+            problems.push(Problem { place: name.place, key, fault });
+        }
+        settings.open_element("timeout_policy");
+        let name = settings.require("name", name);
+        let timeouts = plan_timeouts(policy.timeouts, elsewhere.timeouts, settings);
+        named.0.push((name, timeouts));
+    }
+    let mut planned = Vec::new();
+    for (index, zone) in zones.into_iter().enumerate() {
+        let wanted = zone.timeouts.as_ref().map(|name| (name.value.clone(), name.place));
+        match named.plan(zone, elsewhere, settings) {
+            Ok(zone) => planned.extend(zone),
+            Err(fault) => problems.extend(wanted.map(|(_, place)| Problem {
+                place,
+                key: format!("zone[{index}].timeouts"),
+                fault,
+            })),
+        }
+    }
+    if problems.is_empty() { Ok(planned) } else { Err(problems) }
+}
+
+impl Named {
+    fn get(&self, name: &str) -> Option<Timeouts> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, timeouts)| *timeouts)
+    }
+
+    /// `None` for a zone that names no zone, which is a problem already.
+    fn plan(
+        &self,
+        zone: config::Zone,
+        elsewhere: ZonePolicy,
+        settings: &mut Settings,
+    ) -> Result<Option<(Vec<u16>, ZonePolicy)>, Fault> {
+        let Some(Written { value: ids, place }) = zone.ids else { return Ok(None) };
+        settings.open_element("zone");
+        let ids: Vec<u32> = ids.into_iter().map(|id| id.value).collect();
+        let ids = settings.require("ids", Written { value: ids, place });
+        let name = settings.take("timeouts", zone.timeouts, DEFAULT.to_owned());
+        let names = || self.0.iter().map(|(name, _)| name.clone()).collect();
+        let timeouts = self
+            .get(&name)
+            .ok_or_else(|| Fault::NoSuchPolicy { name: name.clone(), names: names() })?;
+        let policy = ZonePolicy {
+            timeouts,
+            tcp: settings.take_or_compute("tcp", zone.tcp, elsewhere.tcp),
+            pick_up: settings.take_or_compute("pick_up", zone.pick_up, elsewhere.pick_up),
+            connections_max: limit(settings.take("connections_max", zone.connections_max, 0)),
+            when_full: settings.take_or_compute("when_full", zone.when_full, elsewhere.when_full),
+        };
+        Ok(Some((ids.into_iter().map(|id| id as u16).collect(), policy)))
+    }
+}
+
+/// 0 is none.
+pub(super) fn limit(max: u32) -> Option<u32> {
+    (max > 0).then_some(max)
+}
