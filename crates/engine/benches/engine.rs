@@ -8,7 +8,8 @@
 
 use criterion::{Criterion, Throughput};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Verdict, Wish,
+    Admission, Answer, BURST_MAX, Config, Engine, Evict, KeyCheck, MarkLayout, Offload, Verdict,
+    Wish,
 };
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -92,6 +93,8 @@ fn engine_with(capacity: u32, offload: Option<Offload>) -> Engine {
         offload,
         capacity_ipv4: capacity,
         capacity_ipv6: capacity,
+        embryonic_percent: 100,
+        evict: Evict::Nothing,
         secret: [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
         ..Config::default()
     })

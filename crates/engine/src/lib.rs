@@ -198,8 +198,7 @@ impl Engine {
             packets.iter().for_each(prefetch_head);
             return self.process_in_stages(packets, verdicts, done);
         }
-        let is_tight = self.is_tight();
-        let rest = self.count_marked(packets, is_tight);
+        let rest = self.count_marked(packets);
         done(self, Stage::Mark);
         if rest != 0 {
             self.process_rest(packets, rest, verdicts, done);
@@ -207,9 +206,9 @@ impl Engine {
     }
 
     /// Counts packets by their marks; the others are in what it returns.
-    fn count_marked<P: wire::Packet>(&mut self, packets: &[P], is_tight: bool) -> marked::Places {
+    fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> marked::Places {
         let Some(marked) = &mut self.marked else { return marked::Places::MAX };
-        marked.set_tight(is_tight);
+        marked.set_tight(self.v4.may_evict() || self.v6.may_evict());
         let (v4, v6, zone) = (&mut self.v4, &mut self.v6, self.zone);
         let counted_before = marked.stats.counted;
         let rest = marked.claim(packets, (v4, v6));
@@ -278,10 +277,13 @@ impl Engine {
         done(self, Stage::Miss);
     }
 
-    /// Whether so little room is left that in a burst of new flows it matters who is first.
+    /// Whether so little room is left that it matters who of the burst is first.
     #[inline(always)]
     fn is_tight(&mut self) -> bool {
-        self.v4.is_tight() || self.v6.is_tight() || self.books.limits.are_near(self.now)
+        let Lanes { v4, v6 } = &*self.lanes;
+        v4.len() > 0 && self.v4.is_tight()
+            || v6.len() > 0 && self.v6.is_tight()
+            || self.books.limits.are_near(self.now)
     }
 
     /// Sorts packets, of which the first has position `first`, into lanes; those without a key get

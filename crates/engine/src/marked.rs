@@ -148,9 +148,9 @@ impl Marked {
         index.wrapping_sub(self.first_index) >= self.slots_apart
     }
 
-    /// Whether who is first matters in the next burst, because there is little room.
-    pub(crate) fn set_tight(&mut self, is_tight: bool) {
-        self.is_in_order = is_tight || self.check == KeyCheck::Always;
+    /// Whether flows with marks may end in the next burst to make room for others.
+    pub(crate) fn set_tight(&mut self, may_evict: bool) {
+        self.is_in_order = may_evict || self.check == KeyCheck::Always;
     }
 
     /// Packets that have a mark which names a slot. The others are in what it returns.

@@ -71,6 +71,11 @@ impl<const W: usize> FlowTable<W> {
         records.min(embryonic.max.saturating_sub(embryonic.len)) < BURST_MAX as u32
     }
 
+    /// Whether such a burst may end a flow to make room: that may be one with a mark.
+    pub(crate) fn may_evict(&self) -> bool {
+        self.embryonic.evicts && self.embryonic.len > 0 && self.is_tight()
+    }
+
     /// Makes room for a flow that is about to begin, if there is none: the oldest embryonic one
     /// goes, and is returned.
     pub(crate) fn make_room(&mut self) -> Option<FlowRecord> {

@@ -6,7 +6,7 @@
 //! for is lost.
 
 use crate::Setup;
-use crate::millrace::kpps;
+use crate::millrace::{LIMITS, kpps};
 use crate::process::Process;
 use anyhow::Context;
 use serde::Serialize;
@@ -258,7 +258,7 @@ fn configuration(setup: &Setup, mix: &Mix, policy: &str) -> String {
         "[eal]\nhuge = false\nmemory_mb = 256\nmbufs = 16384\n\
          [[pair]]\na = \"net_twin0,replay={},loops=forever,speed={mbps}M\"\n\
          b = \"net_null0,no-rx=1\"\nworkers = [{worker}]\n\
-         [offload]\npolicy = \"{policy}\"\n[timeouts]\nudp_first = {TIMEOUT}\n",
+         {LIMITS}[offload]\npolicy = \"{policy}\"\n[timeouts]\nudp_first = {TIMEOUT}\n",
         capture(setup, mix).display()
     )
 }

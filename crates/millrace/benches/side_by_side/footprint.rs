@@ -31,8 +31,12 @@ pub(crate) struct Footprint {
 pub(crate) fn measure() -> Footprint {
     eprintln!("filling a table with {FLOWS} flows");
     let before = resident_bytes();
-    let mut engine =
-        Engine::new(&Config { capacity_ipv4: FLOWS, capacity_ipv6: 1, ..Config::default() });
+    let mut engine = Engine::new(&Config {
+        capacity_ipv4: FLOWS,
+        capacity_ipv6: 1,
+        embryonic_percent: 100,
+        ..Config::default()
+    });
     let mut frames: Vec<Vec<u8>> = Vec::with_capacity(BURST_MAX);
     flood::packets(1, Target::Random, FLOWS, |_, frame| {
         frames.push(frame.to_vec());

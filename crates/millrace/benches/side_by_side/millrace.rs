@@ -35,6 +35,8 @@ pub(crate) fn table_mb() -> usize {
 /// What is left of the timeouts where every packet is to make a new flow: less than the capture
 /// takes to come round at any rate that can be hoped for.
 const RENEWED_TIMEOUT_S: f64 = 0.05;
+/// Many cases have packets of one direction only: all of them have room, and none goes for another.
+pub(crate) const LIMITS: &str = "[limits]\nembryonic_percent = 100\nevict = \"nothing\"\n";
 /// Flows in the table of [`Load::Overflows`].
 const OVERFLOWING_CAPACITY: u32 = 1 << 16;
 /// Rules that the NIC of every marked case has room for, however few of them the flows need.
@@ -139,7 +141,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
     format!(
         "[eal]\nhuge = {huge}\nmemory_mb = {memory_mb}\nmbufs = {mbufs}\n\
          mbuf_data_bytes = {MBUF_DATA_BYTES}\n\
-         {pairs}{table}[offload]\n{offload}[timeouts]\n{timeouts}"
+         {pairs}{table}{LIMITS}[offload]\n{offload}[timeouts]\n{timeouts}"
     )
 }
 

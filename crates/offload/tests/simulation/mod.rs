@@ -3,7 +3,8 @@
 //! every flow is. Time is made up, so what comes out is the same on any machine.
 
 use engine::{
-    Admission, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Side, Tuple, Verdict,
+    Admission, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Side, Timeouts, Tuple,
+    Verdict,
 };
 use offload::{
     Done, Fate, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort,
@@ -170,6 +171,8 @@ impl World {
             capacity_ipv4: all_flows + all_flows / 4,
             capacity_ipv6: 1,
             offload: Some(offload),
+            timeouts: Timeouts::SHORT,
+            embryonic_percent: 100,
             ..Config::default()
         };
         let now = Rc::new(Cell::new(0));
