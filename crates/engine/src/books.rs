@@ -20,6 +20,7 @@ pub(crate) struct Books {
     pub(crate) stats: Stats,
     pub(crate) records: VecDeque<FlowRecord>,
     pub(crate) limits: Limits,
+    pub(crate) limits_bytes: usize,
     zones: Arc<Zones>,
     malformed: Malformed,
     invalid: InvalidPackets,
@@ -30,7 +31,8 @@ impl Books {
         Self {
             stats: Stats::default(),
             records: VecDeque::with_capacity(RECORDS_MAX),
-            limits: Limits::new(config, &zones),
+            limits: Limits::new(config),
+            limits_bytes: Limits::bytes(config),
             zones,
             malformed: config.malformed,
             invalid: config.invalid,

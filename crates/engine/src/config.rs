@@ -3,6 +3,7 @@
 
 use crate::Nanos;
 use crate::hash::{Purpose, derive};
+use crate::limits::Limits;
 use crate::offload::Offload;
 use crate::zones::{PickUp, ZonePolicy};
 
@@ -34,6 +35,9 @@ pub struct Config {
     pub embryonic_percent: u8,
     /// Who goes when there is no room for a flow that begins.
     pub evict: Evict,
+    /// From where on timeouts shrink, and where they would be 0: percent of the capacity of a
+    /// table. The first is at most 100, the second more than that.
+    pub adaptive_percent: Option<(u8, u8)>,
     /// Flows at one time whose first packets came from one /24 of IPv4, or /64 of IPv6, and zone.
     pub source_max: Option<u32>,
     /// Flows that may begin in a second.
@@ -54,6 +58,11 @@ impl Config {
     /// The same for one of several workers: what shows of one table tells nothing about another.
     pub fn of_worker(&self, worker: u64) -> Self {
         Self { secret: derive(self.secret, Purpose::Worker(worker)), ..self.clone() }
+    }
+
+    /// Bytes that an engine takes beside its tables: counts of zones and of sources.
+    pub fn limits_bytes(&self) -> usize {
+        Limits::bytes(self)
     }
 
     /// What holds in zones that are not named.
@@ -86,6 +95,7 @@ impl Default for Config {
             zones: Vec::new(),
             embryonic_percent: 50,
             evict: Evict::Embryonic,
+            adaptive_percent: None,
             source_max: None,
             new_per_second: None,
             huge_pages: false,

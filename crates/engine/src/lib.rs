@@ -371,7 +371,7 @@ impl Engine {
 
     /// The same by where it lies.
     pub fn memory(&self) -> Memory {
-        let limits = Memory { bytes: self.books.limits.bytes(), ..Memory::default() };
+        let limits = Memory { bytes: self.books.limits_bytes, ..Memory::default() };
         [self.v4.memory(), self.v6.memory(), limits].into_iter().sum()
     }
 }

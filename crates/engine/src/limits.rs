@@ -13,10 +13,10 @@ use crate::{BURST_MAX, Config, Nanos, Reason};
 use std::net::IpAddr;
 
 const SECOND: Nanos = 1_000_000_000;
+const ZONES: usize = 1 << 16;
 
 /// Counts connections of both tables.
 pub(crate) struct Limits {
-    /// By zone, where any zone has a limit.
     of_zone: Box<[u32]>,
     sources: Option<Sources>,
     valve: Option<Valve>,
@@ -38,21 +38,25 @@ struct Valve {
 }
 
 impl Limits {
-    pub(crate) fn new(config: &Config, zones: &Zones) -> Self {
-        let of_zone = if zones.are_limited() { 1 << 16 } else { 0 };
+    /// Bytes that the counts of an engine take.
+    pub(crate) fn bytes(config: &Config) -> usize {
+        let sources = config.source_max.map_or(0, |_| 2 * Sources::counts(config));
+        (ZONES + sources) * size_of::<u32>()
+    }
+
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            of_zone: vec![0; of_zone].into(),
+            of_zone: vec![0; ZONES].into(),
             sources: config.source_max.map(|max| Sources::new(max, config)),
             valve: config.new_per_second.map(|max| Valve { max, second: 0, begun: 0 }),
         }
     }
 
-    /// Whether any of them might be met within a burst. Then what comes first counts first.
+    /// Whether one of them might be met within a burst of which some packets take the place of
+    /// others' connections. Then what comes first counts first. A zone has no more by that.
     pub(crate) fn are_near(&mut self, now: Nanos) -> bool {
         let is_valve_near = |valve: &mut Valve| valve.left(now) < BURST_MAX as u32;
-        !self.of_zone.is_empty()
-            || self.sources.is_some()
-            || self.valve.as_mut().is_some_and(is_valve_near)
+        self.sources.is_some() || self.valve.as_mut().is_some_and(is_valve_near)
     }
 
     /// Whether a connection may begin now, and if not, why.
@@ -63,7 +67,7 @@ impl Limits {
         now: Nanos,
     ) -> Result<(), Reason> {
         let zone = key.zone();
-        let count = self.of_zone.get(usize::from(zone)).copied().unwrap_or(0);
+        let count = self.of_zone[usize::from(zone)];
         if zones.of(zone).connections_max.is_some_and(|max| count >= max) {
             return Err(Reason::ZoneFull);
         }
@@ -80,9 +84,7 @@ impl Limits {
 
     /// A connection of this zone has begun, by a packet from `source`.
     pub(crate) fn began(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
-        if let Some(count) = self.of_zone.get_mut(usize::from(zone)) {
-            *count += 1;
-        }
+        self.of_zone[usize::from(zone)] += 1;
         if let Some(sources) = &mut self.sources {
             sources.each(zone, source(), |count| *count += 1);
         }
@@ -93,18 +95,10 @@ impl Limits {
 
     /// One has ended.
     pub(crate) fn ended(&mut self, zone: u16, source: IpAddr) {
-        if let Some(count) = self.of_zone.get_mut(usize::from(zone)) {
-            *count -= 1;
-        }
+        self.of_zone[usize::from(zone)] -= 1;
         if let Some(sources) = &mut self.sources {
             sources.each(zone, source, |count| *count -= 1);
         }
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        let sources =
-            self.sources.as_ref().map_or(0, |sources| 2 * size_of_val(&*sources.counts[0]));
-        size_of_val(&*self.of_zone) + sources
     }
 }
 
@@ -124,14 +118,18 @@ impl Sources {
     const PREFIX_V6: u32 = 64;
 
     fn new(max: u32, config: &Config) -> Self {
-        // Half as many counts as connections: two of a full table share one.
-        let connections = config.capacity_ipv4 as usize + config.capacity_ipv6 as usize;
-        let len = (connections / 2).next_power_of_two().max(1 << 14);
+        let len = Self::counts(config);
         Self {
             max,
             hasher: Hasher::new(derive(config.secret, Purpose::Sources)),
             counts: [vec![0; len].into(), vec![0; len].into()],
         }
+    }
+
+    /// Half as many as connections: two of a full table share one.
+    fn counts(config: &Config) -> usize {
+        let connections = config.capacity_ipv4 as usize + config.capacity_ipv6 as usize;
+        (connections / 2).next_power_of_two().max(1 << 14)
     }
 
     /// Where the counts of a source are.

@@ -7,6 +7,7 @@
 mod bypass;
 mod embryonic;
 mod index;
+mod lifetimes;
 pub(crate) mod raw;
 mod rules;
 
@@ -23,6 +24,7 @@ use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, TcpNumbers};
 use bypass::RECALL_WAIT;
 use embryonic::Embryonic;
 use index::Index;
+use lifetimes::Lifetimes;
 use raw::{Memory, Region};
 use rules::Due;
 use std::ops::Range;
@@ -38,7 +40,7 @@ pub(crate) struct FlowTable<const W: usize> {
     cold: ColdParts,
     wheel: Wheel,
     hasher: Hasher,
-    zones: Arc<Zones>,
+    lifetimes: Lifetimes,
     embryonic: Embryonic,
     /// Flows there are.
     live: u32,
@@ -80,7 +82,7 @@ impl<const W: usize> FlowTable<W> {
             cold: ColdParts(Region::new(len, Cold::FREE, huge)),
             wheel: Wheel::new(),
             hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
-            zones,
+            lifetimes: Lifetimes::new(capacity, config, zones),
             embryonic: Embryonic::new(capacity, config),
             live: 0,
             free: NONE,
@@ -149,17 +151,12 @@ impl<const W: usize> FlowTable<W> {
 
     /// Whether TCP of this zone is judged by its numbers.
     pub(crate) fn judges(&self, zone: u16) -> bool {
-        self.zones.of(zone).tcp == TcpNumbers::Judged
+        self.lifetimes.zones().of(zone).tcp == TcpNumbers::Judged
     }
 
     /// Whether TCP of this zone may begin without a SYN.
     pub(crate) fn picks_up(&self, zone: u16) -> bool {
-        self.zones.of(zone).pick_up == PickUp::Loose
-    }
-
-    /// How long a flow lives without a packet.
-    fn timeout(zones: &Zones, hot: &Hot<W>) -> Nanos {
-        hot.phase().timeout(&zones.of(hot.key.zone()).timeouts)
+        self.lifetimes.zones().of(zone).pick_up == PickUp::Loose
     }
 
     /// If `record` is the flow with this key and the packet no more than one more of it, counts it.
@@ -194,7 +191,7 @@ impl<const W: usize> FlowTable<W> {
         let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
-        let before = Self::timeout(&self.zones, hot);
+        let before = self.lifetimes.of(hot);
         let event = match hot.event(meta, segment) {
             Ok(event) => event,
             Err(reason) => {
@@ -227,7 +224,7 @@ impl<const W: usize> FlowTable<W> {
         let hot = &mut self.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
         // A timer may come up early but never late: one that got shorter is armed anew.
-        let timeout = Self::timeout(&self.zones, hot);
+        let timeout = self.lifetimes.of(hot);
         if timeout < before {
             self.wheel.disarm(&mut self.cold, record);
             self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
@@ -269,7 +266,7 @@ impl<const W: usize> FlowTable<W> {
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
-        let deadline = now.saturating_add(Self::timeout(&self.zones, hot));
+        let deadline = now.saturating_add(self.lifetimes.of(hot));
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
         self.join_embryonic(record);
@@ -291,6 +288,7 @@ impl<const W: usize> FlowTable<W> {
         budget: usize,
         ended: &mut impl FnMut(FlowRecord),
     ) -> usize {
+        self.adapt(now);
         let mut popped = [0; BURST_MAX];
         let mut looked_at = 0;
         for place in popped.iter_mut().take(budget) {
@@ -314,7 +312,7 @@ impl<const W: usize> FlowTable<W> {
             let record = popped[i];
             let hot = &self.hot[record as usize];
             let last_seen = hot.last_seen(&self.cold.0[record as usize]);
-            let deadline = last_seen.saturating_add(Self::timeout(&self.zones, hot));
+            let deadline = last_seen.saturating_add(self.lifetimes.of(hot));
             if deadline > now {
                 self.wheel.arm(&mut self.cold, record, deadline);
                 continue;

@@ -61,11 +61,6 @@ impl Zones {
         let place = self.places.get(usize::from(zone)).map_or(0, |place| usize::from(*place));
         &self.policies[place]
     }
-
-    /// Whether any zone has a limit of its own.
-    pub(crate) fn are_limited(&self) -> bool {
-        self.policies.iter().any(|policy| policy.connections_max.is_some())
-    }
 }
 
 #[cfg(test)]
@@ -79,6 +74,5 @@ mod tests {
         let zones = Zones::new(&Config { zones, ..Config::default() });
         let max = [0, 1, 2, 3, 65_535].map(|zone| zones.of(zone).connections_max);
         assert_eq!(max, [None, Some(2), Some(2), None, Some(1)]);
-        assert!(zones.are_limited() && !Zones::new(&Config::default()).are_limited());
     }
 }

@@ -164,6 +164,8 @@ fn plan_engine(config: Config, settings: &mut Settings) -> Result<engine::Config
     settings.open("limits");
     let percent = settings.take("embryonic_percent", limits.embryonic_percent, 50);
     let evict = settings.take("evict", limits.evict, default.evict);
+    let start = settings.take("adaptive_start", limits.adaptive_start, 0);
+    let end = settings.take("adaptive_end", limits.adaptive_end, 120);
     let source_max = settings.take("source_max", limits.source_max, 0);
     let new_per_second = settings.take("new_per_second", limits.new_per_second, 0);
     settings.open("timeouts");
@@ -178,6 +180,7 @@ fn plan_engine(config: Config, settings: &mut Settings) -> Result<engine::Config
         pick_up,
         embryonic_percent: percent as u8,
         evict,
+        adaptive_percent: zones::limit(start).map(|start| (start as u8, end as u8)),
         source_max: zones::limit(source_max),
         new_per_second: zones::limit(new_per_second),
         timeouts: plan_timeouts(config.timeouts, Timeouts::default(), settings),

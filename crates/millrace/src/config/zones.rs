@@ -16,6 +16,9 @@ pub(crate) const EVICT: &Choices<Evict> =
 pub(crate) struct Limits {
     pub(crate) embryonic_percent: Option<Written<u32>>,
     pub(crate) evict: Option<Written<Evict>>,
+    /// 0: never.
+    pub(crate) adaptive_start: Option<Written<u32>>,
+    pub(crate) adaptive_end: Option<Written<u32>>,
     /// 0: no limit.
     pub(crate) source_max: Option<Written<u32>>,
     /// 0: no limit.
@@ -47,6 +50,8 @@ impl Limits {
         let limits = Self {
             embryonic_percent: section.integer("embryonic_percent", 1..=100),
             evict: section.choice("evict", EVICT),
+            adaptive_start: section.integer("adaptive_start", 0..=100),
+            adaptive_end: section.integer("adaptive_end", 101..=200),
             source_max: section.integer("source_max", CONNECTIONS),
             new_per_second: section.integer("new_per_second", CONNECTIONS),
         };

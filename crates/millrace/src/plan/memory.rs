@@ -45,6 +45,7 @@ pub(crate) struct Memory {
 pub(crate) fn engine_bytes(config: &engine::Config) -> u64 {
     u64::from(config.capacity_ipv4) * IPV4_FLOW_BYTES
         + u64::from(config.capacity_ipv6) * IPV6_FLOW_BYTES
+        + config.limits_bytes() as u64
 }
 
 impl super::Plan {

@@ -86,6 +86,7 @@ fn a_zone_has_what_it_names_and_for_the_rest_what_holds_elsewhere() {
     let text = format!(
         "{PAIR}[policy]\ntcp = \"liberal\"\n[timeouts]\nudp_first = 4\n\
          [limits]\nembryonic_percent = 25\nsource_max = 7\nevict = \"nothing\"\n\
+         adaptive_start = 60\n\
          [[timeout_policy]]\nname = \"dns\"\nudp_multiple = 5\n\
          [[zone]]\nids = [7, 65535]\ntimeouts = \"dns\"\nconnections_max = 9\n\
          [[zone]]\nids = [8]\npick_up = \"strict\"\nwhen_full = \"drop\"\n"
@@ -96,6 +97,7 @@ fn a_zone_has_what_it_names_and_for_the_rest_what_holds_elsewhere() {
         (25, Some(7), None)
     );
     assert_eq!(engine.evict, engine::Evict::Nothing);
+    assert_eq!(engine.adaptive_percent, Some((60, 120)));
     let elsewhere = engine.policy();
     let of_default = Timeouts { udp_first: 4_000_000_000, ..Timeouts::default() };
     assert_eq!((elsewhere.timeouts, elsewhere.connections_max), (of_default, None));

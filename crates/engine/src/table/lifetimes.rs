@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How long the flows of a table live without a packet: as their zone says, and less where it is
+//! nearly full (pf.conf(5), "adaptive timeouts").
+//!
+//! A timer may come up early but never late. So where timeouts get shorter, the timers of all flows
+//! are armed anew, a few records at a time.
+
+use super::FlowTable;
+use crate::flow::Hot;
+use crate::zones::Zones;
+use crate::{Config, Nanos};
+use std::sync::Arc;
+
+/// Parts of a timeout.
+const WHOLE: u32 = 1 << 10;
+/// All timers are armed anew when timeouts have got shorter by so many of them.
+const STEP: u32 = WHOLE / 16;
+/// Records in one round.
+const AT_ONCE: u32 = 16;
+
+/// What decides it.
+pub(super) struct Lifetimes {
+    zones: Arc<Zones>,
+    /// From so many flows on timeouts shrink, and would be 0 with so many.
+    adaptive: Option<(u32, u32)>,
+    /// What is left of each timeout now, and what it was when timers were last armed anew.
+    share: u32,
+    share_armed: u32,
+    /// The next record whose timer is to be armed anew.
+    next: u32,
+}
+
+impl Lifetimes {
+    pub(super) fn new(capacity: u32, config: &Config, zones: Arc<Zones>) -> Self {
+        let part = |percent: u8| (u64::from(capacity) * u64::from(percent) / 100) as u32;
+        Self {
+            zones,
+            adaptive: config.adaptive_percent.map(|(start, end)| (part(start), part(end))),
+            share: WHOLE,
+            share_armed: WHOLE,
+            next: u32::MAX,
+        }
+    }
+
+    pub(super) fn zones(&self) -> &Zones {
+        &self.zones
+    }
+
+    /// How long a flow lives.
+    pub(super) fn of<const W: usize>(&self, hot: &Hot<W>) -> Nanos {
+        let timeouts = &self.zones.of(hot.key.zone()).timeouts;
+        let share = u128::from(hot.phase().timeout(timeouts)) * u128::from(self.share);
+        (share / u128::from(WHOLE)) as Nanos
+    }
+
+    /// There are so many flows.
+    fn adapt(&mut self, live: u32) {
+        let Some((start, end)) = self.adaptive else { return };
+        let above = u64::from(live.saturating_sub(start));
+        let left = u64::from(end - start).saturating_sub(above);
+        self.share = (u64::from(WHOLE) * left / u64::from((end - start).max(1))) as u32;
+        if self.share + STEP <= self.share_armed {
+            (self.share_armed, self.next) = (self.share, 0);
+        }
+        self.share_armed = self.share_armed.max(self.share);
+    }
+}
+
+impl<const W: usize> FlowTable<W> {
+    /// Looks at how full the table is, and arms some timers anew if that makes timeouts shorter.
+    pub(super) fn adapt(&mut self, now: Nanos) {
+        self.lifetimes.adapt(self.live);
+        if self.lifetimes.next >= self.fresh {
+            return;
+        }
+        let until = self.fresh.min(self.lifetimes.next + AT_ONCE);
+        for record in self.lifetimes.next..until {
+            let hot = &self.hot[record as usize];
+            if hot.is_free() {
+                continue;
+            }
+            let last_seen = hot.last_seen(&self.cold.0[record as usize]);
+            let deadline = last_seen.saturating_add(self.lifetimes.of(hot)).max(now);
+            self.wheel.disarm(&mut self.cold, record);
+            self.wheel.arm(&mut self.cold, record, deadline);
+        }
+        self.lifetimes.next = until;
+    }
+}
