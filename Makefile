@@ -7,14 +7,13 @@ ASAN_SECONDS ?= 60
 SMOKE_SECONDS ?= 120
 TARGET := $${CARGO_TARGET_DIR:-target}
 TWIN ?= $(HOME)/.local/lib/millrace/librte_net_twin.so
-BUILD_TWIN = $(CARGO) build --release --locked --package twin && \
-	scripts/build-twin "$(TARGET)" "$(TWIN)"
+BUILD_TWIN = $(CARGO) build --release --locked -p twin && scripts/build-twin "$(TARGET)" "$(TWIN)"
 HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
 
 .DEFAULT_GOAL := help
-.PHONY: run build test twin check bench aarch64 prove-offload prove-conntrack fuzz asan smoke
-.PHONY: clean help components
+.PHONY: run build test twin check bench bench-peers aarch64 prove-offload prove-conntrack
+.PHONY: fuzz asan smoke clean help components
 
 ## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
@@ -44,17 +43,18 @@ check: deps-run components
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
 bench: deps-bench
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
-	$(CARGO) bench --locked --package engine --bench engine
-	$(CARGO) bench --locked --package offload --bench admission
-	MILLRACE_TWIN="$(TWIN)" $(CARGO) bench --locked --package millrace --bench side_by_side \
-		-- $(BENCH_ARGS)
+	$(CARGO) bench --locked -p engine -p offload --bench engine --bench admission
+	MILLRACE_TWIN="$(TWIN)" $(CARGO) bench --locked -p millrace --bench side_by_side -- $(BENCH_ARGS)
+
+## bench-peers: Open vSwitch, Linux and Millrace side by side; needs root (BENCH_ARGS="--save")
+bench-peers: deps-ci
+	$(CARGO) bench --locked -p millrace --bench side_by_side -- --peers $(BENCH_ARGS)
 
 ## aarch64: tests of the crates without DPDK for 64-bit ARM, under qemu; needs its compiler and std
 aarch64:
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
-	$(CARGO) test --locked --package wire --package engine --package traffic \
-		--target aarch64-unknown-linux-gnu
+	$(CARGO) test --locked -p wire -p engine -p traffic --target aarch64-unknown-linux-gnu
 
 ## prove-offload: a million rules of a NIC that goes wrong, which change nothing; CYCLES=number
 prove-offload:
@@ -92,7 +92,7 @@ help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8
 
 # Distribution packages; does nothing where all are there.
-deps-run deps-bench deps-test: deps-%:
+deps-run deps-bench deps-test deps-ci: deps-%:
 	@scripts/install-deps $*
 
 components:

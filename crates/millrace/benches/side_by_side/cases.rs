@@ -63,7 +63,7 @@ pub(crate) enum Bar {
 
 impl Case {
     /// With a heat of its own.
-    fn of_one_worker(traffic: Traffic, load: Load, bars: Vec<Bar>) -> Self {
+    pub(crate) fn of_one_worker(traffic: Traffic, load: Load, bars: Vec<Bar>) -> Self {
         let name = traffic.name();
         let (heat, from) = (name.clone(), From::Pcap);
         Case { name, heat, traffic, workers: 1, first_cpu: 0, own_ports: false, load, from, bars }

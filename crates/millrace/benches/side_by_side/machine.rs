@@ -53,6 +53,11 @@ impl Machine {
         Self { facts, start: Times::read() }
     }
 
+    /// Adds one.
+    pub(crate) fn add(&mut self, name: &'static str, fact: String) {
+        self.facts.push((name, fact));
+    }
+
     /// Adds what can be said only at the end.
     pub(crate) fn finish(mut self) -> Self {
         let end = Times::read();

@@ -15,9 +15,12 @@ mod churn;
 mod footprint;
 mod heat;
 mod hugepages;
+mod kernel;
 mod machine;
 mod measured;
 mod millrace;
+mod ovs;
+mod peers;
 mod process;
 mod replay;
 mod report;
@@ -48,12 +51,15 @@ use yardstick::Yardstick;
 #[derive(Parser)]
 #[command(name = "side_by_side")]
 struct Args {
-    /// How often everything is run
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
-    reps: u32,
-    /// How long each side runs in one repetition; a second of warm-up before does not count
-    #[arg(long, value_name = "S", default_value_t = 3, value_parser = at_least_one())]
-    seconds: u32,
+    /// How often everything is run; 5 times by default, 3 with --peers
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    reps: Option<u32>,
+    /// How long each side runs in one repetition, without its warm-up; 3 by default, 2 with --peers
+    #[arg(long, value_name = "S", value_parser = at_least_one())]
+    seconds: Option<u32>,
+    /// Other programs that track connections beside Millrace, and nothing else; needs root
+    #[arg(long)]
+    peers: bool,
     /// Only the cases with NAME in their name; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -77,11 +83,22 @@ struct Args {
     bench: bool,
 }
 
+impl Args {
+    fn reps(&self) -> u32 {
+        self.reps.unwrap_or(if self.peers { 3 } else { 5 })
+    }
+
+    fn seconds(&self) -> u32 {
+        self.seconds.unwrap_or(if self.peers { 2 } else { 3 })
+    }
+}
+
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
 
 /// What every run has in common.
+#[derive(Clone)]
 struct Setup {
     /// Where captures and configurations are.
     dir: PathBuf,
@@ -89,6 +106,8 @@ struct Setup {
     seconds: u32,
     /// Whether memory of DPDK is in hugepages.
     huge: bool,
+    /// Bytes of packet in a buffer.
+    mbuf_data_bytes: usize,
     /// Cpus of the workers: as many as any case needs, or as there are.
     worker_cpus: Vec<usize>,
     /// Cpus this process may use.
@@ -108,7 +127,9 @@ impl Setup {
             chosen => chosen.to_vec(),
         };
         let tsc_hz = stopwatch::measure_tsc_hz();
-        Self { dir, seconds: args.seconds, huge: false, worker_cpus, cpus, tsc_hz }
+        let mbuf_data_bytes = if args.peers { peers::MBUF_DATA_BYTES } else { MBUF_DATA_BYTES };
+        let seconds = args.seconds();
+        Self { dir, seconds, huge: false, mbuf_data_bytes, worker_cpus, cpus, tsc_hz }
     }
 
     /// Packet buffers for all of a capture, once for every worker, and for what is under way.
@@ -119,7 +140,7 @@ impl Setup {
 
     /// Megabytes for them: header of the pool, `rte_mbuf`, headroom, data, places in rings.
     fn memory_mb(&self, case: &Case) -> usize {
-        let one = 64 + 128 + 128 + MBUF_DATA_BYTES + 2 * 2 * size_of::<usize>();
+        let one = 64 + 128 + 128 + self.mbuf_data_bytes + 2 * 2 * size_of::<usize>();
         DPDK_MB + (self.mbufs(case) * one).div_ceil(1 << 20)
     }
 
@@ -170,6 +191,9 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut cases = cases::all();
     cases.retain(|case| is_wanted(&case.name));
     let with_footprint = is_wanted(footprint::NAME);
+    if args.peers {
+        return run_peers(args, is_wanted);
+    }
     if args.list {
         cases.iter().for_each(|case| println!("{}", case.name));
         [footprint::NAME].iter().chain(&TWINS).for_each(|name| println!("{name}"));
@@ -180,10 +204,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("no case has any of {:?} in its name; --list shows them", args.only);
     }
 
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let interrupted = interrupted()?;
     cases.retain(|case| {
         let is_possible = !case.needs_twin() || replay::driver().is_some();
         if !is_possible {
@@ -208,16 +229,41 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let machine = Machine::new(&setup);
     let commands = commands(&setup, &cases);
     let mut yardsticks = Vec::new();
-    let measured = measure(&setup, cases, args.reps, &mut yardsticks, &interrupted)?;
+    let measured = measure(&setup, cases, args.reps(), &mut yardsticks, &interrupted)?;
     drop(hugepages);
     let footprint = with_footprint.then(footprint::measure);
     let twins = twins(&setup, args, wanted_twins, &interrupted)?;
     let machine = machine.finish();
     let report = Report { machine, commands, measured, yardsticks, footprint, twins };
     print!("{}", report.to_markdown());
-    write_files(args, &report)?;
+    write_files(args, &report.machine, &report, &report.to_markdown())?;
     let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The same for other programs, which need more than the cases do.
+fn run_peers(args: &Args, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<ExitCode> {
+    if args.list {
+        peers::names().iter().for_each(|name| println!("{name}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let interrupted = interrupted()?;
+    let dir = TemporaryDir::new()?;
+    let mut setup = Setup::new(args, dir.0.clone());
+    let with_huge = !args.no_huge;
+    let peers = peers::measure(&mut setup, args.reps(), with_huge, is_wanted, &interrupted)?;
+    print!("{}", peers.to_markdown());
+    write_files(args, &peers.machine, &peers, &peers.to_markdown())?;
+    Ok(if peers.is_whole(args.reps()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Set by Ctrl-C.
+fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
 }
 
 /// What the software NIC can be measured by, if it was built.
@@ -244,12 +290,12 @@ fn twins(
         return Ok(Twins::default());
     };
     let replays = match with_replay {
-        true => replay::measure(setup, &driver, args.reps, interrupted)?,
+        true => replay::measure(setup, &driver, args.reps(), interrupted)?,
         false => Vec::new(),
     };
-    let rules = with_rules.then(|| rules::measure(setup, &driver, args.reps)).transpose()?;
+    let rules = with_rules.then(|| rules::measure(setup, &driver, args.reps())).transpose()?;
     let mixes = churn::MIXES.iter().zip(with_churn).filter(|(_, is_wanted)| *is_wanted);
-    let churn = mixes.map(|(mix, _)| churn::measure(setup, &driver, mix, args.reps));
+    let churn = mixes.map(|(mix, _)| churn::measure(setup, &driver, mix, args.reps()));
     let churn = churn.collect::<anyhow::Result<_>>()?;
     Ok(Twins { replays, rules, churn })
 }
@@ -290,7 +336,12 @@ fn measure(
     Ok(measured)
 }
 
-fn write_files(args: &Args, report: &Report) -> anyhow::Result<()> {
+fn write_files(
+    args: &Args,
+    machine: &Machine,
+    report: &impl Serialize,
+    markdown: &str,
+) -> anyhow::Result<()> {
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(report)? + "\n";
         fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
@@ -298,10 +349,10 @@ fn write_files(args: &Args, report: &Report) -> anyhow::Result<()> {
     if let Some(name) = &args.save {
         let results = root().join("bench/results");
         fs::create_dir_all(&results)?;
-        let name = if name.is_empty() { report.machine.slug() } else { name.clone() };
-        let path = results.join(format!("{}-{name}.md", report.machine.date()));
-        fs::write(&path, report.to_markdown())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        let name = if name.is_empty() { machine.slug() } else { name.clone() };
+        let what = if args.peers { "peers-" } else { "" };
+        let path = results.join(format!("{}-{what}{name}.md", machine.date()));
+        fs::write(&path, markdown).with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("written: {}", path.display());
     }
     Ok(())

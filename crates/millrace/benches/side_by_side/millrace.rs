@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Millrace on the ports of the floor, measured from outside by the lines it prints every second.
 
+use crate::Setup;
 use crate::cases::{Case, From, Load};
 use crate::heat::{Contender, Readings};
 use crate::process::Process;
 use crate::stopwatch::{Figures, Reading};
-use crate::{MBUF_DATA_BYTES, Setup};
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
@@ -119,6 +119,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
     };
     let pairs: String = setup.pairs(case).into_iter().zip(cpus).map(pair).collect();
     let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
+    let mbuf_data_bytes = setup.mbuf_data_bytes;
     let offload = match case.from {
         From::Twin { is_marked: true } => {
             format!("policy = \"all\"\nrules_max = {RULES_MAX}\n")
@@ -140,7 +141,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
     let timeouts = keys.map(|key| format!("{key} = {idle_s}\n")).concat();
     format!(
         "[eal]\nhuge = {huge}\nmemory_mb = {memory_mb}\nmbufs = {mbufs}\n\
-         mbuf_data_bytes = {MBUF_DATA_BYTES}\n\
+         mbuf_data_bytes = {mbuf_data_bytes}\n\
          {pairs}{table}{LIMITS}[offload]\n{offload}[timeouts]\n{timeouts}"
     )
 }

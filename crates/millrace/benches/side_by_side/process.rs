@@ -134,7 +134,8 @@ impl Process {
         bail!(self.with_tail("does not end"))
     }
 
-    fn with_tail(&self, what: &str) -> String {
+    /// What is wrong with it, and its last lines.
+    pub(crate) fn with_tail(&self, what: &str) -> String {
         let tail = self.tail.iter().skip(self.tail.len().saturating_sub(TAIL));
         let tail: Vec<&str> = tail.map(String::as_str).collect();
         format!("process {}: {what}; its last lines:\n{}", self.child.id(), tail.join("\n"))
@@ -147,6 +148,35 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// `program` as a command that the kernel kills if the benchmark ends without doing so.
+pub(crate) fn mortal(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", program]);
+    command
+}
+
+/// Runs to the end, which must be good, and returns what was printed.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if !output.status.success() {
+        bail!("{command:?}: {}\n{}", output.status, text(&output.stderr));
+    }
+    Ok(text(&output.stdout))
+}
+
+/// Waits until something is so, but not for ever.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE / 6;
+    while !is_so() {
+        if Instant::now() > deadline {
+            bail!("waited in vain for {what}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// Sends on what can be read, until there is no more.

@@ -27,14 +27,15 @@ pub(crate) struct Report {
 }
 
 /// How a figure stands to its bar.
-enum Verdict {
+pub(crate) enum Verdict {
     Goal,
     Must,
     Missed,
 }
 
 impl Verdict {
-    fn new(holds_must: bool, holds_goal: bool) -> Self {
+    /// By whether either bar is held.
+    pub(crate) fn new(holds_must: bool, holds_goal: bool) -> Self {
         match (holds_must, holds_goal) {
             (_, true) => Verdict::Goal,
             (true, false) => Verdict::Must,

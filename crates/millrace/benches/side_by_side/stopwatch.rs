@@ -21,6 +21,8 @@ pub(crate) struct Reading {
     pub(crate) packets: f64,
     /// Nanoseconds on a cpu by thread.
     on_cpu: BTreeMap<String, u64>,
+    /// Nanoseconds on the same cpus of a thread that is not its own.
+    helped_ns: u64,
 }
 
 /// What a run comes to.
@@ -43,7 +45,12 @@ impl Reading {
             let nanoseconds = account.split(' ').next()?.parse().ok()?;
             Some((thread.file_name().to_string_lossy().into_owned(), nanoseconds))
         });
-        Self { ran, packets, on_cpu: on_cpu.collect() }
+        Self { ran, packets, on_cpu: on_cpu.collect(), helped_ns: 0 }
+    }
+
+    /// The same with the time that the kernel worked for it in a thread of the kernel.
+    pub(crate) fn helped_for(self, helped_ns: u64) -> Self {
+        Self { helped_ns, ..self }
     }
 }
 
@@ -58,7 +65,8 @@ impl Figures {
         let mut used: Vec<f64> = last.on_cpu.iter().map(used).collect();
         used.sort_by(|a, b| b.total_cmp(a));
         // The workers are the busiest threads: they never sleep.
-        let used: f64 = used.iter().take(workers).sum();
+        let helped = (last.helped_ns - first.helped_ns) as f64 / 1e9;
+        let used = used.iter().take(workers).sum::<f64>() + helped;
         let all = workers as f64 * seconds;
         let used = if used > 0.0 { used.min(all) } else { all };
         Self { mpps: packets / seconds / 1e6, cycles: used * tsc_hz / packets, on_cpu: used / all }

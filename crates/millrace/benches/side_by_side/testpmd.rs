@@ -6,7 +6,7 @@ use crate::cases::Case;
 use crate::heat::{Contender, Readings};
 use crate::process::Process;
 use crate::stopwatch::{Figures, Reading, WARM_UP};
-use crate::{MBUF_DATA_BYTES, Setup, replay};
+use crate::{Setup, replay};
 use anyhow::Context;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -84,16 +84,26 @@ impl Contender for Testpmd {
 
 /// Its command line.
 pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
+    arguments_on(setup, case, setup.pairs(case), "")
+}
+
+/// The same with these ports; `who` tells it from others of the case.
+pub(crate) fn arguments_on(
+    setup: &Setup,
+    case: &Case,
+    pairs: Vec<[String; 2]>,
+    who: &str,
+) -> Vec<String> {
     let lcores = lcores(setup, &setup.worker_cpus[case.cpus()]);
     let (count, queues) = (case.workers, case.queues());
     let memory = if setup.huge { "--in-memory" } else { "--no-huge --no-shconf" };
     let vdev = |[a, b]: [String; 2]| format!("--vdev={a} --vdev={b} ");
-    let vdevs: String = setup.pairs(case).into_iter().map(vdev).collect();
+    let vdevs: String = pairs.into_iter().map(vdev).collect();
     let driver = replay::driver().filter(|_| case.needs_twin());
     let driver = driver.map_or(String::new(), |driver| format!("-d{} ", driver.display()));
     let burst = engine::BURST_MAX;
     format!(
-        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues} \
+        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues}{who} \
          --lcores={lcores} --main-lcore=0 {memory} -m{mb} {driver}{vdevs}-- \
          -i --forward-mode=io --nb-cores={count} --rxq={queues} --txq={queues} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
@@ -101,7 +111,7 @@ pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
         first = case.first_cpu,
         mb = setup.memory_mb(case),
         mbufs = setup.mbufs(case),
-        mbuf_bytes = MBUF_DATA_BYTES + HEADROOM,
+        mbuf_bytes = setup.mbuf_data_bytes + HEADROOM,
     )
     .split(' ')
     .map(str::to_owned)
