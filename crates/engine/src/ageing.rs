@@ -3,9 +3,9 @@
 //!
 //! Hierarchical, three levels of 256 slots, doubly linked lists of record numbers through the
 //! records themselves. Packets never touch it: a flow's deadline is its last packet plus its
-//! timeout, and a timer that comes up early is put back by whoever pops it (lazy re-arming). Only a
-//! timeout that gets shorter must be re-armed at once. An entry never comes up before its deadline
-//! and at most one tick after, if the caller keeps up.
+//! timeout, and a timer that comes up early is put back by whoever pops it (lazy re-arming). Only
+//! one that would come up too late, since a timeout got shorter, must be re-armed at once. An entry
+//! never comes up before its deadline and at most one tick after, if the caller keeps up.
 
 use crate::Nanos;
 
@@ -95,6 +95,17 @@ impl Wheel {
             links.link(next).prev = prev;
         }
         self.armed[slot / SLOTS] -= 1;
+    }
+
+    /// Whether a timer that is armed comes up by `deadline` as it is.
+    pub(crate) fn comes_by(&self, link: Link, deadline: Nanos) -> bool {
+        let (level, slot) = (usize::from(link.slot) / SLOTS, u64::from(link.slot) % SLOTS as u64);
+        let shift = LEVEL_BITS * level as u32;
+        let range = self.tick >> shift;
+        let ahead = slot.wrapping_sub(range) % SLOTS as u64;
+        // What is in the slot of this very range came there when the round was at its end.
+        let ahead = if ahead == 0 && level > 0 { SLOTS as u64 } else { ahead };
+        (range + ahead) << shift <= deadline.div_ceil(TICK)
     }
 
     /// The next record whose slot has come by `now`, taken out of the wheel. The caller ends the
@@ -204,7 +215,19 @@ mod tests {
                         }
                     }
                     // A packet came: the deadline moves on, the wheel is not told.
-                    2 => if let Some(end) = ends.get_mut(&record) { *end = (*end).max(now + span) },
+                    2 if random & 1 == 0 => {
+                        if let Some(end) = ends.get_mut(&record) {
+                            *end = (*end).max(now + span);
+                        }
+                    }
+                    // It moves, maybe closer: the wheel is told if it has to be.
+                    2 => if let Some(end) = ends.get_mut(&record) {
+                        *end = now + span;
+                        if !wheel.comes_by(*table.link(record), now + span) {
+                            wheel.disarm(&mut table, record);
+                            wheel.arm(&mut table, record, now + span);
+                        }
+                    },
                     _ => {
                         now += span;
                         let must: Vec<u32> = ends.iter()

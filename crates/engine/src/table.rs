@@ -223,11 +223,12 @@ impl<const W: usize> FlowTable<W> {
         }
         let hot = &mut self.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
-        // A timer may come up early but never late: one that got shorter is armed anew.
+        // A timer may come up early but never late.
         let timeout = self.lifetimes.of(hot);
-        if timeout < before {
+        let deadline = now.saturating_add(timeout);
+        if timeout < before && !self.wheel.comes_by(*self.cold.link(record), deadline) {
             self.wheel.disarm(&mut self.cold, record);
-            self.wheel.arm(&mut self.cold, record, now.saturating_add(timeout));
+            self.wheel.arm(&mut self.cold, record, deadline);
         }
         if is_rare {
             self.counted(record, meta.swapped(), false);

@@ -6,6 +6,7 @@
 //! are armed anew, a few records at a time.
 
 use super::FlowTable;
+use crate::ageing::Links;
 use crate::flow::Hot;
 use crate::zones::Zones;
 use crate::{Config, Nanos};
@@ -81,8 +82,10 @@ impl<const W: usize> FlowTable<W> {
             }
             let last_seen = hot.last_seen(&self.cold.0[record as usize]);
             let deadline = last_seen.saturating_add(self.lifetimes.of(hot)).max(now);
-            self.wheel.disarm(&mut self.cold, record);
-            self.wheel.arm(&mut self.cold, record, deadline);
+            if !self.wheel.comes_by(*self.cold.link(record), deadline) {
+                self.wheel.disarm(&mut self.cold, record);
+                self.wheel.arm(&mut self.cold, record, deadline);
+            }
         }
         self.lifetimes.next = until;
     }
