@@ -242,6 +242,15 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_in_the_slot_of_now_comes_a_round_later() {
+        let (mut wheel, mut table) = (Wheel::new(), table(1));
+        wheel.catch_up(0xff * TICK);
+        wheel.arm(&mut table, 0, (0xff + 0xffff) * TICK);
+        let comes_by = |tick| wheel.comes_by(table.0[0], tick * TICK);
+        assert!(!comes_by(0xff + 0x200) && !comes_by(0xffff) && comes_by(0x1_0000));
+    }
+
+    #[test]
     fn a_leap_of_ten_years_takes_no_time_and_ends_all() {
         let (mut wheel, mut table) = (Wheel::new(), table(8));
         let mut ends = BTreeMap::new();
