@@ -28,6 +28,9 @@ use vital::Vital;
 pub(crate) const PROTO_ICMP: u8 = 1;
 pub(crate) const PROTO_TCP: u8 = 6;
 pub(crate) const PROTO_UDP: u8 = 17;
+/// Those with a number of their own in the place of ports.
+pub(crate) const PROTO_GRE: u8 = 47;
+pub(crate) const PROTO_ESP: u8 = 50;
 pub(crate) const PROTO_ICMPV6: u8 = 58;
 
 /// Flags that can change the state; packets without them take the short way.
@@ -371,13 +374,17 @@ impl<const W: usize> Hot<W> {
         let high = (parts.high, parts.high_port);
         let ((src, sport), (dst, dport)) =
             if self.originator() == 1 { (high, low) } else { (low, high) };
-        let is_icmp = matches!(parts.proto, PROTO_ICMP | PROTO_ICMPV6);
+        let (sport, dport) = match parts.proto {
+            PROTO_ICMP | PROTO_ICMPV6 => (parts.low_port, cold.icmp),
+            PROTO_GRE | PROTO_ESP => (parts.low_port, parts.high_port),
+            _ => (sport, dport),
+        };
         FlowRecord {
             src,
             dst,
             proto: parts.proto,
-            sport: if is_icmp { parts.low_port } else { sport },
-            dport: if is_icmp { cold.icmp } else { dport },
+            sport,
+            dport,
             zone: parts.zone,
             vlan: cold.vlan,
             start: cold.start,

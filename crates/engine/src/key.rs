@@ -29,9 +29,9 @@ const _: () = assert!(size_of::<Key4>() == 16 && size_of::<Key6>() == 40);
 pub(crate) enum Ports {
     /// TCP, UDP, SCTP: source and destination port as they lie in the header.
     Pair([u8; 4]),
-    /// ICMP: identifier, then type and code with replies folded onto their request. They belong to
-    /// the packet, not to its ends, so they are not sorted.
-    Icmp([u8; 4]),
+    /// What belongs to the packet, not to its ends, so it is not sorted. ICMP: identifier, then
+    /// type and code with replies folded onto their request. GRE: the key. ESP: the SPI.
+    Common([u8; 4]),
 }
 
 impl Ports {
@@ -43,7 +43,7 @@ impl Ports {
                 let forth = u32::from_ne_bytes(bytes);
                 (forth, forth.rotate_left(16))
             }
-            Ports::Icmp(bytes) => (u32::from_ne_bytes(bytes), u32::from_ne_bytes(bytes)),
+            Ports::Common(bytes) => (u32::from_ne_bytes(bytes), u32::from_ne_bytes(bytes)),
         }
     }
 }
@@ -92,9 +92,9 @@ pub(crate) fn key6(addresses: &[u8; 32], ports: Ports, zone_proto: u64) -> (Key6
 pub(crate) struct KeyParts {
     pub(crate) low: IpAddr,
     pub(crate) high: IpAddr,
-    /// Port of `low`, or the ICMP identifier.
+    /// Port of `low`, the ICMP identifier, or the upper half of a GRE key or an SPI.
     pub(crate) low_port: u16,
-    /// Port of `high`, or the ICMP type * 256 + code of the request.
+    /// Port of `high`, the ICMP type * 256 + code of the request, or the lower half.
     pub(crate) high_port: u16,
     pub(crate) zone: u16,
     pub(crate) proto: u8,
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn icmp_identifier_is_not_sorted() {
-        let echo = Ports::Icmp([0, 99, 8, 0]);
+        let echo = Ports::Common([0, 99, 8, 0]);
         let forth = key4(ends([1; 4], [2; 4]), echo, 0);
         let back = key4(ends([2; 4], [1; 4]), echo, 0);
         assert_eq!(forth.0, back.0);

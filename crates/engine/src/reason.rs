@@ -34,7 +34,7 @@ pub enum Reason {
     IpLength,
     /// An IPv6 extension header ends beyond the packet.
     ExtensionTruncated,
-    /// The packet ends inside the TCP, UDP, SCTP or ICMP header.
+    /// The packet ends inside the TCP, UDP, SCTP, ICMP, GRE or ESP header.
     TransportTruncated,
     /// The TCP data offset is below 5 or beyond the packet.
     TcpOffset,
@@ -118,7 +118,7 @@ impl Reason {
             Reason::IpHeaderLength => "IPv4 header length below 20 or beyond the total length",
             Reason::IpLength => "IP length beyond the frame, or below 20",
             Reason::ExtensionTruncated => "IPv6 extension header ends beyond the packet",
-            Reason::TransportTruncated => "packet ends inside the TCP, UDP, SCTP or ICMP header",
+            Reason::TransportTruncated => "packet ends inside the transport header",
             Reason::TcpOffset => "TCP data offset below 5 or beyond the packet",
             Reason::UdpLength => "UDP length below 8 or beyond the packet",
             Reason::TableFull => "a new flow found the flow table full",

@@ -14,9 +14,11 @@ pub struct FlowRecord {
     pub dst: IpAddr,
     /// IP protocol number.
     pub proto: u8,
-    /// Port of the originator; for ICMP the identifier (or 0); 0 without ports.
+    /// Port of the originator; for ICMP the identifier (or 0); for GRE and ESP the upper half of
+    /// key or SPI; 0 without ports.
     pub sport: u16,
-    /// Port of the responder; for ICMP type * 256 + code of the first packet; 0 without ports.
+    /// Port of the responder; for ICMP type * 256 + code of the first packet; for GRE and ESP the
+    /// lower half; 0 without ports.
     pub dport: u16,
     /// Zone the flow was tracked in.
     pub zone: u16,

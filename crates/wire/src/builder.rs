@@ -66,10 +66,23 @@ struct IpFields {
 #[derive(Clone, Debug)]
 enum Transport {
     Raw(u8),
+    /// A protocol, and the bytes of its header.
+    Plain(u8, Vec<u8>),
     Tcp(TcpFields),
-    Udp { sport: u16, dport: u16, len: Option<u16> },
-    Sctp { sport: u16, dport: u16, tag: u32 },
-    Icmp { kind: IcmpKind, rest: [u8; 4] },
+    Udp {
+        sport: u16,
+        dport: u16,
+        len: Option<u16>,
+    },
+    Sctp {
+        sport: u16,
+        dport: u16,
+        tag: u32,
+    },
+    Icmp {
+        kind: IcmpKind,
+        rest: [u8; 4],
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -188,7 +201,7 @@ impl FrameBuilder {
             Network::V6(src, dst) => std::mem::swap(src, dst),
         }
         match &mut self.transport {
-            Transport::Raw(_) => {}
+            Transport::Raw(_) | Transport::Plain(..) => {}
             Transport::Tcp(TcpFields { sport, dport, .. })
             | Transport::Udp { sport, dport, .. }
             | Transport::Sctp { sport, dport, .. } => std::mem::swap(sport, dport),

@@ -4,8 +4,8 @@
 
 use super::{
     BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, OVERHEAD_MAX, Opening,
-    PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP, Packet, Ports, Reason, TCP_MIN, UDP, VLAN_TAG,
-    VlanTags, ZoneFrom, key4, key6, zone_proto,
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP, Packet, Ports, Reason,
+    TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
 };
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -29,6 +29,15 @@ const SCTP: usize = 12;
 /// Type, code, checksum: what every ICMP message has.
 const ICMP_MIN: usize = 4;
 const ICMP_ECHO: usize = 8;
+/// Flags and protocol: what every GRE header has.
+const GRE: usize = 4;
+/// RFC 2784 section 2.1 and RFC 1701: either of checksum and routing adds a word before the key.
+const GRE_CHECKSUM_OR_ROUTING: u16 = 0xc000;
+/// RFC 2890 section 2.1.
+const GRE_KEY: u16 = 0x2000;
+const GRE_VERSION: u16 = 0x0007;
+/// SPI and sequence number.
+const ESP: usize = 8;
 
 /// Enough for the longest chain of headers that is followed: two tags, IPv6 with 256 bytes of
 /// extensions and what is read of TCP.
@@ -287,11 +296,29 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
                 [0; 2]
             };
             let [high, low] = identifier;
-            let ports = Ports::Icmp([high, low, request.unwrap_or(kind), code]);
+            let ports = Ports::Common([high, low, request.unwrap_or(kind), code]);
             let icmp = u16::from_be_bytes([kind, code]);
             Ok(Ends { at, ports, tcp_flags: 0, icmp })
         }
-        _ => Ok(Ends { at, ports: Ports::Pair([0; 4]), tcp_flags: 0, icmp: 0 }),
+        PROTO_GRE => {
+            need(GRE)?;
+            let flags = frame.u16(at, Reason::TransportTruncated)?;
+            let key_at = if flags & GRE_CHECKSUM_OR_ROUTING == 0 { at + 4 } else { at + 8 };
+            // Of version 1 (RFC 2637) the key is a length and the call of the receiver: there are
+            // two to a tunnel, and nothing here tells which belong together.
+            let ports = match flags & (GRE_KEY | GRE_VERSION) {
+                GRE_KEY if key_at + 4 > end => return Err(Reason::TransportTruncated),
+                GRE_KEY => Ports::Common(frame.read(key_at, Reason::TransportTruncated)?),
+                _ => Ports::Common([0; 4]),
+            };
+            Ok(Ends { at, ports, tcp_flags: 0, icmp: 0 })
+        }
+        PROTO_ESP => {
+            need(ESP)?;
+            let spi = frame.read(at, Reason::TransportTruncated)?;
+            Ok(Ends { at, ports: Ports::Common(spi), tcp_flags: 0, icmp: 0 })
+        }
+        _ => Ok(Ends { at, ports: Ports::Common([0; 4]), tcp_flags: 0, icmp: 0 }),
     }
 }
 

@@ -117,7 +117,9 @@ static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         v4().icmp_echo(1, 2),
         v4().icmp(13, 0, [0; 4]).payload([0; 12]),
         v4().icmp(3, 1, [0; 4]),
-        v4().protocol(proto::GRE),
+        v4().gre(0x0800, None),
+        v4().gre(0x6558, Some(7)),
+        v4().esp(0x0102_0304, 1),
         v4().protocol(proto::AUTH).payload([6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4]),
         v6().icmp_echo(1, 2),
         v6().icmp(135, 0, [0; 4]),
@@ -367,9 +369,10 @@ fn only_we_refuse(
         Reason::Fragment => payload.fragmented,
         Reason::ExtensionLimit => extensions
             .is_some_and(|(all, _)| all.slice().len() > 256 || all.into_iter().count() > 8),
-        // They do not look into fragments, nor into SCTP.
+        // They do not look into fragments, nor into SCTP, GRE and ESP.
         Reason::TransportTruncated => {
-            payload.fragmented || payload.ip_number.0 == proto::SCTP || has_no_length
+            let is_ours = matches!(payload.ip_number.0, proto::SCTP | proto::GRE | proto::ESP);
+            payload.fragmented || is_ours || has_no_length
         }
         Reason::TcpOffset => payload.fragmented,
         // They take 0 for the rest of the packet; here that is for jumbograms.
@@ -438,6 +441,12 @@ fn same_packet(
             let has_id = matches!(payload.payload[0], 128 | 129);
             (if has_id { u16_at(4) } else { 0 }, u16_at(0))
         }
+        (proto::ESP, _) => (u16_at(0), u16_at(2)),
+        (proto::GRE, _) => match (u16_at(0) & 0x2007, u16_at(0) >> 14) {
+            (0x2000, 0) => (u16_at(4), u16_at(6)),
+            (0x2000, _) => (u16_at(8), u16_at(10)),
+            _ => (0, 0),
+        },
         _ => (0, 0),
     };
     assert_eq!((ours.sport, ours.dport), (sport, dport));

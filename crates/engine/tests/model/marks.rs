@@ -216,6 +216,7 @@ fn most_packets_of_a_busy_flow_are_counted_by_their_mark() {
         dst,
         proto: 17,
         icmp: None,
+        number: 0,
         tcp_flags: 0,
         said: Said::default(),
         tags: vec![],

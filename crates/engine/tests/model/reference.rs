@@ -23,6 +23,8 @@ pub(crate) const ACK: u8 = 16;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const GRE: u8 = 47;
+const ESP: u8 = 50;
 const ICMPV6: u8 = 58;
 
 /// Address and port; the port is 0 where the protocol has none.
@@ -35,6 +37,8 @@ pub(crate) struct Seen {
     pub(crate) dst: Endpoint,
     pub(crate) proto: u8,
     pub(crate) icmp: Option<Icmp>,
+    /// GRE key or SPI of ESP, 0 without.
+    pub(crate) number: u32,
     pub(crate) tcp_flags: u8,
     /// Of TCP.
     pub(crate) said: Said,
@@ -62,13 +66,14 @@ pub(crate) struct Key {
     ends: [Endpoint; 2],
     /// Identifier, type with replies folded onto their request, code.
     icmp: Option<(u16, u8, u8)>,
+    number: u32,
 }
 
 impl Key {
-    fn new(zone: u16, proto: u8, ends: [Endpoint; 2], icmp: Option<Icmp>) -> Self {
+    fn new(zone: u16, proto: u8, ends: [Endpoint; 2], icmp: Option<Icmp>, number: u32) -> Self {
         let [a, b] = ends;
         let icmp = icmp.map(|icmp| (icmp.id, request_of(proto, icmp.kind), icmp.code));
-        Key { zone, proto, ends: [a.min(b), a.max(b)], icmp }
+        Key { zone, proto, ends: [a.min(b), a.max(b)], icmp, number }
     }
 
     pub(crate) fn is_v4(&self) -> bool {
@@ -117,7 +122,9 @@ impl From<&FlowRecord> for Record {
         let is_icmp = flow.proto == if flow.src.is_ipv4() { ICMP } else { ICMPV6 };
         let [kind, code] = flow.dport.to_be_bytes();
         let icmp = is_icmp.then_some(Icmp { kind, code, id: flow.sport });
-        let ends = if is_icmp { [(flow.src, 0), (flow.dst, 0)] } else { [src, dst] };
+        let is_numbered = matches!(flow.proto, GRE | ESP);
+        let number = u32::from(flow.sport) << 16 | u32::from(flow.dport);
+        let ends = if is_icmp || is_numbered { [(flow.src, 0), (flow.dst, 0)] } else { [src, dst] };
         let tally = |tally: engine::Tally| Tally {
             packets: tally.packets,
             bytes: tally.bytes,
@@ -125,7 +132,7 @@ impl From<&FlowRecord> for Record {
             tcp_flags: tally.tcp_flags,
         };
         Record {
-            key: Key::new(flow.zone, flow.proto, ends, icmp),
+            key: Key::new(flow.zone, flow.proto, ends, icmp, if is_numbered { number } else { 0 }),
             start: flow.start,
             end: flow.end,
             src,
@@ -286,6 +293,9 @@ impl Flow {
         if let Some(icmp) = self.first.icmp {
             (src.1, dst.1) = (icmp.id, u16::from_be_bytes([icmp.kind, icmp.code]));
         }
+        if matches!(self.first.proto, GRE | ESP) {
+            (src.1, dst.1) = ((self.first.number >> 16) as u16, self.first.number as u16);
+        }
         Record {
             key: key.clone(),
             start: self.start,
@@ -423,7 +433,13 @@ impl Model {
             ZoneFrom::OuterVlan => seen.tags.first(),
             ZoneFrom::InnerVlan => seen.tags.last(),
         };
-        Key::new(zone.copied().unwrap_or(0), seen.proto, [seen.src, seen.dst], seen.icmp)
+        Key::new(
+            zone.copied().unwrap_or(0),
+            seen.proto,
+            [seen.src, seen.dst],
+            seen.icmp,
+            seen.number,
+        )
     }
 
     fn without_flow(&mut self, reason: Reason, zone: u16) -> Verdict {

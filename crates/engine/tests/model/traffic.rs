@@ -98,6 +98,7 @@ struct Draft {
     dst: Endpoint,
     proto: u8,
     icmp: Option<Icmp>,
+    number: u32,
     tcp_flags: u8,
     said: Said,
     tags: Vec<u16>,
@@ -121,6 +122,7 @@ impl Draft {
             dst: (dst, 0),
             proto: 0,
             icmp: None,
+            number: 0,
             tcp_flags: 0,
             said: Said::default(),
             tags: vec![],
@@ -166,7 +168,9 @@ impl Draft {
                 // ICMP of the other IP version is a protocol like any other.
                 let icmp = if is_v4 { proto::ICMPV6 } else { proto::ICMP };
                 let number = dice.pick(&[proto::GRE, proto::ESP, 59, 253, icmp, 135]);
-                (builder.protocol(number), number, 0)
+                let (builder, header_len, common) = numbered(builder, number, dice);
+                self.number = common;
+                (builder, number, header_len)
             }
         };
         self
@@ -256,6 +260,7 @@ impl Draft {
             dst: self.dst,
             proto: self.proto,
             icmp: self.icmp,
+            number: self.number,
             tcp_flags: self.tcp_flags,
             said: self.said,
             ip_bytes: self.builder.build_packet().len() as u64,
@@ -302,6 +307,18 @@ fn any_numbers(dice: &mut Dice) -> (Said, &'static [u8]) {
         (&[3, 2, 7, 0], None),
     ]);
     (Said { seq, ack, window, data: 0, scale }, options)
+}
+
+/// A protocol without ports: how many bytes of its header count, and the number that its packets
+/// have in common.
+fn numbered(builder: FrameBuilder, proto: u8, dice: &mut Dice) -> (FrameBuilder, usize, u32) {
+    let number = dice.pick(&[0, 7, 7 << 16, u32::MAX]);
+    match (proto, dice.below(2)) {
+        (proto::GRE, 0) => (builder.gre(0x0800, None), 4, 0),
+        (proto::GRE, _) => (builder.gre(0x6558, Some(number)), 8, number),
+        (proto::ESP, seq) => (builder.esp(number, seq as u32), 4, number),
+        _ => (builder.protocol(proto), 0, 0),
+    }
 }
 
 /// A message, and how many bytes of its header count.

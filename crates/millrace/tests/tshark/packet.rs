@@ -59,6 +59,9 @@ pub(crate) const FIELDS: [&str; 54] = [
     "udp.length",
     "sctp.srcport",
     "sctp.dstport",
+    "gre.flags_and_version",
+    "gre.key",
+    "esp.spi",
     "icmp.type",
     "icmp.code",
     "icmp.ident",
@@ -259,6 +262,21 @@ impl Packet {
         self.number(field).is_some_and(|kind| request_of(proto, kind as u8).is_some())
     }
 
+    /// Whether a GRE header has a key that tells tunnels apart: not in version 1.
+    fn has_gre_key(&self) -> bool {
+        self.number("gre.flags_and_version").is_some_and(|flags| flags & 0x2007 == 0x2000)
+    }
+
+    /// Bytes of a GRE header up to its key or, without one, of what every one has.
+    pub(crate) fn gre_len(&self) -> u64 {
+        let flags = self.number("gre.flags_and_version").unwrap_or(0);
+        match (self.has_gre_key(), flags & 0xc000) {
+            (false, _) => 4,
+            (true, 0) => 8,
+            (true, _) => 12,
+        }
+    }
+
     /// The flow, if tshark found both addresses and what tells flows of this protocol apart.
     pub(crate) fn flow(&self) -> Option<Flow> {
         let (src, dst) = self.addresses()?;
@@ -274,6 +292,12 @@ impl Packet {
         if is_icmp(proto, src) {
             tuple = tuple.with_icmp(self.icmp(proto)?);
         }
+        tuple = match proto {
+            47 if self.has_gre_key() => tuple.with_number(self.number("gre.key")? as u32),
+            47 => tuple.with_number(0),
+            50 => tuple.with_number(self.number("esp.spi")? as u32),
+            _ => tuple,
+        };
         Some(Flow { tuple, from })
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Rule {
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
+const GRE: u8 = 47;
+const ESP: u8 = 50;
 
 /// In the order in which a packet is read.
 pub(crate) const RULES: [Rule; 19] = [
@@ -114,6 +116,8 @@ pub(crate) const RULES: [Rule; 19] = [
                         TCP => 20,
                         UDP => 8,
                         SCTP => 12,
+                        GRE => packet.gre_len(),
+                        ESP => 8,
                         _ if packet.is_icmp() && packet.has_icmp_identifier() => 8,
                         _ if packet.is_icmp() => 4,
                         _ => 0,
@@ -131,7 +135,9 @@ pub(crate) const RULES: [Rule; 19] = [
                     < match transport.proto {
                         TCP => 14,
                         UDP => 6,
-                        SCTP => 4,
+                        SCTP | ESP => 4,
+                        GRE if packet.gre_len() > 4 => packet.gre_len(),
+                        GRE => 2,
                         _ if packet.is_icmp() && packet.has_icmp_identifier() => 6,
                         _ if packet.is_icmp() => 2,
                         _ => 0,

@@ -64,6 +64,11 @@ impl Tuple {
         Self { icmp: Some((identifier, kind)), ..self }
     }
 
+    /// With a GRE key or an SPI.
+    pub(crate) fn with_number(self, number: u32) -> Self {
+        Self { icmp: Some(((number >> 16) as u16, number as u16)), ..self }
+    }
+
     pub(crate) fn ends(&self) -> [End; 2] {
         self.ends
     }
@@ -116,11 +121,16 @@ fn add_record(flows: &mut Tallies, record: &Value) {
     let (src, dst, proto) = (address("src"), address("dst"), number("proto") as u8);
     let (sport, dport) = (number("sport"), number("dport"));
     let icmp = is_icmp(proto, src);
-    let (from, to) = if icmp { ((src, 0), (dst, 0)) } else { ((src, sport), (dst, dport)) };
+    let is_numbered = matches!(proto, 47 | 50);
+    let (from, to) =
+        if icmp || is_numbered { ((src, 0), (dst, 0)) } else { ((src, sport), (dst, dport)) };
     let mut tuple = Tuple::new(proto, number("zone"), from, to);
     if icmp {
         let [kind, code] = dport.to_be_bytes();
         tuple = tuple.with_icmp(Icmp { kind, code, identifier: sport });
+    }
+    if is_numbered {
+        tuple = tuple.with_number(u32::from(sport) << 16 | u32::from(dport));
     }
     for (direction, sender) in [("orig", from), ("reply", to)] {
         let number = |name: &str| record[direction][name].as_u64().unwrap();

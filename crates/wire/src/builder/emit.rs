@@ -102,7 +102,7 @@ impl FrameBuilder {
 
     fn protocol_number(&self) -> u8 {
         match (&self.transport, self.network) {
-            (Transport::Raw(number), _) => *number,
+            (Transport::Raw(number) | Transport::Plain(number, _), _) => *number,
             (Transport::Tcp(_), _) => proto::TCP,
             (Transport::Udp { .. }, _) => proto::UDP,
             (Transport::Sctp { .. }, _) => proto::SCTP,
@@ -115,6 +115,7 @@ impl FrameBuilder {
     fn segment(&self) -> Vec<u8> {
         let (header, checksum_at) = match &self.transport {
             Transport::Raw(_) => return self.payload.clone(),
+            Transport::Plain(_, header) => return [&header[..], &self.payload].concat(),
             Transport::Tcp(fields) => (tcp_header(fields), 16),
             Transport::Udp { sport, dport, len } => {
                 let len = len.unwrap_or((Udp::LEN + self.payload.len()) as u16);

@@ -97,6 +97,17 @@ fn an_icmp_error_quotes_the_packet() {
 }
 
 #[test]
+fn gre_and_esp_have_their_numbers_in_place() {
+    let gre = v4().gre(0x6558, Some(0x0102_0304)).payload([9]).build_packet();
+    assert_eq!(gre[9], proto::GRE);
+    assert_eq!(gre[20..], [0x20, 0, 0x65, 0x58, 1, 2, 3, 4, 9]);
+    assert_eq!(v4().gre(0x0800, None).build_packet()[20..], [0, 0, 8, 0]);
+    let esp = v4().esp(0x0102_0304, 5).payload([9]).build_packet();
+    assert_eq!(esp[9], proto::ESP);
+    assert_eq!(esp[20..], [1, 2, 3, 4, 0, 0, 0, 5, 9]);
+}
+
+#[test]
 fn a_udp_checksum_is_never_zero() {
     // One of 65,536 payloads sums to -0.
     let zero = (0..=u16::MAX)

@@ -2,7 +2,7 @@
 //! What the IP packet of a [`FrameBuilder`] carries: transport headers, their fields and overrides.
 
 use super::{FrameBuilder, IcmpKind, TcpFields, Transport};
-use crate::tcp;
+use crate::{proto, tcp};
 
 impl FrameBuilder {
     /// Any protocol: no transport header, the payload follows the IP header.
@@ -35,6 +35,22 @@ impl FrameBuilder {
     /// SCTP; the payload is its chunks.
     pub fn sctp(mut self, sport: u16, dport: u16) -> Self {
         self.transport = Transport::Sctp { sport, dport, tag: 0 };
+        self
+    }
+
+    /// GRE around a protocol of this EtherType, with a key (RFC 2890) or without.
+    pub fn gre(mut self, ether_type: u16, key: Option<u32>) -> Self {
+        let flags: u16 = if key.is_some() { 0x2000 } else { 0 };
+        let mut header = [flags.to_be_bytes(), ether_type.to_be_bytes()].concat();
+        header.extend(key.into_iter().flat_map(u32::to_be_bytes));
+        self.transport = Transport::Plain(proto::GRE, header);
+        self
+    }
+
+    /// ESP (RFC 4303); the payload is what it hides.
+    pub fn esp(mut self, spi: u32, seq: u32) -> Self {
+        let header = [spi.to_be_bytes(), seq.to_be_bytes()].concat();
+        self.transport = Transport::Plain(proto::ESP, header);
         self
     }
 
