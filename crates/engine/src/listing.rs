@@ -5,7 +5,7 @@
 //! takes no snapshot: a flow that begins or ends meanwhile may be in it or not; every other one is
 //! in it once.
 
-use crate::flow::{PROTO_ICMP, PROTO_ICMPV6};
+use crate::flow::{PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6};
 use crate::key::KeyParts;
 use crate::offload::{Governor, Rules, Subject, Terms};
 use crate::table::FlowTable;
@@ -43,8 +43,8 @@ pub struct LiveFlow {
 
 impl Query {
     fn takes(&self, parts: &KeyParts) -> bool {
-        // What ICMP has in their place is no port.
-        let has_ports = !matches!(parts.proto, PROTO_ICMP | PROTO_ICMPV6);
+        // What these have in their place is no port.
+        let has_ports = !matches!(parts.proto, PROTO_ICMP | PROTO_ICMPV6 | PROTO_GRE | PROTO_ESP);
         let is_it = |address: IpAddr, port: u16| {
             self.address.is_none_or(|wanted| wanted == address)
                 && self.port.is_none_or(|wanted| wanted == port && has_ports)

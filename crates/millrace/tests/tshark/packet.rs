@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 /// What tshark is asked to print of every packet, in one line each.
-pub(crate) const FIELDS: [&str; 54] = [
+pub(crate) const FIELDS: [&str; 55] = [
     "frame.number",
     "frame.len",
     "frame.cap_len",
@@ -59,9 +59,7 @@ pub(crate) const FIELDS: [&str; 54] = [
     "udp.length",
     "sctp.srcport",
     "sctp.dstport",
-    "gre.flags_and_version",
-    "gre.key",
-    "esp.spi",
+    "data.data",
     "icmp.type",
     "icmp.code",
     "icmp.ident",
@@ -262,18 +260,25 @@ impl Packet {
         self.number(field).is_some_and(|kind| request_of(proto, kind as u8).is_some())
     }
 
-    /// Whether a GRE header has a key that tells tunnels apart: not in version 1.
-    fn has_gre_key(&self) -> bool {
-        self.number("gre.flags_and_version").is_some_and(|flags| flags & 0x2007 == 0x2000)
+    /// Two bytes of what tshark was told not to look into: GRE, whose tunnels would be
+    /// conversations as well, and ESP.
+    fn payload_u16(&self, at: usize) -> Option<u16> {
+        let hex = self.all("data.data").next()?.get(2 * at..2 * at + 4)?;
+        u16::from_str_radix(hex, 16).ok()
     }
 
-    /// Bytes of a GRE header up to its key or, without one, of what every one has.
+    /// Four of them.
+    fn payload_u32(&self, at: usize) -> Option<u32> {
+        Some(u32::from(self.payload_u16(at)?) << 16 | u32::from(self.payload_u16(at + 2)?))
+    }
+
+    /// Bytes of a GRE header up to the end of its key or, without one that tells tunnels apart (as
+    /// in version 1), of what every one has.
     pub(crate) fn gre_len(&self) -> u64 {
-        let flags = self.number("gre.flags_and_version").unwrap_or(0);
-        match (self.has_gre_key(), flags & 0xc000) {
-            (false, _) => 4,
-            (true, 0) => 8,
-            (true, _) => 12,
+        match self.payload_u16(0) {
+            Some(flags) if flags & 0x2007 == 0x2000 && flags & 0xc000 == 0 => 8,
+            Some(flags) if flags & 0x2007 == 0x2000 => 12,
+            _ => 4,
         }
     }
 
@@ -293,9 +298,9 @@ impl Packet {
             tuple = tuple.with_icmp(self.icmp(proto)?);
         }
         tuple = match proto {
-            47 if self.has_gre_key() => tuple.with_number(self.number("gre.key")? as u32),
-            47 => tuple.with_number(0),
-            50 => tuple.with_number(self.number("esp.spi")? as u32),
+            47 if self.gre_len() == 4 => tuple.with_number(0),
+            47 => tuple.with_number(self.payload_u32(self.gre_len() as usize - 4)?),
+            50 => tuple.with_number(self.payload_u32(0)?),
             _ => tuple,
         };
         Some(Flow { tuple, from })
