@@ -47,7 +47,7 @@ pub enum Irregular {
     TcpSyn,
     /// All of it is older than a window.
     TcpOld,
-    /// Acknowledges less than was acknowledged a window ago.
+    /// Acknowledges less than was acknowledged a window ago, or something of before the SYN.
     TcpAckOld,
 }
 

@@ -77,12 +77,18 @@ impl<const W: usize> Hot<W> {
     }
 
     fn check_rst(&self, direction: usize, flags: u8, rst: Numbers) -> Result<(), Irregular> {
-        // RFC 9293 section 3.10.7.3: nothing is known of who answers but what it acknowledges.
-        if self.phase() == Phase::TcpSynSent && direction == 1 {
-            let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
-            return if is_answer { Ok(()) } else { Err(Irregular::TcpRst) };
+        let checked = self.window.check_rst(self.vital.scales(), direction, rst);
+        match (self.phase(), direction) {
+            // RFC 9293 section 3.5.1: it ends a connection of before, of which only the responder
+            // knows, and not this one.
+            (Phase::TcpSynSent, 0) => checked.map_err(|_| Irregular::TcpRstInWindow),
+            // RFC 9293 section 3.10.7.3: nothing is known of who answers but what it acknowledges.
+            (Phase::TcpSynSent, _) => {
+                let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
+                if is_answer { Ok(()) } else { Err(Irregular::TcpRst) }
+            }
+            _ => checked,
         }
-        self.window.check_rst(self.vital.scales(), direction, rst)
     }
 
     fn after_syn(
@@ -126,8 +132,13 @@ impl<const W: usize> Hot<W> {
         kind: Kind,
         numbers: Numbers,
     ) -> Result<Phase, Irregular> {
-        if direction == 0 || !self.window.is_answer(numbers) {
+        if direction == 0 {
             return Err(Irregular::TcpAckBeyond);
+        }
+        if !self.window.is_answer(numbers) {
+            // RFC 9293 section 3.5.1: it has a connection of before, and has to be told by an RST
+            // that the originator has not.
+            return Err(Irregular::TcpAckOld);
         }
         let scales = self.window.joined(numbers);
         self.vital = self.vital.with_scales(scales);
@@ -141,7 +152,7 @@ impl<const W: usize> Hot<W> {
         numbers: Numbers,
     ) -> Result<Phase, Irregular> {
         let (phase, scales) = (self.phase(), self.vital.scales());
-        if phase == Phase::TcpPickedUp && direction == 1 {
+        if phase == Phase::TcpPickedUp {
             self.window.believe(direction, numbers.ack);
         }
         self.window.check(scales, direction, numbers)?;

@@ -162,13 +162,15 @@ impl Sequence {
                 // An answer to what nobody has asked, unless it was sent before.
                 self.repeated(from, flags, said)
             }
+            (Stage::Asked, 1) => Err(Irregular::TcpAckOld),
             (Stage::Asked, _) => Err(Irregular::TcpAckBeyond),
             (Stage::BothAsked, _) if is_syn && is_ack => self.accept(from, flags, said),
             _ if is_syn => self.repeated(from, flags, said),
-            (Stage::OneSide, 1) => {
+            (Stage::OneSide, _) => {
                 // The largest window there is may be on its way, and nobody has seen it.
-                if (0..=FIELD_MAX * LARGEST).contains(&from_to(self.ends[0].sent, said.ack)) {
-                    self.ends[0].sent = said.ack;
+                let peer = &mut self.ends[1 - from];
+                if (0..=FIELD_MAX * LARGEST).contains(&from_to(peer.sent, said.ack)) {
+                    peer.sent = said.ack;
                 }
                 self.accept(from, flags, said)
             }
@@ -187,8 +189,11 @@ impl Sequence {
         if stage == Stage::Asked {
             let is_answer = is_ack && self.answers(said.ack);
             let is_own = said.seq == self.asked || said.seq == sender.sent;
-            let holds = if from == 1 { is_answer } else { is_own };
-            return holds.then_some(true).ok_or(Irregular::TcpRst);
+            let (holds, otherwise) = match from {
+                1 => (is_answer, Irregular::TcpRst),
+                _ => (is_own, Irregular::TcpRstInWindow),
+            };
+            return holds.then_some(true).ok_or(otherwise);
         }
         if [peer.acked, sender.sent].contains(&said.seq) {
             return Ok(true);
