@@ -13,7 +13,7 @@ MILLRACE := $(TARGET)/release/millrace
 
 .DEFAULT_GOAL := help
 .PHONY: run build test twin check bench bench-peers aarch64 prove-offload prove-conntrack
-.PHONY: fuzz asan smoke clean help components
+.PHONY: fuzz asan smoke clean help components prove-attacks
 
 ## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
@@ -60,6 +60,10 @@ aarch64:
 prove-offload:
 	MILLRACE_CYCLES=$${CYCLES:-1000000} MILLRACE_CASES=3000 \
 	$(CARGO) test --locked --package offload --test twin -- --nocapture equivalence
+
+## prove-attacks: floods, blind guesses and strange clocks in full size, with their figures
+prove-attacks:
+	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test attacks -- --nocapture
 
 ## prove-conntrack: a million TCP packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test

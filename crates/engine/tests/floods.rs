@@ -4,7 +4,7 @@
 use engine::{BURST_MAX, Config, Engine, Evict, Reason, Verdict};
 use std::collections::HashSet;
 use traffic::flood::{self, Target};
-use wire::BytesPacket;
+use wire::{BytesPacket, FrameBuilder};
 
 /// What 4096 buckets are for: no index is ever fuller.
 const CAPACITY: usize = 29_491;
@@ -16,6 +16,18 @@ fn frames(seed: u64, target: Target) -> Vec<Vec<u8>> {
     let count = (CAPACITY + LATE) as u32;
     flood::packets(seed, target, count, |_, frame| frames.push(frame.to_vec()));
     frames
+}
+
+/// The same tuples as IPv6 flows: their addresses are the last words of longer ones. What is the
+/// same in all of them, and an exclusive or, leave them colliding.
+fn frames_ipv6(seed: u64, target: Target) -> Vec<Vec<u8>> {
+    let prefix = 0x2001_0db8_u128 << 96;
+    let tuples = flood::tuples(seed, target, (CAPACITY + LATE) as u32);
+    let frames = tuples.map(|tuple| {
+        let [src, dst] = [tuple.src, tuple.dst].map(|end| prefix | u128::from(end.to_bits()));
+        FrameBuilder::ipv6(src, dst).udp(tuple.sport, tuple.dport).build()
+    });
+    frames.collect()
 }
 
 fn process(engine: &mut Engine, frames: &[Vec<u8>]) {
@@ -32,40 +44,45 @@ fn created_and_refused(engine: &Engine) -> [u64; 2] {
     [stats.created, stats.passed[Reason::TableFull as usize]]
 }
 
+/// Fills the table for one IP version, and finds all again.
+fn fill(frames: &[Vec<u8>], capacities: [usize; 2], secret: [u64; 2], name: &str) {
+    let [capacity_ipv4, capacity_ipv6] = capacities.map(|capacity| capacity as u32);
+    let (evict, embryonic_percent) = (Evict::Nothing, 100);
+    let config = Config {
+        capacity_ipv4,
+        capacity_ipv6,
+        secret,
+        evict,
+        embryonic_percent,
+        ..Config::default()
+    };
+    let mut engine = Engine::new(&config);
+    let (early, late) = frames.split_at(CAPACITY);
+    for round in ["first", "second"] {
+        process(&mut engine, early);
+        let expected = [CAPACITY as u64, 0];
+        assert_eq!(created_and_refused(&engine), expected, "{name}, {round} round");
+    }
+    process(&mut engine, late);
+    assert_eq!(created_and_refused(&engine), [CAPACITY, LATE].map(|n| n as u64), "{name}");
+
+    let mut flows = HashSet::new();
+    let mut are_left = true;
+    while are_left {
+        are_left = engine.flush(BURST_MAX);
+        while let Some(flow) = engine.next_record() {
+            assert_eq!((flow.orig.packets, flow.reply.packets), (2, 0), "{flow:?}");
+            flows.insert((flow.src, flow.sport, flow.dst, flow.dport));
+        }
+    }
+    assert_eq!(flows.len(), CAPACITY, "{name}");
+}
+
 #[test]
 fn a_flood_fills_the_table_to_the_last_record_and_is_found_again() {
     for (seed, target) in (0..3).flat_map(|seed| Target::ALL.map(|target| (seed, target))) {
         let secret = [0x6b8b_4567_327b_23c6 ^ seed, 0x643c_9869_6633_4873];
-        let capacity_ipv4 = CAPACITY as u32;
-        let (evict, embryonic_percent) = (Evict::Nothing, 100);
-        let config = Config {
-            capacity_ipv4,
-            capacity_ipv6: 1,
-            secret,
-            evict,
-            embryonic_percent,
-            ..Config::default()
-        };
-        let mut engine = Engine::new(&config);
-        let frames = frames(seed, target);
-        let (early, late) = frames.split_at(CAPACITY);
-        for round in ["first", "second"] {
-            process(&mut engine, early);
-            let expected = [CAPACITY as u64, 0];
-            assert_eq!(created_and_refused(&engine), expected, "{target:?}, {round} round");
-        }
-        process(&mut engine, late);
-        assert_eq!(created_and_refused(&engine), [CAPACITY, LATE].map(|n| n as u64), "{target:?}");
-
-        let mut flows = HashSet::new();
-        let mut are_left = true;
-        while are_left {
-            are_left = engine.flush(BURST_MAX);
-            while let Some(flow) = engine.next_record() {
-                assert_eq!((flow.orig.packets, flow.reply.packets), (2, 0), "{flow:?}");
-                flows.insert((flow.src, flow.sport, flow.dst, flow.dport));
-            }
-        }
-        assert_eq!(flows.len(), CAPACITY, "{target:?}");
+        fill(&frames(seed, target), [CAPACITY, 1], secret, target.name());
+        fill(&frames_ipv6(seed, target), [1, CAPACITY], secret, target.name());
     }
 }

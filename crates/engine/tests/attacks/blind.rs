@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Who sees nothing of a connection and guesses its numbers (RFC 5961).
+
+use crate::{MILLISECOND, Tried, config, sized};
+use engine::{Cursor, Irregular, Query, State};
+use fastrand::Rng;
+use wire::tcp::{ACK, FIN, PSH, RST, SYN};
+use wire::{FrameBuilder, proto};
+
+const CONNECTIONS: u16 = 100;
+const WINDOW: u16 = 60_000;
+
+/// What both ends of a connection have sent and acknowledged, all of it.
+#[derive(Clone, Copy)]
+struct Talk {
+    next: [u32; 2],
+}
+
+fn frame(n: u16, from: usize, flags: u8, numbers: (u32, u32)) -> Vec<u8> {
+    let ends = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1000 + n, 443);
+    let ends = if from == 0 { ends } else { ends.reversed() };
+    ends.flags(flags).seq(numbers.0).ack(numbers.1).window(WINDOW).build()
+}
+
+/// Something that a guess may be: flags and numbers.
+fn guess(rng: &mut Rng, talk: Talk, from: usize) -> (u8, (u32, u32)) {
+    let any = (rng.u32(..), rng.u32(..));
+    let in_window = (talk.next[from].wrapping_add(rng.u32(1..60_000)), any.1);
+    match rng.u32(0..8) {
+        0 | 1 => (RST, in_window),
+        2 => (RST | ACK, in_window),
+        3 => (SYN, in_window),
+        4 => (SYN | ACK, in_window),
+        // Right in one number of two: data is not believed by the half.
+        5 => (PSH | ACK, in_window),
+        6 => (FIN | ACK, (any.0, talk.next[1 - from])),
+        _ => (rng.u8(..), any),
+    }
+}
+
+fn are_open(tried: &mut Tried) -> usize {
+    let (mut open, mut cursor) = (0, Cursor::default());
+    let mut count = |flow: engine::LiveFlow| open += usize::from(flow.record.state == State::Open);
+    while tried.engine.list(&Query::default(), &mut cursor, 64, &mut count) {}
+    open
+}
+
+#[test]
+fn a_million_guesses_end_nothing_and_the_right_number_does() {
+    let mut tried = Tried::new(&config(1024));
+    let mut rng = Rng::with_seed(5961);
+    let talks: Vec<_> = (0..CONNECTIONS)
+        .map(|n| {
+            let [a, b] = [rng.u32(..), rng.u32(..)];
+            let (next_a, next_b) = (a.wrapping_add(1), b.wrapping_add(1));
+            let steps = [
+                frame(n, 0, SYN, (a, 0)),
+                frame(n, 1, SYN | ACK, (b, next_a)),
+                frame(n, 0, ACK, (next_a, next_b)),
+            ];
+            tried.give(0, &steps, |_| true);
+            Talk { next: [next_a, next_b] }
+        })
+        .collect();
+    let mut frames = vec![];
+    for i in 0..sized(200_000, 1_000_000) {
+        let n = rng.u16(0..CONNECTIONS);
+        let from = rng.usize(0..2);
+        let talk = talks[usize::from(n)];
+        let (flags, numbers) = guess(&mut rng, talk, from);
+        // That is no guess any more, or the next thing that the end says itself.
+        let is_right = numbers.0 == talk.next[from] || numbers.0 == talk.next[from].wrapping_sub(1);
+        if !is_right {
+            frames.push(frame(n, from, flags, numbers));
+        }
+        if i % 1000 == 0 {
+            tried.give(MILLISECOND, &frames, |_| true);
+            frames.clear();
+        }
+    }
+    assert_eq!(are_open(&mut tried), CONNECTIONS.into());
+    assert!(tried.records.is_empty());
+
+    // They go on: the next that both ends say is what was expected.
+    let before = tried.engine.stats().irregular;
+    for (n, talk) in (0..).zip(&talks) {
+        let [a, b] = talk.next;
+        tried.give(MILLISECOND, &[frame(n, 0, ACK, (a, b)), frame(n, 1, ACK, (b, a))], |_| true);
+    }
+    assert_eq!(tried.engine.stats().irregular, before);
+    assert!(before[Irregular::TcpRstInWindow as usize] > 50_000);
+
+    for (n, talk) in (0..).zip(&talks) {
+        let from = usize::from(n % 2);
+        tried.give(MILLISECOND, &[frame(n, from, RST, (talk.next[from], 0))], |_| true);
+        assert_eq!(are_open(&mut tried), usize::from(CONNECTIONS - 1 - n));
+    }
+    tried.close(|_| true);
+    assert_eq!(tried.records.len(), usize::from(CONNECTIONS));
+    assert!(tried.records.iter().all(|record| record.proto == proto::TCP));
+}
