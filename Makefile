@@ -65,10 +65,10 @@ prove-offload:
 prove-attacks:
 	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test attacks -- --nocapture
 
-## prove-conntrack: a million TCP packets, each of them as Linux sees it; SESSIONS, SEED; needs root
+## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} \
-	$(CARGO) test --locked --package millrace --test live -- --nocapture conntrack
+	$(CARGO) test --locked --package millrace --test live -- --nocapture the_kernel_says
 
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run

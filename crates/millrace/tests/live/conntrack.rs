@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 use wire::tcp::{ACK, FIN, RST, SYN};
 use wire::{BytesPacket, FrameBuilder};
 
-const TOOLS: [&str; 7] = ["ip", "nft", "unshare", "nsenter", "setpriv", "python3", "ethtool"];
+pub(crate) const TOOLS: [&str; 7] =
+    ["ip", "nft", "unshare", "nsenter", "setpriv", "python3", "ethtool"];
 const ENDS: [&str; 2] = ["a", "b"];
 
 /// What nft says of a packet, by the number that is written into it.
@@ -26,7 +27,7 @@ const RULES: [(&str, u8); 5] = [
 
 /// What a tracker says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Word {
+pub(crate) enum Word {
     Invalid,
     New,
     Established,
@@ -36,13 +37,13 @@ enum Word {
 }
 
 /// Two ends in one namespace, and a router between them in another.
-struct Router {
+pub(crate) struct Router {
     outer: Namespace,
     router: Namespace,
 }
 
 impl Router {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let (outer, router) = (Namespace::new()?, Namespace::new()?);
         for (number, end) in ENDS.into_iter().enumerate() {
             let peer = format!("peer name {end} netns {}", router.holder());
@@ -57,13 +58,23 @@ impl Router {
                     .run(&format!("ip link set dev {interface} address 02:00:00:00:00:0{number}"));
                 namespace.run(&format!("ip link set dev {interface} up"));
             }
-            let next = format!("10.255.{number}.2");
-            router.run(&format!("ip address add 10.255.{number}.1/24 dev {end}"));
-            router.run(&format!("ip neigh add {next} lladdr 02:00:00:00:00:0{number} dev {end}"));
-            router.run(&format!("ip route add 10.{number}.0.0/16 via {next}"));
+            let versions = [
+                ("10.255", ".1/24", ".2", format!("10.{number}.0.0/16")),
+                ("fd00:255:", "::1/64 nodad", "::2", format!("fd00:{number}::/32")),
+            ];
+            for (prefix, own, next, route) in versions {
+                let separator = if prefix.ends_with(':') { "" } else { "." };
+                let network = format!("{prefix}{separator}{number}");
+                let next = format!("{network}{next}");
+                router.run(&format!("ip address add {network}{own} dev {end}"));
+                let mac = format!("02:00:00:00:00:0{number}");
+                router.run(&format!("ip neigh add {next} lladdr {mac} dev {end}"));
+                router.run(&format!("ip route add {route} via {next}"));
+            }
         }
         let router = Self { outer, router };
         router.set("net/ipv4/ip_forward", 1);
+        router.set("net/ipv6/conf/all/forwarding", 1);
         for place in ["all", "a", "b"] {
             router.set(&format!("net/ipv4/conf/{place}/rp_filter"), 0);
         }
@@ -77,11 +88,15 @@ impl Router {
 
     /// Lets every packet be tracked and marked.
     fn track(&self) -> bool {
-        let mut rules = "table ip millrace { chain words {\n\
+        let mut rules = "table inet millrace { chain words {\n\
                          type filter hook forward priority 0; policy accept;\n"
             .to_owned();
         for (state, dscp) in RULES {
-            writeln!(rules, "{state} ip dscp set {dscp} accept").expect("a string takes all");
+            for (version, header) in [("ipv4", "ip"), ("ipv6", "ip6")] {
+                let rule =
+                    format!("meta nfproto {version} {state} {header} dscp set {dscp} accept");
+                writeln!(rules, "{rule}").expect("a string takes all");
+            }
         }
         let made = self.router.command("nft").args([&format!("{rules}}}\n}}\n")]).output();
         let is_made = made.is_ok_and(|made| made.status.success());
@@ -92,7 +107,7 @@ impl Router {
     }
 
     /// What it says of each packet.
-    fn words(&self, scratch: &Scratch, frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
+    pub(crate) fn words(&self, scratch: &Scratch, frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
         let [script, input, output] = ["script.py", "in", "out"].map(|name| scratch.path(name));
         std::fs::write(&script, include_str!("conntrack.py")).unwrap();
         let mut bytes = Vec::new();
@@ -115,9 +130,10 @@ impl Router {
 }
 
 /// What the engine says of each packet of one session.
-fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
-    let config = Config { capacity_ipv4: 8, capacity_ipv6: 1, ..Config::default() };
+pub(crate) fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
+    let config = Config { capacity_ipv4: 16, capacity_ipv6: 16, ..Config::default() };
     let mut engine = Engine::new(&config);
+    let mut flows = BTreeMap::new();
     let mut words = Vec::new();
     for (number, (from, frame)) in frames.iter().enumerate() {
         let before = invalid(&engine);
@@ -125,7 +141,7 @@ fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
         engine.process(now, &[BytesPacket::new(frame)], &mut [Verdict::Forward]);
         let after = invalid(&engine);
         while engine.next_record().is_some() {}
-        words.push(match (after > before, live(&engine), from) {
+        words.push(match (after > before, touched(&engine, &mut flows), from) {
             (true, ..) => Word::Invalid,
             (false, Some((state, source)), from) => match (state, source == *from) {
                 (State::New, true) => Word::New,
@@ -143,22 +159,30 @@ fn invalid(engine: &Engine) -> u64 {
     reasons.map(|reason| engine.stats().irregular[reason as usize]).sum()
 }
 
-/// State of the one flow there is, and who began it.
-fn live(engine: &Engine) -> Option<(State, usize)> {
-    let mut found = None;
+/// State of the flow that has been counted one more packet than `before`, and who began it.
+fn touched(engine: &Engine, before: &mut BTreeMap<String, u64>) -> Option<(State, usize)> {
+    let (mut found, mut now) = (None, BTreeMap::new());
     let mut cursor = engine::Cursor::default();
     let mut take = |flow: engine::LiveFlow| {
-        let source = usize::from(flow.record.src.to_string().starts_with("10.1."));
-        // An RST of the originator leaves nothing new.
-        let is_new = flow.record.state == State::New || flow.record.reply.packets == 0;
-        found = Some((if is_new { State::New } else { State::Open }, source));
+        let record = flow.record;
+        let name = format!("{} {} {} {}", record.src, record.sport, record.dst, record.dport);
+        let packets = record.orig.packets + record.reply.packets;
+        if before.get(&name) != Some(&packets) {
+            let src = record.src.to_string();
+            let source = usize::from(src.starts_with("10.1.") || src.starts_with("fd00:1:"));
+            // An RST of the originator leaves nothing new.
+            let is_new = record.state == State::New || record.reply.packets == 0;
+            found = Some((if is_new { State::New } else { State::Open }, source));
+        }
+        now.insert(name, packets);
     };
     while engine.list(&Query::default(), &mut cursor, 64, &mut take) {}
+    *before = now;
     found
 }
 
 /// Why the kernel says something else of the last of these, if that is known.
-fn explanation(segments: &[Segment]) -> Option<&'static str> {
+pub(crate) fn explanation(segments: &[Segment]) -> Option<&'static str> {
     let is = |segment: &Segment, flags: u8| segment.flags & (SYN | FIN | RST | ACK) == flags;
     let (last, before) = segments.split_last()?;
     let first_syn = before.iter().position(|segment| is(segment, SYN));
@@ -179,7 +203,7 @@ fn explanation(segments: &[Segment]) -> Option<&'static str> {
 }
 
 /// Packets of all sessions, one session after the other.
-fn frames_of(sessions: &[Vec<Segment>]) -> Vec<(usize, Vec<u8>)> {
+pub(crate) fn frames_of(sessions: &[Vec<Segment>]) -> Vec<(usize, Vec<u8>)> {
     let mut frames = Vec::new();
     for (number, segments) in sessions.iter().enumerate() {
         let [high, low] = (number as u16).to_be_bytes();
@@ -195,7 +219,7 @@ fn frames_of(sessions: &[Vec<Segment>]) -> Vec<(usize, Vec<u8>)> {
 }
 
 /// The segments of a session with what both say of each.
-fn told(segments: &[Segment], own: &[Word], kernel: &[Word]) -> String {
+pub(crate) fn told(segments: &[Segment], own: &[Word], kernel: &[Word]) -> String {
     let mut text = String::new();
     for (segment, (own, kernel)) in segments.iter().zip(own.iter().zip(kernel)) {
         writeln!(text, "  {segment:?}: {own:?}, kernel {kernel:?}").expect("a string takes all");

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Conversations of UDP and of ICMP echo as a box in between sees them, and what the kernel and the
+//! engine say of each packet.
+
+use crate::conntrack::{Router, TOOLS, Word, own_words};
+use crate::{Scratch, has_root_and};
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use wire::FrameBuilder;
+
+/// What a side sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Datagram,
+    /// With an identifier and a sequence number.
+    Request(u16, u16),
+    Reply(u16, u16),
+}
+
+/// One packet, of side 0 or 1.
+type Step = (usize, Said);
+
+/// Between two hosts, all of one protocol and IP version.
+#[derive(Clone, Debug)]
+struct Talk {
+    is_v6: bool,
+    steps: Vec<Step>,
+}
+
+/// One-way, answered, of several; echo that is answered once, twice, by nobody, or by somebody who
+/// was not asked.
+fn talk(seed: u64) -> Talk {
+    let mut rng = Rng::with_seed(seed);
+    let (is_v6, is_udp) = (rng.bool(), rng.bool());
+    let count = rng.usize(1..24);
+    let answers = [0, 2, 4][rng.usize(0..3)];
+    let mut steps: Vec<Step> = vec![];
+    let mut sequence = 0;
+    for _ in 0..count {
+        let is_answer = !steps.is_empty() && rng.u32(0..8) < answers;
+        if is_udp {
+            steps.push((usize::from(is_answer), Said::Datagram));
+            continue;
+        }
+        // Both sides may ask; a few identifiers are several conversations.
+        let (side, id) = (usize::from(rng.u32(0..400) == 0), rng.u16(1..3));
+        match is_answer {
+            true => match steps[rng.usize(0..steps.len())] {
+                (asked, Said::Request(id, sequence)) => {
+                    let id = if rng.u32(0..60) == 0 { id + 100 } else { id };
+                    steps.push((1 - asked, Said::Reply(id, sequence)));
+                }
+                again => steps.push(again),
+            },
+            false => {
+                sequence += 1;
+                steps.push((side, Said::Request(id, sequence)));
+            }
+        }
+    }
+    Talk { is_v6, steps }
+}
+
+impl Talk {
+    /// The frames of talk `number`, the first of which is at this place among all.
+    fn frames(&self, number: usize, place: usize) -> Vec<(usize, Vec<u8>)> {
+        let [high, low] = (number as u16).to_be_bytes();
+        let end = |side: u16| match self.is_v6 {
+            true => IpAddr::from([0xfd00, side, 0, 0, 0, 0, 0, number as u16 + 1]),
+            false => IpAddr::from([10, side as u8, high, low]),
+        };
+        let frame = |place: usize, (from, said): Step| {
+            let ends = FrameBuilder::ip(end(from as u16), end(1 - from as u16));
+            let ports = [5000, 53];
+            let frame = match said {
+                Said::Datagram => ends.udp(ports[from], ports[1 - from]).payload([7; 9]),
+                Said::Request(id, sequence) => ends.icmp_echo(id, sequence),
+                Said::Reply(id, sequence) => ends.icmp_echo_reply(id, sequence),
+            };
+            let frame = frame.macs([2, 0, 0, 0, 0, 0x10], [2, 0, 0, 0, 0, from as u8]);
+            let place = place as u32 % 65_536;
+            let named = if self.is_v6 { frame.flow_label(place) } else { frame.ip_id(place) };
+            (from, named.build())
+        };
+        let steps = self.steps.iter().enumerate();
+        steps.map(|(i, step)| frame(place + i, *step)).collect()
+    }
+
+    /// Why the kernel says something else of the last of these, if that is known.
+    fn explanation(&self, last: usize) -> Option<&'static str> {
+        let (_, said) = self.steps[last];
+        let (Said::Request(id, _) | Said::Reply(id, _)) = said else { return None };
+        let has_asked = |side: usize| {
+            let is_it = |step: &Step| matches!(step.1, Said::Request(asked, _) if asked == id);
+            self.steps[..=last].iter().any(|step| step.0 == side && is_it(step))
+        };
+        match (said, [0, 1].map(has_asked)) {
+            (Said::Reply(..), [false, false]) => {
+                Some("a reply that nobody asked for begins a connection here, and is invalid there")
+            }
+            (_, [true, true]) => {
+                Some("both ask with one identifier: one connection here, and two there")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `make prove-conntrack` does it with more.
+#[test]
+fn the_kernel_says_the_same_of_udp_and_icmp() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(router) = Router::new() else { return };
+    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let (count, seed) =
+        (number("MILLRACE_SESSIONS", 1000_usize), number("MILLRACE_SEED", 1) as u64);
+    let scratch = Scratch::new("datagrams");
+    let talks: Vec<_> = (0..count.min(65_000) as u64).map(|i| talk(seed << 32 | i)).collect();
+    let mut frames = vec![];
+    for (i, talk) in talks.iter().enumerate() {
+        frames.extend(talk.frames(i, frames.len()));
+    }
+    let kernel = router.words(&scratch, &frames);
+    assert_eq!(kernel.len(), frames.len());
+    assert!(!kernel.contains(&Word::Lost), "the router has lost packets");
+
+    let (mut at, mut same) = (0, 0);
+    let mut reasons = BTreeMap::<_, u32>::new();
+    for talk in &talks {
+        let here = at..at + talk.steps.len();
+        let (own, kernel) = (own_words(&frames[here.clone()]), &kernel[here.clone()]);
+        for i in 0..own.len() {
+            if own[i] == kernel[i] {
+                same += 1;
+                continue;
+            }
+            let told = || format!("{i} of {talk:?}: {own:?}, kernel {kernel:?}");
+            *reasons
+                .entry(talk.explanation(i).unwrap_or_else(|| panic!("{}", told())))
+                .or_default() += 1;
+        }
+        at = here.end;
+    }
+    println!("{same} of {} datagrams of {count} sessions are the same to both", frames.len());
+    for (reason, packets) in reasons {
+        println!("{packets} packets: {reason}");
+    }
+    assert!(100 * same >= 97 * frames.len());
+}

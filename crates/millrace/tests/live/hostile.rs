@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! TCP conversations with the guesses of somebody who wants to end or to enter them, and what the
+//! kernel and the engine say of each packet. Where they differ, it has a name.
+
+use crate::conntrack::{Router, TOOLS, Word, explanation, frames_of, own_words, told};
+use crate::sessions::{Segment, session};
+use crate::{Scratch, has_root_and};
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use wire::tcp::{ACK, FIN, PSH, RST, SYN};
+
+/// A session with guesses in it, and which of its segments they are.
+fn with_guesses(seed: u64) -> (Vec<Segment>, Vec<bool>) {
+    let mut rng = Rng::with_seed(!seed);
+    let (mut segments, mut guessed) = (vec![], vec![]);
+    for segment in session(seed) {
+        let has_begun = segments.len() > 2;
+        segments.push(segment);
+        guessed.push(false);
+        if has_begun && rng.u32(0..12) == 0 {
+            let guess = guess(&mut rng, &segments);
+            segments.push(guess);
+            guessed.push(true);
+        }
+    }
+    (segments, guessed)
+}
+
+/// Something near to what a side has said last, or far from it.
+fn guess(rng: &mut Rng, segments: &[Segment]) -> Segment {
+    let last = segments.iter().rev().find(|segment| segment.flags & RST == 0);
+    let last = last.unwrap_or(&segments[0]);
+    let near = [0, 1, u32::MAX, 300, 3000, 70_000, 1 << 22, 3 << 29, rng.u32(..)];
+    let (seq, ack) = (near[rng.usize(0..near.len())], near[rng.usize(0..near.len())]);
+    let flags = [RST, RST | ACK, RST, SYN, SYN | ACK, FIN | ACK, PSH | ACK, ACK];
+    let flags = flags[rng.usize(0..flags.len())];
+    Segment {
+        flags,
+        seq: last.seq.wrapping_add(last.data as u32).wrapping_add(seq),
+        ack: if flags & ACK != 0 { last.ack.wrapping_sub(ack / 2) } else { 0 },
+        data: if flags & PSH != 0 { 8 } else { 0 },
+        scale: None,
+        ..last.clone()
+    }
+}
+
+/// What a segment is beside those before it.
+struct Place {
+    /// Behind what its side has sent, or the peer has acknowledged.
+    is_old: bool,
+    /// Beyond what the peer has acknowledged, or acknowledges what the peer has not sent.
+    is_ahead: bool,
+    /// There was a FIN, or an RST, of either side.
+    is_ending: bool,
+    is_reset: bool,
+    /// The peer has sent three ACKs without a SYN.
+    is_acked: bool,
+}
+
+impl Place {
+    /// Numbers of guesses are not what a side has sent; `guessed` says which they are.
+    fn of(last: &Segment, before: &[Segment], guessed: &[bool]) -> Self {
+        let most = |numbers: &mut dyn Iterator<Item = u32>| {
+            numbers.reduce(|a, b| if (b.wrapping_sub(a) as i32) > 0 { b } else { a })
+        };
+        let own: Vec<_> = before.iter().zip(guessed).filter(|(_, guessed)| !**guessed).collect();
+        let of = |from: usize| own.iter().map(|(s, _)| *s).filter(move |s| s.from == from);
+        let end = |segment: &Segment| {
+            let marks = segment.flags & (SYN | FIN);
+            segment.seq.wrapping_add(segment.data as u32 + marks.count_ones())
+        };
+        let sent = most(&mut of(last.from).map(end)).unwrap_or(last.seq);
+        let sent_by_peer = most(&mut of(1 - last.from).map(end)).unwrap_or(last.ack);
+        let acks = of(1 - last.from).filter(|segment| segment.flags & ACK != 0);
+        let acked = most(&mut acks.map(|segment| segment.ack)).unwrap_or(sent);
+        let is_ack = last.flags & ACK != 0;
+        let from_to = |from: u32, to: u32| to.wrapping_sub(from) as i32;
+        let ack_age = from_to(last.ack, sent_by_peer);
+        Self {
+            is_old: from_to(last.seq, sent) > 0 || is_ack && ack_age > 0,
+            is_ahead: from_to(acked, last.seq) > 0 || is_ack && ack_age < 0,
+            is_acked: of(1 - last.from).filter(|s| s.flags & (SYN | ACK) == ACK).count() > 2,
+            is_reset: before.iter().any(|segment| segment.flags & RST != 0),
+            is_ending: before.iter().any(|segment| segment.flags & (FIN | RST) != 0),
+        }
+    }
+}
+
+/// Why the kernel says something else of a guess, the last of these.
+fn reason(
+    segments: &[Segment],
+    guessed: &[bool],
+    [own, kernel]: [Word; 2],
+) -> Option<&'static str> {
+    let (last, before) = segments.split_last()?;
+    let Place { is_old, is_ahead, is_ending, is_reset, is_acked } =
+        Place::of(last, before, guessed);
+    let is_refused = kernel == Word::Invalid && own != Word::Invalid;
+    let is_taken = own == Word::Invalid && kernel != Word::Invalid;
+    match last.flags & (SYN | FIN | RST | ACK) {
+        SYN if is_ending => Some("a SYN after a FIN or RST: other states may be reopened there"),
+        SYN if is_refused => Some("a SYN in a connection is invalid there, and ignored here"),
+        SYN if own == Word::New => Some("a SYN after a connection whose begin was not seen"),
+        flags if flags == SYN | ACK && is_refused => {
+            Some("a SYN+ACK in a connection is invalid there, and ignored here")
+        }
+        flags if flags & RST != 0 && is_taken && is_ending => {
+            Some("after a FIN, the numbers of an RST do not count there")
+        }
+        flags if flags == SYN | ACK && is_taken => {
+            Some("a SYN+ACK that acknowledges what was not sent is let pass there")
+        }
+        flags if flags & RST != 0 && own == Word::New => {
+            Some("an RST beside a SYN that has taken the ports of what is over")
+        }
+        flags if flags & RST != 0 && is_taken && before.last()?.flags == SYN => {
+            Some("after a repeated SYN, the numbers of an RST do not count there")
+        }
+        flags if flags & RST != 0 && is_taken && !is_acked => {
+            Some("before some ACKs of the peer, the numbers of an RST do not count there")
+        }
+        flags if flags & RST != 0 && is_taken && is_ahead => {
+            Some("an RST may be beyond all windows there")
+        }
+        flags if flags & RST != 0 && is_refused && flags & ACK != 0 => {
+            Some("the acknowledgment of an RST is judged there, and not here")
+        }
+        flags if flags & RST != 0 && is_refused && is_old => {
+            Some("an RST at the end of what its side sent, less than acknowledged, is old there")
+        }
+        _ if is_refused && is_reset => Some("after an RST, numbers do not count here"),
+        _ if is_refused && is_old => {
+            Some("how old may be what is late: the largest window seen there, that allowed here")
+        }
+        _ if is_taken && is_ahead => Some("a window beyond the window is let pass there"),
+        _ => None,
+    }
+}
+
+/// `make prove-conntrack` does it with more.
+#[test]
+fn the_kernel_says_the_same_of_guesses_or_it_is_known_why() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(router) = Router::new() else { return };
+    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let (count, seed) = (number("MILLRACE_SESSIONS", 1000) as usize, number("MILLRACE_SEED", 1));
+    let scratch = Scratch::new("hostile");
+    let begins = |(segments, _): &(Vec<Segment>, _)| {
+        segments.first().is_some_and(|segment| segment.flags & FIN == 0)
+    };
+    let sessions = (0..).map(|i| with_guesses(seed << 32 | i)).filter(begins).take(count);
+    let (sessions, guessed): (Vec<_>, Vec<_>) = sessions.unzip();
+    let frames = frames_of(&sessions);
+    let kernel = router.words(&scratch, &frames);
+    assert_eq!(kernel.len(), frames.len());
+
+    let (mut at, mut same) = (0, 0);
+    let mut reasons = BTreeMap::<_, u32>::new();
+    for (segments, guessed) in sessions.iter().zip(&guessed) {
+        let here = at..at + segments.len();
+        let (own, kernel) = (own_words(&frames[here.clone()]), &kernel[here.clone()]);
+        let is_same = |i: &usize| own[*i] == kernel[*i];
+        let first = (0..segments.len()).find(|i| !is_same(i));
+        same += first.unwrap_or(segments.len());
+        if let Some(first) = first {
+            let so_far = &segments[..=first];
+            let reason = match guessed[first] {
+                _ if kernel[first] == Word::Lost => Some("it has not come out there"),
+                true => reason(so_far, guessed, [own[first], kernel[first]]),
+                false if guessed[..first].contains(&true) => Some("what follows from a guess"),
+                false => explanation(so_far),
+            };
+            let reason = reason.unwrap_or_else(|| panic!("{}", told(so_far, &own, kernel)));
+            *reasons.entry(reason).or_default() += 1;
+        }
+        at = here.end;
+    }
+    // What comes after the first difference may follow from it.
+    println!("{same} of {} packets of {count} sessions came before a difference", frames.len());
+    for (reason, sessions) in reasons {
+        println!("{sessions} sessions: {reason}");
+    }
+}
