@@ -10,6 +10,7 @@ mod bypass;
 mod embryonic;
 mod judge;
 mod phase;
+mod saved;
 mod vital;
 
 use crate::Nanos;
@@ -32,6 +33,8 @@ pub(crate) const PROTO_UDP: u8 = 17;
 pub(crate) const PROTO_GRE: u8 = 47;
 pub(crate) const PROTO_ESP: u8 = 50;
 pub(crate) const PROTO_ICMPV6: u8 = 58;
+/// It has ports, and no life cycle of its own.
+pub(crate) const PROTO_SCTP: u8 = 132;
 
 /// Flags that can change the state; packets without them take the short way.
 const SYN_FIN_RST: u8 = SYN | FIN | RST;

@@ -20,6 +20,7 @@ mod offload;
 mod parse;
 mod reason;
 mod record;
+mod snapshot;
 mod stats;
 mod table;
 mod tcp;
@@ -40,6 +41,7 @@ pub use offload::{
 };
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
+pub use snapshot::{Restored, SavedFlow, SavedPhase};
 pub use stats::{STALL_CYCLES, Stage, Stats};
 pub use table::raw::Memory;
 pub use tcp::Irregular;

@@ -84,12 +84,21 @@ impl Limits {
 
     /// A connection of this zone has begun, by a packet from `source`.
     pub(crate) fn began(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
+        self.count(zone, source);
+        if let Some(valve) = &mut self.valve {
+            valve.begun += u32::from(valve.left(now) > 0);
+        }
+    }
+
+    /// One has that began elsewhere: not in the second that runs.
+    pub(crate) fn restored(&mut self, zone: u16, source: IpAddr) {
+        self.count(zone, || source);
+    }
+
+    fn count(&mut self, zone: u16, source: impl FnOnce() -> IpAddr) {
         self.of_zone[usize::from(zone)] += 1;
         if let Some(sources) = &mut self.sources {
             sources.each(zone, source(), |count| *count += 1);
-        }
-        if let Some(valve) = &mut self.valve {
-            valve.begun += u32::from(valve.left(now) > 0);
         }
     }
 

@@ -28,8 +28,8 @@ pub struct Query {
 /// How far a walk has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    is_v6: bool,
-    next: u32,
+    pub(crate) is_v6: bool,
+    pub(crate) next: u32,
 }
 
 /// A connection that is alive.

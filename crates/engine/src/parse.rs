@@ -7,7 +7,9 @@
 //! that is not ours.
 
 use crate::burst::Lane;
-use crate::flow::{PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP};
+use crate::flow::{
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
+};
 use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
 use crate::record::VlanTags;
 use crate::vectors::Vectors;

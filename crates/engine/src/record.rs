@@ -65,6 +65,13 @@ impl VlanTags {
     /// No tag.
     pub const NONE: VlanTags = VlanTags { ids: [NO_TAG; 2] };
 
+    /// Up to two identifiers, outermost first; more are left out.
+    pub fn new(ids: &[u16]) -> Self {
+        let mut tags = Self::NONE;
+        tags.ids.iter_mut().zip(ids).for_each(|(place, id)| *place = *id);
+        tags
+    }
+
     /// The identifiers, outermost first; empty for an untagged frame.
     pub fn ids(&self) -> &[u16] {
         &self.ids[..self.count()]

@@ -20,6 +20,8 @@ pub struct Stats {
     pub irregular: [u64; Irregular::ALL.len()],
     /// Flows created.
     pub created: u64,
+    /// Flows that another engine has saved.
+    pub restored: u64,
     /// Flows ended, by [`EndReason`].
     pub ended: [u64; EndReason::ALL.len()],
     /// Flow records overwritten before anyone took them.
@@ -38,7 +40,7 @@ impl Stats {
 
     /// Flows in the table.
     pub fn active(&self) -> u64 {
-        self.created - self.ended.iter().sum::<u64>()
+        self.created + self.restored - self.ended.iter().sum::<u64>()
     }
 }
 

@@ -9,6 +9,7 @@ mod embryonic;
 mod index;
 mod lifetimes;
 pub(crate) mod raw;
+mod resume;
 mod rules;
 
 use crate::ageing::{Link, Links, NONE, Wheel};
@@ -257,11 +258,7 @@ impl<const W: usize> FlowTable<W> {
         if !self.may_begin() {
             return false;
         }
-        let Some(record) = self.take_record() else { return false };
-        if !self.index.insert(hash, record) {
-            self.give_back(record);
-            return false;
-        }
+        let Some(record) = self.take_indexed(hash) else { return false };
         let hot = &mut self.hot[record as usize];
         *hot = Hot::begin(key, meta, segment);
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
@@ -368,6 +365,16 @@ impl<const W: usize> FlowTable<W> {
         *hot = Hot::FREE;
         self.give_back(record);
         flow
+    }
+
+    /// A record that is in the index.
+    fn take_indexed(&mut self, hash: u64) -> Option<u32> {
+        let record = self.take_record()?;
+        if self.index.insert(hash, record) {
+            return Some(record);
+        }
+        self.give_back(record);
+        None
     }
 
     fn take_record(&mut self) -> Option<u32> {

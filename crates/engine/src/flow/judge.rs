@@ -70,6 +70,7 @@ impl<const W: usize> Hot<W> {
                 Phase::TcpClose
             }
             (Kind::Syn | Kind::SynAck, _) => self.after_syn(direction, kind, segment)?,
+            _ if phase.is_resumed() => self.after_restart(direction, flags, segment.numbers),
             (_, Phase::TcpSynSent) => self.after_answer(direction, kind, segment.numbers)?,
             _ => self.after_data(direction, flags, segment.numbers)?,
         };
@@ -87,7 +88,12 @@ impl<const W: usize> Hot<W> {
                 let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
                 if is_answer { Ok(()) } else { Err(Irregular::TcpRst) }
             }
-            _ => checked,
+            _ => match self.phase().heard_since() {
+                None => checked,
+                // Only an answer to what the other side has said is more than a guess.
+                Some(heard) if heard == Some(1 - direction) && checked.is_ok() => checked,
+                Some(_) => Err(Irregular::TcpRstInWindow),
+            },
         }
     }
 
@@ -118,11 +124,44 @@ impl<const W: usize> Hot<W> {
                 self.window.check(scales, direction, numbers)?;
                 self.window.follow(scales, direction, numbers);
             }
-            _ if self.window.is_repeated(scales, direction, numbers) => return Ok(phase),
+            _ if !phase.is_resumed() && self.window.is_repeated(scales, direction, numbers) => {
+                return Ok(phase);
+            }
             (_, 0, Kind::Syn) | (_, 1, Kind::SynAck) => return Err(Irregular::TcpSyn),
             _ => return Err(Irregular::TcpSynOfOther),
         }
         Ok(phase.after(direction, kind))
+    }
+
+    /// After data of a connection whose numbers are of before a restart. Once a side fits to what
+    /// the other has said since, both are judged. Until then whoever was heard last is believed,
+    /// and nobody is refused: a packet that someone has made up keeps no other from being known.
+    fn after_restart(&mut self, direction: usize, flags: u8, numbers: Numbers) -> Phase {
+        let (scales, heard) = (self.vital.scales(), self.phase().heard_since().flatten());
+        let mut window = self.window;
+        if heard == Some(1 - direction) {
+            window.believe(direction, numbers.ack);
+        }
+        if heard.is_none() || window.check(scales, direction, numbers).is_err() {
+            self.window = Window::heard(direction, numbers);
+            return Phase::resumed(direction);
+        }
+        window.follow(scales, direction, numbers);
+        self.window = window;
+        if heard == Some(direction) {
+            return self.phase();
+        }
+        let has_fin = |of: usize| {
+            let now = if of == direction { flags } else { 0 };
+            (self.counters[of].tcp_flags() | now) & FIN != 0
+        };
+        match (has_fin(0), has_fin(1)) {
+            (false, false) => Phase::TcpEstablished,
+            (true, false) => Phase::TcpFinWait,
+            (false, true) => Phase::TcpCloseWait,
+            (true, true) if self.window.is_all_acked() => Phase::TcpTimeWait,
+            (true, true) => Phase::TcpLastAck,
+        }
     }
 
     /// After something that is no SYN, where there should be an answer to one.

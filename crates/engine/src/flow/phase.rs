@@ -23,6 +23,11 @@ pub(crate) enum Phase {
     /// SYN+ACK is the answer.
     TcpSynRecv = 0x22,
     TcpEstablished = 0x02,
+    /// It was established before a restart, and nobody was heard since.
+    TcpResumed = 0x26,
+    /// The same, and the originator was heard; or the responder.
+    TcpResumedOrig = 0x28,
+    TcpResumedReply = 0x2a,
     /// A FIN of the originator.
     TcpFinWait = 0x04,
     /// A FIN of the responder.
@@ -49,12 +54,15 @@ impl Phase {
     pub(super) const OPEN: u8 = 0x20;
 
     /// Every one of them.
-    const ALL: [Phase; 18] = [
+    const ALL: [Phase; 21] = [
         Phase::TcpSynSent,
         Phase::TcpSynSent2,
         Phase::TcpPickedUp,
         Phase::TcpSynRecv,
         Phase::TcpEstablished,
+        Phase::TcpResumed,
+        Phase::TcpResumedOrig,
+        Phase::TcpResumedReply,
         Phase::TcpFinWait,
         Phase::TcpCloseWait,
         Phase::TcpLastAck,
@@ -125,11 +133,34 @@ impl Phase {
         matches!(self, Phase::TcpTimeWait | Phase::TcpClose)
     }
 
+    /// After a restart, when this direction was heard.
+    pub(super) fn resumed(direction: usize) -> Self {
+        if direction == 0 { Phase::TcpResumedOrig } else { Phase::TcpResumedReply }
+    }
+
+    /// Where its numbers are to be learnt anew after a restart: which direction was heard, if any.
+    pub(super) fn heard_since(self) -> Option<Option<usize>> {
+        match self {
+            Phase::TcpResumed => Some(None),
+            Phase::TcpResumedOrig => Some(Some(0)),
+            Phase::TcpResumedReply => Some(Some(1)),
+            _ => None,
+        }
+    }
+
+    /// Whether its numbers are to be learnt anew after a restart.
+    pub(super) fn is_resumed(self) -> bool {
+        self.heard_since().is_some()
+    }
+
     pub(crate) fn timeout(self, timeouts: &Timeouts) -> Nanos {
         match self {
             Phase::TcpSynSent | Phase::TcpSynSent2 | Phase::TcpPickedUp => timeouts.tcp_syn_sent,
             Phase::TcpSynRecv => timeouts.tcp_syn_recv,
-            Phase::TcpEstablished => timeouts.tcp_established,
+            Phase::TcpEstablished
+            | Phase::TcpResumed
+            | Phase::TcpResumedOrig
+            | Phase::TcpResumedReply => timeouts.tcp_established,
             Phase::TcpFinWait | Phase::TcpCloseWait | Phase::TcpLastAck => timeouts.tcp_fin_wait,
             Phase::TcpTimeWait => timeouts.tcp_time_wait,
             Phase::TcpClose => timeouts.tcp_close,

@@ -4,8 +4,8 @@
 
 use super::{
     BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, OVERHEAD_MAX, Opening,
-    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP, Packet, Ports, Reason,
-    TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Packet,
+    Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
 };
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -24,7 +24,6 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 
-const PROTO_SCTP: u8 = 132;
 const SCTP: usize = 12;
 /// Type, code, checksum: what every ICMP message has.
 const ICMP_MIN: usize = 4;

@@ -40,6 +40,17 @@ impl Scales {
         }
     }
 
+    /// Both of them, to be written down; `None` if it is not judged.
+    pub(crate) fn saved(self) -> Option<[u8; 2]> {
+        (self != Self::NOT_JUDGED).then_some([self.0 >> 4, self.0 & 0xf])
+    }
+
+    /// Those that were written down, if they can be.
+    pub(crate) fn of_saved(shifts: [u8; 2]) -> Option<Self> {
+        let [a, b] = shifts;
+        (a <= SCALE_MAX && b <= SCALE_MAX).then_some(Scales(a << 4 | b))
+    }
+
     #[inline(always)]
     fn of(self, direction: usize) -> u32 {
         u32::from(self.0 >> (4 * (1 - direction)) & 0xf)
@@ -84,12 +95,21 @@ impl Window {
     /// After a first packet that is no SYN. Its sender knows what the peer has sent; how much it
     /// may send itself is not known.
     pub(crate) fn picked_up(first: Numbers) -> (Self, Scales) {
-        let window = Window {
-            ends: [first.end(), first.ack],
-            acks: [first.ack, first.seq],
-            rooms: [first.window, u16::MAX],
+        (Self::heard(0, first), Scales::UNKNOWN)
+    }
+
+    /// What one segment says, of a connection of which no numbers are known.
+    pub(crate) fn heard(direction: usize, first: Numbers) -> Self {
+        let of_both = |sender: u32, peer: u32| match direction {
+            0 => [sender, peer],
+            _ => [peer, sender],
         };
-        (window, Scales::UNKNOWN)
+        let room = if direction == 0 { [first.window, u16::MAX] } else { [u16::MAX, first.window] };
+        Window {
+            ends: of_both(first.end(), first.ack),
+            acks: of_both(first.ack, first.seq),
+            rooms: room,
+        }
     }
 
     /// Whether a SYN is the one that asked, once more.

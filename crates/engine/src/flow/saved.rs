@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A record as it is saved, and made again of what was saved.
+
+use super::{
+    Cold, Counters, Hot, Micros, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Phase,
+    Tally,
+};
+use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
+use crate::snapshot::{SavedFlow, SavedPhase};
+use crate::tcp::Scales;
+use std::net::IpAddr;
+
+impl<const W: usize> Hot<W> {
+    pub(crate) fn saved(&self, cold: &Cold) -> Option<SavedFlow> {
+        let KeyParts { low, high, low_port, high_port, zone, proto } = self.key.parts();
+        let is_swapped = self.originator() == 1;
+        let (src, dst) = if is_swapped { (high, low) } else { (low, high) };
+        let (sport, dport) = match is_swapped && has_ports(proto) {
+            true => (high_port, low_port),
+            false => (low_port, high_port),
+        };
+        Some(SavedFlow {
+            src,
+            dst,
+            proto,
+            sport,
+            dport,
+            icmp: cold.icmp,
+            zone,
+            vlan: cold.vlan,
+            start: cold.start,
+            last_seen: self.last_seen(cold),
+            orig: self.tally(cold, 0),
+            reply: self.tally(cold, 1),
+            phase: self.phase().saved()?,
+            scales: self.vital.scales().saved(),
+        })
+    }
+
+    /// The flow with this key, whose originator is its second end if `swapped`. `None`: there is no
+    /// such flow.
+    pub(crate) fn restored(
+        (key, swapped): (Key<W>, bool),
+        flow: &SavedFlow,
+        is_judged: bool,
+    ) -> Option<(Self, Cold)> {
+        let (phase, scales) = resumed(flow, is_judged)?;
+        let mut hot = Hot { key, vital: super::Vital::begin(swapped.into()), ..Self::FREE };
+        let mut cold = Cold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..Cold::FREE };
+        for (direction, tally) in [flow.orig, flow.reply].into_iter().enumerate() {
+            hot.counters[direction] = cold.count_up(direction, tally)?;
+        }
+        hot.vital = hot.vital.with_scales(scales).at(Micros::of(flow.last_seen));
+        hot.enter(phase);
+        Some((hot, cold))
+    }
+}
+
+/// Whether each end has one. All else has numbers that are the same both ways.
+fn has_ports(proto: u8) -> bool {
+    matches!(proto, PROTO_TCP | PROTO_UDP | PROTO_SCTP)
+}
+
+fn is_icmp(proto: u8) -> bool {
+    matches!(proto, PROTO_ICMP | PROTO_ICMPV6)
+}
+
+/// The phase in which a saved flow goes on, and what is known of its windows.
+fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
+    let is_of_proto = match flow.phase {
+        SavedPhase::Udp => flow.proto == PROTO_UDP,
+        SavedPhase::Icmp => is_icmp(flow.proto),
+        SavedPhase::Other => ![PROTO_TCP, PROTO_UDP].contains(&flow.proto) && !is_icmp(flow.proto),
+        _ => flow.proto == PROTO_TCP,
+    };
+    let scales = flow.scales.filter(|_| is_judged).and_then(Scales::of_saved);
+    let unjudged = |phase| (phase, Scales::NOT_JUDGED);
+    is_of_proto.then_some(match (flow.phase, scales) {
+        (SavedPhase::TcpEstablished, Some(scales)) => (Phase::TcpResumed, scales),
+        (SavedPhase::TcpEstablished, None) => unjudged(Phase::TcpEstablished),
+        // What is about to end is not judged any more: there may be one side left to learn from.
+        (SavedPhase::TcpFinWait, _) => unjudged(Phase::TcpFinWait),
+        (SavedPhase::TcpCloseWait, _) => unjudged(Phase::TcpCloseWait),
+        // Which acknowledgment is the last one is known by its number.
+        (SavedPhase::TcpLastAck | SavedPhase::TcpTimeWait, _) => unjudged(Phase::TcpTimeWait),
+        (SavedPhase::TcpClose, _) => unjudged(Phase::TcpClose),
+        (SavedPhase::Udp, _) => unjudged(Phase::UdpMultiple),
+        (SavedPhase::Icmp, _) => unjudged(Phase::IcmpReply),
+        (SavedPhase::Other, _) => unjudged(Phase::OtherMultiple),
+    })
+}
+
+impl Cold {
+    /// Puts the high words of a tally in their place, and returns the low ones. `None`: they are
+    /// more than any flow has.
+    fn count_up(&mut self, direction: usize, tally: Tally) -> Option<Counters> {
+        let Tally { packets, bytes, ip_bytes, tcp_flags } = tally;
+        let overhead = bytes.checked_sub(ip_bytes)?;
+        let high = |number: u64, bits: u32| u32::try_from(number >> bits).ok();
+        self.packets_high[direction] = high(packets, Counters::PACKETS_BITS)?;
+        self.overhead_high[direction] = high(overhead, Counters::OVERHEAD_BITS)?;
+        self.bytes_high[direction] = high(bytes, Counters::BYTES_BITS)?;
+        Some(Counters::new(tcp_flags, packets, overhead, bytes))
+    }
+}
+
+impl SavedFlow {
+    fn ports(&self) -> Ports {
+        let ([a, b], [c, d]) = (self.sport.to_be_bytes(), self.dport.to_be_bytes());
+        match has_ports(self.proto) {
+            true => Ports::Pair([a, b, c, d]),
+            false => Ports::Common([a, b, c, d]),
+        }
+    }
+}
+
+impl Key<2> {
+    /// Of a flow of IPv4, and whether its originator is the second end.
+    pub(crate) fn of_saved_v4(flow: &SavedFlow) -> Option<(Self, bool)> {
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) else { return None };
+        let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
+        let last = zone_proto(flow.zone, flow.proto);
+        Some(key4([a, b, c, d, e, f, g, h], flow.ports(), last))
+    }
+}
+
+impl Key<5> {
+    /// The same of IPv6.
+    pub(crate) fn of_saved_v6(flow: &SavedFlow) -> Option<(Self, bool)> {
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (flow.src, flow.dst) else { return None };
+        let mut addresses = [0; 32];
+        addresses[..16].copy_from_slice(&src.octets());
+        addresses[16..].copy_from_slice(&dst.octets());
+        Some(key6(&addresses, flow.ports(), zone_proto(flow.zone, flow.proto)))
+    }
+}
