@@ -4,8 +4,8 @@
 use crate::reference::{Model, Record};
 use crate::traffic::{Dice, Packet, Pools, VLANS};
 use engine::{
-    BURST_MAX, Config, Engine, Evict, InvalidPackets, Malformed, PickUp, Stats, TcpNumbers,
-    Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    BURST_MAX, Config, Cursor, Engine, Evict, InvalidPackets, Malformed, PickUp, Restored, Stats,
+    TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 
 /// A tick of the timer wheel, nanoseconds.
@@ -153,6 +153,7 @@ impl Pair {
             60 | 61 => self.expire(usize::MAX),
             62 => self.expire(dice.below(5) as usize),
             _ if dice.one_in(4) => self.flush(1 + dice.below(4) as usize),
+            _ if dice.one_in(3) => self.restart(1 + dice.below(9) as u32),
             _ => self.expire(usize::MAX),
         }
         assert_eq!(without_cycles(self.engine.stats()), self.model.stats);
@@ -192,6 +193,27 @@ impl Pair {
                 return;
             }
         }
+    }
+
+    /// Another engine goes on with what this one has saved.
+    fn restart(&mut self, budget: u32) {
+        self.model.at(self.now);
+        let secret = self.case.config.secret.map(u64::reverse_bits);
+        let mut next = Engine::new(&Config { secret, ..self.case.config.clone() });
+        let (mut cursor, mut flows) = (Cursor::default(), vec![]);
+        while self.engine.save(&mut cursor, budget, &mut |flow| flows.push(flow)) {}
+        let now = self.model.now();
+        next.expire(now, 0);
+        let mut became = [0, 0];
+        for flow in flows {
+            match next.restore(&flow, now) {
+                Restored::Known => became[0] += 1,
+                Restored::Expired => became[1] += 1,
+                Restored::Refused => panic!("{flow:?}"),
+            }
+        }
+        self.engine = next;
+        assert_eq!(self.model.restart(), (became[0], became[1]));
     }
 
     fn flush(&mut self, budget: usize) {

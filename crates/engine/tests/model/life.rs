@@ -2,6 +2,7 @@
 //! Where a TCP connection is (RFC 9293 section 3.3.2), as whoever stands between both ends sees it.
 
 use crate::reference::{ACK, FIN, RST, SYN};
+use crate::resumed::Learning;
 use crate::sequence::is_sound;
 
 /// Where a TCP connection is.
@@ -15,6 +16,8 @@ pub(crate) enum Tcp {
     /// There was an answer to the SYN, and nothing to the answer.
     Answered,
     Confirmed,
+    /// The same before a restart; its numbers are to be learnt.
+    Resumed(Learning),
     /// A FIN of one side, while the other may send.
     HalfClosed,
     /// A FIN of both, and one of them is not acknowledged.
@@ -27,7 +30,11 @@ pub(crate) enum Tcp {
 impl Tcp {
     /// Whether both ends have shown that they want the connection.
     pub(crate) fn is_assured(self) -> bool {
-        matches!(self, Tcp::Confirmed | Tcp::HalfClosed | Tcp::LastAck | Tcp::Closed)
+        match self {
+            Tcp::Confirmed | Tcp::HalfClosed | Tcp::LastAck | Tcp::Closed => true,
+            Tcp::Resumed(_) => true,
+            Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp | Tcp::Answered | Tcp::Reset => false,
+        }
     }
 
     pub(crate) fn begin(flags: u8, is_judged: bool) -> Self {

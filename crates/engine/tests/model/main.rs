@@ -8,6 +8,7 @@ mod invariance;
 mod life;
 mod marks;
 mod reference;
+mod resumed;
 mod room;
 mod sequence;
 mod traffic;

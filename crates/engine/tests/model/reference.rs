@@ -6,6 +6,7 @@
 //! tick, so [`Model::expired`] is shown what the engine ended and judges that.
 
 use crate::life::Tcp;
+use crate::resumed::{self, Heard, Learning};
 use crate::room::Room;
 use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
@@ -217,6 +218,9 @@ impl Flow {
         if !is_sound(packet.tcp_flags) {
             return Err(Irregular::TcpFlags);
         }
+        if let Tcp::Resumed(learning) = self.tcp {
+            return self.hear(learning, packet, is_orig);
+        }
         let stage = match self.tcp {
             Tcp::Reset => return Ok(false),
             Tcp::Asked => Stage::Asked,
@@ -225,6 +229,48 @@ impl Flow {
             _ => Stage::Known,
         };
         sequence.judge(stage, usize::from(!is_orig), packet.tcp_flags, packet.said)
+    }
+
+    /// A packet of a connection that goes on after a restart.
+    fn hear(
+        &mut self,
+        learning: Learning,
+        packet: &Seen,
+        is_orig: bool,
+    ) -> Result<bool, Irregular> {
+        let Some(sequence) = &mut self.sequence else { return Ok(true) };
+        let (from, flags) = (usize::from(!is_orig), packet.tcp_flags);
+        self.tcp = match resumed::hear(learning, sequence, (from, flags), packet.said) {
+            Heard::Ignored(irregular) => return Err(irregular),
+            Heard::Learning(learning) => Tcp::Resumed(learning),
+            Heard::Reset => Tcp::Reset,
+            Heard::Agreed => {
+                let mut all = [self.orig.tcp_flags, self.reply.tcp_flags];
+                all[from] |= flags;
+                match all.map(|flags| flags & FIN != 0) {
+                    [true, true] if sequence.is_all_acked() => Tcp::Closed,
+                    [true, true] => Tcp::LastAck,
+                    [false, false] => Tcp::Confirmed,
+                    _ => Tcp::HalfClosed,
+                }
+            }
+        };
+        Ok(false)
+    }
+
+    /// As the next engine has it, if it is worth keeping.
+    fn resume(mut self, is_judged: bool) -> Option<Self> {
+        let is_known = self.sequence.is_some() && is_judged;
+        self.tcp = match self.tcp {
+            Tcp::Confirmed | Tcp::Resumed(_) if is_known => Tcp::Resumed(Learning::Nothing),
+            Tcp::Resumed(_) => Tcp::Confirmed,
+            Tcp::LastAck => Tcp::Closed,
+            tcp => tcp,
+        };
+        if !matches!(self.tcp, Tcp::Resumed(_)) {
+            self.sequence = None;
+        }
+        self.is_assured.then_some(self)
     }
 
     /// The originator is the sender of the first packet.
@@ -251,7 +297,7 @@ impl Flow {
             (TCP, _) => match self.tcp {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
                 Tcp::Answered => t.tcp_syn_recv,
-                Tcp::Confirmed => t.tcp_established,
+                Tcp::Confirmed | Tcp::Resumed(_) => t.tcp_established,
                 Tcp::HalfClosed | Tcp::LastAck => t.tcp_fin_wait,
                 Tcp::Closed => t.tcp_time_wait,
                 Tcp::Reset => t.tcp_close,
@@ -329,6 +375,10 @@ impl Model {
     /// Time never runs backwards.
     pub(crate) fn at(&mut self, now: u64) {
         self.now = self.now.max(now / 1000 * 1000);
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.now
     }
 
     /// One packet; flows that ended by it come back with the verdict.
@@ -483,6 +533,27 @@ impl Model {
             self.stats.ended[EndReason::Exit as usize] += 1;
         }
         assert!(self.flows.is_empty(), "live after flush: {:?}", self.flows);
+    }
+
+    /// Another engine has taken over. Returns how many it was to know, and how many are over.
+    pub(crate) fn restart(&mut self) -> (u64, u64) {
+        let (mut known, mut over) = (0, 0);
+        for (key, flow) in std::mem::take(&mut self.flows) {
+            let policy = self.policy(key.zone);
+            let source = flow.first.src;
+            let resumed = flow.resume(policy.tcp == TcpNumbers::Judged);
+            over += u64::from(resumed.is_some());
+            match resumed.filter(|flow| flow.deadline(policy) > self.now) {
+                Some(flow) => {
+                    (known, over) = (known + 1, over - 1);
+                    self.flows.insert(key, flow);
+                }
+                None => self.room.ended(&key, source),
+            }
+        }
+        self.room.forget_seconds();
+        self.stats = Stats { restored: known, ..Stats::default() };
+        (known, over)
     }
 
     fn take(&mut self, key: &Key) -> Flow {

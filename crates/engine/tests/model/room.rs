@@ -107,6 +107,11 @@ impl Room {
         if was_assured && self.is_quota_met(key) { self.oldest(key) } else { None }
     }
 
+    /// What began in this second began elsewhere.
+    pub(crate) fn forget_seconds(&mut self) {
+        self.seconds.clear();
+    }
+
     pub(crate) fn began(&mut self, key: &Key, source: Endpoint, now: u64) {
         self.all.push(Begun { key: key.clone(), source, is_assured: false });
         self.seconds.push(now / 1_000_000_000);

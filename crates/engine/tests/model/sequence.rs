@@ -109,6 +109,39 @@ impl Sequence {
         Sequence { ends: [first, peer], asked: 0, syn: (0, None) }
     }
 
+    /// After one segment of a connection of which nothing is known but the units.
+    pub(crate) fn heard(&self, from: usize, flags: u8, said: Said) -> Self {
+        let units = self.ends.map(|end| end.unit);
+        let edge = |start: u32, window: i64, unit: i64| start.wrapping_add((window * unit) as u32);
+        let mut ends = [End::default(); 2];
+        ends[from] = End {
+            sent: said.end(flags),
+            acked: said.ack,
+            edge: edge(said.ack, said.window.into(), units[from]),
+            unit: units[from],
+        };
+        ends[1 - from] = End {
+            sent: said.ack,
+            acked: said.seq,
+            edge: edge(said.seq, FIELD_MAX, units[1 - from]),
+            unit: units[1 - from],
+        };
+        Sequence { ends, ..self.clone() }
+    }
+
+    /// Whether the peer has acknowledged all up to this number of an end, and no more.
+    pub(crate) fn is_expected(&self, from: usize, seq: u32) -> bool {
+        self.ends[1 - from].acked == seq || self.ends[from].sent == seq
+    }
+
+    /// The largest window there is may be on its way, and nobody has seen it.
+    pub(crate) fn believe(&mut self, from: usize, ack: u32) {
+        let peer = &mut self.ends[1 - from];
+        if (0..=FIELD_MAX * LARGEST).contains(&from_to(peer.sent, ack)) {
+            peer.sent = ack;
+        }
+    }
+
     fn answers(&self, ack: u32) -> bool {
         from_to(self.asked, ack) >= 0 && from_to(ack, self.ends[0].sent) >= 0
     }
@@ -168,10 +201,7 @@ impl Sequence {
             _ if is_syn => self.repeated(from, flags, said),
             (Stage::OneSide, _) => {
                 // The largest window there is may be on its way, and nobody has seen it.
-                let peer = &mut self.ends[1 - from];
-                if (0..=FIELD_MAX * LARGEST).contains(&from_to(peer.sent, said.ack)) {
-                    peer.sent = said.ack;
-                }
+                self.believe(from, said.ack);
                 self.accept(from, flags, said)
             }
             _ => self.accept(from, flags, said),
@@ -234,7 +264,7 @@ impl Sequence {
         }
     }
 
-    fn accept(&mut self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {
+    pub(crate) fn accept(&mut self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {
         let (sender, peer) = (self.ends[from], self.ends[1 - from]);
         if from_to(peer.acked, said.seq) > from_to(peer.acked, peer.edge) {
             return Err(Irregular::TcpBeyondWindow);
