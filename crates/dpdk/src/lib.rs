@@ -37,4 +37,4 @@ pub use mbuf::{DoesNotFit, Mbuf};
 pub use mempool::Mempool;
 pub use port::{Link, Port, PortConfig, PortInfo, PortStats, Queues, Resets};
 pub use queue::{RxQueue, TxQueue};
-pub use rss::SymmetricRss;
+pub use rss::{RSS_SECRET_LEN, SymmetricRss, rss_secret, use_rss_secret};

@@ -12,7 +12,7 @@
 use crate::sys;
 use std::fs::File;
 use std::io::Read;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// How a port spreads packets over its receive queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +28,26 @@ pub enum SymmetricRss {
 /// Bytes of a key where the port does not say.
 const KEY_LEN: usize = 40;
 
-static PATTERN: LazyLock<u16> = LazyLock::new(random_pattern);
-/// As long as the longest key.
-static RANDOM_KEY: LazyLock<Vec<u8>> = LazyLock::new(|| random_bytes(usize::from(u8::MAX)));
+/// Bytes of what all keys are made from: a pattern, and a key as long as the longest one.
+pub const RSS_SECRET_LEN: usize = 2 + u8::MAX as usize;
+
+static SECRET: OnceLock<[u8; RSS_SECRET_LEN]> = OnceLock::new();
+
+/// What all keys of this process are made from: random, if nobody gave another before.
+pub fn rss_secret() -> &'static [u8; RSS_SECRET_LEN] {
+    SECRET.get_or_init(|| {
+        let mut secret = [0; RSS_SECRET_LEN];
+        secret[..2].copy_from_slice(&random_pattern().to_be_bytes());
+        secret[2..].copy_from_slice(&random_bytes(RSS_SECRET_LEN - 2));
+        secret
+    })
+}
+
+/// Makes keys from the secret of another process, so that connections come to the workers to which
+/// they came there. False: it is too late, or the secret is no good.
+pub fn use_rss_secret(secret: &[u8; RSS_SECRET_LEN]) -> bool {
+    is_good_pattern(u16::from_be_bytes([secret[0], secret[1]])) && SECRET.set(*secret).is_ok()
+}
 
 /// The best symmetric spread this port has, as configuration; its key is never freed because
 /// drivers look at it again whenever the port starts.
@@ -42,11 +59,12 @@ pub(crate) fn best(info: &sys::rte_eth_dev_info) -> (sys::rte_eth_rss_conf, Symm
         return (conf, SymmetricRss::None);
     }
     let len = if info.hash_key_size == 0 { KEY_LEN } else { usize::from(info.hash_key_size) };
+    let [p, q, random @ ..] = rss_secret();
     // SAFETY: both are initialised; the shim only reads `info` and sets one member of `conf`.
     let (key, kind) = if unsafe { sys::shim_rss_sort(info, &mut conf) } {
-        (RANDOM_KEY[..len].to_vec(), SymmetricRss::Sort)
+        (random[..len].to_vec(), SymmetricRss::Sort)
     } else {
-        (repeated_key(len, *PATTERN), SymmetricRss::RepeatedKey)
+        (repeated_key(len, u16::from_be_bytes([*p, *q])), SymmetricRss::RepeatedKey)
     };
     let key = key.leak();
     conf.rss_key = key.as_mut_ptr();
@@ -134,6 +152,15 @@ mod tests {
             unsafe { std::slice::from_raw_parts(conf.rss_key, usize::from(len)) }
         });
         assert_eq!(*short, long[..40]);
+    }
+
+    #[test]
+    fn a_secret_comes_first_or_not_at_all() {
+        let mut other = *rss_secret();
+        assert!(is_good_pattern(u16::from_be_bytes([other[0], other[1]])));
+        other[9] ^= 1;
+        assert!(!use_rss_secret(&other) && rss_secret()[9] != other[9]);
+        assert!(!use_rss_secret(&[0; RSS_SECRET_LEN]));
     }
 
     #[test]
