@@ -2,18 +2,16 @@
 # Every step that continuous integration takes is a target here. `make help` lists them.
 
 CARGO ?= cargo
-FUZZ_SECONDS ?= 60
-ASAN_SECONDS ?= 60
-SMOKE_SECONDS ?= 120
 TARGET := $${CARGO_TARGET_DIR:-target}
 TWIN ?= $(HOME)/.local/lib/millrace/librte_net_twin.so
 BUILD_TWIN = $(CARGO) build --release --locked -p twin && scripts/build-twin "$(TARGET)" "$(TWIN)"
 HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
+PROVE = $(CARGO) test --locked --package millrace --test live -- --nocapture
 
 .DEFAULT_GOAL := help
 .PHONY: run build test twin check bench bench-peers aarch64 prove-offload prove-conntrack
-.PHONY: fuzz asan smoke clean help components prove-attacks
+.PHONY: prove-restart fuzz asan smoke clean help components prove-attacks
 
 ## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
@@ -67,25 +65,27 @@ prove-attacks:
 
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
-	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} \
-	$(CARGO) test --locked --package millrace --test live -- --nocapture the_kernel_says
+	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says
+
+## prove-restart: kernel TCP through a bump that is killed RESTARTS times; CONNECTIONS; needs root
+prove-restart: deps-test
+	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
 
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
 	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { echo "fuzz: missing tools:" \
 		"rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
-	for target in $$($(CARGO) +nightly fuzz list); do \
-		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
-	done
+	for target in $$($(CARGO) +nightly fuzz list); do $(CARGO) +nightly fuzz run $$target -- \
+		-max_total_time=$${FUZZ_SECONDS:-60} || exit 1; done
 
 ## asan: flow rules and packets through the C of the software NIC for ASAN_SECONDS; needs nightly
 asan: deps-run
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked --package twin --target $(HOST)
-	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/$(HOST)/debug/libtwin.a" $(ASAN_SECONDS) $(ASAN_SEED)
+	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/$(HOST)/debug/libtwin.a" $${ASAN_SECONDS:-60} $(ASAN_SEED)
 
 ## smoke: SMOKE_SECONDS of kernel traffic, memif and link flaps through a bump; needs root
 smoke: deps-test build
-	MILLRACE="$(MILLRACE)" smoke/run.sh $(SMOKE_SECONDS)
+	MILLRACE="$(MILLRACE)" smoke/run.sh $${SMOKE_SECONDS:-120}
 
 ## clean: remove what was built
 clean:

@@ -10,6 +10,7 @@ mod devargs;
 mod offload;
 mod problem;
 mod section;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod zones;
@@ -18,6 +19,7 @@ pub(crate) use control::{Control, Socket};
 pub(crate) use devargs::{Devargs, split_pair};
 pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
+pub(crate) use snapshot::{Folder, Snapshot};
 pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
 use engine::{InvalidPackets, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
@@ -37,6 +39,7 @@ pub(crate) struct Config {
     pub(crate) zones: Vec<Zone>,
     pub(crate) offload: Offload,
     pub(crate) control: Control,
+    pub(crate) snapshot: Snapshot,
     /// Workers per pair where the program chooses the cpus (`--workers`).
     pub(crate) workers: Option<Written<u32>>,
     /// What was wrong with the text; a plan is refused with these and those it finds itself.
@@ -176,6 +179,7 @@ impl Config {
             zones: root.sections("zone").into_iter().map(Zone::read).collect(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
+            snapshot: root.section("snapshot").map(Snapshot::read).unwrap_or_default(),
             workers: None,
             problems: Vec::new(),
         };

@@ -23,6 +23,7 @@ mod output;
 mod plan;
 mod records;
 mod signals;
+mod snapshot;
 mod summary;
 mod table;
 mod top;

@@ -14,6 +14,7 @@ mod meter;
 mod offload;
 mod recovery;
 mod report;
+mod saving;
 mod totals;
 mod watched;
 mod worker;
@@ -27,6 +28,7 @@ use crate::config::{Bypass, Policy};
 use crate::output::tell;
 use crate::plan::OffloadPlan;
 use crate::records::RecordSink;
+use crate::snapshot::{Place, Snapshots};
 use crate::summary::{Offload, OffloadPort, Summary};
 use board::{Board, Snapshot};
 use clock::Clock;
@@ -36,10 +38,11 @@ use dpdk::{
 };
 use engine::{FlowRecord, Memory};
 use inquiry::Asked;
-use loan::{Pair, loan};
+use loan::{Borrower, Lender, Pair, loan};
 use offload::{Offer, Rules, SharedPort};
 use recovery::Recovery;
 use rtrb::{Consumer, RingBuffer};
+use saving::{Gauge, Saving};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -90,6 +93,7 @@ pub(crate) struct Live {
     rules: Vec<Rules>,
     offload: OffloadPlan,
     inquiry: Arc<Inquiry>,
+    saving: Option<saving::Running>,
     stop: Arc<AtomicBool>,
     /// What became of resets, and was not told yet.
     news: Vec<PortEvent>,
@@ -120,7 +124,10 @@ impl Live {
         eal: &Eal,
         wires: Vec<Wire>,
         (config, offload): (&engine::Config, OffloadPlan),
+        snapshots: Option<Snapshots>,
     ) -> Result<Self, PortError> {
+        let gauge = Gauge::default();
+        let mut saving = snapshots.map(|snapshots| Saving::new(snapshots, &gauge));
         let clock = Clock::new(tsc(), tsc_hz(eal));
         let stop = Arc::new(AtomicBool::new(false));
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
@@ -135,29 +142,30 @@ impl Live {
             rules.extend(of_ports);
             let of_workers = of_worker.into_iter().zip(wishes);
             let mut lenders = [Vec::new(), Vec::new()];
+            let of_workers = of_workers.zip(places(number, workers));
             for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
-                let (offload, wishes) = of_worker;
+                let ((offload, wishes), place) = of_worker;
+                let (saver, resume) = saving::of_worker(&mut saving, place);
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
                 let (desk, caller) = Desk::new();
                 askable.push(Asked { lcore: lcore.id(), wire: number, caller });
                 let config = config.of_worker(ready.len() as u64);
                 let config = engine::Config { cycle_counter: tsc, offload, ..config };
-                let loans = lenders.each_mut().map(|lenders| {
-                    let (lender, borrower) = loan();
-                    lenders.push(lender);
-                    borrower
-                });
+                let loans = lenders.each_mut().map(lend);
                 let outlets = Outlets {
                     board: Arc::clone(&board),
                     records: producer,
                     wishes,
                     desk,
+                    saver,
                     loans,
                     stop: Arc::clone(&stop),
                 };
                 // The table is made by the lcore that uses it, so that its memory is near.
-                let work = move || Worker::new(pairs, &config, clock, outlets).run();
+                let gauge = gauge.clone();
+                let worker = move || Worker::new(pairs, &config, clock, outlets);
+                let work = move || worker().resume(resume, &gauge).run();
                 ready.push((lcore, number, work, board, records));
             }
             ports.extend(shared.into_iter().zip(lenders).map(|(port, lenders)| {
@@ -184,9 +192,11 @@ impl Live {
             rules: rules.iter().map(Rules::line).collect(),
             policy: offload.policy.to_string(),
             bypass: offload.bypass.to_string(),
+            gauge,
             started: Instant::now(),
         });
-        Ok(Self { ports, workers, rules, offload, inquiry, stop, news: Vec::new() })
+        let saving = saving.and_then(Saving::start);
+        Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })
     }
 
     /// One turn of the control thread: goes on with resets, takes the flow records there are, then
@@ -284,9 +294,9 @@ impl Live {
     /// Stops the workers, takes their last records and closes the account.
     pub(crate) fn finish(mut self, sink: &mut RecordSink) -> Finished {
         let duration = self.elapsed();
-        self.stop.store(true, Ordering::Relaxed);
         // An error of writing must not leave the workers waiting for room in their rings.
-        let mut written = Ok(());
+        let mut written = self.save_last(sink);
+        self.stop.store(true, Ordering::Relaxed);
         while !self.workers.iter().all(|worker| worker.job.is_finished()) {
             written = written.and(self.take_records(sink));
             std::thread::sleep(Duration::from_millis(1));
@@ -305,8 +315,26 @@ impl Live {
         let policy = self.offload.policy.to_string();
         let bypass = self.offload.bypass.to_string();
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
-        let summary = report::summary(&self.inquiry.ports, &reports, (duration, offload));
+        let mut summary = report::summary(&self.inquiry.ports, &reports, (duration, offload));
+        summary.snapshot = self.inquiry.gauge.read();
         Finished { summary, written, lcores }
+    }
+
+    /// Has the connections saved before they end.
+    fn save_last(&mut self, sink: &mut RecordSink) -> io::Result<()> {
+        let Some(saving) = self.saving.take() else { return Ok(()) };
+        let mut written = Ok(());
+        saving.stop();
+        while !saving.is_finished() {
+            written = written.and(self.take_records(sink));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        written
+    }
+
+    /// What was wrong with snapshots of the run before, since the last call.
+    pub(crate) fn not_restored(&self) -> Vec<String> {
+        self.inquiry.gauge.complaints()
     }
 
     fn take_records(&mut self, sink: &mut RecordSink) -> io::Result<()> {
@@ -318,6 +346,19 @@ impl Live {
         }
         result
     }
+}
+
+/// One more worker to which the queues of a port are lent.
+fn lend(lenders: &mut Vec<Lender>) -> Borrower {
+    let (lender, borrower) = loan();
+    lenders.push(lender);
+    borrower
+}
+
+/// Where the connections of each worker of a wire are kept, and how many workers it has.
+fn places(wire: usize, workers: usize) -> impl Iterator<Item = (Place, u16)> {
+    let place = move |worker| Place { pair: wire as u16, worker };
+    (0..workers as u16).map(move |worker| (place(worker), workers as u16))
 }
 
 /// Waits until the rules are out of the NICs, and says how many are left while that takes long.

@@ -9,6 +9,7 @@ mod eal;
 mod memory;
 mod offload;
 mod settings;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -19,6 +20,7 @@ pub(crate) use eal::EalPlan;
 pub(crate) use memory::engine_bytes;
 pub(crate) use offload::OffloadPlan;
 pub(crate) use settings::{Origin, Settings};
+pub(crate) use snapshot::SnapshotPlan;
 
 use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
 use crate::host::Cpus;
@@ -41,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) offload: OffloadPlan,
     /// Where others may ask the instance.
     pub(crate) socket: Socket,
+    /// Where connections are kept for the next run.
+    pub(crate) snapshot: SnapshotPlan,
     /// Every value above with its origin, in the order they are shown.
     pub(crate) settings: Settings,
 }
@@ -89,12 +93,14 @@ impl Plan {
         let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
         let offload = std::mem::take(&mut config.offload);
         let control = std::mem::take(&mut config.control);
+        let snapshot = std::mem::take(&mut config.snapshot);
         let mut engine = plan_engine(config, &mut settings)?;
         engine.huge_pages = eal.huge != Huge::No;
         let offload = OffloadPlan::new(offload, &mut settings);
         settings.open("control");
         let socket = settings.take("socket", control.socket, Socket::Auto);
-        Ok(Self { eal, pairs, engine, offload, socket, settings })
+        let snapshot = SnapshotPlan::new(snapshot, &mut settings);
+        Ok(Self { eal, pairs, engine, offload, socket, snapshot, settings })
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Summary {
     pub(crate) flows: Flows,
     /// Rules of the NIC and marks.
     pub(crate) offload: Offload,
+    /// Connections kept from one run to the next.
+    pub(crate) snapshot: Snapshot,
 }
 
 /// Counters of one port, as DPDK has them.
@@ -158,6 +160,25 @@ pub(crate) struct Flows {
     pub(crate) table_full: u64,
     /// Flow records lost because they were not written fast enough.
     pub(crate) records_lost: u64,
+}
+
+/// What was kept of the run before, and is kept for the next one.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Snapshot {
+    /// Connections of the run before that are known again.
+    pub(crate) restored: u64,
+    /// Those whose timeout was over.
+    pub(crate) expired: u64,
+    /// Those that found no room, or could not be.
+    pub(crate) refused: u64,
+    /// Until all were known, milliseconds.
+    pub(crate) restore_ms: u64,
+    /// Snapshots written.
+    pub(crate) written: u64,
+    /// How long the last one took, milliseconds.
+    pub(crate) last_ms: u64,
+    /// Bytes of the last one.
+    pub(crate) bytes: u64,
 }
 
 /// Counters with a name and a line of explanation. In JSON an object with every name in it, in

@@ -8,11 +8,12 @@ use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::output::{OutputArgs, tell};
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
+use crate::snapshot::Snapshots;
 use crate::{signals, twin, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, EalError, Mempool, Port};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +76,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let wants_huge_pages = !eal.no_huge;
     let socket = plan.socket.clone();
-    let mut live = start(plan, &eal)?;
+    let snapshots = snapshots(&plan);
+    let mut live = start(plan, &eal, snapshots)?;
     let server = match serve(&socket, &live) {
         Ok(server) => server,
         Err(error) => {
@@ -83,6 +85,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Err(error);
         }
     };
+    for complaint in live.not_restored() {
+        tell(io::stderr(), format_args!("millrace: {complaint}"));
+    }
     let tables = live.memory();
     if wants_huge_pages && tables.refused_bytes > 0 {
         tell(io::stderr(), without_huge_pages(tables));
@@ -115,6 +120,25 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     outputs.finish("", &finished.summary, top)?;
     let status = records_written(lost, finished.written.and(written), &args.output)?;
     Ok(if has_given_up { ExitCode::FAILURE } else { status })
+}
+
+/// What the run before has left. Nothing of it is a reason to carry no packets.
+fn snapshots(plan: &Plan) -> Option<Snapshots> {
+    let workers = plan.pairs.iter().map(|pair| pair.workers.len());
+    match Snapshots::open(&plan.snapshot, plan.engine.zone, workers) {
+        Ok(snapshots) => {
+            for complaint in snapshots.iter().flat_map(|snapshots| &snapshots.complaints) {
+                tell(io::stderr(), format_args!("millrace: {complaint}"));
+            }
+            snapshots
+        }
+        Err(error) => {
+            let folder = plan.snapshot.folder.as_deref().unwrap_or(Path::new(""));
+            let folder = folder.display();
+            tell(io::stderr(), format_args!("millrace: no snapshots: {folder}: {error}"));
+            None
+        }
+    }
 }
 
 /// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
@@ -166,7 +190,7 @@ fn without_huge_pages(tables: engine::Memory) -> String {
 }
 
 /// Brings up DPDK and the bump.
-fn start(mut plan: Plan, eal: &EalConfig) -> anyhow::Result<Live> {
+fn start(mut plan: Plan, eal: &EalConfig, snapshots: Option<Snapshots>) -> anyhow::Result<Live> {
     let mut eal = Eal::init(eal).map_err(|error| match error {
         EalError::Arguments { .. } => anyhow::anyhow!("eal.extra: {error}"),
         _ => error.into(),
@@ -198,7 +222,7 @@ fn start(mut plan: Plan, eal: &EalConfig) -> anyhow::Result<Live> {
         });
     }
     plan.engine.secret = secret()?;
-    Ok(Live::start(&eal, wires, (&plan.engine, plan.offload))?)
+    Ok(Live::start(&eal, wires, (&plan.engine, plan.offload), snapshots)?)
 }
 
 /// The secret from which those of all tables are derived.

@@ -4,6 +4,7 @@
 use super::control::SocketWords;
 use super::devargs::{DeviceFault, PairError};
 use super::offload::{BypassWords, CheckWords, PolicyWords};
+use super::snapshot::FolderWords;
 use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
@@ -93,6 +94,8 @@ pub(crate) enum Fault {
     Bypass(#[from] BypassWords),
     #[error("{0}")]
     Socket(#[from] SocketWords),
+    #[error(transparent)]
+    Folder(#[from] FolderWords),
     #[error("must name at least one cpu; leave it out to let the program choose")]
     NoWorkers,
     #[error("{0}")]

@@ -7,6 +7,7 @@
 
 use super::desk::{Ask, Caller};
 use super::offload::RulesLine;
+use super::saving::Gauge;
 use super::worker::Report;
 use super::{SharedPort, report};
 use crate::summary::{Offload, OffloadPort, Summary};
@@ -25,6 +26,7 @@ pub(crate) struct Inquiry {
     pub(super) rules: Vec<RulesLine>,
     pub(super) policy: String,
     pub(super) bypass: String,
+    pub(super) gauge: Gauge,
     pub(super) started: Instant,
 }
 
@@ -79,7 +81,9 @@ impl Inquiry {
         let ports = self.rules.iter().map(RulesLine::ask).collect::<Option<_>>().ok_or(Ending)?;
         let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
-        Ok(report::summary(&self.ports, &reports, (self.started.elapsed(), offload)))
+        let duration = self.started.elapsed();
+        let summary = report::summary(&self.ports, &reports, (duration, offload));
+        Ok(Summary { snapshot: self.gauge.read(), ..summary })
     }
 
     /// All ports, in their order.

@@ -10,6 +10,8 @@ use super::desk::Desk;
 use super::gaps::Gaps;
 use super::loan::{Borrower, Order, Pair};
 use super::offload::Wishes;
+use super::saving::{Gauge, Saver};
+use crate::snapshot::Resume;
 use crate::summary::PollGap;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
@@ -47,6 +49,8 @@ pub(super) struct Outlets {
     pub(super) records: Producer<FlowRecord>,
     pub(super) wishes: Wishes,
     pub(super) desk: Desk,
+    /// If connections are saved.
+    pub(super) saver: Option<Saver>,
     /// By side.
     pub(super) loans: [Borrower; 2],
     pub(super) stop: Arc<AtomicBool>,
@@ -135,6 +139,13 @@ impl Worker {
         Self { paths, engine, clock, outlets, account, gaps, is_behind: false }
     }
 
+    /// Knows the connections of the run before, until now.
+    pub(super) fn resume(mut self, resume: Resume, gauge: &Gauge) -> Self {
+        let clock = self.clock;
+        gauge.add(resume.restore(&mut self.engine, || clock.at(tsc())));
+        self
+    }
+
     /// Forwards until told to stop, then ends every flow.
     pub(super) fn run(mut self) -> Report {
         let mut burst = Burst::new();
@@ -156,7 +167,8 @@ impl Worker {
             let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
             let (account, engine) = (&self.account, &self.engine);
             let report = || Report::of(account, engine, self.gaps.summary(&self.clock));
-            let told = self.outlets.desk.serve(engine, report);
+            let told = self.outlets.desk.serve(engine, report)
+                + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(engine));
             self.heed();
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;

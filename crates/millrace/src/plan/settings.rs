@@ -4,8 +4,8 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Bypass, Choices, Devargs, EVICT, HUGE, Huge, INVALID, MALFORMED, PICK_UP, Place, Policy,
-    RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
+    Bypass, Choices, Devargs, EVICT, Folder, HUGE, Huge, INVALID, MALFORMED, PICK_UP, Place,
+    Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
 };
 use engine::{Evict, InvalidPackets, KeyCheck, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
 use serde::Serialize;
@@ -237,6 +237,12 @@ impl Show for Bypass {
 }
 
 impl Show for Socket {
+    fn show(&self) -> Value {
+        json!(self.to_string())
+    }
+}
+
+impl Show for Folder {
     fn show(&self) -> Value {
         json!(self.to_string())
     }

@@ -2,7 +2,7 @@
 //! The summary as it is written: JSON for other tools, and a report for people with only what
 //! happened and the meaning of every reason.
 
-use super::{Counts, Summary, Worker};
+use super::{Counts, Snapshot, Summary, Worker};
 use crate::units;
 use std::io::{self, Write};
 
@@ -27,9 +27,29 @@ impl Summary {
             let lost = units::thousands(self.flows.records_lost);
             writeln!(out, "flow records lost, not written fast enough: {lost}")?;
         }
+        self.print_snapshot(out)?;
         self.offload.print(out)?;
         self.print_stalls(out)?;
         self.print_ledger(out)
+    }
+
+    /// A line if there was something of the run before, and one if there is for the next one.
+    fn print_snapshot(&self, out: &mut impl Write) -> io::Result<()> {
+        let Snapshot { restored, expired, refused, restore_ms, written, last_ms, bytes } =
+            self.snapshot;
+        if restored + expired + refused > 0 {
+            let [restored, expired, refused] = [restored, expired, refused].map(units::thousands);
+            writeln!(
+                out,
+                "connections of before: {restored} known again in {restore_ms} ms, {expired} \
+                 expired, {refused} refused"
+            )?;
+        }
+        if written > 0 {
+            let (written, bytes) = (units::thousands(written), units::bytes(bytes));
+            writeln!(out, "snapshots: {written} written, the last {bytes} in {last_ms} ms")?;
+        }
+        Ok(())
     }
 
     /// A line if the workers were kept from their cpus for long enough to spoil every figure.

@@ -104,6 +104,12 @@ impl Setup {
         self
     }
 
+    /// Another configuration.
+    pub(crate) fn only_config(mut self, text: &str) -> Self {
+        self.config = text.to_owned();
+        self
+    }
+
     /// Another size of the flow table.
     pub(crate) fn capacity(mut self, flows: u32) -> Self {
         self.config = self.config.replace("capacity = 4096", &format!("capacity = {flows}"));
@@ -192,6 +198,10 @@ impl Setup {
 impl Bump {
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.scratch.path(name)
     }
 
     pub(crate) fn stdout(&self) -> String {

@@ -37,6 +37,7 @@ mod refusals;
 mod resets;
 mod secret;
 mod sessions;
+mod snapshot;
 mod summary;
 mod twin;
 mod twin_async;

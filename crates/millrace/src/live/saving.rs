@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Connections on their way from workers to disk: now and then, and before the end.
+//!
+//! A thread of its own asks one worker after the other and writes, as disks may take seconds. A
+//! worker gives a few records in one round of housekeeping, as far as there is room in its ring,
+//! and waits for nothing.
+
+use crate::output::tell;
+use crate::snapshot::{Place, Resume, Resumed, Snapshots};
+use crate::summary;
+use engine::{Cursor, Engine, SavedFlow};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Records that a worker looks at in one round of housekeeping.
+const SAVED: usize = 16;
+/// Connections on their way from a worker.
+const RING: usize = 2048;
+/// Between two looks whether there are more.
+const NAP: Duration = Duration::from_micros(200);
+
+/// A worker's end.
+pub(super) struct Saver {
+    asks: Consumer<()>,
+    saved: Producer<Option<SavedFlow>>,
+    cursor: Option<Cursor>,
+}
+
+/// The other end.
+struct Source {
+    place: Place,
+    workers: u16,
+    asks: Producer<()>,
+    saved: Consumer<Option<SavedFlow>>,
+}
+
+impl Saver {
+    fn new(place: Place, workers: u16) -> (Self, Source) {
+        let (ask, asks) = RingBuffer::new(1);
+        let (save, saved) = RingBuffer::new(RING);
+        let saver = Self { asks, saved: save, cursor: None };
+        (saver, Source { place, workers, asks: ask, saved })
+    }
+
+    /// Gives some of what is asked for; returns how much, 0 if nothing is.
+    #[inline(always)]
+    pub(super) fn serve(&mut self, engine: &Engine) -> usize {
+        if self.cursor.is_none() && self.asks.is_empty() {
+            return 0;
+        }
+        self.serve_some(engine)
+    }
+
+    #[inline(never)]
+    fn serve_some(&mut self, engine: &Engine) -> usize {
+        if self.cursor.is_none() && self.asks.pop().is_ok() {
+            self.cursor = Some(Cursor::default());
+        }
+        let Some(cursor) = &mut self.cursor else { return 0 };
+        // One place is for the end.
+        let budget = self.saved.slots().saturating_sub(1).min(SAVED);
+        if budget == 0 {
+            return 0;
+        }
+        let saved = &mut self.saved;
+        let mut give = |what| saved.push(what).unwrap_or_else(|_| unreachable!("there is room"));
+        if !engine.save(cursor, budget as u32, &mut |flow| give(Some(flow))) {
+            give(None);
+            self.cursor = None;
+        }
+        budget
+    }
+}
+
+/// What others see of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gauge {
+    sum: Arc<Mutex<summary::Snapshot>>,
+    complaints: Arc<Mutex<Vec<String>>>,
+}
+
+impl Gauge {
+    pub(super) fn read(&self) -> summary::Snapshot {
+        self.lock().clone()
+    }
+
+    /// What was wrong with files of the run before, since the last call.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, summary::Snapshot> {
+        // A panic ends the process.
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what a worker read before its first packet. Workers read side by side.
+    pub(super) fn add(&self, resumed: Resumed) {
+        let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        complaints.extend(resumed.complaints);
+        let mut sum = self.lock();
+        sum.restored += resumed.restored;
+        sum.expired += resumed.expired;
+        sum.refused += resumed.refused;
+        sum.restore_ms = sum.restore_ms.max(resumed.took.as_millis() as u64);
+    }
+}
+
+/// Who saves, in preparation.
+pub(super) struct Saving {
+    snapshots: Snapshots,
+    sources: Vec<Source>,
+    gauge: Gauge,
+}
+
+/// What a worker that is one of so many gives, and what it is to read, if connections are saved.
+pub(super) fn of_worker(
+    saving: &mut Option<Saving>,
+    (place, workers): (Place, u16),
+) -> (Option<Saver>, Resume) {
+    let Some(saving) = saving else { return (None, Resume::default()) };
+    (Some(saving.add(place, workers)), saving.snapshots.take(place))
+}
+
+/// The thread.
+pub(super) struct Running {
+    thread: JoinHandle<()>,
+    stop: Sender<()>,
+}
+
+impl Saving {
+    pub(super) fn new(snapshots: Snapshots, gauge: &Gauge) -> Self {
+        Self { snapshots, sources: Vec::new(), gauge: gauge.clone() }
+    }
+
+    /// The end of a worker, which is one of so many.
+    fn add(&mut self, place: Place, workers: u16) -> Saver {
+        let (saver, source) = Saver::new(place, workers);
+        self.sources.push(source);
+        saver
+    }
+
+    /// Without a thread nothing is saved, and packets are carried all the same.
+    pub(super) fn start(self) -> Option<Running> {
+        let (stop, stopped) = channel();
+        let thread = std::thread::Builder::new().name("snapshots".to_owned());
+        match thread.spawn(move || self.run(&stopped)) {
+            Ok(thread) => Some(Running { thread, stop }),
+            Err(error) => {
+                tell(io::stderr(), format_args!("millrace: no snapshots: no thread: {error}"));
+                None
+            }
+        }
+    }
+
+    fn run(mut self, stopped: &Receiver<()>) {
+        let mut is_told = false;
+        loop {
+            let is_last = match self.snapshots.every {
+                Some(every) => stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout),
+                None => {
+                    let _ = stopped.recv();
+                    true
+                }
+            };
+            match self.save() {
+                Ok(()) => is_told = false,
+                Err(error) if !is_told => {
+                    tell(io::stderr(), format_args!("millrace: {error}; the bump goes on"));
+                    is_told = true;
+                }
+                Err(_) => {}
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// Writes one file for each worker.
+    fn save(&mut self) -> Result<(), String> {
+        let (begun, mut bytes) = (Instant::now(), 0);
+        let mut result = Ok(());
+        for source in &mut self.sources {
+            match source.write(&self.snapshots) {
+                Ok(more) => bytes += more,
+                Err(error) => {
+                    let path = self.snapshots.store.path(source.place);
+                    let message = format!("cannot write snapshot {}: {error}", path.display());
+                    result = result.and(Err(message));
+                }
+            }
+        }
+        if result.is_ok() {
+            let mut gauge = self.gauge.lock();
+            gauge.written += 1;
+            gauge.last_ms = begun.elapsed().as_millis() as u64;
+            gauge.bytes = bytes;
+        }
+        result
+    }
+}
+
+impl Source {
+    /// Writes the file of a worker; returns its length. Whatever fails, all is taken that the
+    /// worker gives, or the next file would have the rest.
+    fn write(&mut self, snapshots: &Snapshots) -> io::Result<u64> {
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let header = snapshots.header(self.place, self.workers, created.as_nanos() as u64);
+        let mut file = Some(snapshots.store.begin(&header)?);
+        let mut failed = None;
+        if self.asks.push(()).is_err() {
+            return Err(io::Error::other("the worker is at the one before"));
+        }
+        loop {
+            match self.saved.pop() {
+                Ok(Some(flow)) => {
+                    let written = file.as_mut().map_or(Ok(()), |file| file.flow(&flow));
+                    if let Err(error) = written {
+                        (failed, file) = (Some(error), None);
+                    }
+                }
+                Ok(None) => break,
+                Err(_) if self.saved.is_abandoned() => {
+                    return Err(io::Error::other("the worker has ended"));
+                }
+                Err(_) => std::thread::sleep(NAP),
+            }
+        }
+        match (file, failed) {
+            (Some(file), _) => file.finish(),
+            (None, error) => Err(error.unwrap_or_else(|| io::Error::other("nothing was written"))),
+        }
+    }
+}
+
+impl Running {
+    /// Asks for the last one, and for the end.
+    pub(super) fn stop(&self) {
+        let _ = self.stop.send(());
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+}

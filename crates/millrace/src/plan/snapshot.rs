@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Where connections are kept, and how often.
+
+use super::Settings;
+use crate::config::{self, Folder};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Seconds from one snapshot to the next, if nobody says otherwise.
+const EVERY_S: u32 = 10;
+
+/// Snapshots of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotPlan {
+    /// `None`: there are none.
+    pub(crate) folder: Option<PathBuf>,
+    /// `None`: only at the end.
+    pub(crate) every: Option<Duration>,
+}
+
+impl SnapshotPlan {
+    pub(super) fn new(written: config::Snapshot, settings: &mut Settings) -> Self {
+        settings.open("snapshot");
+        let folder = match settings.take("path", written.path, Folder::Off) {
+            Folder::Off => None,
+            Folder::At(path) => Some(path),
+        };
+        let seconds = settings.take("every_s", written.every_s, EVERY_S);
+        let every = (seconds > 0).then_some(Duration::from_secs(seconds.into()));
+        Self { folder, every }
+    }
+}

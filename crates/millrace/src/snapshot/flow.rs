@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One connection as bytes, and a cursor over bytes that may be anything.
+
+use engine::{SavedFlow, SavedPhase, Tally, VlanTags};
+use std::net::IpAddr;
+
+/// In place of a VLAN identifier: no tag.
+const NO_TAG: u16 = 0xffff;
+/// In place of a shift: not judged by numbers.
+const NOT_JUDGED: u8 = 0xff;
+/// Most bytes of a connection.
+pub(super) const FLOW_MAX: usize = 115;
+
+/// Appends a connection.
+pub(super) fn write(flow: &SavedFlow, out: &mut Vec<u8>) {
+    let [a, b] = flow.scales.unwrap_or([NOT_JUDGED; 2]);
+    let version = if flow.src.is_ipv4() { 4 } else { 6 };
+    out.extend([version, flow.proto, flow.phase as u8, a, b]);
+    for address in [flow.src, flow.dst] {
+        match address {
+            IpAddr::V4(address) => out.extend(address.octets()),
+            IpAddr::V6(address) => out.extend(address.octets()),
+        }
+    }
+    let tag = |place: usize| flow.vlan.ids().get(place).copied().unwrap_or(NO_TAG);
+    for number in [flow.sport, flow.dport, flow.icmp, flow.zone, tag(0), tag(1)] {
+        out.extend(number.to_le_bytes());
+    }
+    out.extend(flow.start.to_le_bytes());
+    out.extend(flow.last_seen.to_le_bytes());
+    for tally in [flow.orig, flow.reply] {
+        for number in [tally.packets, tally.bytes, tally.ip_bytes] {
+            out.extend(number.to_le_bytes());
+        }
+        out.push(tally.tcp_flags);
+    }
+}
+
+/// Takes bytes from the front.
+pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub(super) fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (first, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.slice(N)?.try_into().ok()
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A connection that [`write`] wrote.
+    pub(super) fn flow(&mut self) -> Option<SavedFlow> {
+        let version = self.u8()?;
+        let (proto, phase, scales) = (self.u8()?, self.u8()?, self.array()?);
+        let (src, dst) = match version {
+            4 => (IpAddr::from(self.array::<4>()?), IpAddr::from(self.array::<4>()?)),
+            6 => (IpAddr::from(self.array::<16>()?), IpAddr::from(self.array::<16>()?)),
+            _ => return None,
+        };
+        let (sport, dport, icmp, zone) = (self.u16()?, self.u16()?, self.u16()?, self.u16()?);
+        let tags = [self.u16()?, self.u16()?];
+        let tags = tags.split(|tag| *tag == NO_TAG).next().unwrap_or_default();
+        Some(SavedFlow {
+            src,
+            dst,
+            proto,
+            sport,
+            dport,
+            icmp,
+            zone,
+            vlan: VlanTags::new(tags),
+            start: self.u64()?,
+            last_seen: self.u64()?,
+            orig: self.tally()?,
+            reply: self.tally()?,
+            phase: SavedPhase::of_number(phase)?,
+            scales: (scales != [NOT_JUDGED; 2]).then_some(scales),
+        })
+    }
+
+    fn tally(&mut self) -> Option<Tally> {
+        let (packets, bytes, ip_bytes) = (self.u64()?, self.u64()?, self.u64()?);
+        Some(Tally { packets, bytes, ip_bytes, tcp_flags: self.u8()? })
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a run finds of the one before: which files each worker reads, and what becomes of the
+//! connections in them.
+
+use super::store::buffered;
+use super::{Header, Place, Reader, Refusal, Store};
+use crate::plan::SnapshotPlan;
+use dpdk::{rss_secret, use_rss_secret};
+use engine::{Engine, Nanos, Restored, ZoneFrom};
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+type FileReader = Reader<BufReader<File>>;
+
+/// The snapshots of a run: those of the run before, and where its own go.
+pub(crate) struct Snapshots {
+    pub(crate) store: Store,
+    pub(crate) every: Option<Duration>,
+    zone: ZoneFrom,
+    /// By pair and worker.
+    found: Vec<Vec<Resume>>,
+    /// What could not be read, and why.
+    pub(crate) complaints: Vec<String>,
+}
+
+/// Files that a worker is to read before its first packet.
+#[derive(Default)]
+pub(crate) struct Resume(Vec<PathBuf>);
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub(crate) struct Resumed {
+    pub(crate) restored: u64,
+    pub(crate) expired: u64,
+    pub(crate) refused: u64,
+    pub(crate) took: Duration,
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Snapshots {
+    /// Looks for what there is for pairs with so many workers each. If there is something, ports
+    /// are to choose among workers as they did then. `None` where nobody wants any.
+    pub(crate) fn open(
+        plan: &SnapshotPlan,
+        zone: ZoneFrom,
+        workers: impl Iterator<Item = usize>,
+    ) -> io::Result<Option<Self>> {
+        let Some(folder) = &plan.folder else { return Ok(None) };
+        let store = Store::open(folder)?;
+        let (found, complaints) = (Vec::new(), Vec::new());
+        let mut snapshots = Self { store, every: plan.every, zone, found, complaints };
+        let mut rss = None;
+        for (pair, workers) in workers.enumerate() {
+            let of_pair = snapshots.of_pair(pair as u16, workers as u16, &mut rss);
+            snapshots.found.push(of_pair);
+        }
+        if let Some(secret) = rss {
+            // Without it connections come to other workers, and begin there anew.
+            use_rss_secret(&secret);
+        }
+        Ok(Some(snapshots))
+    }
+
+    /// Files of a pair that had as many workers are those of the same workers. After any other run
+    /// nobody knows who gets which connection, so every worker knows all of them.
+    fn of_pair(
+        &mut self,
+        pair: u16,
+        workers: u16,
+        rss: &mut Option<[u8; dpdk::RSS_SECRET_LEN]>,
+    ) -> Vec<Resume> {
+        let mut found: Vec<_> = (0..workers).map(|_| Resume::default()).collect();
+        let Some(had) = self.first_header(pair, workers).map(|header| header.workers) else {
+            return found;
+        };
+        for worker in 0..had {
+            let place = Place { pair, worker };
+            // One with another number of workers is of another run than the first.
+            let Some(reader) = self.read(place).filter(|it| it.header.workers == had) else {
+                continue;
+            };
+            let readers: &mut [Resume] = match had == workers {
+                true => &mut found[usize::from(worker)..=usize::from(worker)],
+                false => &mut found,
+            };
+            rss.get_or_insert(reader.header.rss);
+            let path = self.store.path(place);
+            readers.iter_mut().for_each(|resume| resume.0.push(path.clone()));
+        }
+        found
+    }
+
+    fn first_header(&mut self, pair: u16, workers: u16) -> Option<Header> {
+        let mut places = (0..workers).map(|worker| Place { pair, worker });
+        places.find_map(|place| Some(self.read(place)?.header))
+    }
+
+    /// The file of a worker, if there is one that is any good.
+    fn read(&mut self, place: Place) -> Option<FileReader> {
+        let why = match self.store.read(place) {
+            Ok(Some(reader)) if reader.header.zone == self.zone => return Some(reader),
+            Ok(Some(_)) => "its zones are not from where those of this run are".to_owned(),
+            Ok(None) => return None,
+            Err(Refusal::Io(error)) => error.to_string(),
+            Err(refusal) => refusal.to_string(),
+        };
+        let path = self.store.path(place);
+        let complaint = format!("snapshot {}: {why}", path.display());
+        if !self.complaints.contains(&complaint) {
+            self.complaints.push(complaint);
+        }
+        None
+    }
+
+    /// What this worker is to read.
+    pub(crate) fn take(&mut self, place: Place) -> Resume {
+        let of_pair = self.found.get_mut(usize::from(place.pair));
+        let found = of_pair.and_then(|pair| pair.get_mut(usize::from(place.worker)));
+        found.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// What the file of a worker begins with.
+    pub(crate) fn header(&self, place: Place, workers: u16, created: Nanos) -> Header {
+        Header {
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            created,
+            zone: self.zone,
+            place,
+            workers,
+            rss: *rss_secret(),
+        }
+    }
+}
+
+impl Resume {
+    /// Makes all connections known that are still alive.
+    pub(crate) fn restore(self, engine: &mut Engine, now: impl Fn() -> Nanos) -> Resumed {
+        let (mut resumed, begun) = (Resumed::default(), Instant::now());
+        for path in self.0 {
+            let before = resumed.restored;
+            if let Err(why) = resumed.read(&path, engine, &now) {
+                let (path, known) = (path.display(), resumed.restored - before);
+                let complaint = format!("snapshot {path}: {why}: {known} connections are known");
+                resumed.complaints.push(complaint);
+            }
+        }
+        resumed.took = begun.elapsed();
+        resumed
+    }
+}
+
+impl Resumed {
+    /// Reads one file, as far as it is good.
+    fn read(
+        &mut self,
+        path: &Path,
+        engine: &mut Engine,
+        now: impl Fn() -> Nanos,
+    ) -> Result<(), String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let mut reader = Reader::open(buffered(file)).map_err(|refusal| refusal.to_string())?;
+        let mut flows = Vec::new();
+        while reader.block(&mut flows).map_err(|damage| damage.to_string())? {
+            let now = now();
+            for flow in &flows {
+                *match engine.restore(flow, now) {
+                    Restored::Known => &mut self.restored,
+                    Restored::Expired => &mut self.expired,
+                    Restored::Refused => &mut self.refused,
+                } += 1;
+            }
+        }
+        Ok(())
+    }
+}

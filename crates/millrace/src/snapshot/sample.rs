@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Files for the fuzzer, which cannot guess a checksum: a good one, and one that is made good.
+
+use super::{Header, Place, Writer, checksum};
+use engine::{SavedFlow, SavedPhase, Tally, VlanTags, ZoneFrom};
+use flate2::Crc;
+use std::net::IpAddr;
+
+/// Connections of both IP versions, of every phase.
+pub(crate) fn sample(count: usize) -> Vec<u8> {
+    const WRITTEN: &str = "what is written to memory is written";
+    let header = Header {
+        program: "0".to_owned(),
+        created: 1,
+        zone: ZoneFrom::OuterVlan,
+        place: Place { pair: 0, worker: 0 },
+        workers: 1,
+        rss: [7; dpdk::RSS_SECRET_LEN],
+    };
+    let mut writer = Writer::new(Vec::new(), &header).expect(WRITTEN);
+    for i in 0..count {
+        let [low, high, ..] = i.to_le_bytes();
+        let phase = SavedPhase::ALL[i % SavedPhase::ALL.len()];
+        let address = |end: u8| match i % 4 {
+            0 => IpAddr::from([end; 16]),
+            _ => IpAddr::from([10, end, high, low]),
+        };
+        let tally = Tally { packets: 2, bytes: 200, ip_bytes: 150, tcp_flags: 16 };
+        let flow = SavedFlow {
+            src: address(1),
+            dst: address(2),
+            proto: match phase {
+                SavedPhase::Udp => 17,
+                SavedPhase::Icmp => 1,
+                SavedPhase::Other => 47,
+                _ => 6,
+            },
+            sport: i as u16,
+            dport: 443,
+            icmp: 0,
+            zone: 0,
+            vlan: VlanTags::NONE,
+            start: 1_699_999_990_000_000_000,
+            last_seen: 1_699_999_995_000_000_000,
+            orig: tally,
+            reply: tally,
+            phase,
+            scales: Some([7, 7]),
+        };
+        writer.flow(&flow).expect(WRITTEN);
+    }
+    writer.finish().expect(WRITTEN).0
+}
+
+/// Puts checksums right, of the header and of the blocks there are.
+pub(crate) fn repair(file: &mut [u8]) {
+    let Some([low, high]) = file.get(10..12).and_then(|len| <[u8; 2]>::try_from(len).ok()) else {
+        return;
+    };
+    let end = 12 + usize::from(u16::from_le_bytes([low, high]));
+    let Some((head, mut rest)) = file.split_at_mut_checked(end) else { return };
+    let mut crc = Crc::new();
+    crc.update(head);
+    let header = crc.sum();
+    let mut number = 0;
+    let put = |place: &mut [u8], crc: u32| place.copy_from_slice(&crc.to_le_bytes());
+    let Some((place, blocks)) = rest.split_at_mut_checked(4) else { return };
+    put(place, header);
+    rest = blocks;
+    while let Some((head, behind)) = rest.split_at_mut_checked(8) {
+        let len = head.first_chunk().map_or(0, |len| u32::from_le_bytes(*len) as usize);
+        let Some((payload, behind)) = behind.split_at_mut_checked(len) else { return };
+        put(&mut head[4..], checksum(header, number, payload));
+        (number, rest) = (number + 1, behind);
+    }
+}

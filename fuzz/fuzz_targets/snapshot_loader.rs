@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Any bytes as a file of connections: no panic. Of a good file with edits, a prefix of what was
+//! written is read; and whatever a file says that is good by its checksums, the engine that takes
+//! it keeps its invariants.
+//!
+//! Input: a byte that chooses how many connections there are, and whether checksums are put right
+//! after the edits; edits of the file.
+#![no_main]
+
+mod edits;
+
+use edits::edited;
+use libfuzzer_sys::fuzz_target;
+use millrace::fuzzing::{restore_snapshot, snapshot_of, snapshot_repaired};
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, edits)) = input.split_first() else { return };
+    let count = usize::from(choice >> 1) * 9;
+    let original = snapshot_of(count);
+    let mut file = edited(original.clone(), edits);
+    let is_repaired = choice & 1 == 1;
+    if is_repaired {
+        snapshot_repaired(&mut file);
+    }
+    let read = restore_snapshot(&file);
+    if !is_repaired && let Some(read) = read {
+        let whole = restore_snapshot(&original).expect("it is good");
+        assert!(whole.flows.starts_with(&read.flows), "what nobody wrote");
+        assert!(file == original || !read.is_whole || file.starts_with(&original));
+    }
+});
