@@ -64,7 +64,8 @@ fn a_run_whose_terminal_is_gone_loses_its_report_and_nothing_else() {
 /// Nobody reads the flow records, so the first signal can not end the run: the second one does.
 #[test]
 fn a_second_signal_ends_a_run_at_once() {
-    let setup = Setup::new("second").flows("pipe.jsonl");
+    // Nothing is answered: all of the flows are held to the embryonic flows' share.
+    let setup = Setup::new("second").flows("pipe.jsonl").capacity(1 << 14);
     let pipe = setup.path("pipe.jsonl");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let capture = setup.path("a");
