@@ -24,6 +24,7 @@ pub(crate) struct Books {
     zones: Arc<Zones>,
     malformed: Malformed,
     invalid: InvalidPackets,
+    sees_all: bool,
 }
 
 impl Books {
@@ -36,6 +37,7 @@ impl Books {
             zones,
             malformed: config.malformed,
             invalid: config.invalid,
+            sees_all: config.sees_all,
         }
     }
 
@@ -47,7 +49,11 @@ impl Books {
     /// What becomes of a packet without a key.
     #[inline(never)]
     pub(crate) fn without_key(&mut self, reason: Reason) -> Verdict {
-        if reason.is_malformed() && self.malformed == Malformed::Drop {
+        let is_dropped = match reason {
+            Reason::Unrelated => self.invalid == InvalidPackets::Drop,
+            _ => reason.is_malformed() && self.malformed == Malformed::Drop,
+        };
+        if is_dropped {
             self.stats.dropped[reason as usize] += 1;
             return Verdict::Drop;
         }
@@ -106,6 +112,16 @@ impl Outcome for Told<'_> {
     fn full(&mut self, position: u8, zone: u16, reason: Reason) {
         let is_dropped = self.books.zones.of(zone).when_full == WhenFull::Drop;
         self.untracked(position, reason, is_dropped);
+    }
+
+    fn error(&mut self, position: u8, is_related: Option<bool>) {
+        let drops = self.books.invalid == InvalidPackets::Drop;
+        match is_related {
+            Some(true) => self.untracked(position, Reason::Related, false),
+            Some(false) => self.untracked(position, Reason::Unrelated, drops),
+            // Where the connection may be with another engine, nobody knows that there is none.
+            None => self.untracked(position, Reason::Unrelated, drops && self.books.sees_all),
+        }
     }
 
     fn stray(&mut self, position: u8, reason: Irregular) {

@@ -68,6 +68,9 @@ pub(crate) trait Outcome {
     fn stray(&mut self, position: u8, reason: Irregular);
     /// The packet at this place changes nothing. True: it is counted all the same.
     fn irregular(&mut self, position: u8, reason: Irregular) -> bool;
+    /// The packet at this place is an ICMP error about a connection that there is, and about a
+    /// packet that its sender can have sent; or about another one; or about none.
+    fn error(&mut self, position: u8, is_related: Option<bool>);
 }
 
 impl<const W: usize> Lane<W> {
@@ -136,9 +139,11 @@ impl<const W: usize> Lane<W> {
         Arrival { meta, opening, now, segment }
     }
 
-    /// Key of the first packet, and what its flow needs of it.
+    /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
+    /// connection that it stands with.
     pub(crate) fn first(&self) -> Option<(Key<W>, Meta)> {
-        (self.len > 0).then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
+        let is_packet = self.len > 0 && self.openings[0].quoted().is_none();
+        is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
     }
 
     /// Packets in the burst.
@@ -228,12 +233,31 @@ impl<const W: usize> Lane<W> {
             _ => table.find(self.hashes[i], &key),
         };
         match record {
+            Some(record) if self.openings[i].quoted().is_some() => {
+                self.relate(table, i, Some(record), outcome);
+            }
             Some(record) => table.track(record, self.arrival(i, burst, table), outcome),
             None => {
                 self.misses[self.missed % BURST_MAX] = i as u8;
                 self.missed += 1;
             }
         }
+    }
+
+    /// Tells what becomes of packet `i`, an ICMP error, by the record of what it quotes. It comes
+    /// in its turn among the packets of that connection: those before it are known, those behind
+    /// not.
+    fn relate(
+        &self,
+        table: &FlowTable<W>,
+        i: usize,
+        record: Option<u32>,
+        outcome: &mut impl Outcome,
+    ) {
+        let opening = &self.openings[i];
+        let seq = opening.quoted().unwrap_or(0);
+        let is_related = record.map(|record| table.has_sent(record, self.metas[i], seq));
+        outcome.error(opening.position, is_related);
     }
 
     /// Place in the burst of packet `i` of the lane; beyond all if there is none.
@@ -259,7 +283,11 @@ impl<const W: usize> Lane<W> {
         let i = usize::from(self.misses[miss % BURST_MAX]) % BURST_MAX;
         let key = Key::from_words(&self.keys, i);
         let (packet, hash) = (self.arrival(i, burst, table), self.hashes[i]);
-        if let Some(record) = table.find(hash, &key) {
+        let record = table.find(hash, &key);
+        if packet.opening.quoted().is_some() {
+            return self.relate(table, i, record, outcome);
+        }
+        if let Some(record) = record {
             return table.track(record, packet, outcome);
         }
         let (position, swapped, zone) =

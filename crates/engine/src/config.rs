@@ -22,6 +22,9 @@ pub struct Config {
     pub tcp: TcpNumbers,
     /// What happens to packets their connection cannot have.
     pub invalid: InvalidPackets,
+    /// Whether the engine sees every packet of its connections. One of several sees not all: what
+    /// an ICMP error is about may be with another, and it is not dropped for want of a connection.
+    pub sees_all: bool,
     /// Where the zone of a flow comes from.
     pub zone: ZoneFrom,
     /// How long a flow lives without a packet.
@@ -89,6 +92,7 @@ impl Default for Config {
             malformed: Malformed::Pass,
             tcp: TcpNumbers::Judged,
             invalid: InvalidPackets::Pass,
+            sees_all: true,
             zone: ZoneFrom::OuterVlan,
             timeouts: Timeouts::default(),
             pick_up: PickUp::Loose,
@@ -149,7 +153,7 @@ pub enum TcpNumbers {
 pub enum InvalidPackets {
     /// Forward them, and count them to the flow.
     Pass,
-    /// Drop them; counted as dropped, `invalid`.
+    /// Drop them; counted as dropped, `invalid`. ICMP errors about no connection as `unrelated`.
     Drop,
 }
 

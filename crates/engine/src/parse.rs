@@ -23,6 +23,7 @@ mod avx512;
 mod general;
 mod part;
 mod plain;
+mod quoted;
 mod short;
 
 pub(crate) use part::{PART, Part};
@@ -111,6 +112,21 @@ impl Opening {
     /// multiple of 4 and at most 1020.
     pub(crate) const fn plain(position: u8, ip_header: usize) -> Self {
         Opening { vlan: VlanTags::NONE, icmp: 0, position, ip_header: (ip_header / 4) as u8 }
+    }
+
+    /// Of an ICMP error: it stands where a packet of the connection would that it quotes, with the
+    /// sequence number that is in the quote in place of tags.
+    pub(crate) fn quoting(position: u8, seq: u32) -> Self {
+        let ids = [(seq >> 16) as u16, seq as u16];
+        Opening { vlan: VlanTags { ids }, ..Opening::plain(position, 0) }
+    }
+
+    /// The sequence number of what it quotes, if it is an ICMP error. Nothing else is without an IP
+    /// header.
+    #[inline(always)]
+    pub(crate) fn quoted(&self) -> Option<u32> {
+        let [high, low] = self.vlan.ids;
+        (self.ip_header == 0).then_some(u32::from(high) << 16 | u32::from(low))
     }
 
     /// Bytes from the IP header to that of the transport.

@@ -6,7 +6,8 @@
 ///
 /// A bump in the wire is transparent: by default all of these are passed on untouched. What may be
 /// dropped instead is the class [`malformed`](Reason::is_malformed) (`[policy] malformed`), what
-/// found no room (`[table] when_full`), and [`Invalid`](Reason::Invalid) (`[policy] invalid`).
+/// found no room (`[table] when_full`), and [`Invalid`](Reason::Invalid) and
+/// [`Unrelated`](Reason::Unrelated) (`[policy] invalid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
@@ -50,11 +51,17 @@ pub enum Reason {
     NewRate,
     /// None its connection can have, by one of the reasons in [`Irregular`](crate::Irregular).
     Invalid,
+    /// An ICMP error about a packet of a known connection. It belongs to the connection, changes
+    /// nothing about it, and is counted to none.
+    Related,
+    /// An ICMP error about no known connection, about what its sender has not sent, or that quotes
+    /// no packet at all.
+    Unrelated,
 }
 
 impl Reason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 22] = [
         Reason::NonIp,
         Reason::Llc,
         Reason::VlanDepth,
@@ -75,6 +82,8 @@ impl Reason {
         Reason::SourceFull,
         Reason::NewRate,
         Reason::Invalid,
+        Reason::Related,
+        Reason::Unrelated,
     ];
 
     /// The name in `--json`, metrics and documentation.
@@ -100,6 +109,8 @@ impl Reason {
             Reason::SourceFull => "source_full",
             Reason::NewRate => "new_rate",
             Reason::Invalid => "invalid",
+            Reason::Related => "related",
+            Reason::Unrelated => "unrelated",
         }
     }
 
@@ -126,6 +137,8 @@ impl Reason {
             Reason::SourceFull => "the source of a new flow has as many as it may",
             Reason::NewRate => "as many flows have begun in this second as may",
             Reason::Invalid => "a packet its connection cannot have",
+            Reason::Related => "ICMP error about a known connection",
+            Reason::Unrelated => "ICMP error about no known connection",
         }
     }
 

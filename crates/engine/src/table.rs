@@ -150,6 +150,11 @@ impl<const W: usize> FlowTable<W> {
         self.hot.get(record as usize).is_some_and(|hot| hot.key == *key)
     }
 
+    /// Whether the sender of this packet can have sent this sequence number.
+    pub(crate) fn has_sent(&self, record: u32, meta: Meta, seq: u32) -> bool {
+        self.hot[record as usize].has_sent(meta, seq)
+    }
+
     /// Whether TCP of this zone is judged by its numbers.
     pub(crate) fn judges(&self, zone: u16) -> bool {
         self.lifetimes.zones().of(zone).tcp == TcpNumbers::Judged

@@ -4,7 +4,7 @@
 use engine::{BURST_MAX, Config, Engine, Evict, Reason, Verdict};
 use std::collections::HashSet;
 use traffic::flood::{self, Target};
-use wire::{BytesPacket, FrameBuilder};
+use wire::{BytesPacket, FrameBuilder, tcp};
 
 /// What 4096 buckets are for: no index is ever fuller.
 const CAPACITY: usize = 29_491;
@@ -85,4 +85,53 @@ fn a_flood_fills_the_table_to_the_last_record_and_is_found_again() {
         fill(&frames(seed, target), [CAPACITY, 1], secret, target.name());
         fill(&frames_ipv6(seed, target), [1, CAPACITY], secret, target.name());
     }
+}
+
+/// Connections at which errors are sent.
+const LIVE: u16 = 100;
+
+/// The packets of a connection that is open: of the client, and of the server.
+fn connection(i: u16) -> [FrameBuilder; 2] {
+    let client = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1000 + i, 80);
+    let client = client.seq(u32::from(i) << 24).ack(77);
+    [client.clone(), client.reversed().seq(77).ack(u32::from(i) << 24)]
+}
+
+/// What is left of such connections if so many errors come in the second half of their life.
+fn after_errors(errors: u32) -> (Vec<engine::FlowRecord>, engine::Stats) {
+    let timeouts = engine::Timeouts { tcp_established: 10_000, ..engine::Timeouts::default() };
+    let mut engine = Engine::new(&Config { timeouts, ..Config::default() });
+    for [client, server] in (0..LIVE).map(connection) {
+        process(&mut engine, &[client.build(), server.build()]);
+    }
+    let mut random = 1_u64;
+    for _ in 0..errors {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let bits = random >> 24;
+        let [client, server] = connection(bits as u16 % LIVE);
+        let quoted = if bits & 1 == 0 { client } else { server };
+        let quoted = quoted.seq((bits >> 8) as u32).flags((bits >> 3) as u8);
+        let to = if bits & 1 == 0 { [10, 0, 0, 1] } else { [10, 0, 0, 2] };
+        let kind = [3, 4, 5, 11, 12][bits as usize % 5];
+        let error = FrameBuilder::ipv4([192, 0, 2, 1], to);
+        let error = error.icmp_error(kind, tcp::ACK, &quoted.build_packet()[..28]);
+        engine.process(9_000, &[BytesPacket::new(&error.build())], &mut [Verdict::Drop]);
+    }
+    while engine.expire(1 << 40, BURST_MAX) > 0 {}
+    let mut flows: Vec<_> = std::iter::from_fn(|| engine.next_record()).collect();
+    flows.sort_by_key(|flow| flow.sport);
+    (flows, engine.stats().clone())
+}
+
+#[test]
+fn errors_at_live_connections_change_nothing() {
+    const ERRORS: u32 = 100_000;
+    let (flows, stats) = after_errors(ERRORS);
+    assert_eq!(flows.len(), usize::from(LIVE));
+    assert_eq!(flows, after_errors(0).0);
+    let [related, unrelated] =
+        [Reason::Related, Reason::Unrelated].map(|reason| stats.passed[reason as usize]);
+    assert_eq!((related + unrelated, stats.created), (ERRORS.into(), LIVE.into()));
+    // Picked up, its windows may be 1 GB: a number made up fits in with one in four.
+    assert!(related > 0 && related < u64::from(ERRORS) / 3, "{related}");
 }

@@ -151,7 +151,8 @@ impl Live {
                 let (desk, caller) = Desk::new();
                 askable.push(Asked { lcore: lcore.id(), wire: number, caller });
                 let config = config.of_worker(ready.len() as u64);
-                let config = engine::Config { cycle_counter: tsc, offload, ..config };
+                let sees_all = workers == 1;
+                let config = engine::Config { cycle_counter: tsc, sees_all, offload, ..config };
                 let loans = lenders.each_mut().map(lend);
                 let outlets = Outlets {
                     board: Arc::clone(&board),

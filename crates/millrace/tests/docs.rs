@@ -261,7 +261,7 @@ fn every_range_is_the_one_that_is_checked() {
 fn every_reason_is_documented() {
     let class = |reason: Reason| match reason {
         Reason::TableFull | Reason::ZoneFull | Reason::SourceFull | Reason::NewRate => "full",
-        Reason::Invalid => "invalid",
+        Reason::Invalid | Reason::Unrelated => "invalid",
         reason if reason.is_malformed() => "malformed",
         _ => "passed",
     };

@@ -46,6 +46,21 @@ impl<const W: usize> Hot<W> {
         self.takes(self.direction(meta), meta, numbers)
     }
 
+    /// Whether the sender of a quoted packet can have sent this sequence number, as far as anybody
+    /// knows (RFC 5927 section 4.1).
+    pub(crate) fn has_sent(&self, meta: Meta, seq: u32) -> bool {
+        if !self.is_judged() {
+            return true;
+        }
+        match (self.phase(), self.direction(meta)) {
+            (Phase::TcpSynSent, 0) => self.window.is_asked_with(seq),
+            // Nothing came of the responder: of one that was picked up it may have gone before.
+            (Phase::TcpSynSent, _) => false,
+            (Phase::TcpPickedUp, 1) | (Phase::TcpClose, _) => true,
+            (_, direction) => self.window.has_sent(self.vital.scales(), direction, seq),
+        }
+    }
+
     /// What this packet does to the flow; `segment` is that of TCP. Before [`count`](Self::count).
     pub(crate) fn event(
         &mut self,

@@ -5,8 +5,9 @@
 use super::{
     BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, OVERHEAD_MAX, Opening,
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Packet,
-    Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
+    Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, quoted, zone_proto,
 };
+use std::ops::Range;
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// 802.1Q, 802.1ad, and the value that switches used before 802.1ad.
@@ -40,19 +41,24 @@ const ESP: usize = 8;
 
 /// Enough for the longest chain of headers that is followed: two tags, IPv6 with 256 bytes of
 /// extensions and what is read of TCP.
-const HEADERS_MAX: usize =
+pub(super) const HEADERS_MAX: usize =
     ETHERNET + VLAN_TAGS_MAX * VLAN_TAG + IPV6 + EXTENSION_BYTES_MAX + TCP_MIN;
 
 /// The headers at hand, and what is known of the packet beyond them.
-struct Frame<'a> {
-    bytes: &'a [u8],
+pub(super) struct Frame<'a> {
+    pub(super) bytes: &'a [u8],
     /// Frame length on the wire.
-    len: usize,
+    pub(super) len: usize,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// The frame without what is behind `end`, such as padding.
+    pub(super) fn up_to(&self, end: usize) -> Frame<'a> {
+        Frame { bytes: &self.bytes[..self.bytes.len().min(end)], len: end }
+    }
+
     /// `N` bytes at `at`. `fault` if the frame ends before them; if only the capture does, that.
-    fn read<const N: usize>(&self, at: usize, fault: Reason) -> Result<[u8; N], Reason> {
+    pub(super) fn read<const N: usize>(&self, at: usize, fault: Reason) -> Result<[u8; N], Reason> {
         match self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
             Some(chunk) => Ok(*chunk),
             None if at + N > self.len => Err(fault),
@@ -67,9 +73,9 @@ impl Frame<'_> {
 
 /// The transport header's place and its end as IP says.
 #[derive(Clone, Copy)]
-struct Transport {
-    proto: u8,
-    at: usize,
+pub(super) struct Transport {
+    pub(super) proto: u8,
+    pub(super) at: usize,
     /// End of the IP packet in the frame.
     end: usize,
     /// First of several fragments: lengths inside may point beyond it.
@@ -85,6 +91,20 @@ struct Ends {
     ports: Ports,
     tcp_flags: u8,
     icmp: u16,
+    /// Of an ICMP error: where the packet is that it quotes.
+    quote: Option<Range<usize>>,
+}
+
+impl Ends {
+    /// Those of anything but ICMP.
+    fn of_pair(at: usize, ports: [u8; 4], tcp_flags: u8) -> Self {
+        Ends { at, ports: Ports::Pair(ports), tcp_flags, icmp: 0, quote: None }
+    }
+
+    /// Those of a protocol with a number for both.
+    fn of_number(at: usize, number: [u8; 4]) -> Self {
+        Ends { at, ports: Ports::Common(number), tcp_flags: 0, icmp: 0, quote: None }
+    }
 }
 
 /// Puts key and metadata of any packet into its lane, or says why it has none.
@@ -111,15 +131,26 @@ pub(super) fn parse<P: Packet>(
         let overhead = bytes.saturating_sub(ip_len).min(OVERHEAD_MAX);
         Meta::new(bytes as u32, overhead as u16, tcp_flags).sent_by(swapped.into())
     };
+    let quoting = |swapped: bool| Meta::UNUSUAL.sent_by(swapped.into());
     let opening =
         |ends: &Ends| Opening { vlan, icmp: ends.icmp, ..Opening::plain(position, ends.at - l3) };
     match ethertype {
         ETHERTYPE_IPV4 => {
             let (key, ip_len, ends, swapped) = ipv4(&frame, l3, zone)?;
+            if let Some(quote) = ends.quote {
+                let (key, swapped, seq) = quoted::v4(packet, l3, quote, zone)?;
+                lanes.v4.push(key, quoting(swapped), Opening::quoting(position, seq));
+                return Ok(());
+            }
             lanes.v4.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(&ends));
         }
         ETHERTYPE_IPV6 => {
             let (key, ip_len, ends, swapped) = ipv6(&frame, l3, zone)?;
+            if let Some(quote) = ends.quote {
+                let (key, swapped, seq) = quoted::v6(packet, l3, quote, zone)?;
+                lanes.v6.push(key, quoting(swapped), Opening::quoting(position, seq));
+                return Ok(());
+            }
             lanes.v6.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(&ends));
         }
         ..ETHERTYPE_MIN => return Err(Reason::Llc),
@@ -210,7 +241,12 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool)
 }
 
 /// Follows the extension headers (RFC 8200 section 4) to the transport header.
-fn extensions(frame: &Frame, next: u8, start: usize, end: usize) -> Result<Transport, Reason> {
+pub(super) fn extensions(
+    frame: &Frame,
+    next: u8,
+    start: usize,
+    end: usize,
+) -> Result<Transport, Reason> {
     let mut transport =
         Transport { proto: next, at: start, end, is_fragment: false, is_jumbogram: false };
     for count in 0.. {
@@ -258,9 +294,7 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
         true => Err(Reason::TransportTruncated),
         false => Ok(()),
     };
-    let ports = || -> Result<Ports, Reason> {
-        Ok(Ports::Pair(frame.read(at, Reason::TransportTruncated)?))
-    };
+    let ports = || frame.read(at, Reason::TransportTruncated);
     match proto {
         PROTO_TCP => {
             need(TCP_MIN)?;
@@ -269,7 +303,7 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             if header_len < TCP_MIN || (at + header_len > end && !is_fragment) {
                 return Err(Reason::TcpOffset);
             }
-            Ok(Ends { at, ports: ports()?, tcp_flags, icmp: 0 })
+            Ok(Ends::of_pair(at, ports()?, tcp_flags))
         }
         PROTO_UDP => {
             need(UDP)?;
@@ -278,15 +312,21 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             if is_short || (at + len > end && !is_fragment) {
                 return Err(Reason::UdpLength);
             }
-            Ok(Ends { at, ports: ports()?, tcp_flags: 0, icmp: 0 })
+            Ok(Ends::of_pair(at, ports()?, 0))
         }
         PROTO_SCTP => {
             need(SCTP)?;
-            Ok(Ends { at, ports: ports()?, tcp_flags: 0, icmp: 0 })
+            Ok(Ends::of_pair(at, ports()?, 0))
         }
         proto if proto == icmp => {
             need(ICMP_MIN)?;
             let [kind, code] = frame.read(at, Reason::TransportTruncated)?;
+            let quote = if is_error(proto, kind) {
+                need(ICMP_ECHO)?;
+                Some(at + ICMP_ECHO..end)
+            } else {
+                None
+            };
             let request = request_of(proto, kind);
             let identifier = if request.is_some() {
                 need(ICMP_ECHO)?;
@@ -297,33 +337,44 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             let [high, low] = identifier;
             let ports = Ports::Common([high, low, request.unwrap_or(kind), code]);
             let icmp = u16::from_be_bytes([kind, code]);
-            Ok(Ends { at, ports, tcp_flags: 0, icmp })
+            Ok(Ends { at, ports, tcp_flags: 0, icmp, quote })
         }
         PROTO_GRE => {
             need(GRE)?;
-            let flags = frame.u16(at, Reason::TransportTruncated)?;
-            let key_at = if flags & GRE_CHECKSUM_OR_ROUTING == 0 { at + 4 } else { at + 8 };
-            // Of version 1 (RFC 2637) the key is a length and the call of the receiver: there are
-            // two to a tunnel, and nothing here tells which belong together.
-            let ports = match flags & (GRE_KEY | GRE_VERSION) {
-                GRE_KEY if key_at + 4 > end => return Err(Reason::TransportTruncated),
-                GRE_KEY => Ports::Common(frame.read(key_at, Reason::TransportTruncated)?),
-                _ => Ports::Common([0; 4]),
-            };
-            Ok(Ends { at, ports, tcp_flags: 0, icmp: 0 })
+            let key = gre_key(&frame.up_to(end), at, Reason::TransportTruncated)?;
+            Ok(Ends::of_number(at, key))
         }
         PROTO_ESP => {
             need(ESP)?;
-            let spi = frame.read(at, Reason::TransportTruncated)?;
-            Ok(Ends { at, ports: Ports::Common(spi), tcp_flags: 0, icmp: 0 })
+            Ok(Ends::of_number(at, frame.read(at, Reason::TransportTruncated)?))
         }
-        _ => Ok(Ends { at, ports: Ports::Common([0; 4]), tcp_flags: 0, icmp: 0 }),
+        _ => Ok(Ends::of_number(at, [0; 4])),
+    }
+}
+
+/// The key of a GRE header (RFC 2890) that tells tunnels apart, or 0. Of version 1 (RFC 2637) it is
+/// a length and the call of the receiver: there are two to a tunnel, and nothing here tells which
+/// belong together.
+pub(super) fn gre_key(frame: &Frame, at: usize, fault: Reason) -> Result<[u8; 4], Reason> {
+    let flags = frame.u16(at, fault)?;
+    match flags & (GRE_KEY | GRE_VERSION) {
+        GRE_KEY if flags & GRE_CHECKSUM_OR_ROUTING == 0 => frame.read(at + 4, fault),
+        GRE_KEY => frame.read(at + 8, fault),
+        _ => Ok([0; 4]),
+    }
+}
+
+/// Whether a message is an error about a packet, which it quotes (RFC 792, RFC 4443).
+pub(super) fn is_error(proto: u8, kind: u8) -> bool {
+    match proto {
+        PROTO_ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
+        _ => proto == PROTO_ICMPV6 && (1..=4).contains(&kind),
     }
 }
 
 /// For messages with an identifier, the type of the request: a reply belongs to its request's flow
 /// (RFC 792, RFC 950, RFC 4443).
-fn request_of(proto: u8, kind: u8) -> Option<u8> {
+pub(super) fn request_of(proto: u8, kind: u8) -> Option<u8> {
     match (proto, kind) {
         (PROTO_ICMP, 8 | 0) => Some(8),
         (PROTO_ICMP, 13 | 14) => Some(13),

@@ -246,6 +246,21 @@ impl Window {
         (0..=WINDOW_MAX << scales.of(1 - (direction & 1))).contains(&age)
     }
 
+    /// Whether a segment that starts here can be one of the sender's: up to the end of all that was
+    /// sent, where one without data is, and from what is acknowledged on. A window before that is
+    /// let pass: the segment may have been sent once more, and acknowledged before the error came.
+    pub(crate) fn has_sent(&self, scales: Scales, direction: usize, seq: u32) -> bool {
+        let (sender, peer) = (direction & 1, 1 - (direction & 1));
+        let age = WINDOW_MAX << scales.of(peer);
+        let ahead = distance(self.acks[peer], seq);
+        (-age..=distance(self.acks[peer], self.ends[sender])).contains(&ahead)
+    }
+
+    /// The same of the originator before there is an answer: its SYN, or data behind it.
+    pub(crate) fn is_asked_with(&self, seq: u32) -> bool {
+        (-1..=distance(self.acks[1], self.ends[0])).contains(&distance(self.acks[1], seq))
+    }
+
     /// Whether all that was sent is acknowledged.
     pub(crate) fn is_all_acked(&self) -> bool {
         self.acks[0] == self.ends[1] && self.acks[1] == self.ends[0]

@@ -44,6 +44,7 @@ impl Case {
             malformed: dice.pick(&[Malformed::Pass, Malformed::Drop]),
             tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Judged, TcpNumbers::Ignored]),
             invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
+            sees_all: dice.pick(&[true, false]),
             zone: dice.pick(&[ZoneFrom::OuterVlan, ZoneFrom::None, ZoneFrom::InnerVlan]),
             timeouts: any_timeouts(b, grid),
             pick_up: dice.pick(&[PickUp::Loose, PickUp::Loose, PickUp::Strict]),

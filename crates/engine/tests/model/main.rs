@@ -4,6 +4,7 @@
 
 mod bypass;
 mod drive;
+mod icmp;
 mod invariance;
 mod life;
 mod marks;

@@ -5,6 +5,7 @@
 //! It never parses: whoever made a packet says what is in it. When a flow ends may lie within a
 //! tick, so [`Model::expired`] is shown what the engine ended and judges that.
 
+use crate::icmp::{Icmp, Quote, request_of};
 use crate::life::Tcp;
 use crate::resumed::{self, Heard, Learning};
 use crate::room::Room;
@@ -21,12 +22,12 @@ pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
 const GRE: u8 = 47;
 const ESP: u8 = 50;
-const ICMPV6: u8 = 58;
+pub(crate) const ICMPV6: u8 = 58;
 
 /// Address and port; the port is 0 where the protocol has none.
 pub(crate) type Endpoint = (IpAddr, u16);
@@ -40,6 +41,8 @@ pub(crate) struct Seen {
     pub(crate) icmp: Option<Icmp>,
     /// GRE key or SPI of ESP, 0 without.
     pub(crate) number: u32,
+    /// Of an ICMP error.
+    pub(crate) quote: Option<Quote>,
     pub(crate) tcp_flags: u8,
     /// Of TCP.
     pub(crate) said: Said,
@@ -48,14 +51,6 @@ pub(crate) struct Seen {
     /// Frame bytes to account.
     pub(crate) bytes: u64,
     pub(crate) ip_bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Icmp {
-    pub(crate) kind: u8,
-    pub(crate) code: u8,
-    /// 0 for messages without one.
-    pub(crate) id: u16,
 }
 
 /// What makes packets one connection.
@@ -71,7 +66,13 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    fn new(zone: u16, proto: u8, ends: [Endpoint; 2], icmp: Option<Icmp>, number: u32) -> Self {
+    pub(crate) fn new(
+        zone: u16,
+        proto: u8,
+        ends: [Endpoint; 2],
+        icmp: Option<Icmp>,
+        number: u32,
+    ) -> Self {
         let [a, b] = ends;
         let icmp = icmp.map(|icmp| (icmp.id, request_of(proto, icmp.kind), icmp.code));
         Key { zone, proto, ends: [a.min(b), a.max(b)], icmp, number }
@@ -79,18 +80,6 @@ impl Key {
 
     pub(crate) fn is_v4(&self) -> bool {
         self.ends[0].0.is_ipv4()
-    }
-}
-
-/// RFC 792 and RFC 950 (ICMP), RFC 4443 (ICMPv6): replies and their requests.
-fn request_of(proto: u8, kind: u8) -> u8 {
-    match (proto, kind) {
-        (ICMP, 0) => 8,
-        (ICMP, 14) => 13,
-        (ICMP, 16) => 15,
-        (ICMP, 18) => 17,
-        (ICMPV6, 129) => 128,
-        _ => kind,
     }
 }
 
@@ -149,11 +138,11 @@ impl From<&FlowRecord> for Record {
 
 /// A live connection.
 #[derive(Clone, Debug)]
-struct Flow {
-    first: Seen,
-    tcp: Tcp,
+pub(crate) struct Flow {
+    pub(crate) first: Seen,
+    pub(crate) tcp: Tcp,
     /// If its numbers are judged.
-    sequence: Option<Sequence>,
+    pub(crate) sequence: Option<Sequence>,
     start: u64,
     last: u64,
     orig: Tally,
@@ -359,9 +348,9 @@ impl Flow {
 
 /// The reference.
 pub(crate) struct Model {
-    config: Config,
+    pub(crate) config: Config,
     now: u64,
-    flows: BTreeMap<Key, Flow>,
+    pub(crate) flows: BTreeMap<Key, Flow>,
     room: Room,
     pub(crate) stats: Stats,
 }
@@ -387,6 +376,9 @@ impl Model {
             Ok(seen) => seen,
             Err(reason) => return (self.without_flow(*reason, 0), vec![]),
         };
+        if let Some(quote) = &seen.quote {
+            return (self.error(self.zone_of(seen), quote), vec![]);
+        }
         let key = self.key_of(seen);
         let is_judged = self.policy(key.zone).tcp == TcpNumbers::Judged;
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
@@ -478,26 +470,25 @@ impl Model {
     }
 
     fn key_of(&self, seen: &Seen) -> Key {
+        let ends = [seen.src, seen.dst];
+        Key::new(self.zone_of(seen), seen.proto, ends, seen.icmp, seen.number)
+    }
+
+    fn zone_of(&self, seen: &Seen) -> u16 {
         let zone = match self.config.zone {
             ZoneFrom::None => None,
             ZoneFrom::OuterVlan => seen.tags.first(),
             ZoneFrom::InnerVlan => seen.tags.last(),
         };
-        Key::new(
-            zone.copied().unwrap_or(0),
-            seen.proto,
-            [seen.src, seen.dst],
-            seen.icmp,
-            seen.number,
-        )
+        zone.copied().unwrap_or(0)
     }
 
-    fn without_flow(&mut self, reason: Reason, zone: u16) -> Verdict {
+    pub(crate) fn without_flow(&mut self, reason: Reason, zone: u16) -> Verdict {
         let drops = match reason {
             Reason::TableFull | Reason::ZoneFull | Reason::SourceFull | Reason::NewRate => {
                 self.policy(zone).when_full == WhenFull::Drop
             }
-            Reason::Invalid => self.config.invalid == InvalidPackets::Drop,
+            Reason::Invalid | Reason::Unrelated => self.config.invalid == InvalidPackets::Drop,
             reason => reason.is_malformed() && self.config.malformed == Malformed::Drop,
         };
         let counters = if drops { &mut self.stats.dropped } else { &mut self.stats.passed };

@@ -152,6 +152,24 @@ impl Sequence {
         a.acked == b.sent && b.acked == a.sent
     }
 
+    /// Whether this end can have sent a segment that starts here: not behind all that it has sent,
+    /// and not a largest window before what is acknowledged (RFC 5927 section 4.1).
+    pub(crate) fn has_sent(&self, stage: Stage, from: usize, seq: u32) -> bool {
+        let (sender, peer) = (self.ends[from], self.ends[1 - from]);
+        match (stage, from) {
+            (Stage::Asked, 0) => {
+                let syn = self.asked.wrapping_sub(1);
+                (0..=from_to(syn, sender.sent)).contains(&from_to(syn, seq))
+            }
+            (Stage::Asked, _) => false,
+            (Stage::OneSide, 1) => true,
+            _ => {
+                let ahead = from_to(peer.acked, seq);
+                ahead <= from_to(peer.acked, sender.sent) && -ahead <= FIELD_MAX * peer.unit
+            }
+        }
+    }
+
     /// Whether a sound segment of this end, the originator's if 0, is one of the connection; if so,
     /// it is followed. False: it is, and yet it changes nothing.
     pub(crate) fn judge(

@@ -4,7 +4,8 @@
 //! Endpoints come from small pools, so that packets meet in flows. All bits zero is the plainest
 //! packet, and smaller numbers are plainer, so that a failing case shrinks to a readable one.
 
-use crate::reference::{ACK, Endpoint, FIN, Icmp, RST, SYN, Seen};
+use crate::icmp::{self, Icmp};
+use crate::reference::{ACK, Endpoint, FIN, RST, SYN, Seen};
 use crate::sequence::Said;
 use engine::Reason;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -76,6 +77,9 @@ pub(crate) struct Packet {
 
 impl Packet {
     pub(crate) fn new(dice: &mut Dice, pools: Pools) -> Self {
+        if dice.one_in(8) {
+            return icmp::error(dice, pools);
+        }
         let draft = Draft::new(dice, pools);
         if dice.one_in(12) { faulty(dice, draft) } else { draft.finish(dice) }
     }
@@ -92,24 +96,24 @@ impl Packet {
 }
 
 /// A sound packet in the making.
-struct Draft {
-    builder: FrameBuilder,
-    src: Endpoint,
-    dst: Endpoint,
-    proto: u8,
-    icmp: Option<Icmp>,
-    number: u32,
+pub(crate) struct Draft {
+    pub(crate) builder: FrameBuilder,
+    pub(crate) src: Endpoint,
+    pub(crate) dst: Endpoint,
+    pub(crate) proto: u8,
+    pub(crate) icmp: Option<Icmp>,
+    pub(crate) number: u32,
     tcp_flags: u8,
-    said: Said,
-    tags: Vec<u16>,
+    pub(crate) said: Said,
+    pub(crate) tags: Vec<u16>,
     /// Bytes of IPv4 options or IPv6 extension headers.
-    extra: usize,
+    pub(crate) extra: usize,
     /// Bytes of the transport header that are looked at.
-    header_len: usize,
+    pub(crate) header_len: usize,
 }
 
 impl Draft {
-    fn new(dice: &mut Dice, pools: Pools) -> Self {
+    pub(crate) fn new(dice: &mut Dice, pools: Pools) -> Self {
         let is_v4 = dice.below(2) == 0;
         let mut host = || match (dice.below(pools.hosts as u64) as usize, is_v4) {
             (i, true) => IpAddr::V4(Ipv4Addr::from_bits(V4[i])),
@@ -212,7 +216,7 @@ impl Draft {
         self
     }
 
-    fn is_v4(&self) -> bool {
+    pub(crate) fn is_v4(&self) -> bool {
         self.src.0.is_ipv4()
     }
 
@@ -221,7 +225,7 @@ impl Draft {
         14 + 4 * self.tags.len()
     }
 
-    fn ip_header(&self) -> usize {
+    pub(crate) fn ip_header(&self) -> usize {
         if self.is_v4() { 20 } else { 40 }
     }
 
@@ -261,6 +265,7 @@ impl Draft {
             proto: self.proto,
             icmp: self.icmp,
             number: self.number,
+            quote: None,
             tcp_flags: self.tcp_flags,
             said: self.said,
             ip_bytes: self.builder.build_packet().len() as u64,
@@ -325,7 +330,7 @@ fn numbered(builder: FrameBuilder, proto: u8, dice: &mut Dice) -> (FrameBuilder,
 fn any_icmp(dice: &mut Dice, is_v4: bool) -> (Icmp, usize) {
     let with_id =
         if is_v4 { [8, 0, 13, 14, 8, 0, 17, 18] } else { [128, 129, 128, 129, 128, 129, 128, 129] };
-    let without = if is_v4 { [3, 11, 5, 9] } else { [1, 3, 135, 136] };
+    let without = if is_v4 { [9, 10, 6, 40] } else { [135, 136, 5, 127] };
     if dice.one_in(3) {
         let (kind, code) = (dice.pick(&without), dice.below(2) as u8);
         (Icmp { kind, code, id: 0 }, 4)

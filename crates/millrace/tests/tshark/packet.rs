@@ -282,6 +282,16 @@ impl Packet {
         }
     }
 
+    /// Whether it is an ICMP message that quotes a packet.
+    pub(crate) fn is_icmp_error(&self) -> bool {
+        let (field, kinds): (_, &[u64]) = if self.is_ipv4() {
+            ("icmp.type", &[3, 4, 5, 11, 12])
+        } else {
+            ("icmpv6.type", &[1, 2, 3, 4])
+        };
+        self.is_icmp() && self.number(field).is_some_and(|kind| kinds.contains(&kind))
+    }
+
     /// The flow, if tshark found both addresses and what tells flows of this protocol apart.
     pub(crate) fn flow(&self) -> Option<Flow> {
         let (src, dst) = self.addresses()?;
