@@ -57,6 +57,8 @@ impl<const W: usize> Hot<W> {
             // Nothing came of the responder: of one that was picked up it may have gone before.
             (Phase::TcpSynSent, _) => false,
             (Phase::TcpPickedUp, 1) | (Phase::TcpClose, _) => true,
+            // What both have sent before the restart is learnt as soon as both are heard.
+            (phase, _) if phase.is_resumed() => true,
             (_, direction) => self.window.has_sent(self.vital.scales(), direction, seq),
         }
     }

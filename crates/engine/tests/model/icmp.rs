@@ -60,7 +60,7 @@ impl Model {
 fn has_sent(flow: &Flow, quote: &Quote) -> bool {
     let Some(sequence) = &flow.sequence else { return true };
     let stage = match flow.tcp {
-        Tcp::Reset => return true,
+        Tcp::Reset | Tcp::Resumed(_) => return true,
         Tcp::Asked => Stage::Asked,
         Tcp::BothAsked => Stage::BothAsked,
         Tcp::PickedUp => Stage::OneSide,
