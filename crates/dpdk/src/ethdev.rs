@@ -60,6 +60,26 @@ fn find(devargs: &CStr) -> Option<u16> {
     }
 }
 
+/// Drivers without a NIC that looks at checksums: the host would do it, packet by packet, or ports
+/// of virtual machines would be handed packets whose checksums are yet to be filled in.
+const WITHOUT_NIC: [&CStr; 5] =
+    [c"net_tap", c"net_tun", c"net_vhost", c"net_virtio", c"net_virtio_user"];
+
+/// What the driver calls itself.
+fn driver(info: &sys::rte_eth_dev_info) -> &CStr {
+    // SAFETY: drivers name themselves with a C string that is never freed.
+    unsafe { CStr::from_ptr(info.driver_name) }
+}
+
+/// Which checksums the port is to look at.
+fn checksums(info: &sys::rte_eth_dev_info) -> u64 {
+    if WITHOUT_NIC.contains(&driver(info)) {
+        0
+    } else {
+        info.rx_offload_capa & sys::BIND_RX_CHECKSUMS
+    }
+}
+
 /// Description of ethdev `id`, which exists.
 fn info(id: u16) -> Result<sys::rte_eth_dev_info, Errno> {
     // SAFETY: a plain C struct that the call overwrites.
@@ -167,8 +187,7 @@ impl Ethdev {
         let mut mac = sys::rte_ether_addr { addr_bytes: [0; 6] };
         // SAFETY: the ethdev is open.
         Errno::check(unsafe { sys::rte_eth_macaddr_get(self.id, &mut mac) })?;
-        // SAFETY: drivers name themselves with a C string that is never freed.
-        let driver = unsafe { CStr::from_ptr(info.driver_name) };
+        let driver = driver(&info);
         // SAFETY: the ethdev is open.
         let socket_id = unsafe { sys::rte_eth_dev_socket_id(self.id) };
         Ok(PortInfo {
@@ -264,6 +283,7 @@ impl Ethdev {
         if config.mempools.iter().any(|pool| mtu + L2_OVERHEAD > pool.data_room_bytes()) {
             conf.rxmode.offloads = info.rx_offload_capa & sys::BIND_RX_SCATTER;
         }
+        conf.rxmode.offloads |= checksums(&info);
         // Chains may come from the peer port, whatever the size of frames here.
         conf.txmode.offloads = info.tx_offload_capa & sys::BIND_TX_MULTI_SEGS;
         let mut symmetric = SymmetricRss::None;

@@ -95,6 +95,15 @@ impl wire::Packet for Mbuf {
         }
         copied
     }
+
+    #[inline(always)]
+    fn is_verified(&self) -> bool {
+        self.flags() & sys::BIND_FLAGS_CHECKSUMS == sys::BIND_FLAGS_CHECKSUMS_GOOD
+    }
+
+    fn segments(&self, see: &mut dyn FnMut(&[u8])) {
+        Mbuf::segments(self).for_each(see);
+    }
 }
 
 impl Drop for Mbuf {

@@ -12,7 +12,7 @@ use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening};
 use crate::table::{FlowTable, NO_RECORD};
 use crate::tcp::{Numbers, Segment, is_sound, opens};
-use crate::{BURST_MAX, FlowRecord, Irregular, Nanos, Reason};
+use crate::{BURST_MAX, FlowRecord, Irregular, Nanos, Reason, checksum};
 use wire::Packet;
 
 /// The parsed packets of one burst with keys of `W` words, in packet order.
@@ -40,12 +40,20 @@ pub(crate) struct Arrival<'a> {
     pub(crate) now: Nanos,
     /// Of TCP that is judged by its numbers, if it is not cut.
     pub(crate) segment: Option<Segment>,
+    /// If its checksums are not taken for granted.
+    pub(crate) packet: Option<&'a dyn Packet>,
 }
 
 impl Arrival<'_> {
     /// Whether a flow can begin with it: nothing is judged, or its flags may come together.
     fn is_sound(&self) -> bool {
         self.segment.is_none() || is_sound(self.meta.tcp_flags())
+    }
+
+    /// Whether it came as it was sent, as far as checksums tell.
+    pub(crate) fn is_intact<const W: usize>(&self, key: &Key<W>) -> bool {
+        let is_right = |packet| checksum::is_right(packet, self.opening, key.proto(), W > 2);
+        self.packet.is_none_or(is_right)
     }
 }
 
@@ -125,18 +133,20 @@ impl<const W: usize> Lane<W> {
     }
 
     /// Packet `i` of those in the lane, which is in `packets` by its position.
-    fn arrival<P: Packet>(
-        &self,
+    fn arrival<'a, P: Packet>(
+        &'a self,
         i: usize,
-        (packets, now): Burst<P>,
+        (packets, now): Burst<'a, P>,
         table: &FlowTable<W>,
-    ) -> Arrival<'_> {
+    ) -> Arrival<'a> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
         let key = Key::from_words(&self.keys, i);
         let is_judged = key.proto() == PROTO_TCP && table.judges(key.zone());
-        let packet = packets.get(usize::from(opening.position)).filter(|_| is_judged);
-        let segment = packet.and_then(|packet| Segment::of(packet, meta, opening));
-        Arrival { meta, opening, now, segment }
+        let packet = packets.get(usize::from(opening.position));
+        let judged = packet.filter(|_| is_judged);
+        let segment = judged.and_then(|packet| Segment::of(packet, meta, opening));
+        let packet = packet.filter(|_| table.verifies()).map(|packet| packet as &dyn Packet);
+        Arrival { meta, opening, now, segment, packet }
     }
 
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
@@ -295,6 +305,9 @@ impl<const W: usize> Lane<W> {
         let is_tcp = key.proto() == PROTO_TCP;
         if is_tcp && !opens(packet.meta.tcp_flags()) && !table.picks_up(zone) {
             return outcome.stray(position, Irregular::TcpNoSyn);
+        }
+        if !packet.is_intact(&key) {
+            return outcome.stray(position, Irregular::Checksum);
         }
         // Begins no connection; if nobody minds, what is seen of it is written down.
         if !packet.is_sound() && !outcome.irregular(position, Irregular::TcpFlags) {

@@ -20,6 +20,8 @@ pub struct Config {
     pub malformed: Malformed,
     /// Whether TCP is judged by its numbers.
     pub tcp: TcpNumbers,
+    /// Whether checksums are taken for granted.
+    pub checksums: Checksums,
     /// What happens to packets their connection cannot have.
     pub invalid: InvalidPackets,
     /// Whether the engine sees every packet of its connections. One of several sees not all: what
@@ -91,6 +93,7 @@ impl Default for Config {
             when_full: WhenFull::PassUntracked,
             malformed: Malformed::Pass,
             tcp: TcpNumbers::Judged,
+            checksums: Checksums::Verified,
             invalid: InvalidPackets::Pass,
             sees_all: true,
             zone: ZoneFrom::OuterVlan,
@@ -135,6 +138,17 @@ pub enum Malformed {
     Pass,
     /// Drop them.
     Drop,
+}
+
+/// What is believed of a packet that begins a connection, or changes its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// That it came as it was sent if its checksums are right. If one is wrong, the packet is
+    /// [irregular](crate::Irregular::Checksum).
+    Verified,
+    /// That it came as it was sent: in a capture of the host that sends, there are sums that its
+    /// NIC had yet to fill in.
+    Trusted,
 }
 
 /// What is believed of a TCP segment.

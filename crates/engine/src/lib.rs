@@ -8,6 +8,7 @@
 mod ageing;
 mod books;
 mod burst;
+mod checksum;
 mod config;
 mod flow;
 mod hash;
@@ -29,8 +30,8 @@ mod wishes;
 mod zones;
 
 pub use config::{
-    Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts, WhenFull,
-    ZoneFrom,
+    Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
+    WhenFull, ZoneFrom,
 };
 pub use listing::{Cursor, LiveFlow, Query};
 pub use mark::{MarkLayout, RuleId};

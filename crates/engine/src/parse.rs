@@ -26,6 +26,7 @@ mod plain;
 mod quoted;
 mod short;
 
+pub(crate) use general::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len};
 pub(crate) use part::{PART, Part};
 pub(crate) use plain::plain_all;
 pub(crate) use short::{Lengths, uncounted};

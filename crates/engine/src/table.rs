@@ -21,7 +21,7 @@ use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::Meta;
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
-use crate::{BURST_MAX, Config, EndReason, FlowRecord, Nanos, TcpNumbers};
+use crate::{BURST_MAX, Checksums, Config, EndReason, FlowRecord, Nanos, TcpNumbers};
 use bypass::RECALL_WAIT;
 use embryonic::Embryonic;
 use index::Index;
@@ -42,6 +42,8 @@ pub(crate) struct FlowTable<const W: usize> {
     wheel: Wheel,
     hasher: Hasher,
     lifetimes: Lifetimes,
+    /// Checksums are verified before a state changes.
+    verifies: bool,
     embryonic: Embryonic,
     /// Flows there are.
     live: u32,
@@ -84,6 +86,7 @@ impl<const W: usize> FlowTable<W> {
             wheel: Wheel::new(),
             hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
             lifetimes: Lifetimes::new(capacity, config, zones),
+            verifies: config.checksums == Checksums::Verified,
             embryonic: Embryonic::new(capacity, config),
             live: 0,
             free: NONE,
@@ -160,6 +163,11 @@ impl<const W: usize> FlowTable<W> {
         self.lifetimes.zones().of(zone).tcp == TcpNumbers::Judged
     }
 
+    /// Whether checksums are verified before a state changes.
+    pub(crate) fn verifies(&self) -> bool {
+        self.verifies
+    }
+
     /// Whether TCP of this zone may begin without a SYN.
     pub(crate) fn picks_up(&self, zone: u16) -> bool {
         self.lifetimes.zones().of(zone).pick_up == PickUp::Loose
@@ -193,12 +201,12 @@ impl<const W: usize> FlowTable<W> {
     /// Counts any packet of the flow in `record` and moves it through its life. `outcome` learns of
     /// a flow that ends by the packet, and of a packet that changes nothing.
     pub(crate) fn track(&mut self, record: u32, packet: Arrival, outcome: &mut impl Outcome) {
-        let Arrival { meta, opening, now, segment } = packet;
+        let Arrival { meta, opening, now, .. } = packet;
         let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
         let before = self.lifetimes.of(hot);
-        let event = match hot.event(meta, segment) {
+        let event = match hot.event(&packet) {
             Ok(event) => event,
             Err(reason) => {
                 if outcome.irregular(opening.position, reason) && hot.count_irregular(meta, looks) {
@@ -259,7 +267,7 @@ impl<const W: usize> FlowTable<W> {
     /// Makes a record for a new flow and counts its first packet. False: the table is full.
     #[must_use]
     pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, packet: Arrival) -> bool {
-        let Arrival { meta, opening, now, segment } = packet;
+        let Arrival { meta, opening, now, segment, .. } = packet;
         if !self.may_begin() {
             return false;
         }

@@ -49,11 +49,14 @@ pub enum Irregular {
     TcpOld,
     /// Acknowledges less than was acknowledged a window ago, or something of before the SYN.
     TcpAckOld,
+    /// It would begin a connection, or change the state of one, and a checksum is wrong: its
+    /// receiver drops it.
+    Checksum,
 }
 
 impl Irregular {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Irregular; 10] = [
+    pub const ALL: [Irregular; 11] = [
         Irregular::TcpFlags,
         Irregular::TcpRst,
         Irregular::TcpBeyondWindow,
@@ -64,6 +67,7 @@ impl Irregular {
         Irregular::TcpSyn,
         Irregular::TcpOld,
         Irregular::TcpAckOld,
+        Irregular::Checksum,
     ];
 
     /// Whether its connection cannot have it. The others are such as their receiver has to see: it
@@ -75,7 +79,8 @@ impl Irregular {
             | Irregular::TcpBeyondWindow
             | Irregular::TcpAckBeyond
             | Irregular::TcpSynOfOther
-            | Irregular::TcpNoSyn => true,
+            | Irregular::TcpNoSyn
+            | Irregular::Checksum => true,
             Irregular::TcpRstInWindow
             | Irregular::TcpSyn
             | Irregular::TcpOld
@@ -96,6 +101,7 @@ impl Irregular {
             Irregular::TcpSyn => "tcp_syn",
             Irregular::TcpOld => "tcp_old",
             Irregular::TcpAckOld => "tcp_ack_old",
+            Irregular::Checksum => "checksum",
         }
     }
 
@@ -112,6 +118,7 @@ impl Irregular {
             Irregular::TcpSyn => "TCP SYN where there is a connection",
             Irregular::TcpOld => "TCP segment older than a window",
             Irregular::TcpAckOld => "TCP acknowledgment older than a window",
+            Irregular::Checksum => "wrong checksum of IPv4, TCP, UDP or ICMP",
         }
     }
 }

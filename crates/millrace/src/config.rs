@@ -22,7 +22,7 @@ pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 pub(crate) use snapshot::{Folder, Snapshot};
 pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
-use engine::{InvalidPackets, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
+use engine::{Checksums, InvalidPackets, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
 use section::{Document, Section};
 use std::path::Path;
 
@@ -52,6 +52,7 @@ pub(crate) struct PacketPolicy {
     pub(crate) malformed: Option<Written<Malformed>>,
     pub(crate) tcp: Option<Written<TcpNumbers>>,
     pub(crate) pick_up: Option<Written<PickUp>>,
+    pub(crate) checksums: Option<Written<Checksums>>,
     pub(crate) invalid: Option<Written<InvalidPackets>>,
 }
 
@@ -125,6 +126,8 @@ pub(crate) const TCP: &Choices<TcpNumbers> =
     &[("\"strict\"", TcpNumbers::Judged), ("\"liberal\"", TcpNumbers::Ignored)];
 pub(crate) const PICK_UP: &Choices<PickUp> =
     &[("\"loose\"", PickUp::Loose), ("\"strict\"", PickUp::Strict)];
+pub(crate) const CHECKSUMS: &Choices<Checksums> =
+    &[("\"verify\"", Checksums::Verified), ("\"trust\"", Checksums::Trusted)];
 pub(crate) const INVALID: &Choices<InvalidPackets> =
     &[("\"pass\"", InvalidPackets::Pass), ("\"drop\"", InvalidPackets::Drop)];
 pub(crate) const ZONE: &Choices<ZoneFrom> = &[
@@ -235,6 +238,7 @@ impl PacketPolicy {
             malformed: section.choice("malformed", MALFORMED),
             tcp: section.choice("tcp", TCP),
             pick_up: section.choice("pick_up", PICK_UP),
+            checksums: section.choice("checksums", CHECKSUMS),
             invalid: section.choice("invalid", INVALID),
         };
         section.end();

@@ -24,7 +24,7 @@ pub(crate) use snapshot::SnapshotPlan;
 
 use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
 use crate::host::Cpus;
-use engine::{Nanos, Timeouts};
+use engine::{Checksums, Nanos, Timeouts};
 use std::collections::HashMap;
 
 /// Descriptors of a queue: about 100 us of small packets at 10 Gb/s.
@@ -106,11 +106,13 @@ impl Plan {
 
 /// The engine of a `config` whose pairs, if it has any, are not used.
 fn engine_config(config: Config) -> Result<engine::Config, Vec<Problem>> {
-    if config.problems.is_empty() {
-        plan_engine(config, &mut Settings::default())
-    } else {
-        Err(config.problems)
+    if !config.problems.is_empty() {
+        return Err(config.problems);
     }
+    // In a capture of the host that sends there are sums that its NIC had yet to fill in.
+    let otherwise = config.policy.checksums.is_none().then_some(Checksums::Trusted);
+    let engine = plan_engine(config, &mut Settings::default())?;
+    Ok(engine::Config { checksums: otherwise.unwrap_or(engine.checksums), ..engine })
 }
 
 /// A device, or a Linux interface below a device, that is named a second time.
@@ -165,6 +167,7 @@ fn plan_engine(config: Config, settings: &mut Settings) -> Result<engine::Config
     let malformed = settings.take("malformed", config.policy.malformed, default.malformed);
     let tcp = settings.take("tcp", config.policy.tcp, default.tcp);
     let pick_up = settings.take("pick_up", config.policy.pick_up, default.pick_up);
+    let checksums = settings.take("checksums", config.policy.checksums, default.checksums);
     let invalid = settings.take("invalid", config.policy.invalid, default.invalid);
     let limits = config.limits;
     settings.open("limits");
@@ -181,6 +184,7 @@ fn plan_engine(config: Config, settings: &mut Settings) -> Result<engine::Config
         when_full,
         malformed,
         tcp,
+        checksums,
         invalid,
         zone,
         pick_up,

@@ -35,6 +35,12 @@ impl Sum {
         Sum(self.0 + u64::from(value.to_be()))
     }
 
+    /// The sum of the same bytes behind an odd number of others (RFC 1071 section 2 (B)).
+    #[must_use]
+    pub fn swapped(self) -> Self {
+        Sum::default().add_u16((!self.finish()).swap_bytes())
+    }
+
     /// The checksum to store, in host order: the complement of the folded sum.
     #[must_use]
     pub fn finish(self) -> u16 {

@@ -27,9 +27,18 @@ pub trait Packet {
         None
     }
 
+    /// Whether the NIC has found the checksums of IP and transport right. False: or has not looked.
+    #[inline(always)]
+    fn is_verified(&self) -> bool {
+        false
+    }
+
     /// Copies the start of the frame across segments into `buf`; returns the bytes copied, which
     /// is less than `buf.len()` only where the frame (or what was captured of it) ends.
     fn copy_to(&self, buf: &mut [u8]) -> usize;
+
+    /// Shows every segment in its order, as far as it was captured.
+    fn segments(&self, see: &mut dyn FnMut(&[u8]));
 }
 
 impl<P: Packet> Packet for &P {
@@ -53,8 +62,17 @@ impl<P: Packet> Packet for &P {
         (**self).mark()
     }
 
+    #[inline(always)]
+    fn is_verified(&self) -> bool {
+        (**self).is_verified()
+    }
+
     fn copy_to(&self, buf: &mut [u8]) -> usize {
         (**self).copy_to(buf)
+    }
+
+    fn segments(&self, see: &mut dyn FnMut(&[u8])) {
+        (**self).segments(see);
     }
 }
 
@@ -121,6 +139,10 @@ impl Packet for BytesPacket<'_> {
             copied += n;
         }
         copied
+    }
+
+    fn segments(&self, see: &mut dyn FnMut(&[u8])) {
+        self.segments.into_iter().for_each(see);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::{Event, Hot, Phase};
 use crate::Irregular;
+use crate::burst::Arrival;
 use crate::parse::Meta;
 use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
 
@@ -63,12 +64,21 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    /// What this packet does to the flow; `segment` is that of TCP. Before [`count`](Self::count).
-    pub(crate) fn event(
-        &mut self,
-        meta: Meta,
-        segment: Option<Segment>,
-    ) -> Result<Event, Irregular> {
+    /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
+    pub(crate) fn event(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+        let (untouched, flags) = (*self, packet.meta.tcp_flags());
+        let event = self.event_of_sound(packet.meta, packet.segment)?;
+        // With such a flag numbers may have changed where the phase has not.
+        let is_more = event != Event::None || flags & (SYN | FIN | RST) != 0;
+        if is_more && !packet.is_intact(&self.key) {
+            *self = untouched;
+            return Err(Irregular::Checksum);
+        }
+        Ok(event)
+    }
+
+    /// `segment` is that of TCP.
+    fn event_of_sound(&mut self, meta: Meta, segment: Option<Segment>) -> Result<Event, Irregular> {
         let Some(segment) = segment.filter(|_| self.is_judged()) else {
             return Ok(self.event_by_flags(meta));
         };

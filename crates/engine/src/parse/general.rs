@@ -16,12 +16,12 @@ const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const ETHERTYPE_MIN: u16 = 0x0600;
 const VLAN_TAGS_MAX: usize = 2;
 
-pub(super) const IPV6: usize = 40;
+pub(crate) const IPV6: usize = 40;
 const EXTENSIONS_MAX: usize = 8;
 const EXTENSION_BYTES_MAX: usize = 256;
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
+pub(crate) const HOP_BY_HOP: u8 = 0;
+pub(crate) const ROUTING: u8 = 43;
+pub(crate) const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 
@@ -41,7 +41,7 @@ const ESP: usize = 8;
 
 /// Enough for the longest chain of headers that is followed: two tags, IPv6 with 256 bytes of
 /// extensions and what is read of TCP.
-pub(super) const HEADERS_MAX: usize =
+pub(crate) const HEADERS_MAX: usize =
     ETHERNET + VLAN_TAGS_MAX * VLAN_TAG + IPV6 + EXTENSION_BYTES_MAX + TCP_MIN;
 
 /// The headers at hand, and what is known of the packet beyond them.
@@ -261,13 +261,7 @@ pub(super) fn extensions(
             return Err(Reason::ExtensionTruncated);
         }
         let header: [u8; 8] = frame.read(at, Reason::ExtensionTruncated)?;
-        let units = usize::from(header[1]);
-        let len = match proto {
-            FRAGMENT => 8,
-            // RFC 4302 section 2.2: in 4-byte units, minus 2.
-            AUTHENTICATION => (units + 2) * 4,
-            _ => (units + 1) * 8,
-        };
+        let len = extension_len(proto, header[1]);
         if proto == FRAGMENT {
             let offset_and_more = u16::from_be_bytes([header[2], header[3]]);
             if offset_and_more & 0xfff8 != 0 {
@@ -285,6 +279,16 @@ pub(super) fn extensions(
         }
     }
     Ok(transport)
+}
+
+/// Bytes of an extension header that says it is so many units long.
+pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
+    match proto {
+        FRAGMENT => 8,
+        // RFC 4302 section 2.2: in 4-byte units, minus 2.
+        AUTHENTICATION => (usize::from(units) + 2) * 4,
+        _ => (usize::from(units) + 1) * 8,
+    }
 }
 
 /// Ports, or what stands in for them.

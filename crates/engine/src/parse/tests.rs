@@ -5,7 +5,7 @@
 use super::part::below;
 use super::short::{self, Lengths};
 use super::{Lane, Lanes, Part, Vectors, ZoneFrom};
-use crate::{BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Verdict};
+use crate::{BURST_MAX, Checksums, Config, Engine, FlowRecord, Malformed, Reason, Stats, Verdict};
 use etherparse::err::Layer;
 use etherparse::err::packet::SliceError;
 use etherparse::{IpPayloadSlice, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -46,6 +46,10 @@ impl Packet for Segments<'_> {
         let all = self.head.iter().chain(self.rest);
         buf.iter_mut().zip(all).map(|(to, from)| *to = *from).count()
     }
+
+    fn segments(&self, see: &mut dyn FnMut(&[u8])) {
+        [self.head, self.rest].into_iter().for_each(see);
+    }
 }
 
 /// Says what the engine makes of a single packet.
@@ -58,6 +62,7 @@ impl Judge {
             capacity_ipv4: 1,
             capacity_ipv6: 1,
             malformed,
+            checksums: Checksums::Trusted,
             ..Config::default()
         }))
     }

@@ -4,8 +4,8 @@
 use crate::reference::{Model, Record};
 use crate::traffic::{Dice, Packet, Pools, VLANS};
 use engine::{
-    BURST_MAX, Config, Cursor, Engine, Evict, InvalidPackets, Malformed, PickUp, Restored, Stats,
-    TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    BURST_MAX, Checksums, Config, Cursor, Engine, Evict, InvalidPackets, Malformed, PickUp,
+    Restored, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 
 /// A tick of the timer wheel, nanoseconds.
@@ -44,6 +44,7 @@ impl Case {
             malformed: dice.pick(&[Malformed::Pass, Malformed::Drop]),
             tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Judged, TcpNumbers::Ignored]),
             invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
+            checksums: dice.pick(&[Checksums::Verified, Checksums::Trusted]),
             sees_all: dice.pick(&[true, false]),
             zone: dice.pick(&[ZoneFrom::OuterVlan, ZoneFrom::None, ZoneFrom::InnerVlan]),
             timeouts: any_timeouts(b, grid),

@@ -143,6 +143,7 @@ pub(crate) fn error(dice: &mut Dice, pools: Pools) -> Packet {
         proto,
         icmp: Some(icmp),
         quote: Some(quote),
+        is_spoilt: false,
         number: 0,
         tcp_flags: 0,
         said: Said::default(),

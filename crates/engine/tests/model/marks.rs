@@ -223,6 +223,7 @@ fn most_packets_of_a_busy_flow_are_counted_by_their_mark() {
         icmp: None,
         number: 0,
         quote: None,
+        is_spoilt: false,
         tcp_flags: 0,
         said: Said::default(),
         tags: vec![],

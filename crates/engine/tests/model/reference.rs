@@ -11,8 +11,8 @@ use crate::resumed::{self, Heard, Learning};
 use crate::room::Room;
 use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
-    Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, PickUp, Reason, Stats,
-    TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    Checksums, Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, PickUp, Reason,
+    Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -43,6 +43,8 @@ pub(crate) struct Seen {
     pub(crate) number: u32,
     /// Of an ICMP error.
     pub(crate) quote: Option<Quote>,
+    /// A checksum is wrong, and all of the packet is there.
+    pub(crate) is_spoilt: bool,
     pub(crate) tcp_flags: u8,
     /// Of TCP.
     pub(crate) said: Said,
@@ -147,6 +149,8 @@ pub(crate) struct Flow {
     last: u64,
     orig: Tally,
     reply: Tally,
+    /// Packets of each that could change something.
+    sound: [u64; 2],
     /// Both ends have shown that they want it.
     is_assured: bool,
 }
@@ -164,9 +168,9 @@ impl Flow {
             _ => None,
         };
         let first = first.clone();
-        let is_assured = false;
+        let (sound, is_assured) = ([1, 0], false);
         let mut flow =
-            Flow { first, tcp, sequence, start: now, last: now, orig, reply, is_assured };
+            Flow { first, tcp, sequence, start: now, last: now, orig, reply, sound, is_assured };
         let first = flow.first.clone();
         flow.tally(&first);
         flow
@@ -174,6 +178,25 @@ impl Flow {
 
     /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
     fn count(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
+        let before = self.clone();
+        let irregular = self.count_intact(packet, now);
+        let changes = match packet.proto {
+            TCP => before.tcp != self.tcp || packet.tcp_flags & (SYN | FIN | RST) != 0,
+            // The first answer, and of UDP the second packet before it.
+            _ if before.sound[1] == 0 => {
+                self.sound[1] > 0 || packet.proto == UDP && self.sound[0] == 2
+            }
+            _ => false,
+        };
+        if irregular.is_none() && packet.is_spoilt && changes {
+            *self = before;
+            return Some(Irregular::Checksum);
+        }
+        irregular
+    }
+
+    /// The same of one whose checksums are right.
+    fn count_intact(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
         let (flags, before) = (packet.tcp_flags, self.tcp);
         let is_orig = packet.src == self.first.src;
         match self.judge(packet, is_orig) {
@@ -181,6 +204,7 @@ impl Flow {
             Ok(is_followed) => {
                 self.last = now;
                 self.tally(packet);
+                self.sound[usize::from(!is_orig)] += 1;
                 if is_followed {
                     self.tcp = self.tcp.next(is_orig, flags, self.has_both_fin());
                 }
@@ -196,7 +220,7 @@ impl Flow {
         }
         self.is_assured |= match packet.proto {
             TCP => self.tcp.is_assured(),
-            _ => self.reply.packets > 0,
+            _ => self.sound[1] > 0,
         };
         None
     }
@@ -282,7 +306,7 @@ impl Flow {
 
     fn deadline(&self, policy: ZonePolicy) -> u64 {
         let t = policy.timeouts;
-        let timeout = match (self.first.proto, self.reply.packets > 0) {
+        let timeout = match (self.first.proto, self.sound[1] > 0) {
             (TCP, _) => match self.tcp {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
                 Tcp::Answered => t.tcp_syn_recv,
@@ -291,7 +315,7 @@ impl Flow {
                 Tcp::Closed => t.tcp_time_wait,
                 Tcp::Reset => t.tcp_close,
             },
-            (UDP, false) if self.orig.packets == 1 => t.udp_first,
+            (UDP, false) if self.sound[0] == 1 => t.udp_first,
             (UDP, false) => t.udp_single,
             (UDP, true) => t.udp_multiple,
             // By number: ICMP inside IPv6 has the timeouts of ICMP, though it is not looked into.
@@ -318,7 +342,7 @@ impl Flow {
     fn record(&self, key: &Key, end_reason: EndReason) -> Record {
         let is_asking = matches!(self.tcp, Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp);
         let is_over = self.is_closing() || self.tcp == Tcp::LastAck;
-        let state = match (is_over, self.reply.packets) {
+        let state = match (is_over, self.sound[1]) {
             (true, _) => "closing",
             (false, 0) => "new",
             (false, _) if self.first.proto == TCP && is_asking => "new",
@@ -372,7 +396,11 @@ impl Model {
 
     /// One packet; flows that ended by it come back with the verdict.
     pub(crate) fn packet(&mut self, packet: &Result<Seen, Reason>) -> (Verdict, Vec<Record>) {
-        let seen = match packet {
+        let mut packet = packet.clone();
+        if let (Ok(seen), Checksums::Trusted) = (&mut packet, self.config.checksums) {
+            seen.is_spoilt = false;
+        }
+        let seen = match &packet {
             Ok(seen) => seen,
             Err(reason) => return (self.without_flow(*reason, 0), vec![]),
         };
@@ -383,6 +411,9 @@ impl Model {
         let is_judged = self.policy(key.zone).tcp == TcpNumbers::Judged;
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
+        if flow.is_closing() && opens && seen.is_spoilt {
+            return (self.invalid(&key, seen, Irregular::Checksum), vec![]);
+        }
         if flow.is_closing() && opens {
             return (Verdict::Forward, self.reuse(&key, seen, is_judged));
         }
@@ -446,6 +477,10 @@ impl Model {
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
         if seen.proto == TCP && !opens && policy.pick_up == PickUp::Strict {
             self.stats.irregular[Irregular::TcpNoSyn as usize] += 1;
+            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+        }
+        if seen.is_spoilt {
+            self.stats.irregular[Irregular::Checksum as usize] += 1;
             return (self.without_flow(Reason::Invalid, key.zone), vec![]);
         }
         if is_judged && seen.proto == TCP && !is_sound(seen.tcp_flags) {

@@ -104,6 +104,8 @@ pub(crate) struct Draft {
     pub(crate) icmp: Option<Icmp>,
     pub(crate) number: u32,
     tcp_flags: u8,
+    /// More fragments follow: nobody knows the sum of all.
+    is_fragment: bool,
     pub(crate) said: Said,
     pub(crate) tags: Vec<u16>,
     /// Bytes of IPv4 options or IPv6 extension headers.
@@ -128,6 +130,7 @@ impl Draft {
             icmp: None,
             number: 0,
             tcp_flags: 0,
+            is_fragment: false,
             said: Said::default(),
             tags: vec![],
             extra: 0,
@@ -200,8 +203,9 @@ impl Draft {
         if !dice.one_in(4) {
             return self;
         }
-        let builder = self.builder;
-        (self.builder, self.extra) = match (self.src.0.is_ipv4(), dice.below(6)) {
+        let (builder, kind) = (self.builder, dice.below(6));
+        self.is_fragment = kind == 1;
+        (self.builder, self.extra) = match (self.src.0.is_ipv4(), kind) {
             (true, 0) => (builder.dont_fragment(), 0),
             (true, 1) => (builder.fragment(0, true), 0),
             (true, 2) => (builder.ip_options(&[1; 40]), 40),
@@ -239,7 +243,26 @@ impl Draft {
         (bytes + if self.is_v4() { 20 } else { 0 }) as u16
     }
 
+    /// Makes a checksum wrong, that of IPv4 or of the transport; whether there is one.
+    fn spoil(&mut self, is_ip: bool) -> bool {
+        let (right, is_ip) = (self.builder.build_packet(), is_ip && self.is_v4());
+        let with = |sum: u16| match is_ip {
+            true => self.builder.clone().ip_checksum(sum),
+            false => self.builder.clone().checksum(u32::from(sum)),
+        };
+        // One of them is wrong.
+        let spoilt = Some(with(0xdead)).filter(|builder| builder.build_packet() != right);
+        self.builder = spoilt.unwrap_or_else(|| with(0xbeef));
+        if is_ip {
+            return true;
+        }
+        let has_sum = [proto::TCP, proto::UDP].contains(&self.proto) || self.icmp.is_some();
+        has_sum && !self.is_fragment
+    }
+
     fn finish(mut self, dice: &mut Dice) -> Packet {
+        let is_of_ip = dice.one_in(4);
+        let is_spoilt = dice.one_in(12) && self.spoil(is_of_ip);
         if dice.one_in(3) {
             self.builder = self.builder.pad();
         }
@@ -255,10 +278,12 @@ impl Draft {
                 Shape::Captured { bytes, frame_len: frame.len(), wire_len }
             }
         };
-        let bytes = match shape {
-            Shape::Captured { wire_len, .. } => wire_len as u64,
-            _ => frame.len() as u64,
+        let whole = self.l3() + self.builder.build_packet().len();
+        let (bytes, is_cut) = match shape {
+            Shape::Captured { bytes, wire_len, .. } => (wire_len as u64, bytes < whole),
+            _ => (frame.len() as u64, false),
         };
+        let is_spoilt = is_spoilt && !(is_cut && !(is_of_ip && self.is_v4()));
         let meaning = Ok(Seen {
             src: self.src,
             dst: self.dst,
@@ -266,6 +291,7 @@ impl Draft {
             icmp: self.icmp,
             number: self.number,
             quote: None,
+            is_spoilt,
             tcp_flags: self.tcp_flags,
             said: self.said,
             ip_bytes: self.builder.build_packet().len() as u64,

@@ -4,10 +4,12 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Bypass, Choices, Devargs, EVICT, Folder, HUGE, Huge, INVALID, MALFORMED, PICK_UP, Place,
-    Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
+    Bypass, CHECKSUMS, Choices, Devargs, EVICT, Folder, HUGE, Huge, INVALID, MALFORMED, PICK_UP,
+    Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
 };
-use engine::{Evict, InvalidPackets, KeyCheck, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
+use engine::{
+    Checksums, Evict, InvalidPackets, KeyCheck, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -293,6 +295,12 @@ impl Show for PickUp {
 impl Show for Evict {
     fn show(&self) -> Value {
         spelled(EVICT, self)
+    }
+}
+
+impl Show for Checksums {
+    fn show(&self) -> Value {
+        spelled(CHECKSUMS, self)
     }
 }
 

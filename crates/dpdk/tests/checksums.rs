@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a NIC says about checksums is known of its packets.
+
+#[path = "common/capture.rs"]
+mod capture;
+#[path = "common/twin.rs"]
+mod twin;
+
+use dpdk::{Burst, Mempool, Port, PortConfig};
+use std::collections::BTreeMap;
+use wire::{FrameBuilder, Packet};
+
+/// Frames by their places, and whether the NIC can find them right.
+fn frames() -> Vec<(FrameBuilder, bool)> {
+    let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
+    vec![
+        (v4().tcp(1, 2), true),
+        (v4().tcp(1, 2).checksum(1), false),
+        (v4().udp(1, 2).ip_checksum(1), false),
+        (v4().udp(1, 2), true),
+        (v4().icmp_echo(1, 2), false),
+    ]
+}
+
+#[test]
+fn packets_that_the_nic_has_found_right_are_verified() {
+    let Some(eal) = twin::start_eal() else { return };
+    let frames = frames();
+    let numbered = frames.iter().zip(0..);
+    let bytes = numbered.map(|((frame, _), i)| frame.clone().payload(vec![i; 30]).build());
+    let capture = capture::write("checksums.pcap", bytes);
+    let pool = Mempool::new(&eal, "checksums", 1023, 2048, None).unwrap();
+    let mut port = Port::probe(&eal, &format!("net_twin0,replay={}", capture.display())).unwrap();
+    let queues = PortConfig { rx_queues: 1, tx_queues: 0, rxd: 64, txd: 64, mempools: vec![pool] };
+    let (mut queues, _) = port.configure(&queues).unwrap();
+    std::fs::remove_file(capture).unwrap();
+
+    let (mut burst, mut seen) = (Burst::new(), BTreeMap::new());
+    while seen.len() < frames.len() {
+        queues[0].burst(&mut burst);
+        for mbuf in burst.iter() {
+            seen.insert(usize::from(mbuf.head()[mbuf.frame_len() - 1]), mbuf.is_verified());
+        }
+        burst.free_all();
+    }
+    for (i, (frame, is_right)) in frames.iter().enumerate() {
+        assert_eq!(seen[&i], *is_right, "{frame:?}");
+    }
+}

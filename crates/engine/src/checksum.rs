@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Whether the checksums of a packet are right: of IPv4's header, and of TCP, UDP, ICMP and ICMPv6.
+//!
+//! Only packets that open a connection or lead it elsewhere are asked about: a sum reads every byte
+//! of the packet.
+
+use crate::flow::{PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP};
+use crate::parse::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, Opening, ROUTING, extension_len};
+use std::ops::Range;
+use wire::Packet;
+use wire::checksum::{Sum, internet};
+
+/// What the sum of a transport header is made of.
+struct Covered {
+    pseudo_header: Sum,
+    range: Range<usize>,
+}
+
+/// Whether the checksums of a packet that was parsed are right, as far as anybody can know: what a
+/// capture has cut, and what is in fragments, counts as right.
+pub(crate) fn is_right(packet: &dyn Packet, opening: &Opening, proto: u8, is_v6: bool) -> bool {
+    let head = packet.head();
+    if packet.is_verified() {
+        true
+    } else if head.len() >= packet.frame_len().min(HEADERS_MAX) {
+        are_sums_right(packet, head, opening, (proto, is_v6))
+    } else {
+        let mut gathered = [0; HEADERS_MAX];
+        let n = packet.copy_to(&mut gathered);
+        are_sums_right(packet, &gathered[..n], opening, (proto, is_v6))
+    }
+}
+
+/// The same by the sums; `bytes` are the headers, and more.
+fn are_sums_right(
+    packet: &dyn Packet,
+    bytes: &[u8],
+    opening: &Opening,
+    (proto, is_v6): (u8, bool),
+) -> bool {
+    let (l4, ip_header) = (opening.l4(), opening.ip_header());
+    let Some(ip) = bytes.get(l4 - ip_header..l4) else { return true };
+    if !is_v6 && internet(ip) != 0 {
+        return false;
+    }
+    let covered = if is_v6 { covered_v6(ip, packet, l4) } else { covered_v4(ip, l4) };
+    let Some((addresses, range)) = covered else { return true };
+    let transport = bytes.get(l4..).unwrap_or(&[]);
+    match transport_sum(addresses, range, (proto, is_v6), transport) {
+        Some(covered) => sum_of(packet, covered.range)
+            .is_none_or(|sum| (covered.pseudo_header + sum).finish() == 0),
+        None => true,
+    }
+}
+
+/// Sum of the addresses, and where the IP packet has its payload; `None` for a fragment.
+fn covered_v4(ip: &[u8], l4: usize) -> Option<(Sum, Range<usize>)> {
+    let header: &[u8; 20] = ip.first_chunk()?;
+    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+    let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let addresses = Sum::default().add_bytes(&header[12..]);
+    (fragment == 0).then_some((addresses, l4..l4 + len.checked_sub(ip.len())?))
+}
+
+/// The same; `None` as well for a packet whose last destination is not the one in the header (RFC
+/// 8200 section 8.1).
+fn covered_v6(ip: &[u8], packet: &dyn Packet, l4: usize) -> Option<(Sum, Range<usize>)> {
+    let (header, mut extensions): (&[u8; IPV6], _) = ip.split_first_chunk()?;
+    let mut next = header[6];
+    while let [following, units, _, third, ..] = *extensions {
+        let is_fragment = next == FRAGMENT && third & 1 != 0;
+        if is_fragment || next == ROUTING && third != 0 {
+            return None;
+        }
+        extensions = extensions.get(extension_len(next, units)..)?;
+        next = following;
+    }
+    let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let end = match payload {
+        // RFC 2675.
+        0 if header[6] == HOP_BY_HOP => packet.frame_len(),
+        _ => l4 - (ip.len() - IPV6) + payload,
+    };
+    Some((Sum::default().add_bytes(&header[8..]), l4..end))
+}
+
+/// `None` where there is no checksum.
+fn transport_sum(
+    addresses: Sum,
+    range: Range<usize>,
+    (proto, is_v6): (u8, bool),
+    transport: &[u8],
+) -> Option<Covered> {
+    let len = range.len();
+    let with_pseudo_header = |len: usize| {
+        let end = range.start + len;
+        let pseudo_header = addresses.add_u16(proto.into()).add_u32(len as u32);
+        Some(Covered { pseudo_header, range: range.start..end })
+    };
+    match proto {
+        PROTO_TCP => with_pseudo_header(len),
+        PROTO_UDP => {
+            let header: &[u8; 8] = transport.first_chunk()?;
+            let udp_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+            // RFC 768. Over IPv6 tunnels have none (RFC 6935), and nobody here knows what is one.
+            let has_none = [header[6], header[7]] == [0; 2];
+            // A jumbogram has no length of its own.
+            let covered = if udp_len == 0 { len } else { udp_len };
+            if has_none { None } else { with_pseudo_header(covered) }
+        }
+        PROTO_ICMP if !is_v6 => Some(Covered { pseudo_header: Sum::default(), range }),
+        PROTO_ICMPV6 if is_v6 => with_pseudo_header(len),
+        _ => None,
+    }
+}
+
+/// Sum of some bytes of a frame; `None`: not all of them are there.
+fn sum_of(packet: &dyn Packet, range: Range<usize>) -> Option<Sum> {
+    if let Some(bytes) = packet.head().get(range.clone()) {
+        return Some(Sum::default().add_bytes(bytes));
+    }
+    let (mut sum, mut at) = (Sum::default(), 0);
+    packet.segments(&mut |segment| {
+        let within = |place: usize| place.saturating_sub(at).min(segment.len());
+        let (from, to) = (within(range.start), within(range.end));
+        let piece = Sum::default().add_bytes(segment.get(from..to).unwrap_or(&[]));
+        // RFC 1071 section 2 (B): behind an odd number of bytes, the other half of each word.
+        let is_odd = (at + from).saturating_sub(range.start) % 2 == 1;
+        sum = sum + if is_odd { piece.swapped() } else { piece };
+        at += segment.len();
+    });
+    (at >= range.end).then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{BytesPacket, FrameBuilder};
+
+    /// Sound packets by name, with protocol and bytes of the IP header.
+    fn frames() -> Vec<(FrameBuilder, u8, usize)> {
+        let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).payload([7; 31]);
+        let v6 = || FrameBuilder::ipv6([0xfd; 16], [0xfe; 16]).payload([7; 31]);
+        vec![
+            (v4().tcp(1, 2), 6, 20),
+            (v4().udp(1, 2).pad_to(120), 17, 20),
+            (v4().icmp_echo(1, 2), 1, 20),
+            (v4().ip_options(&[1; 12]).tcp(1, 2).tcp_options(&[1; 8]), 6, 32),
+            (v6().tcp(1, 2), 6, 40),
+            (v6().udp(1, 2).pad_to(120), 17, 40),
+            (v6().icmp_echo(1, 2), 58, 40),
+            (v6().dest_options(&[1; 6]).routing(&[0; 6]).tcp(1, 2), 6, 56),
+            (v6().fragment(0, false).udp(1, 2), 17, 48),
+        ]
+    }
+
+    fn is_right_of(packet: &BytesPacket, proto: u8, ip_header: usize) -> bool {
+        is_right(packet, &Opening::plain(0, ip_header), proto, ip_header >= IPV6)
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_wherever_segments_end() {
+        for (builder, proto, ip_header) in frames() {
+            let (frame, l4) = (builder.build(), 14 + ip_header);
+            for cut in 0..=frame.len() {
+                let packet = BytesPacket::cut(&frame, cut);
+                assert!(is_right_of(&packet, proto, ip_header), "{builder:?} {cut}");
+            }
+            for at in l4..14 + builder.build_packet().len() {
+                let mut bad = frame.clone();
+                bad[at] ^= 0x10;
+                // Such a length is not one that was parsed.
+                let is_length = proto == PROTO_UDP && (4..6).contains(&(at - l4));
+                for cut in [0, at, at + 1, frame.len()] {
+                    let is_right = is_right_of(&BytesPacket::cut(&bad, cut), proto, ip_header);
+                    assert!(is_length || !is_right, "{builder:?} {at} {cut}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_sum_of_a_datagram_is_of_its_own_length() {
+        let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
+        let mut datagram = v4().udp(1, 2).payload([7; 12]).build_packet()[20..].to_vec();
+        datagram.extend([9; 5]);
+        let frame = v4().protocol(PROTO_UDP).payload(datagram).build();
+        assert!(is_right_of(&BytesPacket::new(&frame), PROTO_UDP, 20));
+    }
+
+    /// A packet that the NIC has looked at.
+    struct Verified<'a>(BytesPacket<'a>);
+
+    impl Packet for Verified<'_> {
+        fn head(&self) -> &[u8] {
+            self.0.head()
+        }
+
+        fn frame_len(&self) -> usize {
+            self.0.frame_len()
+        }
+
+        fn is_verified(&self) -> bool {
+            true
+        }
+
+        fn copy_to(&self, buf: &mut [u8]) -> usize {
+            self.0.copy_to(buf)
+        }
+
+        fn segments(&self, see: &mut dyn FnMut(&[u8])) {
+            self.0.segments(see);
+        }
+    }
+
+    #[test]
+    fn the_word_of_the_nic_is_taken() {
+        let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2).checksum(1).build();
+        let packet = BytesPacket::new(&frame);
+        assert!(!is_right(&packet, &Opening::plain(0, 20), PROTO_TCP, false));
+        assert!(is_right(&Verified(packet), &Opening::plain(0, 20), PROTO_TCP, false));
+    }
+
+    #[test]
+    fn what_nobody_can_know_is_right() {
+        let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).payload([7; 30]);
+        let v6 = || FrameBuilder::ipv6([0xfd; 16], [0xfe; 16]).payload([7; 30]);
+        let unknown = [
+            (v4().udp(1, 2).checksum(0), 17, 20),
+            (v6().udp(1, 2).checksum(0), 17, 40),
+            (v4().tcp(1, 2).fragment(0, true).checksum(1), 6, 20),
+            (v6().fragment(0, true).tcp(1, 2).checksum(1), 6, 48),
+            (v6().routing(&[0, 1, 0, 0, 0, 0]).tcp(1, 2).checksum(1), 6, 48),
+            (v4().sctp(1, 2).checksum(1), 132, 20),
+            (v4().protocol(58).payload([9; 40]), 58, 20),
+            (v6().protocol(1).payload([9; 40]), 1, 40),
+        ];
+        for (builder, proto, ip_header) in unknown {
+            let frame = builder.build();
+            assert!(is_right_of(&BytesPacket::new(&frame), proto, ip_header), "{builder:?}");
+        }
+        let frame = v4().tcp(1, 2).checksum(1).build();
+        let cut = BytesPacket::captured(&frame[..60], frame.len(), frame.len());
+        assert!(is_right_of(&cut, 6, 20));
+        assert!(!is_right_of(&BytesPacket::new(&frame), 6, 20));
+        // The header of IPv4 has a sum of its own, of any protocol.
+        let frame = v4().sctp(1, 2).ip_checksum(1).build();
+        assert!(!is_right_of(&BytesPacket::new(&frame), 132, 20));
+    }
+}
