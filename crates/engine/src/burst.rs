@@ -6,13 +6,14 @@
 //! bucket, candidate record, key and counters. New flows come last, in packet order, and are looked
 //! up again, so that two packets of one new flow make one flow.
 
-use crate::flow::{Micros, PROTO_TCP};
+use crate::flow::{Micros, PROTO_TCP, SYN_FIN_RST};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening};
 use crate::table::{FlowTable, NO_RECORD};
-use crate::tcp::{Numbers, Segment, is_sound, opens};
-use crate::{BURST_MAX, FlowRecord, Irregular, Nanos, Reason, checksum};
+use crate::tcp::{Gathered, Header, Numbers, Segment, is_sound, opens};
+use crate::{BURST_MAX, FlowRecord, Irregular, Nanos, Reason, checksum::Evidence};
+use std::ops::Range;
 use wire::Packet;
 
 /// The parsed packets of one burst with keys of `W` words, in packet order.
@@ -39,21 +40,26 @@ pub(crate) struct Arrival<'a> {
     pub(crate) opening: &'a Opening,
     pub(crate) now: Nanos,
     /// Of TCP that is judged by its numbers, if it is not cut.
-    pub(crate) segment: Option<Segment>,
-    /// If its checksums are not taken for granted.
-    pub(crate) packet: Option<&'a dyn Packet>,
+    pub(crate) header: Option<Header<'a>>,
+    /// That it came as it was sent.
+    pub(crate) evidence: Evidence<'a>,
 }
 
 impl Arrival<'_> {
+    /// What its header says, if there is one.
+    #[inline(always)]
+    pub(crate) fn segment(&self) -> Option<Segment> {
+        self.header.map(|header| header.read(self.meta, self.opening))
+    }
+
     /// Whether a flow can begin with it: nothing is judged, or its flags may come together.
     fn is_sound(&self) -> bool {
-        self.segment.is_none() || is_sound(self.meta.tcp_flags())
+        self.header.is_none() || is_sound(self.meta.tcp_flags())
     }
 
     /// Whether it came as it was sent, as far as checksums tell.
     pub(crate) fn is_intact<const W: usize>(&self, key: &Key<W>) -> bool {
-        let is_right = |packet| checksum::is_right(packet, self.opening, key.proto(), W > 2);
-        self.packet.is_none_or(is_right)
+        self.evidence.is_right(self.opening, key.proto(), W > 2)
     }
 }
 
@@ -133,20 +139,22 @@ impl<const W: usize> Lane<W> {
     }
 
     /// Packet `i` of those in the lane, which is in `packets` by its position.
+    #[inline(always)]
     fn arrival<'a, P: Packet>(
         &'a self,
         i: usize,
         (packets, now): Burst<'a, P>,
         table: &FlowTable<W>,
+        gathered: &'a mut Option<Gathered>,
     ) -> Arrival<'a> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
         let key = Key::from_words(&self.keys, i);
         let is_judged = key.proto() == PROTO_TCP && table.judges(key.zone());
         let packet = packets.get(usize::from(opening.position));
         let judged = packet.filter(|_| is_judged);
-        let segment = judged.and_then(|packet| Segment::of(packet, meta, opening));
-        let packet = packet.filter(|_| table.verifies()).map(|packet| packet as &dyn Packet);
-        Arrival { meta, opening, now, segment, packet }
+        let header = judged.and_then(|packet| Header::of(packet, opening, gathered));
+        let evidence = packet.filter(|_| table.verifies()).map_or(Evidence::Trusted, Evidence::of);
+        Arrival { meta, opening, now, header, evidence }
     }
 
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
@@ -173,9 +181,24 @@ impl<const W: usize> Lane<W> {
         let len = self.len.min(BURST_MAX);
         table.prepare(&self.keys, self.hashed..len, &mut self.hashes);
         let waiting = self.looked_up..self.hashed;
-        table.candidates(&self.hashes[waiting.clone()], &mut self.candidates[waiting]);
+        table.candidates(&self.hashes[waiting.clone()], &mut self.candidates[waiting.clone()]);
+        self.prefetch_changes(table, waiting);
         self.looked_up = self.hashed;
         self.hashed = len;
+    }
+
+    /// Starts to load the timers of flows that are about to begin or to end.
+    #[inline(always)]
+    fn prefetch_changes(&self, table: &FlowTable<W>, range: Range<usize>) {
+        let flags = self.metas[range.clone()].iter().fold(0, |all, meta| all | meta.tcp_flags());
+        if flags & SYN_FIN_RST == 0 {
+            return;
+        }
+        for (meta, &record) in self.metas[range.clone()].iter().zip(&self.candidates[range]) {
+            if meta.tcp_flags() & SYN_FIN_RST != 0 {
+                table.prefetch_cold(record);
+            }
+        }
     }
 
     /// Counts packets of known flows.
@@ -246,7 +269,11 @@ impl<const W: usize> Lane<W> {
             Some(record) if self.openings[i].quoted().is_some() => {
                 self.relate(table, i, Some(record), outcome);
             }
-            Some(record) => table.track(record, self.arrival(i, burst, table), outcome),
+            Some(record) => {
+                let mut gathered = None;
+                let packet = self.arrival(i, burst, table, &mut gathered);
+                table.track(record, &packet, outcome);
+            }
             None => {
                 self.misses[self.missed % BURST_MAX] = i as u8;
                 self.missed += 1;
@@ -292,13 +319,14 @@ impl<const W: usize> Lane<W> {
     ) {
         let i = usize::from(self.misses[miss % BURST_MAX]) % BURST_MAX;
         let key = Key::from_words(&self.keys, i);
-        let (packet, hash) = (self.arrival(i, burst, table), self.hashes[i]);
+        let (mut gathered, hash) = (None, self.hashes[i]);
+        let packet = self.arrival(i, burst, table, &mut gathered);
         let record = table.find(hash, &key);
         if packet.opening.quoted().is_some() {
             return self.relate(table, i, record, outcome);
         }
         if let Some(record) = record {
-            return table.track(record, packet, outcome);
+            return table.track(record, &packet, outcome);
         }
         let (position, swapped, zone) =
             (packet.opening.position, packet.meta.swapped(), key.zone());
@@ -319,7 +347,7 @@ impl<const W: usize> Lane<W> {
         if let Some(evicted) = table.make_room() {
             outcome.ended(evicted);
         }
-        match table.admit(hash, key, packet) {
+        match table.admit(hash, key, &packet) {
             true => outcome.created(&key, swapped),
             false => outcome.full(position, zone, Reason::TableFull),
         }

@@ -16,39 +16,69 @@ struct Covered {
     range: Range<usize>,
 }
 
-/// Whether the checksums of a packet that was parsed are right, as far as anybody can know: what a
-/// capture has cut, and what is in fragments, counts as right.
-pub(crate) fn is_right(packet: &dyn Packet, opening: &Opening, proto: u8, is_v6: bool) -> bool {
-    let head = packet.head();
-    if packet.is_verified() {
-        true
-    } else if head.len() >= packet.frame_len().min(HEADERS_MAX) {
-        are_sums_right(packet, head, opening, (proto, is_v6))
-    } else {
-        let mut gathered = [0; HEADERS_MAX];
-        let n = packet.copy_to(&mut gathered);
-        are_sums_right(packet, &gathered[..n], opening, (proto, is_v6))
+/// What there is to verify a packet by.
+#[derive(Clone, Copy)]
+pub(crate) enum Evidence<'a> {
+    /// Nothing is needed: the NIC has looked, or nobody asks.
+    Trusted,
+    /// All of its bytes.
+    Whole(&'a [u8]),
+    /// The packet, whose bytes lie in several places, or are not all there.
+    Parts(&'a dyn Packet),
+}
+
+impl<'a> Evidence<'a> {
+    /// Of a packet.
+    #[inline(always)]
+    pub(crate) fn of<P: Packet>(packet: &'a P) -> Self {
+        match packet.head() {
+            _ if packet.is_verified() => Evidence::Trusted,
+            head if head.len() == packet.frame_len() => Evidence::Whole(head),
+            _ => Evidence::Parts(packet),
+        }
+    }
+
+    /// Whether the checksums of the packet, which was parsed, are right, as far as anybody can
+    /// know: what a capture has cut, and what is in fragments, counts as right.
+    #[inline(always)]
+    pub(crate) fn is_right(self, opening: &Opening, proto: u8, is_v6: bool) -> bool {
+        match self {
+            Evidence::Trusted => true,
+            Evidence::Whole(bytes) => {
+                let sum_of = |range| bytes.get(range).map(|bytes| Sum::default().add_bytes(bytes));
+                are_right((bytes, bytes.len()), opening, (proto, is_v6), sum_of)
+            }
+            Evidence::Parts(packet) => are_right_in_parts(packet, opening, (proto, is_v6)),
+        }
     }
 }
 
-/// The same by the sums; `bytes` are the headers, and more.
-fn are_sums_right(
-    packet: &dyn Packet,
-    bytes: &[u8],
+#[inline(never)]
+fn are_right_in_parts(packet: &dyn Packet, opening: &Opening, proto: (u8, bool)) -> bool {
+    let mut gathered = [0; HEADERS_MAX];
+    let n = packet.copy_to(&mut gathered);
+    are_right((&gathered[..n], packet.frame_len()), opening, proto, |range| sum_of(packet, range))
+}
+
+/// The same of a frame of so many bytes by their sums; the headers are in `bytes`.
+fn are_right(
+    (bytes, len): (&[u8], usize),
     opening: &Opening,
     (proto, is_v6): (u8, bool),
+    sum_of: impl Fn(Range<usize>) -> Option<Sum>,
 ) -> bool {
     let (l4, ip_header) = (opening.l4(), opening.ip_header());
     let Some(ip) = bytes.get(l4 - ip_header..l4) else { return true };
     if !is_v6 && internet(ip) != 0 {
         return false;
     }
-    let covered = if is_v6 { covered_v6(ip, packet, l4) } else { covered_v4(ip, l4) };
+    let covered = if is_v6 { covered_v6(ip, len, l4) } else { covered_v4(ip, l4) };
     let Some((addresses, range)) = covered else { return true };
     let transport = bytes.get(l4..).unwrap_or(&[]);
     match transport_sum(addresses, range, (proto, is_v6), transport) {
-        Some(covered) => sum_of(packet, covered.range)
-            .is_none_or(|sum| (covered.pseudo_header + sum).finish() == 0),
+        Some(covered) => {
+            sum_of(covered.range).is_none_or(|sum| (covered.pseudo_header + sum).finish() == 0)
+        }
         None => true,
     }
 }
@@ -64,7 +94,7 @@ fn covered_v4(ip: &[u8], l4: usize) -> Option<(Sum, Range<usize>)> {
 
 /// The same; `None` as well for a packet whose last destination is not the one in the header (RFC
 /// 8200 section 8.1).
-fn covered_v6(ip: &[u8], packet: &dyn Packet, l4: usize) -> Option<(Sum, Range<usize>)> {
+fn covered_v6(ip: &[u8], frame_len: usize, l4: usize) -> Option<(Sum, Range<usize>)> {
     let (header, mut extensions): (&[u8; IPV6], _) = ip.split_first_chunk()?;
     let mut next = header[6];
     while let [following, units, _, third, ..] = *extensions {
@@ -78,7 +108,7 @@ fn covered_v6(ip: &[u8], packet: &dyn Packet, l4: usize) -> Option<(Sum, Range<u
     let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let end = match payload {
         // RFC 2675.
-        0 if header[6] == HOP_BY_HOP => packet.frame_len(),
+        0 if header[6] == HOP_BY_HOP => frame_len,
         _ => l4 - (ip.len() - IPV6) + payload,
     };
     Some((Sum::default().add_bytes(&header[8..]), l4..end))
@@ -116,9 +146,6 @@ fn transport_sum(
 
 /// Sum of some bytes of a frame; `None`: not all of them are there.
 fn sum_of(packet: &dyn Packet, range: Range<usize>) -> Option<Sum> {
-    if let Some(bytes) = packet.head().get(range.clone()) {
-        return Some(Sum::default().add_bytes(bytes));
-    }
     let (mut sum, mut at) = (Sum::default(), 0);
     packet.segments(&mut |segment| {
         let within = |place: usize| place.saturating_sub(at).min(segment.len());
@@ -155,7 +182,8 @@ mod tests {
     }
 
     fn is_right_of(packet: &BytesPacket, proto: u8, ip_header: usize) -> bool {
-        is_right(packet, &Opening::plain(0, ip_header), proto, ip_header >= IPV6)
+        let opening = Opening::plain(0, ip_header);
+        Evidence::of(packet).is_right(&opening, proto, ip_header >= IPV6)
     }
 
     #[test]
@@ -216,9 +244,9 @@ mod tests {
     #[test]
     fn the_word_of_the_nic_is_taken() {
         let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2).checksum(1).build();
-        let packet = BytesPacket::new(&frame);
-        assert!(!is_right(&packet, &Opening::plain(0, 20), PROTO_TCP, false));
-        assert!(is_right(&Verified(packet), &Opening::plain(0, 20), PROTO_TCP, false));
+        let (packet, opening) = (BytesPacket::new(&frame), Opening::plain(0, 20));
+        assert!(!Evidence::of(&packet).is_right(&opening, PROTO_TCP, false));
+        assert!(Evidence::of(&Verified(packet)).is_right(&opening, PROTO_TCP, false));
     }
 
     #[test]

@@ -15,11 +15,12 @@ mod vital;
 
 use crate::Nanos;
 use crate::ageing::Link;
+use crate::burst::Arrival;
 use crate::key::Key;
 use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
 use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
-use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
+use crate::tcp::{FIN, Kind, RST, SYN, Window, is_sound, opens};
 pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
 pub(crate) use vital::Micros;
@@ -37,7 +38,7 @@ pub(crate) const PROTO_ICMPV6: u8 = 58;
 pub(crate) const PROTO_SCTP: u8 = 132;
 
 /// Flags that can change the state; packets without them take the short way.
-const SYN_FIN_RST: u8 = SYN | FIN | RST;
+pub(crate) const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
 /// The union of TCP flags, packets, frame bytes that are not IP bytes and frame bytes of one
 /// direction, laid out as in a [`Meta`], so that one addition counts a packet. The top bit of each
@@ -149,19 +150,24 @@ impl<const W: usize> Hot<W> {
         window: Window::NONE,
     };
 
-    /// A flow before its first packet is counted. It is judged by numbers if there is a `segment`,
-    /// and that can be the first of a connection.
-    pub(crate) fn begin(key: Key<W>, meta: Meta, segment: Option<Segment>) -> Self {
+    /// Makes it a flow before its first packet is counted. It is judged by numbers if there is a
+    /// segment, and that can be the first of a connection.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, key: Key<W>, packet: &Arrival) {
+        let (meta, segment) = (packet.meta, packet.segment());
         let flags = meta.tcp_flags();
         let mut phase = Phase::first(key.proto(), Kind::of(flags));
-        let mut hot = Hot { key, vital: Vital::begin(meta.swapped()), ..Self::FREE };
+        self.key = key;
+        self.counters = [Counters(0); 2];
+        self.vital = Vital::begin(meta.swapped());
+        self.window = Window::NONE;
         if let Some(segment) = segment {
             // What no connection begins with is not to stand for one that does begin.
             phase = if is_sound(flags) { phase } else { Phase::TcpClose };
-            hot.open_window(phase, segment);
+            self.open_window(phase, segment);
         }
-        hot.enter(phase);
-        hot
+        self.expected = 0;
+        self.enter(phase);
     }
 
     #[inline(always)]

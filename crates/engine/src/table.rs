@@ -110,6 +110,13 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
+    /// The same of its cold part, which most packets do without.
+    #[inline(always)]
+    pub(crate) fn prefetch_cold(&self, record: u32) {
+        self.cold.0.prefetch(record as usize, 0);
+        self.cold.0.prefetch(record as usize, size_of::<Cold>() - 1);
+    }
+
     /// The same where many are loaded at once, and none is needed soon.
     #[inline(always)]
     pub(crate) fn prefetch_many(&self, record: u32) {
@@ -200,13 +207,13 @@ impl<const W: usize> FlowTable<W> {
 
     /// Counts any packet of the flow in `record` and moves it through its life. `outcome` learns of
     /// a flow that ends by the packet, and of a packet that changes nothing.
-    pub(crate) fn track(&mut self, record: u32, packet: Arrival, outcome: &mut impl Outcome) {
-        let Arrival { meta, opening, now, .. } = packet;
+    pub(crate) fn track(&mut self, record: u32, packet: &Arrival, outcome: &mut impl Outcome) {
+        let Arrival { meta, opening, now, .. } = *packet;
         let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
-        let before = self.lifetimes.of(hot);
-        let event = match hot.event(&packet) {
+        let before = hot.phase();
+        let event = match hot.event(packet) {
             Ok(event) => event,
             Err(reason) => {
                 if outcome.irregular(opening.position, reason) && hot.count_irregular(meta, looks) {
@@ -237,20 +244,29 @@ impl<const W: usize> FlowTable<W> {
         }
         let hot = &mut self.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
+        let timeout = match event {
+            Event::None => Nanos::MAX,
+            _ => self.lifetimes.of(hot),
+        };
         // A timer may come up early but never late.
-        let timeout = self.lifetimes.of(hot);
-        let deadline = now.saturating_add(timeout);
-        if timeout < before && !self.wheel.comes_by(*self.cold.link(record), deadline) {
-            self.wheel.disarm(&mut self.cold, record);
-            self.wheel.arm(&mut self.cold, record, deadline);
+        if timeout < self.lifetimes.of_phase(hot, before) {
+            self.hasten(record, now.saturating_add(timeout));
         }
         if is_rare {
             self.counted(record, meta.swapped(), false);
         }
     }
 
+    /// Has the timer of a flow come up by a deadline that is earlier than the one before.
+    fn hasten(&mut self, record: u32, deadline: Nanos) {
+        if !self.wheel.comes_by(*self.cold.link(record), deadline) {
+            self.wheel.disarm(&mut self.cold, record);
+            self.wheel.arm(&mut self.cold, record, deadline);
+        }
+    }
+
     /// A flow begins in the record of one that ended by the same packet.
-    fn reuse(&mut self, record: u32, packet: Arrival) {
+    fn reuse(&mut self, record: u32, packet: &Arrival) {
         let hot = &mut self.hot[record as usize];
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
@@ -259,21 +275,21 @@ impl<const W: usize> FlowTable<W> {
         self.leave_embryonic(record);
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
-        *hot = Hot::begin(hot.key, packet.meta, packet.segment);
+        hot.begin(hot.key, packet);
         *cold = Cold::begin(packet.opening, packet.now, cold.link);
         self.join_embryonic(record);
     }
 
     /// Makes a record for a new flow and counts its first packet. False: the table is full.
     #[must_use]
-    pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, packet: Arrival) -> bool {
-        let Arrival { meta, opening, now, segment, .. } = packet;
+    pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, packet: &Arrival) -> bool {
+        let Arrival { meta, opening, now, .. } = *packet;
         if !self.may_begin() {
             return false;
         }
         let Some(record) = self.take_indexed(hash) else { return false };
         let hot = &mut self.hot[record as usize];
-        *hot = Hot::begin(key, meta, segment);
+        hot.begin(key, packet);
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);

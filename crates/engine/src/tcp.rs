@@ -13,7 +13,7 @@ use Phase::{
     TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpLastAck as LA,
     TcpPickedUp as PU, TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
 };
-pub(crate) use numbers::{Numbers, Segment};
+pub(crate) use numbers::{Gathered, Header, Numbers, Segment};
 pub(crate) use window::{Scales, Window};
 
 pub(crate) const FIN: u8 = 0x01;

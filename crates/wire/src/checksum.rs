@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A one's complement sum on its way to a checksum.
 ///
-/// It adds 32 bits at a time in the machine's own byte order, which one's complement arithmetic
-/// allows (RFC 1071 2B), and folds only once, at the end. Good for 16 GiB of input.
+/// It adds 64 bits at a time in the machine's own byte order, which one's complement arithmetic
+/// allows (RFC 1071 2B), and folds only once, at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
@@ -15,24 +15,38 @@ impl Sum {
     /// Adds `bytes`, which must be of even length unless they are the last to be added.
     #[must_use]
     pub fn add_bytes(self, bytes: &[u8]) -> Self {
-        let (words, tail) = bytes.split_at(bytes.len() & !3);
-        let words = words.chunks_exact(4);
-        let sum = self.0 + words.map(|w| u64::from(word([w[0], w[1], w[2], w[3]]))).sum::<u64>();
-        let mut last = [0; 4];
-        last[..tail.len()].copy_from_slice(tail);
-        Sum(sum + u64::from(word(last)))
+        let (mut sum, mut rest) = (self, bytes);
+        while let Some((word, behind)) = rest.split_first_chunk() {
+            (sum, rest) = (sum.plus(u64::from_ne_bytes(*word)), behind);
+        }
+        if let Some((word, behind)) = rest.split_first_chunk() {
+            (sum, rest) = (sum.plus(u32::from_ne_bytes(*word).into()), behind);
+        }
+        match *rest {
+            [a, b, c] => sum.plus(u32::from_ne_bytes([a, b, c, 0]).into()),
+            [a, b] => sum.plus(u16::from_ne_bytes([a, b]).into()),
+            [a] => sum.plus(u16::from_ne_bytes([a, 0]).into()),
+            _ => sum,
+        }
+    }
+
+    /// With the carry brought round.
+    #[inline(always)]
+    fn plus(self, other: u64) -> Self {
+        let (sum, is_carried) = self.0.overflowing_add(other);
+        Sum(sum + u64::from(is_carried))
     }
 
     /// Adds one 16-bit number.
     #[must_use]
     pub fn add_u16(self, value: u16) -> Self {
-        Sum(self.0 + u64::from(value.to_be()))
+        self.plus(value.to_be().into())
     }
 
     /// Adds one 32-bit number.
     #[must_use]
     pub fn add_u32(self, value: u32) -> Self {
-        Sum(self.0 + u64::from(value.to_be()))
+        self.plus(value.to_be().into())
     }
 
     /// The sum of the same bytes behind an odd number of others (RFC 1071 section 2 (B)).
@@ -57,12 +71,8 @@ impl std::ops::Add for Sum {
 
     /// Sum of both inputs together; the first must be of even length.
     fn add(self, other: Self) -> Self {
-        Sum(self.0 + other.0)
+        self.plus(other.0)
     }
-}
-
-fn word(bytes: [u8; 4]) -> u32 {
-    u32::from_ne_bytes(bytes)
 }
 
 /// Checksum of `bytes` alone: IPv4 header, ICMP message. 0 where they hold a correct checksum.

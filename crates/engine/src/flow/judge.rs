@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{Event, Hot, Phase};
+use super::{Event, Hot, Phase, SYN_FIN_RST};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::parse::Meta;
@@ -67,9 +67,9 @@ impl<const W: usize> Hot<W> {
     /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
     pub(crate) fn event(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
         let (untouched, flags) = (*self, packet.meta.tcp_flags());
-        let event = self.event_of_sound(packet.meta, packet.segment)?;
+        let event = self.event_of_sound(packet)?;
         // With such a flag numbers may have changed where the phase has not.
-        let is_more = event != Event::None || flags & (SYN | FIN | RST) != 0;
+        let is_more = event != Event::None || flags & SYN_FIN_RST != 0;
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
             return Err(Irregular::Checksum);
@@ -77,11 +77,11 @@ impl<const W: usize> Hot<W> {
         Ok(event)
     }
 
-    /// `segment` is that of TCP.
-    fn event_of_sound(&mut self, meta: Meta, segment: Option<Segment>) -> Result<Event, Irregular> {
-        let Some(segment) = segment.filter(|_| self.is_judged()) else {
-            return Ok(self.event_by_flags(meta));
-        };
+    #[inline(always)]
+    fn event_of_sound(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+        let meta = packet.meta;
+        let judged = if self.is_judged() { packet.segment() } else { None };
+        let Some(segment) = judged else { return Ok(self.event_by_flags(meta)) };
         let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
         if !is_sound(flags) {
             return Err(Irregular::TcpFlags);
@@ -211,6 +211,7 @@ impl<const W: usize> Hot<W> {
         Ok(self.phase().after(direction, kind))
     }
 
+    #[inline(always)]
     fn after_data(
         &mut self,
         direction: usize,

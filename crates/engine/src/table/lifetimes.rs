@@ -6,8 +6,7 @@
 //! are armed anew, a few records at a time.
 
 use super::FlowTable;
-use crate::ageing::Links;
-use crate::flow::Hot;
+use crate::flow::{Hot, Phase};
 use crate::zones::Zones;
 use crate::{Config, Nanos};
 use std::sync::Arc;
@@ -49,9 +48,16 @@ impl Lifetimes {
 
     /// How long a flow lives.
     pub(super) fn of<const W: usize>(&self, hot: &Hot<W>) -> Nanos {
-        let timeouts = &self.zones.of(hot.key.zone()).timeouts;
-        let share = u128::from(hot.phase().timeout(timeouts)) * u128::from(self.share);
-        (share / u128::from(WHOLE)) as Nanos
+        self.of_phase(hot, hot.phase())
+    }
+
+    /// The same in this phase.
+    pub(super) fn of_phase<const W: usize>(&self, hot: &Hot<W>, phase: Phase) -> Nanos {
+        let timeout = phase.timeout(&self.zones.of(hot.key.zone()).timeouts);
+        if self.share == WHOLE {
+            return timeout;
+        }
+        (u128::from(timeout) * u128::from(self.share) / u128::from(WHOLE)) as Nanos
     }
 
     /// There are so many flows.
@@ -82,10 +88,7 @@ impl<const W: usize> FlowTable<W> {
             }
             let last_seen = hot.last_seen(&self.cold.0[record as usize]);
             let deadline = last_seen.saturating_add(self.lifetimes.of(hot)).max(now);
-            if !self.wheel.comes_by(*self.cold.link(record), deadline) {
-                self.wheel.disarm(&mut self.cold, record);
-                self.wheel.arm(&mut self.cold, record, deadline);
-            }
+            self.hasten(record, deadline);
         }
         self.lifetimes.next = until;
     }

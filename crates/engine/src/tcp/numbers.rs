@@ -34,11 +34,16 @@ impl Numbers {
     /// Of a packet that was parsed. `None`: a capture has cut it inside of the header.
     #[inline(always)]
     pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Option<Self> {
+        let gathered;
         let header = packet.head().get(opening.l4()..).and_then(|rest| rest.first_chunk());
-        match header {
-            Some(header) => Some(Self::read(header, meta, opening.ip_header())),
-            None => Self::gathered(packet, meta, opening),
-        }
+        let header = match header {
+            Some(header) => header,
+            None => {
+                gathered = Self::gather(packet, opening)?;
+                &gathered
+            }
+        };
+        Some(Self::read(header, meta, opening.ip_header()))
     }
 
     /// The same of a packet without options or extension headers, whose IP header begins at `l3`,
@@ -75,11 +80,10 @@ impl Numbers {
 
     /// The header lies in several segments of the buffer.
     #[inline(never)]
-    fn gathered<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Option<Self> {
+    fn gather<P: Packet>(packet: &P, opening: &Opening) -> Option<[u8; HEADER]> {
         let mut bytes = [0; HEADERS_MAX];
         let copied = packet.copy_to(&mut bytes);
-        let header = bytes.get(opening.l4()..copied)?.first_chunk()?;
-        Some(Self::read(header, meta, opening.ip_header()))
+        bytes.get(opening.l4()..copied)?.first_chunk().copied()
     }
 
     /// The sequence number behind it.
@@ -97,29 +101,61 @@ pub(crate) struct Segment {
     pub(crate) scale: Option<u8>,
 }
 
-impl Segment {
+/// The header of a segment, not read yet, with all of its options and maybe more.
+///
+/// It is read where its numbers are used: in between they would go by memory, written in small
+/// pieces and read in large ones, for which a processor waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Header<'a> {
+    fixed: &'a [u8; HEADER],
+    behind: &'a [u8],
+}
+
+/// Room for a header that lies in several segments of the buffer.
+pub(crate) type Gathered = [u8; HEADER_MAX];
+
+impl<'a> Header<'a> {
     /// Of a packet as [`Numbers::of`] takes it.
-    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Option<Self> {
+    #[inline(always)]
+    pub(crate) fn of<P: Packet>(
+        packet: &'a P,
+        opening: &Opening,
+        gathered: &'a mut Option<Gathered>,
+    ) -> Option<Self> {
+        let (head, l4) = (packet.head(), opening.l4());
+        let header = if head.len() >= packet.frame_len().min(l4 + HEADER_MAX) {
+            head.get(l4..)?
+        } else {
+            gather(packet, l4, gathered.insert([0; HEADER_MAX]))?
+        };
+        let (fixed, behind) = header.split_first_chunk()?;
+        Some(Header { fixed, behind })
+    }
+
+    /// What it says.
+    #[inline(always)]
+    pub(crate) fn read(self, meta: Meta, opening: &Opening) -> Segment {
         let is_syn = meta.tcp_flags() & SYN != 0;
-        let scale = if is_syn { scale_offered(packet, opening.l4()) } else { None };
-        Some(Segment { numbers: Numbers::of(packet, meta, opening)?, scale })
+        let scale = if is_syn { scale_offered(self.fixed[12] >> 4, self.behind) } else { None };
+        Segment { numbers: Numbers::read(self.fixed, meta, opening.ip_header()), scale }
     }
 }
 
-fn scale_offered<P: Packet>(packet: &P, l4: usize) -> Option<u8> {
-    let head = packet.head();
-    if head.len() >= packet.frame_len().min(l4 + HEADER_MAX) {
-        return scale_in(head.get(l4..)?);
-    }
+#[inline(never)]
+fn gather<'a, P: Packet>(packet: &P, l4: usize, gathered: &'a mut Gathered) -> Option<&'a [u8]> {
     let mut bytes = [0; HEADERS_MAX];
     let copied = packet.copy_to(&mut bytes);
-    scale_in(bytes.get(l4..copied)?)
+    let header = bytes.get(l4..copied)?;
+    let len = header.len().min(HEADER_MAX);
+    gathered[..len].copy_from_slice(&header[..len]);
+    Some(&gathered[..len])
 }
 
-/// The same of a TCP header; what is behind it does not matter.
-fn scale_in(header: &[u8]) -> Option<u8> {
-    let len = usize::from(header.get(12)? >> 4) * 4;
-    let mut options = header.get(HEADER..len.min(header.len()))?;
+/// In a header of so many words, by what is behind its fixed part.
+#[inline(never)]
+fn scale_offered(words: u8, behind: &[u8]) -> Option<u8> {
+    let len = (usize::from(words) * 4).checked_sub(HEADER)?;
+    let mut options = behind.get(..len.min(behind.len()))?;
     while let [kind, rest @ ..] = options {
         options = match (*kind, rest) {
             (END, _) => return None,
@@ -139,7 +175,14 @@ mod tests {
 
     fn offered(options: &[u8]) -> Option<u8> {
         let frame = FrameBuilder::ipv4([1; 4], [2; 4]).tcp(1, 2).flags(SYN).tcp_options(options);
-        scale_offered(&BytesPacket::new(&frame.build()), 34)
+        let (frame, opening) = (frame.build(), Opening::plain(0, 20));
+        let (mut gathered, meta) = (None, Meta::new(frame.len() as u32, 14, SYN));
+        let offers = [0, 14, 40, 54, 55, frame.len()].map(|cut| {
+            let packet = BytesPacket::cut(&frame, cut);
+            Header::of(&packet, &opening, &mut gathered).unwrap().read(meta, &opening).scale
+        });
+        assert_eq!(offers, [offers[0]; 6]);
+        offers[0]
     }
 
     #[test]
