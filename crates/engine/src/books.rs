@@ -4,9 +4,10 @@
 use crate::burst::Outcome;
 use crate::key::Key;
 use crate::limits::Limits;
+use crate::state::States;
 use crate::{
-    Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, Nanos, Reason, Stats,
-    Verdict, WhenFull, Zones,
+    Config, CtState, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, Nanos, Reason,
+    Stats, Verdict, WhenFull, Zones,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -76,13 +77,19 @@ impl Books {
 }
 
 /// Where it is written down what became of packets.
-pub(crate) struct Told<'a> {
+pub(crate) struct Told<'a, S> {
     pub(crate) books: &'a mut Books,
     pub(crate) verdicts: &'a mut [Verdict],
+    pub(crate) states: &'a mut S,
     pub(crate) now: Nanos,
 }
 
-impl Outcome for Told<'_> {
+impl<S: States> Outcome for Told<'_, S> {
+    #[inline(always)]
+    fn state(&mut self, position: u8, state: impl FnOnce() -> CtState) {
+        self.states.tell(position, state);
+    }
+
     fn check<const W: usize>(&mut self, key: &Key<W>, swapped: u8) -> Result<(), Reason> {
         self.books.limits.check(&self.books.zones, (key, swapped), self.now)
     }
@@ -114,13 +121,16 @@ impl Outcome for Told<'_> {
         self.untracked(position, reason, is_dropped);
     }
 
-    fn error(&mut self, position: u8, is_related: Option<bool>) {
+    fn error(&mut self, position: u8, is_related: Option<bool>, is_reply: bool) {
         let drops = self.books.invalid == InvalidPackets::Drop;
         match is_related {
             Some(true) => self.untracked(position, Reason::Related, false),
             Some(false) => self.untracked(position, Reason::Unrelated, drops),
             // Where the connection may be with another engine, nobody knows that there is none.
             None => self.untracked(position, Reason::Unrelated, drops && self.books.sees_all),
+        }
+        if is_related == Some(true) && is_reply {
+            self.states.tell(position, || CtState::RELATED | CtState::REPLY);
         }
     }
 
@@ -131,11 +141,12 @@ impl Outcome for Told<'_> {
     }
 }
 
-impl Told<'_> {
+impl<S: States> Told<'_, S> {
     /// A packet that was counted as tracked, and is not.
     fn untracked(&mut self, position: u8, reason: Reason, is_dropped: bool) {
         let stats = &mut self.books.stats;
         stats.tracked -= 1;
+        self.states.tell(position, || CtState::of_reason(reason));
         match is_dropped {
             false => stats.passed[reason as usize] += 1,
             true => {

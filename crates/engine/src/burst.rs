@@ -11,8 +11,8 @@ use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening};
 use crate::table::{FlowTable, NO_RECORD};
-use crate::tcp::{Gathered, Header, Numbers, Segment, is_sound, opens};
-use crate::{BURST_MAX, FlowRecord, Irregular, Nanos, Reason, checksum::Evidence};
+use crate::tcp::{Gathered, Header, Numbers, RST, Segment, is_sound, opens};
+use crate::{BURST_MAX, CtState, FlowRecord, Irregular, Nanos, Reason, checksum::Evidence};
 use std::ops::Range;
 use wire::Packet;
 
@@ -68,6 +68,8 @@ type Burst<'a, P> = (&'a [P], Nanos);
 
 /// Who is told what became of packets that were more than one more of their flow.
 pub(crate) trait Outcome {
+    /// What the packet at this place is to its flow, if anybody asks.
+    fn state(&mut self, position: u8, state: impl FnOnce() -> CtState);
     /// Whether a flow with this key may begin by a packet of this sender, and if not, why.
     fn check<const W: usize>(&mut self, key: &Key<W>, swapped: u8) -> Result<(), Reason>;
     /// One did.
@@ -83,8 +85,9 @@ pub(crate) trait Outcome {
     /// The packet at this place changes nothing. True: it is counted all the same.
     fn irregular(&mut self, position: u8, reason: Irregular) -> bool;
     /// The packet at this place is an ICMP error about a connection that there is, and about a
-    /// packet that its sender can have sent; or about another one; or about none.
-    fn error(&mut self, position: u8, is_related: Option<bool>);
+    /// packet that its sender can have sent; or about another one; or about none. It is a reply if
+    /// it goes to the originator.
+    fn error(&mut self, position: u8, is_related: Option<bool>, is_reply: bool);
 }
 
 impl<const W: usize> Lane<W> {
@@ -245,6 +248,8 @@ impl<const W: usize> Lane<W> {
         let candidate = (self.candidates[i], &key);
         if !table.count(candidate, (meta, numbers), Micros::of(now), looks) {
             self.track_rare(table, i, (packets, now), outcome);
+        } else {
+            outcome.state(opening.position, || table.state(candidate.0, meta));
         }
     }
 
@@ -294,7 +299,9 @@ impl<const W: usize> Lane<W> {
         let opening = &self.openings[i];
         let seq = opening.quoted().unwrap_or(0);
         let is_related = record.map(|record| table.has_sent(record, self.metas[i], seq));
-        outcome.error(opening.position, is_related);
+        // Who has sent what is quoted is told about it.
+        let is_reply = record.is_some_and(|record| !table.is_reply(record, self.metas[i]));
+        outcome.error(opening.position, is_related, is_reply);
     }
 
     /// Place in the burst of packet `i` of the lane; beyond all if there is none.
@@ -348,7 +355,11 @@ impl<const W: usize> Lane<W> {
             outcome.ended(evicted);
         }
         match table.admit(hash, key, &packet) {
-            true => outcome.created(&key, swapped),
+            true => {
+                outcome.created(&key, swapped);
+                let is_none = is_tcp && (packet.meta.tcp_flags() & RST != 0 || !packet.is_sound());
+                outcome.state(position, || if is_none { CtState::INVALID } else { CtState::NEW });
+            }
             false => outcome.full(position, zone, Reason::TableFull),
         }
     }

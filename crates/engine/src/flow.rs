@@ -13,6 +13,7 @@ mod phase;
 mod saved;
 mod vital;
 
+use crate::CtState;
 use crate::Nanos;
 use crate::ageing::Link;
 use crate::burst::Arrival;
@@ -233,6 +234,27 @@ impl<const W: usize> Hot<W> {
         let more = u32::from(self.vital.phase_bits()) & 1 | !1;
         let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
         is_so.then_some(direction as usize)
+    }
+
+    /// What a packet, which was tracked, is to the flow.
+    pub(crate) fn state(&self, meta: Meta) -> CtState {
+        let [of_originator, of_responder] = self.counters.map(Counters::tcp_flags);
+        let is_answered = match self.key.proto() {
+            PROTO_TCP => of_responder != 0,
+            _ => self.phase().is_first() == 0,
+        };
+        match (self.is_reply(meta), is_answered) {
+            (true, _) => CtState::ESTABLISHED | CtState::REPLY,
+            (false, true) => CtState::ESTABLISHED,
+            // An RST of nothing, or flags that nobody sends.
+            _ if self.phase() == Phase::TcpClose && of_originator & SYN == 0 => CtState::INVALID,
+            (false, false) => CtState::NEW,
+        }
+    }
+
+    /// Whether a packet is one of the responder.
+    pub(crate) fn is_reply(&self, meta: Meta) -> bool {
+        self.direction(meta) == 1
     }
 
     /// Who sent a packet: 0 for the originator, 1 for the responder.

@@ -22,6 +22,7 @@ mod parse;
 mod reason;
 mod record;
 mod snapshot;
+mod state;
 mod stats;
 mod table;
 mod tcp;
@@ -43,6 +44,7 @@ pub use offload::{
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use snapshot::{Restored, SavedFlow, SavedPhase};
+pub use state::CtState;
 pub use stats::{STALL_CYCLES, Stage, Stats};
 pub use table::raw::Memory;
 pub use tcp::Irregular;
@@ -54,6 +56,7 @@ use burst::{admit, track_in_order};
 use marked::{Marked, Moment};
 use offload::Governor;
 use parse::{Lanes, PART, Part};
+use state::{States, Unasked};
 use std::sync::Arc;
 use table::FlowTable;
 use vectors::Vectors;
@@ -149,6 +152,23 @@ impl Engine {
         self.process_from(Side::A, now, packets, verdicts);
     }
 
+    /// The same, and writes what each packet is to its connection. Marks of the NIC are not looked
+    /// at, so that this takes longer where packets have some.
+    ///
+    /// # Panics
+    /// As [`process`](Self::process) does, or if there are fewer states than packets.
+    pub fn process_with_states<P: wire::Packet>(
+        &mut self,
+        now: Nanos,
+        packets: &[P],
+        verdicts: &mut [Verdict],
+        mut states: &mut [CtState],
+    ) {
+        assert!(packets.len() <= states.len());
+        let verdicts = self.arrive(Side::A, now, packets.len(), verdicts);
+        self.process_in_stages(packets, verdicts, &mut states, &mut |_, _| ());
+    }
+
     /// The same of packets that arrived at this side; [`process`](Self::process) is for whoever has
     /// but one.
     ///
@@ -161,16 +181,7 @@ impl Engine {
         packets: &[P],
         verdicts: &mut [Verdict],
     ) {
-        assert!(packets.len() <= BURST_MAX && packets.len() <= verdicts.len());
-        let verdicts = &mut verdicts[..packets.len()];
-        match verdicts.first_chunk_mut::<BURST_MAX>() {
-            // A few stores, where any other length is a call.
-            Some(all) => *all = [Verdict::Forward; BURST_MAX],
-            None => forward_few(verdicts),
-        }
-        self.now = self.now.max(whole_micros(now));
-        self.v4.arrive(side, self.now, packets.len());
-        self.v6.arrive(side, self.now, packets.len());
+        let verdicts = self.arrive(side, now, packets.len(), verdicts);
         self.bursts = self.bursts.wrapping_add(1);
         if self.bursts % SAMPLE_EVERY == 0 {
             let mut last = (self.cycle_counter)();
@@ -188,6 +199,28 @@ impl Engine {
         }
     }
 
+    /// So many packets have come. Returns their verdicts as they are if nothing else is found.
+    #[inline(always)]
+    fn arrive<'a>(
+        &mut self,
+        side: Side,
+        now: Nanos,
+        len: usize,
+        verdicts: &'a mut [Verdict],
+    ) -> &'a mut [Verdict] {
+        assert!(len <= BURST_MAX && len <= verdicts.len());
+        let verdicts = &mut verdicts[..len];
+        match verdicts.first_chunk_mut::<BURST_MAX>() {
+            // A few stores, where any other length is a call.
+            Some(all) => *all = [Verdict::Forward; BURST_MAX],
+            None => forward_few(verdicts),
+        }
+        self.now = self.now.max(whole_micros(now));
+        self.v4.arrive(side, self.now, len);
+        self.v6.arrive(side, self.now, len);
+        verdicts
+    }
+
     /// Packets with a mark first; the others, and those whose mark does not do, in their order.
     #[inline(always)]
     fn process_burst<P: wire::Packet>(
@@ -199,7 +232,7 @@ impl Engine {
         let is_any_marked = || packets.iter().any(|packet| packet.mark().is_some());
         if self.marked.is_none() || !is_any_marked() {
             packets.iter().for_each(prefetch_head);
-            return self.process_in_stages(packets, verdicts, done);
+            return self.process_in_stages(packets, verdicts, &mut Unasked, done);
         }
         let rest = self.count_marked(packets);
         done(self, Stage::Mark);
@@ -239,7 +272,7 @@ impl Engine {
             len += (rest >> position & 1) as usize;
         }
         let mut judged = [Verdict::Forward; BURST_MAX];
-        self.process_in_stages(&gathered[..len], &mut judged[..len], done);
+        self.process_in_stages(&gathered[..len], &mut judged[..len], &mut Unasked, done);
         for (verdict, position) in judged.into_iter().zip(positions).take(len) {
             verdicts[position] = verdict;
         }
@@ -250,12 +283,13 @@ impl Engine {
         &mut self,
         packets: &[P],
         verdicts: &mut [Verdict],
+        states: &mut impl States,
         done: &mut impl FnMut(&mut Self, Stage),
     ) {
         self.lanes.clear();
         // Each part is parsed while the buckets of the one before are on their way.
         for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
-            self.parse(part, first, verdicts);
+            self.parse(part, first, verdicts, states);
             done(self, Stage::Parse);
             self.look_up();
             done(self, Stage::Lookup);
@@ -266,16 +300,21 @@ impl Engine {
         done(self, Stage::Lookup);
         let burst = (packets, self.now);
         if self.is_tight() {
-            let mut outcome = Told { books: &mut self.books, verdicts, now: self.now };
+            let mut outcome = Told { books: &mut self.books, verdicts, states, now: self.now };
             let tables = (&mut self.v4, &mut self.v6);
             track_in_order(&mut self.lanes, tables, burst, &mut outcome);
             return done(self, Stage::Track);
         }
-        let mut outcome = Told { books: &mut self.books, verdicts: &mut *verdicts, now: self.now };
+        let mut outcome = Told {
+            books: &mut self.books,
+            verdicts: &mut *verdicts,
+            states: &mut *states,
+            now: self.now,
+        };
         self.lanes.v4.track(&mut self.v4, burst, &mut outcome);
         self.lanes.v6.track(&mut self.v6, burst, &mut outcome);
         done(self, Stage::Track);
-        let mut outcome = Told { books: &mut self.books, verdicts, now: self.now };
+        let mut outcome = Told { books: &mut self.books, verdicts, states, now: self.now };
         admit(&mut self.lanes, (&mut self.v4, &mut self.v6), burst, &mut outcome);
         done(self, Stage::Miss);
     }
@@ -292,11 +331,18 @@ impl Engine {
     /// Sorts packets, of which the first has position `first`, into lanes; those without a key get
     /// their verdict here.
     #[inline(never)]
-    fn parse<P: wire::Packet>(&mut self, packets: &[P], first: usize, verdicts: &mut [Verdict]) {
+    fn parse<P: wire::Packet>(
+        &mut self,
+        packets: &[P],
+        first: usize,
+        verdicts: &mut [Verdict],
+        states: &mut impl States,
+    ) {
         let part = Part { packets, first: first as u8, zone: self.zone, vectors: self.vectors };
         let books = &mut self.books;
         part.parse(&mut self.lanes, &mut |position, reason| {
             verdicts[position] = books.without_key(reason);
+            states.tell(position as u8, || CtState::of_reason(reason));
         });
         let bytes: usize = packets.iter().map(P::frame_len).sum();
         self.books.stats.bytes += bytes as u64;

@@ -21,7 +21,7 @@ use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::Meta;
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
-use crate::{BURST_MAX, Checksums, Config, EndReason, FlowRecord, Nanos, TcpNumbers};
+use crate::{BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, TcpNumbers};
 use bypass::RECALL_WAIT;
 use embryonic::Embryonic;
 use index::Index;
@@ -165,6 +165,16 @@ impl<const W: usize> FlowTable<W> {
         self.hot[record as usize].has_sent(meta, seq)
     }
 
+    /// Whether a packet of a flow is one of the responder.
+    pub(crate) fn is_reply(&self, record: u32, meta: Meta) -> bool {
+        self.hot[record as usize].is_reply(meta)
+    }
+
+    /// What a packet, which was tracked, is to the flow in `record`.
+    pub(crate) fn state(&self, record: u32, meta: Meta) -> CtState {
+        self.hot[record as usize].state(meta)
+    }
+
     /// Whether TCP of this zone is judged by its numbers.
     pub(crate) fn judges(&self, zone: u16) -> bool {
         self.lifetimes.zones().of(zone).tcp == TcpNumbers::Judged
@@ -219,7 +229,10 @@ impl<const W: usize> FlowTable<W> {
                 if outcome.irregular(opening.position, reason) && hot.count_irregular(meta, looks) {
                     self.counted(record, meta.swapped(), false);
                 }
-                return;
+                return outcome.state(opening.position, || match reason.is_invalid() {
+                    true => CtState::INVALID,
+                    false => self.state(record, meta),
+                });
             }
         };
         match event {
@@ -255,6 +268,7 @@ impl<const W: usize> FlowTable<W> {
         if is_rare {
             self.counted(record, meta.swapped(), false);
         }
+        outcome.state(opening.position, || self.state(record, meta));
     }
 
     /// Has the timer of a flow come up by a deadline that is earlier than the one before.

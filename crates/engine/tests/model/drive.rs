@@ -4,8 +4,8 @@
 use crate::reference::{Model, Record};
 use crate::traffic::{Dice, Packet, Pools, VLANS};
 use engine::{
-    BURST_MAX, Checksums, Config, Cursor, Engine, Evict, InvalidPackets, Malformed, PickUp,
-    Restored, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, InvalidPackets, Malformed,
+    PickUp, Restored, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 
 /// A tick of the timer wheel, nanoseconds.
@@ -168,14 +168,24 @@ impl Pair {
     fn burst(&mut self) {
         let packets: Vec<_> = self.waiting.iter().map(Packet::bytes).collect();
         let mut verdicts = [Verdict::Forward; BURST_MAX];
-        self.engine.process(self.now, &packets, &mut verdicts);
+        let mut states = [CtState::NEW; BURST_MAX];
+        // Whether anybody asks for states changes nothing.
+        let are_told = self.now / TICK % 2 == 0;
+        match are_told {
+            true => {
+                let states = &mut states[..packets.len()];
+                self.engine.process_with_states(self.now, &packets, &mut verdicts, states);
+            }
+            false => self.engine.process(self.now, &packets, &mut verdicts),
+        }
         self.model.at(self.now);
         self.model.stats.bytes +=
             packets.iter().map(|packet| wire::Packet::frame_len(packet) as u64).sum::<u64>();
         let mut reused = vec![];
-        for (packet, verdict) in self.waiting.iter().zip(verdicts) {
+        for ((packet, verdict), state) in self.waiting.iter().zip(verdicts).zip(states) {
             let (expected, ended) = self.model.packet(&packet.meaning);
             assert_eq!(verdict, expected, "{packet:?}");
+            assert!(!are_told || state == self.model.state, "{state} {packet:?}");
             reused.extend(ended);
         }
         assert_eq!(taken(&mut self.engine), sorted(reused));

@@ -6,7 +6,7 @@ use crate::life::Tcp;
 use crate::reference::{Endpoint, Flow, ICMP, ICMPV6, Key, Model, Seen, TCP};
 use crate::sequence::{Said, Stage};
 use crate::traffic::{Dice, Draft, Packet, Pools, Shape};
-use engine::{InvalidPackets, Reason, Verdict};
+use engine::{CtState, InvalidPackets, Reason, Verdict};
 use wire::FrameBuilder;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,15 @@ impl Model {
     pub(crate) fn error(&mut self, zone: u16, quote: &Quote) -> Verdict {
         let key = Key::new(zone, quote.proto, [quote.src, quote.dst], quote.icmp, quote.number);
         match self.flows.get(&key) {
-            Some(flow) if has_sent(flow, quote) => self.without_flow(Reason::Related, zone),
+            Some(flow) if has_sent(flow, quote) => {
+                let is_reply = quote.src == flow.first.src;
+                let verdict = self.without_flow(Reason::Related, zone);
+                // The error goes to who sent what it quotes.
+                if is_reply {
+                    self.state = CtState::RELATED | CtState::REPLY;
+                }
+                verdict
+            }
             None if !self.config.sees_all => {
                 let before = std::mem::replace(&mut self.config.invalid, InvalidPackets::Pass);
                 let verdict = self.without_flow(Reason::Unrelated, zone);

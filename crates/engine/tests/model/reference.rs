@@ -11,8 +11,8 @@ use crate::resumed::{self, Heard, Learning};
 use crate::room::Room;
 use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
-    Checksums, Config, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, PickUp, Reason,
-    Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    Checksums, Config, CtState, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed,
+    PickUp, Reason, Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -296,6 +296,21 @@ impl Flow {
         tally.tcp_flags |= packet.tcp_flags;
     }
 
+    /// What a packet is to it (nft(8)).
+    fn state(&self, packet: &Seen) -> CtState {
+        let has_answer = match packet.proto {
+            TCP => self.reply.tcp_flags != 0,
+            _ => self.sound[1] > 0,
+        };
+        let began = packet.proto != TCP || self.tcp != Tcp::Reset || self.orig.tcp_flags & SYN != 0;
+        match (packet.src == self.first.src, has_answer, began) {
+            (false, ..) => CtState::ESTABLISHED | CtState::REPLY,
+            (true, true, _) => CtState::ESTABLISHED,
+            (true, false, true) => CtState::NEW,
+            (true, false, false) => CtState::INVALID,
+        }
+    }
+
     fn has_both_fin(&self) -> bool {
         self.orig.tcp_flags & self.reply.tcp_flags & FIN != 0
     }
@@ -375,14 +390,16 @@ pub(crate) struct Model {
     pub(crate) config: Config,
     now: u64,
     pub(crate) flows: BTreeMap<Key, Flow>,
+    /// Of the last packet.
+    pub(crate) state: CtState,
     room: Room,
     pub(crate) stats: Stats,
 }
 
 impl Model {
     pub(crate) fn new(config: &Config) -> Self {
-        let (flows, stats) = (BTreeMap::new(), Stats::default());
-        Model { config: config.clone(), now: 0, flows, room: Room::new(config), stats }
+        let (flows, stats, state) = (BTreeMap::new(), Stats::default(), CtState::NEW);
+        Model { config: config.clone(), now: 0, flows, state, room: Room::new(config), stats }
     }
 
     /// Time never runs backwards.
@@ -423,6 +440,7 @@ impl Model {
                     self.room.assured(&key);
                 }
                 self.stats.tracked += 1;
+                self.state = flow.state(seen);
                 Verdict::Forward
             }
             Some(invalid) => self.invalid(&key, seen, invalid),
@@ -433,6 +451,7 @@ impl Model {
     /// A new flow takes the place of one that is over.
     fn reuse(&mut self, key: &Key, seen: &Seen, is_judged: bool) -> Vec<Record> {
         self.stats.tracked += 1;
+        self.state = CtState::NEW;
         let mut ended = vec![self.flows[key].record(key, EndReason::Reuse)];
         self.stats.ended[EndReason::Reuse as usize] += 1;
         if let Some(oldest) = self.room.for_reuse(key) {
@@ -459,6 +478,10 @@ impl Model {
     /// A packet of a flow that cannot have it.
     fn invalid(&mut self, key: &Key, seen: &Seen, invalid: Irregular) -> Verdict {
         self.stats.irregular[invalid as usize] += 1;
+        self.state = match invalid.is_invalid() {
+            true => CtState::INVALID,
+            false => self.flows[key].state(seen),
+        };
         if invalid.is_invalid() && self.config.invalid == InvalidPackets::Drop {
             self.stats.dropped[Reason::Invalid as usize] += 1;
             return Verdict::Drop;
@@ -500,6 +523,9 @@ impl Model {
         self.room.began(&key, seen.src, self.now);
         self.stats.tracked += 1;
         self.stats.created += 1;
+        let is_none = seen.tcp_flags & RST != 0 || is_judged && !is_sound(seen.tcp_flags);
+        let begins = seen.proto != TCP || !is_none;
+        self.state = if begins { CtState::NEW } else { CtState::INVALID };
         self.flows.insert(key, Flow::begin(seen, is_judged, self.now));
         (Verdict::Forward, ended)
     }
@@ -525,6 +551,12 @@ impl Model {
             }
             Reason::Invalid | Reason::Unrelated => self.config.invalid == InvalidPackets::Drop,
             reason => reason.is_malformed() && self.config.malformed == Malformed::Drop,
+        };
+        self.state = match reason {
+            Reason::Related => CtState::RELATED,
+            Reason::Unrelated | Reason::Invalid => CtState::INVALID,
+            reason if reason.is_malformed() => CtState::INVALID,
+            _ => CtState::UNTRACKED,
         };
         let counters = if drops { &mut self.stats.dropped } else { &mut self.stats.passed };
         counters[reason as usize] += 1;

@@ -6,7 +6,7 @@ use crate::lan::Namespace;
 use crate::process::run;
 use crate::sessions::{Segment, session};
 use crate::{Scratch, has_root_and, skip};
-use engine::{Config, Engine, Irregular, Query, State, Verdict};
+use engine::{Config, CtState, Engine, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wire::tcp::{ACK, FIN, RST, SYN};
@@ -32,6 +32,7 @@ pub(crate) enum Word {
     New,
     Established,
     Reply,
+    Related,
     /// It did not come out.
     Lost,
 }
@@ -123,6 +124,7 @@ impl Router {
             2 => Word::New,
             3 => Word::Established,
             4 => Word::Reply,
+            5 => Word::Related,
             _ => Word::Lost,
         };
         std::fs::read(&output).unwrap().into_iter().map(word).collect()
@@ -133,52 +135,21 @@ impl Router {
 pub(crate) fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
     let config = Config { capacity_ipv4: 16, capacity_ipv6: 16, ..Config::default() };
     let mut engine = Engine::new(&config);
-    let mut flows = BTreeMap::new();
-    let mut words = Vec::new();
-    for (number, (from, frame)) in frames.iter().enumerate() {
-        let before = invalid(&engine);
-        let now = number as u64 * 1_000_000;
-        engine.process(now, &[BytesPacket::new(frame)], &mut [Verdict::Forward]);
-        let after = invalid(&engine);
+    let word = |(now, (_, frame)): (u64, &(usize, Vec<u8>))| {
+        let (mut verdict, mut state) = ([Verdict::Forward], [CtState::UNTRACKED]);
+        let packets = [BytesPacket::new(frame)];
+        engine.process_with_states(now * 1_000_000, &packets, &mut verdict, &mut state);
         while engine.next_record().is_some() {}
-        words.push(match (after > before, touched(&engine, &mut flows), from) {
-            (true, ..) => Word::Invalid,
-            (false, Some((state, source)), from) => match (state, source == *from) {
-                (State::New, true) => Word::New,
-                (_, true) => Word::Established,
-                (_, false) => Word::Reply,
-            },
-            (false, None, _) => Word::Lost,
-        });
-    }
-    words
-}
-
-fn invalid(engine: &Engine) -> u64 {
-    let reasons = Irregular::ALL.into_iter().filter(|reason| reason.is_invalid());
-    reasons.map(|reason| engine.stats().irregular[reason as usize]).sum()
-}
-
-/// State of the flow that has been counted one more packet than `before`, and who began it.
-fn touched(engine: &Engine, before: &mut BTreeMap<String, u64>) -> Option<(State, usize)> {
-    let (mut found, mut now) = (None, BTreeMap::new());
-    let mut cursor = engine::Cursor::default();
-    let mut take = |flow: engine::LiveFlow| {
-        let record = flow.record;
-        let name = format!("{} {} {} {}", record.src, record.sport, record.dst, record.dport);
-        let packets = record.orig.packets + record.reply.packets;
-        if before.get(&name) != Some(&packets) {
-            let src = record.src.to_string();
-            let source = usize::from(src.starts_with("10.1.") || src.starts_with("fd00:1:"));
-            // An RST of the originator leaves nothing new.
-            let is_new = record.state == State::New || record.reply.packets == 0;
-            found = Some((if is_new { State::New } else { State::Open }, source));
+        match state {
+            [CtState::INVALID] => Word::Invalid,
+            [CtState::NEW] => Word::New,
+            [CtState::ESTABLISHED] => Word::Established,
+            [state] if state == CtState::ESTABLISHED | CtState::REPLY => Word::Reply,
+            [state] if state.contains(CtState::RELATED) => Word::Related,
+            _ => Word::Lost,
         }
-        now.insert(name, packets);
     };
-    while engine.list(&Query::default(), &mut cursor, 64, &mut take) {}
-    *before = now;
-    found
+    (0..).zip(frames).map(word).collect()
 }
 
 /// Why the kernel says something else of the last of these, if that is known.
