@@ -439,6 +439,11 @@ impl Cold {
         icmp: 0,
     };
 
+    /// When its first packet came.
+    pub(crate) fn began(&self) -> Nanos {
+        self.start
+    }
+
     /// The cold part of a flow that begins now; its timer is the caller's.
     pub(crate) fn begin(opening: &Opening, now: Nanos, link: Link) -> Self {
         Cold { start: now, link, vlan: opening.vlan, icmp: opening.icmp, ..Self::FREE }

@@ -10,6 +10,7 @@ mod books;
 mod burst;
 mod checksum;
 mod config;
+mod filter;
 mod flow;
 mod hash;
 mod key;
@@ -19,6 +20,7 @@ mod mark;
 mod marked;
 mod offload;
 mod parse;
+mod progress;
 mod reason;
 mod record;
 mod snapshot;
@@ -34,13 +36,15 @@ pub use config::{
     Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
     WhenFull, ZoneFrom,
 };
-pub use listing::{Cursor, LiveFlow, Query};
+pub use filter::{End, Filter, NoPrefix, Prefix};
+pub use listing::{Cursor, LiveFlow, Query, Swept};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
 pub use offload::{
     Admission, Answer, NoRule, Offload, OffloadStats, Passed, RuleAction, RuleState, RuleView,
     Side, Tuple, Wish,
 };
+pub use progress::Progress;
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use snapshot::{Restored, SavedFlow, SavedPhase};
@@ -89,7 +93,8 @@ pub enum Verdict {
 /// # Invariants
 /// - Every packet given to [`process`](Engine::process) is in exactly one counter of [`Stats`].
 /// - A record is indexed iff its timer is armed iff its flow is alive (`table.rs`).
-/// - Nothing is removed but by `expire`, `flush` and the reuse of a closed TCP connection's ports.
+/// - Nothing is removed but by `expire`, `flush`, `sweep` and packets: by the reuse of a closed TCP
+///   connection's ports, and by eviction.
 /// - The result does not depend on how packets are cut into bursts or frames into segments.
 pub struct Engine {
     v4: FlowTable<2>,
@@ -385,10 +390,10 @@ impl Engine {
             let (v4, v6) = &mut self.flushed;
             let flow = if *v4 < self.v4.used() {
                 *v4 += 1;
-                self.v4.flush_one(*v4 - 1)
+                self.v4.flush_one(*v4 - 1, EndReason::Exit)
             } else if *v6 < self.v6.used() {
                 *v6 += 1;
-                self.v6.flush_one(*v6 - 1)
+                self.v6.flush_one(*v6 - 1, EndReason::Exit)
             } else {
                 // Flows that began behind the cursor meanwhile are for the next round.
                 self.flushed = (0, 0);

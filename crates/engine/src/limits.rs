@@ -82,6 +82,11 @@ impl Limits {
         }
     }
 
+    /// Connections of a zone.
+    pub(crate) fn of_zone(&self, zone: u16) -> u32 {
+        self.of_zone[usize::from(zone)]
+    }
+
     /// A connection of this zone has begun, by a packet from `source`.
     pub(crate) fn began(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
         self.count(zone, source);

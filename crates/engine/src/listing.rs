@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What there is now, for those who ask: connections and their rules, a few records at a time.
+//! What there is now, for those who ask: connections and their rules, a few records at a time; and
+//! the end of those that somebody wants to have ended.
 //!
-//! A walk goes through the records in their order, so many in each call, and changes nothing. It
-//! takes no snapshot: a flow that begins or ends meanwhile may be in it or not; every other one is
-//! in it once.
+//! A walk goes through the records in their order, so many in each call. It takes no snapshot: a
+//! flow that begins or ends meanwhile may be in it or not; every other one is in it once.
 
-use crate::flow::{PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6};
-use crate::key::KeyParts;
+use crate::filter::Filter;
 use crate::offload::{Governor, Rules, Subject, Terms};
 use crate::table::FlowTable;
-use crate::{EndReason, Engine, FlowRecord, Nanos, RuleView, Side};
-use std::net::IpAddr;
+use crate::{EndReason, Engine, FlowRecord, Nanos, Progress, RuleView, Side};
 use std::ops::Range;
 
 /// Which flows somebody asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Only those with an end that has this address.
-    pub address: Option<IpAddr>,
-    /// Only those with an end that has this port; with an address, the same end.
-    pub port: Option<u16>,
+    /// Only those that it means.
+    pub filter: Filter,
     /// Only those that have a rule, or are to have one. That is a short walk: it goes through what
     /// marks can name.
     pub has_rules: bool,
@@ -30,6 +26,8 @@ pub struct Query {
 pub struct Cursor {
     pub(crate) is_v6: bool,
     pub(crate) next: u32,
+    /// When a walk that ends flows began.
+    since: Option<Nanos>,
 }
 
 /// A connection that is alive.
@@ -37,19 +35,40 @@ pub struct Cursor {
 pub struct LiveFlow {
     /// The record that it would leave if the engine were flushed now.
     pub record: FlowRecord,
+    /// How far it has come.
+    pub progress: Progress,
+    /// Both ends have shown that they want it.
+    pub is_assured: bool,
+    /// When it ends if no packet comes before.
+    pub expires: Nanos,
     /// Rules of the packets from `src` to `dst`, and of those that come back.
     pub rules: [RuleView; 2],
 }
 
-impl Query {
-    fn takes(&self, parts: &KeyParts) -> bool {
-        // What these have in their place is no port.
-        let has_ports = !matches!(parts.proto, PROTO_ICMP | PROTO_ICMPV6 | PROTO_GRE | PROTO_ESP);
-        let is_it = |address: IpAddr, port: u16| {
-            self.address.is_none_or(|wanted| wanted == address)
-                && self.port.is_none_or(|wanted| wanted == port && has_ports)
-        };
-        is_it(parts.low, parts.low_port) || is_it(parts.high, parts.high_port)
+/// What a part of a walk that ends flows has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Flows that it has ended.
+    pub ended: u32,
+    /// Flows that it would have ended, but the NIC forwards them by itself: it was told to stop,
+    /// and what it has counted is on its way. They are for another walk from the beginning.
+    pub held: u32,
+    /// There is more to walk.
+    pub more: bool,
+}
+
+/// What is to become of a flow that a walk has come to.
+enum Fate {
+    Stays,
+    Held,
+    Ends(FlowRecord),
+}
+
+impl Cursor {
+    /// The beginning of another walk that ends flows, and those only that were there when this one
+    /// began.
+    pub fn again(self) -> Self {
+        Self { since: self.since, ..Self::default() }
     }
 }
 
@@ -64,6 +83,73 @@ impl Engine {
         found: &mut impl FnMut(LiveFlow),
     ) -> bool {
         let terms = Side::BOTH.map(|side| self.terms(side));
+        let at = (&terms, self.now);
+        self.walk(query, cursor, budget, &mut |is_v6, record| {
+            found(match is_v6 {
+                false => self.v4.live_flow(record, at),
+                true => self.v6.live_flow(record, at),
+            });
+        })
+    }
+
+    /// The same of a walk that only counts: adds how many there are in these places to `count`.
+    pub fn count(&self, query: &Query, cursor: &mut Cursor, budget: u32, count: &mut u64) -> bool {
+        self.walk(query, cursor, budget, &mut |_, _| *count += 1)
+    }
+
+    /// Connections in a zone, of both IP versions.
+    pub fn connections_in(&self, zone: u16) -> u32 {
+        self.books.limits.of_zone(zone)
+    }
+
+    /// Goes on with a walk that ends the flows that are meant, with [`EndReason::Flushed`]: looks
+    /// at up to `budget` places. Stops short where flow records wait to be taken. A flow that began
+    /// after the walk is not ended by it.
+    pub fn sweep(&mut self, filter: &Filter, cursor: &mut Cursor, budget: u32) -> Swept {
+        let since = *cursor.since.get_or_insert(self.now);
+        match cursor.is_v6 {
+            false => self.v4.prefetch_some(cursor.next, budget),
+            true => self.v6.prefetch_some(cursor.next, budget),
+        }
+        let mut swept = Swept { more: true, ..Swept::default() };
+        for _ in 0..budget {
+            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            if cursor.next >= used {
+                if cursor.is_v6 {
+                    swept.more = false;
+                    break;
+                }
+                (cursor.is_v6, cursor.next) = (true, 0);
+                continue;
+            }
+            if !self.books.has_room() {
+                break;
+            }
+            let record = cursor.next;
+            cursor.next += 1;
+            let fate = match cursor.is_v6 {
+                false => self.v4.sweep_one(record, filter, (since, self.now)),
+                true => self.v6.sweep_one(record, filter, (since, self.now)),
+            };
+            match fate {
+                Fate::Stays => {}
+                Fate::Held => swept.held += 1,
+                Fate::Ends(flow) => {
+                    swept.ended += 1;
+                    self.books.end(flow);
+                }
+            }
+        }
+        swept
+    }
+
+    fn walk(
+        &self,
+        query: &Query,
+        cursor: &mut Cursor,
+        budget: u32,
+        found: &mut impl FnMut(bool, u32),
+    ) -> bool {
         let mut left = budget;
         loop {
             let places = if cursor.is_v6 { self.v6.places(query) } else { self.v4.places(query) };
@@ -72,13 +158,13 @@ impl Engine {
             left -= range.len() as u32;
             cursor.next = end;
             match cursor.is_v6 {
-                false => self.v4.list(query, range, (&terms, self.now), found),
-                true => self.v6.list(query, range, (&terms, self.now), found),
+                false => self.v4.find_all(query, range, &mut |record| found(false, record)),
+                true => self.v6.find_all(query, range, &mut |record| found(true, record)),
             }
             if end < places || cursor.is_v6 {
                 return end < places;
             }
-            *cursor = Cursor { is_v6: true, next: 0 };
+            *cursor = Cursor { is_v6: true, next: 0, ..*cursor };
         }
     }
 
@@ -101,13 +187,8 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    fn list(
-        &self,
-        query: &Query,
-        places: Range<u32>,
-        at: (&[Terms; 2], Nanos),
-        found: &mut impl FnMut(LiveFlow),
-    ) {
+    /// Records of those that are asked for.
+    fn find_all(&self, query: &Query, places: Range<u32>, found: &mut impl FnMut(u32)) {
         let record_at = |place: u32| match self.rules() {
             Some(rules) if query.has_rules => rules.slots().get(place)?.record(),
             _ => Some(place),
@@ -116,10 +197,28 @@ impl<const W: usize> FlowTable<W> {
         places.clone().filter_map(record_at).for_each(|record| self.prefetch(record));
         for record in places.filter_map(record_at) {
             let (hot, _) = self.parts(record);
-            if !hot.is_free() && query.takes(&hot.key.parts()) {
-                found(self.live_flow(record, at));
+            if !hot.is_free() && query.filter.takes(hot) {
+                found(record);
             }
         }
+    }
+
+    fn prefetch_some(&self, from: u32, count: u32) {
+        (from..from.saturating_add(count).min(self.used()))
+            .for_each(|record| self.prefetch(record));
+    }
+
+    /// Ends the flow in a record if it is meant and began by a time. What the NIC has counted of it
+    /// is waited for.
+    fn sweep_one(&mut self, record: u32, filter: &Filter, (since, now): (Nanos, Nanos)) -> Fate {
+        let (hot, cold) = self.parts(record);
+        if hot.is_free() || !filter.takes(hot) || cold.began() > since {
+            return Fate::Stays;
+        }
+        if hot.is_ruled() && self.is_awaited(record, now) {
+            return Fate::Held;
+        }
+        self.flush_one(record, EndReason::Flushed).map_or(Fate::Stays, Fate::Ends)
     }
 
     fn live_flow(&self, record: u32, (terms, now): (&[Terms; 2], Nanos)) -> LiveFlow {
@@ -136,6 +235,13 @@ impl<const W: usize> FlowTable<W> {
             Some(rules) => view(rules, swapped),
             None => RuleView::OFF,
         });
-        LiveFlow { record: flow, rules }
+        LiveFlow {
+            expires: self.deadline(hot, cold),
+            record: flow,
+            // Only a record that is not in use has none.
+            progress: hot.phase().progress().unwrap_or(Progress::OtherFirst),
+            is_assured: !hot.is_embryonic(),
+            rules,
+        }
     }
 }

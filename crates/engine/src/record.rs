@@ -120,18 +120,21 @@ pub enum EndReason {
     Reuse,
     /// It was embryonic, and the oldest one, when another one needed its room.
     Evicted,
+    /// Somebody asked for its end.
+    Flushed,
     /// The engine was flushed: the flow was alive at exit.
     Exit,
 }
 
 impl EndReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [EndReason; 6] = [
+    pub const ALL: [EndReason; 7] = [
         EndReason::Idle,
         EndReason::Fin,
         EndReason::Rst,
         EndReason::Reuse,
         EndReason::Evicted,
+        EndReason::Flushed,
         EndReason::Exit,
     ];
 
@@ -143,6 +146,7 @@ impl EndReason {
             EndReason::Rst => "rst",
             EndReason::Reuse => "reuse",
             EndReason::Evicted => "evicted",
+            EndReason::Flushed => "flushed",
             EndReason::Exit => "exit",
         }
     }

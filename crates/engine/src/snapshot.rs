@@ -135,7 +135,7 @@ impl Engine {
             if end < places || cursor.is_v6 {
                 return end < places;
             }
-            *cursor = Cursor { is_v6: true, next: 0 };
+            (cursor.is_v6, cursor.next) = (true, 0);
         }
     }
 

@@ -375,13 +375,13 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// Ends the live flow in `record`, if there is one.
-    pub(crate) fn flush_one(&mut self, record: u32) -> Option<FlowRecord> {
+    pub(crate) fn flush_one(&mut self, record: u32, reason: EndReason) -> Option<FlowRecord> {
         if self.hot[record as usize].is_free() {
             return None;
         }
         self.wheel.disarm(&mut self.cold, record);
         let hash = self.hasher.hash_one(&self.hot[record as usize].key);
-        Some(self.end(record, hash, EndReason::Exit))
+        Some(self.end(record, hash, reason))
     }
 
     /// The record with this number, in use or not.

@@ -3,8 +3,9 @@
 //! end, not for a full table, not for packets that are wrong.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, Evict, KeyCheck, MarkLayout,
-    MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts, Verdict, Wish,
+    Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, Evict, Filter, KeyCheck,
+    MarkLayout, MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts, Verdict,
+    Wish,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -100,6 +101,16 @@ fn walk(engine: &Engine) -> u64 {
     found
 }
 
+/// Ends some flows, those of a zone.
+fn sweep(engine: &mut Engine) -> u64 {
+    let (filter, mut cursor) = (Filter { zone: Some(3), ..Filter::default() }, Cursor::default());
+    let mut taken = 0;
+    while engine.sweep(&filter, &mut cursor, 64).more {
+        taken += take(engine);
+    }
+    taken
+}
+
 fn take(engine: &mut Engine) -> u64 {
     std::iter::from_fn(|| engine.next_record()).count() as u64
 }
@@ -165,6 +176,7 @@ fn nothing_is_allocated(tcp: TcpNumbers, evict: Evict) {
             }
             taken += take(&mut engine);
             listed += walk(&engine);
+            taken += sweep(&mut engine);
             answer_all(&mut engine);
             while engine.expire(now + 10_000_000_000, 32) > 0 {
                 taken += take(&mut engine);
@@ -192,7 +204,7 @@ fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpNumbers, evict: Evict) {
     assert_eq!(stats.passed[Reason::TableFull as usize] > 0, !evicts);
     assert_eq!(stats.ended[EndReason::Evicted as usize] > 0, evicts);
     assert!(stats.passed[Reason::CaptureCut as usize] > 0);
-    for reason in [EndReason::Idle, EndReason::Reuse, EndReason::Exit] {
+    for reason in [EndReason::Idle, EndReason::Reuse, EndReason::Flushed, EndReason::Exit] {
         assert!(stats.ended[reason as usize] > 0, "{reason:?}: {stats:?}");
     }
     let is_judged = tcp == TcpNumbers::Judged;

@@ -3,10 +3,12 @@
 //! than it may, and each direction says why it has no rule.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Cursor, Engine, FlowRecord, KeyCheck, LiveFlow,
-    MarkLayout, NoRule, Offload, Query, RuleState, Side, Verdict, Wish,
+    Admission, Answer, BURST_MAX, Config, Cursor, End, EndReason, Engine, Filter, FlowRecord,
+    KeyCheck, LiveFlow, MarkLayout, NoRule, Offload, Prefix, Progress, Query, RuleState, Side,
+    Swept, Timeouts, Verdict, Wish,
 };
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use wire::{BytesPacket, FrameBuilder};
 
 const SECOND: u64 = 1_000_000_000;
@@ -31,9 +33,14 @@ fn walk(engine: &Engine, query: &Query, budget: u32) -> Vec<LiveFlow> {
     }
 }
 
+/// Those with an end that has this address, this port, or both.
+fn with_end(address: Option<IpAddr>, port: Option<u16>) -> Query {
+    let either = End { address: address.map(Prefix::from), port };
+    Query { filter: Filter { either, ..Filter::default() }, has_rules: false }
+}
+
 fn find(engine: &Engine, port: u16) -> LiveFlow {
-    let query = Query { port: Some(port), ..Query::default() };
-    walk(engine, &query, 64).pop().expect("it is alive")
+    walk(engine, &with_end(None, Some(port)), 64).pop().expect("it is alive")
 }
 
 fn ends(record: &FlowRecord) -> String {
@@ -74,7 +81,7 @@ fn a_walk_keeps_to_what_is_asked_for() {
     process(&mut engine, SECOND, &(0..500).map(frame).collect::<Vec<_>>());
     let count = |address: Option<&str>, port| {
         let address = address.map(|text| text.parse().unwrap());
-        walk(&engine, &Query { address, port, has_rules: false }, 64).len()
+        walk(&engine, &with_end(address, port), 64).len()
     };
     assert_eq!(count(Some("10.0.0.6"), None), 1);
     assert_eq!(count(Some("10.9.9.9"), None), 250);
@@ -158,10 +165,10 @@ fn a_direction_says_why_it_has_no_rule() {
     let ping = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 7]).icmp_echo(77, 1).build();
     process(&mut engine, 2 * SECOND, &[ping]);
     let address = Some([10, 0, 0, 7].into());
-    let found = walk(&engine, &Query { address, ..Query::default() }, 64);
+    let found = walk(&engine, &with_end(address, None), 64);
     assert_eq!(found[0].rules[0].reason, Some(NoRule::Protocol));
     // Its identifier is no port.
-    assert_eq!(walk(&engine, &Query { port: Some(77), ..Query::default() }, 64), []);
+    assert_eq!(walk(&engine, &with_end(None, Some(77)), 64), []);
 
     let mut engine = with_rules(Admission::Rate { per_second: 5000 });
     talk(&mut engine, 1, 200);
@@ -172,4 +179,66 @@ fn a_direction_says_why_it_has_no_rule() {
     let mut engine = Engine::new(&Config::default());
     talk(&mut engine, 1, 100);
     assert_eq!(find(&engine, 1).rules[0].reason, Some(NoRule::Off));
+}
+
+#[test]
+fn a_sweep_ends_what_is_meant_and_withdraws_its_rules() {
+    let mut engine = with_rules(Admission::After { packets: 3 });
+    for port in 1..=2 {
+        talk(&mut engine, port, 3);
+    }
+    let mut rules = vec![];
+    while let Some(Wish::Install { rule, tuple, .. }) = engine.next_wish() {
+        engine.answer(rule, Answer::Installed { pace: 1000 });
+        rules.push((tuple.sport, rule));
+    }
+    assert_eq!(rules.len(), 2);
+    let src = End { port: Some(2), ..End::default() };
+    let (filter, mut cursor) = (Filter { src, ..Filter::default() }, Cursor::default());
+    assert_eq!(engine.sweep(&filter, &mut cursor, 1), Swept { more: true, ..Swept::default() });
+    let ended = Swept { ended: 1, held: 0, more: true };
+    assert_eq!(engine.sweep(&filter, &mut cursor, 1), ended);
+    while engine.sweep(&filter, &mut cursor, 1).more {}
+    let record = engine.next_record().unwrap();
+    assert_eq!((record.sport, record.end_reason), (2, EndReason::Flushed));
+    assert_eq!((engine.next_record(), engine.stats().active()), (None, 1));
+    let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("its rule has to go") };
+    assert!(rules.contains(&(2, rule)));
+    assert_eq!(engine.next_wish(), None);
+    assert_eq!(find(&engine, 1).rules[0].state, RuleState::Installed);
+}
+
+/// Nobody takes records: it stops, and goes on when there is room.
+#[test]
+fn a_sweep_loses_no_record() {
+    let mut engine = Engine::new(&Config { embryonic_percent: 100, ..Config::default() });
+    process(&mut engine, SECOND, &(0..5000).map(frame).collect::<Vec<_>>());
+    let (mut cursor, mut ended, mut taken) = (Cursor::default(), 0, 0);
+    let mut sweep = |engine: &mut Engine| {
+        let swept = engine.sweep(&Filter::default(), &mut cursor, 10_000);
+        ended += swept.ended;
+        swept.more
+    };
+    assert!(sweep(&mut engine) && sweep(&mut engine));
+    assert!(engine.stats().active() > 2000);
+    while sweep(&mut engine) {
+        taken += std::iter::from_fn(|| engine.next_record()).count();
+    }
+    taken += std::iter::from_fn(|| engine.next_record()).count();
+    assert_eq!((ended, taken, engine.stats().records_lost), (5000, 5000, 0));
+}
+
+#[test]
+fn a_flow_says_when_it_ends_and_what_is_known_of_it() {
+    let timeouts = Timeouts { udp_first: 5 * SECOND, udp_multiple: 7 * SECOND, ..Timeouts::SHORT };
+    let mut engine = Engine::new(&Config { timeouts, ..Config::default() });
+    let forth = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53);
+    process(&mut engine, SECOND, &[forth.clone().build()]);
+    let flow = find(&engine, 1);
+    let known = (flow.progress, flow.is_assured, flow.expires);
+    assert_eq!(known, (Progress::UdpFirst, false, 6 * SECOND));
+    process(&mut engine, 2 * SECOND, &[forth.reversed().build()]);
+    let flow = find(&engine, 1);
+    let known = (flow.progress, flow.is_assured, flow.expires);
+    assert_eq!(known, (Progress::UdpMultiple, true, 9 * SECOND));
 }

@@ -255,6 +255,7 @@ fn end_reason_doc(reason: EndReason) -> &'static str {
         EndReason::Rst => "TCP, reset",
         EndReason::Reuse => "TCP, a new connection took the ports",
         EndReason::Evicted => "embryonic, gone for a new connection",
+        EndReason::Flushed => "somebody asked for its end",
         EndReason::Exit => "alive at the end of the run",
     }
 }

@@ -21,7 +21,7 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// Whether a flow whose time is over has to wait for the NIC's last count of it.
-    pub(super) fn is_awaited(&mut self, record: u32, now: Nanos) -> bool {
+    pub(crate) fn is_awaited(&mut self, record: u32, now: Nanos) -> bool {
         self.rules.as_deref_mut().is_some_and(|rules| rules.recall(record, now))
     }
 }

@@ -3,8 +3,8 @@
 //! eyes is in the records all the same, whatever comes between its counts.
 
 use engine::{
-    Admission, Answer, Config, Cursor, Engine, FlowRecord, KeyCheck, MarkLayout, Offload, Passed,
-    Query, RuleAction, RuleId, RuleState, Side, Timeouts, Tuple, Verdict, Wish,
+    Admission, Answer, Config, Cursor, Engine, Filter, FlowRecord, KeyCheck, MarkLayout, Offload,
+    Passed, Query, RuleAction, RuleId, RuleState, Side, Swept, Timeouts, Tuple, Verdict, Wish,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -345,6 +345,25 @@ fn a_flow_whose_time_is_over_waits_for_its_last_packets() {
     world.take_records();
     assert_eq!((world.engine.stats().active(), world.engine.bypasses()), (0, 0));
     assert_eq!(world.recorded, world.sent);
+}
+
+#[test]
+fn a_sweep_waits_for_what_the_nic_has_counted() {
+    let mut world = bypassed();
+    world.tell_all();
+    world.now += 10 * MS;
+    world.engine.expire(world.now, 0);
+    (0..1000).for_each(|_| world.send((0, 0), 20));
+    let (filter, mut cursor) = (Filter::default(), Cursor::default());
+    let held = Swept { held: 1, ..Swept::default() };
+    assert_eq!(world.engine.sweep(&filter, &mut cursor, 100), held);
+    assert_eq!(world.engine.sweep(&filter, &mut cursor.again(), 100), held, "it is asked to go");
+    world.work(usize::MAX);
+    let ended = Swept { ended: 1, ..Swept::default() };
+    assert_eq!(world.engine.sweep(&filter, &mut cursor.again(), 100), ended);
+    world.take_records();
+    assert_eq!(world.recorded, world.sent);
+    assert_eq!(world.engine.offload_stats().unsettled, 0);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod resumed;
 mod room;
 mod sequence;
 mod traffic;
+mod walks;
 
 use drive::{Case, agree};
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use super::{
 use crate::busiest::Busiest;
 use crate::live::{Ending, Found, Inquiry, PortNow};
 use crate::units;
-use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
+use engine::{End, Filter, Nanos, NoRule, Prefix, Query, RuleState, RuleView, Side, Tally};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -58,7 +58,8 @@ fn to_value(what: &impl serde::Serialize) -> Value {
 }
 
 fn query(request: &Request, has_rules: bool) -> Query {
-    Query { address: request.address, port: request.port, has_rules }
+    let either = End { address: request.address.map(Prefix::from), port: request.port };
+    Query { filter: Filter { either, ..Filter::default() }, has_rules }
 }
 
 /// The flows with the most bytes; returns how many there are.

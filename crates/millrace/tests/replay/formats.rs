@@ -173,7 +173,7 @@ fn the_summary_accounts_for_every_packet() {
     assert_eq!(summary["passed"]["fragment"], 0);
     let flows = json!({
         "active": 0, "created": 4, "table_full": 0, "records_lost": 0,
-        "ended": {"idle": 2, "fin": 1, "rst": 0, "reuse": 0, "evicted": 0, "exit": 1},
+        "ended": {"idle": 2, "fin": 1, "rst": 0, "reuse": 0, "evicted": 0, "flushed": 0, "exit": 1},
     });
     assert_eq!(summary["flows"], flows);
     let members: Vec<&str> = summary.as_object().unwrap().keys().map(String::as_str).collect();

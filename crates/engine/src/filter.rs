@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which connections somebody means: by zone, protocol, ends and state.
+//!
+//! Looked at where connections are: what is cheapest first, and addresses last.
+
+use crate::flow::{Hot, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6};
+use crate::{FlowRecord, Progress};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// What a connection must have to be meant. Nothing is asked for where there is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Its zone.
+    pub zone: Option<u16>,
+    /// Its IP protocol number.
+    pub proto: Option<u8>,
+    /// How far it has come.
+    pub progress: Option<Progress>,
+    /// Of the originator.
+    pub src: End,
+    /// Of the responder.
+    pub dst: End,
+    /// Of the one or the other: address and port of the same end.
+    pub either: End,
+}
+
+/// What an end must have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// Its address.
+    pub address: Option<Prefix>,
+    /// Its port. What ICMP, GRE and ESP have in the place of ports is none.
+    pub port: Option<u16>,
+}
+
+/// Addresses of one IP version that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    len: u8,
+}
+
+/// What is no [`Prefix`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPrefix;
+
+/// One end of a connection; no port where the protocol has none.
+type OneEnd = (IpAddr, Option<u16>);
+
+impl Prefix {
+    /// Those that have the first `len` bits of this one; `None` if it has fewer.
+    pub fn new(address: IpAddr, len: u8) -> Option<Self> {
+        (len <= bits(address)).then_some(Self { address, len })
+    }
+
+    /// Whether this is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let len = u32::from(self.len);
+        match (self.address, address) {
+            (IpAddr::V4(of), IpAddr::V4(address)) => {
+                let differ = of.to_bits() ^ address.to_bits();
+                differ.leading_zeros() >= len
+            }
+            (IpAddr::V6(of), IpAddr::V6(address)) => {
+                let differ = of.to_bits() ^ address.to_bits();
+                differ.leading_zeros() >= len
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Bits of an address.
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+impl From<IpAddr> for Prefix {
+    fn from(address: IpAddr) -> Self {
+        Self { address, len: bits(address) }
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = NoPrefix;
+
+    fn from_str(text: &str) -> Result<Self, NoPrefix> {
+        let Some((address, len)) = text.split_once('/') else {
+            return text.parse::<IpAddr>().map(Self::from).map_err(|_| NoPrefix);
+        };
+        let is_number = !len.is_empty() && len.bytes().all(|byte| byte.is_ascii_digit());
+        let len = len.parse().ok().filter(|_| is_number).ok_or(NoPrefix)?;
+        Self::new(address.parse().map_err(|_| NoPrefix)?, len).ok_or(NoPrefix)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Self { address, len } = *self;
+        if len == bits(address) { write!(f, "{address}") } else { write!(f, "{address}/{len}") }
+    }
+}
+
+impl fmt::Display for NoPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("write ADDRESS or ADDRESS/LENGTH, of at most 32 bits, or 128 for IPv6")
+    }
+}
+
+impl std::error::Error for NoPrefix {}
+
+impl End {
+    fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn takes(&self, (address, port): OneEnd) -> bool {
+        self.port.is_none_or(|wanted| port == Some(wanted))
+            && self.address.is_none_or(|wanted| wanted.contains(address))
+    }
+}
+
+impl Filter {
+    /// Whether it means every connection.
+    pub fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it means this one, which is alive.
+    pub(crate) fn takes<const W: usize>(&self, hot: &Hot<W>) -> bool {
+        let (zone, proto) = (hot.key.zone(), hot.key.proto());
+        if !self.takes_kind(zone, proto, hot.phase().progress()) {
+            return false;
+        }
+        if self.src.is_any() && self.dst.is_any() && self.either.is_any() {
+            return true;
+        }
+        let parts = hot.key.parts();
+        let port = |port| has_ports(proto).then_some(port);
+        let ends = [(parts.low, port(parts.low_port)), (parts.high, port(parts.high_port))];
+        let orig = usize::from(hot.originator() & 1);
+        self.takes_ends(ends[orig], ends[1 - orig])
+    }
+
+    /// Whether it means the connection with this record. One that has ended has come nowhere.
+    pub fn takes_record(&self, record: &FlowRecord, progress: Option<Progress>) -> bool {
+        let port = |port| has_ports(record.proto).then_some(port);
+        self.takes_kind(record.zone, record.proto, progress)
+            && self.takes_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
+    }
+
+    fn takes_kind(&self, zone: u16, proto: u8, progress: Option<Progress>) -> bool {
+        self.zone.is_none_or(|wanted| wanted == zone)
+            && self.proto.is_none_or(|wanted| wanted == proto)
+            && (self.progress.is_none() || self.progress == progress)
+    }
+
+    fn takes_ends(&self, src: OneEnd, dst: OneEnd) -> bool {
+        self.src.takes(src)
+            && self.dst.takes(dst)
+            && (self.either.takes(src) || self.either.takes(dst))
+    }
+}
+
+/// Whether ends have ports, and not something else in their place.
+fn has_ports(proto: u8) -> bool {
+    !matches!(proto, PROTO_ICMP | PROTO_ICMPV6 | PROTO_GRE | PROTO_ESP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_read_and_written() {
+        for text in ["10.0.0.1", "10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32", "::1", "::/0"] {
+            assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
+        }
+        assert_eq!("10.0.0.1/32".parse::<Prefix>().unwrap().to_string(), "10.0.0.1");
+        assert_eq!("::1/128".parse::<Prefix>().unwrap().to_string(), "::1");
+        for text in ["", "/8", "10.0.0.1/", "10.0.0.1/33", "::/129", "10.0.0/8", "1.2.3.4/+8"] {
+            assert_eq!(text.parse::<Prefix>(), Err(NoPrefix), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_has_the_addresses_with_its_bits() {
+        let has = |prefix: &str, address: &str| {
+            prefix.parse::<Prefix>().unwrap().contains(address.parse().unwrap())
+        };
+        assert!(has("10.1.2.3/8", "10.255.0.0") && !has("10.0.0.0/8", "11.0.0.0"));
+        assert!(has("10.0.0.0/31", "10.0.0.1") && !has("10.0.0.0/31", "10.0.0.2"));
+        assert!(has("0.0.0.0/0", "255.1.2.3") && !has("0.0.0.0/0", "::"));
+        assert!(has("10.0.0.1", "10.0.0.1") && !has("10.0.0.1", "10.0.0.0"));
+        assert!(has("2001:db8::/33", "2001:db8:7fff::1") && !has("::/0", "0.0.0.0"));
+        assert!(!has("2001:db8::/33", "2001:db8:8000::"));
+        assert!(has("::1", "::1") && !has("::1", "::2"));
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How far a connection has come, in words: what decides its timeout, and finer than the state that
+//! flow records have.
+
+use crate::flow::Phase;
+
+/// How far a connection has come. Of TCP the states of RFC 9293 section 3.3.2 as a box between both
+/// ends sees them; of others, named as their timeouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Progress {
+    /// TCP: a SYN, no answer.
+    SynSent,
+    /// A SYN of both sides.
+    SynSent2,
+    /// The first packet was no SYN, and there is no answer.
+    PickedUp,
+    /// SYN and SYN+ACK.
+    SynRecv,
+    /// Packets of both sides.
+    Established,
+    /// A FIN of the originator.
+    FinWait,
+    /// A FIN of the responder.
+    CloseWait,
+    /// A FIN of both, of which one is not acknowledged.
+    LastAck,
+    /// A FIN of both.
+    TimeWait,
+    /// An RST.
+    Close,
+    /// UDP: one packet.
+    UdpFirst,
+    /// Several packets of one direction.
+    UdpSingle,
+    /// Packets of both directions.
+    UdpMultiple,
+    /// ICMP and ICMPv6: one direction only.
+    IcmpFirst,
+    /// Both directions.
+    IcmpReply,
+    /// Any other protocol: one direction only.
+    OtherFirst,
+    /// Both directions.
+    OtherMultiple,
+}
+
+impl Progress {
+    /// Every one of them.
+    pub const ALL: [Progress; 17] = [
+        Progress::SynSent,
+        Progress::SynSent2,
+        Progress::PickedUp,
+        Progress::SynRecv,
+        Progress::Established,
+        Progress::FinWait,
+        Progress::CloseWait,
+        Progress::LastAck,
+        Progress::TimeWait,
+        Progress::Close,
+        Progress::UdpFirst,
+        Progress::UdpSingle,
+        Progress::UdpMultiple,
+        Progress::IcmpFirst,
+        Progress::IcmpReply,
+        Progress::OtherFirst,
+        Progress::OtherMultiple,
+    ];
+
+    /// The name in lists and events.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Progress::SynSent => "SYN_SENT",
+            Progress::SynSent2 => "SYN_SENT2",
+            Progress::PickedUp => "PICKED_UP",
+            Progress::SynRecv => "SYN_RECV",
+            Progress::Established => "ESTABLISHED",
+            Progress::FinWait => "FIN_WAIT",
+            Progress::CloseWait => "CLOSE_WAIT",
+            Progress::LastAck => "LAST_ACK",
+            Progress::TimeWait => "TIME_WAIT",
+            Progress::Close => "CLOSE",
+            Progress::UdpFirst => "udp_first",
+            Progress::UdpSingle => "udp_single",
+            Progress::UdpMultiple => "udp_multiple",
+            Progress::IcmpFirst => "icmp_first",
+            Progress::IcmpReply => "icmp_reply",
+            Progress::OtherFirst => "other_first",
+            Progress::OtherMultiple => "other_multiple",
+        }
+    }
+
+    /// The one with this name, in large or small letters.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|progress| progress.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl Phase {
+    /// The same for others; `None` of a record that is not in use.
+    pub(crate) fn progress(self) -> Option<Progress> {
+        Some(match self {
+            Phase::Free => return None,
+            Phase::TcpSynSent => Progress::SynSent,
+            Phase::TcpSynSent2 => Progress::SynSent2,
+            Phase::TcpPickedUp => Progress::PickedUp,
+            Phase::TcpSynRecv => Progress::SynRecv,
+            // What has to be learnt anew after a restart changes nothing for those who look.
+            Phase::TcpEstablished
+            | Phase::TcpResumed
+            | Phase::TcpResumedOrig
+            | Phase::TcpResumedReply => Progress::Established,
+            Phase::TcpFinWait => Progress::FinWait,
+            Phase::TcpCloseWait => Progress::CloseWait,
+            Phase::TcpLastAck => Progress::LastAck,
+            Phase::TcpTimeWait => Progress::TimeWait,
+            Phase::TcpClose => Progress::Close,
+            Phase::UdpFirst => Progress::UdpFirst,
+            Phase::UdpSingle => Progress::UdpSingle,
+            Phase::UdpMultiple => Progress::UdpMultiple,
+            Phase::IcmpFirst => Progress::IcmpFirst,
+            Phase::IcmpReply => Progress::IcmpReply,
+            Phase::OtherFirst => Progress::OtherFirst,
+            Phase::OtherMultiple => Progress::OtherMultiple,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Progress;
+
+    #[test]
+    fn names_are_unique_and_found_again() {
+        for progress in Progress::ALL {
+            let name = progress.name();
+            assert_eq!(Progress::named(name), Some(progress));
+            assert_eq!(Progress::named(&name.to_uppercase()), Some(progress));
+            assert_eq!(Progress::named(&name.to_lowercase()), Some(progress));
+        }
+        assert_eq!(Progress::named("first"), None);
+    }
+}
