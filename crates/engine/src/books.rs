@@ -2,6 +2,7 @@
 //! What tracking produces, and what becomes of packets that begin no flow or are none of theirs.
 
 use crate::burst::Outcome;
+use crate::events::{Events, FlowEvent};
 use crate::key::Key;
 use crate::limits::Limits;
 use crate::state::States;
@@ -20,6 +21,7 @@ const RECORDS_MAX: usize = 4096;
 pub(crate) struct Books {
     pub(crate) stats: Stats,
     pub(crate) records: VecDeque<FlowRecord>,
+    pub(crate) events: Events,
     pub(crate) limits: Limits,
     pub(crate) limits_bytes: usize,
     zones: Arc<Zones>,
@@ -33,6 +35,7 @@ impl Books {
         Self {
             stats: Stats::default(),
             records: VecDeque::with_capacity(RECORDS_MAX),
+            events: Events::new(),
             limits: Limits::new(config),
             limits_bytes: Limits::bytes(config),
             zones,
@@ -64,6 +67,7 @@ impl Books {
 
     pub(crate) fn end(&mut self, flow: FlowRecord) {
         self.limits.ended(flow.zone, flow.src);
+        self.events.ended(&flow);
         self.stats.ended[flow.end_reason as usize] += 1;
         // The packet that ended it by reuse began another flow in its place.
         self.stats.created += u64::from(flow.end_reason == EndReason::Reuse);
@@ -114,6 +118,14 @@ impl<S: States> Outcome for Told<'_, S> {
             self.untracked(position, Reason::Invalid, true);
         }
         !is_dropped
+    }
+
+    fn listens(&self) -> bool {
+        self.books.events.listens()
+    }
+
+    fn changed(&mut self, event: FlowEvent) {
+        self.books.events.push(event);
     }
 
     fn full(&mut self, position: u8, zone: u16, reason: Reason) {

@@ -6,6 +6,7 @@
 //! bucket, candidate record, key and counters. New flows come last, in packet order, and are looked
 //! up again, so that two packets of one new flow make one flow.
 
+use crate::events::FlowEvent;
 use crate::flow::{Micros, PROTO_TCP, SYN_FIN_RST};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
@@ -88,6 +89,10 @@ pub(crate) trait Outcome {
     /// packet that its sender can have sent; or about another one; or about none. It is a reply if
     /// it goes to the originator.
     fn error(&mut self, position: u8, is_related: Option<bool>, is_reply: bool);
+    /// Whether somebody listens to what becomes of flows.
+    fn listens(&self) -> bool;
+    /// This became of one that has not ended.
+    fn changed(&mut self, event: FlowEvent);
 }
 
 impl<const W: usize> Lane<W> {
@@ -357,6 +362,7 @@ impl<const W: usize> Lane<W> {
         match table.admit(hash, key, &packet) {
             true => {
                 outcome.created(&key, swapped);
+                table.tell_new(hash, &key, outcome);
                 let is_none = is_tcp && (packet.meta.tcp_flags() & RST != 0 || !packet.is_sound());
                 outcome.state(position, || if is_none { CtState::INVALID } else { CtState::NEW });
             }

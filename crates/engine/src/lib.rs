@@ -10,6 +10,7 @@ mod books;
 mod burst;
 mod checksum;
 mod config;
+mod events;
 mod filter;
 mod flow;
 mod hash;
@@ -36,6 +37,7 @@ pub use config::{
     Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
     WhenFull, ZoneFrom,
 };
+pub use events::{Change, FlowEvent};
 pub use filter::{End, Filter, NoPrefix, Prefix};
 pub use listing::{Cursor, LiveFlow, Query, Swept};
 pub use mark::{MarkLayout, RuleId};

@@ -14,6 +14,7 @@ mod rules;
 
 use crate::ageing::{Link, Links, NONE, Wheel};
 use crate::burst::{Arrival, Outcome};
+use crate::events::Change;
 use crate::flow::{Cold, Event, Hot, Micros};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
@@ -235,9 +236,12 @@ impl<const W: usize> FlowTable<W> {
                 });
             }
         };
+        let mut change = None;
         match event {
             Event::None => {}
             Event::Enter(phase) => {
+                let is_seen = hot.phase().progress() != phase.progress();
+                change = is_seen.then_some(Change::Update);
                 hot.enter(phase);
                 if let Some(rules) = &mut self.rules {
                     rules.steady(record, hot);
@@ -247,6 +251,7 @@ impl<const W: usize> FlowTable<W> {
                 }
             }
             Event::Reuse => {
+                change = Some(Change::New);
                 outcome.ended(hot.record(cold, EndReason::Reuse));
                 if let Some(oldest) = self.make_room_for_reuse(record) {
                     outcome.ended(oldest);
@@ -269,6 +274,9 @@ impl<const W: usize> FlowTable<W> {
             self.counted(record, meta.swapped(), false);
         }
         outcome.state(opening.position, || self.state(record, meta));
+        if let Some(change) = change.filter(|_| outcome.listens()) {
+            outcome.changed(self.event(record, change));
+        }
     }
 
     /// Has the timer of a flow come up by a deadline that is earlier than the one before.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Those who look on: filters against a naive predicate, and walks that end what they find.
+//! Those who look on: filters against a naive predicate, walks that end what they find, and events,
+//! from which everything that is alive follows.
 
 use crate::drive::Case;
 use crate::traffic::{Dice, Packet};
 use engine::{
-    BURST_MAX, Cursor, End, EndReason, Engine, Filter, FlowRecord, LiveFlow, Prefix, Query, Verdict,
+    BURST_MAX, Change, Cursor, End, EndReason, Engine, Filter, FlowEvent, FlowRecord, LiveFlow,
+    Prefix, Progress, Query, Verdict,
 };
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// An engine at work.
@@ -194,6 +197,54 @@ proptest! {
             prop_assert!(is_meant(filter, of_before));
         }
     }
+
+    /// Whoever hears everything from the beginning on knows what is alive, and where it is.
+    #[test]
+    fn events_tell_all_there_is_to_know(
+        bits: [u64; 3],
+        operations in prop::collection::vec(any::<u64>(), 1..1500),
+    ) {
+        let mut world = World::new(bits);
+        world.engine.listen(true);
+        let mut alive: BTreeMap<String, LiveFlow> = BTreeMap::new();
+        let mut told: BTreeMap<String, (Progress, bool)> = BTreeMap::new();
+        let mut destroyed = vec![];
+        for operations in operations.chunks(BURST_MAX) {
+            world.go_on(operations);
+            while let Some(event) = world.engine.next_event() {
+                let FlowEvent { change, record, progress, is_assured } = event;
+                let known = told.get(&name(&record)).copied();
+                match (change, progress) {
+                    (Change::New, Some(progress)) => {
+                        prop_assert_eq!((known, is_assured), (None, false));
+                        prop_assert_eq!(record.orig.packets + record.reply.packets, 1);
+                        told.insert(name(&record), (progress, is_assured));
+                    }
+                    (Change::Update, Some(progress)) => {
+                        let Some((before, was_assured)) = known else { panic!("{record:?}") };
+                        prop_assert!(before != progress);
+                        prop_assert!(is_assured || !was_assured);
+                        told.insert(name(&record), (progress, is_assured));
+                    }
+                    (Change::Destroy, None) => {
+                        prop_assert!(told.remove(&name(&record)).is_some());
+                        destroyed.push(record);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            alive = world.list(Filter::default(), 64).into_iter()
+                .map(|flow| (name(&flow.record), flow)).collect();
+            let are: BTreeMap<_, _> = alive.iter()
+                .map(|(name, flow)| (name.clone(), flow.progress)).collect();
+            let known: BTreeMap<_, _> = told.iter()
+                .map(|(name, (progress, _))| (name.clone(), *progress)).collect();
+            prop_assert_eq!(known, are);
+        }
+        prop_assert_eq!(destroyed, world.records);
+        prop_assert_eq!(world.engine.lost_events(), 0);
+        drop(alive);
+    }
 }
 
 /// What is the same for a flow all its life, and of no other one alive.
@@ -201,4 +252,39 @@ fn name(record: &FlowRecord) -> String {
     let FlowRecord { src, sport, dst, dport, .. } = record;
     let zone = (record.proto, record.zone, record.start);
     format!("{src} {sport} {dst} {dport} {zone:?}")
+}
+
+#[test]
+fn nobody_hears_of_what_was_before_or_after() {
+    let mut world = World::new([0, 0, 1]);
+    world.go_on(&[0; 10]);
+    assert_eq!(world.engine.next_event(), None);
+    world.engine.listen(true);
+    assert_eq!(world.engine.next_event(), None);
+    while world.engine.flush(100) {}
+    assert!(world.engine.next_event().is_some_and(|event| event.change == Change::Destroy));
+    world.go_on(&[0; 10]);
+    world.engine.listen(false);
+    assert_eq!(world.engine.next_event(), None);
+    while world.engine.flush(100) {}
+    assert_eq!((world.engine.next_event(), world.engine.lost_events()), (None, 0));
+}
+
+/// Nobody takes events: the first ones stay, and the others are counted.
+#[test]
+fn events_that_nobody_takes_are_lost_and_counted() {
+    const MAX: usize = 4096;
+    let mut world = World::new([0, 0, 1]);
+    world.engine.listen(true);
+    for _ in 0..MAX {
+        world.go_on(&[0]);
+        while world.engine.flush(100) {}
+    }
+    let told: Vec<_> = std::iter::from_fn(|| world.engine.next_event()).collect();
+    assert_eq!(told.len(), MAX);
+    assert!(told.iter().step_by(2).all(|event| event.change == Change::New));
+    let stats = world.engine.stats();
+    let all = stats.created + stats.ended.iter().sum::<u64>();
+    assert_eq!(world.engine.lost_events(), all - MAX as u64);
+    assert_eq!(world.engine.lost_events(), 0);
 }
