@@ -6,16 +6,19 @@
 
 mod answer;
 mod client;
+mod connections;
 mod place;
 mod server;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod which;
 
 pub(crate) use answer::answer;
 pub(crate) use client::{Answer, AskError, Instance, InstanceArgs};
 pub(crate) use place::{default_path, user};
-pub(crate) use server::{OpenError, Server, receive};
+pub(crate) use server::{OpenError, Server, Taker, receive};
+pub(crate) use which::{Net, StateName};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,15 +39,35 @@ pub(crate) struct Request {
     /// [`VERSION`].
     pub(crate) millrace: u32,
     pub(crate) ask: Ask,
-    /// Flows or rules to give, the busiest first.
-    #[serde(default = "limit_default")]
-    pub(crate) limit: u32,
-    /// Only what has an end with this address.
+    /// Flows, rules or connections to give at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) limit: Option<u32>,
+    /// Only what has an end with one of these addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<Net>,
     /// Only what has an end with this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<u16>,
+    /// Only what the originator has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) src: Option<Net>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sport: Option<u16>,
+    /// Only what the responder has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dst: Option<Net>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dport: Option<u16>,
+    /// Only what has this zone, IP protocol number and state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) zone: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) proto: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<StateName>,
+    /// Of a flush: every connection is meant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) all: bool,
 }
 
 /// What a question is about.
@@ -56,16 +79,36 @@ pub(crate) enum Ask {
     Flows,
     Offload,
     Stats,
-}
-
-fn limit_default() -> u32 {
-    50
+    /// Every connection that is meant.
+    List,
+    /// How many there are.
+    Count,
+    /// To end them.
+    Flush,
+    /// Zones that have connections.
+    Zones,
+    /// What becomes of connections, until who asks has heard enough.
+    Events,
 }
 
 impl Request {
     /// A question about all there is.
     pub(crate) fn new(ask: Ask) -> Self {
-        Self { millrace: VERSION, ask, limit: limit_default(), address: None, port: None }
+        Self {
+            millrace: VERSION,
+            ask,
+            limit: None,
+            address: None,
+            port: None,
+            src: None,
+            sport: None,
+            dst: None,
+            dport: None,
+            zone: None,
+            proto: None,
+            state: None,
+            all: false,
+        }
     }
 }
 
@@ -77,6 +120,11 @@ pub(crate) enum Line {
     Port(PortLine),
     Rule(RuleLine),
     Flow(Box<FlowLine>),
+    Connection(Box<ConnectionLine>),
+    Zone(ZoneLine),
+    Event(Box<EventLine>),
+    /// So many events are missing about here.
+    Lost(u64),
     /// The summary, and the report that a run would print.
     Stats {
         summary: Value,
@@ -193,10 +241,66 @@ pub(crate) struct OffloadLine {
     pub(crate) hits: u64,
 }
 
+/// A connection, without what its rules are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ConnectionLine {
+    pub(crate) ip_version: u8,
+    pub(crate) proto: u8,
+    pub(crate) src: IpAddr,
+    pub(crate) sport: u16,
+    pub(crate) dst: IpAddr,
+    pub(crate) dport: u16,
+    pub(crate) zone: u16,
+    pub(crate) vlan: Vec<u16>,
+    pub(crate) start_ns: u64,
+    pub(crate) last_ns: u64,
+    /// How far it has come; none of one that has ended.
+    pub(crate) state: Option<String>,
+    /// Until it ends if no packet comes before; none in events.
+    pub(crate) timeout_s: Option<f64>,
+    /// The responder has sent packets.
+    pub(crate) replied: bool,
+    /// Both ends want it.
+    pub(crate) assured: bool,
+    pub(crate) orig: CountsLine,
+    pub(crate) reply: CountsLine,
+    pub(crate) worker: u32,
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EventLine {
+    /// `new`, `update` or `destroy`.
+    pub(crate) change: String,
+    /// When the worker told it.
+    pub(crate) at_ns: u64,
+    /// Why it has ended, if so.
+    pub(crate) end_reason: Option<String>,
+    pub(crate) connection: ConnectionLine,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CountsLine {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) ip_bytes: u64,
+    pub(crate) tcp_flags: u8,
+}
+
+/// A zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ZoneLine {
+    pub(crate) zone: u16,
+    /// That it has now.
+    pub(crate) connections: u64,
+}
+
 /// That was all.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EndLine {
-    /// Flows or rules that there are of what was asked for, given or not.
+    /// How many there are of what was asked for, given or not; of a list, how many were given; of a
+    /// flush, how many were ended.
     pub(crate) matched: u64,
 }
 
@@ -260,8 +364,6 @@ fn read_request(line: &[u8]) -> Result<Request, Failure> {
         return Err(Failure::Version(head.millrace));
     }
     let request: Request = serde_json::from_slice(line).map_err(syntax)?;
-    if request.limit > LIMIT_MAX {
-        return Err(Failure::Syntax(format!("limit: at most {LIMIT_MAX}")));
-    }
+    request.check()?;
     Ok(request)
 }

@@ -8,7 +8,9 @@ mod board;
 mod clock;
 mod desk;
 mod gaps;
+mod hearing;
 mod inquiry;
+mod listeners;
 mod loan;
 mod meter;
 mod offload;
@@ -19,7 +21,9 @@ mod totals;
 mod watched;
 mod worker;
 
-pub(crate) use inquiry::{Ending, Found, Inquiry, PortNow};
+pub(crate) use desk::Errand;
+pub(crate) use inquiry::{Ending, Found, Inquiry, Met, PortNow, Walk};
+pub(crate) use listeners::{Heard, end_reason};
 pub(crate) use meter::Meter;
 pub(crate) use totals::{Rates, Totals};
 pub(crate) use watched::PortEvent;
@@ -44,7 +48,7 @@ use recovery::Recovery;
 use rtrb::{Consumer, RingBuffer};
 use saving::{Gauge, Saving};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use watched::Watched;
@@ -184,9 +188,7 @@ impl Live {
         };
         let workers: Vec<_> = ready.into_iter().map(start).collect();
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
-        while workers.iter().any(Running::is_not_ready) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        workers.iter().for_each(Running::wait_until_ready);
         let inquiry = Arc::new(Inquiry {
             workers: Mutex::new(askable),
             ports: ports.iter().map(|watched: &Watched| watched.port.clone()).collect(),
@@ -195,6 +197,7 @@ impl Live {
             bypass: offload.bypass.to_string(),
             gauge,
             started: Instant::now(),
+            listeners: AtomicU64::new(0),
         });
         let saving = saving.and_then(Saving::start);
         Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })
@@ -378,8 +381,10 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
 }
 
 impl Running {
-    /// True until the worker has its table and polls its ports.
-    fn is_not_ready(&self) -> bool {
-        self.board.read().is_empty()
+    /// Until the worker has its table and polls its ports.
+    fn wait_until_ready(&self) {
+        while self.board.read().is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

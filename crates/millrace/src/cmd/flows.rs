@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace flows`.
 
-use crate::control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Request};
+use crate::control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Net, Request};
 use crate::{table, top, units};
 use serde_json::json;
 use std::io::{self, Write};
@@ -41,8 +41,8 @@ pub(crate) struct WhichArgs {
 impl WhichArgs {
     /// The question.
     pub(crate) fn request(&self, ask: Ask) -> Request {
-        let End { address, port } = self.only.unwrap_or_default();
-        Request { limit: self.limit, address, port, ..Request::new(ask) }
+        let limit = Some(self.limit);
+        self.only.unwrap_or_default().of(Request { limit, ..Request::new(ask) })
     }
 }
 
@@ -62,6 +62,14 @@ Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 pub(crate) struct End {
     address: Option<IpAddr>,
     port: Option<u16>,
+}
+
+impl End {
+    /// The question about what has such an end.
+    fn of(self, request: Request) -> Request {
+        let address = self.address.map(|address| Net(address.into()));
+        Request { address, port: self.port, ..request }
+    }
 }
 
 /// What is no end.
@@ -87,7 +95,7 @@ impl FromStr for End {
 pub(crate) fn run(args: &FlowsArgs) -> anyhow::Result<ExitCode> {
     let request = args.which.request(Ask::Flows);
     let request = match args.why {
-        Some(End { address, port }) => Request { address, port, ..request },
+        Some(end) => end.of(request),
         None => request,
     };
     let Answer { lines, matched } = args.instance.find()?.ask(&request)?;

@@ -2,7 +2,7 @@
 //! `millrace run`: the bump in the wire on DPDK ports.
 
 use crate::config::Socket;
-use crate::control::{self, OpenError, Server};
+use crate::control::{self, OpenError, Request, Server, Taker};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::output::{OutputArgs, tell};
@@ -145,7 +145,9 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
 /// packets.
 fn serve(socket: &Socket, live: &Live) -> anyhow::Result<Option<Server>> {
     let inquiry = live.inquiry();
-    let answerer = Arc::new(move |request: &_| control::answer(&inquiry, request));
+    let answerer = Arc::new(move |request: &Request, taker: &mut Taker| {
+        control::answer(&inquiry, request, taker)
+    });
     let path = match socket {
         Socket::Off => return Ok(None),
         Socket::At(path) => {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Answers to questions about a bump that runs.
 
+use super::connections;
+use super::server::{Halt, Taker};
 use super::{
     Ask, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line, OffloadLine, PortLine,
     Request, RuleLine, VERSION,
@@ -8,7 +10,7 @@ use super::{
 use crate::busiest::Busiest;
 use crate::live::{Ending, Found, Inquiry, PortNow};
 use crate::units;
-use engine::{End, Filter, Nanos, NoRule, Prefix, Query, RuleState, RuleView, Side, Tally};
+use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,10 +20,24 @@ impl From<Ending> for Failure {
     }
 }
 
-/// All lines of an answer.
-pub(crate) fn answer(inquiry: &Inquiry, request: &Request) -> Result<Vec<Line>, Failure> {
+impl From<Ending> for Halt {
+    fn from(_: Ending) -> Self {
+        Failure::Ending.into()
+    }
+}
+
+/// Gives an answer, but for what is wrong in the end.
+pub(crate) fn answer(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> Result<(), Halt> {
     let (mut lines, mut matched) = (Vec::new(), 0);
     match request.ask {
+        Ask::List => matched = connections::list(inquiry, request, taker)?,
+        Ask::Events => match connections::events(inquiry, request, taker)? {},
+        Ask::Count => matched = connections::count(inquiry, request)?,
+        Ask::Flush => matched = connections::flush(inquiry, request)?,
+        Ask::Zones => {
+            lines = connections::zones(inquiry)?;
+            matched = lines.len() as u64;
+        }
         Ask::Instance => lines.push(Line::Instance(instance(inquiry))),
         Ask::Stats => lines.push(stats(inquiry)?),
         Ask::Flows => matched = flows(inquiry, request, &mut lines)?,
@@ -31,10 +47,11 @@ pub(crate) fn answer(inquiry: &Inquiry, request: &Request) -> Result<Vec<Line>, 
         }
     }
     lines.push(Line::End(EndLine { matched }));
-    Ok(lines)
+    // All of it is there: nobody waits for whoever takes it.
+    Ok(lines.iter().try_for_each(|line| taker.line(line))?)
 }
 
-fn instance(inquiry: &Inquiry) -> InstanceLine {
+pub(super) fn instance(inquiry: &Inquiry) -> InstanceLine {
     InstanceLine {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -58,13 +75,12 @@ fn to_value(what: &impl serde::Serialize) -> Value {
 }
 
 fn query(request: &Request, has_rules: bool) -> Query {
-    let either = End { address: request.address.map(Prefix::from), port: request.port };
-    Query { filter: Filter { either, ..Filter::default() }, has_rules }
+    Query { filter: request.filter(), has_rules }
 }
 
 /// The flows with the most bytes; returns how many there are.
 fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
-    let mut busiest = Busiest::new(request.limit as usize);
+    let mut busiest = Busiest::new(request.limit());
     inquiry.flows(query(request, false), &mut |found| {
         let record = &found.flow.record;
         busiest.offer(record.orig.bytes + record.reply.bytes, || found);
@@ -83,7 +99,7 @@ fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
 fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let names: Vec<_> = inquiry.names().collect();
     let now = now();
-    let mut busiest = Busiest::new(request.limit as usize);
+    let mut busiest = Busiest::new(request.limit());
     inquiry.flows(query(request, true), &mut |found| {
         for (direction, view) in found.flow.rules.iter().enumerate() {
             if !matches!(view.state, RuleState::None | RuleState::Candidate) {
@@ -98,7 +114,7 @@ fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
 }
 
 /// By the clock of the system, which the workers' follows from the start of the run on.
-fn now() -> Nanos {
+pub(super) fn now() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as Nanos
 }
 

@@ -6,6 +6,7 @@
 
 use super::timed::Timed;
 use super::{Failure, Line, REQUEST_MAX, Request, read_request, user};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 use rustix::net::sockopt::socket_peercred;
 use std::fs::{self, Metadata, Permissions};
@@ -24,8 +25,67 @@ pub(super) const CLIENTS_MAX: usize = 8;
 const TO_ASK: Duration = Duration::from_secs(5);
 const TO_TAKE: Duration = Duration::from_secs(30);
 
-/// Finds the lines of an answer, but for the last one, which is made of what it returns.
-pub(crate) type Answerer = dyn Fn(&Request) -> Result<Vec<Line>, Failure> + Send + Sync;
+/// Gives the lines of an answer. What it returns is the last one where it comes to nothing.
+pub(crate) type Answerer = dyn Fn(&Request, &mut Taker) -> Result<(), Halt> + Send + Sync;
+
+/// Why an answer breaks off.
+pub(crate) enum Halt {
+    /// Whoever asked is told.
+    Failure(Failure),
+    /// There is nobody to tell, or he is too slow.
+    Gone,
+}
+
+impl From<Failure> for Halt {
+    fn from(failure: Failure) -> Self {
+        Halt::Failure(failure)
+    }
+}
+
+impl From<io::Error> for Halt {
+    fn from(_: io::Error) -> Self {
+        Halt::Gone
+    }
+}
+
+/// Who takes an answer.
+pub(crate) struct Taker<'a> {
+    stream: &'a UnixStream,
+    out: BufWriter<Timed<'a>>,
+    /// His time runs.
+    takes: bool,
+}
+
+impl<'a> Taker<'a> {
+    fn new(stream: &'a UnixStream) -> Self {
+        let timed = Timed::new(stream, TO_TAKE);
+        Self { stream, out: BufWriter::with_capacity(64 << 10, timed), takes: false }
+    }
+
+    /// One more line.
+    pub(crate) fn line(&mut self, line: &Line) -> io::Result<()> {
+        if !self.takes {
+            self.out.get_mut().renew(TO_TAKE);
+            self.takes = true;
+        }
+        write_line(&mut self.out, line)
+    }
+
+    /// Whether he has gone, for whom there is nothing to write just now. One who only has nothing
+    /// more to ask is still there.
+    pub(crate) fn is_gone(&self) -> bool {
+        let mut looked_at = [PollFd::new(self.stream, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let looked = poll(&mut looked_at, Some(&at_once));
+        looked.is_ok() && looked_at[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// Waits until all lines so far are on their way. What follows has a time of its own.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.takes = false;
+        self.out.flush()
+    }
+}
 
 /// An open socket; it is gone with the value.
 pub(crate) struct Server {
@@ -160,13 +220,15 @@ pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
 }
 
 fn serve(stream: &UnixStream, answerer: &Answerer) -> io::Result<()> {
-    let answer = receive(Timed::new(stream, TO_ASK)).and_then(|request| answerer(&request));
-    let mut out = BufWriter::with_capacity(64 << 10, Timed::new(stream, TO_TAKE));
-    match answer {
-        Ok(lines) => lines.iter().try_for_each(|line| write_line(&mut out, line))?,
-        Err(failure) => write_line(&mut out, &failure.line())?,
+    let mut taker = Taker::new(stream);
+    let request = receive(Timed::new(stream, TO_ASK));
+    let answered = request.map_err(Halt::from).and_then(|request| answerer(&request, &mut taker));
+    match answered {
+        Ok(()) => {}
+        Err(Halt::Failure(failure)) => taker.line(&failure.line())?,
+        Err(Halt::Gone) => return Ok(()),
     }
-    out.flush()
+    taker.flush()
 }
 
 /// Reads one line at most, and no more than a request may have.

@@ -3,7 +3,7 @@
 //! wrong, long, slow or many.
 
 use super::client::read_line;
-use super::server::{CLIENTS_MAX, Server, is_allowed};
+use super::server::{CLIENTS_MAX, Halt, Server, Taker, is_allowed};
 use super::*;
 use serde_json::{Value, json};
 use std::fs;
@@ -38,8 +38,8 @@ impl Drop for Scratch {
     }
 }
 
-fn echo(request: &Request) -> Result<Vec<Line>, Failure> {
-    Ok(vec![Line::End(EndLine { matched: u64::from(request.limit) })])
+fn echo(request: &Request, taker: &mut Taker) -> Result<(), Halt> {
+    Ok(taker.line(&Line::End(EndLine { matched: request.limit() as u64 }))?)
 }
 
 /// What is answered to these bytes, line by line.
@@ -77,9 +77,24 @@ fn a_request_is_answered_and_a_wrong_one_told_why() {
         "{\"millrace\":1,\"ask\":\"flows\",\"limit\":100001}\n",
         "{\"millrace\":1,\"ask\":\"flows\",\"adress\":\"10.0.0.1\"}\n",
         "{\"millrace\":1,\"ask\":\"flows\",\"address\":\"10.0.0\"}\n",
+        "{\"millrace\":1,\"ask\":\"list\",\"src\":\"10.0.0.0/33\"}\n",
+        "{\"millrace\":1,\"ask\":\"list\",\"state\":\"open\"}\n",
+        "{\"millrace\":1,\"ask\":\"list\",\"proto\":256}\n",
+        "{\"millrace\":1,\"ask\":\"list\",\"all\":true}\n",
+        "{\"millrace\":1,\"ask\":\"flush\"}\n",
+        "{\"millrace\":1,\"ask\":\"flush\",\"all\":false}\n",
+        "{\"millrace\":1,\"ask\":\"flush\",\"zone\":1,\"all\":true}\n",
         "\u{0}\u{1}\n",
     ] {
         assert_eq!(code(&scratch, wrong.as_bytes()), "syntax", "{wrong}");
+    }
+    for good in [
+        "{\"millrace\":1,\"ask\":\"list\",\"limit\":100001,\"src\":\"10.0.0.0/8\",\"dport\":53}\n",
+        "{\"millrace\":1,\"ask\":\"count\",\"state\":\"established\",\"proto\":6}\n",
+        "{\"millrace\":1,\"ask\":\"flush\",\"zone\":0}\n",
+        "{\"millrace\":1,\"ask\":\"flush\",\"all\":true}\n",
+    ] {
+        assert_eq!(code(&scratch, good.as_bytes()), "none", "{good}");
     }
     assert_eq!(code(&scratch, b"{\"millrace\":2,\"ask\":\"all\",\"new\":1}\n"), "version");
     assert_eq!(code(&scratch, &vec![b' '; REQUEST_MAX + 1]), "too_long");
@@ -110,11 +125,11 @@ fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
 fn an_answer_that_is_not_taken_holds_up_nobody() {
     let scratch = Scratch::new();
     let (tell, told) = mpsc::channel();
-    let answerer = move |request: &Request| {
+    let answerer = move |request: &Request, taker: &mut Taker| {
         let _ = tell.send(());
-        let text = "x".repeat(1 << 20);
-        let error = || Line::Error(ErrorLine { code: String::new(), text: text.clone() });
-        Ok((0..request.limit).map(|_| error()).collect())
+        let line = ErrorLine { code: String::new(), text: "x".repeat(1 << 20) };
+        let line = Line::Error(line);
+        Ok((0..request.limit()).try_for_each(|_| taker.line(&line))?)
     };
     let server = Server::open(&scratch.socket(), Arc::new(answerer)).unwrap();
     let mut slow = UnixStream::connect(scratch.socket()).unwrap();

@@ -15,6 +15,11 @@ impl<'a> Timed<'a> {
         Self { stream, until: Instant::now() + time }
     }
 
+    /// It may go on for so long from now.
+    pub(super) fn renew(&mut self, time: Duration) {
+        self.until = Instant::now() + time;
+    }
+
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }

@@ -3,20 +3,27 @@
 //! threads that serve somebody who wants to know, never for one that a packet depends on.
 //!
 //! One question at a time; each is answered in full and kept in bounded memory before the next, so
-//! that it does not matter how fast anybody reads.
+//! that it does not matter how fast anybody reads. A walk is a question for each part of it, and
+//! between two of them others may ask.
 
-use super::desk::{Ask, Caller};
+use super::desk::{Ask, Caller, Errand, Part, PartEnd, Told};
 use super::offload::RulesLine;
 use super::saving::Gauge;
 use super::worker::Report;
 use super::{SharedPort, report};
 use crate::summary::{Offload, OffloadPort, Summary};
-use engine::{LiveFlow, OffloadState, Query};
+use engine::{Cursor, LiveFlow, OffloadState, Query};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether there is an answer.
-const NAP: Duration = Duration::from_micros(200);
+pub(super) const NAP: Duration = Duration::from_micros(200);
+/// Places in a part of a walk: as many flows at most are kept in memory.
+const PART: u32 = 1024;
+/// Flows that wait for their NIC are looked for again after this, and not for longer than that.
+const HELD_NAP: Duration = Duration::from_millis(20);
+const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// A bump that may be asked.
 pub(crate) struct Inquiry {
@@ -28,6 +35,8 @@ pub(crate) struct Inquiry {
     pub(super) bypass: String,
     pub(super) gauge: Gauge,
     pub(super) started: Instant,
+    /// How many have listened so far.
+    pub(super) listeners: AtomicU64,
 }
 
 /// A worker that may be asked.
@@ -50,6 +59,56 @@ pub(crate) struct Found {
     pub(crate) wire: usize,
 }
 
+/// What a walk has come to.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are flows")]
+pub(crate) enum Met {
+    Flow(Found),
+    /// Of one worker.
+    Zone {
+        zone: u16,
+        connections: u32,
+    },
+}
+
+/// A walk through what the workers have, of one after the other.
+pub(crate) struct Walk {
+    errand: Errand,
+    /// Flows that were meant so far, and told, counted or ended.
+    pub(crate) matched: u64,
+    /// Number of the worker it has come to, and how far.
+    worker: usize,
+    cursor: Cursor,
+    /// Flows of this round that wait for their NIC, and since when there are some.
+    held: u64,
+    held_since: Option<Instant>,
+}
+
+impl Walk {
+    pub(crate) fn new(errand: Errand) -> Self {
+        let cursor = Cursor::default();
+        Self { errand, matched: 0, worker: 0, cursor, held: 0, held_since: None }
+    }
+
+    /// A part is over.
+    fn follow(&mut self, end: PartEnd) {
+        self.matched += end.matched;
+        self.held += end.held;
+        self.cursor = end.cursor;
+        if end.more {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        let since = *self.held_since.get_or_insert_with(Instant::now);
+        if held > 0 && since.elapsed() < HELD_MAX {
+            self.cursor = end.cursor.again();
+            std::thread::sleep(HELD_NAP);
+        } else {
+            (self.worker, self.cursor, self.held_since) =
+                (self.worker + 1, Cursor::default(), None);
+        }
+    }
+}
+
 /// One port, and how things stand with its rules.
 pub(crate) struct PortNow {
     pub(crate) rules: OffloadPort,
@@ -60,18 +119,39 @@ pub(crate) struct PortNow {
 impl Inquiry {
     /// Gives all flows that are asked for to `found`, of one worker after the other.
     pub(crate) fn flows(&self, query: Query, found: &mut impl FnMut(Found)) -> Result<(), Ending> {
-        for Asked { lcore, wire, caller } in self.lock().iter_mut() {
-            caller.asks.push(Ask::Flows(query)).map_err(|_| Ending)?;
-            loop {
-                match caller.told.pop() {
-                    Ok(Some(flow)) => found(Found { flow, lcore: *lcore, wire: *wire }),
-                    Ok(None) => break,
-                    Err(_) if caller.told.is_abandoned() => return Err(Ending),
-                    Err(_) => std::thread::sleep(NAP),
-                }
+        let mut walk = Walk::new(Errand::List(query));
+        let mut met = |met| {
+            if let Met::Flow(flow) = met {
+                found(flow);
             }
-        }
+        };
+        while self.go_on(&mut walk, &mut met)? {}
         Ok(())
+    }
+
+    /// Goes on with a walk; gives what its next part comes to to `met`, which must not take long.
+    /// False: that was the last of it.
+    pub(crate) fn go_on(&self, walk: &mut Walk, met: &mut impl FnMut(Met)) -> Result<bool, Ending> {
+        let mut workers = self.lock();
+        let Some(Asked { lcore, wire, caller }) = workers.get_mut(walk.worker) else {
+            return Ok(false);
+        };
+        let part = Part { errand: walk.errand, cursor: walk.cursor, places: PART };
+        caller.asks.push(Ask::Walk(part)).map_err(|_| Ending)?;
+        let end = loop {
+            match caller.told.pop() {
+                Ok(Told::Flow(flow)) => met(Met::Flow(Found { flow, lcore: *lcore, wire: *wire })),
+                Ok(Told::Zone { zone, connections }) => met(Met::Zone { zone, connections }),
+                Ok(Told::End(end)) => break end,
+                // Answers to what others have asked, and taken.
+                Ok(Told::Listens | Told::Left(_)) => {}
+                Err(_) if caller.told.is_abandoned() => return Err(Ending),
+                Err(_) => std::thread::sleep(NAP),
+            }
+        };
+        drop(workers);
+        walk.follow(end);
+        Ok(true)
     }
 
     /// What the summary would say if the run ended now.
@@ -129,7 +209,7 @@ impl Inquiry {
         workers.iter_mut().map(answer).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
         // A panic ends the process.
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -31,6 +31,8 @@ const TURNS: u32 = 8;
 const TIMERS: usize = 16;
 /// Rules looked at in one round, whether they are still worth their place.
 const RULES: usize = 16;
+/// Events told in one round beside one for each packet that came in it.
+const EVENTS: usize = 16;
 /// One burst in this many is measured by stage.
 const SAMPLE_EVERY: u64 = 64;
 /// Time between two snapshots.
@@ -153,6 +155,7 @@ impl Worker {
         let mut polled = since;
         let mut snapshot_at = 0;
         while !self.outlets.stop.load(Ordering::Relaxed) {
+            let received_before = self.account.received;
             for turn in 0..TURNS {
                 self.gaps.add(since.wrapping_sub(polled));
                 polled = since;
@@ -165,10 +168,12 @@ impl Worker {
             let now = self.clock.at(since);
             self.engine.tend(now, RULES);
             let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
-            let (account, engine) = (&self.account, &self.engine);
-            let report = || Report::of(account, engine, self.gaps.summary(&self.clock));
-            let told = self.outlets.desk.serve(engine, report)
-                + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(engine));
+            let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
+            let report = |engine: &Engine| Report::of(account, engine, gaps.summary(clock));
+            let events = EVENTS + (self.account.received - received_before) as usize;
+            let told = self.outlets.desk.serve(&mut self.engine, report)
+                + self.outlets.desk.tell(&mut self.engine, events, now)
+                + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(&self.engine));
             self.heed();
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
@@ -324,6 +329,8 @@ impl Worker {
     fn finish(mut self) -> Report {
         self.outlets.board.write(&self.snapshot());
         let admission = SIDES.map(|side| self.engine.offload_state(side));
+        // What is still to hear is that all ends.
+        self.engine.listen(false);
         self.outlets.wishes.settle(&mut self.engine);
         while self.engine.flush(TIMERS) {
             self.hand_over();

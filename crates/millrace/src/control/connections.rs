@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Answers about connections that are as long as there are many: they go out part by part, and the
+//! walk through the tables waits for whoever takes them.
+
+use super::answer::{instance, now};
+use super::server::{Halt, Taker};
+use super::{ConnectionLine, CountsLine, EventLine, Line, Request, ZoneLine};
+use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
+use engine::{FlowEvent, FlowRecord, Query, Tally};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Between two looks whether there are events.
+const NAP: Duration = Duration::from_millis(5);
+
+/// All connections that are meant, or the first so many; returns how many.
+pub(super) fn list(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> Result<u64, Halt> {
+    let query = Query { filter: request.filter(), has_rules: false };
+    let mut walk = Walk::new(Errand::List(query));
+    let (mut part, mut left) = (Vec::new(), request.limit.map_or(u64::MAX, u64::from));
+    let mut given = 0;
+    while left > 0 && inquiry.go_on(&mut walk, &mut |met| part.push(met))? {
+        let now = now();
+        for met in part.drain(..).take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            if let Met::Flow(found) = met {
+                taker.line(&Line::Connection(Box::new(live(&found, now))))?;
+                (given, left) = (given + 1, left - 1);
+            }
+        }
+        taker.flush()?;
+    }
+    Ok(given)
+}
+
+/// How many are meant.
+pub(super) fn count(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
+    let query = Query { filter: request.filter(), has_rules: false };
+    to_the_end(inquiry, Errand::Count(query))
+}
+
+/// Ends those that are meant; returns how many. Whoever asked may go away meanwhile.
+pub(super) fn flush(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
+    to_the_end(inquiry, Errand::Flush(request.filter()))
+}
+
+fn to_the_end(inquiry: &Inquiry, errand: Errand) -> Result<u64, Halt> {
+    let mut walk = Walk::new(errand);
+    while inquiry.go_on(&mut walk, &mut |_| ())? {}
+    Ok(walk.matched)
+}
+
+/// Zones that have connections, over all workers.
+pub(super) fn zones(inquiry: &Inquiry) -> Result<Vec<Line>, Halt> {
+    let mut sums = BTreeMap::<u16, u64>::new();
+    let mut walk = Walk::new(Errand::Zones);
+    let mut add = |met| {
+        if let Met::Zone { zone, connections } = met {
+            *sums.entry(zone).or_default() += u64::from(connections);
+        }
+    };
+    while inquiry.go_on(&mut walk, &mut add)? {}
+    let line = |(zone, connections)| Line::Zone(ZoneLine { zone, connections });
+    Ok(sums.into_iter().map(line).collect())
+}
+
+/// What becomes of those that are meant, until whoever asked goes, or the run ends. The first line
+/// says who tells: what comes after it is complete, but for what is said to be lost.
+pub(super) fn events(
+    inquiry: &Inquiry,
+    request: &Request,
+    taker: &mut Taker,
+) -> Result<Never, Halt> {
+    let mut hearing = inquiry.listen(request.filter())?;
+    taker.line(&Line::Instance(instance(inquiry)))?;
+    taker.flush()?;
+    let mut lines = Vec::new();
+    loop {
+        let heard = hearing.hear(&mut |lcore, heard| lines.push(heard_line(heard, lcore)))?;
+        for line in lines.drain(..) {
+            taker.line(&line)?;
+        }
+        taker.flush()?;
+        if heard == 0 {
+            if taker.is_gone() {
+                return Err(Halt::Gone);
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+/// In place of an end.
+pub(super) enum Never {}
+
+fn heard_line(heard: Heard, worker: u32) -> Line {
+    let (event, at) = match heard {
+        Heard::Event { event, at } => (event, at),
+        Heard::Lost(events) => return Line::Lost(events),
+    };
+    let FlowEvent { change, record, progress, is_assured } = &event;
+    Line::Event(Box::new(EventLine {
+        change: change.name().to_owned(),
+        at_ns: at,
+        end_reason: end_reason(&event).map(str::to_owned),
+        connection: ConnectionLine {
+            state: progress.map(|progress| progress.name().to_owned()),
+            assured: *is_assured,
+            ..of_record(record, worker)
+        },
+    }))
+}
+
+fn live(found: &Found, now: engine::Nanos) -> ConnectionLine {
+    let flow = &found.flow;
+    let left = flow.expires.saturating_sub(now);
+    ConnectionLine {
+        state: Some(flow.progress.name().to_owned()),
+        timeout_s: Some(left as f64 / 1e9),
+        assured: flow.is_assured,
+        ..of_record(&flow.record, found.lcore)
+    }
+}
+
+/// What a record says of its connection.
+fn of_record(record: &FlowRecord, worker: u32) -> ConnectionLine {
+    let counts = |tally: &Tally| CountsLine {
+        packets: tally.packets,
+        bytes: tally.bytes,
+        ip_bytes: tally.ip_bytes,
+        tcp_flags: tally.tcp_flags,
+    };
+    ConnectionLine {
+        ip_version: if record.src.is_ipv4() { 4 } else { 6 },
+        proto: record.proto,
+        src: record.src,
+        sport: record.sport,
+        dst: record.dst,
+        dport: record.dport,
+        zone: record.zone,
+        vlan: record.vlan.ids().to_vec(),
+        start_ns: record.start,
+        last_ns: record.end,
+        state: None,
+        timeout_s: None,
+        replied: record.reply.packets > 0,
+        assured: false,
+        orig: counts(&record.orig),
+        reply: counts(&record.reply),
+        worker,
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which connections a question is about, as it is written in JSON.
+
+use super::{Ask, Failure, LIMIT_MAX, Request};
+use engine::{End, Filter, NoPrefix, Prefix, Progress};
+use serde::{Deserialize, Serialize};
+
+/// `10.0.0.0/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Net(pub(crate) Prefix);
+
+/// `ESTABLISHED`, or any other name of a [`Progress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct StateName(pub(crate) Progress);
+
+/// What is no state.
+#[derive(Debug, thiserror::Error)]
+#[error("{name:?} is no state; there are {}", names())]
+pub(crate) struct NoState {
+    name: String,
+}
+
+/// All names of states.
+fn names() -> String {
+    Progress::ALL.map(Progress::name).join(", ")
+}
+
+impl TryFrom<String> for Net {
+    type Error = NoPrefix;
+
+    fn try_from(text: String) -> Result<Self, NoPrefix> {
+        text.parse().map(Self)
+    }
+}
+
+impl From<Net> for String {
+    fn from(net: Net) -> Self {
+        net.0.to_string()
+    }
+}
+
+impl TryFrom<String> for StateName {
+    type Error = NoState;
+
+    fn try_from(text: String) -> Result<Self, NoState> {
+        Progress::named(&text).map(Self).ok_or(NoState { name: text })
+    }
+}
+
+impl From<StateName> for String {
+    fn from(state: StateName) -> Self {
+        state.0.name().to_owned()
+    }
+}
+
+impl Request {
+    /// The connections that it is about.
+    pub(crate) fn filter(&self) -> Filter {
+        let end = |address: Option<Net>, port| End { address: address.map(|net| net.0), port };
+        Filter {
+            zone: self.zone,
+            proto: self.proto,
+            progress: self.state.map(|state| state.0),
+            src: end(self.src, self.sport),
+            dst: end(self.dst, self.dport),
+            either: end(self.address, self.port),
+        }
+    }
+
+    /// Flows or rules to give at most.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.unwrap_or(50) as usize
+    }
+
+    /// Whether it asks for what may be asked for.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let fault = |text: String| Err(Failure::Syntax(text));
+        let is_kept = matches!(self.ask, Ask::Flows | Ask::Offload);
+        if is_kept && self.limit.is_some_and(|limit| limit > LIMIT_MAX) {
+            return fault(format!("limit: at most {LIMIT_MAX}"));
+        }
+        match (self.ask, self.filter().is_any(), self.all) {
+            (Ask::Flush, true, false) => fault("flush: say which, or \"all\": true".to_owned()),
+            (Ask::Flush, false, true) => fault("flush: some, or \"all\", not both".to_owned()),
+            (ask, _, true) if ask != Ask::Flush => fault("all: only for \"flush\"".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}

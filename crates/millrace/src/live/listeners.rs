@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Those who listen to what becomes of connections, at the worker: each has a ring, and none holds
+//! the worker up. What finds a ring full is lost, and whoever listens there is told how much.
+//!
+//! Rings are made and freed by whoever listens. While nobody does, the engine keeps no events.
+
+use engine::{Change, Engine, Filter, FlowEvent, Nanos};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Events on their way to one of them.
+const HEARD: usize = 4096;
+/// As many as clients are served.
+const LISTENERS_MAX: usize = 8;
+
+/// What somebody hears.
+pub(crate) enum Heard {
+    Event {
+        event: FlowEvent,
+        /// When the worker handed it over.
+        at: Nanos,
+    },
+    /// So many are missing about here.
+    Lost(u64),
+}
+
+/// One who listens.
+pub(super) struct Listener {
+    id: u64,
+    filter: Filter,
+    ring: Producer<Heard>,
+    lost: u64,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Listeners {
+    all: [Option<Listener>; LISTENERS_MAX],
+    count: usize,
+}
+
+impl Listener {
+    /// Both ends of a ring.
+    pub(super) fn new(id: u64, filter: Filter) -> (Self, Consumer<Heard>) {
+        let (ring, ear) = RingBuffer::new(HEARD);
+        (Self { id, filter, ring, lost: 0 }, ear)
+    }
+
+    fn tell(&mut self, event: &FlowEvent, at: Nanos) {
+        if !self.filter.takes_record(&event.record, event.progress) {
+            return;
+        }
+        self.tell_lost();
+        let heard = Heard::Event { event: event.clone(), at };
+        if self.lost > 0 || self.ring.push(heard).is_err() {
+            self.lost += 1;
+        }
+    }
+
+    /// Tells what was lost, if there is room for it.
+    fn tell_lost(&mut self) {
+        if self.lost > 0 && self.ring.push(Heard::Lost(self.lost)).is_ok() {
+            self.lost = 0;
+        }
+    }
+}
+
+impl Listeners {
+    /// One more listens from now on; comes back where there are as many as there may be.
+    pub(super) fn join(&mut self, listener: Listener, engine: &mut Engine) -> Option<Listener> {
+        let Some(place) = self.all.iter_mut().find(|place| place.is_none()) else {
+            return Some(listener);
+        };
+        *place = Some(listener);
+        self.count += 1;
+        if self.count == 1 {
+            engine.listen(true);
+        }
+        None
+    }
+
+    /// One listens no more, and comes back.
+    pub(super) fn leave(&mut self, id: u64, engine: &mut Engine) -> Option<Listener> {
+        let is_it = |place: &&mut Option<Listener>| {
+            place.as_ref().is_some_and(|listener| listener.id == id)
+        };
+        let left = self.all.iter_mut().find(is_it)?.take();
+        self.count -= 1;
+        if self.count == 0 {
+            engine.listen(false);
+        }
+        left
+    }
+
+    /// Hands over up to `budget` events; returns how many.
+    #[inline(always)]
+    pub(super) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
+        if self.count == 0 { 0 } else { self.tell_some(engine, budget, now) }
+    }
+
+    #[inline(never)]
+    fn tell_some(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
+        let mut told = 0;
+        while told < budget {
+            let Some(event) = engine.next_event() else { break };
+            self.all.iter_mut().flatten().for_each(|listener| listener.tell(&event, now));
+            told += 1;
+        }
+        let lost = engine.lost_events();
+        for listener in self.all.iter_mut().flatten() {
+            listener.lost += lost;
+            listener.tell_lost();
+        }
+        told
+    }
+}
+
+/// The name of an end, of those that have one.
+pub(crate) fn end_reason(event: &FlowEvent) -> Option<&'static str> {
+    (event.change == Change::Destroy).then(|| event.record.end_reason.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Config, End, Verdict};
+    use wire::{BytesPacket, FrameBuilder};
+
+    /// Each of these ports begins a flow, which ends at once.
+    fn come_and_go(engine: &mut Engine, ports: impl IntoIterator<Item = u16>) {
+        for port in ports {
+            let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(port, 53).build();
+            engine.process(1, &[BytesPacket::new(&frame)], &mut [Verdict::Forward]);
+            while engine.flush(10) {}
+            while engine.next_record().is_some() {}
+        }
+    }
+
+    /// What has come: events, by change and port, and how many were lost.
+    fn heard(ear: &mut Consumer<Heard>) -> (Vec<(Change, u16)>, u64) {
+        let (mut events, mut lost) = (Vec::new(), 0);
+        while let Ok(next) = ear.pop() {
+            match next {
+                Heard::Event { event, .. } => events.push((event.change, event.record.sport)),
+                Heard::Lost(count) => lost += count,
+            }
+        }
+        (events, lost)
+    }
+
+    #[test]
+    fn each_hears_what_it_listens_to_while_it_does() {
+        let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+        let mut listeners = Listeners::default();
+        come_and_go(&mut engine, [1]);
+        assert_eq!(listeners.tell(&mut engine, 100, 1), 0);
+        let (all, mut all_ear) = Listener::new(1, Filter::default());
+        assert!(listeners.join(all, &mut engine).is_none());
+        come_and_go(&mut engine, [2]);
+        let src = End { port: Some(3), ..End::default() };
+        let (some, mut some_ear) = Listener::new(2, Filter { src, ..Filter::default() });
+        assert!(listeners.join(some, &mut engine).is_none());
+        come_and_go(&mut engine, [3]);
+        assert_eq!(listeners.tell(&mut engine, 3, 1), 3);
+        assert_eq!(listeners.tell(&mut engine, 3, 1), 1);
+        let [two, three] = [2, 3].map(|port| [(Change::New, port), (Change::Destroy, port)]);
+        assert_eq!(heard(&mut all_ear), ([two, three].concat(), 0));
+        assert_eq!(heard(&mut some_ear), (three.to_vec(), 0));
+
+        assert!(listeners.leave(3, &mut engine).is_none());
+        assert!(listeners.leave(1, &mut engine).is_some_and(|listener| listener.id == 1));
+        come_and_go(&mut engine, [3]);
+        listeners.tell(&mut engine, 100, 1);
+        assert_eq!((heard(&mut some_ear).0.len(), heard(&mut all_ear).0.len()), (2, 0));
+        assert!(listeners.leave(2, &mut engine).is_some());
+        come_and_go(&mut engine, [3]);
+        assert_eq!((engine.next_event(), engine.lost_events()), (None, 0));
+    }
+
+    #[test]
+    fn there_is_room_for_so_many() {
+        let mut engine = Engine::new(&Config::default());
+        let mut listeners = Listeners::default();
+        let mut ears = Vec::new();
+        for id in 0..=LISTENERS_MAX as u64 {
+            let (listener, ear) = Listener::new(id, Filter::default());
+            ears.push(ear);
+            let is_refused = listeners.join(listener, &mut engine).is_some();
+            assert_eq!(is_refused, id == LISTENERS_MAX as u64);
+        }
+    }
+
+    /// One who is slow is told how many are missing, and hears the others.
+    #[test]
+    fn what_is_lost_is_counted_for_those_who_lost_it() {
+        let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+        let mut listeners = Listeners::default();
+        let (slow, mut slow_ear) = Listener::new(1, Filter::default());
+        let (quick, mut quick_ear) = Listener::new(2, Filter::default());
+        listeners.join(slow, &mut engine);
+        listeners.join(quick, &mut engine);
+        let mut quick_heard = 0;
+        for port in 0..3000 {
+            come_and_go(&mut engine, [port]);
+            listeners.tell(&mut engine, 100, 1);
+            let (events, lost) = heard(&mut quick_ear);
+            assert_eq!(lost, 0);
+            quick_heard += events.len();
+        }
+        assert_eq!(quick_heard, 6000);
+        let (events, lost) = heard(&mut slow_ear);
+        assert_eq!((events.len(), lost), (HEARD, 0), "no room to say that some are lost");
+        listeners.tell(&mut engine, 100, 1);
+        come_and_go(&mut engine, [9]);
+        listeners.tell(&mut engine, 100, 1);
+        let (events, lost) = heard(&mut slow_ear);
+        assert_eq!((events.len(), lost), (2, 6000 - HEARD as u64));
+        // Nobody takes them from the engine.
+        come_and_go(&mut engine, 0..3000);
+        while listeners.tell(&mut engine, 100, 1) > 0 {}
+        assert_eq!(heard(&mut slow_ear).1, heard(&mut quick_ear).1);
+    }
+}
