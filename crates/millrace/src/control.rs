@@ -15,10 +15,10 @@ mod timed;
 mod which;
 
 pub(crate) use answer::answer;
-pub(crate) use client::{Answer, AskError, Instance, InstanceArgs};
+pub(crate) use client::{Answer, AskError, Instance, InstanceArgs, Patience};
 pub(crate) use place::{default_path, user};
 pub(crate) use server::{OpenError, Server, Taker, receive};
-pub(crate) use which::{Net, StateName};
+pub(crate) use which::{Net, NoState, StateName};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

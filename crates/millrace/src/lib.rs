@@ -51,6 +51,7 @@ enum Command {
     Doctor(cmd::doctor::DoctorArgs),
     Nic(cmd::nic::NicArgs),
     Flows(cmd::flows::FlowsArgs),
+    Ct(cmd::ct::CtArgs),
     Offload(cmd::offload::OffloadArgs),
     Stats(cmd::stats::StatsArgs),
 }
@@ -65,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Nic(args) => cmd::nic::run(&args),
         Command::Flows(args) => cmd::flows::run(&args),
+        Command::Ct(args) => cmd::ct::run(&args),
         Command::Offload(args) => cmd::offload::run(&args),
         Command::Stats(args) => cmd::stats::run(&args),
     };

@@ -2,7 +2,7 @@
 //! The documents against the program: every option, key, member and reason that one of them has is
 //! in the other. What the program has, it is asked itself.
 
-use engine::{Irregular, Reason};
+use engine::{EndReason, Irregular, Progress, Reason};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -285,6 +285,22 @@ fn every_kind_of_irregular_packet_is_documented() {
     let class = |reason: Irregular| if reason.is_invalid() { "invalid" } else { "ignored" };
     let real = Irregular::ALL.map(|reason| format!("`{}` {}", reason.name(), class(reason)));
     assert_same("irregular packets", &documented, &real.into_iter().collect());
+}
+
+#[test]
+fn every_state_and_every_end_of_connections_is_documented() {
+    let names = |document, heading: &str, named_by: fn(&str) -> bool| -> BTreeSet<String> {
+        let rows = rows(document).into_iter().filter(|row| row.heading == heading);
+        let names = rows.flat_map(|row| quoted(&row.cells[0])).filter(|name| named_by(name));
+        names.collect()
+    };
+    let real = Progress::ALL.map(|progress| progress.name().to_owned());
+    let documented = names("docs/control.md", "States of connections", |_| true);
+    assert_same("states", &documented, &real.into_iter().collect());
+    let is_end = |name: &str| EndReason::ALL.iter().any(|reason| reason.name() == name);
+    let documented = names("docs/flow-records.md", "Members", is_end);
+    let real = EndReason::ALL.map(|reason| reason.name().to_owned());
+    assert_same("ends", &documented, &real.into_iter().collect());
 }
 
 /// Paths of all members: `ports[].name`, `drops.REASON`.

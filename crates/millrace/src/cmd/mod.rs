@@ -2,6 +2,7 @@
 //! One file per subcommand: its arguments and what it does with them.
 
 pub(crate) mod check;
+pub(crate) mod ct;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod flows;

@@ -8,14 +8,20 @@ use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// In what time a whole answer must be there, and that to the question who is there, which no
 /// worker is asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_TO_MEET: Duration = Duration::from_secs(5);
-/// Bytes of an answer: several times as many as the longest there can be.
+/// Bytes of an answer that is kept: several times as many as the longest there can be; and of a
+/// line.
 const ANSWER_MAX: u64 = 512 << 20;
+const LINE_MAX: u64 = 64 << 20;
+/// Between two looks whether somebody has had enough.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// Which instance is asked.
 #[derive(clap::Args)]
@@ -37,6 +43,14 @@ pub(crate) struct Answer {
     pub(crate) lines: Vec<Line>,
     /// Of what was asked for, given or not.
     pub(crate) matched: u64,
+}
+
+/// How long somebody waits for an answer.
+pub(crate) enum Patience {
+    /// All of it must be there by then.
+    Whole(Duration),
+    /// As long as it takes, and until this is set.
+    Until(Arc<AtomicBool>),
 }
 
 /// Why nobody answers.
@@ -63,6 +77,8 @@ pub(crate) enum AskError {
     Unknown { path: PathBuf, error: serde_json::Error },
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: io::Error },
+    #[error("cannot write the answer")]
+    Output(#[source] io::Error),
 }
 
 impl InstanceArgs {
@@ -136,7 +152,28 @@ impl Instance {
     }
 
     fn ask_within(&mut self, time: Duration, request: &Request) -> Result<Answer, AskError> {
+        let mut lines = Vec::new();
+        let mut keep = |line| {
+            lines.push(line);
+            Ok(())
+        };
+        let matched = self.ask_each(&Patience::Whole(time), request, &mut keep)?;
+        Ok(Answer { lines, matched: matched.unwrap_or_default() })
+    }
+
+    /// Asks, and gives each line of the answer to `take` when it comes. Returns what matched;
+    /// `None` if there was no patience for all of it.
+    pub(crate) fn ask_each(
+        &mut self,
+        patience: &Patience,
+        request: &Request,
+        take: &mut dyn FnMut(Line) -> io::Result<()>,
+    ) -> Result<Option<u64>, AskError> {
         let path = &self.path;
+        let time = match patience {
+            Patience::Whole(time) => *time,
+            Patience::Until(_) => PATIENCE,
+        };
         let io = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => AskError::Denied(path.clone()),
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
@@ -154,32 +191,79 @@ impl Instance {
         text.push(b'\n');
         // One that is refused at once may have closed already; its words are there to read.
         let _ = timed.write_all(&text);
-        let mut lines = Vec::new();
-        for text in BufReader::new(timed.take(ANSWER_MAX)).lines() {
-            match read_line(&text.map_err(io)?) {
-                Ok(Line::End(end)) => return Ok(Answer { lines, matched: end.matched }),
+        let mut lines = Lines { input: BufReader::new(timed), taken: 0, text: Vec::new() };
+        while let Some(text) = lines.next(patience).map_err(io)? {
+            match read_line(text) {
+                Ok(Line::End(end)) => return Ok(Some(end.matched)),
                 Ok(Line::Error(error)) => {
                     return Err(AskError::Refused { path: path.clone(), error });
                 }
-                Ok(line) => lines.push(line),
+                Ok(line) => take(line).map_err(AskError::Output)?,
                 Err(error) if error.is_eof() => break,
                 Err(error) => return Err(AskError::Unknown { path: path.clone(), error }),
             }
         }
-        Err(AskError::Cut { path: path.clone() })
+        match patience {
+            Patience::Until(stop) if stop.load(Ordering::Relaxed) => Ok(None),
+            _ => Err(AskError::Cut { path: path.clone() }),
+        }
+    }
+}
+
+/// What is read of an answer.
+struct Lines<'a> {
+    input: BufReader<Timed<'a>>,
+    taken: u64,
+    text: Vec<u8>,
+}
+
+impl Lines<'_> {
+    /// The next line; `None` at the end, and if somebody has had enough.
+    fn next(&mut self, patience: &Patience) -> io::Result<Option<&str>> {
+        self.text.clear();
+        loop {
+            let most = match patience {
+                Patience::Whole(_) => ANSWER_MAX - self.taken,
+                Patience::Until(stop) if stop.load(Ordering::Relaxed) => return Ok(None),
+                Patience::Until(_) => {
+                    self.input.get_mut().renew(GLANCE);
+                    LINE_MAX - self.text.len() as u64
+                }
+            };
+            let before = self.text.len();
+            let read = (&mut self.input).take(most).read_until(b'\n', &mut self.text);
+            self.taken += (self.text.len() - before) as u64;
+            let is_waiting = |error: &io::Error| {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+            };
+            match read {
+                Err(error) if is_waiting(&error) && matches!(patience, Patience::Until(_)) => {}
+                Err(error) => return Err(error),
+                Ok(_) if self.text.is_empty() => return Ok(None),
+                Ok(_) => break,
+            }
+        }
+        std::str::from_utf8(&self.text).map(Some).map_err(io::Error::other)
     }
 }
 
 /// Reads a line of an answer. Root may be answered by somebody else, whose words come to a terminal
 /// and must not be commands to it.
 pub(super) fn read_line(text: &str) -> serde_json::Result<Line> {
+    // Most lines have none.
+    if !text.contains('\\') && !text.trim_end_matches('\n').contains(is_command) {
+        return serde_json::from_str(text);
+    }
     let mut value = serde_json::from_str(text)?;
     replace_controls(&mut value);
     serde_json::from_value(value)
 }
 
+fn is_command(character: char) -> bool {
+    character.is_control() && character != '\n'
+}
+
 fn replace_controls(value: &mut Value) {
-    let is_command = |character: char| character.is_control() && character != '\n';
     match value {
         Value::String(text) => *text = text.replace(is_command, "\u{fffd}"),
         Value::Array(values) => values.iter_mut().for_each(replace_controls),

@@ -22,8 +22,8 @@ pub(crate) struct PlanArgs {
     /// instead of the policy of the file
     #[arg(long, value_name = "POLICY")]
     offload: Option<String>,
-    /// Where `millrace flows`, `offload` and `stats` may ask the instance, instead of the place
-    /// where they look
+    /// Where `millrace flows`, `ct`, `offload` and `stats` may ask the instance, instead of the
+    /// place where they look
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Nobody may ask the instance

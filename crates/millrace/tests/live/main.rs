@@ -12,6 +12,7 @@ mod bypass;
 mod captures;
 mod conntrack;
 mod control;
+mod ct;
 mod cycles;
 mod datagrams;
 mod demo;

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace ct`: the connections of a running instance, all of them or those that somebody means.
+
+mod line;
+mod which;
+
+use crate::control::Ask;
+use crate::control::{AskError, Instance, InstanceArgs, Line, Patience, Request, ZoneLine};
+use crate::{signals, table};
+use anyhow::Context;
+use serde_json::json;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use which::FilterArgs;
+
+/// List, count or end the connections of a running instance
+#[derive(clap::Args)]
+pub(crate) struct CtArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+#[command(disable_help_subcommand = true)]
+enum Command {
+    List(ListArgs),
+    Count(CountArgs),
+    Flush(FlushArgs),
+    Zones(ZonesArgs),
+    Events(EventsArgs),
+}
+
+/// Print every connection, or those that are meant, one on a line
+///
+/// Lines come as the instance finds them, in no order; one that begins or ends meanwhile may be
+/// there or not. However many there are, no packet waits.
+#[derive(clap::Args)]
+#[command(after_help = LIST_EXAMPLES)]
+struct ListArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// End after this many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Print JSON Lines
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print how many connections there are
+#[derive(clap::Args)]
+#[command(after_help = COUNT_EXAMPLES)]
+struct CountArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// End connections now; their flow records are written as at any end
+///
+/// A packet that comes after that begins a new connection. Rules of the NIC go with their
+/// connections.
+#[derive(clap::Args)]
+#[command(after_help = FLUSH_EXAMPLES)]
+struct FlushArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Every connection there is
+    #[arg(long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print the zones that have connections, and how many
+#[derive(clap::Args)]
+#[command(after_help = ZONES_EXAMPLES)]
+struct ZonesArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print what becomes of connections, when it happens: beginnings, states, ends; until Ctrl-C
+///
+/// The instance waits for nobody: who does not read fast enough is told how many are missing.
+#[derive(clap::Args)]
+#[command(after_help = EVENTS_EXAMPLES)]
+struct EventsArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Print JSON Lines
+    #[arg(long)]
+    json: bool,
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  millrace ct list
+      Every connection.
+  millrace ct list --proto tcp --state ESTABLISHED --dst 10.0.0.0/8 --dport 443
+      Connections to port 443 of these hosts in which both ends have spoken.
+  millrace ct list --zone 7 --address 2001:db8::1 --json
+      Connections of a host in a zone, as JSON Lines.
+
+Exit status: 0 good; 1 no instance answers, or the list breaks off; 2 wrong use.";
+
+const COUNT_EXAMPLES: &str = "\
+Examples:
+  millrace ct count
+  millrace ct count --state SYN_SENT
+      Connections that wait for the answer to their SYN.
+
+Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+const FLUSH_EXAMPLES: &str = "\
+Examples:
+  millrace ct flush --src 10.0.0.66
+      Ends the connections that this host has begun.
+  millrace ct flush --zone 7
+  millrace ct flush --all
+
+Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+const ZONES_EXAMPLES: &str = "\
+Examples:
+  millrace ct zones
+  millrace ct zones --json
+
+Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+const EVENTS_EXAMPLES: &str = "\
+Examples:
+  millrace ct events --proto tcp --dport 443
+      What becomes of connections to this port.
+  millrace ct events --state SYN_SENT --json
+      Connections that begin with a SYN, as JSON Lines.
+
+Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+pub(crate) fn run(args: &CtArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::List(args) => list(args)?,
+        Command::Count(args) => count(args)?,
+        Command::Flush(args) => flush(args)?,
+        Command::Zones(args) => zones(args)?,
+        Command::Events(args) => events(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks, and waits as long as it takes, or until Ctrl-C: then `None`.
+fn ask(
+    args: &InstanceArgs,
+    request: &Request,
+    take: &mut dyn FnMut(Line) -> io::Result<()>,
+) -> anyhow::Result<Option<u64>> {
+    let mut instance: Instance = args.find()?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let asked: Result<_, AskError> =
+        instance.ask_each(&Patience::Until(interrupted), request, take);
+    Ok(asked?)
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<()> {
+    let request = Request { limit: args.limit, ..args.filter.request(Ask::List) };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let matched = ask(&args.instance, &request, &mut |line| match line {
+        Line::Connection(connection) if args.json => {
+            serde_json::to_writer(&mut out, &connection)?;
+            writeln!(out)
+        }
+        Line::Connection(connection) => writeln!(out, "{}", line::listed(&connection)),
+        _ => Ok(()),
+    })?;
+    out.flush().context("cannot write the list")?;
+    matched.map(|_| ()).context("interrupted: these are not all")
+}
+
+fn count(args: &CountArgs) -> anyhow::Result<()> {
+    let request = args.filter.request(Ask::Count);
+    let count = ask(&args.instance, &request, &mut |_| Ok(()))?.context("interrupted")?;
+    print(args.json, &count.to_string(), &json!({ "connections": count }))
+}
+
+fn flush(args: &FlushArgs) -> anyhow::Result<()> {
+    let request = Request { all: args.all, ..args.filter.request(Ask::Flush) };
+    args.filter.check_flush(args.all);
+    let words = "interrupted: the instance goes on with it";
+    let flushed = ask(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
+    print(args.json, &format!("flushed: {flushed}"), &json!({ "flushed": flushed }))
+}
+
+fn zones(args: &ZonesArgs) -> anyhow::Result<()> {
+    let mut zones: Vec<ZoneLine> = Vec::new();
+    let request = Request::new(Ask::Zones);
+    let asked = ask(&args.instance, &request, &mut |line| {
+        if let Line::Zone(zone) = line {
+            zones.push(zone);
+        }
+        Ok(())
+    });
+    asked?.context("interrupted")?;
+    if args.json {
+        return print(true, "", &json!({ "zones": zones }));
+    }
+    let row = |line: &ZoneLine| [line.zone.to_string(), line.connections.to_string()];
+    let rows: Vec<_> = zones.iter().map(row).collect();
+    let printed = table::print(&mut io::stdout().lock(), ["zone", "connections"], &(0..2), &rows);
+    printed.context("cannot write the zones")
+}
+
+/// Until somebody has had enough, or the run ends.
+fn events(args: &EventsArgs) -> anyhow::Result<()> {
+    let request = args.filter.request(Ask::Events);
+    let mut out = io::stdout().lock();
+    let asked = ask(&args.instance, &request, &mut |line| {
+        match (&line, args.json) {
+            (Line::Event(event), true) => writeln!(out, "{}", serde_json::to_string(event)?),
+            (Line::Event(event), false) => writeln!(out, "{}", line::told(event)),
+            (Line::Lost(events), true) => writeln!(out, "{}", json!({ "lost": events })),
+            (Line::Lost(events), false) => writeln!(out, "   [LOST] {events} events"),
+            _ => Ok(()),
+        }?;
+        out.flush()
+    });
+    match asked {
+        Err(error) if error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
+        asked => asked.map(|_| ()),
+    }
+}
+
+fn print(is_json: bool, text: &str, json: &serde_json::Value) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let printed = if is_json { writeln!(out, "{json:#}") } else { writeln!(out, "{text}") };
+    printed.context("cannot write the answer")
+}

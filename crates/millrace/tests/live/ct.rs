@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Connections of a running instance are listed, counted, ended and listened to, and all of that is
+//! what flow records say in the end.
+
+use crate::bump::{Bump, Ended, Setup, count};
+use crate::captures::{Talk, write_pcap};
+use crate::process::Process;
+use crate::records::Record;
+use crate::{Scratch, wait_until};
+use engine::Progress;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use wire::FrameBuilder;
+
+/// A run, and where it may be asked.
+struct Asked {
+    bump: Bump,
+    socket: String,
+}
+
+impl Asked {
+    /// Two ports that read captures, each with arguments of its own. Returns when the first one
+    /// has brought all its connections.
+    fn start(setup: Setup, [a, b]: [&str; 2], connections: usize) -> Self {
+        let socket = setup.path("a.sock");
+        let port = |name: &str, args: &str| format!("net_pcap{name},{args}");
+        let setup = setup.pair(&port("0", a), &port("1", b));
+        let bump = setup.args(&["--socket", &socket]).start();
+        let asked = Self { bump, socket };
+        wait_until("all connections", || asked.count(&[]) >= connections as u64);
+        asked
+    }
+
+    /// The same of a talk, over and over or once.
+    fn to_talk(talk: &Talk, more: &str) -> Self {
+        let setup = setup();
+        let [a, b] = ["a", "b"].map(|name| setup.path(name));
+        talk.write(&a, &b);
+        let args = [a, b].map(|path| format!("rx_pcap={path}{more}"));
+        let asked = Self::start(setup, [&args[0], &args[1]], talk.conversations.len());
+        if more.is_empty() {
+            let packets: usize = talk.frames.iter().map(Vec::len).sum();
+            let all = || asked.json(&["stats"])["ledger"]["rx"] == packets;
+            wait_until("all packets", all);
+        }
+        asked
+    }
+
+    fn ask(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        command.args(args).args(["--instance", &self.socket]).output().unwrap()
+    }
+
+    #[track_caller]
+    fn text(&self, args: &[&str]) -> String {
+        let output = self.ask(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        let text = self.text(&[args, &["--json"]].concat());
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    #[track_caller]
+    fn count(&self, filter: &[&str]) -> u64 {
+        count(&self.json(&[&["ct", "count"], filter].concat())["connections"])
+    }
+
+    #[track_caller]
+    fn list(&self, filter: &[&str]) -> Vec<Value> {
+        let text = self.text(&[&["ct", "list", "--json"], filter].concat());
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Asks in its own words; nothing of the answer is read.
+    fn raw(&self, request: &str) -> UnixStream {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        writeln!(stream, "{request}").unwrap();
+        stream
+    }
+
+    fn finish(self) -> Ended {
+        let ended = self.bump.finish();
+        ended.assert_balanced();
+        assert!(!Path::new(&self.socket).exists());
+        ended
+    }
+}
+
+/// Names of sockets are short: this folder's is too.
+fn setup() -> Setup {
+    Setup::in_scratch(Scratch::in_folder(&std::env::temp_dir(), "ct"))
+}
+
+/// What a list and flow records have in common.
+fn of_line(line: &Value) -> String {
+    let [src, dst] = ["src", "dst"].map(|end| line[end].as_str().unwrap());
+    let counts = ["orig", "reply"].map(|side| {
+        ["packets", "bytes", "ip_bytes", "tcp_flags"].map(|member| count(&line[side][member]))
+    });
+    let numbers = ["proto", "sport", "dport", "zone", "start_ns", "last_ns"];
+    let numbers = numbers.map(|member| count(&line[member]));
+    format!("{src} {dst} {numbers:?} {counts:?}")
+}
+
+fn of_record(record: &Record) -> String {
+    let counts = ["orig", "reply"].map(|side| {
+        ["packets", "bytes", "ip_bytes", "tcp_flags"]
+            .map(|member| record.number(&format!("{side}_{member}")))
+    });
+    let numbers = ["proto", "sport", "dport", "zone", "start_ns", "end_ns"];
+    let numbers = numbers.map(|member| record.number(member));
+    format!("{} {} {numbers:?} {counts:?}", record.text("src"), record.text("dst"))
+}
+
+fn sorted(lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort();
+    lines
+}
+
+type IsMeant = fn(&Record) -> bool;
+
+/// Options, and what they mean.
+const FILTERS: [(&[&str], IsMeant); 9] = [
+    (&[], |_| true),
+    (&["--zone", "5"], |r| r.number("zone") == 5),
+    (&["--proto", "icmp"], |r| r.number("proto") == 1),
+    (&["--proto", "17", "--zone", "0"], |r| r.number("proto") == 17 && r.number("zone") == 0),
+    (&["--src", "10.1.0.0/27"], |r| {
+        let last = r.text("src").strip_prefix("10.1.0.");
+        last.is_some_and(|last| last.parse::<u8>().unwrap() < 32)
+    }),
+    (&["--dst", "2001:db8:b::/48", "--dport", "443"], |r| {
+        r.text("dst").starts_with("2001:db8:b:") && r.number("dport") == 443
+    }),
+    (&["--address", "10.1.255.255"], |r| {
+        ["src", "dst"].iter().any(|end| r.text(end) == "10.1.255.255")
+    }),
+    (&["--port", "1026"], |r| {
+        let is_it = |end: &&str| r.number(end) == 1026;
+        r.number("proto") != 1 && ["sport", "dport"].iter().any(is_it)
+    }),
+    (&["--state", "udp_single"], |r| {
+        let [orig, reply] = r.tallies();
+        r.number("proto") == 17 && orig.packets > 1 && reply.packets == 0
+    }),
+];
+
+#[test]
+fn lists_have_what_flow_records_have() {
+    let asked = Asked::to_talk(&Talk::new(1, 100), "");
+    let lists = FILTERS.map(|(filter, _)| asked.list(filter));
+    let counts = FILTERS.map(|(filter, _)| asked.count(filter));
+    assert_eq!(asked.list(&["--limit", "3"]).len(), 3);
+    let text = asked.text(&["ct", "list", "--address", "10.1.0.0"]);
+    let words = "udp_first src=10.1.0.0 dst=10.1.255.255 sport=1024 dport=53 packets=1 bytes=";
+    assert!(text.contains(words) && text.contains("[UNREPLIED] src=10.1.255.255 "), "{text}");
+    assert!(text.starts_with("udp      17 "), "{text}");
+
+    let zones = asked.json(&["ct", "zones"]);
+    let of_zone = |zone: &Value| (count(&zone["zone"]), count(&zone["connections"]));
+    let zones: Vec<_> = zones["zones"].as_array().unwrap().iter().map(of_zone).collect();
+    assert_eq!(zones, [(0, 60), (5, 20), (100, 20)]);
+    let all = &lists[0];
+    assert!(all.iter().all(|line| {
+        let left = line["timeout_s"].as_f64().unwrap();
+        (0.0..=600.0).contains(&left) && line["state"].is_string()
+    }));
+
+    let ended = asked.finish();
+    let records = ended.records();
+    for (((filter, is_meant), list), count) in FILTERS.iter().zip(&lists).zip(counts) {
+        let meant = records.iter().filter(|record| is_meant(record)).map(of_record);
+        let meant = sorted(meant);
+        assert_eq!(sorted(list.iter().map(of_line)), meant, "{filter:?}");
+        assert_eq!(count, meant.len() as u64, "{filter:?}");
+        assert!(!meant.is_empty(), "{filter:?} means nothing");
+    }
+}
+
+#[test]
+fn a_flush_ends_those_that_are_meant_and_no_others() {
+    let asked = Asked::to_talk(&Talk::new(1, 100), "");
+    let output = asked.ask(&["ct", "flush"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = asked.ask(&["ct", "flush", "--all", "--zone", "1"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let mut refused = String::new();
+    let stream = asked.raw(r#"{"millrace":1,"ask":"flush"}"#);
+    BufReader::new(stream).read_line(&mut refused).unwrap();
+    assert!(refused.contains("syntax"), "{refused}");
+    assert_eq!(asked.count(&[]), 100);
+
+    assert_eq!(asked.text(&["ct", "flush", "--zone", "5"]), "flushed: 20\n");
+    assert_eq!(asked.text(&["ct", "flush", "--zone", "5"]), "flushed: 0\n");
+    assert_eq!((asked.count(&[]), asked.count(&["--zone", "5"])), (80, 0));
+    assert_eq!(count(&asked.json(&["ct", "flush", "--proto", "icmp"])["flushed"]), 20);
+    let ended = asked.finish();
+    let (mut flushed, mut others) = (0, 0);
+    for record in ended.records() {
+        let is_meant = record.number("zone") == 5 || record.number("proto") == 1;
+        let (reason, counter) = match is_meant {
+            true => ("flushed", &mut flushed),
+            false => ("exit", &mut others),
+        };
+        assert_eq!(record.text("end_reason"), reason);
+        *counter += 1;
+    }
+    assert_eq!((flushed, others), (40, 60));
+    assert_eq!(count(&ended.summary()["flows"]["ended"]["flushed"]), 40);
+}
+
+/// Packets go on, so that what is flushed begins again.
+#[test]
+fn whoever_listens_hears_of_every_beginning_and_end() {
+    let talk = Talk::new(1, 100);
+    let asked = Asked::to_talk(&talk, ",infinite_rx=1");
+    let mut stream = BufReader::new(asked.raw(r#"{"millrace":1,"ask":"events"}"#));
+    let mut first = String::new();
+    stream.read_line(&mut first).unwrap();
+    assert!(first.starts_with("{\"instance\":"), "it says when it begins: {first}");
+    let heard = Arc::new(Mutex::new(Vec::<Value>::new()));
+    let listener = std::thread::spawn({
+        let heard = Arc::clone(&heard);
+        // The last line may be cut, as the run ends.
+        let parsed = |line: String| serde_json::from_str(&line).ok();
+        let mut lines = stream.lines().map_while(Result::ok).map_while(parsed);
+        move || {
+            lines.all(|line| {
+                heard.lock().unwrap().push(line);
+                true
+            })
+        }
+    });
+    let is_new = |line: &&Value| line["event"]["change"] == "new";
+    let begun = || heard.lock().unwrap().iter().filter(is_new).count() as u64;
+    let mut flushed = 0;
+    for _ in 0..3 {
+        flushed += count(&asked.json(&["ct", "flush", "--all"])["flushed"]);
+        // Packets go on.
+        wait_until("they begin again", || begun() == flushed);
+    }
+    assert_eq!(asked.count(&[]), talk.conversations.len() as u64);
+    let ended = asked.finish();
+    assert!(listener.join().unwrap());
+    let lines = std::mem::take(&mut *heard.lock().unwrap());
+    // Of each connection that is alive, how far it has come.
+    let mut alive = BTreeMap::new();
+    let (mut known, mut destroyed) = (BTreeSet::new(), 0);
+    for line in lines {
+        let event = &line["event"];
+        assert!(line["lost"].is_null(), "{line}");
+        if event.is_null() {
+            assert_eq!(line["error"]["code"], "ending");
+            continue;
+        }
+        let connection = &event["connection"];
+        let name = ["proto", "src", "sport", "dst", "dport", "zone", "start_ns"]
+            .map(|member| connection[member].to_string())
+            .join(" ");
+        let state = connection["state"].as_str().map(|name| Progress::named(name).unwrap());
+        match event["change"].as_str().unwrap() {
+            "new" => {
+                assert!(known.insert(name.clone()), "{name} begins once");
+                alive.insert(name, state.unwrap());
+            }
+            "update" => {
+                let before = alive.insert(name, state.unwrap()).expect("it has begun");
+                assert!(before < state.unwrap(), "{before:?} {connection}");
+            }
+            "destroy" => {
+                // Some were there before.
+                let _ = alive.remove(&name);
+                assert_eq!(event["end_reason"], "flushed");
+                destroyed += 1;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(destroyed, flushed);
+    assert_eq!(known.len() as u64, count(&ended.summary()["flows"]["created"]) - 100);
+    let records = ended.records();
+    let by_flush = records.iter().filter(|record| record.text("end_reason") == "flushed");
+    assert_eq!(by_flush.count() as u64, flushed);
+    assert!(flushed >= 300, "{flushed}");
+}
+
+#[test]
+fn listening_ends_by_ctrl_c_and_frees_its_place() {
+    let asked = Asked::to_talk(&Talk::new(1, 20), ",infinite_rx=1");
+    let events = r#"{"millrace":1,"ask":"events","proto":6}"#;
+    let mut listening: Vec<_> = (0..8).map(|_| BufReader::new(asked.raw(events))).collect();
+    for stream in &mut listening {
+        let mut first = String::new();
+        stream.read_line(&mut first).unwrap();
+        assert!(first.starts_with("{\"instance\":"), "{first}");
+    }
+    let output = asked.ask(&["ct", "count"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ask again"), "{output:?}");
+    // Nothing is told meanwhile that could fail to arrive.
+    drop(listening);
+    wait_until("their places are free", || asked.ask(&["ct", "count"]).status.success());
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let command = command.args(["ct", "events", "--instance", &asked.socket]);
+    let mut events = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let mut out = BufReader::new(events.child().stdout.take().unwrap());
+    let told = std::thread::spawn(move || {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        line
+    });
+    // It listens sooner or later; until then nobody hears of what is flushed.
+    wait_until("something is told", || {
+        asked.text(&["ct", "flush", "--proto", "icmp"]);
+        told.is_finished()
+    });
+    let flushed = told.join().unwrap();
+    let is_event = |start: &str, end: &str| flushed.starts_with(start) && flushed.ends_with(end);
+    let is_new = is_event("    [NEW] icmp ", "packets=0 bytes=0\n");
+    assert!(is_new || is_event("[DESTROY] icmp ", " end=flushed\n"), "{flushed}");
+    events.signal("INT");
+    wait_until("it ends", || events.ended().is_some());
+    assert_eq!(events.ended().unwrap().code(), Some(0));
+    asked.finish();
+}
+
+/// Whoever asks for much and reads nothing keeps nobody waiting.
+#[test]
+fn a_long_list_that_nobody_reads_holds_nothing_up() {
+    const MANY: u32 = 100_000;
+    let setup = setup().capacity(1 << 18);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    let frame = |i: u32| {
+        let [_, x, y, z] = i.to_be_bytes();
+        FrameBuilder::ipv4([10, x, y, z], [10, 9, 255, 255]).udp(1024, 53).build()
+    };
+    write_pcap(&a, &(0..MANY).map(frame).collect::<Vec<_>>());
+    // These come over and over.
+    write_pcap(&b, &Talk::new(2, 20).frames[0]);
+    let args = [format!("rx_pcap={a}"), format!("rx_pcap={b},infinite_rx=1")];
+    let asked = Asked::start(setup, [&args[0], &args[1]], MANY as usize + 20);
+    let list = r#"{"millrace":1,"ask":"list"}"#;
+    let slow: Vec<_> = (0..4).map(|_| asked.raw(list)).collect();
+    let received = || count(&asked.json(&["stats"])["ledger"]["rx"]);
+    let before = received();
+    let lists: Vec<_> = (0..2).map(|_| asked.text(&["ct", "list"]).lines().count()).collect();
+    assert_eq!(lists, [MANY as usize + 20; 2]);
+    assert!(received() > before);
+    assert_eq!(asked.count(&["--dst", "10.9.0.0/16"]), u64::from(MANY));
+    drop(slow);
+    let flushed = asked.json(&["ct", "flush", "--dst", "10.9.0.0/16"]);
+    assert_eq!(count(&flushed["flushed"]), u64::from(MANY));
+    assert_eq!(asked.count(&[]), 20);
+    let ended = asked.finish();
+    let summary = ended.summary();
+    for port in summary["ports"].as_array().unwrap() {
+        assert_eq!((count(&port["imissed"]), count(&port["rx_nombuf"])), (0, 0));
+    }
+    assert_eq!(count(&summary["flows"]["records_lost"]), 0);
+    assert_eq!(count(&summary["flows"]["ended"]["flushed"]), u64::from(MANY));
+}
