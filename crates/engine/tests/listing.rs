@@ -9,6 +9,7 @@ use engine::{
 };
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use wire::tcp::{ACK, FIN, RST, SYN};
 use wire::{BytesPacket, FrameBuilder};
 
 const SECOND: u64 = 1_000_000_000;
@@ -241,4 +242,86 @@ fn a_flow_says_when_it_ends_and_what_is_known_of_it() {
     let flow = find(&engine, 1);
     let known = (flow.progress, flow.is_assured, flow.expires);
     assert_eq!(known, (Progress::UdpMultiple, true, 9 * SECOND));
+}
+
+/// Segments of a connection, each with what it leads to: sender, flags, sequence number and
+/// acknowledgment.
+type Segments = &'static [(usize, u8, [u32; 2], Progress)];
+
+const SYN_ACK: u8 = SYN | ACK;
+const FIN_ACK: u8 = FIN | ACK;
+const OPENED: Segments = &[
+    (0, SYN, [100, 0], Progress::SynSent),
+    (1, SYN_ACK, [500, 101], Progress::SynRecv),
+    (0, ACK, [101, 501], Progress::Established),
+];
+const LIVES: [Segments; 5] = [
+    &[
+        (0, FIN_ACK, [101, 501], Progress::FinWait),
+        (1, FIN_ACK, [501, 101], Progress::LastAck),
+        (1, ACK, [502, 102], Progress::LastAck),
+        (0, ACK, [102, 502], Progress::TimeWait),
+    ],
+    &[
+        (1, FIN_ACK, [501, 101], Progress::CloseWait),
+        (0, FIN_ACK, [101, 502], Progress::LastAck),
+        (1, ACK, [502, 102], Progress::TimeWait),
+    ],
+    &[(0, RST, [101, 0], Progress::Close)],
+    &[(0, SYN, [100, 0], Progress::SynSent), (1, SYN, [500, 0], Progress::SynSent2)],
+    &[(0, ACK, [100, 500], Progress::PickedUp), (1, ACK, [500, 100], Progress::Established)],
+];
+
+#[test]
+fn a_tcp_connection_is_in_the_state_that_its_segments_lead_to() {
+    for (i, life) in LIVES.into_iter().enumerate() {
+        let mut engine = Engine::new(&Config::default());
+        let opened = if i < 3 { OPENED } else { &[] };
+        for (sender, flags, [seq, ack], progress) in opened.iter().chain(life) {
+            let forth = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 80);
+            let frame = if *sender == 0 { forth } else { forth.reversed() };
+            let frame = frame.flags(*flags).seq(*seq).ack(*ack).window(1000);
+            process(&mut engine, SECOND, &[frame.build()]);
+            let flow = find(&engine, 1);
+            assert_eq!(flow.progress, *progress, "{i} {flow:?}");
+            let asks = [Progress::SynSent, Progress::SynSent2, Progress::SynRecv];
+            let wants = !asks.contains(progress) && *progress != Progress::PickedUp;
+            // Whoever was assured stays so.
+            assert_eq!(flow.is_assured, wants, "{i} {flow:?}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_is_refused_was_never_assured() {
+    let mut engine = Engine::new(&Config::default());
+    let forth = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 80);
+    let back = forth.clone().reversed().flags(RST | ACK).ack(101);
+    process(&mut engine, SECOND, &[forth.flags(SYN).seq(100).build(), back.build()]);
+    let flow = find(&engine, 1);
+    assert_eq!((flow.progress, flow.is_assured), (Progress::Close, false));
+}
+
+#[test]
+fn other_protocols_are_in_the_state_that_their_packets_lead_to() {
+    let ip = || FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
+    let ping = ip().icmp_echo(77, 1);
+    let pong = ping.clone().reversed().icmp_echo_reply(77, 1);
+    let udp = ip().udp(1, 2);
+    let sctp = ip().sctp(1, 2);
+    let lives = [
+        (vec![ping, pong], vec![Progress::IcmpFirst, Progress::IcmpReply]),
+        (
+            vec![udp.clone(), udp.clone(), udp.reversed()],
+            vec![Progress::UdpFirst, Progress::UdpSingle, Progress::UdpMultiple],
+        ),
+        (vec![sctp.clone(), sctp.reversed()], vec![Progress::OtherFirst, Progress::OtherMultiple]),
+    ];
+    for (frames, states) in lives {
+        let mut engine = Engine::new(&Config::default());
+        for (frame, state) in frames.into_iter().zip(states) {
+            process(&mut engine, SECOND, &[frame.build()]);
+            assert_eq!(walk(&engine, &Query::default(), 64)[0].progress, state);
+        }
+    }
 }
