@@ -13,6 +13,10 @@ use millrace::fuzzing::control_request;
 
 const EVERY_MEMBER: &str = "\
 {\"millrace\":1,\"ask\":\"flows\",\"limit\":100,\"address\":\"2001:db8::1\",\"port\":53}
+{\"millrace\":1,\"ask\":\"list\",\"zone\":7,\"proto\":6,\
+\"state\":\"SYN_SENT\",\"src\":\"10.0.0.0/8\",\
+\"dst\":\"::/0\",\"sport\":1,\"dport\":2}
+{\"millrace\":1,\"ask\":\"flush\",\"all\":true}
 {\"millrace\":1,\"ask\":\"offload\"}
 ";
 

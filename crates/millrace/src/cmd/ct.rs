@@ -227,7 +227,9 @@ fn zones(args: &ZonesArgs) -> anyhow::Result<()> {
 fn events(args: &EventsArgs) -> anyhow::Result<()> {
     let request = args.filter.request(Ask::Events);
     let mut out = io::stdout().lock();
+    let mut is_heard = false;
     let asked = ask(&args.instance, &request, &mut |line| {
+        is_heard = true;
         match (&line, args.json) {
             (Line::Event(event), true) => writeln!(out, "{}", serde_json::to_string(event)?),
             (Line::Event(event), false) => writeln!(out, "{}", line::told(event)),
@@ -238,7 +240,8 @@ fn events(args: &EventsArgs) -> anyhow::Result<()> {
         out.flush()
     });
     match asked {
-        Err(error) if error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
+        // There was an instance, and its run is over.
+        Err(error) if is_heard && error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
         asked => asked.map(|_| ()),
     }
 }

@@ -331,7 +331,15 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
     events.signal("INT");
     wait_until("it ends", || events.ended().is_some());
     assert_eq!(events.ended().unwrap().code(), Some(0));
+    let socket = asked.socket.clone();
     asked.finish();
+    for what in ["events", "list", "count", "zones"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let output = command.args(["ct", what, "--instance", &socket]).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{what}: {words}");
+        assert!(words.contains("no instance answers there"), "{what}: {words}");
+    }
 }
 
 /// Whoever asks for much and reads nothing keeps nobody waiting.
