@@ -39,7 +39,7 @@ pub use config::{
 };
 pub use events::{Change, FlowEvent};
 pub use filter::{End, Filter, NoPrefix, Prefix};
-pub use listing::{Cursor, LiveFlow, Query, Swept};
+pub use listing::{Cursor, LiveFlow, Query, Swept, ZoneNow};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
 pub use offload::{

@@ -8,18 +8,27 @@
 
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::Key;
-use crate::zones::Zones;
+use crate::table::EMBRYONIC_BYTES;
+use crate::zones::{ZONES, Zones};
 use crate::{BURST_MAX, Config, Nanos, Reason};
 use std::net::IpAddr;
 
 const SECOND: Nanos = 1_000_000_000;
-const ZONES: usize = 1 << 16;
 
 /// Counts connections of both tables.
 pub(crate) struct Limits {
     of_zone: Box<[u32]>,
+    paces: Box<[Pace]>,
     sources: Option<Sources>,
     valve: Option<Valve>,
+}
+
+/// Connections of a zone that have begun in a second, and in the one before.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    second: u32,
+    begun: u32,
+    before: u32,
 }
 
 /// Connections by the prefix of who began them.
@@ -41,12 +50,14 @@ impl Limits {
     /// Bytes that the counts of an engine take.
     pub(crate) fn bytes(config: &Config) -> usize {
         let sources = config.source_max.map_or(0, |_| 2 * Sources::counts(config));
-        (ZONES + sources) * size_of::<u32>()
+        let of_zones = size_of::<u32>() + size_of::<Pace>() + 2 * EMBRYONIC_BYTES;
+        ZONES * of_zones + sources * size_of::<u32>()
     }
 
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             of_zone: vec![0; ZONES].into(),
+            paces: vec![Pace::default(); ZONES].into(),
             sources: config.source_max.map(|max| Sources::new(max, config)),
             valve: config.new_per_second.map(|max| Valve { max, second: 0, begun: 0 }),
         }
@@ -87,9 +98,17 @@ impl Limits {
         self.of_zone[usize::from(zone)]
     }
 
+    /// Connections of a zone that began in the second before this one.
+    pub(crate) fn pace(&self, zone: u16, now: Nanos) -> u32 {
+        self.paces[usize::from(zone)].at(now).before
+    }
+
     /// A connection of this zone has begun, by a packet from `source`.
     pub(crate) fn began(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
         self.count(zone, source);
+        let pace = &mut self.paces[usize::from(zone)];
+        *pace = pace.at(now);
+        pace.begun += 1;
         if let Some(valve) = &mut self.valve {
             valve.begun += u32::from(valve.left(now) > 0);
         }
@@ -112,6 +131,18 @@ impl Limits {
         self.of_zone[usize::from(zone)] -= 1;
         if let Some(sources) = &mut self.sources {
             sources.each(zone, source, |count| *count -= 1);
+        }
+    }
+}
+
+impl Pace {
+    /// How it stands at this time.
+    fn at(self, now: Nanos) -> Self {
+        let second = (now / SECOND) as u32;
+        match second.wrapping_sub(self.second) {
+            0 => self,
+            1 => Self { second, begun: 0, before: self.begun },
+            _ => Self { second, ..Self::default() },
         }
     }
 }

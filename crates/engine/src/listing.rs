@@ -45,6 +45,17 @@ pub struct LiveFlow {
     pub rules: [RuleView; 2],
 }
 
+/// How a zone stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneNow {
+    /// Connections that it has, of both IP versions.
+    pub connections: u32,
+    /// Those of them that are embryonic.
+    pub embryonic: u32,
+    /// Connections that began in the last full second.
+    pub begun: u32,
+}
+
 /// What a part of a walk that ends flows has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -97,9 +108,13 @@ impl Engine {
         self.walk(query, cursor, budget, &mut |_, _| *count += 1)
     }
 
-    /// Connections in a zone, of both IP versions.
-    pub fn connections_in(&self, zone: u16) -> u32 {
-        self.books.limits.of_zone(zone)
+    /// How a zone stands.
+    pub fn zone_now(&self, zone: u16) -> ZoneNow {
+        ZoneNow {
+            connections: self.books.limits.of_zone(zone),
+            embryonic: self.v4.embryonic_in(zone) + self.v6.embryonic_in(zone),
+            begun: self.books.limits.pace(zone, self.now),
+        }
     }
 
     /// Goes on with a walk that ends the flows that are meant, with [`EndReason::Flushed`]: looks

@@ -24,6 +24,8 @@ use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
 use crate::{BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, TcpNumbers};
 use bypass::RECALL_WAIT;
+pub(crate) use embryonic::EMBRYONIC_BYTES;
+
 use embryonic::Embryonic;
 use index::Index;
 use lifetimes::Lifetimes;

@@ -37,7 +37,7 @@ pub struct Zones {
 }
 
 /// How many zones there are.
-const ZONES: usize = 1 << 16;
+pub(crate) const ZONES: usize = 1 << 16;
 
 impl Zones {
     /// Those of a configuration. Of several entries that name a zone the last one holds.

@@ -5,7 +5,7 @@
 use engine::{
     Admission, Answer, BURST_MAX, Config, Cursor, End, EndReason, Engine, Filter, FlowRecord,
     KeyCheck, LiveFlow, MarkLayout, NoRule, Offload, Prefix, Progress, Query, RuleState, Side,
-    Swept, Timeouts, Verdict, Wish,
+    Swept, Timeouts, Verdict, Wish, ZoneNow,
 };
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -324,4 +324,34 @@ fn other_protocols_are_in_the_state_that_their_packets_lead_to() {
             assert_eq!(walk(&engine, &Query::default(), 64)[0].progress, state);
         }
     }
+}
+
+/// Of each second, what began in it: told in the next one, and no longer.
+#[test]
+fn a_zone_says_how_many_began_in_the_last_second() {
+    let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+    let frames = |ports: std::ops::Range<u16>, zone: u16| -> Vec<_> {
+        let frame = |port| FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(port, 53);
+        ports.map(|port| frame(port).vlan(zone).build()).collect()
+    };
+    process(&mut engine, 5 * SECOND, &frames(0..3, 7));
+    process(&mut engine, 6 * SECOND - 1000, &frames(3..4, 7));
+    let stands = |engine: &mut Engine, now| {
+        engine.expire(now, 64);
+        engine.zone_now(7)
+    };
+    let of = |connections, begun| ZoneNow { connections, embryonic: connections, begun };
+    assert_eq!(stands(&mut engine, 6 * SECOND - 1000), of(4, 0), "the second is not over");
+    assert_eq!(stands(&mut engine, 6 * SECOND), of(4, 4));
+    process(&mut engine, 6 * SECOND, &[frames(4..6, 7), frames(0..1, 8)].concat());
+    assert_eq!(stands(&mut engine, 7 * SECOND - 1000), of(6, 4));
+    assert_eq!(stands(&mut engine, 7 * SECOND), of(6, 2));
+    assert_eq!(engine.zone_now(8), of(1, 1));
+    assert_eq!(stands(&mut engine, 8 * SECOND), of(6, 0));
+    process(&mut engine, 8 * SECOND, &frames(6..7, 7));
+    assert_eq!(stands(&mut engine, 10 * SECOND), of(7, 0), "nothing in the second between");
+    let reply = FrameBuilder::ipv4([10, 0, 0, 2], [10, 0, 0, 1]).udp(53, 0).vlan(7).build();
+    process(&mut engine, 10 * SECOND, &[reply]);
+    let one_assured = ZoneNow { embryonic: 6, ..of(7, 0) };
+    assert_eq!(stands(&mut engine, 10 * SECOND), one_assured);
 }

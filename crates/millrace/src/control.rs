@@ -289,11 +289,22 @@ pub(crate) struct CountsLine {
 }
 
 /// A zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ZoneLine {
     pub(crate) zone: u16,
     /// That it has now.
     pub(crate) connections: u64,
+    pub(crate) assured: u64,
+    pub(crate) embryonic: u64,
+    /// That began in the last full second.
+    pub(crate) new_per_s: u64,
+    /// That the worker has which has most, to be held against `connections_max`.
+    pub(crate) worker_connections: u32,
+    /// Of each worker.
+    pub(crate) connections_max: Option<u32>,
+    pub(crate) when_full: String,
+    /// Name of its timeout policy.
+    pub(crate) timeouts: String,
 }
 
 /// That was all.

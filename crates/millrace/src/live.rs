@@ -30,7 +30,7 @@ pub(crate) use watched::PortEvent;
 
 use crate::config::{Bypass, Policy};
 use crate::output::tell;
-use crate::plan::OffloadPlan;
+use crate::plan::{OffloadPlan, ZoneRules};
 use crate::records::RecordSink;
 use crate::snapshot::{Place, Snapshots};
 use crate::summary::{Offload, OffloadPort, Summary};
@@ -127,7 +127,7 @@ impl Live {
     pub(crate) fn start(
         eal: &Eal,
         wires: Vec<Wire>,
-        (config, offload): (&engine::Config, OffloadPlan),
+        (config, offload, timeouts): (&engine::Config, OffloadPlan, Vec<String>),
         snapshots: Option<Snapshots>,
     ) -> Result<Self, PortError> {
         let gauge = Gauge::default();
@@ -196,6 +196,7 @@ impl Live {
             policy: offload.policy.to_string(),
             bypass: offload.bypass.to_string(),
             gauge,
+            zones: ZoneRules::new(config, timeouts),
             started: Instant::now(),
             listeners: AtomicU64::new(0),
         });

@@ -21,6 +21,7 @@ pub(crate) use memory::engine_bytes;
 pub(crate) use offload::OffloadPlan;
 pub(crate) use settings::{Origin, Settings};
 pub(crate) use snapshot::SnapshotPlan;
+pub(crate) use zones::ZoneRules;
 
 use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
 use crate::host::Cpus;
@@ -39,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) pairs: Vec<PairPlan>,
     /// The engine of every worker. Its secret and cycle counter are filled in at start.
     pub(crate) engine: engine::Config,
+    /// Name of the timeout policy of each of its zones.
+    pub(crate) zone_timeouts: Vec<String>,
     /// Rules of the NIC.
     pub(crate) offload: OffloadPlan,
     /// Where others may ask the instance.
@@ -94,13 +97,13 @@ impl Plan {
         let offload = std::mem::take(&mut config.offload);
         let control = std::mem::take(&mut config.control);
         let snapshot = std::mem::take(&mut config.snapshot);
-        let mut engine = plan_engine(config, &mut settings)?;
+        let (mut engine, zone_timeouts) = plan_engine(config, &mut settings)?;
         engine.huge_pages = eal.huge != Huge::No;
         let offload = OffloadPlan::new(offload, &mut settings);
         settings.open("control");
         let socket = settings.take("socket", control.socket, Socket::Auto);
         let snapshot = SnapshotPlan::new(snapshot, &mut settings);
-        Ok(Self { eal, pairs, engine, offload, socket, snapshot, settings })
+        Ok(Self { eal, pairs, engine, zone_timeouts, offload, socket, snapshot, settings })
     }
 }
 
@@ -111,7 +114,7 @@ fn engine_config(config: Config) -> Result<engine::Config, Vec<Problem>> {
     }
     // In a capture of the host that sends there are sums that its NIC had yet to fill in.
     let otherwise = config.policy.checksums.is_none().then_some(Checksums::Trusted);
-    let engine = plan_engine(config, &mut Settings::default())?;
+    let (engine, _) = plan_engine(config, &mut Settings::default())?;
     Ok(engine::Config { checksums: otherwise.unwrap_or(engine.checksums), ..engine })
 }
 
@@ -154,7 +157,11 @@ fn plan_pair(pair: config::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Opt
     })
 }
 
-fn plan_engine(config: Config, settings: &mut Settings) -> Result<engine::Config, Vec<Problem>> {
+/// The engine of every worker, and the names of the timeout policies of its zones.
+fn plan_engine(
+    config: Config,
+    settings: &mut Settings,
+) -> Result<(engine::Config, Vec<String>), Vec<Problem>> {
     let table = config.table;
     let default = engine::Config::default();
     settings.open("table");
@@ -198,7 +205,8 @@ fn plan_engine(config: Config, settings: &mut Settings) -> Result<engine::Config
     };
     let (policies, zones) = (config.timeout_policies, config.zones);
     let zones = zones::plan_zones(policies, zones, engine.policy(), settings)?;
-    Ok(engine::Config { zones, ..engine })
+    let (zones, timeouts) = zones.into_iter().unzip();
+    Ok((engine::Config { zones, ..engine }, timeouts))
 }
 
 fn plan_timeouts(

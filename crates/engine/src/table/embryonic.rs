@@ -4,7 +4,11 @@
 
 use super::{ColdParts, FlowTable, NONE, Region};
 use crate::flow::{Hot, Neighbours};
+use crate::zones::ZONES;
 use crate::{BURST_MAX, Config, EndReason, Evict, FlowRecord};
+
+/// Bytes that a table counts the embryonic flows of a zone in.
+pub(crate) const EMBRYONIC_BYTES: usize = size_of::<u32>();
 
 /// A list through the records.
 pub(super) struct Embryonic {
@@ -14,6 +18,8 @@ pub(super) struct Embryonic {
     /// Most that there may be.
     max: u32,
     evicts: bool,
+    /// How many each zone has.
+    of_zone: Box<[u32]>,
 }
 
 impl Embryonic {
@@ -25,6 +31,7 @@ impl Embryonic {
             len: 0,
             max: (max as u32).clamp(1, capacity),
             evicts: config.evict == Evict::Embryonic,
+            of_zone: vec![0; ZONES].into(),
         }
     }
 
@@ -38,6 +45,7 @@ impl Embryonic {
         self.set_younger(cold, self.youngest, record);
         self.youngest = record;
         self.len += 1;
+        self.of_zone[usize::from(hot[record as usize].key.zone())] += 1;
     }
 
     fn remove<const W: usize>(
@@ -53,6 +61,7 @@ impl Embryonic {
             None => self.youngest = older,
         }
         self.len -= 1;
+        self.of_zone[usize::from(hot[record as usize].key.zone())] -= 1;
     }
 
     /// Of a record, or [`NONE`], which is before the oldest.
@@ -103,6 +112,11 @@ impl<const W: usize> FlowTable<W> {
     pub(super) fn make_room_for_reuse(&mut self, record: u32) -> Option<FlowRecord> {
         let is_one_more = !self.hot[record as usize].is_embryonic();
         if is_one_more && !self.may_begin() { self.evict() } else { None }
+    }
+
+    /// Embryonic flows of a zone.
+    pub(crate) fn embryonic_in(&self, zone: u16) -> u32 {
+        self.embryonic.of_zone[usize::from(zone)]
     }
 
     /// A flow has begun.

@@ -133,9 +133,12 @@ proptest! {
         world.go_on(&operations);
         let all = world.list(Filter::default(), budget);
         prop_assert_eq!(all.len() as u64, world.engine.stats().active());
-        let of_zone = |zone| all.iter().filter(|flow| flow.record.zone == zone).count();
         for zone in 0..4096 {
-            prop_assert_eq!(world.engine.connections_in(zone) as usize, of_zone(zone));
+            let now = world.engine.zone_now(zone);
+            let of_zone: Vec<_> = all.iter().filter(|flow| flow.record.zone == zone).collect();
+            let embryonic = of_zone.iter().filter(|flow| !flow.is_assured).count();
+            prop_assert_eq!(now.connections as usize, of_zone.len());
+            prop_assert_eq!(now.embryonic as usize, embryonic);
         }
         for (bits, flow) in filters.into_iter().zip(all.iter().cycle()) {
             let filter = any_filter(Dice(bits), flow);

@@ -81,7 +81,7 @@ struct FlushArgs {
     json: bool,
 }
 
-/// Print the zones that have connections, and how many
+/// Print the zones that have connections or limits: how full they are, and what holds there
 #[derive(clap::Args)]
 #[command(after_help = ZONES_EXAMPLES)]
 struct ZonesArgs {
@@ -217,10 +217,38 @@ fn zones(args: &ZonesArgs) -> anyhow::Result<()> {
     if args.json {
         return print(true, "", &json!({ "zones": zones }));
     }
-    let row = |line: &ZoneLine| [line.zone.to_string(), line.connections.to_string()];
-    let rows: Vec<_> = zones.iter().map(row).collect();
-    let printed = table::print(&mut io::stdout().lock(), ["zone", "connections"], &(0..2), &rows);
+    let rows: Vec<_> = zones.iter().map(zone_row).collect();
+    let printed = table::print(&mut io::stdout().lock(), ZONE_COLUMNS, &(0..7), &rows);
     printed.context("cannot write the zones")
+}
+
+const ZONE_COLUMNS: [&str; 9] = [
+    "zone",
+    "connections",
+    "assured",
+    "embryonic",
+    "new/s",
+    "of one worker",
+    "max of one",
+    "when full",
+    "timeouts",
+];
+
+fn zone_row(line: &ZoneLine) -> [String; 9] {
+    let numbers = [line.connections, line.assured, line.embryonic, line.new_per_s];
+    let [connections, assured, embryonic, new_per_s] = numbers.map(|number| number.to_string());
+    let max = line.connections_max.map_or("-".to_owned(), |max| max.to_string());
+    [
+        line.zone.to_string(),
+        connections,
+        assured,
+        embryonic,
+        new_per_s,
+        line.worker_connections.to_string(),
+        max,
+        line.when_full.clone(),
+        line.timeouts.clone(),
+    ]
 }
 
 /// Until somebody has had enough, or the run ends.

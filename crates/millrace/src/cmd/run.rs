@@ -224,7 +224,8 @@ fn start(mut plan: Plan, eal: &EalConfig, snapshots: Option<Snapshots>) -> anyho
         });
     }
     plan.engine.secret = secret()?;
-    Ok(Live::start(&eal, wires, (&plan.engine, plan.offload), snapshots)?)
+    let plan = (&plan.engine, plan.offload, plan.zone_timeouts);
+    Ok(Live::start(&eal, wires, plan, snapshots)?)
 }
 
 /// The secret from which those of all tables are derived.

@@ -6,7 +6,7 @@ use super::answer::{instance, now};
 use super::server::{Halt, Taker};
 use super::{ConnectionLine, CountsLine, EventLine, Line, Request, ZoneLine};
 use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
-use engine::{FlowEvent, FlowRecord, Query, Tally};
+use engine::{FlowEvent, FlowRecord, Query, Tally, WhenFull, ZoneNow, ZonePolicy};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -49,18 +49,42 @@ fn to_the_end(inquiry: &Inquiry, errand: Errand) -> Result<u64, Halt> {
     Ok(walk.matched)
 }
 
-/// Zones that have connections, over all workers.
+/// Zones that have connections, over all workers, and those in which something else holds.
 pub(super) fn zones(inquiry: &Inquiry) -> Result<Vec<Line>, Halt> {
-    let mut sums = BTreeMap::<u16, u64>::new();
+    let rules = inquiry.zones();
+    let mut zones: BTreeMap<_, _> = rules.named().map(|zone| (zone, vec![])).collect();
     let mut walk = Walk::new(Errand::Zones);
     let mut add = |met| {
-        if let Met::Zone { zone, connections } = met {
-            *sums.entry(zone).or_default() += u64::from(connections);
+        if let Met::Zone { zone, now } = met {
+            zones.entry(zone).or_default().push(now);
         }
     };
     while inquiry.go_on(&mut walk, &mut add)? {}
-    let line = |(zone, connections)| Line::Zone(ZoneLine { zone, connections });
-    Ok(sums.into_iter().map(line).collect())
+    let line =
+        |(zone, workers): (u16, Vec<_>)| Line::Zone(zone_line(zone, &workers, rules.of(zone)));
+    Ok(zones.into_iter().map(line).collect())
+}
+
+/// A zone, as it is at the workers that have some of it.
+fn zone_line(zone: u16, workers: &[ZoneNow], (policy, timeouts): (&ZonePolicy, &str)) -> ZoneLine {
+    let sum = |of: fn(&ZoneNow) -> u32| workers.iter().map(|now| u64::from(of(now))).sum();
+    let [connections, embryonic, new_per_s]: [u64; 3] =
+        [sum(|now| now.connections), sum(|now| now.embryonic), sum(|now| now.begun)];
+    ZoneLine {
+        zone,
+        connections,
+        assured: connections.saturating_sub(embryonic),
+        embryonic,
+        new_per_s,
+        worker_connections: workers.iter().map(|now| now.connections).max().unwrap_or(0),
+        connections_max: policy.connections_max,
+        when_full: match policy.when_full {
+            WhenFull::PassUntracked => "pass-untracked",
+            WhenFull::Drop => "drop",
+        }
+        .to_owned(),
+        timeouts: timeouts.to_owned(),
+    }
 }
 
 /// What becomes of those that are meant, until whoever asked goes, or the run ends. The first line

@@ -8,7 +8,7 @@
 
 use super::listeners::{Listener, Listeners};
 use super::worker::Report;
-use engine::{Cursor, Engine, Filter, LiveFlow, Nanos, Query};
+use engine::{Cursor, Engine, Filter, LiveFlow, Nanos, Query, ZoneNow};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Records that a worker looks at in one round of housekeeping.
@@ -40,7 +40,7 @@ pub(crate) enum Errand {
     Count(Query),
     /// To end them.
     Flush(Filter),
-    /// Zones that have connections. Of that, all is one part.
+    /// Zones that have connections, or had some a moment ago. Of that, all is one part.
     Zones,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Told {
     Flow(LiveFlow),
     Zone {
         zone: u16,
-        connections: u32,
+        now: ZoneNow,
     },
     End(PartEnd),
     /// Somebody is heard of from now on.
@@ -217,10 +217,10 @@ impl Walk {
         let until = (self.next_zone + budget).min(u32::from(u16::MAX) + 1);
         for zone in self.next_zone..until {
             let zone = zone as u16;
-            let connections = engine.connections_in(zone);
-            if connections > 0 {
+            let now = engine.zone_now(zone);
+            if now != ZoneNow::default() {
                 self.end.matched += 1;
-                tell(Told::Zone { zone, connections });
+                tell(Told::Zone { zone, now });
             }
         }
         self.next_zone = until;
@@ -324,14 +324,45 @@ mod tests {
         assert!(matches!(told[..], [Told::End(PartEnd { matched: 1, more: false, .. })]));
     }
 
+    /// By what a round leaves behind, whatever it says of itself.
+    #[test]
+    fn a_round_is_short_however_much_is_asked_for() {
+        let mut engine = engine();
+        let (mut desk, mut caller) = Desk::new();
+        let all = [Errand::List(Query::default()), Errand::Flush(Filter::default())];
+        for errand in all {
+            caller.asks.push(Ask::Walk(walk(errand, u32::MAX))).ok().unwrap();
+            let mut touched = 0;
+            let end = loop {
+                let before = engine.stats().active();
+                desk.serve(&mut engine, |_| unreachable!("nobody asked for it"));
+                let (mut of_round, mut end) = (before - engine.stats().active(), None);
+                while let Ok(next) = caller.told.pop() {
+                    match next {
+                        Told::End(last) => end = Some(last),
+                        _ => of_round += 1,
+                    }
+                }
+                assert!(of_round <= LISTED as u64, "{of_round}");
+                touched += of_round;
+                if let Some(end) = end {
+                    break end;
+                }
+                while engine.next_record().is_some() {}
+            };
+            assert_eq!((touched, end.matched), (2000, 2000), "{errand:?}");
+        }
+    }
+
     #[test]
     fn zones_that_have_connections_are_told_in_order() {
         let (told, most) = answer(&mut engine(), walk(Errand::Zones, 1));
+        const NOW: ZoneNow = ZoneNow { connections: 1000, embryonic: 1000, begun: 0 };
         assert!(matches!(
             told[..],
             [
-                Told::Zone { zone: 0, connections: 1000 },
-                Told::Zone { zone: 7, connections: 1000 },
+                Told::Zone { zone: 0, now: NOW },
+                Told::Zone { zone: 7, now: NOW },
                 Told::End(PartEnd { matched: 2, more: false, .. })
             ]
         ));

@@ -11,8 +11,9 @@ use super::offload::RulesLine;
 use super::saving::Gauge;
 use super::worker::Report;
 use super::{SharedPort, report};
+use crate::plan::ZoneRules;
 use crate::summary::{Offload, OffloadPort, Summary};
-use engine::{Cursor, LiveFlow, OffloadState, Query};
+use engine::{Cursor, LiveFlow, OffloadState, Query, ZoneNow};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ pub(crate) struct Inquiry {
     pub(super) policy: String,
     pub(super) bypass: String,
     pub(super) gauge: Gauge,
+    pub(super) zones: ZoneRules,
     pub(super) started: Instant,
     /// How many have listened so far.
     pub(super) listeners: AtomicU64,
@@ -66,7 +68,7 @@ pub(crate) enum Met {
     /// Of one worker.
     Zone {
         zone: u16,
-        connections: u32,
+        now: ZoneNow,
     },
 }
 
@@ -141,7 +143,7 @@ impl Inquiry {
         let end = loop {
             match caller.told.pop() {
                 Ok(Told::Flow(flow)) => met(Met::Flow(Found { flow, lcore: *lcore, wire: *wire })),
-                Ok(Told::Zone { zone, connections }) => met(Met::Zone { zone, connections }),
+                Ok(Told::Zone { zone, now }) => met(Met::Zone { zone, now }),
                 Ok(Told::End(end)) => break end,
                 // Answers to what others have asked, and taken.
                 Ok(Told::Listens | Told::Left(_)) => {}
@@ -186,6 +188,11 @@ impl Inquiry {
     /// Who gets rules, as `policy` says it.
     pub(crate) fn policy(&self) -> &str {
         &self.policy
+    }
+
+    /// What holds in which zone.
+    pub(crate) fn zones(&self) -> &ZoneRules {
+        &self.zones
     }
 
     /// How long the bump has run.

@@ -4,10 +4,21 @@
 
 use super::{Settings, plan_timeouts};
 use crate::config::{self, Fault, Problem, Written};
-use engine::{Timeouts, ZonePolicy};
+use engine::{Config, Timeouts, ZonePolicy, Zones};
+use std::collections::BTreeMap;
 
 /// The name of `[timeouts]`.
 const DEFAULT: &str = "default";
+
+/// Zones, what holds there, and the name of its timeouts.
+type Planned = ((Vec<u16>, ZonePolicy), String);
+
+/// What holds in which zone, for those who ask.
+pub(crate) struct ZoneRules {
+    zones: Zones,
+    /// Names of the timeouts of zones that are named.
+    timeouts: BTreeMap<u16, String>,
+}
 
 /// Policies by name, in the order in which they were written.
 struct Named(Vec<(String, Timeouts)>);
@@ -18,7 +29,7 @@ pub(super) fn plan_zones(
     zones: Vec<config::Zone>,
     elsewhere: ZonePolicy,
     settings: &mut Settings,
-) -> Result<Vec<(Vec<u16>, ZonePolicy)>, Vec<Problem>> {
+) -> Result<Vec<Planned>, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut named = Named(vec![(DEFAULT.to_owned(), elsewhere.timeouts)]);
     for (index, policy) in policies.into_iter().enumerate() {
@@ -48,6 +59,27 @@ pub(super) fn plan_zones(
     if problems.is_empty() { Ok(planned) } else { Err(problems) }
 }
 
+impl ZoneRules {
+    /// Those of an engine, of whose zones the timeouts have these names.
+    pub(crate) fn new(config: &Config, names: Vec<String>) -> Self {
+        let named = config.zones.iter().zip(names);
+        // The last one that names a zone holds, as in the engine.
+        let timeouts =
+            named.flat_map(|((ids, _), name)| ids.iter().map(move |id| (*id, name.clone())));
+        Self { zones: Zones::new(config), timeouts: timeouts.collect() }
+    }
+
+    /// Zones that are named, in order.
+    pub(crate) fn named(&self) -> impl Iterator<Item = u16> {
+        self.timeouts.keys().copied()
+    }
+
+    /// What holds in a zone, and the name of its timeouts.
+    pub(crate) fn of(&self, zone: u16) -> (&ZonePolicy, &str) {
+        (self.zones.of(zone), self.timeouts.get(&zone).map_or(DEFAULT, String::as_str))
+    }
+}
+
 impl Named {
     fn get(&self, name: &str) -> Option<Timeouts> {
         self.0.iter().find(|(own, _)| own == name).map(|(_, timeouts)| *timeouts)
@@ -59,7 +91,7 @@ impl Named {
         zone: config::Zone,
         elsewhere: ZonePolicy,
         settings: &mut Settings,
-    ) -> Result<Option<(Vec<u16>, ZonePolicy)>, Fault> {
+    ) -> Result<Option<Planned>, Fault> {
         let Some(Written { value: ids, place }) = zone.ids else { return Ok(None) };
         settings.open_element("zone");
         let ids: Vec<u32> = ids.into_iter().map(|id| id.value).collect();
@@ -76,7 +108,7 @@ impl Named {
             connections_max: limit(settings.take("connections_max", zone.connections_max, 0)),
             when_full: settings.take_or_compute("when_full", zone.when_full, elsewhere.when_full),
         };
-        Ok(Some((ids.into_iter().map(|id| id as u16).collect(), policy)))
+        Ok(Some(((ids.into_iter().map(|id| id as u16).collect(), policy), name)))
     }
 }
 

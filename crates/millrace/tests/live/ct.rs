@@ -6,11 +6,12 @@ use crate::bump::{Bump, Ended, Setup, count};
 use crate::captures::{Talk, write_pcap};
 use crate::process::Process;
 use crate::records::Record;
+use crate::twin::driver;
 use crate::{Scratch, wait_until};
 use engine::Progress;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -168,8 +169,22 @@ fn lists_have_what_flow_records_have() {
 
     let zones = asked.json(&["ct", "zones"]);
     let of_zone = |zone: &Value| (count(&zone["zone"]), count(&zone["connections"]));
-    let zones: Vec<_> = zones["zones"].as_array().unwrap().iter().map(of_zone).collect();
-    assert_eq!(zones, [(0, 60), (5, 20), (100, 20)]);
+    let zones = zones["zones"].as_array().unwrap();
+    assert_eq!(
+        sorted(zones.iter().map(|zone| format!("{:?}", of_zone(zone)))),
+        ["(0, 60)", "(100, 20)", "(5, 20)"]
+    );
+    for zone in zones {
+        let name = zone["zone"].to_string();
+        let [assured, all] = [true, false].map(|only| {
+            let is_it = |line: &&Value| !only || line["assured"] == true;
+            let list = asked.list(&["--zone", &name]);
+            list.iter().filter(is_it).count() as u64
+        });
+        assert_eq!((count(&zone["assured"]), count(&zone["connections"])), (assured, all));
+        assert_eq!(count(&zone["embryonic"]), all - assured, "{zone}");
+        assert_eq!(count(&zone["worker_connections"]), all, "{zone}");
+    }
     let all = &lists[0];
     assert!(all.iter().all(|line| {
         let left = line["timeout_s"].as_f64().unwrap();
@@ -376,4 +391,121 @@ fn a_long_list_that_nobody_reads_holds_nothing_up() {
     }
     assert_eq!(count(&summary["flows"]["records_lost"]), 0);
     assert_eq!(count(&summary["flows"]["ended"]["flushed"]), u64::from(MANY));
+}
+
+/// What the configuration says of zones, and how full they are.
+#[test]
+fn zones_say_what_holds_there() {
+    let talk = Talk::new(1, 100);
+    let setup = setup().config(
+        "[[timeout_policy]]\nname = \"dns\"\nudp_multiple = 5\n\
+         [[zone]]\nids = [5, 9]\ntimeouts = \"dns\"\nconnections_max = 15\nwhen_full = \"drop\"\n",
+    );
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    talk.write(&a, &b);
+    let args = [a, b].map(|path| format!("rx_pcap={path},infinite_rx=1"));
+    // Of the 20 in zone 5 there is room for 15.
+    let asked = Asked::start(setup, [&args[0], &args[1]], 95);
+    let zones = asked.json(&["ct", "zones"])["zones"].clone();
+    let zone = |number: u64| {
+        let zones = zones.as_array().unwrap();
+        zones.iter().find(|zone| zone["zone"] == number).unwrap_or(&Value::Null)
+    };
+    let members = ["connections", "connections_max", "when_full", "timeouts"];
+    let of_zone = |number| members.map(|member| zone(number)[member].to_string());
+    assert_eq!(of_zone(5), ["15", "15", "\"drop\"", "\"dns\""]);
+    assert_eq!(of_zone(9), ["0", "15", "\"drop\"", "\"dns\""]);
+    assert_eq!(of_zone(100), ["20", "null", "\"pass-untracked\"", "\"default\""]);
+    // Whoever is flushed begins again.
+    let begins = || {
+        asked.text(&["ct", "flush", "--zone", "100"]);
+        let zones = asked.json(&["ct", "zones"]);
+        let mut zones = zones["zones"].as_array().unwrap().iter();
+        zones.any(|zone| zone["zone"] == 100 && count(&zone["new_per_s"]) > 0)
+    };
+    wait_until("some begin", begins);
+    let text = asked.text(&["ct", "zones"]);
+    let row = |zone: &str| {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        text.lines().map(words).find(|words| words[0] == zone).unwrap_or_default()
+    };
+    assert_eq!(row("9"), ["9", "0", "0", "0", "0", "0", "15", "drop", "dns"]);
+    assert_eq!((&*row("0")[6], &*row("0")[8]), ("-", "default"), "{text}");
+    asked.finish();
+}
+
+/// Rules of the NIC go with their connections, and come back with those that begin again.
+#[test]
+fn a_flush_takes_rules_back() {
+    if driver().is_none() {
+        return;
+    }
+    let setup = setup();
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    Talk::new(1, 40).write(&a, &b);
+    let [a, b] = [("0", a), ("1", b)].map(|(name, path)| {
+        format!("net_twin{name},replay={path},loops=forever,speed=10M,personality=x710")
+    });
+    let socket = setup.path("a.sock");
+    let setup = setup.pair(&a, &b).args(&["--socket", &socket, "--offload", "all"]);
+    let asked = Asked { bump: setup.start(), socket };
+    let effective = || {
+        let rules = asked.json(&["offload"])["rules"].as_array().unwrap().clone();
+        rules.iter().filter(|rule| rule["state"] == "effective").count()
+    };
+    wait_until("rules have effect", || effective() > 10);
+    let of_port = |member: &str| {
+        let ports = asked.json(&["offload"])["ports"].as_array().unwrap().clone();
+        ports.iter().map(|port| count(&port["rules"][member])).sum::<u64>()
+    };
+    assert_eq!(of_port("destroyed"), 0);
+    let flushed = count(&asked.json(&["ct", "flush", "--all"])["flushed"]);
+    assert!(flushed >= 40, "{flushed}");
+    wait_until("rules are taken back", || of_port("destroyed") > 10);
+    wait_until("others have rules", || effective() > 10);
+    let ended = asked.finish();
+    let flushed_records =
+        ended.records().iter().filter(|record| record.text("end_reason") == "flushed").count();
+    assert_eq!(flushed_records as u64, flushed);
+}
+
+#[test]
+fn a_pipe_that_is_closed_ends_it_well() {
+    let asked = Asked::to_talk(&Talk::new(1, 100), ",infinite_rx=1");
+    for what in [&["list"][..], &["list", "--json"], &["events"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        command.arg("ct").args(what).args(["--instance", &asked.socket]);
+        let mut process = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        drop(process.child().stdout.take());
+        wait_until("it ends", || {
+            asked.text(&["ct", "flush", "--proto", "icmp"]);
+            process.ended().is_some()
+        });
+        let mut words = String::new();
+        process.child().stderr.take().unwrap().read_to_string(&mut words).unwrap();
+        assert_eq!((process.ended().unwrap().code(), &*words), (Some(0), ""), "{what:?}");
+    }
+    asked.finish();
+}
+
+#[test]
+fn a_wrong_filter_is_named_with_a_way_out() {
+    let wrong = [
+        (["--proto", "foo"], "write tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number up to 255"),
+        (["--src", "10.0.0.0/33"], "write ADDRESS or ADDRESS/LENGTH, of at most 32 bits"),
+        (["--address", "::/129"], "or 128 for IPv6"),
+        (["--state", "open"], "no state; there are SYN_SENT, "),
+        (["--zone", "65536"], "65536 is not in 0..=65535"),
+        (["--dport", "x"], "invalid digit"),
+    ];
+    for ([option, value], words) in wrong {
+        for what in ["list", "count", "flush", "events"] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+            let output = command.args(["ct", what, option, value]).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            let place = format!("invalid value '{value}' for '{option} ");
+            assert!(text.contains(&place) && text.contains(words), "{text}");
+        }
+    }
 }

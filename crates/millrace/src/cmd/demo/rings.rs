@@ -123,7 +123,7 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         tx_descriptors: DESCRIPTORS,
     };
     let config = engine::Config { secret: secret()?, ..engine::Config::default() };
-    let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off()), None)?;
+    let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off(), vec![]), None)?;
     let stop = Arc::new(AtomicBool::new(false));
     let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
     let thread = std::thread::Builder::new().name("generator".to_owned());

@@ -195,7 +195,7 @@ impl<'a> Stage<'a> {
         let config = engine::Config { secret: secret()?, ..engine::Config::default() };
         let policy = if offload { self.args.offload } else { Policy::Off };
         let plan = OffloadPlan { policy, ..OffloadPlan::off() };
-        let mut live = Live::start(&self.eal, vec![wire], (&config, plan), None)?;
+        let mut live = Live::start(&self.eal, vec![wire], (&config, plan, vec![]), None)?;
         let mut readings = Readings::default();
         let mut written = Ok(());
         let step = (self.args.duration / STEPS).max(STEP_MIN);
