@@ -231,3 +231,40 @@ fn plus(sum: OffloadState, next: OffloadState) -> OffloadState {
         kinds_aside: sum.kinds_aside.max(next.kinds_aside),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Config, Engine, Filter, Verdict};
+    use wire::{BytesPacket, FrameBuilder};
+
+    /// Within a walk that ends flows.
+    fn cursor() -> Cursor {
+        let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+        let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53).build();
+        engine.process(1_000_000, &[BytesPacket::new(&frame)], &mut [Verdict::Forward]);
+        let mut cursor = Cursor::default();
+        engine.sweep(&Filter::default(), &mut cursor, 1);
+        cursor
+    }
+
+    #[test]
+    fn a_walk_comes_again_for_flows_that_wait_for_their_nic() {
+        let mut walk = Walk::new(Errand::Flush(Filter::default()));
+        let cursor = cursor();
+        let end = PartEnd { cursor, more: true, matched: 1, held: 1 };
+        walk.follow(end);
+        assert_eq!((walk.worker, walk.cursor), (0, cursor));
+        // One was held in the part before: the same worker again, and only what was there then.
+        walk.follow(PartEnd { more: false, held: 0, ..end });
+        assert_eq!((walk.worker, walk.cursor), (0, cursor.again()));
+        assert_ne!(walk.cursor, Cursor::default());
+        walk.follow(PartEnd { more: false, held: 0, ..end });
+        assert_eq!((walk.worker, walk.cursor, walk.matched), (1, Cursor::default(), 3));
+        assert!(walk.held_since.is_none());
+        // A NIC that does not answer holds nobody up for ever.
+        walk.held_since = Instant::now().checked_sub(HELD_MAX);
+        walk.follow(PartEnd { more: false, held: 1, ..end });
+        assert_eq!((walk.worker, walk.cursor), (2, Cursor::default()));
+    }
+}

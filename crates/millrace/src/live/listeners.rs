@@ -214,9 +214,16 @@ mod tests {
         listeners.tell(&mut engine, 100, 1);
         let (events, lost) = heard(&mut slow_ear);
         assert_eq!((events.len(), lost), (2, 6000 - HEARD as u64));
+        assert_eq!(heard(&mut quick_ear), (vec![(Change::New, 9), (Change::Destroy, 9)], 0));
         // Nobody takes them from the engine.
         come_and_go(&mut engine, 0..3000);
         while listeners.tell(&mut engine, 100, 1) > 0 {}
-        assert_eq!(heard(&mut slow_ear).1, heard(&mut quick_ear).1);
+        for ear in [&mut slow_ear, &mut quick_ear] {
+            // What fills the ring comes before the word that some is missing.
+            let (events, lost_before) = heard(ear);
+            listeners.tell(&mut engine, 100, 1);
+            let (none, lost) = heard(ear);
+            assert_eq!((events.len() as u64 + lost_before + lost, none.len()), (6000, 0));
+        }
     }
 }
