@@ -68,8 +68,10 @@ impl<const W: usize> Hot<W> {
     pub(crate) fn event(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
         let (untouched, flags) = (*self, packet.meta.tcp_flags());
         let event = self.event_of_sound(packet)?;
-        // With such a flag numbers may have changed where the phase has not.
-        let is_more = event != Event::None || flags & SYN_FIN_RST != 0;
+        // With such a flag numbers may have changed where the phase has not, or flags that count
+        // later. A SYN without numbers is no more than an ACK.
+        let telling = if self.is_judged() { SYN_FIN_RST } else { FIN | RST };
+        let is_more = event != Event::None || flags & telling != 0;
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
             return Err(Irregular::Checksum);

@@ -181,7 +181,10 @@ impl Flow {
         let before = self.clone();
         let irregular = self.count_intact(packet, now);
         let changes = match packet.proto {
-            TCP => before.tcp != self.tcp || packet.tcp_flags & (SYN | FIN | RST) != 0,
+            TCP => {
+                let syn = if self.sequence.is_some() { SYN } else { 0 };
+                before.tcp != self.tcp || packet.tcp_flags & (syn | FIN | RST) != 0
+            }
             // The first answer, and of UDP the second packet before it.
             _ if before.sound[1] == 0 => {
                 self.sound[1] > 0 || packet.proto == UDP && self.sound[0] == 2
