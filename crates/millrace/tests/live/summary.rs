@@ -55,7 +55,7 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     }
     assert_members(&summary["ledger"], "rx tx dropped held balanced");
     assert_members(&summary["flows"], "active created ended table_full records_lost");
-    assert_members(&summary["flows"]["ended"], "idle fin rst reuse evicted exit");
+    assert_members(&summary["flows"]["ended"], "idle fin rst reuse evicted flushed exit");
     let util = summary["cpu_util_percent"].as_f64().unwrap();
     assert!((0.0..=100.0).contains(&util), "{util}");
     // Of 64 bytes, and 24 more on the wire.
