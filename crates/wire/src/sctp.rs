@@ -64,6 +64,13 @@ mod tests {
         assert_eq!(sctp.payload(), [3, 0, 0, 4]);
         assert!(Sctp::new(&packet[20..31]).is_none());
 
+        let two = FrameBuilder::ipv4([1; 4], [2; 4]).sctp(1, 2).chunk(11, 0, &[]);
+        let packet_of_two = two.chunk(0, 3, &[9; 5]).build_packet();
+        let chunks = Sctp::new(&packet_of_two[20..]).unwrap().payload();
+        assert_eq!(chunks, [11, 0, 0, 4, 0, 3, 0, 9, 9, 9, 9, 9, 9, 0, 0, 0]);
+        let init = FrameBuilder::ipv4([1; 4], [2; 4]).sctp(1, 2).init_chunk(1, 7).build_packet();
+        assert_eq!(Sctp::new(&init[20..]).unwrap().payload()[..8], [1, 0, 0, 20, 0, 0, 0, 7]);
+
         let stored = sctp.checksum();
         packet[28..32].fill(0);
         assert_eq!(checksum::crc32c(&packet[20..]), stored);

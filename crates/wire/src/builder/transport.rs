@@ -38,6 +38,21 @@ impl FrameBuilder {
         self
     }
 
+    /// One more chunk of SCTP, padded (RFC 9260 section 3.2).
+    pub fn chunk(mut self, kind: u8, flags: u8, value: &[u8]) -> Self {
+        let [high, low] = ((value.len() + 4) as u16).to_be_bytes();
+        self.payload.extend([kind, flags, high, low]);
+        self.payload.extend(value);
+        self.payload.resize(self.payload.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// INIT, or INIT ACK, which asks for this tag: a window of 64 KiB, ten streams each way.
+    pub fn init_chunk(self, kind: u8, initiate_tag: u32) -> Self {
+        let rest = [0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
+        self.chunk(kind, 0, &[&initiate_tag.to_be_bytes()[..], &rest].concat())
+    }
+
     /// GRE around a protocol of this EtherType, with a key (RFC 2890) or without.
     pub fn gre(mut self, ether_type: u16, key: Option<u32>) -> Self {
         let flags: u16 = if key.is_some() { 0x2000 } else { 0 };
