@@ -7,10 +7,11 @@
 //! up again, so that two packets of one new flow make one flow.
 
 use crate::events::FlowEvent;
-use crate::flow::{Micros, PROTO_TCP, SYN_FIN_RST};
+use crate::flow::{Micros, PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening};
+use crate::sctp::Chunks;
 use crate::table::{FlowTable, NO_RECORD};
 use crate::tcp::{Gathered, Header, Numbers, RST, Segment, is_sound, opens};
 use crate::{BURST_MAX, CtState, FlowRecord, Irregular, Nanos, Reason, checksum::Evidence};
@@ -42,6 +43,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) now: Nanos,
     /// Of TCP that is judged by its numbers, if it is not cut.
     pub(crate) header: Option<Header<'a>>,
+    /// Of SCTP, if they are not cut.
+    pub(crate) chunks: Option<Chunks>,
     /// That it came as it was sent.
     pub(crate) evidence: Evidence<'a>,
 }
@@ -55,7 +58,33 @@ impl Arrival<'_> {
 
     /// Whether a flow can begin with it: nothing is judged, or its flags may come together.
     fn is_sound(&self) -> bool {
-        self.header.is_none() || is_sound(self.meta.tcp_flags())
+        match &self.chunks {
+            Some(chunks) => chunks.is_sound(),
+            None => self.header.is_none() || is_sound(self.meta.tcp_flags()),
+        }
+    }
+
+    /// What is to be said of one that is not.
+    fn unsound(&self) -> Irregular {
+        if self.chunks.is_some() { Irregular::SctpChunk } else { Irregular::TcpFlags }
+    }
+
+    /// Whether it is the first packet that is seen of its connection, and none begins with it.
+    fn begins_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
+        match (key.proto(), &self.chunks) {
+            (PROTO_TCP, _) => self.meta.tcp_flags() & RST != 0 || !self.is_sound(),
+            (_, Some(chunks)) => !chunks.is_sound() || chunks.meant().ends(),
+            _ => false,
+        }
+    }
+
+    /// What is to be said of it where nothing is picked up, if it does not ask for a connection.
+    fn unasked<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+        match (key.proto(), &self.chunks) {
+            (PROTO_TCP, _) if !opens(self.meta.tcp_flags()) => Some(Irregular::TcpNoSyn),
+            (PROTO_SCTP, Some(chunks)) if !chunks.opens() => Some(Irregular::SctpNoInit),
+            _ => None,
+        }
     }
 
     /// Whether it came as it was sent, as far as checksums tell.
@@ -162,7 +191,11 @@ impl<const W: usize> Lane<W> {
         let judged = packet.filter(|_| is_judged);
         let header = judged.and_then(|packet| Header::of(packet, opening, gathered));
         let evidence = packet.filter(|_| table.verifies()).map_or(Evidence::Trusted, Evidence::of);
-        Arrival { meta, opening, now, header, evidence }
+        let is_sctp = key.proto() == PROTO_SCTP;
+        let chunks = packet
+            .filter(|_| is_sctp)
+            .and_then(|packet| Chunks::of(packet, meta, opening, table.judges(key.zone())));
+        Arrival { meta, opening, now, header, chunks, evidence }
     }
 
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
@@ -342,15 +375,14 @@ impl<const W: usize> Lane<W> {
         }
         let (position, swapped, zone) =
             (packet.opening.position, packet.meta.swapped(), key.zone());
-        let is_tcp = key.proto() == PROTO_TCP;
-        if is_tcp && !opens(packet.meta.tcp_flags()) && !table.picks_up(zone) {
-            return outcome.stray(position, Irregular::TcpNoSyn);
+        if let Some(reason) = packet.unasked(&key).filter(|_| !table.picks_up(zone)) {
+            return outcome.stray(position, reason);
         }
         if !packet.is_intact(&key) {
             return outcome.stray(position, Irregular::Checksum);
         }
         // Begins no connection; if nobody minds, what is seen of it is written down.
-        if !packet.is_sound() && !outcome.irregular(position, Irregular::TcpFlags) {
+        if !packet.is_sound() && !outcome.irregular(position, packet.unsound()) {
             return;
         }
         if let Err(reason) = outcome.check(&key, swapped) {
@@ -363,7 +395,7 @@ impl<const W: usize> Lane<W> {
             true => {
                 outcome.created(&key, swapped);
                 table.tell_new(hash, &key, outcome);
-                let is_none = is_tcp && (packet.meta.tcp_flags() & RST != 0 || !packet.is_sound());
+                let is_none = packet.begins_nothing(&key);
                 outcome.state(position, || if is_none { CtState::INVALID } else { CtState::NEW });
             }
             false => outcome.full(position, zone, Reason::TableFull),

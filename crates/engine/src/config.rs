@@ -208,6 +208,18 @@ pub struct Timeouts {
     pub icmp_first: Nanos,
     /// ICMP and ICMPv6, both directions.
     pub icmp_reply: Nanos,
+    /// SCTP, an INIT, and an INIT ACK that answers it.
+    pub sctp_init: Nanos,
+    /// SCTP, a COOKIE ECHO.
+    pub sctp_cookie: Nanos,
+    /// SCTP, packets of both directions.
+    pub sctp_established: Nanos,
+    /// SCTP after a SHUTDOWN, or SHUTDOWN ACK.
+    pub sctp_shutdown: Nanos,
+    /// SCTP after SHUTDOWN COMPLETE, or ABORT.
+    pub sctp_closed: Nanos,
+    /// SCTP that did not begin with an INIT, one direction only.
+    pub sctp_heartbeat: Nanos,
     /// Any other protocol, one direction only.
     pub other_first: Nanos,
     /// Any other protocol, both directions.
@@ -216,7 +228,8 @@ pub struct Timeouts {
 
 impl Timeouts {
     /// Those of measurement, where a connection is what comes without a pause: 5 s in all phases,
-    /// 2 s after the end of TCP.
+    /// 2 s after the end of TCP
+    /// and SCTP.
     pub const SHORT: Self = {
         const IDLE: Nanos = 5 * SECOND;
         const CLOSE: Nanos = 2 * SECOND;
@@ -232,6 +245,12 @@ impl Timeouts {
             udp_multiple: IDLE,
             icmp_first: IDLE,
             icmp_reply: IDLE,
+            sctp_init: IDLE,
+            sctp_cookie: IDLE,
+            sctp_established: IDLE,
+            sctp_shutdown: IDLE,
+            sctp_closed: CLOSE,
+            sctp_heartbeat: IDLE,
             other_first: IDLE,
             other_multiple: IDLE,
         }
@@ -254,6 +273,12 @@ impl Default for Timeouts {
             udp_multiple: 30 * SECOND,
             icmp_first: 60 * SECOND,
             icmp_reply: 30 * SECOND,
+            sctp_init: 30 * SECOND,
+            sctp_cookie: 30 * SECOND,
+            sctp_established: 210 * SECOND,
+            sctp_shutdown: 30 * SECOND,
+            sctp_closed: 10 * SECOND,
+            sctp_heartbeat: 30 * SECOND,
             other_first: 60 * SECOND,
             other_multiple: 60 * SECOND,
         }

@@ -6,6 +6,7 @@
 //! words of 13, 15 or 25 bits; what goes beyond them, once in 2^13 packets or 2^15 bytes of
 //! link-layer headers, is moved to the cold part. That makes 64 + 48 bytes per IPv4 flow.
 
+mod association;
 mod bypass;
 mod embryonic;
 mod judge;
@@ -31,12 +32,11 @@ use vital::Vital;
 pub(crate) const PROTO_ICMP: u8 = 1;
 pub(crate) const PROTO_TCP: u8 = 6;
 pub(crate) const PROTO_UDP: u8 = 17;
+pub(crate) const PROTO_SCTP: u8 = 132;
 /// Those with a number of their own in the place of ports.
 pub(crate) const PROTO_GRE: u8 = 47;
 pub(crate) const PROTO_ESP: u8 = 50;
 pub(crate) const PROTO_ICMPV6: u8 = 58;
-/// It has ports, and no life cycle of its own.
-pub(crate) const PROTO_SCTP: u8 = 132;
 
 /// Flags that can change the state; packets without them take the short way.
 pub(crate) const SYN_FIN_RST: u8 = SYN | FIN | RST;
@@ -167,6 +167,9 @@ impl<const W: usize> Hot<W> {
             phase = if is_sound(flags) { phase } else { Phase::TcpClose };
             self.open_window(phase, segment);
         }
+        if let Some(chunks) = packet.chunks {
+            phase = self.open_association(chunks);
+        }
         self.expected = 0;
         self.enter(phase);
     }
@@ -241,6 +244,13 @@ impl<const W: usize> Hot<W> {
         let [of_originator, of_responder] = self.counters.map(Counters::tcp_flags);
         let is_answered = match self.key.proto() {
             PROTO_TCP => of_responder != 0,
+            PROTO_SCTP if self.phase().is_over_for_sctp() && self.is_embryonic() => {
+                return match self.is_reply(meta) {
+                    true => CtState::ESTABLISHED | CtState::REPLY,
+                    // There never was an association.
+                    false => CtState::INVALID,
+                };
+            }
             _ => self.phase().is_first() == 0,
         };
         match (self.is_reply(meta), is_answered) {
@@ -391,9 +401,9 @@ impl<const W: usize> Hot<W> {
     /// Why a flow ends whose time is over.
     pub(crate) fn end_reason(&self) -> EndReason {
         match self.phase() {
-            Phase::TcpLastAck => EndReason::Fin,
+            Phase::TcpLastAck | Phase::SctpShutdownAck | Phase::SctpClosed => EndReason::Fin,
             phase if phase.is_closing() && self.is_fin() => EndReason::Fin,
-            Phase::TcpClose => EndReason::Rst,
+            Phase::TcpClose | Phase::SctpAborted => EndReason::Rst,
             _ => EndReason::Idle,
         }
     }

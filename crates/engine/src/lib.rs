@@ -24,6 +24,7 @@ mod parse;
 mod progress;
 mod reason;
 mod record;
+mod sctp;
 mod snapshot;
 mod state;
 mod stats;

@@ -70,11 +70,19 @@ pub enum SavedPhase {
     Icmp = 8,
     /// Any other protocol, both directions.
     Other = 9,
+    /// SCTP, and neither side has ended it.
+    SctpEstablished = 10,
+    /// A SHUTDOWN of one side, or of both.
+    SctpShutdown = 11,
+    /// SHUTDOWN COMPLETE.
+    SctpClosed = 12,
+    /// ABORT.
+    SctpAborted = 13,
 }
 
 impl SavedPhase {
     /// Every one of them.
-    pub const ALL: [SavedPhase; 9] = [
+    pub const ALL: [SavedPhase; 13] = [
         SavedPhase::TcpEstablished,
         SavedPhase::TcpFinWait,
         SavedPhase::TcpCloseWait,
@@ -84,6 +92,10 @@ impl SavedPhase {
         SavedPhase::Udp,
         SavedPhase::Icmp,
         SavedPhase::Other,
+        SavedPhase::SctpEstablished,
+        SavedPhase::SctpShutdown,
+        SavedPhase::SctpClosed,
+        SavedPhase::SctpAborted,
     ];
 
     /// That with this number.
@@ -214,6 +226,10 @@ impl Phase {
             Phase::UdpMultiple => SavedPhase::Udp,
             Phase::IcmpReply => SavedPhase::Icmp,
             Phase::OtherMultiple => SavedPhase::Other,
+            Phase::SctpCookie | Phase::SctpEstablished => SavedPhase::SctpEstablished,
+            Phase::SctpShutdown | Phase::SctpShutdownAck => SavedPhase::SctpShutdown,
+            Phase::SctpClosed => SavedPhase::SctpClosed,
+            Phase::SctpAborted => SavedPhase::SctpAborted,
             Phase::Free
             | Phase::TcpSynSent
             | Phase::TcpSynSent2
@@ -222,6 +238,9 @@ impl Phase {
             | Phase::UdpFirst
             | Phase::UdpSingle
             | Phase::IcmpFirst
+            | Phase::SctpInit
+            | Phase::SctpHeartbeat
+            | Phase::SctpInitAck
             | Phase::OtherFirst => return None,
         })
     }

@@ -52,11 +52,20 @@ pub enum Irregular {
     /// It would begin a connection, or change the state of one, and a checksum is wrong: its
     /// receiver drops it.
     Checksum,
+    /// A verification tag that its association does not have (RFC 9260 section 8.5).
+    SctpTag,
+    /// Chunks that no packet of SCTP has together, or none.
+    SctpChunk,
+    /// SCTP of no association that is known, and none may begin with it.
+    SctpNoInit,
+    /// An INIT where there is an association, and not the one it began with: the other end answers
+    /// (RFC 9260 section 5.2.2).
+    SctpInit,
 }
 
 impl Irregular {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Irregular; 11] = [
+    pub const ALL: [Irregular; 15] = [
         Irregular::TcpFlags,
         Irregular::TcpRst,
         Irregular::TcpBeyondWindow,
@@ -68,6 +77,10 @@ impl Irregular {
         Irregular::TcpOld,
         Irregular::TcpAckOld,
         Irregular::Checksum,
+        Irregular::SctpTag,
+        Irregular::SctpChunk,
+        Irregular::SctpNoInit,
+        Irregular::SctpInit,
     ];
 
     /// Whether its connection cannot have it. The others are such as their receiver has to see: it
@@ -80,11 +93,15 @@ impl Irregular {
             | Irregular::TcpAckBeyond
             | Irregular::TcpSynOfOther
             | Irregular::TcpNoSyn
-            | Irregular::Checksum => true,
+            | Irregular::Checksum
+            | Irregular::SctpTag
+            | Irregular::SctpChunk
+            | Irregular::SctpNoInit => true,
             Irregular::TcpRstInWindow
             | Irregular::TcpSyn
             | Irregular::TcpOld
-            | Irregular::TcpAckOld => false,
+            | Irregular::TcpAckOld
+            | Irregular::SctpInit => false,
         }
     }
 
@@ -102,6 +119,10 @@ impl Irregular {
             Irregular::TcpOld => "tcp_old",
             Irregular::TcpAckOld => "tcp_ack_old",
             Irregular::Checksum => "checksum",
+            Irregular::SctpTag => "sctp_tag",
+            Irregular::SctpChunk => "sctp_chunk",
+            Irregular::SctpNoInit => "sctp_no_init",
+            Irregular::SctpInit => "sctp_init",
         }
     }
 
@@ -119,6 +140,10 @@ impl Irregular {
             Irregular::TcpOld => "TCP segment older than a window",
             Irregular::TcpAckOld => "TCP acknowledgment older than a window",
             Irregular::Checksum => "wrong checksum of IPv4, TCP, UDP or ICMP",
+            Irregular::SctpTag => "SCTP with a tag that its association does not have",
+            Irregular::SctpChunk => "SCTP with chunks that no packet has together, or none",
+            Irregular::SctpNoInit => "SCTP without an INIT before it, where there has to be one",
+            Irregular::SctpInit => "SCTP INIT where there is an association",
         }
     }
 }

@@ -388,10 +388,10 @@ fn a_zone_that_is_not_judged_takes_it_as_it_is() {
 #[test]
 fn numbers_of_phases_are_for_ever() {
     let numbers: Vec<u8> = SavedPhase::ALL.iter().map(|phase| *phase as u8).collect();
-    assert_eq!(numbers, (1..=9).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..=13).collect::<Vec<_>>());
     for phase in SavedPhase::ALL {
         assert_eq!(SavedPhase::of_number(phase as u8), Some(phase));
     }
-    assert_eq!([0, 10, 255].map(SavedPhase::of_number), [None; 3]);
+    assert_eq!([0, 14, 255].map(SavedPhase::of_number), [None; 3]);
     assert_eq!(VlanTags::NONE.ids(), []);
 }

@@ -230,6 +230,16 @@ fn plan_timeouts(
         udp_multiple: take("udp_multiple", written.udp_multiple, default.udp_multiple),
         icmp_first: take("icmp_first", written.icmp_first, default.icmp_first),
         icmp_reply: take("icmp_reply", written.icmp_reply, default.icmp_reply),
+        sctp_init: take("sctp_init", written.sctp_init, default.sctp_init),
+        sctp_cookie: take("sctp_cookie", written.sctp_cookie, default.sctp_cookie),
+        sctp_established: take(
+            "sctp_established",
+            written.sctp_established,
+            default.sctp_established,
+        ),
+        sctp_shutdown: take("sctp_shutdown", written.sctp_shutdown, default.sctp_shutdown),
+        sctp_closed: take("sctp_closed", written.sctp_closed, default.sctp_closed),
+        sctp_heartbeat: take("sctp_heartbeat", written.sctp_heartbeat, default.sctp_heartbeat),
         other_first: take("other_first", written.other_first, default.other_first),
         other_multiple: take("other_multiple", written.other_multiple, default.other_multiple),
     }

@@ -52,6 +52,15 @@ impl Phase {
     /// Whether both ends have shown that they want the flow. One that is refused has not come so
     /// far by that, and one that was assured stays so.
     pub(crate) fn is_assured(self) -> bool {
-        self.is_first() == 0 && !matches!(self, Phase::TcpSynRecv | Phase::TcpClose | Phase::Free)
+        let is_refused = matches!(
+            self,
+            Phase::TcpSynRecv
+                | Phase::TcpClose
+                | Phase::SctpInitAck
+                | Phase::SctpClosed
+                | Phase::SctpAborted
+                | Phase::Free
+        );
+        self.is_first() == 0 && !is_refused
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{Event, Hot, Phase, SYN_FIN_RST};
+use super::{Event, Hot, PROTO_SCTP, Phase, SYN_FIN_RST};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::parse::Meta;
@@ -53,6 +53,9 @@ impl<const W: usize> Hot<W> {
         if !self.is_judged() {
             return true;
         }
+        if self.key.proto() == PROTO_SCTP {
+            return self.has_sent_tag(meta, seq);
+        }
         match (self.phase(), self.direction(meta)) {
             (Phase::TcpSynSent, 0) => self.window.is_asked_with(seq),
             // Nothing came of the responder: of one that was picked up it may have gone before.
@@ -66,6 +69,9 @@ impl<const W: usize> Hot<W> {
 
     /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
     pub(crate) fn event(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+        if let Some(chunks) = &packet.chunks {
+            return self.event_of_association(packet, chunks);
+        }
         let (untouched, flags) = (*self, packet.meta.tcp_flags());
         let event = self.event_of_sound(packet)?;
         // With such a flag numbers may have changed where the phase has not, or flags that count

@@ -2,7 +2,7 @@
 //! Where a flow is in its life: decides its timeout, and which of its packets do more than to be
 //! counted.
 
-use super::{PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP};
+use super::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
 use crate::record::State;
 use crate::tcp::Kind;
 use crate::{Nanos, Timeouts};
@@ -45,6 +45,20 @@ pub(crate) enum Phase {
     UdpMultiple = 0x0c,
     IcmpFirst = 0x07,
     IcmpReply = 0x0e,
+    /// SCTP: an INIT, no answer.
+    SctpInit = 0x27,
+    /// The first packet was no INIT, and there is no answer: a HEARTBEAT most often, of another
+    /// pair of addresses of an association.
+    SctpHeartbeat = 0x29,
+    SctpInitAck = 0x2c,
+    SctpCookie = 0x2e,
+    SctpEstablished = 0x30,
+    /// A SHUTDOWN of one side.
+    SctpShutdown = 0x32,
+    SctpShutdownAck = 0x34,
+    /// SHUTDOWN COMPLETE.
+    SctpClosed = 0x36,
+    SctpAborted = 0x38,
     OtherFirst = 0x09,
     OtherMultiple = 0x10,
 }
@@ -54,7 +68,7 @@ impl Phase {
     pub(super) const OPEN: u8 = 0x20;
 
     /// Every one of them.
-    const ALL: [Phase; 21] = [
+    const ALL: [Phase; 30] = [
         Phase::TcpSynSent,
         Phase::TcpSynSent2,
         Phase::TcpPickedUp,
@@ -73,6 +87,15 @@ impl Phase {
         Phase::UdpMultiple,
         Phase::IcmpFirst,
         Phase::IcmpReply,
+        Phase::SctpInit,
+        Phase::SctpHeartbeat,
+        Phase::SctpInitAck,
+        Phase::SctpCookie,
+        Phase::SctpEstablished,
+        Phase::SctpShutdown,
+        Phase::SctpShutdownAck,
+        Phase::SctpClosed,
+        Phase::SctpAborted,
         Phase::OtherFirst,
         Phase::OtherMultiple,
         Phase::Free,
@@ -101,6 +124,8 @@ impl Phase {
             (PROTO_TCP, _) => Phase::TcpPickedUp,
             (PROTO_UDP, _) => Phase::UdpFirst,
             (PROTO_ICMP | PROTO_ICMPV6, _) => Phase::IcmpFirst,
+            // Its chunks, which decide, are not there.
+            (PROTO_SCTP, _) => Phase::SctpHeartbeat,
             _ => Phase::OtherFirst,
         }
     }
@@ -111,6 +136,7 @@ impl Phase {
             (Phase::UdpFirst, 0) => Phase::UdpSingle,
             (Phase::UdpFirst | Phase::UdpSingle, 1) => Phase::UdpMultiple,
             (Phase::IcmpFirst, 1) => Phase::IcmpReply,
+            (Phase::SctpHeartbeat, 1) => Phase::SctpEstablished,
             (Phase::OtherFirst, 1) => Phase::OtherMultiple,
             _ => kind.leads(self, direction),
         }
@@ -131,6 +157,11 @@ impl Phase {
     /// at any time.
     pub(super) fn is_closing(self) -> bool {
         matches!(self, Phase::TcpTimeWait | Phase::TcpClose)
+    }
+
+    /// The same of an association of SCTP.
+    pub(super) fn is_over_for_sctp(self) -> bool {
+        matches!(self, Phase::SctpClosed | Phase::SctpAborted)
     }
 
     /// After a restart, when this direction was heard.
@@ -169,6 +200,12 @@ impl Phase {
             Phase::UdpMultiple => timeouts.udp_multiple,
             Phase::IcmpFirst => timeouts.icmp_first,
             Phase::IcmpReply => timeouts.icmp_reply,
+            Phase::SctpInit | Phase::SctpInitAck => timeouts.sctp_init,
+            Phase::SctpCookie => timeouts.sctp_cookie,
+            Phase::SctpEstablished => timeouts.sctp_established,
+            Phase::SctpShutdown | Phase::SctpShutdownAck => timeouts.sctp_shutdown,
+            Phase::SctpClosed | Phase::SctpAborted => timeouts.sctp_closed,
+            Phase::SctpHeartbeat => timeouts.sctp_heartbeat,
             Phase::OtherFirst => timeouts.other_first,
             Phase::OtherMultiple => timeouts.other_multiple,
             Phase::Free => Nanos::MAX,
@@ -178,6 +215,7 @@ impl Phase {
     pub(super) fn state(self) -> State {
         match self {
             Phase::TcpLastAck | Phase::TcpTimeWait | Phase::TcpClose => State::Closing,
+            Phase::SctpShutdownAck | Phase::SctpClosed | Phase::SctpAborted => State::Closing,
             phase if phase.is_first() == 1 => State::New,
             _ => State::Open,
         }

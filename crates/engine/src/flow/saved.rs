@@ -33,7 +33,7 @@ impl<const W: usize> Hot<W> {
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
             phase: self.phase().saved()?,
-            scales: self.vital.scales().saved(),
+            scales: self.vital.scales().saved().filter(|_| proto == PROTO_TCP),
         })
     }
 
@@ -71,9 +71,15 @@ fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
         SavedPhase::Udp => flow.proto == PROTO_UDP,
         SavedPhase::Icmp => is_icmp(flow.proto),
         SavedPhase::Other => ![PROTO_TCP, PROTO_UDP].contains(&flow.proto) && !is_icmp(flow.proto),
+        SavedPhase::SctpEstablished
+        | SavedPhase::SctpShutdown
+        | SavedPhase::SctpClosed
+        | SavedPhase::SctpAborted => flow.proto == PROTO_SCTP,
         _ => flow.proto == PROTO_TCP,
     };
     let scales = flow.scales.filter(|_| is_judged).and_then(Scales::of_saved);
+    // Tags are learnt from the next packets.
+    let of_sctp = |phase| (phase, if is_judged { Scales::OF_TAGS } else { Scales::NOT_JUDGED });
     let unjudged = |phase| (phase, Scales::NOT_JUDGED);
     is_of_proto.then_some(match (flow.phase, scales) {
         (SavedPhase::TcpEstablished, Some(scales)) => (Phase::TcpResumed, scales),
@@ -86,6 +92,12 @@ fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
         (SavedPhase::TcpClose, _) => unjudged(Phase::TcpClose),
         (SavedPhase::Udp, _) => unjudged(Phase::UdpMultiple),
         (SavedPhase::Icmp, _) => unjudged(Phase::IcmpReply),
+        (SavedPhase::SctpEstablished, _) => of_sctp(Phase::SctpEstablished),
+        (SavedPhase::SctpShutdown, _) => of_sctp(Phase::SctpShutdown),
+        (SavedPhase::SctpClosed, _) => of_sctp(Phase::SctpClosed),
+        (SavedPhase::SctpAborted, _) => of_sctp(Phase::SctpAborted),
+        // Written when nothing was known of its states.
+        (SavedPhase::Other, _) if flow.proto == PROTO_SCTP => of_sctp(Phase::SctpEstablished),
         (SavedPhase::Other, _) => unjudged(Phase::OtherMultiple),
     })
 }

@@ -7,6 +7,7 @@
 
 use super::Irregular;
 use super::numbers::{Numbers, SCALE_MAX, Segment};
+use crate::sctp::Tags;
 
 /// Without a shift.
 const WINDOW_MAX: i64 = u16::MAX as i64;
@@ -39,6 +40,9 @@ impl Scales {
             (of_originator, Some(of_responder)) => Scales(of_originator << 4 | of_responder),
         }
     }
+
+    /// In place of shifts, of an association of SCTP whose tags are judged.
+    pub(crate) const OF_TAGS: Scales = Scales(0);
 
     /// Both of them, to be written down; `None` if it is not judged.
     pub(crate) fn saved(self) -> Option<[u8; 2]> {
@@ -79,6 +83,17 @@ fn distance(from: u32, to: u32) -> i64 {
 
 impl Window {
     pub(crate) const NONE: Window = Window { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
+
+    /// The tags of SCTP, in the same place.
+    pub(crate) fn of_tags(Tags { known, offered, asked }: Tags) -> Self {
+        Window { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
+    }
+
+    /// What [`of_tags`](Self::of_tags) was made of.
+    pub(crate) fn tags(&self) -> Tags {
+        let [high, low] = self.rooms.map(u32::from);
+        Tags { known: self.ends, offered: self.acks, asked: high << 16 | low }
+    }
 
     /// After the first SYN, or another one that takes its place.
     pub(crate) fn asked(Segment { numbers: syn, scale }: Segment) -> (Self, Scales) {

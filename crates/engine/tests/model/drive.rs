@@ -61,6 +61,7 @@ impl Case {
             hosts: 1 + dice.below(6) as usize,
             ports: 1 + dice.below(5) as usize,
             vlans: 1 + dice.below(4) as usize,
+            is_sctp: dice.one_in(4),
         };
         let burst = dice.pick(&[1, 7, 32, 64]);
         let epochs = [0, 1_700_000_000_000_000_000, 1 << 61, 123_456_789_012_345];
@@ -105,6 +106,12 @@ fn any_timeouts(bits: u64, grid: u64) -> Timeouts {
         udp_multiple: any(),
         icmp_first: any(),
         icmp_reply: any(),
+        sctp_init: any(),
+        sctp_cookie: any(),
+        sctp_established: any(),
+        sctp_shutdown: any(),
+        sctp_closed: any(),
+        sctp_heartbeat: any(),
         other_first: any(),
         other_multiple: any(),
     }

@@ -66,6 +66,9 @@ impl Model {
 }
 
 fn has_sent(flow: &Flow, quote: &Quote) -> bool {
+    if let Some(association) = &flow.association {
+        return association.has_sent(usize::from(quote.src != flow.first.src), quote.seq);
+    }
     let Some(sequence) = &flow.sequence else { return true };
     let stage = match flow.tcp {
         Tcp::Reset | Tcp::Resumed(_) => return true,
@@ -155,6 +158,7 @@ pub(crate) fn error(dice: &mut Dice, pools: Pools) -> Packet {
         number: 0,
         tcp_flags: 0,
         said: Said::default(),
+        spoken: None,
         tags: draft.tags.clone(),
         bytes: len as u64,
         ip_bytes: builder.build_packet().len() as u64,

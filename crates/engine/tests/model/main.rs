@@ -2,6 +2,7 @@
 //! The engine against a naive reference, and against itself in other bursts and segments, over
 //! millions of random operations.
 
+mod association;
 mod bypass;
 mod drive;
 mod icmp;

@@ -226,6 +226,7 @@ fn most_packets_of_a_busy_flow_are_counted_by_their_mark() {
         is_spoilt: false,
         tcp_flags: 0,
         said: Said::default(),
+        spoken: None,
         tags: vec![],
         bytes,
         ip_bytes,

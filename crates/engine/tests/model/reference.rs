@@ -5,6 +5,7 @@
 //! It never parses: whoever made a packet says what is in it. When a flow ends may lie within a
 //! tick, so [`Model::expired`] is shown what the engine ended and judges that.
 
+use crate::association::{Association, Spoken};
 use crate::icmp::{Icmp, Quote, request_of};
 use crate::life::Tcp;
 use crate::resumed::{self, Heard, Learning};
@@ -48,6 +49,8 @@ pub(crate) struct Seen {
     pub(crate) tcp_flags: u8,
     /// Of TCP.
     pub(crate) said: Said,
+    /// Of SCTP.
+    pub(crate) spoken: Option<Spoken>,
     /// VLAN identifiers, outermost first.
     pub(crate) tags: Vec<u16>,
     /// Frame bytes to account.
@@ -145,6 +148,7 @@ pub(crate) struct Flow {
     pub(crate) tcp: Tcp,
     /// If its numbers are judged.
     pub(crate) sequence: Option<Sequence>,
+    pub(crate) association: Option<Association>,
     start: u64,
     last: u64,
     orig: Tally,
@@ -158,6 +162,7 @@ pub(crate) struct Flow {
 impl Flow {
     fn begin(first: &Seen, is_judged: bool, now: u64) -> Self {
         let (orig, reply) = (Tally::default(), Tally::default());
+        let association = first.spoken.map(|spoken| Association::begin(&spoken, is_judged));
         let is_judged = is_judged && first.proto == TCP;
         let flags = first.tcp_flags;
         let tcp = Tcp::begin(flags, is_judged);
@@ -169,8 +174,18 @@ impl Flow {
         };
         let first = first.clone();
         let (sound, is_assured) = ([1, 0], false);
-        let mut flow =
-            Flow { first, tcp, sequence, start: now, last: now, orig, reply, sound, is_assured };
+        let mut flow = Flow {
+            first,
+            tcp,
+            sequence,
+            association,
+            start: now,
+            last: now,
+            orig,
+            reply,
+            sound,
+            is_assured,
+        };
         let first = flow.first.clone();
         flow.tally(&first);
         flow
@@ -185,6 +200,7 @@ impl Flow {
                 let syn = if self.sequence.is_some() { SYN } else { 0 };
                 before.tcp != self.tcp || packet.tcp_flags & (syn | FIN | RST) != 0
             }
+            _ if packet.spoken.is_some() => before.association != self.association,
             // The first answer, and of UDP the second packet before it.
             _ if before.sound[1] == 0 => {
                 self.sound[1] > 0 || packet.proto == UDP && self.sound[0] == 2
@@ -202,6 +218,11 @@ impl Flow {
     fn count_intact(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
         let (flags, before) = (packet.tcp_flags, self.tcp);
         let is_orig = packet.src == self.first.src;
+        if let (Some(association), Some(spoken)) = (&mut self.association, &packet.spoken) {
+            if let Err(irregular) = association.hear(usize::from(!is_orig), spoken) {
+                return Some(irregular);
+            }
+        }
         match self.judge(packet, is_orig) {
             Err(invalid) => return Some(invalid),
             Ok(is_followed) => {
@@ -222,6 +243,9 @@ impl Flow {
             };
         }
         self.is_assured |= match packet.proto {
+            _ if self.association.is_some() => {
+                self.association.as_ref().is_some_and(Association::is_assured)
+            }
             TCP => self.tcp.is_assured(),
             _ => self.sound[1] > 0,
         };
@@ -283,6 +307,9 @@ impl Flow {
             Tcp::LastAck => Tcp::Closed,
             tcp => tcp,
         };
+        if let Some(association) = &mut self.association {
+            association.resume(is_judged);
+        }
         if !matches!(self.tcp, Tcp::Resumed(_)) {
             self.sequence = None;
         }
@@ -301,6 +328,11 @@ impl Flow {
 
     /// What a packet is to it (nft(8)).
     fn state(&self, packet: &Seen) -> CtState {
+        if let Some(association) =
+            self.association.as_ref().filter(|_| packet.src == self.first.src)
+        {
+            return association.word(self.is_assured);
+        }
         let has_answer = match packet.proto {
             TCP => self.reply.tcp_flags != 0,
             _ => self.sound[1] > 0,
@@ -319,11 +351,17 @@ impl Flow {
     }
 
     fn is_closing(&self) -> bool {
-        self.first.proto == TCP && matches!(self.tcp, Tcp::Closed | Tcp::Reset)
+        match &self.association {
+            Some(association) => association.is_over(),
+            None => self.first.proto == TCP && matches!(self.tcp, Tcp::Closed | Tcp::Reset),
+        }
     }
 
     fn deadline(&self, policy: ZonePolicy) -> u64 {
         let t = policy.timeouts;
+        if let Some(association) = &self.association {
+            return self.last.saturating_add(association.timeout(t));
+        }
         let timeout = match (self.first.proto, self.sound[1] > 0) {
             (TCP, _) => match self.tcp {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
@@ -347,6 +385,9 @@ impl Flow {
 
     /// Where both sides sent FIN, that is why the flow ended, RST or not.
     fn end_reason(&self) -> EndReason {
+        if let Some(association) = &self.association {
+            return association.end_reason();
+        }
         if self.tcp == Tcp::LastAck {
             return EndReason::Fin;
         }
@@ -361,6 +402,9 @@ impl Flow {
         let is_asking = matches!(self.tcp, Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp);
         let is_over = self.is_closing() || self.tcp == Tcp::LastAck;
         let state = match (is_over, self.sound[1]) {
+            _ if self.association.is_some() => {
+                self.association.as_ref().map_or("new", Association::state)
+            }
             (true, _) => "closing",
             (false, 0) => "new",
             (false, _) if self.first.proto == TCP && is_asking => "new",
@@ -430,7 +474,8 @@ impl Model {
         let key = self.key_of(seen);
         let is_judged = self.policy(key.zone).tcp == TcpNumbers::Judged;
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
-        let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
+        let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
+            || seen.spoken.is_some_and(|spoken| spoken.is_init());
         if flow.is_closing() && opens && seen.is_spoilt {
             return (self.invalid(&key, seen, Irregular::Checksum), vec![]);
         }
@@ -505,12 +550,23 @@ impl Model {
             self.stats.irregular[Irregular::TcpNoSyn as usize] += 1;
             return (self.without_flow(Reason::Invalid, key.zone), vec![]);
         }
+        let may_begin = seen.spoken.is_none_or(|spoken| spoken.opens());
+        if !may_begin && policy.pick_up == PickUp::Strict {
+            self.stats.irregular[Irregular::SctpNoInit as usize] += 1;
+            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+        }
         if seen.is_spoilt {
             self.stats.irregular[Irregular::Checksum as usize] += 1;
             return (self.without_flow(Reason::Invalid, key.zone), vec![]);
         }
-        if is_judged && seen.proto == TCP && !is_sound(seen.tcp_flags) {
-            self.stats.irregular[Irregular::TcpFlags as usize] += 1;
+        let unsound = match seen.spoken {
+            Some(spoken) => spoken.is_bad.then_some(Irregular::SctpChunk),
+            None => {
+                Some(Irregular::TcpFlags).filter(|_| seen.proto == TCP && !is_sound(seen.tcp_flags))
+            }
+        };
+        if let Some(irregular) = unsound.filter(|_| is_judged) {
+            self.stats.irregular[irregular as usize] += 1;
             if self.config.invalid == InvalidPackets::Drop {
                 return (self.without_flow(Reason::Invalid, key.zone), vec![]);
             }
@@ -527,7 +583,10 @@ impl Model {
         self.stats.tracked += 1;
         self.stats.created += 1;
         let is_none = seen.tcp_flags & RST != 0 || is_judged && !is_sound(seen.tcp_flags);
-        let begins = seen.proto != TCP || !is_none;
+        let begins = match seen.spoken {
+            Some(spoken) => !spoken.is_nothing(is_judged),
+            None => seen.proto != TCP || !is_none,
+        };
         self.state = if begins { CtState::NEW } else { CtState::INVALID };
         self.flows.insert(key, Flow::begin(seen, is_judged, self.now));
         (Verdict::Forward, ended)

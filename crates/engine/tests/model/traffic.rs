@@ -4,6 +4,7 @@
 //! Endpoints come from small pools, so that packets meet in flows. All bits zero is the plainest
 //! packet, and smaller numbers are plainer, so that a failing case shrinks to a readable one.
 
+use crate::association::{Spoken, any_chunks};
 use crate::icmp::{self, Icmp};
 use crate::reference::{ACK, Endpoint, FIN, RST, SYN, Seen};
 use crate::sequence::Said;
@@ -38,6 +39,8 @@ pub(crate) struct Pools {
     pub(crate) hosts: usize,
     pub(crate) ports: usize,
     pub(crate) vlans: usize,
+    /// Most of them are SCTP.
+    pub(crate) is_sctp: bool,
 }
 
 /// Low and high ones, and such that only differ in the first or the last word.
@@ -107,6 +110,7 @@ pub(crate) struct Draft {
     /// More fragments follow: nobody knows the sum of all.
     is_fragment: bool,
     pub(crate) said: Said,
+    pub(crate) spoken: Option<Spoken>,
     pub(crate) tags: Vec<u16>,
     /// Bytes of IPv4 options or IPv6 extension headers.
     pub(crate) extra: usize,
@@ -132,13 +136,16 @@ impl Draft {
             tcp_flags: 0,
             is_fragment: false,
             said: Said::default(),
+            spoken: None,
             tags: vec![],
             extra: 0,
             header_len: 0,
         };
         let payload_len = dice.pick(&[0, 1, 6, 30, 600]);
         let mut draft = draft.transport(dice, pools).tagged(dice, pools).extended(dice);
-        draft.builder = draft.builder.payload(vec![0xa5; payload_len]);
+        if draft.spoken.is_none() {
+            draft.builder = draft.builder.payload(vec![0xa5; payload_len]);
+        }
         draft.said.data = payload_len as u32;
         draft
     }
@@ -147,7 +154,7 @@ impl Draft {
         let [sport, dport] = [0, 1].map(|_| PORTS[dice.below(pools.ports as u64) as usize]);
         let is_v4 = self.src.0.is_ipv4();
         let builder = self.builder;
-        let kind = dice.below(16);
+        let kind = if pools.is_sctp && !dice.one_in(8) { 12 } else { dice.below(16) };
         if kind < 13 && !matches!(kind, 9..=11) {
             (self.src.1, self.dst.1) = (sport, dport);
         }
@@ -170,7 +177,14 @@ impl Draft {
                 let [a, b] = if header_len == 8 { icmp.id } else { 77 }.to_be_bytes();
                 (builder.icmp(icmp.kind, icmp.code, [a, b, 0, 9]), number, header_len)
             }
-            12 => (builder.sctp(sport, dport), proto::SCTP, 12),
+            12 => {
+                let header = builder.clone().sctp(sport, dport).build_packet().len() - 12;
+                let (builder, spoken) = any_chunks(builder.sctp(sport, dport), dice);
+                self.spoken = Some(spoken);
+                self.said.seq = spoken.tag;
+                let len = builder.build_packet().len() - header;
+                (builder, proto::SCTP, len)
+            }
             _ => {
                 // ICMP of the other IP version is a protocol like any other.
                 let icmp = if is_v4 { proto::ICMPV6 } else { proto::ICMP };
@@ -294,6 +308,7 @@ impl Draft {
             is_spoilt,
             tcp_flags: self.tcp_flags,
             said: self.said,
+            spoken: self.spoken,
             ip_bytes: self.builder.build_packet().len() as u64,
             tags: self.tags,
             bytes,

@@ -46,7 +46,9 @@ fn what_is_written_takes_effect() {
          [policy]\nmalformed = \"drop\"\ntcp = \"liberal\"\ninvalid = \"drop\"\n\
          [timeouts]\ntcp_syn_sent = 1\ntcp_established = 2\ntcp_close = 3\nudp_first = 4\n\
          tcp_syn_recv = 10\ntcp_fin_wait = 11\ntcp_time_wait = 12\nudp_single = 13\n\
-         udp_multiple = 5\nicmp_first = 6\nicmp_reply = 7\nother_first = 8.25\nother_multiple = 9\n"
+         udp_multiple = 5\nicmp_first = 6\nicmp_reply = 7\nother_first = 8.25\nother_multiple = 9\n\
+         sctp_init = 20\nsctp_cookie = 21\nsctp_established = 22\nsctp_shutdown = 23\n\
+         sctp_closed = 24\nsctp_heartbeat = 25\n"
     );
     let plan = plan(&text).unwrap();
     let pair = &plan.pairs[0];
@@ -75,6 +77,12 @@ fn what_is_written_takes_effect() {
         udp_multiple: 5_000_000_000,
         icmp_first: 6_000_000_000,
         icmp_reply: 7_000_000_000,
+        sctp_init: 20_000_000_000,
+        sctp_cookie: 21_000_000_000,
+        sctp_established: 22_000_000_000,
+        sctp_shutdown: 23_000_000_000,
+        sctp_closed: 24_000_000_000,
+        sctp_heartbeat: 25_000_000_000,
         other_first: 8_250_000_000,
         other_multiple: 9_000_000_000,
     };

@@ -33,6 +33,10 @@ pub(crate) fn sample(count: usize) -> Vec<u8> {
                 SavedPhase::Udp => 17,
                 SavedPhase::Icmp => 1,
                 SavedPhase::Other => 47,
+                SavedPhase::SctpEstablished
+                | SavedPhase::SctpShutdown
+                | SavedPhase::SctpClosed
+                | SavedPhase::SctpAborted => 132,
                 _ => 6,
             },
             sport: i as u16,

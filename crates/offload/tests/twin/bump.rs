@@ -291,6 +291,12 @@ fn config() -> Config {
         udp_multiple: 30 * MS,
         icmp_first: 10 * MS,
         icmp_reply: 10 * MS,
+        sctp_init: 10 * MS,
+        sctp_cookie: 10 * MS,
+        sctp_established: 10 * MS,
+        sctp_shutdown: 10 * MS,
+        sctp_closed: 10 * MS,
+        sctp_heartbeat: 10 * MS,
         other_first: 10 * MS,
         other_multiple: 10 * MS,
     };

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! SCTP by its chunks and its tags: what a packet does to its association, or why it is none of its
+//! own.
+
+use super::{Event, Hot, Phase};
+use crate::Irregular;
+use crate::burst::Arrival;
+use crate::parse::Meta;
+use crate::sctp::{Chunks, Kind, Tags, Told};
+use crate::tcp::{Scales, Window};
+
+impl<const W: usize> Hot<W> {
+    /// Notes what the first packet tells, and returns where it leads.
+    pub(super) fn open_association(&mut self, chunks: Chunks) -> Phase {
+        let phase = match chunks.is_sound() {
+            true => chunks.meant().begins(),
+            // What no association begins with is not to stand for one that does begin.
+            false => Phase::SctpAborted,
+        };
+        if chunks.is_judged && phase != Phase::SctpAborted {
+            self.vital = self.vital.with_scales(Scales::OF_TAGS);
+            self.window = Window::of_tags(Tags::first(&chunks));
+        }
+        phase
+    }
+
+    /// What this packet does to the association, if it came as it was sent.
+    pub(super) fn event_of_association(
+        &mut self,
+        packet: &Arrival,
+        chunks: &Chunks,
+    ) -> Result<Event, Irregular> {
+        let untouched = *self;
+        let event = self.event_of_chunks(packet.meta, chunks)?;
+        let is_more = event != Event::None || self.window != untouched.window;
+        if is_more && !packet.is_intact(&self.key) {
+            *self = untouched;
+            return Err(Irregular::Checksum);
+        }
+        Ok(event)
+    }
+
+    fn event_of_chunks(&mut self, meta: Meta, chunks: &Chunks) -> Result<Event, Irregular> {
+        let (direction, phase, kind) = (self.direction(meta), self.phase(), chunks.meant());
+        if self.is_judged() && chunks.is_garbled {
+            return Err(Irregular::SctpChunk);
+        }
+        let is_over = phase.is_over_for_sctp();
+        if is_over && kind == Kind::Init {
+            return Ok(Event::Reuse);
+        }
+        let told = match self.is_judged() && !is_over {
+            true => {
+                let mut tags = self.window.tags();
+                let told = tags.take(direction, chunks, phase == Phase::SctpInit);
+                self.window = Window::of_tags(tags);
+                told?
+            }
+            false => Told::Fits,
+        };
+        let next = match (told, kind.leads(phase, direction)) {
+            (Told::Unknown, _) => phase,
+            (Told::Restarts, Phase::SctpShutdown | Phase::SctpShutdownAck) => {
+                Phase::SctpEstablished
+            }
+            (_, next) => next,
+        };
+        Ok(Event::entering(next, phase))
+    }
+
+    /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.
+    pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
+        let is_over = self.phase().is_over_for_sctp();
+        let is_asking = self.phase() == Phase::SctpInit;
+        is_over || self.window.tags().has_sent(self.direction(meta), tag, is_asking)
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The states of an SCTP association (RFC 9260 section 4) as a box between both ends sees them,
+//! what leads from one to the next, and what of its packets is read for that.
+
+mod tags;
+
+use crate::flow::Phase;
+use crate::parse::{HEADERS_MAX, Meta, Opening};
+use Phase::{
+    SctpAborted as AB, SctpClosed as CL, SctpCookie as CE, SctpEstablished as ES,
+    SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
+    SctpShutdownAck as SA,
+};
+pub(crate) use tags::{Tags, Told};
+use wire::Packet;
+
+/// The common header (RFC 9260 section 3.1), that of a chunk (section 3.2), and a tag behind it.
+const COMMON: usize = 12;
+const CHUNK: usize = 4;
+/// INIT and INIT ACK without parameters (sections 3.3.2 and 3.3.3).
+const INIT_MIN: usize = 20;
+/// Bytes of a packet that are looked at, wherever its buffer is cut.
+const LOOK: usize = 128;
+/// Chunks that are looked at: control comes before data (section 6.10), and little of it.
+const CHUNKS_MAX: usize = 8;
+const T_BIT: u8 = 1;
+const HEARTBEAT: u8 = 4;
+
+/// What a packet is for: the first of its chunks that is not of the last kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Init,
+    InitAck,
+    CookieEcho,
+    CookieAck,
+    Shutdown,
+    ShutdownAck,
+    ShutdownComplete,
+    Abort,
+    /// DATA, SACK, HEARTBEAT, and what later RFCs add.
+    Other,
+    /// ERROR, and none of the above: it says that a cookie was too old, or anything else.
+    Error,
+}
+
+/// What is read of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunks {
+    pub(crate) kind: Kind,
+    /// The verification tag.
+    pub(crate) tag: u32,
+    /// Of ABORT and SHUTDOWN COMPLETE: the tag is the one that the peer sends (section 8.5.1).
+    pub(crate) reflects: bool,
+    /// What INIT and INIT ACK ask the peer to send as its tag.
+    pub(crate) initiate: u32,
+    /// Its first chunk is a HEARTBEAT.
+    pub(crate) is_heartbeat: bool,
+    /// No chunk, one without a length, or one with others that stands alone (section 3).
+    pub(crate) is_garbled: bool,
+    /// Its zone judges tags.
+    pub(crate) is_judged: bool,
+}
+
+const STATES: [Phase; 9] = [IN, IA, CE, ES, SD, SA, CL, AB, HB];
+
+/// By sender, packet and state: the next state. INIT leads nowhere: in place of an association that
+/// has ended it begins another, and in one that goes on it asks for a restart (section 5.2.2).
+const NEXT: [[[Phase; STATES.len()]; 9]; 2] = [
+    // Of the originator.
+    [
+        /* in:       IN  IA  CE  ES  SD  SA  CL  AB  HB */
+        /* INIT */
+        [IN, IA, CE, ES, SD, SA, CL, AB, HB],
+        /* I+A */ [IN, IA, CE, ES, SD, SA, CL, AB, HB],
+        /* C.E. */ [IN, CE, CE, ES, SD, SA, CL, AB, HB],
+        /* C.A. */ [IN, IA, ES, ES, SD, SA, CL, AB, HB],
+        /* SHUT */ [IN, IA, CE, SD, SD, SA, CL, AB, SD],
+        // The SHUTDOWN may have gone between other addresses.
+        /* S.A. */
+        [IN, IA, CE, SA, SA, SA, CL, AB, SA],
+        /* S.C. */ [IN, IA, CE, ES, SD, CL, CL, AB, HB],
+        /* ABRT */ [AB, AB, AB, AB, AB, AB, CL, AB, AB],
+        /* else */ [IN, IA, CE, ES, SD, SA, CL, AB, HB],
+    ],
+    // Of the responder.
+    [
+        /* in:       IN  IA  CE  ES  SD  SA  CL  AB  HB */
+        /* INIT */
+        [IN, IA, CE, ES, SD, SA, CL, AB, HB],
+        /* I+A */ [IA, IA, CE, ES, SD, SA, CL, AB, HB],
+        // Of both where both have asked at once (section 5.2.1).
+        /* C.E. */
+        [CE, CE, CE, ES, SD, SA, CL, AB, ES],
+        /* C.A. */ [IN, IA, ES, ES, SD, SA, CL, AB, ES],
+        /* SHUT */ [IN, IA, SD, SD, SD, SA, CL, AB, SD],
+        /* S.A. */ [IN, IA, CE, SA, SA, SA, CL, AB, SA],
+        /* S.C. */ [IN, IA, CE, ES, SD, CL, CL, AB, HB],
+        /* ABRT */ [AB, AB, AB, AB, AB, AB, CL, AB, AB],
+        // A COOKIE ACK that was lost: data of the responder says the same.
+        /* else */
+        [IN, IA, ES, ES, SD, SA, CL, AB, ES],
+    ],
+];
+
+impl Kind {
+    /// The state after it, sent by the originator (0) or the responder (1).
+    pub(crate) fn leads(self, from: Phase, direction: usize) -> Phase {
+        let by_kind = NEXT[direction & 1].get(self as usize);
+        let state = STATES.iter().position(|state| *state == from);
+        match (by_kind, state) {
+            (Some(by_state), Some(state)) => by_state[state],
+            _ => from,
+        }
+    }
+
+    /// The state of an association of which it is the first packet that is seen.
+    pub(crate) fn begins(self) -> Phase {
+        match self {
+            Kind::Init => IN,
+            // A stray one must not name the originator of the INIT that follows it.
+            kind if kind.ends() => AB,
+            _ => HB,
+        }
+    }
+
+    /// Whether it is the end of an association.
+    pub(crate) fn ends(self) -> bool {
+        matches!(self, Kind::Abort | Kind::ShutdownComplete)
+    }
+
+    fn of(chunk: u8) -> Self {
+        match chunk {
+            1 => Kind::Init,
+            2 => Kind::InitAck,
+            6 => Kind::Abort,
+            7 => Kind::Shutdown,
+            8 => Kind::ShutdownAck,
+            9 => Kind::Error,
+            10 => Kind::CookieEcho,
+            11 => Kind::CookieAck,
+            14 => Kind::ShutdownComplete,
+            _ => Kind::Other,
+        }
+    }
+}
+
+impl Chunks {
+    /// Of a packet that was parsed. `None`: a capture has cut it before what is to be known.
+    #[inline(never)]
+    pub(crate) fn of<P: Packet>(
+        packet: &P,
+        meta: Meta,
+        opening: &Opening,
+        is_judged: bool,
+    ) -> Option<Self> {
+        let len = (meta.ip_len() as usize).saturating_sub(opening.ip_header());
+        let (l4, look) = (opening.l4(), len.min(LOOK));
+        let read = |bytes: &[u8]| Some(Chunks { is_judged, ..Self::read(bytes, len)? });
+        if let Some(bytes) = packet.head().get(l4..l4 + look) {
+            return read(bytes);
+        }
+        let mut gathered = [0; HEADERS_MAX + LOOK];
+        let copied = packet.copy_to(&mut gathered);
+        read(gathered.get(l4..copied.min(l4 + look))?)
+    }
+
+    /// What it is for where nobody minds how it is made.
+    pub(crate) fn meant(&self) -> Kind {
+        if self.is_garbled { Kind::Other } else { self.kind }
+    }
+
+    /// Whether an association can begin with it: nothing is judged, or it is made as it should be.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.is_judged || !self.is_garbled
+    }
+
+    /// Whether an association that is not known may begin with it even where nothing is picked up:
+    /// HEARTBEAT is the first packet between other addresses of the same two ends (section 5.4).
+    pub(crate) fn opens(&self) -> bool {
+        !self.is_garbled && (self.kind == Kind::Init || self.is_heartbeat)
+    }
+
+    /// Of the first bytes of a packet of this length.
+    fn read(bytes: &[u8], len: usize) -> Option<Self> {
+        let tag = u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?);
+        let mut chunks = Chunks {
+            kind: Kind::Other,
+            tag,
+            reflects: false,
+            initiate: 0,
+            is_heartbeat: false,
+            is_garbled: len < COMMON + CHUNK,
+            is_judged: true,
+        };
+        let mut at = COMMON;
+        for count in 0..CHUNKS_MAX {
+            let Some([kind, flags, high, low]) = bytes.get(at..).and_then(|b| b.first_chunk())
+            else {
+                // Behind the last one, or where nobody looks, or cut.
+                let is_known = count > 0 || chunks.is_garbled;
+                return is_known.then_some(chunks);
+            };
+            let chunk_len = usize::from(u16::from_be_bytes([*high, *low]));
+            if chunk_len < CHUNK {
+                chunks.is_garbled = true;
+                return Some(chunks);
+            }
+            chunks.is_heartbeat |= count == 0 && *kind == HEARTBEAT;
+            let kind = Kind::of(*kind);
+            // What is behind the end may be in a later fragment: it is not judged.
+            let next = at + chunk_len.next_multiple_of(4);
+            match kind {
+                Kind::Other => {}
+                Kind::Error => chunks.kind = Kind::Error,
+                _ => {
+                    chunks.kind = kind;
+                    chunks.reflects = flags & T_BIT != 0 && kind.ends();
+                    return chunks.alone(kind, (count > 0 || next < len, chunk_len), &bytes[at..]);
+                }
+            }
+            at = next;
+        }
+        Some(chunks)
+    }
+
+    /// With what the chunk says that decides, where others are beside it, or not.
+    fn alone(
+        mut self,
+        kind: Kind,
+        (is_beside, chunk_len): (bool, usize),
+        chunk: &[u8],
+    ) -> Option<Self> {
+        let is_init = matches!(kind, Kind::Init | Kind::InitAck);
+        let stands_alone = is_init || kind == Kind::ShutdownComplete;
+        self.is_garbled = stands_alone && is_beside || is_init && chunk_len < INIT_MIN;
+        if is_init && !self.is_garbled {
+            self.initiate = u32::from_be_bytes(*chunk.get(CHUNK..)?.first_chunk()?);
+            // Sections 3.3.2 and 8.5.1.
+            self.is_garbled = self.initiate == 0 || kind == Kind::Init && self.tag != 0;
+        }
+        Some(self)
+    }
+}

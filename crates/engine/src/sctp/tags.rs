@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Verification tags (RFC 9260 section 8.5): which the packets of each side carry, as far as a box
+//! between both ends can know it.
+//!
+//! Each side chooses what the other has to send, in INIT or INIT ACK. A responder keeps nothing and
+//! chooses anew for each INIT ACK (section 5.1.3), and a side that was restarted begins again
+//! (section 5.2.2). So what is chosen while tags are known is an offer: the COOKIE ECHO that
+//! carries it decides, as only who has seen the INIT ACK can send that. INIT alone, which anybody
+//! can send, decides nothing.
+
+use super::{Chunks, Kind};
+use crate::Irregular;
+
+/// Tags of the packets of the originator and of the responder; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tags {
+    pub(crate) known: [u32; 2],
+    /// Those that an INIT and an INIT ACK have agreed upon since.
+    pub(crate) offered: [u32; 2],
+    /// What the last INIT has asked for, if it was not the first.
+    pub(crate) asked: u32,
+}
+
+/// What a packet means by its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It is of the association.
+    Fits,
+    /// It is, and both sides have begun anew.
+    Restarts,
+    /// Nobody can tell: it changes nothing.
+    Unknown,
+}
+
+impl Tags {
+    /// After the first packet, which is the originator's.
+    pub(crate) fn first(chunks: &Chunks) -> Self {
+        let known = match chunks.kind {
+            Kind::Init => [0, chunks.initiate],
+            Kind::InitAck => [chunks.tag, chunks.initiate],
+            _ => [chunks.tag, 0],
+        };
+        Tags { known, ..Self::default() }
+    }
+
+    /// Takes a packet, sent by the originator (0) or the responder (1), if its tag is right.
+    /// `is_asking`: nothing but an INIT of the originator has been seen.
+    pub(crate) fn take(
+        &mut self,
+        direction: usize,
+        chunks: &Chunks,
+        is_asking: bool,
+    ) -> Result<Told, Irregular> {
+        let (sender, peer) = (direction & 1, 1 - (direction & 1));
+        let tag = chunks.tag;
+        if chunks.kind == Kind::Init {
+            return self.take_init(sender, chunks.initiate, is_asking);
+        }
+        // Nobody has told the originator which tag it is to send, but an INIT of both.
+        let has_none = is_asking && sender == 0;
+        let answers = chunks.kind == Kind::InitAck && tag == self.asked;
+        if tag == 0 || has_none && !answers {
+            return Err(Irregular::SctpTag);
+        }
+        match chunks.kind {
+            Kind::InitAck => return self.take_init_ack(sender, chunks, is_asking),
+            Kind::Abort | Kind::ShutdownComplete => {
+                let wanted = self.known[if chunks.reflects { peer } else { sender }];
+                return match wanted {
+                    0 => Ok(Told::Unknown),
+                    _ if wanted == tag => Ok(Told::Fits),
+                    _ => Err(Irregular::SctpTag),
+                };
+            }
+            Kind::CookieEcho if tag == self.offered[sender] => {
+                *self = Tags { known: self.offered, ..Self::default() };
+                return Ok(Told::Restarts);
+            }
+            _ => {}
+        }
+        match self.known[sender] {
+            0 => self.known[sender] = tag,
+            known if known != tag => return Err(Irregular::SctpTag),
+            _ => {}
+        }
+        Ok(Told::Fits)
+    }
+
+    fn take_init(
+        &mut self,
+        sender: usize,
+        initiate: u32,
+        is_asking: bool,
+    ) -> Result<Told, Irregular> {
+        if self.known[1 - sender] == initiate {
+            return Ok(Told::Fits);
+        }
+        self.asked = initiate;
+        // Whoever asks anew before there is an answer has forgotten what it asked before.
+        if is_asking && sender == 0 { Ok(Told::Fits) } else { Err(Irregular::SctpInit) }
+    }
+
+    fn take_init_ack(
+        &mut self,
+        sender: usize,
+        chunks: &Chunks,
+        is_asking: bool,
+    ) -> Result<Told, Irregular> {
+        let (tag, initiate) = (chunks.tag, chunks.initiate);
+        let pair = if sender == 0 { [tag, initiate] } else { [initiate, tag] };
+        let known = self.known[sender];
+        if known != 0 && known != tag && self.asked != tag {
+            return Err(Irregular::SctpTag);
+        }
+        if self.known[1 - sender] == 0 && (known == tag || is_asking) {
+            self.known = pair;
+        } else if self.known != pair {
+            self.offered = pair;
+        }
+        Ok(Told::Fits)
+    }
+
+    /// Whether a side can have sent a packet with this tag, as far as anybody knows. One without is
+    /// its INIT.
+    pub(crate) fn has_sent(&self, direction: usize, tag: u32, is_asking: bool) -> bool {
+        let known = self.known[direction & 1];
+        match tag {
+            0 => is_asking && direction == 0,
+            _ if known == 0 => !is_asking,
+            _ => tag == known || tag == self.offered[direction & 1],
+        }
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! SCTP as a box between both ends can follow it (RFC 9260), told by what each packet is for; and
+//! random packets of it.
+
+use crate::traffic::Dice;
+use engine::{CtState, EndReason, Irregular, Timeouts};
+use wire::FrameBuilder;
+
+/// The chunk that decides what a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Init,
+    InitAck,
+    CookieEcho,
+    CookieAck,
+    Shutdown,
+    ShutdownAck,
+    ShutdownComplete,
+    Abort,
+    Error,
+    Other,
+}
+
+/// What a packet says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spoken {
+    act: Act,
+    pub(crate) tag: u32,
+    initiate: u32,
+    /// The T bit.
+    reflects: bool,
+    is_heartbeat: bool,
+    /// No packet is made like this.
+    pub(crate) is_bad: bool,
+}
+
+impl Spoken {
+    pub(crate) fn is_init(&self) -> bool {
+        self.act == Act::Init && !self.is_bad
+    }
+
+    /// Whether none begins with it.
+    pub(crate) fn is_nothing(&self, is_judged: bool) -> bool {
+        match self.is_bad {
+            true => is_judged,
+            false => matches!(self.act, Act::Abort | Act::ShutdownComplete),
+        }
+    }
+
+    /// Whether an association begins with it where nothing is picked up.
+    pub(crate) fn opens(&self) -> bool {
+        !self.is_bad && (self.act == Act::Init || self.is_heartbeat)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Asked,
+    Probed,
+    Answered,
+    Echoed,
+    Up,
+    ShuttingDown,
+    BothShutDown,
+    Closed,
+    Aborted,
+}
+
+/// What is known of an association.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Association {
+    is_judged: bool,
+    stage: Stage,
+    /// What packets of each side carry.
+    tags: [Option<u32>; 2],
+    /// What they carry from now on if a COOKIE ECHO says so.
+    offer: Option<[u32; 2]>,
+    /// What another INIT has asked its peer to carry.
+    wanted: Option<u32>,
+}
+
+impl Association {
+    pub(crate) fn begin(first: &Spoken, is_judged: bool) -> Self {
+        // A tag of 0 is none.
+        let (tag, initiate) = (Some(first.tag).filter(|tag| *tag != 0), Some(first.initiate));
+        let (stage, tags) = match first.act {
+            _ if first.is_bad && is_judged => (Stage::Aborted, [None; 2]),
+            _ if first.is_bad => (Stage::Probed, [None; 2]),
+            Act::Init => (Stage::Asked, [None, initiate]),
+            Act::Abort | Act::ShutdownComplete => (Stage::Aborted, [None; 2]),
+            Act::InitAck => (Stage::Probed, [tag, initiate]),
+            _ => (Stage::Probed, [tag, None]),
+        };
+        let is_judged = is_judged && stage != Stage::Aborted;
+        Association { is_judged, stage, tags, offer: None, wanted: None }
+    }
+
+    /// A packet of the originator (0) or of the responder (1).
+    pub(crate) fn hear(&mut self, from: usize, said: &Spoken) -> Result<(), Irregular> {
+        if said.is_bad && self.is_judged {
+            return Err(Irregular::SctpChunk);
+        }
+        if self.is_over() {
+            return Ok(());
+        }
+        let act = if said.is_bad { Act::Other } else { said.act };
+        if !self.is_judged || self.check(from, act, said)? {
+            self.go_on(from, act);
+        }
+        Ok(())
+    }
+
+    /// Whether the tag is right; false if nobody can know.
+    fn check(&mut self, from: usize, act: Act, said: &Spoken) -> Result<bool, Irregular> {
+        let (own, peer) = (self.tags[from], self.tags[1 - from]);
+        let is_alone = self.stage == Stage::Asked && from == 0;
+        match act {
+            Act::Init if peer == Some(said.initiate) => return Ok(true),
+            Act::Init => {
+                self.wanted = Some(said.initiate);
+                return if is_alone { Ok(true) } else { Err(Irregular::SctpInit) };
+            }
+            _ if said.tag == 0 => return Err(Irregular::SctpTag),
+            Act::InitAck => {
+                let is_wanted = self.wanted == Some(said.tag);
+                let is_right = own == Some(said.tag) || own.is_none() && !is_alone;
+                if !is_right && !is_wanted {
+                    return Err(Irregular::SctpTag);
+                }
+                let mut pair = [said.tag; 2];
+                pair[1 - from] = said.initiate;
+                let is_first = peer.is_none() && (own == Some(said.tag) || self.is_asked());
+                if is_first {
+                    self.tags = pair.map(Some);
+                } else if self.tags != pair.map(Some) {
+                    self.offer = Some(pair);
+                }
+                return Ok(true);
+            }
+            _ if is_alone => return Err(Irregular::SctpTag),
+            Act::Abort | Act::ShutdownComplete => {
+                let own = if said.reflects { peer } else { own };
+                return match own {
+                    Some(tag) if tag != said.tag => Err(Irregular::SctpTag),
+                    tag => Ok(tag.is_some()),
+                };
+            }
+            Act::CookieEcho => {
+                if let Some(offer) = self.offer.filter(|offer| offer[from] == said.tag) {
+                    (self.tags, self.offer, self.wanted) = (offer.map(Some), None, None);
+                    if matches!(self.stage, Stage::ShuttingDown | Stage::BothShutDown) {
+                        self.stage = Stage::Up;
+                    }
+                    return Ok(true);
+                }
+            }
+            _ => {}
+        }
+        match own {
+            Some(tag) if tag != said.tag => Err(Irregular::SctpTag),
+            _ => {
+                self.tags[from] = Some(said.tag);
+                Ok(true)
+            }
+        }
+    }
+
+    fn is_asked(&self) -> bool {
+        self.stage == Stage::Asked
+    }
+
+    fn go_on(&mut self, from: usize, act: Act) {
+        use Stage::{Answered, Asked, BothShutDown, Echoed, Probed, ShuttingDown, Up};
+        self.stage = match (act, from, self.stage) {
+            (Act::Abort, ..) => Stage::Aborted,
+            (Act::InitAck, 1, Asked) => Answered,
+            (Act::CookieEcho, _, Answered) | (Act::CookieEcho, 1, Asked) => Echoed,
+            (Act::CookieEcho | Act::CookieAck | Act::Other, 1, Probed) => Up,
+            (Act::CookieAck, _, Echoed) | (Act::Other, 1, Echoed) => Up,
+            (Act::Shutdown, _, Up | Probed) | (Act::Shutdown, 1, Echoed) => ShuttingDown,
+            (Act::ShutdownAck, _, Up | Probed | ShuttingDown) => BothShutDown,
+            (Act::ShutdownComplete, _, BothShutDown) => Stage::Closed,
+            (_, _, stage) => stage,
+        };
+    }
+
+    /// As the next engine has it.
+    pub(crate) fn resume(&mut self, is_judged: bool) {
+        let stage = match self.stage {
+            Stage::Echoed => Stage::Up,
+            Stage::BothShutDown => Stage::ShuttingDown,
+            stage => stage,
+        };
+        *self = Association { is_judged, stage, tags: [None; 2], offer: None, wanted: None };
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Closed | Stage::Aborted)
+    }
+
+    pub(crate) fn is_assured(&self) -> bool {
+        use Stage::{BothShutDown, Echoed, ShuttingDown, Up};
+        matches!(self.stage, Echoed | Up | ShuttingDown | BothShutDown)
+    }
+
+    pub(crate) fn state(&self) -> &'static str {
+        match self.stage {
+            Stage::Asked | Stage::Probed => "new",
+            Stage::Answered | Stage::Echoed | Stage::Up | Stage::ShuttingDown => "open",
+            Stage::BothShutDown | Stage::Closed | Stage::Aborted => "closing",
+        }
+    }
+
+    /// What a packet of the originator is to it.
+    pub(crate) fn word(&self, was_assured: bool) -> CtState {
+        match self.stage {
+            Stage::Asked | Stage::Probed => CtState::NEW,
+            Stage::Closed | Stage::Aborted if !was_assured => CtState::INVALID,
+            _ => CtState::ESTABLISHED,
+        }
+    }
+
+    pub(crate) fn end_reason(&self) -> EndReason {
+        match self.stage {
+            Stage::BothShutDown | Stage::Closed => EndReason::Fin,
+            Stage::Aborted => EndReason::Rst,
+            _ => EndReason::Idle,
+        }
+    }
+
+    pub(crate) fn timeout(&self, t: Timeouts) -> u64 {
+        match self.stage {
+            Stage::Asked | Stage::Answered => t.sctp_init,
+            Stage::Probed => t.sctp_heartbeat,
+            Stage::Echoed => t.sctp_cookie,
+            Stage::Up => t.sctp_established,
+            Stage::ShuttingDown | Stage::BothShutDown => t.sctp_shutdown,
+            Stage::Closed | Stage::Aborted => t.sctp_closed,
+        }
+    }
+
+    /// Whether a side may have sent what an error quotes.
+    pub(crate) fn has_sent(&self, from: usize, tag: u32) -> bool {
+        if !self.is_judged || self.is_over() {
+            return true;
+        }
+        match (tag, self.tags[from]) {
+            (0, _) => self.is_asked() && from == 0,
+            (_, None) => !self.is_asked(),
+            (_, known) => known == Some(tag) || self.offer.is_some_and(|pair| pair[from] == tag),
+        }
+    }
+}
+
+/// A random packet of few tags, and what it says.
+pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilder, Spoken) {
+    let (act, kind) = dice.pick(&[
+        (Act::Init, 1),
+        (Act::InitAck, 2),
+        (Act::CookieEcho, 10),
+        (Act::CookieAck, 11),
+        (Act::Other, 0),
+        (Act::Other, 0x84),
+        (Act::Shutdown, 7),
+        (Act::ShutdownAck, 8),
+        (Act::ShutdownComplete, 14),
+        (Act::Init, 1),
+        (Act::Other, 4),
+        (Act::Error, 9),
+        (Act::Abort, 6),
+    ]);
+    let (is_init, is_alone) =
+        (matches!(kind, 1 | 2), matches!(act, Act::Init | Act::InitAck | Act::ShutdownComplete));
+    let (t_bit, fault) = (dice.one_in(3), if dice.one_in(12) { dice.below(6) } else { 9 });
+    let of = |dice: &mut Dice| dice.pick(&[1, 2, 0x0102_0304, u32::MAX]);
+    let (mut tag, mut initiate) = (of(dice), if is_init { of(dice) } else { 0 });
+    let len = dice.below(6) as usize;
+    if dice.one_in(24) || act == Act::Init && fault != 0 {
+        tag = 0;
+    }
+    let mut is_bad = act == Act::Init && tag != 0;
+    let mut builder = builder.verification_tag(tag);
+    let mut is_heartbeat = kind == 4;
+    if !is_alone && dice.one_in(3) {
+        is_heartbeat = dice.one_in(2);
+        builder = builder.chunk(if is_heartbeat { 4 } else { 3 }, 1, &[7; 5]);
+    }
+    (builder, is_bad) = match (fault, is_init) {
+        (1, true) => {
+            initiate = 0;
+            (builder.init_chunk(kind, 0), true)
+        }
+        (2, true) => (builder.chunk(kind, 0, &[1; 15]), true),
+        (_, true) => (builder.init_chunk(kind, initiate), is_bad),
+        (3, _) => (builder.payload([]), true),
+        (4, _) => (builder.payload([kind, 0, 0, 3]), true),
+        _ => (builder.chunk(kind, t_bit.into(), &vec![9; len]), is_bad),
+    };
+    if fault >= 5 && dice.one_in(4) {
+        is_bad |= is_alone;
+        builder = builder.chunk(0, 3, &[1; 6]);
+    }
+    let reflects = t_bit && matches!(act, Act::Abort | Act::ShutdownComplete);
+    (builder, Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad })
+}
