@@ -5,7 +5,7 @@
 use crate::flow::Phase;
 
 /// How far a connection has come. Of TCP the states of RFC 9293 section 3.3.2 as a box between both
-/// ends sees them; of others, named as their timeouts.
+/// ends sees them; of SCTP those of RFC 9260 section 4; of others, named as their timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Progress {
@@ -17,7 +17,7 @@ pub enum Progress {
     PickedUp,
     /// SYN and SYN+ACK.
     SynRecv,
-    /// Packets of both sides.
+    /// Packets of both sides; of SCTP, the COOKIE ACK.
     Established,
     /// A FIN of the originator.
     FinWait,
@@ -29,6 +29,18 @@ pub enum Progress {
     TimeWait,
     /// An RST.
     Close,
+    /// SCTP: an INIT, and its answer maybe.
+    CookieWait,
+    /// A COOKIE ECHO.
+    CookieEchoed,
+    /// A SHUTDOWN of one side.
+    ShutdownSent,
+    /// A SHUTDOWN ACK.
+    ShutdownAckSent,
+    /// SHUTDOWN COMPLETE, or an ABORT.
+    Closed,
+    /// The first packet was no INIT, and there is no answer.
+    HeartbeatSent,
     /// UDP: one packet.
     UdpFirst,
     /// Several packets of one direction.
@@ -47,7 +59,7 @@ pub enum Progress {
 
 impl Progress {
     /// Every one of them.
-    pub const ALL: [Progress; 17] = [
+    pub const ALL: [Progress; 23] = [
         Progress::SynSent,
         Progress::SynSent2,
         Progress::PickedUp,
@@ -58,6 +70,12 @@ impl Progress {
         Progress::LastAck,
         Progress::TimeWait,
         Progress::Close,
+        Progress::CookieWait,
+        Progress::CookieEchoed,
+        Progress::ShutdownSent,
+        Progress::ShutdownAckSent,
+        Progress::Closed,
+        Progress::HeartbeatSent,
         Progress::UdpFirst,
         Progress::UdpSingle,
         Progress::UdpMultiple,
@@ -80,6 +98,12 @@ impl Progress {
             Progress::LastAck => "LAST_ACK",
             Progress::TimeWait => "TIME_WAIT",
             Progress::Close => "CLOSE",
+            Progress::CookieWait => "COOKIE_WAIT",
+            Progress::CookieEchoed => "COOKIE_ECHOED",
+            Progress::ShutdownSent => "SHUTDOWN_SENT",
+            Progress::ShutdownAckSent => "SHUTDOWN_ACK_SENT",
+            Progress::Closed => "CLOSED",
+            Progress::HeartbeatSent => "HEARTBEAT_SENT",
             Progress::UdpFirst => "udp_first",
             Progress::UdpSingle => "udp_single",
             Progress::UdpMultiple => "udp_multiple",
@@ -109,12 +133,19 @@ impl Phase {
             Phase::TcpEstablished
             | Phase::TcpResumed
             | Phase::TcpResumedOrig
-            | Phase::TcpResumedReply => Progress::Established,
+            | Phase::TcpResumedReply
+            | Phase::SctpEstablished => Progress::Established,
             Phase::TcpFinWait => Progress::FinWait,
             Phase::TcpCloseWait => Progress::CloseWait,
             Phase::TcpLastAck => Progress::LastAck,
             Phase::TcpTimeWait => Progress::TimeWait,
             Phase::TcpClose => Progress::Close,
+            Phase::SctpInit | Phase::SctpInitAck => Progress::CookieWait,
+            Phase::SctpCookie => Progress::CookieEchoed,
+            Phase::SctpShutdown => Progress::ShutdownSent,
+            Phase::SctpShutdownAck => Progress::ShutdownAckSent,
+            Phase::SctpClosed | Phase::SctpAborted => Progress::Closed,
+            Phase::SctpHeartbeat => Progress::HeartbeatSent,
             Phase::UdpFirst => Progress::UdpFirst,
             Phase::UdpSingle => Progress::UdpSingle,
             Phase::UdpMultiple => Progress::UdpMultiple,

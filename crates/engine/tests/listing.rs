@@ -308,14 +308,49 @@ fn other_protocols_are_in_the_state_that_their_packets_lead_to() {
     let ping = ip().icmp_echo(77, 1);
     let pong = ping.clone().reversed().icmp_echo_reply(77, 1);
     let udp = ip().udp(1, 2);
-    let sctp = ip().sctp(1, 2);
+    let rsvp = ip().protocol(46);
+    // Each end tells the other in its INIT which tag to write.
+    let there = (ip().sctp(1, 2), 7);
+    let back = (there.0.clone().reversed(), 9);
+    let chunk = |(from, tag): &(FrameBuilder, u32), kind: u8| match kind {
+        1 => from.clone().init_chunk(kind, 9),
+        2 => from.clone().verification_tag(*tag).init_chunk(kind, 7),
+        _ => from.clone().verification_tag(*tag).chunk(kind, 0, &[]),
+    };
     let lives = [
         (vec![ping, pong], vec![Progress::IcmpFirst, Progress::IcmpReply]),
         (
             vec![udp.clone(), udp.clone(), udp.reversed()],
             vec![Progress::UdpFirst, Progress::UdpSingle, Progress::UdpMultiple],
         ),
-        (vec![sctp.clone(), sctp.reversed()], vec![Progress::OtherFirst, Progress::OtherMultiple]),
+        (
+            [
+                (&there, 1),
+                (&back, 2),
+                (&there, 10),
+                (&back, 11),
+                (&there, 7),
+                (&back, 8),
+                (&there, 14),
+            ]
+            .map(|(from, kind)| chunk(from, kind))
+            .to_vec(),
+            vec![
+                Progress::CookieWait,
+                Progress::CookieWait,
+                Progress::CookieEchoed,
+                Progress::Established,
+                Progress::ShutdownSent,
+                Progress::ShutdownAckSent,
+                Progress::Closed,
+            ],
+        ),
+        (vec![chunk(&there, 1), chunk(&back, 6)], vec![Progress::CookieWait, Progress::Closed]),
+        (
+            vec![chunk(&there, 4), chunk(&back, 5)],
+            vec![Progress::HeartbeatSent, Progress::Established],
+        ),
+        (vec![rsvp.clone(), rsvp.reversed()], vec![Progress::OtherFirst, Progress::OtherMultiple]),
     ];
     for (frames, states) in lives {
         let mut engine = Engine::new(&Config::default());
