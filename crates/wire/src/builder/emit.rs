@@ -28,6 +28,24 @@ impl FrameBuilder {
         frame
     }
 
+    /// The datagram cut into fragments with at most `len` bytes of it each, a multiple of 8; in
+    /// IPv6 those before the headers so far are in each of them.
+    ///
+    /// # Panics
+    /// If `len` is not a multiple of 8, or the frame is a fragment already.
+    #[track_caller]
+    pub fn fragments(&self, len: usize) -> Vec<FrameBuilder> {
+        assert!(len > 0 && len % 8 == 0, "fragments of {len} bytes");
+        let segment = self.segment();
+        let number = self.protocol_number();
+        let cut = |(which, part): (usize, &[u8])| {
+            let (offset, end) = (which * len, which * len + part.len());
+            let piece = Self { transport: Transport::Raw(number), ..self.clone() };
+            piece.payload(part).fragment(offset, end < segment.len())
+        };
+        segment.chunks(len).enumerate().map(cut).collect()
+    }
+
     /// The packet alone: what follows the Ethernet header, never padded. An ICMP error quotes it.
     pub fn build_packet(&self) -> Vec<u8> {
         match self.network {
