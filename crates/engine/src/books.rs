@@ -7,8 +7,8 @@ use crate::key::Key;
 use crate::limits::Limits;
 use crate::state::States;
 use crate::{
-    Config, CtState, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, Nanos, Reason,
-    Stats, Verdict, WhenFull, Zones,
+    Config, CtState, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed, Nanos,
+    OddFragments, Reason, Stats, Verdict, WhenFull, Zones,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub(crate) struct Books {
     malformed: Malformed,
     invalid: InvalidPackets,
     sees_all: bool,
+    odd_fragments: OddFragments,
 }
 
 impl Books {
@@ -42,6 +43,7 @@ impl Books {
             malformed: config.malformed,
             invalid: config.invalid,
             sees_all: config.sees_all,
+            odd_fragments: config.odd_fragments,
         }
     }
 
@@ -55,6 +57,7 @@ impl Books {
     pub(crate) fn without_key(&mut self, reason: Reason) -> Verdict {
         let is_dropped = match reason {
             Reason::Unrelated => self.invalid == InvalidPackets::Drop,
+            _ if reason.is_odd_fragment() => self.odd_fragments == OddFragments::Drop,
             _ => reason.is_malformed() && self.malformed == Malformed::Drop,
         };
         if is_dropped {
@@ -146,6 +149,10 @@ impl<S: States> Outcome for Told<'_, S> {
         }
     }
 
+    fn astray(&mut self, position: u8) {
+        self.untracked(position, Reason::Fragment, false);
+    }
+
     fn stray(&mut self, position: u8, reason: Irregular) {
         self.books.stats.irregular[reason as usize] += 1;
         let is_dropped = self.books.invalid == InvalidPackets::Drop;
@@ -154,6 +161,12 @@ impl<S: States> Outcome for Told<'_, S> {
 }
 
 impl<S: States> Told<'_, S> {
+    /// The packet at this place has no key, and was not counted as tracked.
+    pub(crate) fn refuse(&mut self, position: u8, reason: Reason) {
+        self.verdicts[usize::from(position)] = self.books.without_key(reason);
+        self.states.tell(position, || CtState::of_reason(reason));
+    }
+
     /// A packet that was counted as tracked, and is not.
     fn untracked(&mut self, position: u8, reason: Reason, is_dropped: bool) {
         let stats = &mut self.books.stats;

@@ -8,6 +8,7 @@
 
 use crate::events::FlowEvent;
 use crate::flow::{Micros, PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
+use crate::fragments::{Arrived, Piece};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening};
@@ -33,7 +34,14 @@ pub(crate) struct Lane<const W: usize> {
     looked_up: usize,
     misses: [u8; BURST_MAX],
     missed: usize,
+    /// Fragments whose connection is to be found, and which packets they are.
+    pieces: [(Piece<W>, u8); BURST_MAX],
+    pieces_len: usize,
+    /// Those that have none.
+    refused: u64,
 }
+
+const _: () = assert!(BURST_MAX <= u64::BITS as usize);
 
 /// What a flow learns from one of its packets.
 #[derive(Clone, Copy)]
@@ -50,6 +58,11 @@ pub(crate) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
+    /// Of a fragment that is not the first: there is no header to be read, and no sum to be made.
+    pub(crate) fn of_fragment(meta: Meta, opening: &Opening, now: Nanos) -> Arrival<'_> {
+        Arrival { meta, opening, now, header: None, chunks: None, evidence: Evidence::Trusted }
+    }
+
     /// What its header says, if there is one.
     #[inline(always)]
     pub(crate) fn segment(&self) -> Option<Segment> {
@@ -94,7 +107,7 @@ impl Arrival<'_> {
 }
 
 /// The packets of a burst, by their positions, and when they came.
-type Burst<'a, P> = (&'a [P], Nanos);
+pub(crate) type Burst<'a, P> = (&'a [P], Nanos);
 
 /// Who is told what became of packets that were more than one more of their flow.
 pub(crate) trait Outcome {
@@ -112,6 +125,8 @@ pub(crate) trait Outcome {
     fn full(&mut self, position: u8, zone: u16, reason: Reason);
     /// The packet at this place is of no flow, and begins none.
     fn stray(&mut self, position: u8, reason: Irregular);
+    /// The fragment at this place has no flow to be counted to.
+    fn astray(&mut self, position: u8);
     /// The packet at this place changes nothing. True: it is counted all the same.
     fn irregular(&mut self, position: u8, reason: Irregular) -> bool;
     /// The packet at this place is an ICMP error about a connection that there is, and about a
@@ -137,6 +152,9 @@ impl<const W: usize> Lane<W> {
             looked_up: 0,
             misses: [0; BURST_MAX],
             missed: 0,
+            pieces: [(Piece::NONE, 0); BURST_MAX],
+            pieces_len: 0,
+            refused: 0,
         }
     }
 
@@ -146,6 +164,7 @@ impl<const W: usize> Lane<W> {
         self.hashed = 0;
         self.looked_up = 0;
         self.missed = 0;
+        self.pieces_len = 0;
     }
 
     #[inline(always)]
@@ -155,6 +174,67 @@ impl<const W: usize> Lane<W> {
         self.metas[at] = meta;
         self.openings[at] = opening;
         self.len += 1;
+    }
+
+    /// The same of a packet that may be a fragment: a first one with the key of its connection,
+    /// another with anything in its place.
+    pub(crate) fn push_any(
+        &mut self,
+        key: Key<W>,
+        meta: Meta,
+        opening: Opening,
+        piece: Option<Piece<W>>,
+    ) {
+        if let Some(piece) = piece {
+            self.pieces[self.pieces_len % BURST_MAX] = (piece, self.len as u8);
+            self.pieces_len += 1;
+        }
+        self.push(key, meta, opening);
+    }
+
+    /// Whether there are fragments whose connections are to be found.
+    #[inline(always)]
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.pieces_len > 0
+    }
+
+    /// One of them.
+    pub(crate) fn piece(&self, which: usize) -> Option<Arrived<W>> {
+        let (piece, at) = self.pieces[..self.pieces_len.min(BURST_MAX)].get(which)?;
+        let at = usize::from(*at) % BURST_MAX;
+        let (meta, position) = (self.metas[at], self.openings[at].position);
+        let way = piece.is_first().then(|| (Key::from_words(&self.keys, at), meta.swapped()));
+        Some(Arrived { piece: *piece, position, way, meta: meta.without_flags() })
+    }
+
+    /// One of them belongs to this connection and comes from this end of it.
+    pub(crate) fn belongs(&mut self, which: usize, key: Key<W>, swapped: u8) {
+        let at = usize::from(self.pieces[which % BURST_MAX].1) % BURST_MAX;
+        key.to_words(&mut self.keys, at);
+        self.metas[at] = self.metas[at].sent_by(swapped);
+    }
+
+    /// One of them has none.
+    pub(crate) fn refuse(&mut self, which: usize) {
+        self.refused |= 1 << (self.pieces[which % BURST_MAX].1 % BURST_MAX as u8);
+    }
+
+    /// All of them are known: takes those out that have no connection.
+    pub(crate) fn settled(&mut self) {
+        self.pieces_len = 0;
+        if self.refused == 0 {
+            return;
+        }
+        let mut kept = 0;
+        for at in 0..self.len.min(BURST_MAX) {
+            if self.refused >> at & 1 == 0 {
+                Key::from_words(&self.keys, at).to_words(&mut self.keys, kept);
+                (self.metas[kept], self.openings[kept]) = (self.metas[at], self.openings[at]);
+                kept += 1;
+            }
+        }
+        self.len = kept;
+        self.refused = 0;
     }
 
     /// Four at once; the words of their keys one after the other.
@@ -185,6 +265,9 @@ impl<const W: usize> Lane<W> {
         gathered: &'a mut Option<Gathered>,
     ) -> Arrival<'a> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
+        if opening.is_further() {
+            return Arrival::of_fragment(meta.without_flags(), opening, now);
+        }
         let key = Key::from_words(&self.keys, i);
         let is_judged = key.proto() == PROTO_TCP && table.judges(key.zone());
         let packet = packets.get(usize::from(opening.position));
@@ -201,7 +284,7 @@ impl<const W: usize> Lane<W> {
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
     /// connection that it stands with.
     pub(crate) fn first(&self) -> Option<(Key<W>, Meta)> {
-        let is_packet = self.len > 0 && self.openings[0].quoted().is_none();
+        let is_packet = self.len > 0 && !self.openings[0].has_no_header();
         is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
     }
 
@@ -375,6 +458,9 @@ impl<const W: usize> Lane<W> {
         }
         let (position, swapped, zone) =
             (packet.opening.position, packet.meta.swapped(), key.zone());
+        if packet.opening.is_further() {
+            return outcome.astray(position);
+        }
         if let Some(reason) = packet.unasked(&key).filter(|_| !table.picks_up(zone)) {
             return outcome.stray(position, reason);
         }
@@ -424,23 +510,27 @@ pub(crate) fn admit<P: Packet>(
 }
 
 /// Tracks packets of both IP versions one after the other, and begins flows on the way: where there
-/// is little room, who is first matters.
+/// is little room, or something waits for a packet, who is first matters. `then` comes behind each
+/// packet and learns its place in the burst.
 #[inline(never)]
-pub(crate) fn track_in_order<P: Packet>(
+pub(crate) fn track_in_order<P: Packet, O: Outcome>(
     lanes: &mut Lanes,
-    (v4, v6): (&mut FlowTable<2>, &mut FlowTable<5>),
+    tables: (&mut FlowTable<2>, &mut FlowTable<5>),
     burst: Burst<P>,
-    outcome: &mut impl Outcome,
+    outcome: &mut O,
+    then: &mut impl FnMut(usize, &mut FlowTable<2>, &mut FlowTable<5>, &mut O),
 ) {
-    let (mut of_v4, mut of_v6) = (0, 0);
+    let ((v4, v6), (mut of_v4, mut of_v6)) = (tables, (0, 0));
     while of_v4 < lanes.v4.len || of_v6 < lanes.v6.len {
-        if lanes.v4.position(of_v4) < lanes.v6.position(of_v6) {
+        let positions = (lanes.v4.position(of_v4), lanes.v6.position(of_v6));
+        if positions.0 < positions.1 {
             lanes.v4.track_now(v4, of_v4, burst, outcome);
             of_v4 += 1;
         } else {
             lanes.v6.track_now(v6, of_v6, burst, outcome);
             of_v6 += 1;
         }
+        then(positions.0.min(positions.1), v4, v6, outcome);
     }
 }
 

@@ -2,6 +2,7 @@
 //! What an engine is built from. Every value has a default; none is read from anywhere.
 
 use crate::Nanos;
+use crate::fragments::{FragmentLimits, OddFragments};
 use crate::hash::{Purpose, derive};
 use crate::limits::Limits;
 use crate::offload::Offload;
@@ -27,6 +28,10 @@ pub struct Config {
     /// Whether the engine sees every packet of its connections. One of several sees not all: what
     /// an ICMP error is about may be with another, and it is not dropped for want of a connection.
     pub sees_all: bool,
+    /// What is remembered of fragments.
+    pub fragments: FragmentLimits,
+    /// What happens to fragments that no correct sender makes.
+    pub odd_fragments: OddFragments,
     /// Where the zone of a flow comes from.
     pub zone: ZoneFrom,
     /// How long a flow lives without a packet.
@@ -96,6 +101,8 @@ impl Default for Config {
             checksums: Checksums::Verified,
             invalid: InvalidPackets::Pass,
             sees_all: true,
+            fragments: FragmentLimits::default(),
+            odd_fragments: OddFragments::Pass,
             zone: ZoneFrom::OuterVlan,
             timeouts: Timeouts::default(),
             pick_up: PickUp::Loose,

@@ -104,6 +104,9 @@ pub(crate) enum Purpose {
     Worker(u64),
     /// The counts of sources.
     Sources,
+    /// Datagrams whose names have this many words, and the senders of them.
+    Datagrams(u64),
+    Senders(u64),
 }
 
 /// Another secret: the hash is a pseudorandom function, so neither tells anything about the other.
@@ -112,6 +115,8 @@ pub(crate) fn derive(secret: [u64; 2], purpose: Purpose) -> [u64; 2] {
         Purpose::Table(words) => [0, words],
         Purpose::Worker(worker) => [1, worker],
         Purpose::Sources => [2, 0],
+        Purpose::Datagrams(words) => [3, words],
+        Purpose::Senders(words) => [4, words],
     };
     let hasher = Hasher::new(secret);
     [0, 1].map(|half| hasher.hash_one(&Key([kind, number, half])))
@@ -176,11 +181,13 @@ mod tests {
 
     #[test]
     fn derived_secrets_differ() {
-        let purposes = (0..8).flat_map(|n| [Purpose::Table(n), Purpose::Worker(n)]);
+        let purposes = (0..8).flat_map(|n| {
+            [Purpose::Table(n), Purpose::Worker(n), Purpose::Datagrams(n), Purpose::Senders(n)]
+        });
         let secrets = purposes.flat_map(|purpose| derive(SECRET, purpose));
         let all: BTreeSet<u64> =
             secrets.chain(SECRET).chain(derive([0, 0], Purpose::Table(0))).collect();
-        assert_eq!(all.len(), 2 * 16 + 2 + 2);
+        assert_eq!(all.len(), 2 * 32 + 2 + 2);
     }
 
     #[test]

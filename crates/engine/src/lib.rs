@@ -13,6 +13,7 @@ mod config;
 mod events;
 mod filter;
 mod flow;
+mod fragments;
 mod hash;
 mod key;
 mod limits;
@@ -40,6 +41,7 @@ pub use config::{
 };
 pub use events::{Change, FlowEvent};
 pub use filter::{End, Filter, NoPrefix, Prefix};
+pub use fragments::{FragmentLimits, Held, MAX_DATAGRAMS, MAX_HOLD, OddFragments, Release};
 pub use listing::{Cursor, LiveFlow, Query, Swept, ZoneNow};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
@@ -60,6 +62,7 @@ pub use zones::{PickUp, ZonePolicy, Zones};
 
 use books::{Books, Told};
 use burst::{admit, track_in_order};
+use fragments::Fragments;
 use marked::{Marked, Moment};
 use offload::Governor;
 use parse::{Lanes, PART, Part};
@@ -82,6 +85,9 @@ pub enum Verdict {
     Forward,
     /// Free it; a counter in [`Stats::dropped`] says why.
     Drop,
+    /// Keep it in the slot that [`Engine::held`] says, until [`Engine::next_release`] says what
+    /// becomes of it.
+    Hold,
 }
 
 /// Flow table, tracking and timers of one worker.
@@ -104,6 +110,7 @@ pub struct Engine {
     v6: FlowTable<5>,
     lanes: Box<Lanes>,
     marked: Option<Box<Marked>>,
+    fragments: Option<Box<Fragments>>,
     governor: Option<Governor>,
     books: Books,
     zone: ZoneFrom,
@@ -133,6 +140,7 @@ impl Engine {
             v6: FlowTable::new(config.capacity_ipv6, config, zones.clone(), 1),
             lanes: Box::new(Lanes::new()),
             marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
+            fragments: Fragments::new(config),
             governor: config
                 .offload
                 .map(|offload| Governor::new(offload.rules_max, offload.admission)),
@@ -226,6 +234,9 @@ impl Engine {
         self.now = self.now.max(whole_micros(now));
         self.v4.arrive(side, self.now, len);
         self.v6.arrive(side, self.now, len);
+        if let Some(fragments) = &mut self.fragments {
+            fragments.clear();
+        }
         verdicts
     }
 
@@ -284,6 +295,9 @@ impl Engine {
         for (verdict, position) in judged.into_iter().zip(positions).take(len) {
             verdicts[position] = verdict;
         }
+        for held in self.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
+            held.position = positions[usize::from(held.position) % BURST_MAX] as u8;
+        }
     }
 
     #[inline(always)]
@@ -307,10 +321,14 @@ impl Engine {
         self.books.stats.tracked += (self.lanes.v4.len() + self.lanes.v6.len()) as u64;
         done(self, Stage::Lookup);
         let burst = (packets, self.now);
+        if self.fragments.as_ref().is_some_and(|fragments| fragments.is_due()) {
+            self.count_due(burst, verdicts, states);
+            return done(self, Stage::Track);
+        }
         if self.is_tight() {
             let mut outcome = Told { books: &mut self.books, verdicts, states, now: self.now };
             let tables = (&mut self.v4, &mut self.v6);
-            track_in_order(&mut self.lanes, tables, burst, &mut outcome);
+            track_in_order(&mut self.lanes, tables, burst, &mut outcome, &mut |_, _, _, _| ());
             return done(self, Stage::Track);
         }
         let mut outcome = Told {
@@ -352,6 +370,9 @@ impl Engine {
             verdicts[position] = books.without_key(reason);
             states.tell(position as u8, || CtState::of_reason(reason));
         });
+        if self.lanes.have_pieces() {
+            self.settle_fragments(verdicts, states);
+        }
         let bytes: usize = packets.iter().map(P::frame_len).sum();
         self.books.stats.bytes += bytes as u64;
     }
@@ -367,6 +388,9 @@ impl Engine {
     /// wait to be taken.
     pub fn expire(&mut self, now: Nanos, budget: usize) -> usize {
         self.now = self.now.max(whole_micros(now));
+        if let Some(fragments) = &mut self.fragments {
+            fragments.give_up_overdue(self.now, &mut self.books);
+        }
         let mut looked_at = 0;
         while looked_at < budget && self.books.has_room() {
             // In turns, so that neither IP version waits for the other's backlog.
@@ -429,7 +453,8 @@ impl Engine {
     /// The same by where it lies.
     pub fn memory(&self) -> Memory {
         let limits = Memory { bytes: self.books.limits_bytes, ..Memory::default() };
-        [self.v4.memory(), self.v6.memory(), limits].into_iter().sum()
+        let fragments = self.fragments.as_ref().map(|fragments| fragments.memory());
+        [self.v4.memory(), self.v6.memory(), limits].into_iter().chain(fragments).sum()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::burst::Lane;
 use crate::flow::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
 };
-use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
+use crate::key::{Key, Key4, Key6, Ports, key4, key6, zone_proto};
 use crate::record::VlanTags;
 use crate::vectors::Vectors;
 use crate::{Reason, ZoneFrom};
@@ -83,6 +83,11 @@ impl Meta {
         self.0 as u8
     }
 
+    /// The same of a packet without TCP flags.
+    pub(crate) fn without_flags(self) -> Self {
+        Meta(self.0 & !0xff)
+    }
+
     /// Bytes of the IP packet.
     #[inline(always)]
     pub(crate) fn ip_len(self) -> u32 {
@@ -108,6 +113,9 @@ pub(crate) const BYTES_SHIFT: u32 = OVERHEAD_SHIFT + 16;
 const SWAPPED_SHIFT: u32 = OVERHEAD_SHIFT - 1;
 const ONE_PACKET: u64 = 1 << PACKETS_SHIFT;
 
+/// In the place of a type and code.
+const QUOTES: u16 = u16::MAX;
+
 impl Opening {
     /// No VLAN tag, not ICMP. The IP header with its options or extensions has so many bytes, a
     /// multiple of 4 and at most 1020.
@@ -119,15 +127,32 @@ impl Opening {
     /// sequence number that is in the quote in place of tags.
     pub(crate) fn quoting(position: u8, seq: u32) -> Self {
         let ids = [(seq >> 16) as u16, seq as u16];
-        Opening { vlan: VlanTags { ids }, ..Opening::plain(position, 0) }
+        Opening { vlan: VlanTags { ids }, icmp: QUOTES, ..Opening::plain(position, 0) }
     }
 
-    /// The sequence number of what it quotes, if it is an ICMP error. Nothing else is without an IP
-    /// header.
+    /// The sequence number of what it quotes, if it is an ICMP error.
     #[inline(always)]
     pub(crate) fn quoted(&self) -> Option<u32> {
         let [high, low] = self.vlan.ids;
-        (self.ip_header == 0).then_some(u32::from(high) << 16 | u32::from(low))
+        let quotes = self.has_no_header() && self.icmp == QUOTES;
+        quotes.then_some(u32::from(high) << 16 | u32::from(low))
+    }
+
+    /// Of a fragment that is not the first of its datagram: no header of a transport is in it.
+    pub(crate) const fn further(position: u8) -> Self {
+        Self::plain(position, 0)
+    }
+
+    /// Whether it is such a fragment.
+    #[inline(always)]
+    pub(crate) fn is_further(&self) -> bool {
+        self.has_no_header() && self.icmp != QUOTES
+    }
+
+    /// Whether it is of no packet with headers of its own, of which one is that of IP.
+    #[inline(always)]
+    pub(crate) fn has_no_header(&self) -> bool {
+        self.ip_header == 0
     }
 
     /// Bytes from the IP header to that of the transport.
@@ -169,6 +194,12 @@ impl Lanes {
     pub(crate) fn clear(&mut self) {
         self.v4.clear();
         self.v6.clear();
+    }
+
+    /// Whether there are fragments whose connections are to be found.
+    #[inline(always)]
+    pub(crate) fn have_pieces(&self) -> bool {
+        self.v4.has_pieces() | self.v6.has_pieces()
     }
 }
 

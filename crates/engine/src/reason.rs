@@ -17,8 +17,18 @@ pub enum Reason {
     Llc,
     /// More than two VLAN tags.
     VlanDepth,
-    /// A fragment other than the first: it has no ports to look at.
+    /// A fragment other than the first, whose first one was not here: there are no ports to look
+    /// at. Or its connection is over.
     Fragment,
+    /// A fragment of a datagram for which there was no room.
+    FragmentFull,
+    /// A fragment of a datagram whose fragments overlap (RFC 5722), or lie behind its end.
+    FragmentOverlap,
+    /// A first fragment that ends inside the headers with ports and flags, or one that could
+    /// overwrite the flags of TCP (RFC 1858, RFC 3128, RFC 7112).
+    FragmentTiny,
+    /// A fragment that is empty, that ends beyond 65,535 bytes, or in the middle of 8.
+    FragmentLength,
     /// More than 8 IPv6 extension headers, or more than 256 bytes of them.
     ExtensionLimit,
     /// The capture holds too few bytes of the packet to find its ports and flags.
@@ -61,11 +71,15 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Reason; 22] = [
+    pub const ALL: [Reason; 26] = [
         Reason::NonIp,
         Reason::Llc,
         Reason::VlanDepth,
         Reason::Fragment,
+        Reason::FragmentFull,
+        Reason::FragmentOverlap,
+        Reason::FragmentTiny,
+        Reason::FragmentLength,
         Reason::ExtensionLimit,
         Reason::CaptureCut,
         Reason::EthernetTruncated,
@@ -93,6 +107,10 @@ impl Reason {
             Reason::Llc => "llc",
             Reason::VlanDepth => "vlan_depth",
             Reason::Fragment => "fragment",
+            Reason::FragmentFull => "fragment_full",
+            Reason::FragmentOverlap => "fragment_overlap",
+            Reason::FragmentTiny => "fragment_tiny",
+            Reason::FragmentLength => "fragment_length",
             Reason::ExtensionLimit => "extension_limit",
             Reason::CaptureCut => "capture_cut",
             Reason::EthernetTruncated => "ethernet_truncated",
@@ -120,7 +138,11 @@ impl Reason {
             Reason::NonIp => "neither IPv4 nor IPv6 (ARP, LLDP, MPLS, ...)",
             Reason::Llc => "IEEE 802.3 frame with LLC (spanning tree, IS-IS, ...)",
             Reason::VlanDepth => "more than two VLAN tags",
-            Reason::Fragment => "IP fragment other than the first, which has no ports",
+            Reason::Fragment => "IP fragment of a datagram whose first fragment was not here",
+            Reason::FragmentFull => "IP fragment for which there was no room",
+            Reason::FragmentOverlap => "IP fragment of a datagram whose fragments overlap",
+            Reason::FragmentTiny => "IP fragment that ends inside its headers, or begins in them",
+            Reason::FragmentLength => "IP fragment of a length that none can have",
             Reason::ExtensionLimit => "more than 8 IPv6 extension headers or 256 bytes of them",
             Reason::CaptureCut => "the capture cut the packet before its ports",
             Reason::EthernetTruncated => "frame ends inside the Ethernet header or a VLAN tag",
@@ -142,7 +164,13 @@ impl Reason {
         }
     }
 
-    /// True for packets that no correct sender makes.
+    /// True for fragments that no correct sender makes (`[policy] fragments`).
+    pub const fn is_odd_fragment(self) -> bool {
+        matches!(self, Reason::FragmentOverlap | Reason::FragmentTiny | Reason::FragmentLength)
+    }
+
+    /// True for packets that no correct sender makes, but for
+    /// [odd fragments](Self::is_odd_fragment).
     pub const fn is_malformed(self) -> bool {
         matches!(
             self,

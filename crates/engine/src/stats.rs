@@ -4,7 +4,7 @@
 use crate::{EndReason, Irregular, Reason};
 
 /// What the engine did so far. Every packet given to [`Engine::process`](crate::Engine::process)
-/// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`.
+/// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`, `held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Frame bytes of all packets, without FCS.
@@ -15,6 +15,8 @@ pub struct Stats {
     pub passed: [u64; Reason::ALL.len()],
     /// Packets to drop, by [`Reason`].
     pub dropped: [u64; Reason::ALL.len()],
+    /// Fragments that wait for the first of their datagram.
+    pub held: u64,
     /// Packets that changed nothing, by [`Irregular`]: forwarded and counted to a flow, but for
     /// those that are dropped.
     pub irregular: [u64; Irregular::ALL.len()],
@@ -35,7 +37,8 @@ pub struct Stats {
 impl Stats {
     /// Packets given to the engine.
     pub fn packets(&self) -> u64 {
-        self.tracked + self.passed.iter().sum::<u64>() + self.dropped.iter().sum::<u64>()
+        let untracked = self.passed.iter().chain(&self.dropped).sum::<u64>();
+        self.tracked + untracked + self.held
     }
 
     /// Flows in the table.

@@ -3,9 +3,9 @@
 //! end, not for a full table, not for packets that are wrong.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Cursor, EndReason, Engine, Evict, Filter, KeyCheck,
-    MarkLayout, MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts, Verdict,
-    Wish,
+    Admission, Answer, BURST_MAX, Checksums, Config, Cursor, EndReason, Engine, Evict, Filter,
+    KeyCheck, MarkLayout, MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts,
+    Verdict, Wish,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -219,4 +219,74 @@ fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpNumbers, evict: Evict) {
 #[test]
 fn the_counter_counts() {
     assert!(calls(|| drop(std::hint::black_box(Box::new(1)))) >= 2);
+}
+
+/// Frames that share a buffer: whole ones of UDP to begin with.
+struct Forge(Vec<u8>);
+
+impl Forge {
+    /// A fragment from this address, with this number and field of offset and flags.
+    fn fragment(&mut self, source: u32, id: u16, field: u16) -> BytesPacket<'_> {
+        self.0[18..20].copy_from_slice(&id.to_be_bytes());
+        self.0[20..22].copy_from_slice(&field.to_be_bytes());
+        self.0[26..30].copy_from_slice(&source.to_be_bytes());
+        BytesPacket::new(&self.0)
+    }
+}
+
+const MORE: u16 = 0x2000;
+
+/// A datagram in three parts, which come in this order; how many of them were tracked at once or
+/// after they had waited.
+fn send_in_parts(engine: &mut Engine, forge: &mut Forge, id: u16, order: [u16; 3]) -> u64 {
+    let tracked = engine.stats().tracked;
+    for part in order {
+        let field = part * 4 | if part < 2 { MORE } else { 0 };
+        let packet = forge.fragment(0x0a00_0001, id, field);
+        engine.process(u64::from(id) * 1_000_000, &[packet], &mut [Verdict::Drop]);
+        while engine.next_release().is_some() {}
+    }
+    engine.stats().tracked - tracked
+}
+
+/// A million fragments of one sender, or of as many senders as there are, which wants to get at the
+/// datagrams of another.
+fn an_honest_sender_is_heard_beside(mut source: impl FnMut(u32) -> u32) {
+    let frame = FrameBuilder::ipv4([0; 4], [10, 9, 9, 9]).udp(1, 2).payload([7; 24]).build();
+    let mut forge = Forge(frame);
+    let checksums = Checksums::Trusted;
+    let mut engine = Engine::new(&Config { capacity_ipv4: 4096, checksums, ..Config::default() });
+    let (mut random, mut honest) = (1_u32, 0);
+    let allocated = calls(|| {
+        for i in 0..1_000_000_u32 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Parts of all kinds: first ones, others, overlapping ones.
+            let field = (random >> 8 & 0x1f) as u16 * 2 | MORE;
+            let packet = forge.fragment(source(random), (random >> 16) as u16, field);
+            engine.process(u64::from(i) * 1000, &[packet], &mut [Verdict::Drop]);
+            while engine.next_release().is_some() {}
+            while engine.next_record().is_some() {}
+            if i % 1000 == 999 {
+                let id = (i / 1000) as u16 + 1;
+                let order = if id % 2 == 0 { [0, 1, 2] } else { [2, 0, 1] };
+                honest += send_in_parts(&mut engine, &mut forge, id, order);
+            }
+        }
+        engine.release_all();
+        while engine.next_release().is_some() {}
+    });
+    assert_eq!((allocated, honest), (0, 3000));
+    let stats = engine.stats();
+    assert_eq!((stats.packets(), stats.held), (1_003_000, 0));
+    assert!(stats.passed[Reason::Fragment as usize] > 100_000, "{stats:?}");
+}
+
+#[test]
+fn fragments_of_one_sender_take_no_memory_and_no_place_of_others() {
+    an_honest_sender_is_heard_beside(|_| 0x0a01_0101);
+}
+
+#[test]
+fn nor_do_fragments_of_many_senders() {
+    an_honest_sender_is_heard_beside(|random| 0x0b00_0000 | random >> 12);
 }

@@ -263,6 +263,7 @@ fn every_reason_is_documented() {
         Reason::TableFull | Reason::ZoneFull | Reason::SourceFull | Reason::NewRate => "full",
         Reason::Invalid | Reason::Unrelated => "invalid",
         reason if reason.is_malformed() => "malformed",
+        reason if reason.is_odd_fragment() => "odd fragment",
         _ => "passed",
     };
     let real = Reason::ALL.map(|r| format!("`{}`, {}, {}", r.name(), r.doc(), class(r)));

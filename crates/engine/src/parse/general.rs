@@ -3,10 +3,11 @@
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
 use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key4, Key6, Lanes, Meta, OVERHEAD_MAX, Opening,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key, Key6, Lanes, Meta, OVERHEAD_MAX, Opening,
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Packet,
     Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, quoted, zone_proto,
 };
+use crate::fragments::{Piece, Span, UNIT};
 use std::ops::Range;
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -24,6 +25,9 @@ pub(crate) const ROUTING: u8 = 43;
 pub(crate) const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
+
+/// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
+const DATAGRAM_MAX: usize = u16::MAX as usize;
 
 const SCTP: usize = 12;
 /// Type, code, checksum: what every ICMP message has.
@@ -78,10 +82,59 @@ pub(super) struct Transport {
     pub(super) at: usize,
     /// End of the IP packet in the frame.
     end: usize,
-    /// First of several fragments: lengths inside may point beyond it.
-    is_fragment: bool,
+    /// If it is one of several fragments: lengths inside may point beyond the first.
+    fragment: Option<Fragment>,
     /// RFC 2675 section 4: the length of a UDP datagram inside is 0.
     is_jumbogram: bool,
+}
+
+/// Where a fragment is in its datagram.
+#[derive(Clone, Copy)]
+struct Fragment {
+    span: Span,
+    /// Number of the datagram, for its addresses.
+    id: u32,
+}
+
+impl Fragment {
+    /// One of the bytes from `at` to `end`, behind `offset` of the datagram and `headers` of IP.
+    fn new(
+        id: u32,
+        (offset, has_more): (usize, bool),
+        (at, end): (usize, usize),
+        headers: usize,
+    ) -> Result<Self, Reason> {
+        let len = end.saturating_sub(at);
+        // Whoever puts it together refuses it (RFC 8200 section 4.5), or should.
+        let is_odd = len == 0 || has_more && len % usize::from(UNIT) != 0;
+        let behind = offset + len;
+        if is_odd || headers + behind > DATAGRAM_MAX {
+            return Err(Reason::FragmentLength);
+        }
+        let span = Span { start: offset as u16, end: behind as u16, has_more };
+        Ok(Fragment { span, id })
+    }
+
+    fn is_first(&self) -> bool {
+        self.span.start == 0
+    }
+}
+
+/// A packet with its key, or, of a fragment that is not the first, anything in its place.
+struct Parsed<const W: usize> {
+    key: Key<W>,
+    swapped: bool,
+    ip_len: usize,
+    ends: Ends,
+    piece: Option<Piece<W>>,
+}
+
+impl<const W: usize> Parsed<W> {
+    /// A fragment without ports.
+    fn further(piece: Piece<W>, ip_len: usize, l3: usize) -> Self {
+        let key = piece.name;
+        Parsed { key, swapped: false, ip_len, ends: Ends::none(l3), piece: Some(piece) }
+    }
 }
 
 /// What the transport header says.
@@ -104,6 +157,13 @@ impl Ends {
     /// Those of a protocol with a number for both.
     fn of_number(at: usize, number: [u8; 4]) -> Self {
         Ends { at, ports: Ports::Common(number), tcp_flags: 0, icmp: 0, quote: None }
+    }
+}
+
+impl Ends {
+    /// Of a packet without one, which is never just one more of its flow.
+    fn none(l3: usize) -> Self {
+        Self::of_pair(l3, [0; 4], u8::MAX)
     }
 }
 
@@ -136,22 +196,24 @@ pub(super) fn parse<P: Packet>(
         |ends: &Ends| Opening { vlan, icmp: ends.icmp, ..Opening::plain(position, ends.at - l3) };
     match ethertype {
         ETHERTYPE_IPV4 => {
-            let (key, ip_len, ends, swapped) = ipv4(&frame, l3, zone)?;
+            let Parsed { key, swapped, ip_len, ends, piece } = ipv4(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = quoted::v4(packet, l3, quote, zone)?;
                 lanes.v4.push(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
-            lanes.v4.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(&ends));
+            let meta = meta(ip_len, ends.tcp_flags, swapped);
+            lanes.v4.push_any(key, meta, opening(&ends), piece);
         }
         ETHERTYPE_IPV6 => {
-            let (key, ip_len, ends, swapped) = ipv6(&frame, l3, zone)?;
+            let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = quoted::v6(packet, l3, quote, zone)?;
                 lanes.v6.push(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
-            lanes.v6.push(key, meta(ip_len, ends.tcp_flags, swapped), opening(&ends));
+            let meta = meta(ip_len, ends.tcp_flags, swapped);
+            lanes.v6.push_any(key, meta, opening(&ends), piece);
         }
         ..ETHERTYPE_MIN => return Err(Reason::Llc),
         _ => return Err(Reason::NonIp),
@@ -187,7 +249,7 @@ pub(super) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
     id.copied().unwrap_or(0)
 }
 
-fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<(Key4, usize, Ends, bool), Reason> {
+fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     let header: [u8; IPV4_MIN] = frame.read(l3, Reason::IpTruncated)?;
     let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
     let header_len = usize::from(header[0] & 0x0f) * 4;
@@ -203,24 +265,42 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<(Key4, usize, Ends, bool)
     if header_len > total_len {
         return Err(Reason::IpHeaderLength);
     }
-    let fragment = u16::from_be_bytes([header[6], header[7]]);
-    if fragment & 0x1fff != 0 {
-        return Err(Reason::Fragment);
+    let (at, end, proto) = (l3 + header_len, l3 + total_len, header[9]);
+    let fragment = fragment4(&header, (at, end), header_len)?;
+    let addresses: [u8; 8] = *header.last_chunk().expect("8 bytes of 20");
+    let zone_proto = zone_proto(zone, proto);
+    let piece = fragment.map(|Fragment { span, id }| {
+        let name = Key([u64::from_ne_bytes(addresses), u64::from(id) | zone_proto]);
+        Piece { name, span }
+    });
+    if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
+        return Ok(Parsed::further(piece, total_len, l3));
     }
-    let transport = Transport {
-        proto: header[9],
-        at: l3 + header_len,
-        end: l3 + total_len,
-        is_fragment: fragment & 0x2000 != 0,
-        is_jumbogram: false,
-    };
+    let transport = Transport { proto, at, end, fragment, is_jumbogram: false };
     let ends = ends(frame, transport, PROTO_ICMP)?;
-    let addresses = *header.last_chunk().expect("8 bytes of 20");
-    let (key, swapped) = key4(addresses, ends.ports, zone_proto(zone, transport.proto));
-    Ok((key, total_len, ends, swapped))
+    let (key, swapped) = key4(addresses, ends.ports, zone_proto);
+    Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
 
-fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool), Reason> {
+fn fragment4(
+    header: &[u8; IPV4_MIN],
+    part: (usize, usize),
+    header_len: usize,
+) -> Result<Option<Fragment>, Reason> {
+    let field = u16::from_be_bytes([header[6], header[7]]);
+    let (offset, has_more) = (field << 3, field & 0x2000 != 0);
+    if offset == 0 && !has_more {
+        return Ok(None);
+    }
+    // RFC 3128 section 3: it would overwrite the flags in the first.
+    if offset == UNIT && header[9] == PROTO_TCP {
+        return Err(Reason::FragmentTiny);
+    }
+    let id = u16::from_be_bytes([header[4], header[5]]).into();
+    Fragment::new(id, (offset.into(), has_more), part, header_len).map(Some)
+}
+
+fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     let header: [u8; IPV6] = frame.read(l3, Reason::IpTruncated)?;
     if header[0] >> 4 != 6 {
         return Err(Reason::IpVersion);
@@ -232,12 +312,40 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<(Key6, usize, Ends, bool)
     if l3 + ip_len > frame.len {
         return Err(Reason::IpLength);
     }
-    let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len)?;
+    let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len, Whole::Packet)?;
     let transport = Transport { is_jumbogram, ..transport };
+    let addresses: &[u8; 32] = header.last_chunk().expect("32 bytes of 40");
+    let piece = transport.fragment.map(|Fragment { span, id }| {
+        let name = datagram6(addresses, id, zone);
+        Piece { name, span }
+    });
+    // RFC 2675 section 4: no jumbogram is cut.
+    if is_jumbogram && piece.is_some() {
+        return Err(Reason::FragmentLength);
+    }
+    if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
+        return Ok(Parsed::further(piece, ip_len, l3));
+    }
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
-    let addresses = header.last_chunk().expect("32 bytes of 40");
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
-    Ok((key, ip_len, ends, swapped))
+    Ok(Parsed { key, swapped, ip_len, ends, piece })
+}
+
+/// Name of a datagram.
+fn datagram6(addresses: &[u8; 32], id: u32, zone: u16) -> Key6 {
+    let mut words = [0; 5];
+    for (word, bytes) in words.iter_mut().zip(addresses.chunks_exact(8)) {
+        *word = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    }
+    words[4] = u64::from(id) | zone_proto(zone, 0);
+    Key(words)
+}
+
+/// What is followed. Of a quote there is as much as there was room for: its length says nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whole {
+    Packet,
+    Quote,
 }
 
 /// Follows the extension headers (RFC 8200 section 4) to the transport header.
@@ -246,9 +354,10 @@ pub(super) fn extensions(
     next: u8,
     start: usize,
     end: usize,
+    whole: Whole,
 ) -> Result<Transport, Reason> {
     let mut transport =
-        Transport { proto: next, at: start, end, is_fragment: false, is_jumbogram: false };
+        Transport { proto: next, at: start, end, fragment: None, is_jumbogram: false };
     for count in 0.. {
         let Transport { proto, at, .. } = transport;
         if !matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
@@ -257,22 +366,37 @@ pub(super) fn extensions(
         if count == EXTENSIONS_MAX {
             return Err(Reason::ExtensionLimit);
         }
+        // RFC 7112 section 5: all headers are in the first fragment.
+        let truncated = match transport.fragment {
+            None => Reason::ExtensionTruncated,
+            Some(_) => Reason::FragmentTiny,
+        };
         if at + 8 > end {
-            return Err(Reason::ExtensionTruncated);
+            return Err(truncated);
         }
         let header: [u8; 8] = frame.read(at, Reason::ExtensionTruncated)?;
         let len = extension_len(proto, header[1]);
         if proto == FRAGMENT {
-            let offset_and_more = u16::from_be_bytes([header[2], header[3]]);
-            if offset_and_more & 0xfff8 != 0 {
-                return Err(Reason::Fragment);
+            // A fragment of a fragment: no ports are in it.
+            if transport.fragment.is_some() {
+                return Err(Reason::FragmentTiny);
             }
-            transport.is_fragment |= offset_and_more & 1 != 0;
+            transport.fragment = match whole {
+                Whole::Packet => fragment6(header, (at + len, end), at - start)?,
+                // Bytes of a datagram before this one, in units of 8.
+                Whole::Quote if [header[2], header[3] & !7] != [0; 2] => {
+                    return Err(Reason::Fragment);
+                }
+                Whole::Quote => None,
+            };
         }
         transport.proto = header[0];
         transport.at = at + len;
         if transport.at > end {
-            return Err(Reason::ExtensionTruncated);
+            return Err(truncated);
+        }
+        if transport.fragment.is_some_and(|fragment| !fragment.is_first()) {
+            break;
         }
         if transport.at - start > EXTENSION_BYTES_MAX {
             return Err(Reason::ExtensionLimit);
@@ -291,10 +415,30 @@ pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
     }
 }
 
+/// The fragment header (RFC 8200 section 4.5), behind so many bytes of others. None: the packet is
+/// whole all the same (RFC 6946).
+fn fragment6(
+    header: [u8; 8],
+    part: (usize, usize),
+    before: usize,
+) -> Result<Option<Fragment>, Reason> {
+    let [_, _, a, b, id @ ..] = header;
+    let field = u16::from_be_bytes([a, b]);
+    let (offset, has_more) = (field & !7, field & 1 != 0);
+    if offset == 0 && !has_more {
+        return Ok(None);
+    }
+    let id = u32::from_be_bytes(id);
+    Fragment::new(id, (offset.into(), has_more), part, before).map(Some)
+}
+
 /// Ports, or what stands in for them.
 fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
-    let Transport { proto, at, end, is_fragment, is_jumbogram } = transport;
+    let Transport { proto, at, end, fragment, is_jumbogram } = transport;
+    let is_fragment = fragment.is_some();
     let need = |len: usize| match at + len > end {
+        // RFC 1858 section 3.
+        true if is_fragment => Err(Reason::FragmentTiny),
         true => Err(Reason::TransportTruncated),
         false => Ok(()),
     };
@@ -307,6 +451,7 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             if header_len < TCP_MIN || (at + header_len > end && !is_fragment) {
                 return Err(Reason::TcpOffset);
             }
+            need(header_len)?;
             Ok(Ends::of_pair(at, ports()?, tcp_flags))
         }
         PROTO_UDP => {

@@ -2,7 +2,7 @@
 //! The packet that an ICMP error quotes (RFC 792, RFC 4443 section 3): the key of its connection,
 //! who sent it, and its sequence number.
 
-use super::general::{Frame, IPV6, extensions, gre_key, is_error, request_of};
+use super::general::{Frame, IPV6, Whole, extensions, gre_key, is_error, request_of};
 use super::{
     IPV4_MIN, Key4, Key6, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP,
     PROTO_UDP, Packet, Ports, Reason, key4, key6, zone_proto,
@@ -64,7 +64,7 @@ pub(super) fn v6<P: Packet>(
     }
     let addresses: &[u8; 32] = header.last_chunk().expect("32 bytes of 40");
     check_receiver::<16>(&frame, l3 + DESTINATION_V6, addresses)?;
-    let transport = extensions(&frame, header[6], quote.start + IPV6, quote.end);
+    let transport = extensions(&frame, header[6], quote.start + IPV6, quote.end, Whole::Quote);
     let transport = transport.map_err(|reason| match reason {
         Reason::ExtensionTruncated => Reason::Unrelated,
         // A router may tell about any fragment that is too big, and of packets that are followed no

@@ -5,7 +5,10 @@
 use super::part::below;
 use super::short::{self, Lengths};
 use super::{Lane, Lanes, Part, Vectors, ZoneFrom};
-use crate::{BURST_MAX, Checksums, Config, Engine, FlowRecord, Malformed, Reason, Stats, Verdict};
+use crate::{
+    BURST_MAX, Checksums, Config, Engine, FlowRecord, FragmentLimits, Malformed, Reason, Stats,
+    Verdict,
+};
 use etherparse::err::Layer;
 use etherparse::err::packet::SliceError;
 use etherparse::{IpPayloadSlice, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -58,11 +61,14 @@ struct Judge(Engine);
 impl Judge {
     fn new() -> Self {
         let malformed = Malformed::Pass;
+        // Packets are to be judged one by one.
+        let fragments = FragmentLimits { datagrams: 0, ..FragmentLimits::default() };
         Judge(Engine::new(&Config {
             capacity_ipv4: 1,
             capacity_ipv6: 1,
             malformed,
             checksums: Checksums::Trusted,
+            fragments,
             ..Config::default()
         }))
     }
@@ -116,7 +122,7 @@ static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         v4().udp(1, 2).qinq(7).vlan(5),
         v4().udp(1, 2).qinq(7).vlan(5).vlan(1),
         v4().tcp(1, 2).ip_options(&[1; 12]),
-        v4().tcp(1, 2).fragment(0, true),
+        v4().tcp(1, 2).fragment(0, true).payload([0x45; 28]),
         v4().udp(1, 2).fragment(64, false),
         v4().sctp(1, 2),
         v4().icmp_echo(1, 2),
@@ -131,7 +137,7 @@ static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         v6().hop_by_hop(&[1; 6]).udp(1, 2),
         v6().hop_by_hop(&[0xc2, 4, 0, 0, 0, 46]).ip_len(0).udp(1, 2),
         v6().dest_options(&[1; 14]).routing(&[0; 6]).tcp(1, 2),
-        v6().fragment(0, true).udp(1, 2),
+        v6().fragment(0, true).udp(1, 2).payload([0x60; 32]),
         v6().fragment(0, false).udp(1, 2),
         ah().tcp(1, 2),
         (0..8).fold(v6(), |frame, _| frame.dest_options(&[])).udp(1, 2),
@@ -375,7 +381,7 @@ fn only_we_refuse(
         // They read MACsec, and up to three tags.
         Reason::NonIp => theirs.link_exts.iter().any(|ext| matches!(ext, LinkExtSlice::Macsec(_))),
         Reason::VlanDepth => theirs.link_exts.len() == 3,
-        Reason::Fragment => payload.fragmented,
+        Reason::Fragment | Reason::FragmentTiny | Reason::FragmentLength => payload.fragmented,
         Reason::ExtensionLimit => extensions
             .is_some_and(|(all, _)| all.slice().len() > 256 || all.into_iter().count() > 8),
         // They do not look into fragments, nor into SCTP, GRE and ESP.

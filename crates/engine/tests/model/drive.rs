@@ -4,8 +4,9 @@
 use crate::reference::{Model, Record};
 use crate::traffic::{Dice, Packet, Pools, VLANS};
 use engine::{
-    BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, InvalidPackets, Malformed,
-    PickUp, Restored, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, FragmentLimits, InvalidPackets,
+    Malformed, PickUp, Restored, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom,
+    ZonePolicy,
 };
 
 /// A tick of the timer wheel, nanoseconds.
@@ -54,6 +55,8 @@ impl Case {
             source_max: dice.pick(&[None, None, Some(1), Some(5)]),
             new_per_second: dice.pick(&[None, None, Some(0), Some(9), Some(200)]),
             secret: [secret, secret.rotate_left(17) ^ a],
+            // Of these packets none has another fragment of its datagram.
+            fragments: FragmentLimits { datagrams: 0, ..FragmentLimits::default() },
             ..Config::default()
         };
         let config = Config { zones: any_zones(&mut dice, &config, grid), ..config };

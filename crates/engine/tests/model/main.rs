@@ -5,6 +5,7 @@
 mod association;
 mod bypass;
 mod drive;
+mod fragments;
 mod icmp;
 mod invariance;
 mod life;

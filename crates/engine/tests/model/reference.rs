@@ -13,7 +13,7 @@ use crate::room::Room;
 use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
     Checksums, Config, CtState, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed,
-    PickUp, Reason, Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    OddFragments, PickUp, Reason, Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -192,7 +192,7 @@ impl Flow {
     }
 
     /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
-    fn count(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
+    pub(crate) fn count(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
         let before = self.clone();
         let irregular = self.count_intact(packet, now);
         let changes = match packet.proto {
@@ -317,7 +317,7 @@ impl Flow {
     }
 
     /// The originator is the sender of the first packet.
-    fn tally(&mut self, packet: &Seen) {
+    pub(crate) fn tally(&mut self, packet: &Seen) {
         let is_orig = packet.src == self.first.src;
         let tally = if is_orig { &mut self.orig } else { &mut self.reply };
         tally.packets += 1;
@@ -435,7 +435,7 @@ impl Flow {
 /// The reference.
 pub(crate) struct Model {
     pub(crate) config: Config,
-    now: u64,
+    pub(crate) now: u64,
     pub(crate) flows: BTreeMap<Key, Flow>,
     /// Of the last packet.
     pub(crate) state: CtState,
@@ -592,12 +592,12 @@ impl Model {
         (Verdict::Forward, ended)
     }
 
-    fn key_of(&self, seen: &Seen) -> Key {
+    pub(crate) fn key_of(&self, seen: &Seen) -> Key {
         let ends = [seen.src, seen.dst];
         Key::new(self.zone_of(seen), seen.proto, ends, seen.icmp, seen.number)
     }
 
-    fn zone_of(&self, seen: &Seen) -> u16 {
+    pub(crate) fn zone_of(&self, seen: &Seen) -> u16 {
         let zone = match self.config.zone {
             ZoneFrom::None => None,
             ZoneFrom::OuterVlan => seen.tags.first(),
@@ -612,6 +612,7 @@ impl Model {
                 self.policy(zone).when_full == WhenFull::Drop
             }
             Reason::Invalid | Reason::Unrelated => self.config.invalid == InvalidPackets::Drop,
+            odd if odd.is_odd_fragment() => self.config.odd_fragments == OddFragments::Drop,
             reason => reason.is_malformed() && self.config.malformed == Malformed::Drop,
         };
         self.state = match reason {

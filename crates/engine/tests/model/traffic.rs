@@ -116,6 +116,7 @@ pub(crate) struct Draft {
     pub(crate) extra: usize,
     /// Bytes of the transport header that are looked at.
     pub(crate) header_len: usize,
+    has_fragment_header: bool,
 }
 
 impl Draft {
@@ -140,13 +141,20 @@ impl Draft {
             tags: vec![],
             extra: 0,
             header_len: 0,
+            has_fragment_header: false,
         };
         let payload_len = dice.pick(&[0, 1, 6, 30, 600]);
         let mut draft = draft.transport(dice, pools).tagged(dice, pools).extended(dice);
         if draft.spoken.is_none() {
+            // What all fragments but the last one have is a multiple of 8.
+            let header_len = draft.segment_len();
+            let payload_len = match draft.is_fragment {
+                true => (header_len + payload_len).max(1).next_multiple_of(8) - header_len,
+                false => payload_len,
+            };
             draft.builder = draft.builder.payload(vec![0xa5; payload_len]);
+            draft.said.data = payload_len as u32;
         }
-        draft.said.data = payload_len as u32;
         draft
     }
 
@@ -217,8 +225,15 @@ impl Draft {
         if !dice.one_in(4) {
             return self;
         }
-        let (builder, kind) = (self.builder, dice.below(6));
+        // Chunks are as long as they are.
+        let is_ragged = self.spoken.is_some() && self.segment_len() % 8 != 0;
+        let kind = match dice.below(6) {
+            1 if is_ragged => 2,
+            kind => kind,
+        };
+        let builder = self.builder;
         self.is_fragment = kind == 1;
+        self.has_fragment_header = !self.src.0.is_ipv4() && kind < 2;
         (self.builder, self.extra) = match (self.src.0.is_ipv4(), kind) {
             (true, 0) => (builder.dont_fragment(), 0),
             (true, 1) => (builder.fragment(0, true), 0),
@@ -232,6 +247,11 @@ impl Draft {
             (false, _) => ((0..8).fold(builder, |b, _| b.dest_options(&[])), 64),
         };
         self
+    }
+
+    /// Bytes behind all headers of IP.
+    fn segment_len(&self) -> usize {
+        self.builder.build_packet().len() - self.ip_header() - self.extra
     }
 
     pub(crate) fn is_v4(&self) -> bool {
@@ -421,7 +441,10 @@ fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
 
 /// Frames that nothing is wrong with.
 fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
-    let (is_v4, extra, builder) = (draft.is_v4(), draft.extra, draft.builder);
+    let (is_v4, extra) = (draft.is_v4(), draft.extra);
+    // Behind the first of two fragment headers is the second.
+    let part_len = draft.segment_len() + if draft.has_fragment_header { 8 } else { 0 };
+    let builder = draft.builder;
     let v6 = FrameBuilder::ipv6([0xfe; 16], [0xfd; 16]).udp(7, 7);
     match dice.below(7) {
         0 => (FrameBuilder::ethernet(ether_type::ARP).payload([1; 28]).build(), Reason::NonIp),
@@ -431,8 +454,15 @@ fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
         4 => {
             // Behind 8 other headers it is one too many.
             let is_ninth = !is_v4 && extra == 8 * 8;
-            let reason = if is_ninth { Reason::ExtensionLimit } else { Reason::Fragment };
-            (builder.fragment(8 + 8 * dice.below(9) as usize, true).build(), reason)
+            let offset = 8 + 8 * dice.below(9) as usize;
+            let is_of_flags = is_v4 && offset == 8 && draft.proto == proto::TCP;
+            let reason = match () {
+                () if is_ninth => Reason::ExtensionLimit,
+                () if is_of_flags => Reason::FragmentTiny,
+                () if part_len == 0 || part_len % 8 != 0 => Reason::FragmentLength,
+                () => Reason::Fragment,
+            };
+            (builder.fragment(offset, true).build(), reason)
         }
         5 => ((0..9).fold(v6, |b, _| b.dest_options(&[])).build(), Reason::ExtensionLimit),
         _ => (v6.dest_options(&[1; 254]).auth(1, 2, &[]).build(), Reason::ExtensionLimit),

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Fragments without reassembly: a first fragment has the ports of its connection, and leaves them
+//! for the others of its datagram.
+//!
+//! Whatever comes behind a first fragment is one more packet of that direction. What comes before
+//! it may wait, for a short time and in a bounded number; it is counted right behind the first one.
+//! A fragment opens no connection, and of TCP it changes nothing. Nothing is put together and no
+//! payload is kept: packets that wait are kept by the caller, in slots that the engine names.
+
+mod datagrams;
+mod hold;
+mod list;
+mod sources;
+mod spans;
+
+pub(crate) use datagrams::Piece;
+pub use hold::{Held, Release};
+pub(crate) use spans::{Span, UNIT};
+
+use crate::books::{Books, Told};
+use crate::burst::{Burst, Lane, track_in_order};
+use crate::key::Key;
+use crate::parse::{Lanes, Meta, Opening};
+use crate::state::{CtState, States};
+use crate::table::FlowTable;
+use crate::table::raw::Memory;
+use crate::{BURST_MAX, Config, Engine, Nanos, Reason, Verdict};
+use datagrams::{Datagrams, Due, Fate};
+use hold::{Hold, Owner};
+use wire::Packet;
+
+/// Limits of what is remembered of fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentLimits {
+    /// Datagrams of each IP version that may be known in part; 0: none, and only first fragments
+    /// have a connection. At most [`MAX_DATAGRAMS`].
+    pub datagrams: u32,
+    /// Those of one sender: an IPv4 address, or an IPv6 network of 64 bits. At least 1.
+    pub per_source: u32,
+    /// How long one is known, from its fragment that came first.
+    pub timeout: Nanos,
+    /// Packets that may wait for the first fragment of their datagram; 0: none waits. A quarter of
+    /// them may be of one sender. At most [`MAX_HOLD`].
+    pub hold: u16,
+    /// How long each may wait.
+    pub patience: Nanos,
+}
+
+/// Most datagrams of one IP version.
+pub const MAX_DATAGRAMS: u32 = 1 << 22;
+/// Most packets that wait.
+pub const MAX_HOLD: u16 = 1 << 14;
+
+impl Default for FragmentLimits {
+    /// Fragments of a datagram come together, or within the few milliseconds by which one way is
+    /// longer than another. What is left is lost, and its number comes round: after 65,536
+    /// datagrams between two hosts of IPv4 (RFC 4963). Hosts wait for 30 s (Linux) to 60 s (RFC
+    /// 8200 section 4.5), as they have to; Open vSwitch for 15 s, which is this.
+    fn default() -> Self {
+        Self {
+            datagrams: 4096,
+            per_source: 256,
+            timeout: 15_000_000_000,
+            hold: 256,
+            patience: 20_000_000,
+        }
+    }
+}
+
+/// What becomes of fragments that no correct sender makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OddFragments {
+    /// They are forwarded as they are.
+    Pass,
+    /// They are dropped.
+    Drop,
+}
+
+impl Engine {
+    /// Where to keep the packets of the last burst whose verdict is [`Verdict::Hold`].
+    pub fn held(&self) -> &[Held] {
+        self.fragments.as_ref().map_or(&[], |fragments| fragments.held())
+    }
+
+    /// Slots for packets that are kept: those that wait, and those of a burst more. There are
+    /// enough as long as every release is taken before the next burst.
+    pub fn hold_slots(&self) -> usize {
+        self.fragments.as_ref().map_or(0, |fragments| fragments.hold_slots())
+    }
+
+    /// Whether [`next_release`](Self::next_release) has one.
+    #[inline(always)]
+    pub fn has_releases(&self) -> bool {
+        self.fragments.as_ref().is_some_and(|fragments| fragments.has_releases())
+    }
+
+    /// What becomes of a packet that is kept. Its slot is free from now on.
+    pub fn next_release(&mut self) -> Option<Release> {
+        self.fragments.as_mut()?.next_release()
+    }
+
+    /// Waits no more for any first fragment: every packet that is kept is released. For the end.
+    pub fn release_all(&mut self) {
+        if let Some(fragments) = &mut self.fragments {
+            fragments.give_up_all(&mut self.books);
+        }
+    }
+
+    /// Finds the connections of the fragments in the lanes.
+    #[inline(never)]
+    pub(crate) fn settle_fragments(&mut self, verdicts: &mut [Verdict], states: &mut impl States) {
+        let mut told = Told { books: &mut self.books, verdicts, states, now: self.now };
+        match &mut self.fragments {
+            Some(fragments) => fragments.settle(&mut self.lanes, self.now, &mut told),
+            None => refuse_further(&mut self.lanes, &mut told),
+        }
+    }
+
+    /// Counts fragments that have waited, and what comes before them.
+    #[inline(never)]
+    pub(crate) fn count_due<P: Packet>(
+        &mut self,
+        burst: Burst<P>,
+        verdicts: &mut [Verdict],
+        states: &mut impl States,
+    ) {
+        let Some(fragments) = &mut self.fragments else { return };
+        let mut told = Told { books: &mut self.books, verdicts, states, now: self.now };
+        fragments.count_due(&mut self.lanes, (&mut self.v4, &mut self.v6), burst, &mut told);
+    }
+}
+
+/// Datagrams of both IP versions, and the packets that wait.
+pub(crate) struct Fragments {
+    v4: Known<2>,
+    v6: Known<5>,
+    hold: Hold,
+    /// Packets of this burst that are to wait.
+    held: Vec<Held>,
+}
+
+/// Datagrams of one IP version.
+struct Known<const W: usize> {
+    datagrams: Datagrams<W>,
+    /// First fragments of this burst that others have waited for.
+    due: Vec<Due<W>>,
+}
+
+impl<const W: usize> Known<W> {
+    fn new(config: &Config) -> Self {
+        Self { datagrams: Datagrams::new(config), due: Vec::with_capacity(BURST_MAX) }
+    }
+}
+
+impl Fragments {
+    /// None where none are to be known.
+    ///
+    /// # Panics
+    /// If a limit is out of its range: the caller's plan has checked them.
+    pub(crate) fn new(config: &Config) -> Option<Box<Self>> {
+        let FragmentLimits { datagrams, per_source, hold, patience, .. } = config.fragments;
+        assert!(datagrams <= MAX_DATAGRAMS && per_source > 0 && hold <= MAX_HOLD);
+        (datagrams > 0).then(|| {
+            Box::new(Self {
+                v4: Known::new(config),
+                v6: Known::new(config),
+                hold: Hold::new(hold, patience),
+                held: Vec::with_capacity(BURST_MAX),
+            })
+        })
+    }
+
+    pub(crate) fn memory(&self) -> Memory {
+        let tables = [self.v4.datagrams.memory(), self.v6.datagrams.memory()];
+        tables.into_iter().chain([self.hold.memory()]).sum()
+    }
+
+    /// Begins a burst.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.held.clear();
+    }
+
+    /// Packets of the burst that are to wait.
+    pub(crate) fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// The same where the burst was a part of another one.
+    pub(crate) fn held_mut(&mut self) -> &mut [Held] {
+        &mut self.held
+    }
+
+    /// Where the caller keeps packets.
+    pub(crate) fn hold_slots(&self) -> usize {
+        self.hold.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_releases(&self) -> bool {
+        self.hold.has_releases()
+    }
+
+    pub(crate) fn next_release(&mut self) -> Option<Release> {
+        self.hold.next_release()
+    }
+
+    /// Whether packets are to be counted behind a first fragment of this burst.
+    #[inline(always)]
+    pub(crate) fn is_due(&self) -> bool {
+        !(self.v4.due.is_empty() && self.v6.due.is_empty())
+    }
+
+    /// Finds the connections of the fragments in both lanes, in the order in which they came, and
+    /// takes those that have none out.
+    #[inline(never)]
+    pub(crate) fn settle(&mut self, lanes: &mut Lanes, now: Nanos, told: &mut Told<impl States>) {
+        self.give_up_overdue(now, told.books);
+        let (mut v4, mut v6) = (0, 0);
+        loop {
+            let next = (lanes.v4.piece(v4), lanes.v6.piece(v6));
+            let is_v4 = match next {
+                (None, None) => break,
+                (Some(a), Some(b)) => a.position < b.position,
+                (a, _) => a.is_some(),
+            };
+            if is_v4 {
+                self.settle_one::<2>(&mut lanes.v4, v4, now, told);
+                v4 += 1;
+            } else {
+                self.settle_one::<5>(&mut lanes.v6, v6, now, told);
+                v6 += 1;
+            }
+        }
+        lanes.v4.settled();
+        lanes.v6.settled();
+    }
+
+    fn settle_one<const W: usize>(
+        &mut self,
+        lane: &mut Lane<W>,
+        which: usize,
+        now: Nanos,
+        told: &mut Told<impl States>,
+    ) where
+        Self: Of<W>,
+    {
+        let Some(Arrived { piece, position, way, meta }) = lane.piece(which) else { return };
+        let may_wait = self.hold.is_on();
+        let (known, hold) = self.of();
+        let mut refuse = |first, reason| release_held(hold, first, reason, told.books);
+        match known.datagrams.take(&piece, way, (now, may_wait), &mut refuse) {
+            Fate::First => known.due.extend(known.datagrams.due(&piece, position, hold)),
+            Fate::Of(key, swapped) => lane.belongs(which, key, swapped),
+            Fate::Refused(reason) => {
+                lane.refuse(which);
+                told.refuse(position, reason);
+            }
+            Fate::Waits(number) => {
+                lane.refuse(which);
+                if hold.is_full() {
+                    self.give_up_oldest(told.books);
+                }
+                let (known, hold) = self.of();
+                match known.datagrams.keep(number, hold, (meta, now)) {
+                    Ok(slot) => {
+                        told.books.stats.held += 1;
+                        self.held.push(Held { position, slot });
+                        told.verdicts[usize::from(position)] = Verdict::Hold;
+                        told.states.tell(position, || CtState::UNTRACKED);
+                    }
+                    Err(reason) => told.refuse(position, reason),
+                }
+            }
+        }
+    }
+
+    /// Lets go of those that have waited for too long.
+    pub(crate) fn give_up_overdue(&mut self, now: Nanos, books: &mut Books) {
+        while let Some(owner) = self.hold.overdue(now) {
+            self.give_up(owner, books);
+        }
+    }
+
+    /// Lets go of all that wait.
+    pub(crate) fn give_up_all(&mut self, books: &mut Books) {
+        while self.hold.oldest().is_some() {
+            self.give_up_oldest(books);
+        }
+    }
+
+    fn give_up_oldest(&mut self, books: &mut Books) {
+        if let Some(owner) = self.hold.oldest() {
+            self.give_up(owner, books);
+        }
+    }
+
+    fn give_up(&mut self, Owner { is_v6, datagram }: Owner, books: &mut Books) {
+        let hold = &mut self.hold;
+        let mut refuse = |first, reason| release_held(hold, first, reason, books);
+        match is_v6 {
+            true => self.v6.datagrams.give_up(datagram, &mut refuse),
+            false => self.v4.datagrams.give_up(datagram, &mut refuse),
+        }
+    }
+
+    /// Counts the packets of a burst, and behind each first fragment those that waited for it.
+    #[inline(never)]
+    pub(crate) fn count_due<P: Packet>(
+        &mut self,
+        lanes: &mut Lanes,
+        tables: (&mut FlowTable<2>, &mut FlowTable<5>),
+        burst: Burst<P>,
+        told: &mut Told<impl States>,
+    ) {
+        let Self { v4, v6, hold, .. } = self;
+        track_in_order(lanes, tables, burst, told, &mut |position, of_v4, of_v6, told| {
+            v4.count_due(position, hold, of_v4, told);
+            v6.count_due(position, hold, of_v6, told);
+        });
+        v4.due.clear();
+        v6.due.clear();
+    }
+}
+
+impl<const W: usize> Known<W> {
+    fn count_due(
+        &self,
+        position: usize,
+        hold: &mut Hold,
+        table: &mut FlowTable<W>,
+        told: &mut Told<impl States>,
+    ) {
+        let is_here = |due: &&Due<W>| usize::from(due.position) == position;
+        for Due { position, key, swapped, first_held } in self.due.iter().filter(is_here) {
+            let mut at = *first_held;
+            while let Some((meta, next)) = hold.packet(at) {
+                told.books.stats.held -= 1;
+                let opening = Opening::further(*position);
+                let meta = meta.sent_by(*swapped);
+                let verdict = match table.follow(key, (meta, &opening), told.now, told) {
+                    true => {
+                        told.books.stats.tracked += 1;
+                        Verdict::Forward
+                    }
+                    false => told.books.without_key(Reason::Fragment),
+                };
+                hold.release(at as u16, verdict);
+                at = next;
+            }
+        }
+    }
+}
+
+/// Releases packets that wait and have no connection, from this one of a datagram on.
+fn release_held(hold: &mut Hold, first: u32, reason: Reason, books: &mut Books) {
+    let mut at = first;
+    hold.leave(first);
+    while let Some((_, next)) = hold.packet(at) {
+        books.stats.held -= 1;
+        let verdict = books.without_key(reason);
+        hold.release(at as u16, verdict);
+        at = next;
+    }
+}
+
+/// Takes all but first fragments out of the lanes.
+pub(crate) fn refuse_further(lanes: &mut Lanes, told: &mut Told<impl States>) {
+    refuse_further_of(&mut lanes.v4, told);
+    refuse_further_of(&mut lanes.v6, told);
+}
+
+fn refuse_further_of<const W: usize>(lane: &mut Lane<W>, told: &mut Told<impl States>) {
+    let mut which = 0;
+    while let Some(Arrived { position, way, .. }) = lane.piece(which) {
+        if way.is_none() {
+            lane.refuse(which);
+            told.refuse(position, Reason::Fragment);
+        }
+        which += 1;
+    }
+    lane.settled();
+}
+
+/// A fragment in a lane.
+pub(crate) struct Arrived<const W: usize> {
+    pub(crate) piece: Piece<W>,
+    /// Place in the burst.
+    pub(crate) position: u8,
+    /// Of a first one: its key and its sender.
+    pub(crate) way: Option<(Key<W>, u8)>,
+    pub(crate) meta: Meta,
+}
+
+/// Has datagrams with keys of `W` words, and packets that wait.
+trait Of<const W: usize> {
+    fn of(&mut self) -> (&mut Known<W>, &mut Hold);
+}
+
+impl Of<2> for Fragments {
+    fn of(&mut self) -> (&mut Known<2>, &mut Hold) {
+        (&mut self.v4, &mut self.hold)
+    }
+}
+
+impl Of<5> for Fragments {
+    fn of(&mut self) -> (&mut Known<5>, &mut Hold) {
+        (&mut self.v6, &mut self.hold)
+    }
+}

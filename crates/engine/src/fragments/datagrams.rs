@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The datagrams of one IP version that have come in part: whose they are, once the first fragment
+//! has come, and which parts there were.
+//!
+//! A fixed table. When it is full the oldest datagram makes room: fragments of one datagram come
+//! together, so whoever wants to get at one that is still of use has to send a table full of others
+//! in between. A datagram leaves when it is whole, as its number is soon used again.
+
+use super::hold::{Hold, Owner};
+use super::list::{Links, List, NONE};
+use super::sources::{self, Sources};
+use super::spans::{Fit, Span, Spans};
+use crate::hash::{Hasher, Purpose, derive};
+use crate::key::Key;
+use crate::parse::Meta;
+use crate::table::index::Index;
+use crate::table::raw::{Memory, Region};
+use crate::{Config, Nanos, Reason};
+
+/// A fragment of a datagram, as the parser found it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<const W: usize> {
+    /// What the fragments of a datagram share: the addresses as they lie in the header; then the
+    /// number of the datagram in place of the ports, the zone, and for IPv4 the protocol. Those of
+    /// IPv6 need not agree on that (RFC 8200 section 4.5).
+    pub(crate) name: Key<W>,
+    pub(crate) span: Span,
+}
+
+impl<const W: usize> Piece<W> {
+    pub(crate) const NONE: Piece<W> =
+        Piece { name: Key([0; W]), span: Span { start: 0, end: 0, has_more: false } };
+
+    /// Whether it is the one with the ports.
+    pub(crate) fn is_first(&self) -> bool {
+        self.span.start == 0
+    }
+
+    fn source(&self) -> sources::Name {
+        let zone = self.name.zone().into();
+        match W {
+            // The address that comes first in memory.
+            2 => {
+                let [a, b, c, d, ..] = self.name.0[0].to_ne_bytes();
+                Key([u32::from_ne_bytes([a, b, c, d]).into(), zone])
+            }
+            _ => Key([self.name.0[0], zone]),
+        }
+    }
+}
+
+/// Whose packets the fragments of a datagram are: the last word of the connection's key, and the
+/// sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    last_word: u64,
+    swapped: u8,
+}
+
+/// What is known of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first fragment has not come. Others wait for it.
+    Waiting,
+    /// Nor that; they do not wait any more.
+    Given,
+    /// It has.
+    Known(Way),
+    /// Fragments overlap.
+    Spoilt,
+}
+
+#[derive(Clone, Copy)]
+struct Datagram<const W: usize> {
+    name: Key<W>,
+    phase: Phase,
+    born: Nanos,
+    spans: Spans,
+    source: u32,
+    /// Those that wait: slots, and how many.
+    first_held: u32,
+    last_held: u32,
+    held: u32,
+}
+
+/// What becomes of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate<const W: usize> {
+    /// It is the first, and goes its way.
+    First,
+    /// It is a packet of this connection, by this sender.
+    Of(Key<W>, u8),
+    /// It may wait in the datagram with this number.
+    Waits(u32),
+    /// It has no connection.
+    Refused(Reason),
+}
+
+/// Packets that waited for the first fragment, at `position` of the burst. They are to be counted
+/// behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Due<const W: usize> {
+    pub(super) position: u8,
+    pub(super) key: Key<W>,
+    pub(super) swapped: u8,
+    pub(super) first_held: u32,
+}
+
+/// The table.
+pub(super) struct Datagrams<const W: usize> {
+    index: Index,
+    datagrams: Region<Datagram<W>>,
+    free: Vec<u32>,
+    /// In the order in which they began.
+    ages: List,
+    links: Links,
+    sources: Sources,
+    hasher: Hasher,
+    per_source: u32,
+    /// Most that wait of one sender.
+    held_per_source: u32,
+    timeout: Nanos,
+}
+
+impl<const W: usize> Datagrams<W> {
+    pub(super) fn new(config: &Config) -> Self {
+        let limits = &config.fragments;
+        let len = limits.datagrams as usize;
+        let name = Key([0; W]);
+        let none = Datagram {
+            name,
+            phase: Phase::Given,
+            born: 0,
+            spans: Spans::NONE,
+            source: NONE,
+            first_held: NONE,
+            last_held: NONE,
+            held: 0,
+        };
+        let words = W as u64;
+        Self {
+            index: Index::new(limits.datagrams, false),
+            datagrams: Region::new(len, none, false),
+            free: (0..limits.datagrams).rev().collect(),
+            ages: List::EMPTY,
+            links: Links::new(len),
+            sources: Sources::new(limits.datagrams, derive(config.secret, Purpose::Senders(words))),
+            hasher: Hasher::new(derive(config.secret, Purpose::Datagrams(words))),
+            per_source: limits.per_source,
+            held_per_source: (u32::from(limits.hold) / SHARE_OF_HOLD).max(1),
+            timeout: limits.timeout,
+        }
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        let parts = [self.index.memory(), self.datagrams.memory(), self.links.memory()];
+        parts.into_iter().chain([self.sources.memory()]).sum()
+    }
+
+    /// Takes a fragment. `way` is the key of a first one and its sender. `spoil` is told of packets
+    /// that wait and are to be refused, and why.
+    pub(super) fn take(
+        &mut self,
+        piece: &Piece<W>,
+        way: Option<(Key<W>, u8)>,
+        (now, may_wait): (Nanos, bool),
+        spoil: &mut impl FnMut(u32, Reason),
+    ) -> Fate<W> {
+        let hash = self.hasher.hash_one(&piece.name);
+        let known = self.find(hash, &piece.name, now, spoil);
+        if known.is_none() && way.is_none() && !may_wait {
+            return Fate::Refused(Reason::Fragment);
+        }
+        let Some(number) = known.or_else(|| self.begin(hash, piece, now, spoil)) else {
+            return Fate::Refused(Reason::FragmentFull);
+        };
+        let datagram = &mut self.datagrams[number as usize];
+        if datagram.phase == Phase::Spoilt {
+            return Fate::Refused(Reason::FragmentOverlap);
+        }
+        let way = way.map(|(key, swapped)| Way { last_word: key.0[W - 1], swapped });
+        let fit = datagram.spans.add(piece.span);
+        let is_other = match (datagram.phase, way) {
+            // RFC 1858 section 4: ports that come a second time are the same.
+            (Phase::Known(known), Some(way)) => known != way,
+            _ => false,
+        };
+        match fit {
+            Fit::New | Fit::Copy if !is_other => {}
+            Fit::TooMany => return Fate::Refused(Reason::FragmentFull),
+            // RFC 5722 section 4, RFC 8200 section 4.5.
+            _ => {
+                datagram.phase = Phase::Spoilt;
+                self.drop_held(number, Reason::FragmentOverlap, spoil);
+                return Fate::Refused(Reason::FragmentOverlap);
+            }
+        }
+        self.fate(number, piece, way)
+    }
+
+    /// After a fragment that fits.
+    fn fate(&mut self, number: u32, piece: &Piece<W>, way: Option<Way>) -> Fate<W> {
+        let datagram = &mut self.datagrams[number as usize];
+        if let Some(way) = way {
+            datagram.phase = Phase::Known(way);
+        }
+        match (datagram.phase, way) {
+            (Phase::Known(Way { last_word, swapped }), way) => {
+                // What waits is still to be counted.
+                if datagram.spans.is_complete() && datagram.held == 0 {
+                    self.end(number);
+                }
+                match way {
+                    Some(_) => Fate::First,
+                    None => Fate::Of(key_of(&piece.name, last_word, swapped), swapped),
+                }
+            }
+            (Phase::Waiting, _) => Fate::Waits(number),
+            _ => Fate::Refused(Reason::Fragment),
+        }
+    }
+
+    /// Packets that waited for this first fragment, which is at `position` of the burst.
+    pub(super) fn due(
+        &mut self,
+        piece: &Piece<W>,
+        position: u8,
+        hold: &mut Hold,
+    ) -> Option<Due<W>> {
+        let hash = self.hasher.hash_one(&piece.name);
+        let number = self.number(hash, &piece.name)?;
+        let Datagram { phase, first_held, .. } = self.datagrams[number as usize];
+        let Phase::Known(Way { last_word, swapped }) = phase else { return None };
+        if first_held == NONE {
+            return None;
+        }
+        hold.leave(first_held);
+        self.forget_held(number);
+        if self.datagrams[number as usize].spans.is_complete() {
+            self.end(number);
+        }
+        Some(Due { position, key: key_of(&piece.name, last_word, swapped), swapped, first_held })
+    }
+
+    /// Lets a packet wait.
+    pub(super) fn keep(
+        &mut self,
+        number: u32,
+        hold: &mut Hold,
+        (meta, now): (Meta, Nanos),
+    ) -> Result<u16, Reason> {
+        let datagram = &mut self.datagrams[number as usize];
+        if datagram.phase != Phase::Waiting {
+            return Err(Reason::Fragment);
+        }
+        let source = self.sources.get(datagram.source);
+        if source.waiting >= self.held_per_source {
+            return Err(Reason::FragmentFull);
+        }
+        let owner = Owner { is_v6: W > 2, datagram: number };
+        let slot = hold.keep(owner, datagram.last_held, meta, now).ok_or(Reason::FragmentFull)?;
+        source.waiting += 1;
+        datagram.held += 1;
+        datagram.last_held = slot.into();
+        if datagram.first_held == NONE {
+            datagram.first_held = slot.into();
+        }
+        Ok(slot)
+    }
+
+    /// Waits no more for the first fragment of a datagram.
+    pub(super) fn give_up(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
+        self.datagrams[number as usize].phase = Phase::Given;
+        self.drop_held(number, Reason::Fragment, spoil);
+    }
+
+    fn drop_held(&mut self, number: u32, reason: Reason, spoil: &mut impl FnMut(u32, Reason)) {
+        let first_held = self.datagrams[number as usize].first_held;
+        if first_held != NONE {
+            self.forget_held(number);
+            spoil(first_held, reason);
+        }
+    }
+
+    fn forget_held(&mut self, number: u32) {
+        let datagram = &mut self.datagrams[number as usize];
+        self.sources.get(datagram.source).waiting -= datagram.held;
+        (datagram.first_held, datagram.last_held, datagram.held) = (NONE, NONE, 0);
+    }
+
+    fn number(&self, hash: u64, name: &Key<W>) -> Option<u32> {
+        self.index.find(hash, |number| self.datagrams[number as usize].name == *name)
+    }
+
+    /// The datagram with this name, unless its time is over.
+    fn find(
+        &mut self,
+        hash: u64,
+        name: &Key<W>,
+        now: Nanos,
+        spoil: &mut impl FnMut(u32, Reason),
+    ) -> Option<u32> {
+        let number = self.number(hash, name)?;
+        if self.datagrams[number as usize].born.saturating_add(self.timeout) > now {
+            return Some(number);
+        }
+        self.evict(number, spoil);
+        None
+    }
+
+    /// Makes room for a datagram that begins with this fragment.
+    fn begin(
+        &mut self,
+        hash: u64,
+        piece: &Piece<W>,
+        now: Nanos,
+        spoil: &mut impl FnMut(u32, Reason),
+    ) -> Option<u32> {
+        let name = piece.source();
+        if let Some(oldest) = self.sources.oldest_of(&name, self.per_source) {
+            self.evict(oldest, spoil);
+        }
+        if self.free.is_empty() {
+            self.evict(self.ages.first, spoil);
+        }
+        let number = *self.free.last()?;
+        if !self.index.insert(hash, number) {
+            return None;
+        }
+        let Some(source) = self.sources.add(name, number) else {
+            self.index.remove(hash, number);
+            return None;
+        };
+        self.free.pop();
+        self.links.push(&mut self.ages, number);
+        let (name, spans, phase) = (piece.name, Spans::NONE, Phase::Waiting);
+        let (first_held, last_held, held) = (NONE, NONE, 0);
+        self.datagrams[number as usize] =
+            Datagram { name, phase, born: now, spans, source, first_held, last_held, held };
+        Some(number)
+    }
+
+    fn evict(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
+        self.drop_held(number, Reason::Fragment, spoil);
+        self.end(number);
+    }
+
+    fn end(&mut self, number: u32) {
+        let Datagram { name, source, .. } = self.datagrams[number as usize];
+        self.index.remove(self.hasher.hash_one(&name), number);
+        self.sources.remove(source, number);
+        self.links.remove(&mut self.ages, number);
+        self.free.push(number);
+    }
+}
+
+/// One sender may have this part of the packets that wait.
+pub(super) const SHARE_OF_HOLD: u32 = 4;
+
+/// Key of the connection with the addresses of a datagram.
+fn key_of<const W: usize>(name: &Key<W>, last_word: u64, swapped: u8) -> Key<W> {
+    let mut words = name.0;
+    words[W - 1] = last_word;
+    match (swapped, W) {
+        (0, _) => {}
+        (_, 2) => words[0] = words[0].rotate_left(32),
+        _ => words[..W - 1].rotate_left(W / 2),
+    }
+    Key(words)
+}

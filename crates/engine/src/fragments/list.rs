@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Lists in the order of their making, through numbers: to add, to take the first, and to take any
+//! one out are a few stores each.
+
+use crate::table::raw::{Memory, Region};
+
+/// In place of a number: none.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The two ends of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct List {
+    pub(super) first: u32,
+    last: u32,
+}
+
+impl List {
+    pub(super) const EMPTY: List = List { first: NONE, last: NONE };
+}
+
+/// What is before a number in its list, and what behind it.
+#[derive(Clone, Copy)]
+struct Link {
+    before: u32,
+    behind: u32,
+}
+
+/// The links of numbers, each of which is in one list at most.
+pub(super) struct Links(Region<Link>);
+
+impl Links {
+    /// For numbers below `len`, which is at least 1.
+    pub(super) fn new(len: usize) -> Self {
+        Links(Region::new(len, Link { before: NONE, behind: NONE }, false))
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        self.0.memory()
+    }
+
+    /// Adds a number that is in no list behind the others.
+    pub(super) fn push(&mut self, list: &mut List, number: u32) {
+        self.0[number as usize] = Link { before: list.last, behind: NONE };
+        match list.last {
+            NONE => list.first = number,
+            last => self.0[last as usize].behind = number,
+        }
+        list.last = number;
+    }
+
+    /// Takes a number out of the list that it is in.
+    pub(super) fn remove(&mut self, list: &mut List, number: u32) {
+        let Link { before, behind } = self.0[number as usize];
+        match before {
+            NONE => list.first = behind,
+            before => self.0[before as usize].behind = behind,
+        }
+        match behind {
+            NONE => list.last = before,
+            behind => self.0[behind as usize].before = before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lists_are_lists(operations in prop::collection::vec((0..8_u32, 0..2_usize), 0..100)) {
+            let (mut links, mut lists) = (Links::new(8), [List::EMPTY; 2]);
+            let mut wanted = [vec![], vec![]];
+            for (number, which) in operations {
+                match wanted.iter().position(|list: &Vec<u32>| list.contains(&number)) {
+                    Some(holder) => {
+                        links.remove(&mut lists[holder], number);
+                        wanted[holder].retain(|other| *other != number);
+                    }
+                    None => {
+                        links.push(&mut lists[which], number);
+                        wanted[which].push(number);
+                    }
+                }
+                for (list, wanted) in lists.iter().zip(&wanted) {
+                    let some = |number: u32| (number != NONE).then_some(number);
+                    let behind = |number: &u32| some(links.0[*number as usize].behind);
+                    let found: Vec<_> = std::iter::successors(some(list.first), behind).collect();
+                    prop_assert_eq!(&found, wanted);
+                    prop_assert_eq!(list.last, *wanted.last().unwrap_or(&NONE));
+                }
+            }
+        }
+    }
+}

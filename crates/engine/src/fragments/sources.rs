@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Who sends fragments, and how many of the table's datagrams each sender has: so that one that
+//! sends the most takes the places of its own, not of others.
+
+use super::list::{Links, List};
+use crate::hash::Hasher;
+use crate::key::Key;
+use crate::table::index::Index;
+use crate::table::raw::{Memory, Region};
+
+/// Address of a sender, or for IPv6 the network of 64 bits that it is free to choose addresses of;
+/// and its zone.
+pub(super) type Name = Key<2>;
+
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    name: Name,
+    /// Its datagrams, in the order in which they began.
+    pub(super) datagrams: List,
+    len: u32,
+    /// Packets of them that wait.
+    pub(super) waiting: u32,
+}
+
+/// The senders of the datagrams that are in the table.
+pub(super) struct Sources {
+    index: Index,
+    sources: Region<Source>,
+    free: Vec<u32>,
+    links: Links,
+    hasher: Hasher,
+}
+
+impl Sources {
+    /// For so many datagrams.
+    pub(super) fn new(datagrams: u32, secret: [u64; 2]) -> Self {
+        let len = datagrams as usize;
+        let source = Source { name: Key([0; 2]), datagrams: List::EMPTY, len: 0, waiting: 0 };
+        Self {
+            index: Index::new(datagrams, false),
+            sources: Region::new(len, source, false),
+            free: (0..datagrams).rev().collect(),
+            links: Links::new(len),
+            hasher: Hasher::new(secret),
+        }
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        [self.index.memory(), self.sources.memory(), self.links.memory()].into_iter().sum()
+    }
+
+    pub(super) fn get(&mut self, source: u32) -> &mut Source {
+        &mut self.sources[source as usize]
+    }
+
+    /// The oldest datagram of a sender that has so many.
+    pub(super) fn oldest_of(&self, name: &Name, most: u32) -> Option<u32> {
+        let source = self.find(name).map(|source| &self.sources[source as usize])?;
+        (source.len >= most).then_some(source.datagrams.first)
+    }
+
+    fn find(&self, name: &Name) -> Option<u32> {
+        let hash = self.hasher.hash_one(name);
+        self.index.find(hash, |source| self.sources[source as usize].name == *name)
+    }
+
+    /// Adds a datagram of this sender; gives the sender, unless there is no room.
+    pub(super) fn add(&mut self, name: Name, datagram: u32) -> Option<u32> {
+        let source = match self.find(&name) {
+            Some(source) => source,
+            None => self.begin(name)?,
+        };
+        let Source { datagrams, len, .. } = &mut self.sources[source as usize];
+        self.links.push(datagrams, datagram);
+        *len += 1;
+        Some(source)
+    }
+
+    fn begin(&mut self, name: Name) -> Option<u32> {
+        let source = *self.free.last()?;
+        if !self.index.insert(self.hasher.hash_one(&name), source) {
+            return None;
+        }
+        self.free.pop();
+        self.sources[source as usize] = Source { name, datagrams: List::EMPTY, len: 0, waiting: 0 };
+        Some(source)
+    }
+
+    /// Takes a datagram of a sender out, and with the last of them the sender.
+    pub(super) fn remove(&mut self, source: u32, datagram: u32) {
+        let Source { name, datagrams, len, .. } = &mut self.sources[source as usize];
+        self.links.remove(datagrams, datagram);
+        *len -= 1;
+        if *len == 0 {
+            self.index.remove(self.hasher.hash_one(name), source);
+            self.free.push(source);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which parts of a datagram have come: a fixed number of runs, each of neighbours of one length.
+//!
+//! A sender cuts a datagram into pieces of one length and a shorter one at its end. So two runs are
+//! enough where nothing is out of order, and a few more where something is; and from a run it
+//! follows where each of its pieces began, which is what tells a copy from an overlap.
+
+/// Runs of one datagram.
+const RUNS: usize = 8;
+/// Fragments begin at multiples of this (RFC 791 section 3.1).
+pub(crate) const UNIT: u16 = 8;
+
+/// The part of a datagram that a fragment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Its first byte, a multiple of [`UNIT`].
+    pub(crate) start: u16,
+    /// Behind its last byte; beyond `start`. A multiple of [`UNIT`] if there are more.
+    pub(crate) end: u16,
+    /// The last bytes of the datagram are not in it.
+    pub(crate) has_more: bool,
+}
+
+/// What a span is to those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    New,
+    /// Exactly what came before, which networks do.
+    Copy,
+    /// It holds a part of what came before, or lies behind the end.
+    Overlap,
+    /// There is no room to write it down.
+    TooMany,
+}
+
+/// Pieces of `step` units each, from `start` to `end`, in units.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u16,
+    end: u16,
+    step: u16,
+}
+
+/// The parts of one datagram.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spans {
+    /// Without overlap; the first `len` count.
+    runs: [Run; RUNS],
+    len: u8,
+    /// Units in all runs.
+    covered: u16,
+    /// Bytes of the datagram, once its last piece has come.
+    total: Option<u16>,
+}
+
+impl Spans {
+    pub(super) const NONE: Spans =
+        Spans { runs: [Run { start: 0, end: 0, step: 0 }; RUNS], len: 0, covered: 0, total: None };
+
+    /// Adds a span, unless it does not fit.
+    pub(super) fn add(&mut self, span: Span) -> Fit {
+        let (start, end) = (span.start / UNIT, span.end.div_ceil(UNIT));
+        let runs = &self.runs[..usize::from(self.len)];
+        let is_beyond = match self.total {
+            Some(total) if span.has_more => span.end >= total,
+            Some(total) => span.end != total,
+            None => !span.has_more && runs.iter().any(|run| run.end > start),
+        };
+        if is_beyond {
+            return Fit::Overlap;
+        }
+        if let Some(run) = runs.iter().find(|run| start < run.end && run.start < end) {
+            let is_inside = run.start <= start && end <= run.end;
+            let is_one = end - start == run.step && (start - run.start.min(start)) % run.step == 0;
+            return if is_inside && is_one { Fit::Copy } else { Fit::Overlap };
+        }
+        if !self.join(start, end) {
+            return Fit::TooMany;
+        }
+        self.covered += end - start;
+        if !span.has_more {
+            self.total = Some(span.end);
+        }
+        Fit::New
+    }
+
+    /// Whether all of the datagram has come. No two runs overlap, and none is behind the end, so
+    /// that it is enough to know how much there is.
+    pub(super) fn is_complete(&self) -> bool {
+        self.total.is_some_and(|total| total.div_ceil(UNIT) == self.covered)
+    }
+
+    /// Writes a piece that touches no run down; false: there is no room.
+    fn join(&mut self, start: u16, end: u16) -> bool {
+        let step = end - start;
+        let mut all = self.runs[..usize::from(self.len)].iter_mut();
+        if let Some(run) =
+            all.find(|run| run.step == step && (run.end == start || run.start == end))
+        {
+            (run.start, run.end) = (run.start.min(start), run.end.max(end));
+            self.close_gap(step);
+            return true;
+        }
+        let Some(free) = self.runs.get_mut(usize::from(self.len)) else { return false };
+        *free = Run { start, end, step };
+        self.len += 1;
+        true
+    }
+
+    /// Makes one run of two of this step that have become neighbours.
+    fn close_gap(&mut self, step: u16) {
+        let len = usize::from(self.len);
+        for first in 0..len {
+            let Run { end, .. } = self.runs[first];
+            let is_next = |run: &Run| run.step == step && run.start == end;
+            if self.runs[first].step != step {
+                continue;
+            }
+            if let Some(second) = self.runs[..len].iter().position(is_next) {
+                self.runs[first].end = self.runs[second].end;
+                self.runs[second] = self.runs[len - 1];
+                self.len -= 1;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn more(start: u16, end: u16) -> Span {
+        Span { start, end, has_more: true }
+    }
+
+    fn last(start: u16, end: u16) -> Span {
+        Span { start, end, has_more: false }
+    }
+
+    fn all(spans: &[Span]) -> (Vec<Fit>, bool) {
+        let mut known = Spans::NONE;
+        (spans.iter().map(|span| known.add(*span)).collect(), known.is_complete())
+    }
+
+    #[test]
+    fn a_datagram_of_any_length_takes_few_runs_in_order_and_reversed() {
+        let mut spans: Vec<_> = (0..65_528 / 8).map(|i| more(i * 8, i * 8 + 8)).collect();
+        spans.push(last(65_528, 65_535));
+        for _ in 0..2 {
+            let mut known = Spans::NONE;
+            assert!(spans.iter().all(|span| known.add(*span) == Fit::New));
+            assert!(known.is_complete() && known.len <= 2);
+            assert!(spans.iter().all(|span| known.add(*span) == Fit::Copy));
+            spans.reverse();
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_exact_copy_is_an_overlap() {
+        let before = [more(16, 32), more(32, 48), last(64, 70)];
+        for (span, fit) in [
+            (more(16, 32), Fit::Copy),
+            (more(32, 48), Fit::Copy),
+            (last(64, 70), Fit::Copy),
+            (more(0, 16), Fit::New),
+            (more(48, 64), Fit::New),
+            (more(48, 56), Fit::New),
+            (more(16, 48), Fit::Overlap),
+            (more(24, 40), Fit::Overlap),
+            (more(8, 24), Fit::Overlap),
+            (more(24, 32), Fit::Overlap),
+            (more(0, 64), Fit::Overlap),
+            (more(56, 72), Fit::Overlap),
+            (more(64, 72), Fit::Overlap),
+            (more(72, 80), Fit::Overlap),
+            (last(64, 71), Fit::Overlap),
+            (last(72, 80), Fit::Overlap),
+            (last(48, 64), Fit::Overlap),
+        ] {
+            let mut known = Spans::NONE;
+            assert!(before.iter().all(|span| known.add(*span) == Fit::New));
+            assert_eq!(known.add(span), fit, "{span:?}");
+        }
+        let (fits, _) = all(&[more(16, 32), last(8, 16)]);
+        assert_eq!(fits, [Fit::New, Fit::Overlap]);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_runs() {
+        let holes: Vec<_> = (0..=RUNS as u16).map(|i| more(i * 32, i * 32 + 16)).collect();
+        let (fits, _) = all(&holes);
+        assert!(fits[..RUNS].iter().all(|fit| *fit == Fit::New));
+        assert_eq!(fits[RUNS], Fit::TooMany);
+    }
+
+    proptest! {
+        /// Against a map of bytes.
+        #[test]
+        fn spans_are_what_bytes_say(
+            spans in prop::collection::vec((0..12_u16, 1..5_u16, 0..8_u16, any::<bool>()), 1..14),
+        ) {
+            let (mut known, mut bytes) = (Spans::NONE, [None; 200]);
+            let (mut taken, mut total): (Vec<Span>, _) = (vec![], None);
+            for (at, len, odd, has_more) in spans {
+                let end = (at + len) * UNIT - if has_more { 0 } else { odd };
+                let span = Span { start: at * UNIT, end, has_more };
+                let fit = known.add(span);
+                if fit == Fit::TooMany {
+                    break;
+                }
+                let range = usize::from(span.start)..usize::from(span.end);
+                let is_behind = match total {
+                    Some(total) if has_more => end >= total,
+                    Some(total) => end != total,
+                    None => !has_more && bytes[range.start..].iter().any(Option::is_some),
+                };
+                let wanted = match () {
+                    () if taken.contains(&span) => Fit::Copy,
+                    () if is_behind => Fit::Overlap,
+                    () if bytes[range.clone()].iter().any(Option::is_some) => Fit::Overlap,
+                    () => Fit::New,
+                };
+                prop_assert_eq!(fit, wanted, "{:?} after {:?}", span, taken);
+                if fit == Fit::New {
+                    taken.push(span);
+                    bytes[range].fill(Some(()));
+                    total = if has_more { total } else { Some(end) };
+                }
+                let is_complete = total.is_some_and(|total| {
+                    bytes[..usize::from(total)].iter().all(Option::is_some)
+                });
+                prop_assert_eq!(known.is_complete(), is_complete);
+            }
+        }
+    }
+}
