@@ -49,6 +49,31 @@ impl Burst {
         dropped.len
     }
 
+    /// Gives each mbuf to `sort`, in their order; keeps those that come back. For the few cases
+    /// where some are to go elsewhere: one that does not come back is whoever's took it.
+    pub fn sort_out(&mut self, mut sort: impl FnMut(usize, Mbuf) -> Option<Mbuf>) {
+        // As in `retain`.
+        let len = std::mem::take(&mut self.len);
+        let mut kept = 0;
+        for i in 0..len {
+            // SAFETY: `i < len` is initialised and each index is read once.
+            let mbuf = unsafe { self.mbufs[i].assume_init_read() };
+            if let Some(mbuf) = sort(i, mbuf) {
+                self.mbufs[kept].write(mbuf);
+                kept += 1;
+            }
+        }
+        self.len = kept;
+    }
+
+    /// Adds an mbuf behind the others; gives it back if there is no room.
+    pub fn push(&mut self, mbuf: Mbuf) -> Result<(), Mbuf> {
+        let Some(place) = self.mbufs.get_mut(self.len) else { return Err(mbuf) };
+        place.write(mbuf);
+        self.len += 1;
+        Ok(())
+    }
+
     /// Frees every mbuf in bulk; returns how many.
     pub fn free_all(&mut self) -> usize {
         let count = std::mem::take(&mut self.len);

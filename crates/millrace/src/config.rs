@@ -7,6 +7,7 @@
 
 mod control;
 mod devargs;
+mod fragments;
 mod offload;
 mod problem;
 mod section;
@@ -17,12 +18,15 @@ mod zones;
 
 pub(crate) use control::{Control, Socket};
 pub(crate) use devargs::{Devargs, split_pair};
+pub(crate) use fragments::Fragments;
 pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 pub(crate) use snapshot::{Folder, Snapshot};
 pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
-use engine::{Checksums, InvalidPackets, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom};
+use engine::{
+    Checksums, InvalidPackets, Malformed, OddFragments, PickUp, TcpNumbers, WhenFull, ZoneFrom,
+};
 use section::{Document, Section};
 use std::path::Path;
 
@@ -34,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) table: Table,
     pub(crate) policy: PacketPolicy,
     pub(crate) limits: Limits,
+    pub(crate) fragments: Fragments,
     pub(crate) timeouts: Timeouts,
     pub(crate) timeout_policies: Vec<TimeoutPolicy>,
     pub(crate) zones: Vec<Zone>,
@@ -54,6 +59,7 @@ pub(crate) struct PacketPolicy {
     pub(crate) pick_up: Option<Written<PickUp>>,
     pub(crate) checksums: Option<Written<Checksums>>,
     pub(crate) invalid: Option<Written<InvalidPackets>>,
+    pub(crate) fragments: Option<Written<OddFragments>>,
 }
 
 /// `[eal]`: what DPDK starts with.
@@ -136,6 +142,8 @@ pub(crate) const CHECKSUMS: &Choices<Checksums> =
     &[("\"verify\"", Checksums::Verified), ("\"trust\"", Checksums::Trusted)];
 pub(crate) const INVALID: &Choices<InvalidPackets> =
     &[("\"pass\"", InvalidPackets::Pass), ("\"drop\"", InvalidPackets::Drop)];
+pub(crate) const FRAGMENTS: &Choices<OddFragments> =
+    &[("\"pass\"", OddFragments::Pass), ("\"drop\"", OddFragments::Drop)];
 pub(crate) const ZONE: &Choices<ZoneFrom> = &[
     ("\"none\"", ZoneFrom::None),
     ("\"outer-vlan\"", ZoneFrom::OuterVlan),
@@ -179,6 +187,7 @@ impl Config {
             table: root.section("table").map(Table::read).unwrap_or_default(),
             policy: root.section("policy").map(PacketPolicy::read).unwrap_or_default(),
             limits: root.section("limits").map(Limits::read).unwrap_or_default(),
+            fragments: root.section("fragments").map(Fragments::read).unwrap_or_default(),
             timeouts: root.section("timeouts").map(Timeouts::read).unwrap_or_default(),
             timeout_policies: root
                 .sections("timeout_policy")
@@ -246,6 +255,7 @@ impl PacketPolicy {
             pick_up: section.choice("pick_up", PICK_UP),
             checksums: section.choice("checksums", CHECKSUMS),
             invalid: section.choice("invalid", INVALID),
+            fragments: section.choice("fragments", FRAGMENTS),
         };
         section.end();
         policy

@@ -9,6 +9,7 @@ mod clock;
 mod desk;
 mod gaps;
 mod hearing;
+mod held;
 mod inquiry;
 mod listeners;
 mod loan;

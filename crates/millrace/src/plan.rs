@@ -6,6 +6,7 @@
 
 mod args;
 mod eal;
+mod fragments;
 mod memory;
 mod offload;
 mod settings;
@@ -93,7 +94,8 @@ impl Plan {
             .zip(workers)
             .filter_map(|(pair, cpus)| plan_pair(pair, cpus, &mut settings))
             .collect();
-        let eal = EalPlan::new(std::mem::take(&mut config.eal), &pairs, &mut settings)?;
+        let held = fragments::packets_held(&config.fragments);
+        let eal = EalPlan::new(std::mem::take(&mut config.eal), (&pairs, held), &mut settings)?;
         let offload = std::mem::take(&mut config.offload);
         let control = std::mem::take(&mut config.control);
         let snapshot = std::mem::take(&mut config.snapshot);
@@ -176,6 +178,8 @@ fn plan_engine(
     let pick_up = settings.take("pick_up", config.policy.pick_up, default.pick_up);
     let checksums = settings.take("checksums", config.policy.checksums, default.checksums);
     let invalid = settings.take("invalid", config.policy.invalid, default.invalid);
+    let odd_fragments = settings.take("fragments", config.policy.fragments, default.odd_fragments);
+    let fragments = fragments::plan_fragments(config.fragments, settings);
     let limits = config.limits;
     settings.open("limits");
     let percent = settings.take("embryonic_percent", limits.embryonic_percent, 50);
@@ -194,6 +198,8 @@ fn plan_engine(
         checksums,
         invalid,
         zone,
+        odd_fragments,
+        fragments,
         pick_up,
         embryonic_percent: percent as u8,
         evict,

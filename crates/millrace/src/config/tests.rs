@@ -134,7 +134,7 @@ fn what_a_file_says_cannot_break_a_line() {
     let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
     assert_eq!(
         problems.to_string(),
-        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, limits, \
+        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, limits, fragments, \
          timeouts, timeout_policy, zone, \
          offload, control, snapshot\n\
          m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not one of its values; allowed: \"none\", \

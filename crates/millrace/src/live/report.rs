@@ -20,6 +20,7 @@ pub(super) fn summary(
     summary.workers = reports.iter().map(|(lcore, report)| worker(*lcore, report)).collect();
     let (mut busy, mut all) = (0, 0);
     let (mut received, mut sent, mut tx_full, mut port_reset) = (0, 0, 0, 0);
+    let mut held = 0;
     let mut directions = [(0, 0); 2];
     summary.offload = offload;
     for (_, Report { account, stats, marks, rules, .. }) in reports {
@@ -30,6 +31,7 @@ pub(super) fn summary(
         busy += account.busy_cycles;
         all += account.busy_cycles + account.idle_cycles;
         received += account.received;
+        held += stats.held;
         tx_full += account.tx_full;
         port_reset += account.port_reset;
         for (sum, (packets, bytes)) in directions.iter_mut().zip(account.sent) {
@@ -43,7 +45,7 @@ pub(super) fn summary(
     summary.directions = direction_rates(directions, duration.as_secs_f64());
     summary.drops.add("tx_full", "the port they should leave by had no room for them", tx_full);
     summary.drops.add("port_reset", "the port they should leave by was being reset", port_reset);
-    summary.balance(received, sent, 0);
+    summary.balance(received, sent, held);
     summary
 }
 

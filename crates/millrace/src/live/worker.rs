@@ -8,6 +8,7 @@ use super::board::{Board, Snapshot};
 use super::clock::Clock;
 use super::desk::Desk;
 use super::gaps::Gaps;
+use super::held::Shelf;
 use super::loan::{Borrower, Order, Pair};
 use super::offload::Wishes;
 use super::saving::{Gauge, Saver};
@@ -70,6 +71,8 @@ pub(super) struct Worker {
     outlets: Outlets,
     account: Account,
     gaps: Gaps,
+    /// Packets that wait.
+    shelf: Shelf,
     /// There may be flows whose time is over.
     is_behind: bool,
 }
@@ -138,7 +141,8 @@ impl Worker {
         let (account, gaps) = (Account::default(), Gaps::default());
         let paths = [(a.rx, b.tx), (b.rx, a.tx)];
         let paths = paths.map(|(rx, tx)| Path { rx: Some(rx), tx: Some(tx) });
-        Self { paths, engine, clock, outlets, account, gaps, is_behind: false }
+        let shelf = Shelf::new(engine.hold_slots());
+        Self { paths, engine, clock, outlets, account, gaps, shelf, is_behind: false }
     }
 
     /// Knows the connections of the run before, until now.
@@ -195,6 +199,9 @@ impl Worker {
         let budget = received + TIMERS;
         let looked_at = self.engine.expire(self.clock.at(since), budget);
         self.is_behind = looked_at == budget;
+        if self.engine.has_releases() {
+            self.let_go();
+        }
         if looked_at == 0 {
             return since;
         }
@@ -274,8 +281,8 @@ impl Worker {
         let now = self.clock.at(since);
         self.engine.process_from(SIDES[direction], now, burst, &mut verdicts);
         let mut bytes = self.engine.stats().bytes - bytes_before;
-        if verdicts[..received].iter().fold(false, |any, v| any | (*v == Verdict::Drop)) {
-            burst.retain(|i| verdicts[i] == Verdict::Forward);
+        if verdicts[..received].iter().fold(false, |any, v| any | (*v != Verdict::Forward)) {
+            self.shelf.put(direction, burst, &verdicts, self.engine.held());
             bytes = frame_bytes(burst);
         }
 
@@ -295,7 +302,38 @@ impl Worker {
             account.sampled_tx_cycles += unless_stalled(tsc().wrapping_sub(judged));
             account.sampled_packets += received as u64;
         }
+        if self.engine.has_releases() {
+            self.let_go();
+        }
         received
+    }
+
+    /// Sends, or frees, packets that need not wait any more.
+    #[cold]
+    fn let_go(&mut self) {
+        let mut bursts = [Burst::new(), Burst::new()];
+        while let Some((direction, mbuf)) = self.shelf.take(&mut self.engine) {
+            if bursts[direction].room() == 0 {
+                self.send_late(direction, &mut bursts[direction]);
+            }
+            // There is room. An mbuf without any would be free.
+            let _ = bursts[direction].push(mbuf);
+        }
+        for (direction, burst) in bursts.iter_mut().enumerate() {
+            self.send_late(direction, burst);
+        }
+    }
+
+    fn send_late(&mut self, direction: usize, burst: &mut Burst) {
+        let bytes = frame_bytes(burst);
+        let (sent, unsent) = match &mut self.paths[direction].tx {
+            Some(tx) => (tx.burst(burst), &mut self.account.tx_full),
+            None => (0, &mut self.account.port_reset),
+        };
+        let (sent_packets, sent_bytes) = &mut self.account.sent[direction];
+        *sent_packets += sent as u64;
+        *sent_bytes += bytes - frame_bytes(burst);
+        *unsent += burst.free_all() as u64;
     }
 
     /// Gives flow records away as far as there is room; returns how many. All of them: those that
@@ -327,6 +365,8 @@ impl Worker {
 
     /// Ends the flows that are left. Waits for whoever takes their records: nothing is lost.
     fn finish(mut self) -> Report {
+        self.engine.release_all();
+        self.let_go();
         self.outlets.board.write(&self.snapshot());
         let admission = SIDES.map(|side| self.engine.offload_state(side));
         // What is still to hear is that all ends.

@@ -25,13 +25,14 @@ pub(crate) struct EalPlan {
 }
 
 impl EalPlan {
-    /// Fills in what `written` leaves out, and refuses less memory than `pairs` need.
+    /// Fills in what `written` leaves out, and refuses less memory than `pairs` need, each of
+    /// whose workers keeps so many packets while they wait.
     pub(super) fn new(
         written: config::Eal,
-        pairs: &[PairPlan],
+        (pairs, held): (&[PairPlan], u64),
         settings: &mut Settings,
     ) -> Result<Self, Vec<Problem>> {
-        let needed = memory::mbufs_needed(pairs);
+        let needed = memory::mbufs_needed(pairs, held);
         let default = needed.max(1).next_multiple_of(MBUFS_STEP);
         let mbufs_place = written.mbufs.as_ref().map(|mbufs| mbufs.place);
         let memory_place = written.memory_mb.as_ref().map(|memory| memory.place);

@@ -4,6 +4,7 @@
 use super::PairPlan;
 use crate::capture::Capture;
 use crate::config::Huge;
+use engine::FragmentLimits;
 use serde::Serialize;
 use std::fs::File;
 use std::path::Path;
@@ -12,6 +13,12 @@ use std::path::Path;
 const IPV4_FLOW_BYTES: u64 = 144;
 /// The same for IPv6.
 const IPV6_FLOW_BYTES: u64 = 208;
+
+/// A datagram of each IP version that has come in part, with its sender: at most this.
+const DATAGRAM_BYTES: u64 = 512;
+/// What the smallest such table takes, and a packet that waits.
+const FRAGMENTS_BYTES: u64 = 4096;
+const HELD_BYTES: u64 = 64;
 
 /// What surrounds the data of an mbuf: `rte_mbuf`, headroom, and the pool's own header.
 const MBUF_OVERHEAD_BYTES: u64 = 128 + 128 + 64;
@@ -46,6 +53,15 @@ pub(crate) fn engine_bytes(config: &engine::Config) -> u64 {
     u64::from(config.capacity_ipv4) * IPV4_FLOW_BYTES
         + u64::from(config.capacity_ipv6) * IPV6_FLOW_BYTES
         + config.limits_bytes() as u64
+        + fragments_bytes(&config.fragments)
+}
+
+fn fragments_bytes(limits: &FragmentLimits) -> u64 {
+    let held = (u64::from(limits.hold) + engine::BURST_MAX as u64) * HELD_BYTES;
+    match limits.datagrams {
+        0 => 0,
+        datagrams => u64::from(datagrams) * DATAGRAM_BYTES + FRAGMENTS_BYTES + held,
+    }
 }
 
 impl super::Plan {
@@ -66,13 +82,15 @@ impl super::Plan {
     }
 }
 
-/// Mbufs that can be out at one time: all descriptors full, all workers busy, captures that a port
-/// replays for ever. Pairs share them evenly, whatever each one needs.
-pub(super) fn mbufs_needed(pairs: &[PairPlan]) -> u64 {
+/// Mbufs that can be out at one time: all descriptors full, all workers busy and with as many that
+/// wait as there may be, captures that a port replays for ever. Pairs share them evenly, whatever
+/// each one needs.
+pub(super) fn mbufs_needed(pairs: &[PairPlan], held: u64) -> u64 {
     let of_pair = |pair: &PairPlan| {
         let queues = 2 * (u64::from(pair.rx_descriptors) + u64::from(pair.tx_descriptors));
         let captures = pair.a.captures_in_buffers().chain(pair.b.captures_in_buffers());
-        pair.workers.len() as u64 * (queues + WORKER_MBUFS) + captures.map(packets_in).sum::<u64>()
+        pair.workers.len() as u64 * (queues + WORKER_MBUFS + held)
+            + captures.map(packets_in).sum::<u64>()
     };
     pairs.len() as u64 * pairs.iter().map(of_pair).max().unwrap_or(0)
 }

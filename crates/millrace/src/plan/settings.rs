@@ -4,11 +4,12 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::config::{
-    Bypass, CHECKSUMS, Choices, Devargs, EVICT, Folder, HUGE, Huge, INVALID, MALFORMED, PICK_UP,
-    Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
+    Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, MALFORMED,
+    PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
 };
 use engine::{
-    Checksums, Evict, InvalidPackets, KeyCheck, Malformed, PickUp, TcpNumbers, WhenFull, ZoneFrom,
+    Checksums, Evict, InvalidPackets, KeyCheck, Malformed, OddFragments, PickUp, TcpNumbers,
+    WhenFull, ZoneFrom,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -307,6 +308,12 @@ impl Show for Checksums {
 impl Show for InvalidPackets {
     fn show(&self) -> Value {
         spelled(INVALID, self)
+    }
+}
+
+impl Show for OddFragments {
+    fn show(&self) -> Value {
+        spelled(FRAGMENTS, self)
     }
 }
 

@@ -18,6 +18,7 @@ mod datagrams;
 mod demo;
 mod endings;
 mod equivalence;
+mod fragments;
 mod hostile;
 mod hugepages;
 mod kernel;

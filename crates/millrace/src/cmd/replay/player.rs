@@ -78,6 +78,8 @@ impl Player {
     /// Ends all flows that are left and returns the summary; the records are written.
     pub(crate) fn finish(mut self) -> io::Result<(Summary, RecordSink)> {
         self.process()?;
+        self.engine.release_all();
+        self.take_releases();
         while self.engine.flush(BUDGET) {
             self.take_records()?;
         }
@@ -120,6 +122,7 @@ impl Player {
             while self.engine.expire(time_ns, BUDGET) == BUDGET {
                 self.take_records()?;
             }
+            self.take_releases();
             self.take_records()?;
         }
         Ok(())
@@ -134,7 +137,15 @@ impl Player {
         self.engine.process(now, &packets, verdicts);
         self.tx += verdicts.iter().filter(|verdict| **verdict == Verdict::Forward).count() as u64;
         self.burst.clear();
+        self.take_releases();
         self.take_records()
+    }
+
+    /// Packets that have waited; none is kept.
+    fn take_releases(&mut self) {
+        while let Some(release) = self.engine.next_release() {
+            self.tx += u64::from(release.verdict == Verdict::Forward);
+        }
     }
 
     fn take_records(&mut self) -> io::Result<()> {
