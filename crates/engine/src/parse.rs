@@ -20,6 +20,7 @@ use wire::Packet;
 mod avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
 mod avx512;
+mod fragment;
 mod general;
 mod part;
 mod plain;

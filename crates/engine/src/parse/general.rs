@@ -2,12 +2,13 @@
 //! The long way: VLAN tags, IPv4 options, IPv6 with extension headers, fragments, SCTP, ICMP, other
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
+use super::fragment::{Fragment, datagram6, fragment4, fragment6};
 use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key, Key6, Lanes, Meta, OVERHEAD_MAX, Opening,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key, Lanes, Meta, OVERHEAD_MAX, Opening,
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Packet,
     Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, quoted, zone_proto,
 };
-use crate::fragments::{Piece, Span, UNIT};
+use crate::fragments::Piece;
 use std::ops::Range;
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -25,9 +26,6 @@ pub(crate) const ROUTING: u8 = 43;
 pub(crate) const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
-
-/// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
-const DATAGRAM_MAX: usize = u16::MAX as usize;
 
 const SCTP: usize = 12;
 /// Type, code, checksum: what every ICMP message has.
@@ -86,38 +84,6 @@ pub(super) struct Transport {
     fragment: Option<Fragment>,
     /// RFC 2675 section 4: the length of a UDP datagram inside is 0.
     is_jumbogram: bool,
-}
-
-/// Where a fragment is in its datagram.
-#[derive(Clone, Copy)]
-struct Fragment {
-    span: Span,
-    /// Number of the datagram, for its addresses.
-    id: u32,
-}
-
-impl Fragment {
-    /// One of the bytes from `at` to `end`, behind `offset` of the datagram and `headers` of IP.
-    fn new(
-        id: u32,
-        (offset, has_more): (usize, bool),
-        (at, end): (usize, usize),
-        headers: usize,
-    ) -> Result<Self, Reason> {
-        let len = end.saturating_sub(at);
-        // Whoever puts it together refuses it (RFC 8200 section 4.5), or should.
-        let is_odd = len == 0 || has_more && len % usize::from(UNIT) != 0;
-        let behind = offset + len;
-        if is_odd || headers + behind > DATAGRAM_MAX {
-            return Err(Reason::FragmentLength);
-        }
-        let span = Span { start: offset as u16, end: behind as u16, has_more };
-        Ok(Fragment { span, id })
-    }
-
-    fn is_first(&self) -> bool {
-        self.span.start == 0
-    }
 }
 
 /// A packet with its key, or, of a fragment that is not the first, anything in its place.
@@ -282,24 +248,6 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
 
-fn fragment4(
-    header: &[u8; IPV4_MIN],
-    part: (usize, usize),
-    header_len: usize,
-) -> Result<Option<Fragment>, Reason> {
-    let field = u16::from_be_bytes([header[6], header[7]]);
-    let (offset, has_more) = (field << 3, field & 0x2000 != 0);
-    if offset == 0 && !has_more {
-        return Ok(None);
-    }
-    // RFC 3128 section 3: it would overwrite the flags in the first.
-    if offset == UNIT && header[9] == PROTO_TCP {
-        return Err(Reason::FragmentTiny);
-    }
-    let id = u16::from_be_bytes([header[4], header[5]]).into();
-    Fragment::new(id, (offset.into(), has_more), part, header_len).map(Some)
-}
-
 fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     let header: [u8; IPV6] = frame.read(l3, Reason::IpTruncated)?;
     if header[0] >> 4 != 6 {
@@ -329,16 +277,6 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok(Parsed { key, swapped, ip_len, ends, piece })
-}
-
-/// Name of a datagram.
-fn datagram6(addresses: &[u8; 32], id: u32, zone: u16) -> Key6 {
-    let mut words = [0; 5];
-    for (word, bytes) in words.iter_mut().zip(addresses.chunks_exact(8)) {
-        *word = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-    }
-    words[4] = u64::from(id) | zone_proto(zone, 0);
-    Key(words)
 }
 
 /// What is followed. Of a quote there is as much as there was room for: its length says nothing.
@@ -413,23 +351,6 @@ pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
         AUTHENTICATION => (usize::from(units) + 2) * 4,
         _ => (usize::from(units) + 1) * 8,
     }
-}
-
-/// The fragment header (RFC 8200 section 4.5), behind so many bytes of others. None: the packet is
-/// whole all the same (RFC 6946).
-fn fragment6(
-    header: [u8; 8],
-    part: (usize, usize),
-    before: usize,
-) -> Result<Option<Fragment>, Reason> {
-    let [_, _, a, b, id @ ..] = header;
-    let field = u16::from_be_bytes([a, b]);
-    let (offset, has_more) = (field & !7, field & 1 != 0);
-    if offset == 0 && !has_more {
-        return Ok(None);
-    }
-    let id = u32::from_be_bytes(id);
-    Fragment::new(id, (offset.into(), has_more), part, before).map(Some)
 }
 
 /// Ports, or what stands in for them.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the headers of IP say of a fragment: which datagram it is a part of, and which part.
+
+use super::{IPV4_MIN, Key, Key6, PROTO_TCP, Reason, zone_proto};
+use crate::fragments::{Span, UNIT};
+
+/// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
+const DATAGRAM_MAX: usize = u16::MAX as usize;
+
+/// Where a fragment is in its datagram.
+#[derive(Clone, Copy)]
+pub(super) struct Fragment {
+    pub(super) span: Span,
+    /// Number of the datagram, for its addresses.
+    pub(super) id: u32,
+}
+
+impl Fragment {
+    /// One of the bytes from `at` to `end`, behind `offset` of the datagram and `headers` of IP.
+    fn new(
+        id: u32,
+        (offset, has_more): (usize, bool),
+        (at, end): (usize, usize),
+        headers: usize,
+    ) -> Result<Self, Reason> {
+        let len = end.saturating_sub(at);
+        // Whoever puts it together refuses it (RFC 8200 section 4.5), or should.
+        let is_odd = len == 0 || has_more && len % usize::from(UNIT) != 0;
+        let behind = offset + len;
+        if is_odd || headers + behind > DATAGRAM_MAX {
+            return Err(Reason::FragmentLength);
+        }
+        let span = Span { start: offset as u16, end: behind as u16, has_more };
+        Ok(Fragment { span, id })
+    }
+
+    pub(super) fn is_first(&self) -> bool {
+        self.span.start == 0
+    }
+}
+
+/// What the header of IPv4 says of it, of so many bytes; the payload is `part` of the frame. None:
+/// the packet is whole.
+pub(super) fn fragment4(
+    header: &[u8; IPV4_MIN],
+    part: (usize, usize),
+    header_len: usize,
+) -> Result<Option<Fragment>, Reason> {
+    let field = u16::from_be_bytes([header[6], header[7]]);
+    let (offset, has_more) = (field << 3, field & 0x2000 != 0);
+    if offset == 0 && !has_more {
+        return Ok(None);
+    }
+    // RFC 3128 section 3: it would overwrite the flags in the first.
+    if offset == UNIT && header[9] == PROTO_TCP {
+        return Err(Reason::FragmentTiny);
+    }
+    let id = u16::from_be_bytes([header[4], header[5]]).into();
+    Fragment::new(id, (offset.into(), has_more), part, header_len).map(Some)
+}
+
+/// The fragment header (RFC 8200 section 4.5), behind so many bytes of others. None: the packet is
+/// whole all the same (RFC 6946).
+pub(super) fn fragment6(
+    header: [u8; 8],
+    part: (usize, usize),
+    before: usize,
+) -> Result<Option<Fragment>, Reason> {
+    let [_, _, a, b, id @ ..] = header;
+    let field = u16::from_be_bytes([a, b]);
+    let (offset, has_more) = (field & !7, field & 1 != 0);
+    if offset == 0 && !has_more {
+        return Ok(None);
+    }
+    let id = u32::from_be_bytes(id);
+    Fragment::new(id, (offset.into(), has_more), part, before).map(Some)
+}
+
+/// Name of a datagram.
+pub(super) fn datagram6(addresses: &[u8; 32], id: u32, zone: u16) -> Key6 {
+    let mut words = [0; 5];
+    for (word, bytes) in words.iter_mut().zip(addresses.chunks_exact(8)) {
+        *word = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    }
+    words[4] = u64::from(id) | zone_proto(zone, 0);
+    Key(words)
+}
