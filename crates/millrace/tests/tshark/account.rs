@@ -2,12 +2,14 @@
 //! Compares what `millrace` made of a capture with what it must have made of each packet, and keeps
 //! account of it.
 
+use crate::chain::Chain;
 use crate::conversations::Conversations;
 use crate::counted::CAUSES;
-use crate::packet::{Flow, Packet};
+use crate::datagrams::{Place, places};
+use crate::packet::Packet;
 use crate::rules::{
-    CLAIMS_LESS, EXCEPTIONS, Exception, ICMP_ERROR, OF_ICMP_ERRORS, OVERHEAD, OVERHEAD_MAX, Ours,
-    RULES,
+    CLAIMS_LESS, EXCEPTIONS, Exception, FOLLOWED, ICMP_ERROR, OF_DATAGRAMS, OF_ICMP_ERRORS, OTHERS,
+    OVERHEAD, OVERHEAD_MAX, Ours, RULES,
 };
 use crate::tally::{Replayed, Tallies, Tally};
 use std::collections::BTreeMap;
@@ -55,11 +57,19 @@ impl Account {
         conversations.add_flows(&ours.flows);
         let mut flows = Tallies::new();
         let mut passed = BTreeMap::new();
-        for (number, packet) in (1..).zip(packets) {
+        let alone = (1..).zip(packets).map(|(number, packet)| self.judge(capture, number, packet));
+        let places = places(packets, alone.collect());
+        for (packet, flow) in packets.iter().zip(places) {
             if packet.claims_less() {
                 self.count(CLAIMS_LESS);
             }
-            let flow = self.judge(capture, number, packet);
+            let difference = match &flow {
+                Ok(_) if packet.chain() == Chain::Fragment => Some(FOLLOWED),
+                Ok(_) => None,
+                Err(reason) => OF_DATAGRAMS.iter().find(|of| of.0 == *reason).map(|of| of.1),
+            };
+            difference.into_iter().for_each(|why| self.count(why));
+            self.tracked += u64::from(flow.is_ok());
             match &flow {
                 Ok(flow) => {
                     let key = (flow.tuple.clone(), flow.from);
@@ -98,34 +108,32 @@ impl Account {
         self.faults.extend(other.faults);
     }
 
-    /// The flow that must have counted the packet, or the reason why none did.
-    fn judge(
-        &mut self,
-        capture: &Path,
-        number: u64,
-        packet: &Packet,
-    ) -> Result<Flow, &'static str> {
+    /// The flow that must have counted the packet, or the reason why none did, as far as it says so
+    /// itself: a fragment behind the first does not.
+    fn judge(&mut self, capture: &Path, number: u64, packet: &Packet) -> Option<Place> {
         let is_it = |exception: &&Exception| {
             capture.ends_with(exception.capture) && exception.number.is_none_or(|n| n == number)
         };
         if let Some(exception) = EXCEPTIONS.iter().find(is_it) {
             self.count(exception.why);
-            return match exception.ours {
+            return Some(match exception.ours {
                 Ours::Passed(reason) => Err(reason),
                 Ours::Counted { proto, ports } => Ok(packet.flow_with(proto, ports)),
-            };
+            });
         }
         if let Some(rule) = RULES.iter().find(|rule| (rule.holds)(packet)) {
             self.count(rule.why);
-            return Err(rule.reason);
+            return Some(Err(rule.reason));
         }
-        self.tracked += 1;
-        packet.flow().ok_or_else(|| {
+        if packet.chain() == Chain::Fragment {
+            return None;
+        }
+        Some(packet.flow().ok_or_else(|| {
             let capture = capture.display();
             self.faults
                 .push(format!("{capture}: packet {number}: neither flow nor rule: {packet:?}"));
             "unexplained"
-        })
+        }))
     }
 
     /// What a flow must count for the packet.
@@ -204,7 +212,7 @@ impl Account {
         }
         let mut exceptions: Vec<&str> = EXCEPTIONS.iter().map(|exception| exception.why).collect();
         exceptions.dedup();
-        for why in exceptions.into_iter().chain([OVERHEAD, CLAIMS_LESS]) {
+        for why in exceptions.into_iter().chain(OTHERS) {
             println!("{:8} {why}", count(why));
         }
         println!("{} directions of conversations", self.conversations);

@@ -2,6 +2,7 @@
 //! From the IP header to the transport header by the values tshark prints, as far as `millrace`
 //! follows.
 
+use crate::datagrams::Part;
 use crate::packet::{Packet, parse_number};
 
 /// A kind of IPv6 extension header. Its length is `unit` bytes times the value of a field, and 8.
@@ -26,6 +27,18 @@ const EXTENSION_BYTES_MAX: u64 = 256;
 /// What `millrace` reads of an extension header, whatever its kind.
 const EXTENSION_HEAD: u64 = 8;
 
+/// Fragments begin at multiples of this.
+const UNIT: u64 = 8;
+/// No datagram is longer.
+const DATAGRAM_MAX: u64 = 65_535;
+const TCP: u8 = 6;
+
+/// Whether no fragment is so long, behind so many bytes of headers.
+fn is_odd(part: Part, before: u64) -> bool {
+    let Part { start, end, has_more, .. } = part;
+    start == end || has_more && end % UNIT != 0 || before + end > DATAGRAM_MAX
+}
+
 /// Where the headers behind the IP header lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chain {
@@ -33,6 +46,10 @@ pub(crate) enum Chain {
     Transport(Transport),
     /// To a fragment other than the first.
     Fragment,
+    /// To a fragment of a length that none can have.
+    FragmentLength,
+    /// Beyond the first fragment, or to one that would overwrite headers in it.
+    FragmentTiny,
     /// Further than `millrace` follows.
     TooLong,
     /// Beyond the IP packet.
@@ -59,10 +76,27 @@ impl Packet {
             return self.ipv6_chain().unwrap_or(Chain::Unseen);
         }
         let number = |name| self.number(name).unwrap_or(0);
-        match number("ip.frag_offset") {
-            0 => self.transport_behind(number("ip.proto") as u8, number("ip.hdr_len")),
-            _ => Chain::Fragment,
+        let (proto, header_len) = (number("ip.proto") as u8, number("ip.hdr_len"));
+        match self.part() {
+            // RFC 3128.
+            Some(Part { start: UNIT, .. }) if proto == TCP => Chain::FragmentTiny,
+            Some(part) if is_odd(part, header_len) => Chain::FragmentLength,
+            Some(part) if part.start > 0 => Chain::Fragment,
+            _ => self.transport_behind(proto, header_len),
         }
+    }
+
+    /// The part that a fragment has of its datagram; of IPv6, if headers up to there are not too
+    /// many. `None` for a packet that is whole.
+    pub(crate) fn part(&self) -> Option<Part> {
+        if !self.is_ipv4() {
+            return self.follow_ipv6()?.1.map(|(part, _)| part);
+        }
+        let id = self.number("ip.id")?;
+        let (start, has_more) = (self.number("ip.frag_offset")? * UNIT, self.is_first_fragment());
+        let len = self.ip_len()?.saturating_sub(self.number("ip.hdr_len")?);
+        let part = Part { id, start, end: start + len, has_more };
+        (start > 0 || has_more).then_some(part)
     }
 
     /// The transport header behind this many bytes of IP headers.
@@ -73,7 +107,28 @@ impl Packet {
         Chain::Transport(Transport { proto, len, captured })
     }
 
+    /// Where the headers of IPv6 lead to.
     fn ipv6_chain(&self) -> Option<Chain> {
+        let (chain, part) = self.follow_ipv6()?;
+        let is_short = |chain| matches!(chain, Chain::Truncated);
+        Some(match part {
+            // RFC 2675.
+            Some((part, before)) if is_odd(part, before) => Chain::FragmentLength,
+            Some(_) if is_short(chain) => Chain::FragmentTiny,
+            Some(_) if self.is_jumbogram() => Chain::FragmentLength,
+            Some((part, _)) if part.start > 0 => Chain::Fragment,
+            _ => chain,
+        })
+    }
+
+    /// The same, and what part a fragment is, behind so many bytes of headers.
+    fn follow_ipv6(&self) -> Option<(Chain, Option<(Part, u64)>)> {
+        let mut part = None;
+        let chain = self.follow_extensions(&mut part)?;
+        Some((chain, part))
+    }
+
+    fn follow_extensions(&self, part: &mut Option<(Part, u64)>) -> Option<Chain> {
         let mut proto = self.number("ipv6.nxt")? as u8;
         let end = self.ip_len()?.saturating_sub(40);
         let captured = self.captured_len().saturating_sub(self.link_len()? + 40);
@@ -92,8 +147,21 @@ impl Packet {
             }
             let value = |field| self.all(field).nth(seen[kind]).map(parse_number);
             let units = len.map_or(Some(0), value)?;
-            if len.is_none() && value("ipv6.fraghdr.offset")? > 0 {
-                return Some(Chain::Fragment);
+            if len.is_none() {
+                if part.is_some() {
+                    return Some(Chain::Truncated);
+                }
+                let (start, id) =
+                    (value("ipv6.fraghdr.offset")? * UNIT, value("ipv6.fraghdr.ident")?);
+                let has_more = self.all("ipv6.fraghdr.more").nth(seen[kind])?;
+                let has_more = ["1", "True"].contains(&has_more);
+                let end = start + end.saturating_sub(at + EXTENSION_HEAD);
+                if start > 0 || has_more {
+                    *part = Some((Part { id, start, end, has_more }, at));
+                }
+                if start > 0 {
+                    return Some(Chain::Fragment);
+                }
             }
             proto = value(next)? as u8;
             at += units * unit + EXTENSION_HEAD;
@@ -107,6 +175,20 @@ impl Packet {
             followed += 1;
         }
         Some(self.transport_behind(proto, 40 + at))
+    }
+
+    /// The transport header that tshark looks at, also in fragments that cannot be.
+    pub(crate) fn dissected(&self) -> Option<Transport> {
+        let number = |name| self.number(name).unwrap_or(0);
+        let chain = match self.is_ipv4() {
+            true if number("ip.frag_offset") > 0 => Chain::Fragment,
+            true => self.transport_behind(number("ip.proto") as u8, number("ip.hdr_len")),
+            false => self.follow_ipv6()?.0,
+        };
+        match chain {
+            Chain::Transport(transport) => Some(transport),
+            _ => None,
+        }
     }
 
     pub(crate) fn transport(&self) -> Option<Transport> {

@@ -30,7 +30,7 @@ pub(crate) struct Cause {
     pub(crate) holds: fn(&Packet) -> bool,
 }
 
-pub(crate) const CAUSES: [Cause; 7] = [
+pub(crate) const CAUSES: [Cause; 8] = [
     Cause {
         why: "tshark drops a packet whose TCP header was not captured as a whole, or goes beyond \
               it; 4.4 counts it where only options are missing",
@@ -55,6 +55,10 @@ pub(crate) const CAUSES: [Cause; 7] = [
         holds: |packet| packet.number("ipv6.routing.segleft").is_some_and(|left| left > 0),
     },
     Cause {
+        why: "tshark counts a fragment behind the first to no ports",
+        holds: |packet| packet.part().is_some_and(|part| part.start > 0),
+    },
+    Cause {
         why: "tshark drops a UDP datagram whose checksum was not captured",
         holds: |packet| is_transport(packet, UDP),
     },
@@ -71,7 +75,8 @@ pub(crate) fn ip_conversation(packet: &Packet) -> Option<[End; 2]> {
     let is_counted = if packet.is_ipv4() {
         has_ipv4_options(packet)
     } else {
-        packet.chain() != Chain::Fragment
+        packet.part().is_none_or(|part| part.start == 0)
+            && !(packet.is_first_fragment() && packet.chain() == Chain::FragmentTiny)
             && !is_transport(packet, MOBILITY)
             && !gives_up_in(packet, &EXTENSIONS)
     };
@@ -82,7 +87,7 @@ pub(crate) fn ip_conversation(packet: &Packet) -> Option<[End; 2]> {
 pub(crate) fn transport_conversation(packet: &Packet) -> Option<(u8, [End; 2])> {
     let mut behind = packet.ip_protocols().filter(|protocol| !is_ip(protocol));
     let name = behind.find(|protocol| !protocol.starts_with("ipv6.") && *protocol != "ah")?;
-    let captured = packet.transport().map_or(u64::MAX, |transport| transport.captured);
+    let captured = packet.dissected().map_or(u64::MAX, |transport| transport.captured);
     let (proto, is_counted) = match name {
         "tcp" => (TCP, packet.number("tcp.hdr_len")? >= 20),
         "udp" => {
@@ -101,7 +106,7 @@ pub(crate) fn transport_conversation(packet: &Packet) -> Option<(u8, [End; 2])> 
 /// Whether the TCP header goes beyond the packet or its capture, or a chunk of SCTP does: not every
 /// version of tshark counts these.
 pub(crate) fn is_counted_by_some(packet: &Packet) -> bool {
-    let Some(transport) = packet.transport() else { return false };
+    let Some(transport) = packet.dissected() else { return false };
     match transport.proto {
         TCP => packet.number("tcp.hdr_len").is_none_or(|len| len > transport.captured),
         SCTP => gives_up_in(packet, &["SCTP"]),
@@ -110,7 +115,7 @@ pub(crate) fn is_counted_by_some(packet: &Packet) -> bool {
 }
 
 fn is_transport(packet: &Packet, proto: u8) -> bool {
-    packet.transport().is_some_and(|transport| transport.proto == proto)
+    packet.dissected().is_some_and(|transport| transport.proto == proto)
 }
 
 /// Whether the capture has all of the IPv4 header.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 /// What tshark is asked to print of every packet, in one line each.
-pub(crate) const FIELDS: [&str; 55] = [
+pub(crate) const FIELDS: [&str; 57] = [
     "frame.number",
     "frame.len",
     "frame.cap_len",
@@ -27,6 +27,7 @@ pub(crate) const FIELDS: [&str; 55] = [
     "ip.bogus_ip_version",
     "ip.hdr_len",
     "ip.len",
+    "ip.id",
     "ip.flags.mf",
     "ip.frag_offset",
     "ip.proto",
@@ -47,6 +48,7 @@ pub(crate) const FIELDS: [&str; 55] = [
     "ipv6.dstopts.nxt",
     "ipv6.dstopts.len",
     "ipv6.fraghdr.nxt",
+    "ipv6.fraghdr.ident",
     "ipv6.fraghdr.offset",
     "ipv6.fraghdr.more",
     "ah.next_header",
@@ -346,7 +348,7 @@ impl Packet {
         Some(Icmp { kind, code, identifier })
     }
 
-    fn zone(&self) -> u16 {
+    pub(crate) fn zone(&self) -> u16 {
         let outermost = match self.link_protocols().find(|protocol| is_tag(protocol)) {
             Some("vlan") => self.number("vlan.id"),
             Some(_) => self.number("ieee8021ad.id"),

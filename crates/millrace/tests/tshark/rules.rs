@@ -30,7 +30,7 @@ const GRE: u8 = 47;
 const ESP: u8 = 50;
 
 /// In the order in which a packet is read.
-pub(crate) const RULES: [Rule; 20] = [
+pub(crate) const RULES: [Rule; 23] = [
     Rule {
         reason: "link_type",
         why: "tshark knows hundreds of link types, millrace the usual ones",
@@ -92,9 +92,14 @@ pub(crate) const RULES: [Rule; 20] = [
         },
     },
     Rule {
-        reason: "fragment",
-        why: "no ports in a fragment behind the first; tshark has but its addresses",
-        holds: |packet| packet.chain() == Chain::Fragment,
+        reason: "fragment_length",
+        why: "no fragment can be so long: empty, beyond the longest datagram, or cut inside 8 bytes",
+        holds: |packet| packet.chain() == Chain::FragmentLength,
+    },
+    Rule {
+        reason: "fragment_tiny",
+        why: "extension headers go beyond the first fragment, or flags of TCP are in the second",
+        holds: |packet| packet.chain() == Chain::FragmentTiny,
     },
     Rule {
         reason: "extension_limit",
@@ -112,24 +117,14 @@ pub(crate) const RULES: [Rule; 20] = [
         holds: |packet| packet.chain() == Chain::Cut,
     },
     Rule {
+        reason: "fragment_tiny",
+        why: "the first fragment ends in the transport header",
+        holds: |packet| packet.is_first_fragment() && ends_in_transport(packet),
+    },
+    Rule {
         reason: "transport_truncated",
         why: "the packet ends in the transport header; tshark may have seen the ports before that",
-        holds: |packet| {
-            packet.transport().is_some_and(|transport| {
-                transport.len
-                    < match transport.proto {
-                        TCP => 20,
-                        UDP => 8,
-                        SCTP => 12,
-                        GRE => packet.gre_len(),
-                        ESP => 8,
-                        _ if packet.is_icmp_error() => 8,
-                        _ if packet.is_icmp() && packet.has_icmp_identifier() => 8,
-                        _ if packet.is_icmp() => 4,
-                        _ => 0,
-                    }
-            })
-        },
+        holds: ends_in_transport,
     },
     Rule {
         reason: "capture_cut",
@@ -157,6 +152,17 @@ pub(crate) const RULES: [Rule; 20] = [
         holds: Packet::is_icmp_error,
     },
     Rule {
+        reason: "fragment_tiny",
+        why: "the first fragment ends in the options of TCP",
+        holds: |packet| {
+            packet.transport().is_some_and(|transport| {
+                let len = packet.number("tcp.hdr_len");
+                let is_tcp = transport.proto == TCP && packet.is_first_fragment();
+                is_tcp && len.is_some_and(|len| len >= 20 && len > transport.len)
+            })
+        },
+    },
+    Rule {
         reason: "tcp_offset",
         why: "the TCP header is shorter than 20 bytes or longer than the packet",
         holds: |packet| {
@@ -182,6 +188,24 @@ pub(crate) const RULES: [Rule; 20] = [
     },
 ];
 
+/// Whether the packet has less than all of the transport header that is looked at.
+fn ends_in_transport(packet: &Packet) -> bool {
+    packet.transport().is_some_and(|transport| {
+        transport.len
+            < match transport.proto {
+                TCP => 20,
+                UDP => 8,
+                SCTP => 12,
+                GRE => packet.gre_len(),
+                ESP => 8,
+                _ if packet.is_icmp_error() => 8,
+                _ if packet.is_icmp() && packet.has_icmp_identifier() => 8,
+                _ if packet.is_icmp() => 4,
+                _ => 0,
+            }
+    })
+}
+
 /// Bytes of a frame with a whole link header; an empty one has none.
 fn link_least(packet: &Packet) -> u64 {
     packet.link_len().unwrap_or(0).max(1)
@@ -195,6 +219,19 @@ pub(crate) const OVERHEAD: &str =
 
 pub(crate) const CLAIMS_LESS: &str =
     "of which the capture claims fewer bytes than it holds; to millrace, those it holds count";
+
+pub(crate) const FOLLOWED: &str = "fragments behind the first, of its flow to millrace; tshark, which puts nothing together here, \
+     has but their addresses";
+
+/// Fragments without a flow for what other packets are, by reason.
+pub(crate) const OF_DATAGRAMS: [(&str, &str); 2] = [
+    ("fragment", "fragments behind the first, which is not there or has no flow"),
+    ("fragment_overlap", "fragments of a datagram whose fragments overlap"),
+];
+
+/// Differences that no rule and no exception has.
+pub(crate) const OTHERS: [&str; 5] =
+    [OVERHEAD, CLAIMS_LESS, FOLLOWED, OF_DATAGRAMS[0].1, OF_DATAGRAMS[1].1];
 
 /// Packets that no rule is about.
 pub(crate) struct Exception {

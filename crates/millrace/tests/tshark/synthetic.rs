@@ -27,6 +27,8 @@ pub(crate) fn captures() -> Vec<(&'static str, Vec<u8>)> {
         ("extensions", ethernet(extensions())),
         ("jumbograms", ethernet(jumbograms())),
         ("fragments", ethernet(fragments())),
+        ("odd-fragments", ethernet(odd_fragments())),
+        ("datagrams", ethernet(datagrams())),
         ("inside", ethernet(inside())),
         ("not-ip", ethernet(not_ip())),
         ("malformed", ethernet(malformed())),
@@ -201,6 +203,60 @@ fn fragments() -> Vec<FrameBuilder> {
         v6().fragment(1448, false).protocol(6).payload(long),
         v6().hop_by_hop(&[1, 4]).fragment(1448, false).protocol(60).payload(long),
     ])
+}
+
+/// Fragments that no correct sender makes.
+fn odd_fragments() -> Vec<FrameBuilder> {
+    let (long, odd) = ([5; 64], [5; 61]);
+    both_ways(vec![
+        v4().protocol(6).payload(long).fragment(8, false),
+        v4().tcp(1, 2).payload(odd).fragment(0, true),
+        v4().tcp(1, 2).data_offset(15).payload([5; 12]).fragment(0, true),
+        v6().tcp(1, 2).data_offset(15).payload([5; 4]).fragment(0, true),
+        v4().protocol(17).payload([0; 0]).fragment(1480, false),
+        v4().protocol(17).payload(long).fragment(65_480, false),
+        v6().fragment(48, true).protocol(17).payload(odd),
+        v6().fragment(65_480, false).protocol(17).payload(long),
+        v6().fragment(0, true).protocol(60).payload([17, 9, 0, 0, 0, 0, 0, 0]),
+    ])
+}
+
+/// Datagrams in parts: in order, reversed, mixed, twice, without the first, with gaps, with parts
+/// that overlap, and with tags.
+fn datagrams() -> Vec<FrameBuilder> {
+    let mut frames = vec![];
+    let mut id = 0;
+    for ip in [v4(), v6(), v4().vlan(7), v6().hop_by_hop(&[1, 4])] {
+        let whole = [
+            ip.clone().udp(1, 2).payload([5; 301]),
+            ip.clone().tcp(1, 2).payload([5; 400]),
+            ip.clone().icmp_echo(5, 1).payload([5; 256]),
+            ip.clone().protocol(253).payload([5; 144]),
+        ];
+        for order in [&[0, 1, 2, 3][..], &[3, 2, 1, 0], &[2, 0, 2, 1, 0, 3], &[1, 3, 2], &[0, 3]] {
+            for datagram in &whole {
+                id += 1;
+                let parts = datagram.clone().ip_id(id).fragments(48);
+                let parts = order.iter().filter_map(|which| parts.get(*which).cloned());
+                frames.extend(parts);
+            }
+        }
+        // Of parts of another length: some lie across others.
+        for datagram in &whole {
+            id += 1;
+            let [some, others] = [48, 32].map(|len| datagram.clone().ip_id(id).fragments(len));
+            frames.extend([&some[1], &others[2], &some[0], &some[2], &others[0]].map(Clone::clone));
+            id += 1;
+            let [some, others] = [48, 32].map(|len| datagram.clone().ip_id(id).fragments(len));
+            let last = &some[some.len() - 1];
+            frames.extend([&some[0], last, &others[3], &some[1], last].map(Clone::clone));
+        }
+        // The same number, and other ports.
+        id += 1;
+        let parts = |ports: u16| ip.clone().udp(ports, 2).payload([5; 99]).ip_id(id).fragments(48);
+        frames.extend([&parts(1)[0], &parts(3)[0], &parts(1)[1]].map(Clone::clone));
+    }
+    both_ways(frames)
 }
 
 /// Packets in packets, of which only the outer one counts.
