@@ -26,7 +26,7 @@ use crate::table::FlowTable;
 use crate::table::raw::Memory;
 use crate::{BURST_MAX, Config, Engine, Nanos, Reason, Verdict};
 use datagrams::{Datagrams, Due, Fate};
-use hold::{Hold, Owner};
+use hold::{Hold, Owner, Waiting};
 use wire::Packet;
 
 /// Limits of what is remembered of fragments.
@@ -251,7 +251,7 @@ impl Fragments {
         let mut refuse = |first, reason| release_held(hold, first, reason, told.books);
         match known.datagrams.take(&piece, way, (now, may_wait), &mut refuse) {
             Fate::First => known.due.extend(known.datagrams.due(&piece, position, hold)),
-            Fate::Of(key, swapped) => lane.belongs(which, key, swapped),
+            Fate::Of(key, swapped, reach) => lane.belongs(which, (key, swapped), reach),
             Fate::Refused(reason) => {
                 lane.refuse(which);
                 told.refuse(position, reason);
@@ -262,7 +262,8 @@ impl Fragments {
                     self.give_up_oldest(told.books);
                 }
                 let (known, hold) = self.of();
-                match known.datagrams.keep(number, hold, (meta, now)) {
+                let waiting = Waiting { meta, end: piece.span.end };
+                match known.datagrams.keep(number, hold, (waiting, now)) {
                     Ok(slot) => {
                         told.books.stats.held += 1;
                         self.held.push(Held { position, slot });
@@ -332,12 +333,12 @@ impl<const W: usize> Known<W> {
         told: &mut Told<impl States>,
     ) {
         let is_here = |due: &&Due<W>| usize::from(due.position) == position;
-        for Due { position, key, swapped, first_held } in self.due.iter().filter(is_here) {
+        for Due { position, key, swapped, extent, first_held } in self.due.iter().filter(is_here) {
             let mut at = *first_held;
-            while let Some((meta, next)) = hold.packet(at) {
+            while let Some((waiting, next)) = hold.packet(at) {
                 told.books.stats.held -= 1;
-                let opening = Opening::further(*position);
-                let meta = meta.sent_by(*swapped);
+                let opening = Opening::further(*position, extent.up_to(waiting.end));
+                let meta = waiting.meta.sent_by(*swapped);
                 let verdict = match table.follow(key, (meta, &opening), told.now, told) {
                     true => {
                         told.books.stats.tracked += 1;

@@ -53,6 +53,15 @@ pub(crate) struct Opening {
     ip_header: u8,
 }
 
+/// How far a segment of TCP reaches that comes in fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// The sequence number behind the first of them, which was judged.
+    pub(crate) seen: u32,
+    /// So many numbers more are up to the end of this one.
+    pub(crate) more: u16,
+}
+
 impl Meta {
     pub(crate) const EMPTY: Meta = Meta::new(0, 0, 0);
     /// Of a packet that is never just one more of a flow.
@@ -139,9 +148,18 @@ impl Opening {
         quotes.then_some(u32::from(high) << 16 | u32::from(low))
     }
 
-    /// Of a fragment that is not the first of its datagram: no header of a transport is in it.
-    pub(crate) const fn further(position: u8) -> Self {
-        Self::plain(position, 0)
+    /// Of a fragment that is not the first of its datagram: no header of a transport is in it. How
+    /// far a segment reaches with it is in place of tags and type.
+    pub(crate) fn further(position: u8, reach: Reach) -> Self {
+        let ids = [(reach.seen >> 16) as u16, reach.seen as u16];
+        let icmp = reach.more.min(QUOTES - 1);
+        Opening { vlan: VlanTags { ids }, icmp, ..Self::plain(position, 0) }
+    }
+
+    /// How far a segment reaches with such a fragment.
+    pub(crate) fn reach(&self) -> Reach {
+        let [high, low] = self.vlan.ids;
+        Reach { seen: u32::from(high) << 16 | u32::from(low), more: self.icmp }
     }
 
     /// Whether it is such a fragment.

@@ -227,7 +227,7 @@ impl<const W: usize> FlowTable<W> {
         let cold = &mut self.cold.0[record as usize];
         // What TCP says of itself is in the first fragment, and was judged there.
         if opening.is_further() && hot.key.proto() == PROTO_TCP {
-            if hot.count_irregular(meta, looks) {
+            if hot.count_further(meta, opening.reach(), looks) {
                 self.counted(record, meta.swapped(), false);
             }
             return outcome.state(opening.position, || self.state(record, meta));

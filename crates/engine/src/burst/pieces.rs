@@ -6,7 +6,7 @@ use super::Lane;
 use crate::BURST_MAX;
 use crate::fragments::{Arrived, Piece};
 use crate::key::Key;
-use crate::parse::{Meta, Opening};
+use crate::parse::{Meta, Opening, Reach};
 
 impl<const W: usize> Lane<W> {
     /// The same of a packet that may be a fragment: a first one with the key of its connection,
@@ -40,11 +40,13 @@ impl<const W: usize> Lane<W> {
         Some(Arrived { piece: *piece, position, way, meta: meta.without_flags() })
     }
 
-    /// One of them belongs to this connection and comes from this end of it.
-    pub(crate) fn belongs(&mut self, which: usize, key: Key<W>, swapped: u8) {
+    /// One of them belongs to this connection and comes from this end of it. A segment reaches so
+    /// far with it.
+    pub(crate) fn belongs(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: Reach) {
         let at = usize::from(self.pieces[which % BURST_MAX].1) % BURST_MAX;
         key.to_words(&mut self.keys, at);
         self.metas[at] = self.metas[at].sent_by(swapped);
+        self.openings[at] = Opening::further(self.openings[at].position, reach);
     }
 
     /// One of them has none.

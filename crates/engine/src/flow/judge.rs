@@ -4,7 +4,8 @@
 use super::{Event, Hot, PROTO_SCTP, Phase, SYN_FIN_RST};
 use crate::Irregular;
 use crate::burst::Arrival;
-use crate::parse::Meta;
+use crate::offload::When;
+use crate::parse::{Meta, Reach};
 use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
 
 impl<const W: usize> Hot<W> {
@@ -39,6 +40,19 @@ impl<const W: usize> Hot<W> {
         }
         self.window.follow(scales, direction, numbers);
         true
+    }
+
+    /// Counts another fragment of a segment. What it has may be acknowledged, if the first was not
+    /// refused; it is no sign of life.
+    #[must_use]
+    pub(crate) fn count_further(&mut self, meta: Meta, reach: Reach, looks: impl When) -> bool {
+        let direction = self.direction(meta);
+        // Nobody knows yet where the responder begins.
+        let is_unknown = self.phase() == Phase::TcpSynSent && direction == 1;
+        if self.is_judged() && !is_unknown {
+            self.window.reach(direction, reach);
+        }
+        self.count_irregular(meta, looks)
     }
 
     /// The same by who sent it.

@@ -6,13 +6,13 @@
 //! together, so whoever wants to get at one that is still of use has to send a table full of others
 //! in between. A datagram leaves when it is whole, as its number is soon used again.
 
-use super::hold::{Hold, Owner};
+use super::hold::{Hold, Owner, Waiting};
 use super::list::{Links, List, NONE};
 use super::sources::{self, Sources};
 use super::spans::{Fit, Span, Spans};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::Key;
-use crate::parse::Meta;
+use crate::parse::Reach;
 use crate::table::index::Index;
 use crate::table::raw::{Memory, Region};
 use crate::{Config, Nanos, Reason};
@@ -25,15 +25,22 @@ pub(crate) struct Piece<const W: usize> {
     /// IPv6 need not agree on that (RFC 8200 section 4.5).
     pub(crate) name: Key<W>,
     pub(crate) span: Span,
+    /// Of a first one of TCP: the sequence number that its header would begin with.
+    pub(crate) start: u32,
 }
 
 impl<const W: usize> Piece<W> {
     pub(crate) const NONE: Piece<W> =
-        Piece { name: Key([0; W]), span: Span { start: 0, end: 0, has_more: false } };
+        Piece { name: Key([0; W]), span: Span { start: 0, end: 0, has_more: false }, start: 0 };
 
     /// Whether it is the one with the ports.
     pub(crate) fn is_first(&self) -> bool {
         self.span.start == 0
+    }
+
+    /// The same of a segment whose header would begin with this number.
+    pub(crate) fn of_segment(self, start: u32) -> Self {
+        Piece { start, ..self }
     }
 
     fn source(&self) -> sources::Name {
@@ -55,6 +62,23 @@ impl<const W: usize> Piece<W> {
 struct Way {
     last_word: u64,
     swapped: u8,
+    extent: Extent,
+}
+
+/// Of a segment of TCP: the sequence number that its header would begin with, and where its first
+/// fragment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    start: u32,
+    first_end: u16,
+}
+
+impl Extent {
+    /// How far the segment reaches with a fragment that ends here.
+    pub(super) fn up_to(self, end: u16) -> Reach {
+        let seen = self.start.wrapping_add(self.first_end.into());
+        Reach { seen, more: end.saturating_sub(self.first_end) }
+    }
 }
 
 /// What is known of a datagram.
@@ -89,7 +113,7 @@ pub(super) enum Fate<const W: usize> {
     /// It is the first, and goes its way.
     First,
     /// It is a packet of this connection, by this sender.
-    Of(Key<W>, u8),
+    Of(Key<W>, u8, Reach),
     /// It may wait in the datagram with this number.
     Waits(u32),
     /// It has no connection.
@@ -103,6 +127,7 @@ pub(super) struct Due<const W: usize> {
     pub(super) position: u8,
     pub(super) key: Key<W>,
     pub(super) swapped: u8,
+    pub(super) extent: Extent,
     pub(super) first_held: u32,
 }
 
@@ -178,11 +203,12 @@ impl<const W: usize> Datagrams<W> {
         if datagram.phase == Phase::Spoilt {
             return Fate::Refused(Reason::FragmentOverlap);
         }
-        let way = way.map(|(key, swapped)| Way { last_word: key.0[W - 1], swapped });
+        let extent = Extent { start: piece.start, first_end: piece.span.end };
+        let way = way.map(|(key, swapped)| Way { last_word: key.0[W - 1], swapped, extent });
         let fit = datagram.spans.add(piece.span);
         let is_other = match (datagram.phase, way) {
             // RFC 1858 section 4: ports that come a second time are the same.
-            (Phase::Known(known), Some(way)) => known != way,
+            (Phase::Known(known), Some(way)) => known != Way { extent: known.extent, ..way },
             _ => false,
         };
         match fit {
@@ -205,14 +231,17 @@ impl<const W: usize> Datagrams<W> {
             datagram.phase = Phase::Known(way);
         }
         match (datagram.phase, way) {
-            (Phase::Known(Way { last_word, swapped }), way) => {
+            (Phase::Known(Way { last_word, swapped, extent }), way) => {
                 // What waits is still to be counted.
                 if datagram.spans.is_complete() && datagram.held == 0 {
                     self.end(number);
                 }
                 match way {
                     Some(_) => Fate::First,
-                    None => Fate::Of(key_of(&piece.name, last_word, swapped), swapped),
+                    None => {
+                        let reach = extent.up_to(piece.span.end);
+                        Fate::Of(key_of(&piece.name, last_word, swapped), swapped, reach)
+                    }
                 }
             }
             (Phase::Waiting, _) => Fate::Waits(number),
@@ -230,7 +259,7 @@ impl<const W: usize> Datagrams<W> {
         let hash = self.hasher.hash_one(&piece.name);
         let number = self.number(hash, &piece.name)?;
         let Datagram { phase, first_held, .. } = self.datagrams[number as usize];
-        let Phase::Known(Way { last_word, swapped }) = phase else { return None };
+        let Phase::Known(Way { last_word, swapped, extent }) = phase else { return None };
         if first_held == NONE {
             return None;
         }
@@ -239,7 +268,8 @@ impl<const W: usize> Datagrams<W> {
         if self.datagrams[number as usize].spans.is_complete() {
             self.end(number);
         }
-        Some(Due { position, key: key_of(&piece.name, last_word, swapped), swapped, first_held })
+        let key = key_of(&piece.name, last_word, swapped);
+        Some(Due { position, key, swapped, extent, first_held })
     }
 
     /// Lets a packet wait.
@@ -247,7 +277,7 @@ impl<const W: usize> Datagrams<W> {
         &mut self,
         number: u32,
         hold: &mut Hold,
-        (meta, now): (Meta, Nanos),
+        (waiting, now): (Waiting, Nanos),
     ) -> Result<u16, Reason> {
         let datagram = &mut self.datagrams[number as usize];
         if datagram.phase != Phase::Waiting {
@@ -258,7 +288,8 @@ impl<const W: usize> Datagrams<W> {
             return Err(Reason::FragmentFull);
         }
         let owner = Owner { is_v6: W > 2, datagram: number };
-        let slot = hold.keep(owner, datagram.last_held, meta, now).ok_or(Reason::FragmentFull)?;
+        let slot =
+            hold.keep(owner, datagram.last_held, waiting, now).ok_or(Reason::FragmentFull)?;
         source.waiting += 1;
         datagram.held += 1;
         datagram.last_held = slot.into();

@@ -37,9 +37,17 @@ pub(super) struct Owner {
     pub(super) datagram: u32,
 }
 
+/// What is to be known of a packet that waits.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) meta: Meta,
+    /// Where it ends in its datagram.
+    pub(super) end: u16,
+}
+
 #[derive(Clone, Copy)]
 struct Slot {
-    meta: Meta,
+    waiting: Waiting,
     since: Nanos,
     owner: Owner,
     /// The next of its datagram.
@@ -64,7 +72,8 @@ impl Hold {
     pub(super) fn new(budget: u16, patience: Nanos) -> Self {
         let len = if budget == 0 { 0 } else { usize::from(budget) + BURST_MAX };
         let owner = Owner { is_v6: false, datagram: NONE };
-        let slot = Slot { meta: Meta::EMPTY, since: 0, owner, next: NONE };
+        let slot =
+            Slot { waiting: Waiting { meta: Meta::EMPTY, end: 0 }, since: 0, owner, next: NONE };
         Self {
             slots: Region::new(len.max(1), slot, false),
             links: Links::new(len.max(1)),
@@ -113,11 +122,11 @@ impl Hold {
         &mut self,
         owner: Owner,
         last: u32,
-        meta: Meta,
+        waiting: Waiting,
         since: Nanos,
     ) -> Option<u16> {
         let slot = self.free.pop()?;
-        self.slots[usize::from(slot)] = Slot { meta, since, owner, next: NONE };
+        self.slots[usize::from(slot)] = Slot { waiting, since, owner, next: NONE };
         if let Some(last) = self.slots.get_mut(last as usize) {
             last.next = slot.into();
         }
@@ -138,8 +147,8 @@ impl Hold {
     }
 
     /// What is known of the packet in a slot, and the next one of its datagram.
-    pub(super) fn packet(&self, slot: u32) -> Option<(Meta, u32)> {
-        self.slots.get(slot as usize).map(|slot| (slot.meta, slot.next))
+    pub(super) fn packet(&self, slot: u32) -> Option<(Waiting, u32)> {
+        self.slots.get(slot as usize).map(|slot| (slot.waiting, slot.next))
     }
 
     /// What becomes of the packet in a slot.

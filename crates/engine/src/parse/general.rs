@@ -9,6 +9,7 @@ use super::{
     Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, quoted, zone_proto,
 };
 use crate::fragments::Piece;
+use crate::tcp::{FIN, SYN};
 use std::ops::Range;
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -237,13 +238,14 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     let zone_proto = zone_proto(zone, proto);
     let piece = fragment.map(|Fragment { span, id }| {
         let name = Key([u64::from_ne_bytes(addresses), u64::from(id) | zone_proto]);
-        Piece { name, span }
+        Piece { name, span, start: 0 }
     });
     if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
         return Ok(Parsed::further(piece, total_len, l3));
     }
     let transport = Transport { proto, at, end, fragment, is_jumbogram: false };
     let ends = ends(frame, transport, PROTO_ICMP)?;
+    let piece = piece.map(|piece| piece.of_segment(segment_start(frame, proto, &ends)));
     let (key, swapped) = key4(addresses, ends.ports, zone_proto);
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
@@ -265,7 +267,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     let addresses: &[u8; 32] = header.last_chunk().expect("32 bytes of 40");
     let piece = transport.fragment.map(|Fragment { span, id }| {
         let name = datagram6(addresses, id, zone);
-        Piece { name, span }
+        Piece { name, span, start: 0 }
     });
     // RFC 2675 section 4: no jumbogram is cut.
     if is_jumbogram && piece.is_some() {
@@ -275,6 +277,8 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
         return Ok(Parsed::further(piece, ip_len, l3));
     }
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
+    let start = |piece: Piece<5>| piece.of_segment(segment_start(frame, transport.proto, &ends));
+    let piece = piece.map(start);
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok(Parsed { key, swapped, ip_len, ends, piece })
 }
@@ -351,6 +355,18 @@ pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
         AUTHENTICATION => (usize::from(units) + 2) * 4,
         _ => (usize::from(units) + 1) * 8,
     }
+}
+
+/// Of TCP: the sequence number that its header would begin with, so that so many bytes behind it are
+/// so many numbers. SYN and FIN count, as they do before and behind the data.
+fn segment_start(frame: &Frame, proto: u8, ends: &Ends) -> u32 {
+    let header = frame.read::<13>(ends.at, Reason::TransportTruncated);
+    let Ok([_, _, _, _, seq @ .., _, _, _, _, offset]) = header else { return 0 };
+    if proto != PROTO_TCP {
+        return 0;
+    }
+    let marks = u32::from(ends.tcp_flags & SYN != 0) + u32::from(ends.tcp_flags & FIN != 0);
+    u32::from_be_bytes(seq).wrapping_add(marks).wrapping_sub(u32::from(offset >> 4) * 4)
 }
 
 /// Ports, or what stands in for them.

@@ -7,6 +7,7 @@
 
 use super::Irregular;
 use super::numbers::{Numbers, SCALE_MAX, Segment};
+use crate::parse::Reach;
 use crate::sctp::Tags;
 
 /// Without a shift.
@@ -234,6 +235,16 @@ impl Window {
         self.rooms[sender] = units.min(WINDOW_MAX) as u16;
         if more > 0 {
             self.acks[sender] = segment.ack;
+        }
+    }
+
+    /// A segment whose first fragment was sent goes on. Not one whose first fragment was refused:
+    /// that is not behind all that was sent before, or has nothing new.
+    pub(crate) fn reach(&mut self, direction: usize, Reach { seen, more }: Reach) {
+        let sent = &mut self.ends[direction & 1];
+        let end = seen.wrapping_add(more.into());
+        if distance(seen, *sent) >= 0 && distance(*sent, end) > 0 {
+            *sent = end;
         }
     }
 

@@ -49,12 +49,14 @@ fn sent(dice: &mut Dice) -> Sent {
     let id = dice.below(3) as u32;
     let is_tcp = dice.one_in(3);
     let (sport, dport) = (1000 + u16::from(dice.one_in(9)), 1001);
+    let (seq, ack) = (dice.pick(&[100, 148, 196]), dice.pick(&[0, 100, 124, 148, 172, 196]));
+    let (ack, window) = (ack + dice.below(2) as u32, dice.pick(&[50, 1000]));
     let flags = dice.pick(&[ACK, ACK, SYN, FIN | ACK, RST | ACK]);
     let tag = if dice.one_in(9) { vec![5] } else { vec![] };
     let builder = FrameBuilder::ip(src, dst).ip_id(id);
     let builder = tag.iter().fold(builder, |builder, tag| builder.vlan(*tag));
     let builder = match is_tcp {
-        true => builder.tcp(sport, dport).flags(flags),
+        true => builder.tcp(sport, dport).flags(flags).seq(seq).ack(ack).window(window),
         false => builder.udp(sport, dport),
     };
     // Mostly as the number says, so that fragments of one datagram fit together.
@@ -62,6 +64,8 @@ fn sent(dice: &mut Dice) -> Sent {
     let (len, cut) = [(96, 32), (117, 24), (70, 40)][of_id as usize];
     let header = if is_tcp { 20 } else { 8 };
     let builder = builder.payload(vec![1; len - header]);
+    let is_back = dice.one_in(3);
+    let builder = if is_back { builder.reversed() } else { builder };
     let pieces = builder.fragments(cut);
     let which = dice.below(pieces.len() as u64 + 1) as usize;
     let proto = if is_tcp { 6 } else { 17 };
@@ -75,8 +79,11 @@ fn sent(dice: &mut Dice) -> Sent {
     };
     let bytes = frame.len() as u64;
     let ip_bytes = bytes - 14 - 4 * tag.len() as u64;
-    let said = Said::default();
+    let in_frame = part.as_ref().map_or(len, |part| part.end) - header;
+    let said = Said { seq, ack, window, data: in_frame as u32, scale: None };
+    let said = if is_tcp { said } else { Said::default() };
     let (src, dst, icmp) = ((src, sport), (dst, dport), None);
+    let (src, dst) = if is_back { (dst, src) } else { (src, dst) };
     let tcp_flags = if is_tcp { flags } else { 0 };
     Sent {
         frame,
@@ -119,6 +126,8 @@ struct Datagram {
 #[derive(Debug)]
 struct Waiting {
     packet: usize,
+    /// Where it ends in its datagram.
+    end: usize,
     name: Name,
     since: u64,
     seen: Seen,
@@ -209,18 +218,18 @@ impl Reference {
         }
         if let Some(first) = datagram.first.clone() {
             self.end_whole(version, at);
-            return Ok((self.further(&first, seen), vec![]));
+            return Ok((self.further(&first, seen, part.end), vec![]));
         }
         if datagram.has_given_up {
             return Err(Reason::Fragment);
         }
-        self.wait(number, name, seen)
+        self.wait((number, part.end), name, seen)
     }
 
     /// A fragment of a datagram whose first one has not come.
     fn wait(
         &mut self,
-        packet: usize,
+        (packet, end): (usize, usize),
         name: Name,
         seen: &Seen,
     ) -> Result<(Verdict, Vec<crate::reference::Record>), Reason> {
@@ -238,7 +247,8 @@ impl Reference {
         if self.waiting.iter().filter(is_same).count() >= usize::from(self.limits.hold / 4).max(1) {
             return Err(Reason::FragmentFull);
         }
-        self.waiting.push(Waiting { packet, name, since: self.flows.now, seen: seen.clone() });
+        let since = self.flows.now;
+        self.waiting.push(Waiting { packet, end, name, since, seen: seen.clone() });
         self.flows.stats.held += 1;
         Ok((Verdict::Hold, vec![]))
     }
@@ -258,8 +268,8 @@ impl Reference {
         }
     }
 
-    /// One more packet of the first one's direction: no flags, no opening.
-    fn further(&mut self, first: &Seen, seen: &Seen) -> Verdict {
+    /// One more packet of the first one's direction: no flags, no opening. It ends here.
+    fn further(&mut self, first: &Seen, seen: &Seen, end: usize) -> Verdict {
         let seen = Seen {
             src: first.src,
             dst: first.dst,
@@ -278,6 +288,8 @@ impl Reference {
             return verdict;
         }
         flow.tally(&seen);
+        // 20 bytes in front of the data.
+        flow.go_on(first, end as u32 - 20 - first.said.data);
         self.flows.stats.tracked += 1;
         Verdict::Forward
     }
@@ -286,7 +298,7 @@ impl Reference {
         while let Some(at) = self.waiting.iter().position(|waiting| waiting.name == *name) {
             let waiting = self.waiting.remove(at);
             self.flows.stats.held -= 1;
-            let verdict = self.further(first, &waiting.seen);
+            let verdict = self.further(first, &waiting.seen, waiting.end);
             self.released.push((waiting.packet, verdict));
         }
     }
@@ -378,7 +390,7 @@ fn config(dice: &mut Dice) -> Config {
     Config {
         capacity_ipv4: dice.pick(&[14, 2]),
         capacity_ipv6: dice.pick(&[14, 2]),
-        tcp: TcpNumbers::Ignored,
+        tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Ignored]),
         fragments: limits,
         odd_fragments: dice.pick(&[OddFragments::Pass, OddFragments::Drop]),
         zone: ZoneFrom::OuterVlan,

@@ -252,6 +252,15 @@ impl Flow {
         None
     }
 
+    /// More of a segment than its first fragment had.
+    pub(crate) fn go_on(&mut self, first: &Seen, more: u32) {
+        let from = usize::from(first.src != self.first.src);
+        let is_known = (self.tcp, from) != (Tcp::Asked, 1);
+        if let Some(sequence) = self.sequence.as_mut().filter(|_| is_known) {
+            sequence.go_on(from, (first.tcp_flags, first.said), more);
+        }
+    }
+
     /// Whether a packet may change anything, or none of the flow can be it.
     fn judge(&mut self, packet: &Seen, is_orig: bool) -> Result<bool, Irregular> {
         let Some(sequence) = &mut self.sequence else { return Ok(true) };

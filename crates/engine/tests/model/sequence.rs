@@ -311,6 +311,15 @@ impl Sequence {
         sender.allow(if further { edge } else { sender.edge });
         Ok(true)
     }
+
+    /// So many bytes more of a segment whose first fragment said this. If that was refused, its end
+    /// is not among what was sent.
+    pub(crate) fn go_on(&mut self, from: usize, (flags, said): (u8, Said), more: u32) {
+        let (seen, sent) = (said.end(flags), &mut self.ends[from].sent);
+        if from_to(seen, *sent) >= 0 {
+            *sent = later(*sent, seen.wrapping_add(more));
+        }
+    }
 }
 
 impl End {
