@@ -21,7 +21,7 @@ use crate::books::{Books, Told};
 use crate::burst::{Burst, Lane, track_in_order};
 use crate::key::Key;
 use crate::parse::{Lanes, Meta, Opening};
-use crate::state::{CtState, States};
+use crate::state::{CtState, States, Unasked};
 use crate::table::FlowTable;
 use crate::table::raw::Memory;
 use crate::{BURST_MAX, Config, Engine, Nanos, Reason, Verdict};
@@ -332,6 +332,9 @@ impl<const W: usize> Known<W> {
         table: &mut FlowTable<W>,
         told: &mut Told<impl States>,
     ) {
+        // What is told is of the first one.
+        let Told { books, verdicts, now, .. } = told;
+        let mut told = Told { books, verdicts, states: &mut Unasked, now: *now };
         let is_here = |due: &&Due<W>| usize::from(due.position) == position;
         for Due { position, key, swapped, extent, first_held } in self.due.iter().filter(is_here) {
             let mut at = *first_held;
@@ -339,7 +342,7 @@ impl<const W: usize> Known<W> {
                 told.books.stats.held -= 1;
                 let opening = Opening::further(*position, extent.up_to(waiting.end));
                 let meta = waiting.meta.sent_by(*swapped);
-                let verdict = match table.follow(key, (meta, &opening), told.now, told) {
+                let verdict = match table.follow(key, (meta, &opening), told.now, &mut told) {
                     true => {
                         told.books.stats.tracked += 1;
                         Verdict::Forward

@@ -40,11 +40,12 @@ impl CtState {
         self.0 & other.0 == other.0
     }
 
-    /// Of a packet that is counted to none.
+    /// Of a packet that is counted to none. A fragment whose first one was not here is what a correct
+    /// sender makes: Linux and Open vSwitch would still wait for the others, and say nothing.
     pub(crate) fn of_reason(reason: Reason) -> Self {
         match reason {
             Reason::Invalid | Reason::Unrelated => Self::INVALID,
-            reason if reason.is_malformed() => Self::INVALID,
+            reason if reason.is_malformed() || reason.is_odd_fragment() => Self::INVALID,
             Reason::Related => Self::RELATED,
             _ => Self::UNTRACKED,
         }

@@ -5,6 +5,7 @@
 mod blind;
 mod clocks;
 mod floods;
+mod fragments;
 mod limits;
 
 use engine::{BURST_MAX, Engine, Evict, FlowRecord, Verdict};

@@ -7,8 +7,8 @@ use crate::reference::{ACK, FIN, Model, RST, SYN, Seen};
 use crate::sequence::Said;
 use crate::traffic::Dice;
 use engine::{
-    BURST_MAX, Config, Engine, FragmentLimits, OddFragments, Reason, TcpNumbers, Timeouts, Verdict,
-    ZoneFrom,
+    BURST_MAX, Config, CtState, Engine, FragmentLimits, OddFragments, Reason, TcpNumbers, Timeouts,
+    Verdict, ZoneFrom,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -213,7 +213,9 @@ impl Reference {
             datagram.first = Some(seen.clone());
             self.end_whole(version, at);
             let (verdict, ended) = self.flows.packet(&Ok(seen.clone()));
+            let state = self.flows.state;
             self.count_waiting(&name, seen);
+            self.flows.state = state;
             return Ok((verdict, ended));
         }
         if let Some(first) = datagram.first.clone() {
@@ -250,6 +252,7 @@ impl Reference {
         let since = self.flows.now;
         self.waiting.push(Waiting { packet, end, name, since, seen: seen.clone() });
         self.flows.stats.held += 1;
+        self.flows.state = CtState::UNTRACKED;
         Ok((Verdict::Hold, vec![]))
     }
 
@@ -288,6 +291,7 @@ impl Reference {
             return verdict;
         }
         flow.tally(&seen);
+        self.flows.state = flow.state(&seen);
         // 20 bytes in front of the data.
         flow.go_on(first, end as u32 - 20 - first.said.data);
         self.flows.stats.tracked += 1;
@@ -429,15 +433,18 @@ impl Pair {
         let packets: Vec<_> =
             self.waiting.iter().map(|sent| BytesPacket::new(&sent.frame)).collect();
         let mut verdicts = [Verdict::Drop; BURST_MAX];
-        self.engine.process(self.now, &packets, &mut verdicts);
+        let mut states = [CtState::NEW; BURST_MAX];
+        let told = &mut states[..packets.len()];
+        self.engine.process_with_states(self.now, &packets, &mut verdicts, told);
         self.model.flows.at(self.now);
         let mut ended = vec![];
         let first = self.packets;
-        for (sent, verdict) in self.waiting.iter().zip(verdicts) {
+        for ((sent, verdict), state) in self.waiting.iter().zip(verdicts).zip(states) {
             self.model.flows.stats.bytes += sent.frame.len() as u64;
             let (wanted, flows) = self.model.packet(self.packets, sent);
             // What waits may have been released in the same burst.
             assert_eq!(verdict, wanted, "{sent:?}");
+            assert_eq!(state, self.model.flows.state, "{sent:?}");
             self.packets += 1;
             ended.extend(flows);
         }

@@ -336,10 +336,9 @@ impl Flow {
     }
 
     /// What a packet is to it (nft(8)).
-    fn state(&self, packet: &Seen) -> CtState {
-        if let Some(association) =
-            self.association.as_ref().filter(|_| packet.src == self.first.src)
-        {
+    pub(crate) fn state(&self, packet: &Seen) -> CtState {
+        let heard = self.association.as_ref().filter(|_| packet.src == self.first.src);
+        if let Some(association) = heard {
             return association.word(self.is_assured);
         }
         let has_answer = match packet.proto {
@@ -628,6 +627,7 @@ impl Model {
             Reason::Related => CtState::RELATED,
             Reason::Unrelated | Reason::Invalid => CtState::INVALID,
             reason if reason.is_malformed() => CtState::INVALID,
+            odd if odd.is_odd_fragment() => CtState::INVALID,
             _ => CtState::UNTRACKED,
         };
         let counters = if drops { &mut self.stats.dropped } else { &mut self.stats.passed };
