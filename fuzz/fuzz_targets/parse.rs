@@ -6,20 +6,24 @@
 #![no_main]
 
 use engine::{
-    BURST_MAX, Config, Engine, FlowRecord, Malformed, Reason, Stats, Tally, Verdict, ZoneFrom,
+    BURST_MAX, Checksums, Config, Engine, FlowRecord, FragmentLimits, Malformed, OddFragments,
+    Reason, Stats, Tally, TcpNumbers, Verdict, ZoneFrom,
 };
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
 use wire::BytesPacket;
 
 thread_local! {
-    /// By zone: making an engine takes longer than asking one.
-    static ENGINES: RefCell<Vec<Engine>> = RefCell::new(
-        [ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan].map(engine).into(),
-    );
+    /// By zone, and by whether fragments are known and wait: making an engine takes longer than
+    /// asking one.
+    static ENGINES: RefCell<Vec<Engine>> = RefCell::new({
+        let zones = [ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan];
+        [0, 4].into_iter().flat_map(|n| zones.map(|zone| engine(zone, n))).collect()
+    });
 }
 
-fn engine(zone: ZoneFrom) -> Engine {
+/// One that knows so many datagrams, each for no time: what was before changes nothing.
+fn engine(zone: ZoneFrom, datagrams: u32) -> Engine {
     let malformed = Malformed::Drop;
     let capacity = 1;
     Engine::new(&Config {
@@ -27,6 +31,11 @@ fn engine(zone: ZoneFrom) -> Engine {
         capacity_ipv6: capacity,
         zone,
         malformed,
+        // A cut leaves nothing to verify, and no numbers.
+        checksums: Checksums::Trusted,
+        tcp: TcpNumbers::Ignored,
+        odd_fragments: OddFragments::Drop,
+        fragments: FragmentLimits { datagrams, timeout: 0, ..FragmentLimits::default() },
         ..Config::default()
     })
 }
@@ -46,6 +55,7 @@ fn outcome(engine: &mut Engine, packet: BytesPacket) -> Outcome {
     let before = engine.stats().clone();
     let mut verdict = [Verdict::Drop];
     engine.process(1, &[packet], &mut verdict);
+    release(engine, &mut verdict);
     while engine.flush(BURST_MAX) {}
     let flow = engine.next_record();
     let after = engine.stats();
@@ -54,9 +64,20 @@ fn outcome(engine: &mut Engine, packet: BytesPacket) -> Outcome {
     assert_eq!(after.tracked - before.tracked, u64::from(flow.is_some()));
     let moved = |reason: &Reason| counters(after, *reason) > counters(&before, *reason);
     let reason = Reason::ALL.into_iter().find(moved);
-    let is_drop = reason.is_some_and(Reason::is_malformed);
+    let is_drop = reason.is_some_and(|reason| reason.is_malformed() || reason.is_odd_fragment());
     assert_eq!(verdict[0] == Verdict::Drop, is_drop, "{reason:?}");
     Outcome { verdict: verdict[0], flow, reason }
+}
+
+/// Lets go of those that wait.
+fn release(engine: &mut Engine, verdicts: &mut [Verdict]) {
+    engine.release_all();
+    let waiting = verdicts.iter_mut().filter(|verdict| **verdict == Verdict::Hold);
+    for verdict in waiting {
+        let release = engine.next_release().expect("a packet that waits is released");
+        *verdict = release.verdict;
+    }
+    assert!(engine.next_release().is_none() && engine.stats().held == 0);
 }
 
 /// Four such packets at once, which may be parsed side by side, are four times one.
@@ -65,6 +86,7 @@ fn check_four(engine: &mut Engine, frame: &[u8], one: &Outcome) {
     let mut verdicts = [Verdict::Drop; 4];
     let packet = BytesPacket::new(frame);
     engine.process(1, &[packet.clone(), packet.clone(), packet.clone(), packet], &mut verdicts);
+    release(engine, &mut verdicts);
     while engine.flush(BURST_MAX) {}
     assert_eq!(verdicts, [one.verdict; 4]);
     assert_eq!(engine.stats().packets(), before + 4);
@@ -87,7 +109,7 @@ fuzz_target!(|data: &[u8]| {
     let [a, b, options, frame @ ..] = data else { return };
     let at = usize::from(u16::from_le_bytes([*a, *b])) % (frame.len() + 1);
     ENGINES.with_borrow_mut(|engines| {
-        let engine = &mut engines[usize::from(*options) % 3];
+        let engine = &mut engines[usize::from(*options) % 6];
         let whole = outcome(engine, BytesPacket::new(frame));
         check_four(engine, frame, &whole);
         assert_eq!(outcome(engine, BytesPacket::cut(frame, at)), whole);

@@ -46,11 +46,9 @@ impl<const W: usize> Hot<W> {
     /// refused; it is no sign of life.
     #[must_use]
     pub(crate) fn count_further(&mut self, meta: Meta, reach: Reach, looks: impl When) -> bool {
-        let direction = self.direction(meta);
-        // Nobody knows yet where the responder begins.
-        let is_unknown = self.phase() == Phase::TcpSynSent && direction == 1;
-        if self.is_judged() && !is_unknown {
-            self.window.reach(direction, reach);
+        // Where a responder begins that has not answered is written anew when it does.
+        if self.is_judged() {
+            self.window.reach(self.direction(meta), reach);
         }
         self.count_irregular(meta, looks)
     }

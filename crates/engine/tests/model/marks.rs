@@ -9,8 +9,8 @@ use crate::reference::Seen;
 use crate::sequence::Said;
 use crate::traffic::{Dice, Packet, Shape};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, EndReason, Engine, Evict, KeyCheck, MarkLayout,
-    MarkStats, Offload, Side, Timeouts, Tuple, Verdict, Wish, ZoneFrom,
+    Admission, Answer, BURST_MAX, Config, EndReason, Engine, Evict, FragmentLimits, KeyCheck,
+    MarkLayout, MarkStats, Offload, Side, Timeouts, Tuple, Verdict, Wish, ZoneFrom,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -131,7 +131,10 @@ fn side(packet: &Packet) -> bool {
 
 /// Packets, and what comes out where nobody marks them.
 fn without_nic(seed: [u64; 3], bits: &[u64]) -> (Case, Vec<Packet>, Outcome) {
-    let case = Case::off_ticks(seed);
+    let mut case = Case::off_ticks(seed);
+    // Fragments never have a mark that counts, and find their connections beside those that have.
+    let fragments = FragmentLimits { datagrams: 64, hold: 0, ..FragmentLimits::default() };
+    case.config.fragments = fragments;
     let mut packets = packets(&case, bits);
     // Marked packets of a burst come first: what an error quotes of TCP may be acknowledged by one
     // behind it.

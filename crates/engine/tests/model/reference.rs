@@ -255,8 +255,7 @@ impl Flow {
     /// More of a segment than its first fragment had.
     pub(crate) fn go_on(&mut self, first: &Seen, more: u32) {
         let from = usize::from(first.src != self.first.src);
-        let is_known = (self.tcp, from) != (Tcp::Asked, 1);
-        if let Some(sequence) = self.sequence.as_mut().filter(|_| is_known) {
+        if let Some(sequence) = &mut self.sequence {
             sequence.go_on(from, (first.tcp_flags, first.said), more);
         }
     }
