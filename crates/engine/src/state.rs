@@ -40,8 +40,8 @@ impl CtState {
         self.0 & other.0 == other.0
     }
 
-    /// Of a packet that is counted to none. A fragment whose first one was not here is what a correct
-    /// sender makes: Linux and Open vSwitch would still wait for the others, and say nothing.
+    /// Of a packet that is counted to none. A fragment whose first one was not here is what a
+    /// correct sender makes: Linux and Open vSwitch would wait for the others, and say nothing yet.
     pub(crate) fn of_reason(reason: Reason) -> Self {
         match reason {
             Reason::Invalid | Reason::Unrelated => Self::INVALID,

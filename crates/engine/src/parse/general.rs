@@ -357,8 +357,8 @@ pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
     }
 }
 
-/// Of TCP: the sequence number that its header would begin with, so that so many bytes behind it are
-/// so many numbers. SYN and FIN count, as they do before and behind the data.
+/// Of TCP: the sequence number that its header would begin with, so that so many bytes behind it
+/// are so many numbers. SYN and FIN count, as they do before and behind the data.
 fn segment_start(frame: &Frame, proto: u8, ends: &Ends) -> u32 {
     let header = frame.read::<13>(ends.at, Reason::TransportTruncated);
     let Ok([_, _, _, _, seq @ .., _, _, _, _, offset]) = header else { return 0 };

@@ -76,7 +76,7 @@ pub(crate) fn ip_conversation(packet: &Packet) -> Option<[End; 2]> {
         has_ipv4_options(packet)
     } else {
         packet.part().is_none_or(|part| part.start == 0)
-            && !(packet.is_first_fragment() && packet.chain() == Chain::FragmentTiny)
+            && !ends_in_extensions(packet)
             && !is_transport(packet, MOBILITY)
             && !gives_up_in(packet, &EXTENSIONS)
     };
@@ -116,6 +116,11 @@ pub(crate) fn is_counted_by_some(packet: &Packet) -> bool {
 
 fn is_transport(packet: &Packet, proto: u8) -> bool {
     packet.dissected().is_some_and(|transport| transport.proto == proto)
+}
+
+/// Whether it is a first fragment with a part of the extension headers.
+fn ends_in_extensions(packet: &Packet) -> bool {
+    packet.is_first_fragment() && packet.chain() == Chain::FragmentTiny
 }
 
 /// Whether the capture has all of the IPv4 header.

@@ -93,7 +93,7 @@ pub(crate) const RULES: [Rule; 23] = [
     },
     Rule {
         reason: "fragment_length",
-        why: "no fragment can be so long: empty, beyond the longest datagram, or cut inside 8 bytes",
+        why: "no fragment can be so long: empty, beyond the longest datagram, or cut inside 8",
         holds: |packet| packet.chain() == Chain::FragmentLength,
     },
     Rule {
@@ -220,8 +220,8 @@ pub(crate) const OVERHEAD: &str =
 pub(crate) const CLAIMS_LESS: &str =
     "of which the capture claims fewer bytes than it holds; to millrace, those it holds count";
 
-pub(crate) const FOLLOWED: &str = "fragments behind the first, of its flow to millrace; tshark, which puts nothing together here, \
-     has but their addresses";
+pub(crate) const FOLLOWED: &str =
+    "fragments behind the first, of its flow to millrace; tshark puts nothing together here";
 
 /// Fragments without a flow for what other packets are, by reason.
 pub(crate) const OF_DATAGRAMS: [(&str, &str); 2] = [
