@@ -98,6 +98,7 @@ fn sent(dice: &mut Dice) -> Sent {
             tcp_flags,
             is_spoilt: false,
             said,
+            spoken: None,
             tags: tag,
             bytes,
             ip_bytes,
