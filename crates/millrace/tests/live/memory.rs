@@ -82,9 +82,9 @@ fn a_run_may_take_all_there_is_and_no_more() {
 #[test]
 fn a_replay_may_not_take_more_than_there_is_either() {
     let setup = setup();
-    // 36 MB are enough for 100 000 connections of each IP version, by what `check` reckons with.
+    // 40 MB are enough for 100 000 connections of each IP version, by what `check` reckons with.
     for (capacity, is_refused) in [("100000", false), ("200000", true)] {
-        let Some(mut host) = host_with(&setup, 36 << 10, 0) else { return };
+        let Some(mut host) = host_with(&setup, 40 << 10, 0) else { return };
         host.args([env!("CARGO_BIN_EXE_millrace"), "replay", "--capacity", capacity]);
         let output = host.arg(setup.path("no.pcap")).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
