@@ -28,6 +28,8 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_owner_new",
     "rte_eth_dev_owner_set",
     "rte_eth_dev_reset",
+    "rte_eth_dev_rss_hash_conf_get",
+    "rte_eth_dev_rss_reta_query",
     "rte_eth_dev_socket_id",
     "rte_eth_dev_start",
     "rte_eth_dev_stop",

@@ -81,7 +81,7 @@ fn checksums(info: &sys::rte_eth_dev_info) -> u64 {
 }
 
 /// Description of ethdev `id`, which exists.
-fn info(id: u16) -> Result<sys::rte_eth_dev_info, Errno> {
+pub(crate) fn info(id: u16) -> Result<sys::rte_eth_dev_info, Errno> {
     // SAFETY: a plain C struct that the call overwrites.
     let mut info: sys::rte_eth_dev_info = unsafe { std::mem::zeroed() };
     // SAFETY: EAL is up.

@@ -24,6 +24,7 @@ mod parameters;
 mod port;
 mod queue;
 mod rss;
+mod spread;
 mod sys;
 
 pub use burst::{BURST_MAX, Burst};
@@ -38,3 +39,4 @@ pub use mempool::Mempool;
 pub use port::{Link, Port, PortConfig, PortInfo, PortStats, Queues, Resets};
 pub use queue::{RxQueue, TxQueue};
 pub use rss::{RSS_SECRET_LEN, SymmetricRss, rss_secret, use_rss_secret};
+pub use spread::PortSpread;

@@ -5,7 +5,7 @@
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, Keep};
 use crate::flow::{self, FlowError, LiveRules, RuleTables};
-use crate::{Eal, Mempool, RxQueue, SymmetricRss, TxQueue, log, parameters};
+use crate::{Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, log, parameters, spread};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -217,6 +217,13 @@ impl Port {
         // SAFETY: as above.
         let tx = (0..config.tx_queues).map(|queue| unsafe { TxQueue::new(open, queue) }).collect();
         Ok((rx, tx))
+    }
+
+    /// How it spreads packets over its queues, so that both directions of a connection come to one
+    /// of them; `None` if it does not, or does not say how.
+    pub fn spread(&self) -> Option<PortSpread> {
+        let is_symmetric = self.info.rss != SymmetricRss::None;
+        is_symmetric.then(|| spread::of(self.id()).ok()).flatten()
     }
 
     /// How it stands with resets.

@@ -2,6 +2,7 @@
 //! What tracking produces, and what becomes of packets that begin no flow or are none of theirs.
 
 use crate::burst::Outcome;
+use crate::errands::Others;
 use crate::events::{Events, FlowEvent};
 use crate::key::Key;
 use crate::limits::Limits;
@@ -24,6 +25,7 @@ pub(crate) struct Books {
     pub(crate) events: Events,
     pub(crate) limits: Limits,
     pub(crate) limits_bytes: usize,
+    pub(crate) others: Others,
     zones: Arc<Zones>,
     malformed: Malformed,
     invalid: InvalidPackets,
@@ -39,6 +41,7 @@ impl Books {
             events: Events::new(),
             limits: Limits::new(config),
             limits_bytes: Limits::bytes(config),
+            others: Others::new(config.steering.clone()),
             zones,
             malformed: config.malformed,
             invalid: config.invalid,
@@ -142,7 +145,10 @@ impl<S: States> Outcome for Told<'_, S> {
             Some(true) => self.untracked(position, Reason::Related, false),
             Some(false) => self.untracked(position, Reason::Unrelated, drops),
             // Where the connection may be with another engine, nobody knows that there is none.
-            None => self.untracked(position, Reason::Unrelated, drops && self.books.sees_all),
+            None => {
+                let is_known = self.books.sees_all || self.books.others.are_known();
+                self.untracked(position, Reason::Unrelated, drops && is_known);
+            }
         }
         if is_related == Some(true) && is_reply {
             self.states.tell(position, || CtState::RELATED | CtState::REPLY);

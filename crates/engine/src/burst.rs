@@ -37,10 +37,11 @@ pub(crate) struct Lane<const W: usize> {
     misses: [u8; BURST_MAX],
     missed: usize,
     /// Fragments whose connection is to be found, and which packets they are.
-    pieces: [(Piece<W>, u8); BURST_MAX],
-    pieces_len: usize,
+    pieces: Vec<(Piece<W>, u8)>,
     /// Those that have none.
     refused: u64,
+    /// Places of ICMP errors.
+    errors: u64,
 }
 
 const _: () = assert!(BURST_MAX <= u64::BITS as usize);
@@ -154,9 +155,9 @@ impl<const W: usize> Lane<W> {
             looked_up: 0,
             misses: [0; BURST_MAX],
             missed: 0,
-            pieces: [(Piece::NONE, 0); BURST_MAX],
-            pieces_len: 0,
+            pieces: Vec::with_capacity(BURST_MAX),
             refused: 0,
+            errors: 0,
         }
     }
 
@@ -166,7 +167,8 @@ impl<const W: usize> Lane<W> {
         self.hashed = 0;
         self.looked_up = 0;
         self.missed = 0;
-        self.pieces_len = 0;
+        self.pieces.clear();
+        self.errors = 0;
     }
 
     #[inline(always)]

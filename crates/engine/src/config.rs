@@ -2,6 +2,7 @@
 //! What an engine is built from. Every value has a default; none is read from anywhere.
 
 use crate::Nanos;
+use crate::errands::Steering;
 use crate::fragments::{FragmentLimits, OddFragments};
 use crate::hash::{Purpose, derive};
 use crate::limits::Limits;
@@ -26,8 +27,11 @@ pub struct Config {
     /// What happens to packets their connection cannot have.
     pub invalid: InvalidPackets,
     /// Whether the engine sees every packet of its connections. One of several sees not all: what
-    /// an ICMP error is about may be with another, and it is not dropped for want of a connection.
+    /// an ICMP error is about may be with another, and it is not dropped for want of a connection,
+    /// unless [`steering`](Self::steering) says that it would be here.
     pub sees_all: bool,
+    /// One of several: which connections the others have.
+    pub steering: Option<Steering>,
     /// What is remembered of fragments.
     pub fragments: FragmentLimits,
     /// What happens to fragments that no correct sender makes.
@@ -101,6 +105,7 @@ impl Default for Config {
             checksums: Checksums::Verified,
             invalid: InvalidPackets::Pass,
             sees_all: true,
+            steering: None,
             fragments: FragmentLimits::default(),
             odd_fragments: OddFragments::Pass,
             zone: ZoneFrom::OuterVlan,

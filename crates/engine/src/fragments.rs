@@ -19,6 +19,7 @@ pub(crate) use spans::{Span, UNIT};
 
 use crate::books::{Books, Told};
 use crate::burst::{Burst, Lane, track_in_order};
+use crate::errands::send_all_errors_away;
 use crate::key::Key;
 use crate::parse::{Lanes, Meta, Opening};
 use crate::state::{CtState, States, Unasked};
@@ -106,10 +107,12 @@ impl Engine {
         }
     }
 
-    /// Finds the connections of the fragments in the lanes.
+    /// Finds the connections of the fragments in the lanes, and takes out what belongs to those of
+    /// other workers.
     #[inline(never)]
-    pub(crate) fn settle_fragments(&mut self, verdicts: &mut [Verdict], states: &mut impl States) {
+    pub(crate) fn settle_wanderers(&mut self, verdicts: &mut [Verdict], states: &mut impl States) {
         let mut told = Told { books: &mut self.books, verdicts, states, now: self.now };
+        send_all_errors_away(&mut self.lanes, &mut told);
         match &mut self.fragments {
             Some(fragments) => fragments.settle(&mut self.lanes, self.now, &mut told),
             None => refuse_further(&mut self.lanes, &mut told),
@@ -250,8 +253,24 @@ impl Fragments {
         let (known, hold) = self.of();
         let mut refuse = |first, reason| release_held(hold, first, reason, told.books);
         match known.datagrams.take(&piece, way, (now, may_wait), &mut refuse) {
-            Fate::First => known.due.extend(known.datagrams.due(&piece, position, hold)),
-            Fate::Of(key, swapped, reach) => lane.belongs(which, (key, swapped), reach),
+            Fate::First => {
+                let due = known.datagrams.due(&piece, position, hold);
+                match lane.errand_of_piece(which, &told.books.others) {
+                    Some(errand) => {
+                        lane.refuse(which);
+                        told.send_away(errand);
+                        due.iter().for_each(|due| due.send_away(hold, told.books));
+                    }
+                    None => known.due.extend(due),
+                }
+            }
+            Fate::Of(key, swapped, reach) => {
+                lane.belongs(which, (key, swapped), reach);
+                if let Some(errand) = lane.errand_of_piece(which, &told.books.others) {
+                    lane.refuse(which);
+                    told.send_away(errand);
+                }
+            }
             Fate::Refused(reason) => {
                 lane.refuse(which);
                 told.refuse(position, reason);
@@ -356,6 +375,28 @@ impl<const W: usize> Known<W> {
     }
 }
 
+impl<const W: usize> Due<W> {
+    /// The connection is that of another worker: the packets follow the first one.
+    fn send_away(&self, hold: &mut Hold, books: &mut Books) {
+        let mut at = self.first_held;
+        while let Some((waiting, next)) = hold.packet(at) {
+            let opening = Opening::further(self.position, self.extent.up_to(waiting.end));
+            let meta = waiting.meta.sent_by(self.swapped);
+            match books.others.errand(&self.key, meta, opening) {
+                Some(errand) => {
+                    books.held_goes_away();
+                    hold.send_away(at as u16, errand);
+                }
+                None => {
+                    books.stats.held -= 1;
+                    hold.release(at as u16, books.without_key(Reason::Fragment));
+                }
+            }
+            at = next;
+        }
+    }
+}
+
 /// Releases packets that wait and have no connection, from this one of a datagram on.
 fn release_held(hold: &mut Hold, first: u32, reason: Reason, books: &mut Books) {
     let mut at = first;
@@ -380,6 +421,9 @@ fn refuse_further_of<const W: usize>(lane: &mut Lane<W>, told: &mut Told<impl St
         if way.is_none() {
             lane.refuse(which);
             told.refuse(position, Reason::Fragment);
+        } else if let Some(errand) = lane.errand_of_piece(which, &told.books.others) {
+            lane.refuse(which);
+            told.send_away(errand);
         }
         which += 1;
     }

@@ -10,6 +10,7 @@ mod books;
 mod burst;
 mod checksum;
 mod config;
+mod errands;
 mod events;
 mod filter;
 mod flow;
@@ -29,6 +30,7 @@ mod sctp;
 mod snapshot;
 mod state;
 mod stats;
+mod steering;
 mod table;
 mod tcp;
 mod vectors;
@@ -39,6 +41,7 @@ pub use config::{
     Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
     WhenFull, ZoneFrom,
 };
+pub use errands::{Errand, Handed, Steering};
 pub use events::{Change, FlowEvent};
 pub use filter::{End, Filter, NoPrefix, Prefix};
 pub use fragments::{FragmentLimits, Held, MAX_DATAGRAMS, MAX_HOLD, OddFragments, Release};
@@ -55,6 +58,7 @@ pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use snapshot::{Restored, SavedFlow, SavedPhase};
 pub use state::CtState;
 pub use stats::{STALL_CYCLES, Stage, Stats};
+pub use steering::{Hashed, Spread};
 pub use table::raw::Memory;
 pub use tcp::Irregular;
 pub use wishes::OffloadState;
@@ -88,6 +92,8 @@ pub enum Verdict {
     /// Keep it in the slot that [`Engine::held`] says, until [`Engine::next_release`] says what
     /// becomes of it.
     Hold,
+    /// Give it to the worker that [`Engine::handed`] says.
+    Elsewhere,
 }
 
 /// Flow table, tracking and timers of one worker.
@@ -210,6 +216,7 @@ impl Engine {
                 last = cycles;
             });
             self.books.stats.sampled_packets += packets.len() as u64;
+            self.check_steering();
         } else {
             self.process_burst(packets, verdicts, &mut |_, _| ());
         }
@@ -237,6 +244,7 @@ impl Engine {
         if let Some(fragments) = &mut self.fragments {
             fragments.clear();
         }
+        self.books.others.clear();
         verdicts
     }
 
@@ -297,6 +305,9 @@ impl Engine {
         }
         for held in self.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
             held.position = positions[usize::from(held.position) % BURST_MAX] as u8;
+        }
+        for handed in self.books.others.handed_mut() {
+            handed.position = positions[usize::from(handed.position) % BURST_MAX] as u8;
         }
     }
 
@@ -370,8 +381,8 @@ impl Engine {
             verdicts[position] = books.without_key(reason);
             states.tell(position as u8, || CtState::of_reason(reason));
         });
-        if self.lanes.have_pieces() {
-            self.settle_fragments(verdicts, states);
+        if self.lanes.have_wanderers() {
+            self.settle_wanderers(verdicts, states);
         }
         let bytes: usize = packets.iter().map(P::frame_len).sum();
         self.books.stats.bytes += bytes as u64;

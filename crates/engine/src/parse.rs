@@ -215,10 +215,11 @@ impl Lanes {
         self.v6.clear();
     }
 
-    /// Whether there are fragments whose connections are to be found.
+    /// Whether there are packets that may be of another worker's connections, or fragments whose
+    /// connections are to be found.
     #[inline(always)]
-    pub(crate) fn have_pieces(&self) -> bool {
-        self.v4.has_pieces() | self.v6.has_pieces()
+    pub(crate) fn have_wanderers(&self) -> bool {
+        self.v4.has_wanderers() | self.v6.has_wanderers()
     }
 }
 

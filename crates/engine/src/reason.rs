@@ -67,11 +67,13 @@ pub enum Reason {
     /// An ICMP error about no known connection, about what its sender has not sent, or that quotes
     /// no packet at all.
     Unrelated,
+    /// An ICMP error or a fragment whose connection another worker has, which had no room for it.
+    WorkerBusy,
 }
 
 impl Reason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Reason; 26] = [
+    pub const ALL: [Reason; 27] = [
         Reason::NonIp,
         Reason::Llc,
         Reason::VlanDepth,
@@ -98,6 +100,7 @@ impl Reason {
         Reason::Invalid,
         Reason::Related,
         Reason::Unrelated,
+        Reason::WorkerBusy,
     ];
 
     /// The name in `--json`, metrics and documentation.
@@ -129,6 +132,7 @@ impl Reason {
             Reason::Invalid => "invalid",
             Reason::Related => "related",
             Reason::Unrelated => "unrelated",
+            Reason::WorkerBusy => "worker_busy",
         }
     }
 
@@ -161,6 +165,7 @@ impl Reason {
             Reason::Invalid => "a packet its connection cannot have",
             Reason::Related => "ICMP error about a known connection",
             Reason::Unrelated => "ICMP error about no known connection",
+            Reason::WorkerBusy => "the worker that has its connection had no room for it",
         }
     }
 

@@ -4,7 +4,8 @@
 use crate::{EndReason, Irregular, Reason};
 
 /// What the engine did so far. Every packet given to [`Engine::process`](crate::Engine::process)
-/// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`, `held`.
+/// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`, `held`, `handed`; so is every
+/// packet that was taken over from another engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Frame bytes of all packets, without FCS.
@@ -17,6 +18,10 @@ pub struct Stats {
     pub dropped: [u64; Reason::ALL.len()],
     /// Fragments that wait for the first of their datagram.
     pub held: u64,
+    /// Packets given to other engines, which have their connections.
+    pub handed: u64,
+    /// Packets taken over from other engines.
+    pub taken: u64,
     /// Packets that changed nothing, by [`Irregular`]: forwarded and counted to a flow, but for
     /// those that are dropped.
     pub irregular: [u64; Irregular::ALL.len()],
@@ -35,10 +40,10 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Packets given to the engine.
+    /// Packets given to the engine, or taken over.
     pub fn packets(&self) -> u64 {
         let untracked = self.passed.iter().chain(&self.dropped).sum::<u64>();
-        self.tracked + untracked + self.held
+        self.tracked + untracked + self.held + self.handed
     }
 
     /// Flows in the table.

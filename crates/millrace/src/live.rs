@@ -7,6 +7,7 @@
 mod board;
 mod clock;
 mod desk;
+mod exchange;
 mod gaps;
 mod hearing;
 mod held;
@@ -133,31 +134,30 @@ impl Live {
     ) -> Result<Self, PortError> {
         let gauge = Gauge::default();
         let mut saving = snapshots.map(|snapshots| Saving::new(snapshots, &gauge));
-        let clock = Clock::new(tsc(), tsc_hz(eal));
-        let stop = Arc::new(AtomicBool::new(false));
+        let (clock, stop) = (Clock::new(tsc(), tsc_hz(eal)), Arc::new(AtomicBool::new(false)));
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
             let pairs = wire.configure(&offload)?;
-            let shared = [wire.a, wire.b].map(SharedPort::new);
             let workers = wire.workers.len();
+            let exchanges = exchange::of_workers(&wire);
+            let shared = [wire.a, wire.b].map(SharedPort::new);
             let offer = Offer::of(&shared, &offload, config, workers);
             let of_worker: Vec<_> = (0..workers).map(|number| offer.of_worker(number)).collect();
             let (wishes, of_ports) = offer.tie(&offload, workers, clock);
             rules.extend(of_ports);
             let of_workers = of_worker.into_iter().zip(wishes);
             let mut lenders = [Vec::new(), Vec::new()];
-            let of_workers = of_workers.zip(places(number, workers));
+            let of_workers = of_workers.zip(places(number, workers)).zip(exchanges);
             for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
-                let ((offload, wishes), place) = of_worker;
+                let (((offload, wishes), place), (exchange, steering)) = of_worker;
                 let (saver, resume) = saving::of_worker(&mut saving, place);
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
                 let (desk, caller) = Desk::new();
                 askable.push(Asked { lcore: lcore.id(), wire: number, caller });
-                let config = config.of_worker(ready.len() as u64);
-                let sees_all = workers == 1;
-                let config = engine::Config { cycle_counter: tsc, sees_all, offload, ..config };
+                let config = config_of(config, ready.len(), workers);
+                let config = engine::Config { offload, steering, ..config };
                 let loans = lenders.each_mut().map(lend);
                 let outlets = Outlets {
                     board: Arc::clone(&board),
@@ -166,6 +166,7 @@ impl Live {
                     desk,
                     saver,
                     loans,
+                    exchange,
                     stop: Arc::clone(&stop),
                 };
                 // The table is made by the lcore that uses it, so that its memory is near.
@@ -352,6 +353,12 @@ impl Live {
         }
         result
     }
+}
+
+/// What the engine of a worker is made from, of so many workers of a wire.
+fn config_of(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
+    let sees_all = workers == 1;
+    engine::Config { cycle_counter: tsc, sees_all, ..config.of_worker(number as u64) }
 }
 
 /// One more worker to which the queues of a port are lent.

@@ -18,7 +18,7 @@ mod zones;
 
 pub(crate) use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
-pub(crate) use memory::engine_bytes;
+pub(crate) use memory::{engine_bytes, handed_mbufs};
 pub(crate) use offload::OffloadPlan;
 pub(crate) use settings::{Origin, Settings};
 pub(crate) use snapshot::SnapshotPlan;

@@ -72,6 +72,9 @@ pub(crate) struct Worker {
     pub(crate) lcore: u32,
     pub(crate) packets: u64,
     pub(crate) bursts: u64,
+    /// Packets given to the workers that have their connections, and taken over from others.
+    pub(crate) handed_over: u64,
+    pub(crate) taken_over: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
     /// Of turns so long that something else must have had the cpu.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Fragments in a lane: those that came, whose they are once that is known, and those that leave
-//! it again as nobody knows.
+//! Packets in a lane whose connection another worker may have. Fragments: those that came, whose
+//! they are once that is known, and those that leave it again as nobody knows. ICMP errors.
 
 use super::Lane;
 use crate::BURST_MAX;
+use crate::errands::{Errand, Others};
 use crate::fragments::{Arrived, Piece};
 use crate::key::Key;
 use crate::parse::{Meta, Opening, Reach};
@@ -19,31 +20,58 @@ impl<const W: usize> Lane<W> {
         piece: Option<Piece<W>>,
     ) {
         if let Some(piece) = piece {
-            self.pieces[self.pieces_len % BURST_MAX] = (piece, self.len as u8);
-            self.pieces_len += 1;
+            self.pieces.push((piece, self.len as u8));
         }
         self.push(key, meta, opening);
     }
 
-    /// Whether there are fragments whose connections are to be found.
+    /// The same of an ICMP error.
+    pub(crate) fn push_error(&mut self, key: Key<W>, meta: Meta, opening: Opening) {
+        self.errors |= 1 << (self.len % BURST_MAX);
+        self.push(key, meta, opening);
+    }
+
+    /// Whether there are any.
     #[inline(always)]
-    pub(crate) fn has_pieces(&self) -> bool {
-        self.pieces_len > 0
+    pub(crate) fn has_wanderers(&self) -> bool {
+        !self.pieces.is_empty() || self.errors != 0
+    }
+
+    /// ICMP errors in the lane, a bit for each place, that were not taken before.
+    pub(crate) fn take_errors(&mut self) -> u64 {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// With what the packet at this place in the lane goes to another worker, if that has its
+    /// connection.
+    pub(crate) fn errand(&self, at: usize, others: &Others) -> Option<Errand> {
+        let at = at % BURST_MAX;
+        others.errand(&Key::from_words(&self.keys, at), self.metas[at], self.openings[at])
+    }
+
+    /// The same of a fragment.
+    pub(crate) fn errand_of_piece(&self, which: usize, others: &Others) -> Option<Errand> {
+        self.errand(self.place(which), others)
     }
 
     /// One of them.
     pub(crate) fn piece(&self, which: usize) -> Option<Arrived<W>> {
-        let (piece, at) = self.pieces[..self.pieces_len.min(BURST_MAX)].get(which)?;
+        let (piece, at) = self.pieces.get(which)?;
         let at = usize::from(*at) % BURST_MAX;
         let (meta, position) = (self.metas[at], self.openings[at].position);
         let way = piece.is_first().then(|| (Key::from_words(&self.keys, at), meta.swapped()));
         Some(Arrived { piece: *piece, position, way, meta: meta.without_flags() })
     }
 
+    /// Where in the lane one of them is.
+    fn place(&self, which: usize) -> usize {
+        self.pieces.get(which).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
+    }
+
     /// One of them belongs to this connection and comes from this end of it. A segment reaches so
     /// far with it.
     pub(crate) fn belongs(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: Reach) {
-        let at = usize::from(self.pieces[which % BURST_MAX].1) % BURST_MAX;
+        let at = self.place(which);
         key.to_words(&mut self.keys, at);
         self.metas[at] = self.metas[at].sent_by(swapped);
         self.openings[at] = Opening::further(self.openings[at].position, reach);
@@ -51,12 +79,18 @@ impl<const W: usize> Lane<W> {
 
     /// One of them has none.
     pub(crate) fn refuse(&mut self, which: usize) {
-        self.refused |= 1 << (self.pieces[which % BURST_MAX].1 % BURST_MAX as u8);
+        self.refuse_at(self.place(which));
     }
 
-    /// All of them are known: takes those out that have no connection.
+    /// The packet at this place leaves the lane.
+    pub(crate) fn refuse_at(&mut self, at: usize) {
+        self.refused |= 1 << (at % BURST_MAX);
+    }
+
+    /// All of them are known: takes those out that have no connection here.
     pub(crate) fn settled(&mut self) {
-        self.pieces_len = 0;
+        self.pieces.clear();
+        self.errors = 0;
         if self.refused == 0 {
             return;
         }

@@ -30,9 +30,6 @@ pub(crate) struct Piece<const W: usize> {
 }
 
 impl<const W: usize> Piece<W> {
-    pub(crate) const NONE: Piece<W> =
-        Piece { name: Key([0; W]), span: Span { start: 0, end: 0, has_more: false }, start: 0 };
-
     /// Whether it is the one with the ports.
     pub(crate) fn is_first(&self) -> bool {
         self.span.start == 0

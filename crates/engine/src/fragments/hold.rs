@@ -7,18 +7,21 @@
 //! that it takes are not the same.
 
 use super::list::{Links, List, NONE};
+use crate::errands::Errand;
 use crate::parse::Meta;
 use crate::table::raw::{Memory, Region};
 use crate::{BURST_MAX, Nanos, Verdict};
 use std::collections::VecDeque;
 
 /// What has become of a packet that the caller keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Release {
     /// Where it is.
     pub slot: u16,
-    /// [`Verdict::Forward`] or [`Verdict::Drop`].
+    /// Any but [`Verdict::Hold`].
     pub verdict: Verdict,
+    /// What goes with it to another worker.
+    pub errand: Option<Errand>,
 }
 
 /// A packet of the last burst that the caller is to keep.
@@ -153,7 +156,13 @@ impl Hold {
 
     /// What becomes of the packet in a slot.
     pub(super) fn release(&mut self, slot: u16, verdict: Verdict) {
-        self.releases.push_back(Release { slot, verdict });
+        self.releases.push_back(Release { slot, verdict, errand: None });
+    }
+
+    /// The packet in a slot goes to another worker.
+    pub(super) fn send_away(&mut self, slot: u16, errand: Errand) {
+        let verdict = Verdict::Elsewhere;
+        self.releases.push_back(Release { slot, verdict, errand: Some(errand) });
     }
 
     pub(super) fn has_releases(&self) -> bool {

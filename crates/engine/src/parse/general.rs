@@ -166,7 +166,7 @@ pub(super) fn parse<P: Packet>(
             let Parsed { key, swapped, ip_len, ends, piece } = ipv4(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = quoted::v4(packet, l3, quote, zone)?;
-                lanes.v4.push(key, quoting(swapped), Opening::quoting(position, seq));
+                lanes.v4.push_error(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
@@ -176,7 +176,7 @@ pub(super) fn parse<P: Packet>(
             let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = quoted::v6(packet, l3, quote, zone)?;
-                lanes.v6.push(key, quoting(swapped), Opening::quoting(position, seq));
+                lanes.v6.push_error(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);

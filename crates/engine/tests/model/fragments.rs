@@ -106,6 +106,11 @@ fn sent(dice: &mut Dice) -> Sent {
     }
 }
 
+/// The frame of one.
+pub(crate) fn any_fragment(dice: &mut Dice) -> Vec<u8> {
+    sent(dice).frame
+}
+
 /// Addresses, number, protocol and zone.
 type Name = (IpAddr, IpAddr, (u32, Option<u8>), u16);
 /// Who sends: an address or a network, and a zone.

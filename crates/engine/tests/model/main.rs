@@ -16,6 +16,7 @@ mod room;
 mod sequence;
 mod traffic;
 mod walks;
+mod workers;
 
 use drive::{Case, agree};
 use proptest::prelude::*;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Packets that wait for another one: fragments that came before the first of their datagram. Each
-//! has the place that the engine said; what becomes of it, the engine says later.
+//! has the place that the engine said; what becomes of it, the engine says later. And packets that
+//! go to another worker, at once or after they have waited.
 
+use super::exchange::{Exchange, Traveller};
 use dpdk::{Burst, Mbuf};
-use engine::{BURST_MAX, Engine, Held, Verdict};
+use engine::{BURST_MAX, Engine, Release, Verdict};
 
 /// A fixed number of places for packets.
 pub(super) struct Shelf {
@@ -21,45 +23,66 @@ impl Shelf {
         Self { places: (0..places).map(|_| None).collect() }
     }
 
-    /// Leaves in a burst what is to be forwarded; keeps what is to wait, and frees the rest.
+    /// Leaves in a burst what is to be forwarded; keeps what is to wait, gives away what is of
+    /// other workers, and frees the rest.
     #[cold]
     pub(super) fn put(
         &mut self,
         direction: usize,
         burst: &mut Burst,
         verdicts: &[Verdict; BURST_MAX],
-        held: &[Held],
+        (engine, exchange): (&mut Engine, &mut Exchange),
     ) {
-        if held.is_empty() {
+        if engine.held().is_empty() && engine.handed().is_empty() {
             burst.retain(|i| verdicts[i] == Verdict::Forward);
             return;
         }
-        let mut held = held.iter();
         burst.sort_out(|i, mbuf| match verdicts[i] {
             Verdict::Forward => Some(mbuf),
             Verdict::Drop => None,
-            // They are in the order of the burst.
             Verdict::Hold => {
-                let slot = held.next().map(|held| usize::from(held.slot));
+                let held = engine.held().iter().find(|held| usize::from(held.position) == i);
+                let slot = held.map(|held| usize::from(held.slot));
                 if let Some(place) = slot.and_then(|slot| self.places.get_mut(slot)) {
                     *place = Some(Waiting { mbuf, direction });
                 }
                 None
             }
+            Verdict::Elsewhere => {
+                let mut handed = engine.handed().iter();
+                let handed = handed.find(|handed| usize::from(handed.position) == i)?;
+                let traveller = Traveller { mbuf, errand: handed.errand, direction };
+                give(traveller, engine, exchange)
+            }
         });
     }
 
     /// The next packet that need not wait any more and is to be forwarded, with its direction;
-    /// frees those that are to be dropped.
-    pub(super) fn take(&mut self, engine: &mut Engine) -> Option<(usize, Mbuf)> {
+    /// frees those that are to be dropped, and gives away those of other workers.
+    pub(super) fn take(
+        &mut self,
+        engine: &mut Engine,
+        exchange: &mut Exchange,
+    ) -> Option<(usize, Mbuf)> {
         loop {
-            let release = engine.next_release()?;
-            let place = self.places.get_mut(usize::from(release.slot));
-            if let Some(Waiting { mbuf, direction }) = place.and_then(Option::take) {
-                if release.verdict == Verdict::Forward {
-                    return Some((direction, mbuf));
-                }
+            let Release { slot, verdict, errand } = engine.next_release()?;
+            let place = self.places.get_mut(usize::from(slot));
+            let Some(Waiting { mbuf, direction }) = place.and_then(Option::take) else { continue };
+            let forwarded = match (verdict, errand) {
+                (Verdict::Forward, _) => Some(mbuf),
+                (_, Some(errand)) => give(Traveller { mbuf, errand, direction }, engine, exchange),
+                _ => None,
+            };
+            if let Some(mbuf) = forwarded {
+                return Some((direction, mbuf));
             }
         }
     }
+}
+
+/// Gives a packet to the worker that has its connection. If that has no room, it comes back to be
+/// forwarded.
+fn give(traveller: Traveller, engine: &mut Engine, exchange: &mut Exchange) -> Option<Mbuf> {
+    let back = exchange.give(traveller).err()?;
+    (engine.not_handed() == Verdict::Forward).then_some(back)
 }

@@ -84,6 +84,8 @@ fn worker(lcore: u32, Report { account, stats, memory, poll_gap, .. }: &Report) 
         lcore,
         packets,
         bursts: account.bursts,
+        handed_over: stats.handed,
+        taken_over: stats.taken,
         busy_cycles: account.busy_cycles,
         idle_cycles: account.idle_cycles,
         stalled_cycles: account.stalled_cycles,

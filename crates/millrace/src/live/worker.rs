@@ -7,6 +7,7 @@
 use super::board::{Board, Snapshot};
 use super::clock::Clock;
 use super::desk::Desk;
+use super::exchange::Exchange;
 use super::gaps::Gaps;
 use super::held::Shelf;
 use super::loan::{Borrower, Order, Pair};
@@ -56,6 +57,8 @@ pub(super) struct Outlets {
     pub(super) saver: Option<Saver>,
     /// By side.
     pub(super) loans: [Borrower; 2],
+    /// With the other workers of the wire.
+    pub(super) exchange: Exchange,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -171,7 +174,9 @@ impl Worker {
             }
             let now = self.clock.at(since);
             self.engine.tend(now, RULES);
-            let taken = self.hand_over() + self.outlets.wishes.exchange(&mut self.engine);
+            let taken = self.take_over()
+                + self.hand_over()
+                + self.outlets.wishes.exchange(&mut self.engine);
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
             let report = |engine: &Engine| Report::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
@@ -282,7 +287,8 @@ impl Worker {
         self.engine.process_from(SIDES[direction], now, burst, &mut verdicts);
         let mut bytes = self.engine.stats().bytes - bytes_before;
         if verdicts[..received].iter().fold(false, |any, v| any | (*v != Verdict::Forward)) {
-            self.shelf.put(direction, burst, &verdicts, self.engine.held());
+            let elsewhere = (&mut self.engine, &mut self.outlets.exchange);
+            self.shelf.put(direction, burst, &verdicts, elsewhere);
             bytes = frame_bytes(burst);
         }
 
@@ -312,7 +318,9 @@ impl Worker {
     #[cold]
     fn let_go(&mut self) {
         let mut bursts = [Burst::new(), Burst::new()];
-        while let Some((direction, mbuf)) = self.shelf.take(&mut self.engine) {
+        while let Some((direction, mbuf)) =
+            self.shelf.take(&mut self.engine, &mut self.outlets.exchange)
+        {
             if bursts[direction].room() == 0 {
                 self.send_late(direction, &mut bursts[direction]);
             }
@@ -322,6 +330,29 @@ impl Worker {
         for (direction, burst) in bursts.iter_mut().enumerate() {
             self.send_late(direction, burst);
         }
+    }
+
+    /// Takes packets over that came to other workers, of each of them a burst at most; returns how
+    /// many.
+    #[inline(always)]
+    fn take_over(&mut self) -> usize {
+        if self.outlets.exchange.has_some() { self.take_some_over() } else { 0 }
+    }
+
+    #[cold]
+    fn take_some_over(&mut self) -> usize {
+        let mut taken = 0;
+        for _ in 0..TURNS {
+            let Some((direction, mut burst)) = self.outlets.exchange.take() else { break };
+            taken += burst.len();
+            let mut verdicts = [Verdict::Forward; BURST_MAX];
+            let arrived = (SIDES[direction], self.clock.at(tsc()));
+            let errands = self.outlets.exchange.errands();
+            self.engine.take_over(arrived, &burst, errands, &mut verdicts);
+            burst.retain(|i| verdicts[i] == Verdict::Forward);
+            self.send_late(direction, &mut burst);
+        }
+        taken
     }
 
     fn send_late(&mut self, direction: usize, burst: &mut Burst) {
@@ -367,6 +398,11 @@ impl Worker {
     fn finish(mut self) -> Report {
         self.engine.release_all();
         self.let_go();
+        self.outlets.exchange.close();
+        while !self.outlets.exchange.is_over() {
+            self.take_over();
+            std::hint::spin_loop();
+        }
         self.outlets.board.write(&self.snapshot());
         let admission = SIDES.map(|side| self.engine.offload_state(side));
         // What is still to hear is that all ends.

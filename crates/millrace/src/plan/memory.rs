@@ -27,6 +27,10 @@ const CACHE_LINE_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
 /// Mbufs one worker holds besides those in queues: its pool cache, and a burst of each direction.
 const WORKER_MBUFS: u64 = 512 + 2 * engine::BURST_MAX as u64;
+/// Mbufs on their way from one worker of a pair to each other that has their connection: all of
+/// those that go to one of them share so many, but some there may be of each.
+const HANDED_MBUFS: u64 = 512;
+const HANDED_MBUFS_MIN: u64 = 16;
 /// EAL's own structures, and those of one port.
 const EAL_BYTES: u64 = 64 << 20;
 const PORT_BYTES: u64 = 4 << 20;
@@ -89,10 +93,16 @@ pub(super) fn mbufs_needed(pairs: &[PairPlan], held: u64) -> u64 {
     let of_pair = |pair: &PairPlan| {
         let queues = 2 * (u64::from(pair.rx_descriptors) + u64::from(pair.tx_descriptors));
         let captures = pair.a.captures_in_buffers().chain(pair.b.captures_in_buffers());
-        pair.workers.len() as u64 * (queues + WORKER_MBUFS + held)
-            + captures.map(packets_in).sum::<u64>()
+        let workers = pair.workers.len() as u64;
+        let handed = workers.saturating_sub(1) * handed_mbufs(workers);
+        workers * (queues + WORKER_MBUFS + held + handed) + captures.map(packets_in).sum::<u64>()
     };
     pairs.len() as u64 * pairs.iter().map(of_pair).max().unwrap_or(0)
+}
+
+/// Packets that may be on their way from one worker of so many to another one.
+pub(crate) fn handed_mbufs(workers: u64) -> u64 {
+    (HANDED_MBUFS / workers.saturating_sub(1).max(1)).max(HANDED_MBUFS_MIN)
 }
 
 /// Packets in a capture; those before the fault in one that is not whole. What is wrong with it is

@@ -273,7 +273,7 @@ fn memory_covers_all_queues() {
     assert_eq!(
         faults(&few),
         [
-            "eal.mbufs: 60000 packet buffers are too few: 67456 can be in use at one time",
+            "eal.mbufs: 60000 packet buffers are too few: 68480 can be in use at one time",
             "eal.memory_mb: 64 MB are too little: packet buffers and ports take 307 MB",
         ]
     );

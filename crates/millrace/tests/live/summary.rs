@@ -38,7 +38,8 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     let worker = &summary["workers"][0];
     assert_members(
         worker,
-        "lcore packets bursts busy_cycles idle_cycles stalled_cycles cycles_per_packet \
+        "lcore packets bursts handed_over taken_over busy_cycles idle_cycles stalled_cycles \
+         cycles_per_packet \
          stage_cycles poll_gap_us table_bytes table_huge_page_bytes",
     );
     assert_members(&worker["poll_gap_us"], "p50 p99 p99_9 p99_99 max");

@@ -2,7 +2,7 @@
 //! The twin NIC in a program that is not ours: testpmd makes the rules and shows what the NIC did.
 
 use crate::bump::{Setup, count};
-use crate::captures::{Talk, is_a, is_complete, read_pcap};
+use crate::captures::{Talk, is_a, is_complete, read_pcap, write_pcap};
 use crate::pairs::pcap_port;
 use crate::peer::Testpmd;
 use crate::records::conversations;
@@ -75,6 +75,48 @@ fn both_directions_of_a_connection_come_to_one_worker() {
     let shares = [0, 1].map(|worker| count(&ended.summary()["workers"][worker]["packets"]));
     assert_eq!(shares[0] + shares[1], packets);
     assert!(shares.iter().all(|&share| share > packets / 10), "{shares:?}");
+}
+
+/// The NIC spreads fragments by addresses and ICMP errors by those of who reports.
+#[test]
+fn what_comes_to_another_worker_finds_its_connection() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    const CONNECTIONS: u16 = 64;
+    let setup = Setup::new("elsewhere");
+    let of = |i: u16| {
+        let packet = FrameBuilder::ipv4([10, 0, 0, i as u8], [10, 0, 255, 255]).ip_id(i.into());
+        packet.udp(4000 + i, 53)
+    };
+    let first = (0..CONNECTIONS).map(|i| of(i).payload([1; 40]).build());
+    // Time for both workers to have them all.
+    let pause = (0..1000).map(|_| FrameBuilder::ethernet(0x88cc).payload([0; 46]).build());
+    let fragments = (0..CONNECTIONS).flat_map(|i| of(i).payload([2; 2000]).fragments(1000));
+    let errors = (0..CONNECTIONS).map(|i| {
+        let router = FrameBuilder::ipv4([10, 9, i as u8, 9], [10, 0, 0, i as u8]);
+        router.icmp_error(3, 4, &of(i).payload([1; 40]).build_packet()).build()
+    });
+    let frames: Vec<Vec<u8>> =
+        first.chain(pause).chain(fragments.map(|piece| piece.build())).chain(errors).collect();
+    let capture = setup.path("a.pcap");
+    write_pcap(&capture, &frames);
+    let a = format!("net_twin0,replay={capture},speed=10M");
+    let setup = setup.pair(&a, "net_twin1,wire=nobody").args(&["--workers", "2"]);
+    let mut bump = setup.start();
+    bump.wait_for_line("silence after all flows", |line| line.flows >= 64.0 && line.is_silent());
+    let ended = bump.finish();
+    ended.assert_balanced();
+    let (summary, records) = (ended.summary(), ended.records());
+    assert_eq!(records.len(), usize::from(CONNECTIONS));
+    assert!(records.iter().all(|record| record.packets() == 4), "{records:?}");
+    assert_eq!(count(&summary["passed"]["related"]), u64::from(CONNECTIONS));
+    let of = |member: &str| {
+        let workers = summary["workers"].as_array().unwrap().iter();
+        workers.map(|worker| count(&worker[member])).sum::<u64>()
+    };
+    let (given, taken) = (of("handed_over"), of("taken_over"));
+    assert!(given == taken && given > u64::from(CONNECTIONS), "{given} {taken}");
 }
 
 #[test]

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Packets of connections that another worker has: ICMP errors, and fragments.
+//!
+//! They are parsed where they come, and go with what is known of them, an [`Errand`], to the worker
+//! that has the connection. There they are tracked like any other; nothing goes further.
+
+use crate::books::{Books, Told};
+use crate::burst::{Lane, track_in_order};
+use crate::key::Key;
+use crate::parse::{Lanes, Meta, Opening};
+use crate::state::{States, Unasked};
+use crate::steering::{Spread, Trust};
+use crate::{BURST_MAX, CtState, Engine, Nanos, Reason, Side, Verdict};
+use std::sync::Arc;
+use wire::Packet;
+
+/// How the packets of a port are spread over workers, and who of them this one is.
+#[derive(Clone, Debug)]
+pub struct Steering {
+    /// The same for all.
+    pub spread: Arc<Spread>,
+    /// The worker that has this engine.
+    pub me: u16,
+}
+
+/// What another worker needs to go on with a packet that was parsed here.
+#[derive(Clone, Copy)]
+pub struct Errand {
+    words: [u64; 5],
+    meta: Meta,
+    opening: Opening,
+    worker: u16,
+    is_v6: bool,
+}
+
+/// A packet of the last burst that is to go to another worker.
+#[derive(Clone, Copy)]
+pub struct Handed {
+    /// Its place in the burst.
+    pub position: u8,
+    /// What goes with it.
+    pub errand: Errand,
+}
+
+impl Errand {
+    /// The worker that has the connection.
+    pub fn worker(&self) -> u16 {
+        self.worker
+    }
+}
+
+/// What an engine knows of others.
+pub(crate) struct Others {
+    steering: Option<Steering>,
+    trust: Trust,
+    /// Packets of this burst that are to go to them.
+    handed: Vec<Handed>,
+}
+
+impl Others {
+    pub(crate) fn new(steering: Option<Steering>) -> Self {
+        let room = if steering.is_some() { BURST_MAX } else { 0 };
+        Self { steering, trust: Trust::default(), handed: Vec::with_capacity(room) }
+    }
+
+    /// Whether it is known who has which connection.
+    pub(crate) fn are_known(&self) -> bool {
+        self.steering.is_some()
+    }
+
+    /// Begins a burst.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.handed.clear();
+    }
+
+    /// Packets of the burst, where the burst was a part of another one.
+    pub(crate) fn handed_mut(&mut self) -> &mut [Handed] {
+        &mut self.handed
+    }
+
+    /// With what a packet of this connection goes to another worker, if it is not ours.
+    pub(crate) fn errand<const W: usize>(
+        &self,
+        key: &Key<W>,
+        meta: Meta,
+        opening: Opening,
+    ) -> Option<Errand> {
+        let Steering { spread, me } = self.steering.as_ref()?;
+        let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
+        let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
+        Some(Errand { words, meta, opening, worker, is_v6: W > 2 })
+    }
+
+    /// A packet with this key has come here.
+    fn check<const W: usize>(&mut self, key: &Key<W>) {
+        let Some(Steering { spread, me }) = &self.steering else { return };
+        if !self.trust.holds_after(spread.worker(key) == *me) {
+            self.steering = None;
+        }
+    }
+}
+
+impl<S: States> Told<'_, S> {
+    /// The packet at this place goes to another worker.
+    pub(crate) fn send_away(&mut self, errand: Errand) {
+        let position = errand.opening.position;
+        self.books.stats.handed += 1;
+        self.books.others.handed.push(Handed { position, errand });
+        self.verdicts[usize::from(position)] = Verdict::Elsewhere;
+        self.states.tell(position, || CtState::UNTRACKED);
+    }
+}
+
+/// ICMP errors in a lane about connections of other workers leave it.
+fn send_errors_away<const W: usize>(lane: &mut Lane<W>, told: &mut Told<impl States>) {
+    let mut errors = lane.take_errors();
+    while errors != 0 {
+        let at = errors.trailing_zeros() as usize;
+        errors &= errors - 1;
+        if let Some(errand) = lane.errand(at, &told.books.others) {
+            lane.refuse_at(at);
+            told.send_away(errand);
+        }
+    }
+}
+
+/// The same of both lanes.
+pub(crate) fn send_all_errors_away(lanes: &mut Lanes, told: &mut Told<impl States>) {
+    if told.books.others.are_known() {
+        send_errors_away(&mut lanes.v4, told);
+        send_errors_away(&mut lanes.v6, told);
+    }
+}
+
+impl Books {
+    /// A packet that waited goes to another worker. It was counted as held.
+    pub(crate) fn held_goes_away(&mut self) {
+        self.stats.held -= 1;
+        self.stats.handed += 1;
+    }
+}
+
+impl Engine {
+    /// Where the packets of the last burst belong whose verdict is [`Verdict::Elsewhere`].
+    pub fn handed(&self) -> &[Handed] {
+        &self.books.others.handed
+    }
+
+    /// The other worker has no room for a packet: what becomes of it then.
+    pub fn not_handed(&mut self) -> Verdict {
+        self.books.stats.handed -= 1;
+        self.books.without_key(Reason::WorkerBusy)
+    }
+
+    /// Tracks packets that came to other workers and were parsed there, at most [`BURST_MAX`], and
+    /// writes one verdict for each: [`Verdict::Forward`] or [`Verdict::Drop`].
+    ///
+    /// # Panics
+    /// If there are more than [`BURST_MAX`] packets, or not as many errands, or fewer verdicts.
+    pub fn take_over<P: Packet>(
+        &mut self,
+        (side, now): (Side, Nanos),
+        packets: &[P],
+        errands: &[Errand],
+        verdicts: &mut [Verdict],
+    ) {
+        assert!(packets.len() == errands.len());
+        let verdicts = self.arrive(side, now, packets.len(), verdicts);
+        self.lanes.clear();
+        for (position, errand) in (0..).zip(errands) {
+            let mut opening = errand.opening;
+            opening.position = position;
+            let [a, b, ..] = errand.words;
+            match errand.is_v6 {
+                true => self.lanes.v6.push(Key(errand.words), errand.meta, opening),
+                false => self.lanes.v4.push(Key([a, b]), errand.meta, opening),
+            }
+        }
+        self.look_up();
+        self.look_up();
+        self.books.stats.taken += packets.len() as u64;
+        self.books.stats.tracked += packets.len() as u64;
+        let books = &mut self.books;
+        let mut outcome = Told { books, verdicts, states: &mut Unasked, now: self.now };
+        let (tables, burst) = ((&mut self.v4, &mut self.v6), (packets, self.now));
+        track_in_order(&mut self.lanes, tables, burst, &mut outcome, &mut |_, _, _, _| ());
+    }
+
+    /// Holds one packet of the last burst against what the port says of its queues.
+    #[inline(never)]
+    pub(crate) fn check_steering(&mut self) {
+        if let Some((key, _)) = self.lanes.v4.first() {
+            self.books.others.check(&key);
+        } else if let Some((key, _)) = self.lanes.v6.first() {
+            self.books.others.check(&key);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which worker the packets of a connection come to, where several share the queues of a port.
+//!
+//! The port spreads by a hash of addresses and ports. ICMP errors come by the addresses of whoever
+//! reports, and fragments by addresses alone: the same hash, made here of what they are about,
+//! says whose connection that is.
+
+use crate::flow::{PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use crate::key::{Key, KeyParts};
+use std::net::IpAddr;
+
+/// How a port spreads packets over its queues, both directions of a connection to one of them:
+/// Toeplitz, with a key for which the order of source and destination makes no difference, or over
+/// the smaller address and the smaller port first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Of the hash.
+    pub key: Vec<u8>,
+    /// The worker by the remainder of the hash. At least one.
+    pub workers: Vec<u16>,
+    /// What is hashed of IPv4, and of IPv6.
+    pub hashed: [Hashed; 2],
+}
+
+/// What is hashed of the packets of an IP version; of the rest nothing, and it comes to the first
+/// worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hashed {
+    /// Addresses and ports of TCP.
+    pub tcp: bool,
+    /// Those of UDP.
+    pub udp: bool,
+    /// Those of SCTP.
+    pub sctp: bool,
+    /// Addresses of all others.
+    pub addresses: bool,
+}
+
+/// Bytes of two addresses and two ports of IPv6.
+const INPUT_MAX: usize = 36;
+
+impl Spread {
+    /// The worker to which the packets of this connection come, unless they are fragments.
+    pub(crate) fn worker<const W: usize>(&self, key: &Key<W>) -> u16 {
+        let KeyParts { low, high, low_port, high_port, proto, .. } = key.parts();
+        let hashed = self.hashed[usize::from(W > 2)];
+        let has_ports = match proto {
+            PROTO_TCP => hashed.tcp,
+            PROTO_UDP => hashed.udp,
+            PROTO_SCTP => hashed.sctp,
+            _ => false,
+        };
+        if !has_ports && !hashed.addresses {
+            return self.workers.first().copied().unwrap_or(0);
+        }
+        let (mut input, mut len) = ([0; INPUT_MAX], 0);
+        let mut put = |bytes: &[u8]| {
+            input[len..len + bytes.len()].copy_from_slice(bytes);
+            len += bytes.len();
+        };
+        for address in [low.min(high), low.max(high)] {
+            match address {
+                IpAddr::V4(address) => put(&address.octets()),
+                IpAddr::V6(address) => put(&address.octets()),
+            }
+        }
+        if has_ports {
+            put(&low_port.min(high_port).to_be_bytes());
+            put(&low_port.max(high_port).to_be_bytes());
+        }
+        let hash = toeplitz(&self.key, &input[..len]);
+        let entry = hash as usize % self.workers.len().max(1);
+        self.workers.get(entry).copied().unwrap_or(0)
+    }
+}
+
+/// The hash of Microsoft's "RSS hashing functions": for each bit that is set the 32 bits of the key
+/// from its place on.
+fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
+    let byte = |at: usize| u32::from(key.get(at).copied().unwrap_or(0));
+    let mut window = (0..4).fold(0, |window, at| window << 8 | byte(at));
+    let mut hash = 0;
+    for (at, value) in input.iter().enumerate() {
+        let next = byte(at + 4);
+        for bit in (0..8).rev() {
+            hash ^= window & u32::from(value >> bit & 1).wrapping_neg();
+            window = window << 1 | next >> bit & 1;
+        }
+    }
+    hash
+}
+
+/// Whether a port spreads as it says: every so often a packet that has come is held against it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trust {
+    right: u64,
+    wrong: u64,
+}
+
+/// So many times it may be wrong without more ado.
+const DOUBTS: u64 = 16;
+
+impl Trust {
+    /// One more has come where it was to come, or not. False: most have not.
+    pub(crate) fn holds_after(&mut self, is_right: bool) -> bool {
+        self.right += u64::from(is_right);
+        self.wrong += u64::from(!is_right);
+        self.wrong <= DOUBTS || self.wrong <= self.right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Ports, key4, key6, zone_proto};
+
+    /// Of Microsoft's "Verifying the RSS Hash Calculation".
+    const KEY: [u8; 40] = [
+        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
+        0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
+        0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+    ];
+    const V4: [u8; 8] = [66, 9, 149, 187, 161, 142, 100, 80];
+    const PORTS: [u8; 4] = [10, 234, 6, 230];
+
+    #[test]
+    fn hashes_are_those_of_the_verification_suite() {
+        assert_eq!(toeplitz(&KEY, &V4), 0x323e_8fc2);
+        assert_eq!(toeplitz(&KEY, &[&V4[..], &PORTS].concat()), 0x51cc_c178);
+    }
+
+    #[test]
+    fn what_is_not_hashed_is_of_the_first_worker() {
+        let none = Hashed::default();
+        let mut spread = Spread { key: KEY.into(), workers: (7..18).collect(), hashed: [none; 2] };
+        let of = |spread: &Spread, proto| {
+            let (key, _) = key4(V4, Ports::Pair(PORTS), zone_proto(0, proto));
+            spread.worker(&key)
+        };
+        assert_eq!([6, 17, 132, 47].map(|proto| of(&spread, proto)), [7; 4]);
+        spread.hashed[0].addresses = true;
+        let by_address = 7 + (0x323e_8fc2_u32 % 11) as u16;
+        assert_eq!([6, 17, 132, 47].map(|proto| of(&spread, proto)), [by_address; 4]);
+        spread.hashed[0] = Hashed { tcp: true, ..none };
+        // The smaller port first.
+        let sorted = toeplitz(&KEY, &[&V4[..], &[6, 230, 10, 234]].concat());
+        assert_eq!(of(&spread, 6), 7 + (sorted % 11) as u16);
+        assert_eq!([17, 132, 47].map(|proto| of(&spread, proto)), [7; 3]);
+        spread.hashed[0] = Hashed { udp: true, sctp: true, ..none };
+        assert_eq!([6, 47].map(|proto| of(&spread, proto)), [7; 2]);
+        assert_ne!([17, 132].map(|proto| of(&spread, proto)), [7; 2]);
+    }
+
+    #[test]
+    fn both_directions_of_ipv6_are_of_one_worker() {
+        let hashed = Hashed { tcp: true, udp: true, sctp: true, addresses: true };
+        let spread = Spread {
+            key: KEY.into(),
+            workers: (0..128).collect(),
+            hashed: [Hashed::default(), hashed],
+        };
+        let addresses: [u8; 32] = std::array::from_fn(|i| i as u8 * 7);
+        let (src, dst) = addresses.split_at(16);
+        let back: Vec<u8> = [dst, src].concat();
+        let [a, b, c, d] = PORTS;
+        let forth = key6(&addresses, Ports::Pair([a, b, c, d]), zone_proto(0, PROTO_UDP)).0;
+        let back = key6(
+            back.first_chunk().expect("32 bytes"),
+            Ports::Pair([c, d, a, b]),
+            zone_proto(0, PROTO_UDP),
+        );
+        assert_eq!(spread.worker(&forth), spread.worker(&back.0));
+        assert_ne!(spread.worker(&forth), 0);
+    }
+
+    #[test]
+    fn a_port_that_is_mostly_wrong_is_not_trusted() {
+        let mut trust = Trust::default();
+        assert!((0..DOUBTS).all(|_| trust.holds_after(false)));
+        assert!(!trust.holds_after(false));
+        let mut trust = Trust::default();
+        assert!((0..100).all(|_| trust.holds_after(true) && trust.holds_after(false)));
+        assert!(!trust.holds_after(false));
+    }
+}
