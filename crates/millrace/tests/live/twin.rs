@@ -87,7 +87,8 @@ fn what_comes_to_another_worker_finds_its_connection() {
     let setup = Setup::new("elsewhere");
     let of = |i: u16| {
         let packet = FrameBuilder::ipv4([10, 0, 0, i as u8], [10, 0, 255, 255]).ip_id(i.into());
-        packet.udp(4000 + i, 53)
+        // The NIC's hash is linear: ports that follow each other might all be of one worker.
+        packet.udp(1024 + i.wrapping_mul(40_503) / 2, 53)
     };
     let first = (0..CONNECTIONS).map(|i| of(i).payload([1; 40]).build());
     // Time for both workers to have them all.
@@ -116,7 +117,7 @@ fn what_comes_to_another_worker_finds_its_connection() {
         workers.map(|worker| count(&worker[member])).sum::<u64>()
     };
     let (given, taken) = (of("handed_over"), of("taken_over"));
-    assert!(given == taken && given > u64::from(CONNECTIONS), "{given} {taken}");
+    assert!(given == taken && given > u64::from(CONNECTIONS / 2), "{given} {taken}");
 }
 
 #[test]
