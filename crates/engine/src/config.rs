@@ -56,6 +56,8 @@ pub struct Config {
     pub source_max: Option<u32>,
     /// Flows that may begin in a second.
     pub new_per_second: Option<u32>,
+    /// Whether connections have labels: 128 bits each.
+    pub labels: bool,
     /// Whether the tables take 2 MB pages of the system's pool, if there are enough. Transparent
     /// huge pages are asked for in any case.
     pub huge_pages: bool,
@@ -117,6 +119,7 @@ impl Default for Config {
             adaptive_percent: None,
             source_max: None,
             new_per_second: None,
+            labels: false,
             huge_pages: false,
             secret: [0, 0],
             cycle_counter: || 0,

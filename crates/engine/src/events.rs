@@ -20,7 +20,7 @@ const EVENTS_MAX: usize = 4096;
 pub enum Change {
     /// It has begun.
     New,
-    /// It has come to another state.
+    /// It has come to another state, or has another mark or label.
     Update,
     /// It has ended.
     Destroy,
@@ -67,6 +67,11 @@ impl Events {
     #[inline(always)]
     pub(crate) fn listens(&self) -> bool {
         self.listens
+    }
+
+    /// Whether one more would be lost.
+    pub(crate) fn are_behind(&self) -> bool {
+        self.listens && self.queue.len() >= EVENTS_MAX
     }
 
     /// Somebody wants to know this, if anybody listens.
@@ -123,10 +128,10 @@ impl<const W: usize> FlowTable<W> {
 
     /// What became of the flow in a record.
     pub(crate) fn event(&self, record: u32, change: Change) -> FlowEvent {
-        let (hot, cold) = self.parts(record);
+        let (hot, _) = self.parts(record);
         FlowEvent {
             change,
-            record: hot.record(cold, EndReason::Exit),
+            record: self.record(record, EndReason::Exit),
             progress: hot.phase().progress(),
             is_assured: !hot.is_embryonic(),
         }

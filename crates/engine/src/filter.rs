@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which connections somebody means: by zone, protocol, ends and state.
+//! Which connections somebody means: by zone, protocol, ends, state, mark and label.
 //!
 //! Looked at where connections are: what is cheapest first, and addresses last.
 
 use crate::flow::{Hot, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6};
-use crate::{FlowRecord, Progress};
+use crate::{FlowRecord, MarkBits, Progress};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -18,6 +18,10 @@ pub struct Filter {
     pub proto: Option<u8>,
     /// How far it has come.
     pub progress: Option<Progress>,
+    /// Bits of its mark.
+    pub mark: Option<MarkBits>,
+    /// Bits of its label.
+    pub label: Option<MarkBits>,
     /// Of the originator.
     pub src: End,
     /// Of the responder.
@@ -128,7 +132,7 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Whether it means this one, which is alive.
+    /// Whether it means this one, which is alive, but for its mark and label.
     pub(crate) fn takes<const W: usize>(&self, hot: &Hot<W>) -> bool {
         let (zone, proto) = (hot.key.zone(), hot.key.proto());
         if !self.takes_kind(zone, proto, hot.phase().progress()) {
@@ -148,6 +152,7 @@ impl Filter {
     pub fn takes_record(&self, record: &FlowRecord, progress: Option<Progress>) -> bool {
         let port = |port| has_ports(record.proto).then_some(port);
         self.takes_kind(record.zone, record.proto, progress)
+            && self.takes_mark(record.ct_mark)
             && self.takes_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
     }
 

@@ -18,6 +18,7 @@ use crate::CtState;
 use crate::Nanos;
 use crate::ageing::Link;
 use crate::burst::Arrival;
+use crate::ctmark::CtMark;
 use crate::key::Key;
 use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
@@ -408,7 +409,7 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    /// What is left of the flow.
+    /// What is left of the flow, but for what is beside its record.
     pub(crate) fn record(&self, cold: &Cold, end_reason: EndReason) -> FlowRecord {
         let parts = self.key.parts();
         let low = (parts.low, parts.low_port);
@@ -434,6 +435,7 @@ impl<const W: usize> Hot<W> {
             reply: self.tally(cold, 1),
             state: self.phase().state(),
             end_reason,
+            ct_mark: CtMark::default(),
         }
     }
 }

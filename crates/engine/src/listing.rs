@@ -26,7 +26,7 @@ pub struct Query {
 pub struct Cursor {
     pub(crate) is_v6: bool,
     pub(crate) next: u32,
-    /// When a walk that ends flows began.
+    /// When a walk that changes flows, or ends them, began.
     since: Option<Nanos>,
 }
 
@@ -81,6 +81,11 @@ impl Cursor {
     pub fn again(self) -> Self {
         Self { since: self.since, ..Self::default() }
     }
+
+    /// When the walk began, if not `now`.
+    pub(crate) fn since(&mut self, now: Nanos) -> Nanos {
+        *self.since.get_or_insert(now)
+    }
 }
 
 impl Engine {
@@ -121,7 +126,7 @@ impl Engine {
     /// at up to `budget` places. Stops short where flow records wait to be taken. A flow that began
     /// after the walk is not ended by it.
     pub fn sweep(&mut self, filter: &Filter, cursor: &mut Cursor, budget: u32) -> Swept {
-        let since = *cursor.since.get_or_insert(self.now);
+        let since = cursor.since(self.now);
         match cursor.is_v6 {
             false => self.v4.prefetch_some(cursor.next, budget),
             true => self.v6.prefetch_some(cursor.next, budget),
@@ -211,8 +216,7 @@ impl<const W: usize> FlowTable<W> {
         // They lie far apart where the walk goes through slots.
         places.clone().filter_map(record_at).for_each(|record| self.prefetch(record));
         for record in places.filter_map(record_at) {
-            let (hot, _) = self.parts(record);
-            if !hot.is_free() && query.filter.takes(hot) {
+            if self.is_meant(record, &query.filter) {
                 found(record);
             }
         }
@@ -227,7 +231,7 @@ impl<const W: usize> FlowTable<W> {
     /// is waited for.
     fn sweep_one(&mut self, record: u32, filter: &Filter, (since, now): (Nanos, Nanos)) -> Fate {
         let (hot, cold) = self.parts(record);
-        if hot.is_free() || !filter.takes(hot) || cold.began() > since {
+        if !self.is_meant(record, filter) || cold.began() > since {
             return Fate::Stays;
         }
         if hot.is_ruled() && self.is_awaited(record, now) {
@@ -238,7 +242,7 @@ impl<const W: usize> FlowTable<W> {
 
     fn live_flow(&self, record: u32, (terms, now): (&[Terms; 2], Nanos)) -> LiveFlow {
         let (hot, cold) = self.parts(record);
-        let flow = hot.record(cold, EndReason::Exit);
+        let flow = self.record(record, EndReason::Exit);
         let view = |rules: &Rules, swapped: u8| {
             let (packets, start) = hot.so_far(cold, swapped);
             let (direction, proto) = (usize::from(swapped), flow.proto);

@@ -2,6 +2,7 @@
 //! The flow record: what is left of a connection when it ends.
 
 use crate::Nanos;
+use crate::ctmark::CtMark;
 use std::net::IpAddr;
 
 /// One ended (or, at exit, live) connection. `src` is the originator: the sender of its first
@@ -36,6 +37,8 @@ pub struct FlowRecord {
     pub state: State,
     /// Why the flow ended.
     pub end_reason: EndReason,
+    /// What somebody has written to it.
+    pub ct_mark: CtMark,
 }
 
 /// Counters of one direction.

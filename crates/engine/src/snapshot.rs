@@ -5,6 +5,7 @@
 //! Embryonic flows are left out. They are cheap to begin anew, and most of what a flood is made of.
 //! So are rules of the NIC: they are gone with whoever made them.
 
+use crate::ctmark::CtMark;
 use crate::flow::{Hot, Phase};
 use crate::key::Key;
 use crate::table::FlowTable;
@@ -45,6 +46,8 @@ pub struct SavedFlow {
     /// Of TCP that is judged by its numbers, by how much windows of the originator and of the
     /// responder are shifted. The numbers themselves are soon of yesterday, and are not kept.
     pub scales: Option<[u8; 2]>,
+    /// What somebody has written to it.
+    pub ct_mark: CtMark,
 }
 
 /// Where a saved connection is in its life. The numbers are written to files: they never change,
@@ -190,7 +193,7 @@ impl<const W: usize> FlowTable<W> {
         if hot.is_free() || hot.is_embryonic() {
             return None;
         }
-        hot.saved(cold)
+        Some(SavedFlow { ct_mark: self.ct_mark(record), ..hot.saved(cold)? })
     }
 
     /// Who began the flow whose place it took, if there was one with this key.
@@ -206,7 +209,7 @@ impl<const W: usize> FlowTable<W> {
         if self.deadline(&hot, &cold) <= now {
             return Err(Restored::Expired);
         }
-        self.put((hot, cold), now)
+        self.put((hot, cold), flow.ct_mark, now)
     }
 }
 

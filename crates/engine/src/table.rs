@@ -8,6 +8,8 @@ mod bypass;
 mod embryonic;
 pub(crate) mod index;
 mod lifetimes;
+mod marking;
+mod places;
 pub(crate) mod raw;
 mod resume;
 mod rules;
@@ -29,6 +31,7 @@ pub(crate) use embryonic::EMBRYONIC_BYTES;
 use embryonic::Embryonic;
 use index::Index;
 use lifetimes::Lifetimes;
+use marking::Markings;
 use raw::{Memory, Region};
 use rules::Due;
 use std::ops::Range;
@@ -42,6 +45,7 @@ pub(crate) struct FlowTable<const W: usize> {
     index: Index,
     hot: Region<Hot<W>>,
     cold: ColdParts,
+    markings: Markings,
     wheel: Wheel,
     hasher: Hasher,
     lifetimes: Lifetimes,
@@ -86,6 +90,7 @@ impl<const W: usize> FlowTable<W> {
             index: Index::new(capacity, huge),
             hot: Region::new(len, Hot::FREE, huge),
             cold: ColdParts(Region::new(len, Cold::FREE, huge)),
+            markings: Markings::new(len, config),
             wheel: Wheel::new(),
             hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
             lifetimes: Lifetimes::new(capacity, config, zones),
@@ -101,7 +106,7 @@ impl<const W: usize> FlowTable<W> {
         let wheel = Memory { bytes: self.wheel.bytes(), ..Memory::default() };
         let rules = self.rules.as_ref().map_or(Memory::default(), |rules| rules.memory());
         let parts = [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel, rules];
-        parts.into_iter().sum()
+        parts.into_iter().chain([self.markings.memory()]).sum()
     }
 
     /// Starts to load a record.
@@ -224,7 +229,6 @@ impl<const W: usize> FlowTable<W> {
         let Arrival { meta, opening, now, .. } = *packet;
         let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
-        let cold = &mut self.cold.0[record as usize];
         // What TCP says of itself is in the first fragment, and was judged there.
         if opening.is_further() && hot.key.proto() == PROTO_TCP {
             if hot.count_further(meta, opening.reach(), looks) {
@@ -261,7 +265,7 @@ impl<const W: usize> FlowTable<W> {
             }
             Event::Reuse => {
                 change = Some(Change::New);
-                outcome.ended(hot.record(cold, EndReason::Reuse));
+                outcome.ended(self.record(record, EndReason::Reuse));
                 if let Some(oldest) = self.make_room_for_reuse(record) {
                     outcome.ended(oldest);
                 }
@@ -322,6 +326,7 @@ impl<const W: usize> FlowTable<W> {
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];
         hot.begin(hot.key, packet);
+        self.markings.begin(record);
         *cold = Cold::begin(packet.opening, packet.now, cold.link);
         self.join_embryonic(record);
     }
@@ -336,6 +341,7 @@ impl<const W: usize> FlowTable<W> {
         let Some(record) = self.take_indexed(hash) else { return false };
         let hot = &mut self.hot[record as usize];
         hot.begin(key, packet);
+        self.markings.begin(record);
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
@@ -428,7 +434,7 @@ impl<const W: usize> FlowTable<W> {
 
     /// Takes a flow, its timer already disarmed, out of the table.
     fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
-        let flow = self.hot[record as usize].record(&self.cold.0[record as usize], reason);
+        let flow = self.record(record, reason);
         self.leave_embryonic(record);
         self.live -= 1;
         let hot = &mut self.hot[record as usize];
@@ -440,33 +446,6 @@ impl<const W: usize> FlowTable<W> {
         *hot = Hot::FREE;
         self.give_back(record);
         flow
-    }
-
-    /// A record that is in the index.
-    fn take_indexed(&mut self, hash: u64) -> Option<u32> {
-        let record = self.take_record()?;
-        if self.index.insert(hash, record) {
-            return Some(record);
-        }
-        self.give_back(record);
-        None
-    }
-
-    fn take_record(&mut self) -> Option<u32> {
-        if self.free != NONE {
-            let record = self.free;
-            self.free = self.cold.0[record as usize].link.next;
-            return Some(record);
-        }
-        let record = self.fresh;
-        let is_left = (record as usize) < self.hot.len();
-        self.fresh += u32::from(is_left);
-        is_left.then_some(record)
-    }
-
-    fn give_back(&mut self, record: u32) {
-        self.cold.0[record as usize].link = Link::listed(self.free);
-        self.free = record;
     }
 }
 

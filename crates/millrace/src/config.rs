@@ -88,6 +88,7 @@ pub(crate) struct Pair {
 pub(crate) struct Table {
     pub(crate) capacity: Option<Written<u32>>,
     pub(crate) capacity_ipv6: Option<Written<u32>>,
+    pub(crate) labels: Option<Written<bool>>,
     pub(crate) when_full: Option<Written<WhenFull>>,
     pub(crate) zone: Option<Written<ZoneFrom>>,
 }
@@ -130,6 +131,7 @@ pub(crate) type Choices<T> = [(&'static str, T)];
 
 pub(crate) const HUGE: &Choices<Huge> =
     &[("\"auto\"", Huge::Auto), ("true", Huge::Yes), ("false", Huge::No)];
+pub(crate) const YES_OR_NO: &Choices<bool> = &[("true", true), ("false", false)];
 pub(crate) const WHEN_FULL: &Choices<WhenFull> =
     &[("\"pass-untracked\"", WhenFull::PassUntracked), ("\"drop\"", WhenFull::Drop)];
 pub(crate) const MALFORMED: &Choices<Malformed> =
@@ -239,6 +241,7 @@ impl Table {
         let table = Self {
             capacity: section.integer("capacity", 1..=engine::MAX_CAPACITY),
             capacity_ipv6: section.integer("capacity_ipv6", 1..=engine::MAX_CAPACITY),
+            labels: section.choice("labels", YES_OR_NO),
             when_full: section.choice("when_full", WHEN_FULL),
             zone: section.choice("zone", ZONE),
         };

@@ -18,7 +18,7 @@ pub(crate) use answer::answer;
 pub(crate) use client::{Answer, AskError, Instance, InstanceArgs, Patience};
 pub(crate) use place::{default_path, user};
 pub(crate) use server::{OpenError, Server, Taker, receive};
-pub(crate) use which::{Net, NoState, StateName};
+pub(crate) use which::{Bits, Net, NoState, StateName};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -65,7 +65,17 @@ pub(crate) struct Request {
     pub(crate) proto: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<StateName>,
-    /// Of a flush: every connection is meant.
+    /// Only what has these bits in its mark, and in its label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mark: Option<Bits<32>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<Bits<128>>,
+    /// What to write to both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) set_mark: Option<Bits<32>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) set_label: Option<Bits<128>>,
+    /// Of a flush, or of what is written: every connection is meant.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) all: bool,
 }
@@ -85,6 +95,8 @@ pub(crate) enum Ask {
     Count,
     /// To end them.
     Flush,
+    /// To write to their marks and labels.
+    Set,
     /// Zones that have connections.
     Zones,
     /// What becomes of connections, until who asks has heard enough.
@@ -107,6 +119,10 @@ impl Request {
             zone: None,
             proto: None,
             state: None,
+            mark: None,
+            label: None,
+            set_mark: None,
+            set_label: None,
             all: false,
         }
     }
@@ -264,6 +280,11 @@ pub(crate) struct ConnectionLine {
     pub(crate) assured: bool,
     pub(crate) orig: CountsLine,
     pub(crate) reply: CountsLine,
+    /// An instance of before has neither.
+    #[serde(default)]
+    pub(crate) mark: u32,
+    #[serde(default)]
+    pub(crate) label: String,
     pub(crate) worker: u32,
 }
 
@@ -311,7 +332,7 @@ pub(crate) struct ZoneLine {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EndLine {
     /// How many there are of what was asked for, given or not; of a list, how many were given; of a
-    /// flush, how many were ended.
+    /// flush, how many were ended; of marks and labels, to how many they were written.
     pub(crate) matched: u64,
 }
 
@@ -339,6 +360,8 @@ pub(crate) enum Failure {
     Busy,
     #[error("the request did not come in time")]
     Late,
+    #[error("the instance keeps no labels: start it with labels = true in [table]")]
+    NoLabels,
     #[error("the run has come to its end")]
     Ending,
 }
@@ -352,6 +375,7 @@ impl Failure {
             Failure::Denied(_) => "denied",
             Failure::Busy => "busy",
             Failure::Late => "late",
+            Failure::NoLabels => "no_labels",
             Failure::Ending => "ending",
         }
     }

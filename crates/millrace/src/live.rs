@@ -181,14 +181,7 @@ impl Live {
             }));
         }
         // Only now: a port that cannot be configured must not leave workers behind.
-        let start = |(lcore, wire, work, board, records): (Lcore, _, _, _, _)| Running {
-            lcore: lcore.id(),
-            wire,
-            job: lcore.launch(work),
-            board,
-            records,
-        };
-        let workers: Vec<_> = ready.into_iter().map(start).collect();
+        let workers: Vec<_> = ready.into_iter().map(Running::start).collect();
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
         workers.iter().for_each(Running::wait_until_ready);
         let inquiry = Arc::new(Inquiry {
@@ -199,6 +192,7 @@ impl Live {
             bypass: offload.bypass.to_string(),
             gauge,
             zones: ZoneRules::new(config, timeouts),
+            has_labels: config.labels,
             started: Instant::now(),
             listeners: AtomicU64::new(0),
         });
@@ -390,6 +384,15 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
 }
 
 impl Running {
+    /// Has a worker begin, of this wire.
+    fn start<W>(ready: (Lcore, usize, W, Arc<Board>, Consumer<FlowRecord>)) -> Self
+    where
+        W: FnOnce() -> Report + Send + 'static,
+    {
+        let (lcore, wire, work, board, records) = ready;
+        Self { lcore: lcore.id(), wire, job: lcore.launch(work), board, records }
+    }
+
     /// Until the worker has its table and polls its ports.
     fn wait_until_ready(&self) {
         while self.board.read().is_empty() {

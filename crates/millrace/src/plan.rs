@@ -170,6 +170,7 @@ fn plan_engine(
     let capacity_ipv4 = settings.take("capacity", table.capacity, default.capacity_ipv4);
     let quarter = (capacity_ipv4 / 4).max(1);
     let capacity_ipv6 = settings.take_or_compute("capacity_ipv6", table.capacity_ipv6, quarter);
+    let labels = settings.take("labels", table.labels, default.labels);
     let when_full = settings.take("when_full", table.when_full, default.when_full);
     let zone = settings.take("zone", table.zone, default.zone);
     settings.open("policy");
@@ -192,6 +193,7 @@ fn plan_engine(
     let engine = engine::Config {
         capacity_ipv4,
         capacity_ipv6,
+        labels,
         when_full,
         malformed,
         tcp,

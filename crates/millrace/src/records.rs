@@ -6,7 +6,7 @@ mod sink;
 
 pub(crate) use sink::RecordSink;
 
-use engine::{FlowRecord, Tally};
+use engine::{CtMark, FlowRecord, Tally};
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -144,6 +144,8 @@ struct JsonRecord<'a> {
     reply: JsonTally,
     state: &'static str,
     end_reason: &'static str,
+    mark: u32,
+    label: String,
 }
 
 #[derive(Serialize)]
@@ -171,6 +173,8 @@ impl<'a> From<&'a FlowRecord> for JsonRecord<'a> {
             reply: record.reply.into(),
             state: record.state.name(),
             end_reason: record.end_reason.name(),
+            mark: record.ct_mark.mark,
+            label: label(record.ct_mark),
         }
     }
 }
@@ -182,7 +186,7 @@ impl From<Tally> for JsonTally {
     }
 }
 
-const CSV_COLUMNS: [&str; 20] = [
+const CSV_COLUMNS: [&str; 22] = [
     "ip_version",
     "proto",
     "src",
@@ -203,6 +207,8 @@ const CSV_COLUMNS: [&str; 20] = [
     "reply_tcp_flags",
     "state",
     "end_reason",
+    "mark",
+    "label",
 ];
 
 /// The same in one row of [`CSV_COLUMNS`].
@@ -229,6 +235,8 @@ struct CsvRecord {
     reply_tcp_flags: u8,
     state: &'static str,
     end_reason: &'static str,
+    mark: u32,
+    label: String,
 }
 
 impl From<&FlowRecord> for CsvRecord {
@@ -255,8 +263,15 @@ impl From<&FlowRecord> for CsvRecord {
             reply_tcp_flags: record.reply.tcp_flags,
             state: record.state.name(),
             end_reason: record.end_reason.name(),
+            mark: record.ct_mark.mark,
+            label: label(record.ct_mark),
         }
     }
+}
+
+/// As it is written: more bits than numbers of JSON are read with.
+pub(crate) fn label(CtMark { label, .. }: CtMark) -> String {
+    format!("{label:#x}")
 }
 
 fn ip_version(address: IpAddr) -> u8 {

@@ -101,7 +101,7 @@ pub(crate) fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{EndReason, State, Tally, VlanTags};
+    use engine::{CtMark, EndReason, State, Tally, VlanTags};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn record(sport: u16, bytes: u64) -> FlowRecord {
@@ -120,6 +120,7 @@ mod tests {
             reply: Tally { bytes: 1, ..Tally::default() },
             state: State::Open,
             end_reason: EndReason::Idle,
+            ct_mark: CtMark::default(),
         }
     }
 

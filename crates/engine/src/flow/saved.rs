@@ -5,6 +5,7 @@ use super::{
     Cold, Counters, Hot, Micros, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Phase,
     Tally,
 };
+use crate::ctmark::CtMark;
 use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
 use crate::snapshot::{SavedFlow, SavedPhase};
 use crate::tcp::Scales;
@@ -34,6 +35,7 @@ impl<const W: usize> Hot<W> {
             reply: self.tally(cold, 1),
             phase: self.phase().saved()?,
             scales: self.vital.scales().saved().filter(|_| proto == PROTO_TCP),
+            ct_mark: CtMark::default(),
         })
     }
 

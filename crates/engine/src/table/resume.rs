@@ -3,6 +3,7 @@
 
 use super::FlowTable;
 use crate::Nanos;
+use crate::ctmark::CtMark;
 use crate::flow::{Cold, Hot};
 use crate::snapshot::Restored;
 use std::net::IpAddr;
@@ -18,6 +19,7 @@ impl<const W: usize> FlowTable<W> {
     pub(crate) fn put(
         &mut self,
         (hot, cold): (Hot<W>, Cold),
+        ct_mark: CtMark,
         now: Nanos,
     ) -> Result<Option<IpAddr>, Restored> {
         let hash = self.hasher.hash_one(&hot.key);
@@ -40,6 +42,10 @@ impl<const W: usize> FlowTable<W> {
         });
         self.hot[record as usize] = hot;
         self.cold.0[record as usize] = cold;
+        self.markings.begin(record);
+        if ct_mark != CtMark::default() {
+            self.set_ct_mark(record, ct_mark);
+        }
         let deadline = self.deadline(&hot, &cold);
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);

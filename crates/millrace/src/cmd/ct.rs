@@ -2,6 +2,7 @@
 //! `millrace ct`: the connections of a running instance, all of them or those that somebody means.
 
 mod line;
+mod set;
 mod which;
 
 use crate::control::Ask;
@@ -13,7 +14,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use which::FilterArgs;
 
-/// List, count or end the connections of a running instance
+/// List, count, mark or end the connections of a running instance
 #[derive(clap::Args)]
 pub(crate) struct CtArgs {
     #[command(subcommand)]
@@ -26,6 +27,7 @@ enum Command {
     List(ListArgs),
     Count(CountArgs),
     Flush(FlushArgs),
+    Set(set::SetArgs),
     Zones(ZonesArgs),
     Events(EventsArgs),
 }
@@ -156,6 +158,7 @@ pub(crate) fn run(args: &CtArgs) -> anyhow::Result<ExitCode> {
         Command::List(args) => list(args)?,
         Command::Count(args) => count(args)?,
         Command::Flush(args) => flush(args)?,
+        Command::Set(args) => set::set(args)?,
         Command::Zones(args) => zones(args)?,
         Command::Events(args) => events(args)?,
     }
@@ -198,7 +201,7 @@ fn count(args: &CountArgs) -> anyhow::Result<()> {
 
 fn flush(args: &FlushArgs) -> anyhow::Result<()> {
     let request = Request { all: args.all, ..args.filter.request(Ask::Flush) };
-    args.filter.check_flush(args.all);
+    args.filter.check_meant(args.all);
     let words = "interrupted: the instance goes on with it";
     let flushed = ask(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
     print(args.json, &format!("flushed: {flushed}"), &json!({ "flushed": flushed }))

@@ -34,6 +34,7 @@ pub(crate) fn answer(inquiry: &Inquiry, request: &Request, taker: &mut Taker) ->
         Ask::Events => match connections::events(inquiry, request, taker)? {},
         Ask::Count => matched = connections::count(inquiry, request)?,
         Ask::Flush => matched = connections::flush(inquiry, request)?,
+        Ask::Set => matched = connections::set(inquiry, request)?,
         Ask::Zones => {
             lines = connections::zones(inquiry)?;
             matched = lines.len() as u64;

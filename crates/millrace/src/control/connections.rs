@@ -4,8 +4,9 @@
 
 use super::answer::{instance, now};
 use super::server::{Halt, Taker};
-use super::{ConnectionLine, CountsLine, EventLine, Line, Request, ZoneLine};
+use super::{ConnectionLine, CountsLine, EventLine, Failure, Line, Request, ZoneLine};
 use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
+use crate::records::label;
 use engine::{FlowEvent, FlowRecord, Query, Tally, WhenFull, ZoneNow, ZonePolicy};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,6 +42,14 @@ pub(super) fn count(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
 /// Ends those that are meant; returns how many. Whoever asked may go away meanwhile.
 pub(super) fn flush(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
     to_the_end(inquiry, Errand::Flush(request.filter()))
+}
+
+/// Writes to the marks and labels of those that are meant; returns to how many.
+pub(super) fn set(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
+    if request.set_label.is_some() && !inquiry.has_labels() {
+        return Err(Failure::NoLabels.into());
+    }
+    to_the_end(inquiry, Errand::Mark(request.filter(), request.change()))
 }
 
 fn to_the_end(inquiry: &Inquiry, errand: Errand) -> Result<u64, Halt> {
@@ -170,6 +179,8 @@ fn of_record(record: &FlowRecord, worker: u32) -> ConnectionLine {
         assured: false,
         orig: counts(&record.orig),
         reply: counts(&record.reply),
+        mark: record.ct_mark.mark,
+        label: label(record.ct_mark),
         worker,
     }
 }

@@ -2,7 +2,7 @@
 //! Which connections a question is about, as it is written in JSON.
 
 use super::{Ask, Failure, LIMIT_MAX, Request};
-use engine::{End, Filter, NoPrefix, Prefix, Progress};
+use engine::{End, Filter, MarkBits, MarkChange, NoMarkBits, NoPrefix, Prefix, Progress};
 use serde::{Deserialize, Serialize};
 
 /// `10.0.0.0/8`, or one address.
@@ -14,6 +14,11 @@ pub(crate) struct Net(pub(crate) Prefix);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct StateName(pub(crate) Progress);
+
+/// `0x5/0xff`, or all bits of a mark or a label, which has so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Bits<const N: u32>(pub(crate) MarkBits);
 
 /// What is no state.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +54,20 @@ impl TryFrom<String> for StateName {
     }
 }
 
+impl<const N: u32> TryFrom<String> for Bits<N> {
+    type Error = NoMarkBits;
+
+    fn try_from(text: String) -> Result<Self, NoMarkBits> {
+        MarkBits::read(&text, N).map(Self)
+    }
+}
+
+impl<const N: u32> From<Bits<N>> for String {
+    fn from(bits: Bits<N>) -> Self {
+        bits.0.to_string()
+    }
+}
+
 impl From<StateName> for String {
     fn from(state: StateName) -> Self {
         state.0.name().to_owned()
@@ -63,9 +82,19 @@ impl Request {
             zone: self.zone,
             proto: self.proto,
             progress: self.state.map(|state| state.0),
+            mark: self.mark.map(|bits| bits.0),
+            label: self.label.map(|bits| bits.0),
             src: end(self.src, self.sport),
             dst: end(self.dst, self.dport),
             either: end(self.address, self.port),
+        }
+    }
+
+    /// What it is to write to them.
+    pub(crate) fn change(&self) -> MarkChange {
+        MarkChange {
+            mark: self.set_mark.map(|bits| bits.0),
+            label: self.set_label.map(|bits| bits.0),
         }
     }
 
@@ -81,10 +110,20 @@ impl Request {
         if is_kept && self.limit.is_some_and(|limit| limit > LIMIT_MAX) {
             return fault(format!("limit: at most {LIMIT_MAX}"));
         }
-        match (self.ask, self.filter().is_any(), self.all) {
-            (Ask::Flush, true, false) => fault("flush: say which, or \"all\": true".to_owned()),
-            (Ask::Flush, false, true) => fault("flush: some, or \"all\", not both".to_owned()),
-            (ask, _, true) if ask != Ask::Flush => fault("all: only for \"flush\"".to_owned()),
+        match (self.ask, self.change() == MarkChange::default()) {
+            (Ask::Set, true) => return fault("set: set_mark, set_label, or both".to_owned()),
+            (Ask::Set, false) | (_, true) => {}
+            _ => return fault("set_mark, set_label: only for \"set\"".to_owned()),
+        }
+        let (name, changes) = match self.ask {
+            Ask::Flush => ("flush", true),
+            Ask::Set => ("set", true),
+            _ => ("", false),
+        };
+        match (changes, self.filter().is_any(), self.all) {
+            (true, true, false) => fault(format!("{name}: say which, or \"all\": true")),
+            (true, false, true) => fault(format!("{name}: some, or \"all\", not both")),
+            (false, _, true) => fault("all: only for \"flush\" and \"set\"".to_owned()),
             _ => Ok(()),
         }
     }

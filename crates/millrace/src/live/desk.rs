@@ -8,7 +8,7 @@
 
 use super::listeners::{Listener, Listeners};
 use super::worker::Report;
-use engine::{Cursor, Engine, Filter, LiveFlow, Nanos, Query, ZoneNow};
+use engine::{Cursor, Engine, Filter, LiveFlow, MarkChange, Nanos, Query, ZoneNow};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Records that a worker looks at in one round of housekeeping.
@@ -40,6 +40,8 @@ pub(crate) enum Errand {
     Count(Query),
     /// To end them.
     Flush(Filter),
+    /// To write to their marks and labels.
+    Mark(Filter, MarkChange),
     /// Zones that have connections, or had some a moment ago. Of that, all is one part.
     Zones,
 }
@@ -74,7 +76,7 @@ pub(super) struct PartEnd {
     /// Where the next part begins, if there is more.
     pub(super) cursor: Cursor,
     pub(super) more: bool,
-    /// Flows that were meant, and told, counted or ended.
+    /// Flows that were meant, and told, counted, changed or ended.
     pub(super) matched: u64,
     /// Flows that are to end, but wait for their NIC.
     pub(super) held: u64,
@@ -205,6 +207,11 @@ impl Walk {
                 *matched += u64::from(swept.ended);
                 *held += u64::from(swept.held);
                 swept.more
+            }
+            Errand::Mark(filter, change) => {
+                let written = engine.mark((filter, *change), cursor, budget as u32);
+                *matched += u64::from(written.matched);
+                written.more
             }
             Errand::Zones => false,
         };

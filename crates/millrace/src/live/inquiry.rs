@@ -36,6 +36,7 @@ pub(crate) struct Inquiry {
     pub(super) bypass: String,
     pub(super) gauge: Gauge,
     pub(super) zones: ZoneRules,
+    pub(super) has_labels: bool,
     pub(super) started: Instant,
     /// How many have listened so far.
     pub(super) listeners: AtomicU64,
@@ -193,6 +194,11 @@ impl Inquiry {
     /// What holds in which zone.
     pub(crate) fn zones(&self) -> &ZoneRules {
         &self.zones
+    }
+
+    /// Whether connections have labels.
+    pub(crate) fn has_labels(&self) -> bool {
+        self.has_labels
     }
 
     /// How long the bump has run.

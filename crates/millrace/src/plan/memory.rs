@@ -13,6 +13,7 @@ use std::path::Path;
 const IPV4_FLOW_BYTES: u64 = 144;
 /// The same for IPv6.
 const IPV6_FLOW_BYTES: u64 = 208;
+const LABEL_BYTES: u64 = 16;
 
 /// A datagram of each IP version that has come in part, with its sender: at most this.
 const DATAGRAM_BYTES: u64 = 512;
@@ -54,8 +55,9 @@ pub(crate) struct Memory {
 
 /// Flow tables, records and timers of one engine: at most this.
 pub(crate) fn engine_bytes(config: &engine::Config) -> u64 {
-    u64::from(config.capacity_ipv4) * IPV4_FLOW_BYTES
-        + u64::from(config.capacity_ipv6) * IPV6_FLOW_BYTES
+    let label = if config.labels { LABEL_BYTES } else { 0 };
+    u64::from(config.capacity_ipv4) * (IPV4_FLOW_BYTES + label)
+        + u64::from(config.capacity_ipv6) * (IPV6_FLOW_BYTES + label)
         + config.limits_bytes() as u64
         + fragments_bytes(&config.fragments)
 }

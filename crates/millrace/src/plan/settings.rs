@@ -185,6 +185,12 @@ pub(crate) trait Show {
     fn show(&self) -> Value;
 }
 
+impl Show for bool {
+    fn show(&self) -> Value {
+        json!(self)
+    }
+}
+
 impl Show for u16 {
     fn show(&self) -> Value {
         json!(self)

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One connection as bytes, and a cursor over bytes that may be anything.
 
-use engine::{SavedFlow, SavedPhase, Tally, VlanTags};
+use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags};
 use std::net::IpAddr;
 
 /// In place of a VLAN identifier: no tag.
 const NO_TAG: u16 = 0xffff;
+/// Beside the IP version: a mark and a label follow in the end.
+const MARKED: u8 = 0x10;
 /// In place of a shift: not judged by numbers.
 const NOT_JUDGED: u8 = 0xff;
 /// Most bytes of a connection.
-pub(super) const FLOW_MAX: usize = 115;
+pub(super) const FLOW_MAX: usize = 135;
 
 /// Appends a connection.
 pub(super) fn write(flow: &SavedFlow, out: &mut Vec<u8>) {
     let [a, b] = flow.scales.unwrap_or([NOT_JUDGED; 2]);
+    let is_marked = flow.ct_mark != CtMark::default();
     let version = if flow.src.is_ipv4() { 4 } else { 6 };
+    let version = if is_marked { version | MARKED } else { version };
     out.extend([version, flow.proto, flow.phase as u8, a, b]);
     for address in [flow.src, flow.dst] {
         match address {
@@ -33,6 +37,10 @@ pub(super) fn write(flow: &SavedFlow, out: &mut Vec<u8>) {
             out.extend(number.to_le_bytes());
         }
         out.push(tally.tcp_flags);
+    }
+    if is_marked {
+        out.extend(flow.ct_mark.mark.to_le_bytes());
+        out.extend(flow.ct_mark.label.to_le_bytes());
     }
 }
 
@@ -66,7 +74,7 @@ impl<'a> Bytes<'a> {
     pub(super) fn flow(&mut self) -> Option<SavedFlow> {
         let version = self.u8()?;
         let (proto, phase, scales) = (self.u8()?, self.u8()?, self.array()?);
-        let (src, dst) = match version {
+        let (src, dst) = match version & !MARKED {
             4 => (IpAddr::from(self.array::<4>()?), IpAddr::from(self.array::<4>()?)),
             6 => (IpAddr::from(self.array::<16>()?), IpAddr::from(self.array::<16>()?)),
             _ => return None,
@@ -89,7 +97,13 @@ impl<'a> Bytes<'a> {
             reply: self.tally()?,
             phase: SavedPhase::of_number(phase)?,
             scales: (scales != [NOT_JUDGED; 2]).then_some(scales),
+            ct_mark: if version & MARKED != 0 { self.ct_mark()? } else { CtMark::default() },
         })
+    }
+
+    fn ct_mark(&mut self) -> Option<CtMark> {
+        let mark = self.array().map(u32::from_le_bytes)?;
+        Some(CtMark { mark, label: self.array().map(u128::from_le_bytes)? })
     }
 
     fn tally(&mut self) -> Option<Tally> {

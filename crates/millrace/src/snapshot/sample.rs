@@ -2,7 +2,7 @@
 //! Files for the fuzzer, which cannot guess a checksum: a good one, and one that is made good.
 
 use super::{Header, Place, Writer, checksum};
-use engine::{SavedFlow, SavedPhase, Tally, VlanTags, ZoneFrom};
+use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags, ZoneFrom};
 use flate2::Crc;
 use std::net::IpAddr;
 
@@ -50,6 +50,7 @@ pub(crate) fn sample(count: usize) -> Vec<u8> {
             reply: tally,
             phase,
             scales: Some([7, 7]),
+            ct_mark: CtMark { mark: (i % 3) as u32, label: (i as u128 % 2) << 100 },
         };
         writer.flow(&flow).expect(WRITTEN);
     }

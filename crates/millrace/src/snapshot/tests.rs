@@ -3,7 +3,7 @@
 
 use super::reader::Damage;
 use super::*;
-use engine::{SavedFlow, SavedPhase, Tally, VlanTags};
+use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -45,6 +45,7 @@ fn flow(i: u16) -> SavedFlow {
         reply: tally(2),
         phase: SavedPhase::ALL[usize::from(i) % SavedPhase::ALL.len()],
         scales: (i % 5 != 0).then_some([7, 14]),
+        ct_mark: CtMark { mark: u32::from(i % 7) << 29, label: u128::from(i % 4) << 126 },
     }
 }
 
@@ -187,6 +188,7 @@ fn format_1_is_read_for_ever() {
         reply: Tally { packets: 4, bytes: 500, ip_bytes: 444, tcp_flags: 18 },
         phase: SavedPhase::TcpEstablished,
         scales: Some([7, 14]),
+        ct_mark: CtMark::default(),
     };
     assert_eq!(written(std::slice::from_ref(&expected)), bytes);
     let (flows, end) = read(&bytes).unwrap();

@@ -234,6 +234,37 @@ fn a_flush_ends_those_that_are_meant_and_no_others() {
     assert_eq!(count(&ended.summary()["flows"]["ended"]["flushed"]), 40);
 }
 
+#[test]
+fn what_is_written_to_connections_is_found_again() {
+    let asked = Asked::to_talk(&Talk::new(1, 100), "");
+    for wrong in [&["--all"][..], &["--to-mark", "1"], &["--to-mark", "1", "--all", "--zone", "1"]]
+    {
+        let output = asked.ask(&[&["ct", "set"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?} {output:?}");
+    }
+    let output = asked.ask(&["ct", "set", "--to-label", "1", "--all"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("labels = true"), "{stderr}");
+
+    assert_eq!(asked.text(&["ct", "set", "--to-mark", "0x105", "--zone", "5"]), "set: 20\n");
+    let more =
+        ["ct", "set", "--to-mark", "2/0xff", "--mark", "5/0xff", "--proto", "icmp", "--json"];
+    let both = count(&asked.json(&more)["set"]);
+    assert_eq!((asked.count(&["--mark", "0x100/0xff00"]), asked.count(&["--mark", "0"])), (20, 80));
+    assert_eq!(asked.count(&["--mark", "0x102"]), both);
+    let listed = asked.text(&["ct", "list", "--mark", "0x105"]);
+    assert_eq!(listed.lines().count() as u64, 20 - both);
+    assert!(listed.lines().all(|line| line.ends_with(" zone=5 mark=0x105")), "{listed}");
+    let ended = asked.finish();
+    for record in ended.records() {
+        let is_meant = record.number("zone") == 5;
+        let low = if record.number("proto") == 1 { 2 } else { 5 };
+        assert_eq!(record.number("mark"), if is_meant { 0x100 + low } else { 0 });
+        assert_eq!(record.text("label"), "0x0");
+    }
+}
+
 /// Packets go on, so that what is flushed begins again.
 #[test]
 fn whoever_listens_hears_of_every_beginning_and_end() {

@@ -45,7 +45,7 @@ fn expected() -> Vec<Value> {
             "dst": "2001:db8::2", "dport": 53, "zone": 0, "vlan": [],
             "start_ns": START_NS, "end_ns": START_NS,
             "orig": {"packets": 1, "bytes": 74, "ip_bytes": 60, "tcp_flags": 0},
-            "reply": none, "state": "new", "end_reason": "idle",
+            "reply": none, "state": "new", "end_reason": "idle", "mark": 0, "label": "0x0",
         }),
         json!({
             "ip_version": 4, "proto": 6, "src": "10.0.0.1", "sport": 40_000,
@@ -53,7 +53,7 @@ fn expected() -> Vec<Value> {
             "start_ns": START_NS, "end_ns": START_NS + 750_000_000,
             "orig": {"packets": 3, "bytes": 386, "ip_bytes": 320, "tcp_flags": 27},
             "reply": {"packets": 2, "bytes": 124, "ip_bytes": 80, "tcp_flags": 19},
-            "state": "closing", "end_reason": "fin",
+            "state": "closing", "end_reason": "fin", "mark": 0, "label": "0x0",
         }),
         json!({
             "ip_version": 4, "proto": 1, "src": "10.0.0.1", "sport": 77,
@@ -61,14 +61,14 @@ fn expected() -> Vec<Value> {
             "start_ns": START_NS + 375_000_000, "end_ns": START_NS + 500_000_000,
             "orig": {"packets": 1, "bytes": 98, "ip_bytes": 84, "tcp_flags": 0},
             "reply": {"packets": 1, "bytes": 98, "ip_bytes": 84, "tcp_flags": 0},
-            "state": "open", "end_reason": "idle",
+            "state": "open", "end_reason": "idle", "mark": 0, "label": "0x0",
         }),
         json!({
             "ip_version": 6, "proto": 17, "src": "2001:db8::2", "sport": 53,
             "dst": "2001:db8::1", "dport": 5353, "zone": 0, "vlan": [],
             "start_ns": START_NS + 1000 * SECOND_NS, "end_ns": START_NS + 1000 * SECOND_NS,
             "orig": {"packets": 1, "bytes": 82, "ip_bytes": 68, "tcp_flags": 0},
-            "reply": none, "state": "new", "end_reason": "exit",
+            "reply": none, "state": "new", "end_reason": "exit", "mark": 0, "label": "0x0",
         }),
     ]
 }

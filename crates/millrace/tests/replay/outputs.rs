@@ -23,9 +23,9 @@ fn csv_has_the_members_of_a_record_as_columns() {
     let csv = std::fs::read_to_string(path).unwrap();
     let expected = "ip_version,proto,src,sport,dst,dport,zone,vlan,start_ns,end_ns,\
         orig_packets,orig_bytes,orig_ip_bytes,orig_tcp_flags,\
-        reply_packets,reply_bytes,reply_ip_bytes,reply_tcp_flags,state,end_reason\n\
+        reply_packets,reply_bytes,reply_ip_bytes,reply_tcp_flags,state,end_reason,mark,label\n\
         4,17,10.0.0.1,1000,10.0.0.2,53,100,100/7,1700000000000000000,1700000000000000000,\
-        1,70,48,0,1,80,58,0,open,exit\n";
+        1,70,48,0,1,80,58,0,open,exit,0,0x0\n";
     assert_eq!(csv, expected);
 }
 

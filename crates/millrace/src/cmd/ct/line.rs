@@ -57,6 +57,12 @@ fn rest(connection: &ConnectionLine) -> String {
     if zone != 0 {
         let _ = write!(line, " zone={zone}");
     }
+    if connection.mark != 0 {
+        let _ = write!(line, " mark={:#x}", connection.mark);
+    }
+    if !matches!(connection.label.as_str(), "" | "0x0") {
+        let _ = write!(line, " label={}", connection.label);
+    }
     line
 }
 

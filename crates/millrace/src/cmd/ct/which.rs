@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The options that say which connections are meant.
 
-use crate::control::{Ask, Net, NoState, Request, StateName};
+use crate::control::{Ask, Bits, Net, NoState, Request, StateName};
 use clap::error::ErrorKind;
-use engine::NoPrefix;
+use engine::{NoMarkBits, NoPrefix};
 
 /// What a connection must have; with several options, all of it.
 #[derive(clap::Args)]
@@ -18,6 +18,12 @@ pub(super) struct FilterArgs {
     /// In this state, such as ESTABLISHED or udp_first
     #[arg(long, value_name = "STATE", value_parser = state)]
     state: Option<StateName>,
+    /// With this mark, or these bits in it
+    #[arg(long, value_name = "BITS[/MASK]", value_parser = bits::<32>)]
+    mark: Option<Bits<32>>,
+    /// With this label, or these bits in it
+    #[arg(long, value_name = "BITS[/MASK]", value_parser = bits::<128>)]
+    label: Option<Bits<128>>,
     /// Whose originator has this address, or one with the same first LEN bits
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
     src: Option<Net>,
@@ -65,6 +71,10 @@ fn net(text: &str) -> Result<Net, NoPrefix> {
     text.to_owned().try_into()
 }
 
+pub(super) fn bits<const N: u32>(text: &str) -> Result<Bits<N>, NoMarkBits> {
+    text.to_owned().try_into()
+}
+
 impl FilterArgs {
     /// The question about them.
     pub(super) fn request(&self, ask: Ask) -> Request {
@@ -72,6 +82,8 @@ impl FilterArgs {
             zone: self.zone,
             proto: self.proto,
             state: self.state,
+            mark: self.mark,
+            label: self.label,
             src: self.src,
             dst: self.dst,
             address: self.address,
@@ -82,12 +94,13 @@ impl FilterArgs {
         }
     }
 
-    /// Ends the program where nobody said which connections are to end, or both some and all.
-    pub(super) fn check_flush(&self, all: bool) {
+    /// Ends the program where nobody said which connections something is to become of, or both
+    /// some and all.
+    pub(super) fn check_meant(&self, all: bool) {
         let is_any = self.request(Ask::Flush).filter().is_any();
         let (kind, message) = match (is_any, all) {
             (true, false) => {
-                (ErrorKind::MissingRequiredArgument, "say which connections are to end, or --all\n")
+                (ErrorKind::MissingRequiredArgument, "say which connections are meant, or --all\n")
             }
             (false, true) => {
                 (ErrorKind::ArgumentConflict, "some connections, or --all, not both\n")

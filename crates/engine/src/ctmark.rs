@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The mark and the label of a connection: bits that mean something to whoever sets them, and
+//! nothing here. Not to be confused with the mark that a NIC gives a packet (`mark.rs`).
+
+use crate::events::{Change, FlowEvent};
+use crate::filter::Filter;
+use crate::table::FlowTable;
+use crate::{Cursor, Engine, Nanos};
+use std::fmt;
+
+/// What somebody has written to a connection; of a new one, 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CtMark {
+    /// 32 bits: `ct_mark` of Open vSwitch, `ct mark` of nftables.
+    pub mark: u32,
+    /// 128 bits: `ct_label`, `ct label`. Kept where [`Config::labels`](crate::Config::labels) asks
+    /// for it.
+    pub label: u128,
+}
+
+/// Some bits of a mark or a label: those of a mask, and what they are or are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkBits {
+    value: u128,
+    mask: u128,
+}
+
+/// What are no [`MarkBits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMarkBits {
+    /// Not `VALUE` or `VALUE/MASK`, or more bits than so many.
+    Syntax(u32),
+    /// The value has bits that are not in the mask.
+    BesideMask,
+}
+
+/// What is to be written to connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarkChange {
+    /// To their marks.
+    pub mark: Option<MarkBits>,
+    /// To their labels, if there are any.
+    pub label: Option<MarkBits>,
+}
+
+/// What a part of a walk that writes marks has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Connections that have what was to be written, and some of them had it before.
+    pub matched: u32,
+    /// There is more to walk.
+    pub more: bool,
+}
+
+impl MarkBits {
+    /// Reads `VALUE` or `VALUE/MASK`, in decimal or behind `0x`, of at most so many bits.
+    pub fn read(text: &str, bits: u32) -> Result<Self, NoMarkBits> {
+        let all = u128::MAX >> (128 - bits.clamp(1, 128));
+        let number = |text: &str| {
+            let (digits, radix) = match text.strip_prefix("0x") {
+                Some(digits) => (digits, 16),
+                None => (text, 10),
+            };
+            let is_number = digits.bytes().all(|digit| digit.is_ascii_alphanumeric());
+            let number = u128::from_str_radix(digits, radix).ok().filter(|_| is_number);
+            number.filter(|number| number & !all == 0).ok_or(NoMarkBits::Syntax(bits))
+        };
+        let (value, mask) = match text.split_once('/') {
+            Some((value, mask)) => (number(value)?, number(mask)?),
+            None => (number(text)?, all),
+        };
+        match value & !mask {
+            0 => Ok(Self { value, mask }),
+            _ => Err(NoMarkBits::BesideMask),
+        }
+    }
+
+    fn takes(&self, bits: u128) -> bool {
+        bits & self.mask == self.value
+    }
+
+    fn written_to(self, bits: u128) -> u128 {
+        bits & !self.mask | self.value
+    }
+}
+
+impl fmt::Display for MarkBits {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:#x}/{:#x}", self.value, self.mask)
+    }
+}
+
+impl fmt::Display for NoMarkBits {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            NoMarkBits::Syntax(bits) => {
+                write!(f, "write VALUE or VALUE/MASK, in decimal or behind 0x, of {bits} bits")
+            }
+            NoMarkBits::BesideMask => f.write_str("the value has bits that are not in the mask"),
+        }
+    }
+}
+
+impl std::error::Error for NoMarkBits {}
+
+impl MarkChange {
+    fn written_to(self, old: CtMark) -> CtMark {
+        let write = |bits: Option<MarkBits>, old| bits.map_or(old, |bits| bits.written_to(old));
+        CtMark {
+            // What is read for a mark has no more bits.
+            mark: write(self.mark, old.mark.into()) as u32,
+            label: write(self.label, old.label),
+        }
+    }
+}
+
+impl Filter {
+    /// Whether it asks for bits of marks or labels.
+    pub(crate) fn asks_for_marks(&self) -> bool {
+        self.mark.is_some() || self.label.is_some()
+    }
+
+    /// Whether it means what has these.
+    pub(crate) fn takes_mark(&self, CtMark { mark, label }: CtMark) -> bool {
+        self.mark.is_none_or(|bits| bits.takes(mark.into()))
+            && self.label.is_none_or(|bits| bits.takes(label))
+    }
+}
+
+impl Engine {
+    /// Goes on with a walk that writes to the marks and labels of the connections that are meant:
+    /// looks at up to `budget` places. Stops short where those who listen are behind. One that
+    /// began after the walk is left as it is.
+    pub fn mark(
+        &mut self,
+        (filter, change): (&Filter, MarkChange),
+        cursor: &mut Cursor,
+        budget: u32,
+    ) -> Written {
+        let since = cursor.since(self.now);
+        let mut marked = Written { more: true, ..Written::default() };
+        for _ in 0..budget {
+            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            if cursor.next >= used {
+                if cursor.is_v6 {
+                    marked.more = false;
+                    break;
+                }
+                (cursor.is_v6, cursor.next) = (true, 0);
+                continue;
+            }
+            if self.books.events.are_behind() {
+                break;
+            }
+            let record = cursor.next;
+            cursor.next += 1;
+            let (is_meant, event) = match cursor.is_v6 {
+                false => self.v4.mark_one(record, filter, change, since),
+                true => self.v6.mark_one(record, filter, change, since),
+            };
+            marked.matched += u32::from(is_meant);
+            if let Some(event) = event.filter(|_| self.books.events.listens()) {
+                self.books.events.push(event);
+            }
+        }
+        marked
+    }
+}
+
+impl<const W: usize> FlowTable<W> {
+    /// Whether the connection in a record is meant and began by a time; and what became of it, if
+    /// it has another mark or label now.
+    fn mark_one(
+        &mut self,
+        record: u32,
+        filter: &Filter,
+        change: MarkChange,
+        since: Nanos,
+    ) -> (bool, Option<FlowEvent>) {
+        if !self.is_meant(record, filter) || self.parts(record).1.began() > since {
+            return (false, None);
+        }
+        let old = self.ct_mark(record);
+        self.set_ct_mark(record, change.written_to(old));
+        let is_new = self.ct_mark(record) != old;
+        (true, is_new.then(|| self.event(record, Change::Update)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bits_are_read_and_written() {
+        let read = |text: &str| MarkBits::read(text, 32).map(|bits| bits.to_string());
+        for (text, is) in [
+            ("5", "0x5/0xffffffff"),
+            ("0x10/0xf0", "0x10/0xf0"),
+            ("0/0", "0x0/0x0"),
+            ("0xFFFFFFFF", "0xffffffff/0xffffffff"),
+            ("4294967295/0xffffffff", "0xffffffff/0xffffffff"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(is));
+            assert_eq!(read(is).as_deref(), Ok(is));
+        }
+        let wrong = ["", "x", "0x", "-1", "+1", "0x100000000", "1/", "/1", "1/2/3", "0x-1", " 1"];
+        for text in wrong {
+            assert_eq!(read(text), Err(NoMarkBits::Syntax(32)), "{text:?}");
+        }
+        assert_eq!(read("3/1"), Err(NoMarkBits::BesideMask));
+        let all = format!("{:#x}", u128::MAX);
+        assert!(MarkBits::read(&all, 128).is_ok() && MarkBits::read(&all, 127).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_there_and_the_rest_stays(old: u128, value: u128, mask: u128) {
+            let bits = MarkBits { value: value & mask, mask };
+            let new = bits.written_to(old);
+            prop_assert!(bits.takes(new));
+            prop_assert_eq!(new & !mask, old & !mask);
+            prop_assert_eq!(bits.takes(old), new == old);
+            let change = MarkChange { mark: None, label: Some(bits) };
+            let mark = old as u32;
+            prop_assert_eq!(change.written_to(CtMark { mark, label: old }), CtMark { mark, label: new });
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace ct set`: writes to the marks and labels of connections.
+
+use super::which::{FilterArgs, bits};
+use super::{ask, print};
+use crate::control::{Ask, Bits, InstanceArgs, Request};
+use anyhow::Context;
+use serde_json::json;
+
+/// Write to the marks or labels of connections
+///
+/// A mark has 32 bits, a label 128; both are 0 when a connection begins, and mean nothing to
+/// Millrace. With /MASK only those bits are written. Labels are kept where the configuration has
+/// `labels = true` in [table].
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub(super) struct SetArgs {
+    #[command(flatten)]
+    instance: InstanceArgs,
+    /// What to write to their marks
+    #[arg(long, value_name = "BITS[/MASK]", group = "what", value_parser = bits::<32>)]
+    to_mark: Option<Bits<32>>,
+    /// What to write to their labels
+    #[arg(long, value_name = "BITS[/MASK]", group = "what", value_parser = bits::<128>)]
+    to_label: Option<Bits<128>>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Every connection there is
+    #[arg(long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace ct set --to-mark 7 --src 10.0.0.0/8
+      Connections that these hosts have begun have mark 7 from now on.
+  millrace ct set --to-mark 0x100/0xff00 --mark 7 --dport 443
+      Of those with mark 7 to this port, 8 bits are written and the others stay.
+  millrace ct set --to-label 0/0 --all
+      Writes nothing: says how many there are.
+
+Exit status: 0 good; 1 no instance answers, or it keeps no labels; 2 wrong use.";
+
+pub(super) fn set(args: &SetArgs) -> anyhow::Result<()> {
+    let request = args.filter.request(Ask::Set);
+    let (set_mark, set_label) = (args.to_mark, args.to_label);
+    let request = Request { all: args.all, set_mark, set_label, ..request };
+    args.filter.check_meant(args.all);
+    let words = "interrupted: the instance goes on with it";
+    let set = ask(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
+    print(args.json, &format!("set: {set}"), &json!({ "set": set }))
+}
