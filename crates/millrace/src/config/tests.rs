@@ -123,7 +123,7 @@ fn one_fault_reads_as_a_sentence() {
     assert_eq!(
         problems.to_string(),
         "m.toml:2:1: table.capcity: no such key; nearest: capacity (of capacity, capacity_ipv6, \
-         when_full, zone)\n\
+         labels, when_full, zone)\n\
          m.toml:3:12: table.capacity: 0 is out of range: must be 1 to 268435456"
     );
 }

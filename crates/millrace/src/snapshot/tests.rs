@@ -90,12 +90,15 @@ fn what_is_written_is_read() {
 
 #[test]
 fn a_connection_is_never_longer_than_there_is_room_for() {
-    let lengths = (0..2).map(|i| {
+    let length = |i, ct_mark| {
         let mut bytes = vec![];
-        super::flow::write(&flow(i), &mut bytes);
+        super::flow::write(&SavedFlow { ct_mark, ..flow(i) }, &mut bytes);
         bytes.len()
-    });
-    assert_eq!(lengths.collect::<Vec<_>>(), [super::flow::FLOW_MAX - 24, super::flow::FLOW_MAX]);
+    };
+    let marked = CtMark { mark: 1, label: 0 };
+    assert_eq!(length(1, marked), super::flow::FLOW_MAX);
+    assert_eq!(length(0, marked), super::flow::FLOW_MAX - 24);
+    assert_eq!(length(1, CtMark::default()), super::flow::FLOW_MAX - 20);
 }
 
 /// A prefix of whole blocks, and that it is one.
