@@ -4,21 +4,18 @@
 use engine::{BURST_MAX, Config, Engine, Verdict};
 use serde::Serialize;
 use std::fs;
-use traffic::flood::{self, Target};
-use wire::BytesPacket;
+use traffic::flood::{self, Target, Tuple};
+use wire::{BytesPacket, FrameBuilder};
 
 /// Name for `--only`.
 pub(crate) const NAME: &str = "bytes-per-flow-10m";
-/// Bytes per IPv4 flow.
-pub(crate) const MUST: f64 = 144.0;
-/// The same.
-pub(crate) const GOAL: f64 = 128.0;
 
 const FLOWS: u32 = 10_000_000;
 
 /// Memory of a full table.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Footprint {
+    pub(crate) ip_version: u8,
     /// Flows in the table.
     pub(crate) flows: u64,
     /// Growth of the process, resident, over the flows.
@@ -27,32 +24,56 @@ pub(crate) struct Footprint {
     pub(crate) engine_bytes_per_flow: f64,
 }
 
-/// Fills a table and looks at what it takes.
-pub(crate) fn measure() -> Footprint {
-    eprintln!("filling a table with {FLOWS} flows");
+impl Footprint {
+    /// Bytes per flow that must be and that are the goal.
+    pub(crate) fn bars(&self) -> [f64; 2] {
+        if self.ip_version == 4 { [144.0, 128.0] } else { [208.0, 192.0] }
+    }
+}
+
+/// Fills a table of each IP version and looks at what it takes.
+pub(crate) fn measure() -> [Footprint; 2] {
+    [4, 6].map(of_version)
+}
+
+fn of_version(ip_version: u8) -> Footprint {
+    eprintln!("filling a table with {FLOWS} flows of IPv{ip_version}");
     let before = resident_bytes();
+    let capacity = |version| if version == ip_version { FLOWS } else { 1 };
     let mut engine = Engine::new(&Config {
-        capacity_ipv4: FLOWS,
-        capacity_ipv6: 1,
+        capacity_ipv4: capacity(4),
+        capacity_ipv6: capacity(6),
         embryonic_percent: 100,
         ..Config::default()
     });
     let mut frames: Vec<Vec<u8>> = Vec::with_capacity(BURST_MAX);
-    flood::packets(1, Target::Random, FLOWS, |_, frame| {
-        frames.push(frame.to_vec());
+    for tuple in flood::tuples(1, Target::Random, FLOWS) {
+        frames.push(frame(tuple, ip_version));
         if frames.len() == BURST_MAX {
             process(&mut engine, &frames);
             frames.clear();
         }
-    });
+    }
     process(&mut engine, &frames);
     let flows = engine.stats().active();
     let grown = resident_bytes().saturating_sub(before);
     Footprint {
+        ip_version,
         flows,
         resident_bytes_per_flow: grown as f64 / flows as f64,
         engine_bytes_per_flow: engine.memory_bytes() as f64 / flows as f64,
     }
+}
+
+fn frame(Tuple { src, dst, sport, dport }: Tuple, ip_version: u8) -> Vec<u8> {
+    let builder = match ip_version {
+        4 => FrameBuilder::ipv4(src.octets(), dst.octets()),
+        _ => FrameBuilder::ipv6(
+            src.to_ipv6_compatible().segments(),
+            dst.to_ipv6_compatible().segments(),
+        ),
+    };
+    builder.udp(sport, dport).build()
 }
 
 fn process(engine: &mut Engine, frames: &[Vec<u8>]) {

@@ -28,6 +28,7 @@ mod rules;
 mod stopwatch;
 mod table;
 mod testpmd;
+mod waits;
 mod yardstick;
 
 use anyhow::{Context, bail};
@@ -231,10 +232,10 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut yardsticks = Vec::new();
     let measured = measure(&setup, cases, args.reps(), &mut yardsticks, &interrupted)?;
     drop(hugepages);
-    let footprint = with_footprint.then(footprint::measure);
+    let footprints = with_footprint.then(footprint::measure);
     let twins = twins(&setup, args, wanted_twins, &interrupted)?;
     let machine = machine.finish();
-    let report = Report { machine, commands, measured, yardsticks, footprint, twins };
+    let report = Report { machine, commands, measured, yardsticks, footprints, twins };
     print!("{}", report.to_markdown());
     write_files(args, &report.machine, &report, &report.to_markdown())?;
     let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
@@ -267,7 +268,8 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// What the software NIC can be measured by, if it was built.
-const TWINS: [&str; 4] = [replay::NAME, rules::NAME, churn::MIXES[0].name, churn::MIXES[1].name];
+const TWINS: [&str; 5] =
+    [replay::NAME, rules::NAME, waits::NAME, churn::MIXES[0].name, churn::MIXES[1].name];
 
 /// What it came to.
 #[derive(Default, Serialize)]
@@ -275,6 +277,7 @@ pub(crate) struct Twins {
     replays: Vec<replay::Replay>,
     rules: Option<rules::Rules>,
     churn: Vec<churn::Churn>,
+    waits: Vec<waits::Waits>,
 }
 
 fn twins(
@@ -283,7 +286,7 @@ fn twins(
     wanted: [bool; TWINS.len()],
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Twins> {
-    let [with_replay, with_rules, with_churn @ ..] = wanted;
+    let [with_replay, with_rules, with_waits, with_churn @ ..] = wanted;
     let Some(driver) = replay::driver() else {
         let left_out = TWINS.iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted);
         left_out.for_each(|(name, _)| eprintln!("{name} is left out: make twin"));
@@ -294,10 +297,14 @@ fn twins(
         false => Vec::new(),
     };
     let rules = with_rules.then(|| rules::measure(setup, &driver, args.reps())).transpose()?;
+    let waits = match with_waits {
+        true => waits::measure(setup, &driver, args.reps())?,
+        false => Vec::new(),
+    };
     let mixes = churn::MIXES.iter().zip(with_churn).filter(|(_, is_wanted)| *is_wanted);
     let churn = mixes.map(|(mix, _)| churn::measure(setup, &driver, mix, args.reps()));
     let churn = churn.collect::<anyhow::Result<_>>()?;
-    Ok(Twins { replays, rules, churn })
+    Ok(Twins { replays, rules, churn, waits })
 }
 
 /// All repetitions of all cases, heat by heat, each after a look at the machine itself.

@@ -3,12 +3,12 @@
 
 use crate::cases::{Bar, Load};
 use crate::churn::{self, Churn};
-use crate::footprint::{self, Footprint};
+use crate::footprint::Footprint;
 use crate::machine::Machine;
 use crate::measured::{Measured, Repetition, Spread};
 use crate::replay::{self, Replay};
 use crate::rules::{self, Rules};
-use crate::{Twins, table, yardstick};
+use crate::{Twins, table, waits, yardstick};
 use serde::Serialize;
 use std::fmt;
 use traffic::scenario::SHORT_TCP_PACKETS;
@@ -21,10 +21,13 @@ pub(crate) struct Report {
     pub(crate) measured: Vec<Measured>,
     /// The machine itself, before every heat.
     pub(crate) yardsticks: Vec<yardstick::Reading>,
-    pub(crate) footprint: Option<Footprint>,
+    pub(crate) footprints: Option<[Footprint; 2]>,
     #[serde(flatten)]
     pub(crate) twins: Twins,
 }
+
+/// Thousands of short connections in a second that must be, and that are the goal.
+const CONNECTIONS: [f64; 2] = [650.0, 1_200.0];
 
 /// How a figure stands to its bar.
 pub(crate) enum Verdict {
@@ -71,11 +74,12 @@ impl Report {
             text += &yardstick_table(&self.yardsticks);
         }
         text += &self.trouble();
-        text += &self.footprint.map(footprint_line).unwrap_or_default();
-        let Twins { replays, rules, churn } = &self.twins;
+        text += &self.footprints.as_ref().map(footprint_section).unwrap_or_default();
+        let Twins { replays, rules, churn, waits } = &self.twins;
         text += &replay_table(replays);
         text += &rules.as_ref().map(rules_table).unwrap_or_default();
         text += &churn_section(churn);
+        text += &waits::section(waits);
         let commands = without_home(self.commands.trim_end());
         text + &format!("\n## Commands\n\n```text\n{commands}\n```\n")
     }
@@ -122,8 +126,12 @@ fn floor_table(cases: &[&Measured]) -> String {
     for measured in cases.iter().filter(|measured| measured.case.load == Load::Reused) {
         let mpps = measured.median(|r| r.millrace.figures.mpps);
         let connections = mpps * 1e3 / f64::from(SHORT_TCP_PACKETS);
-        let name = &measured.case.name;
-        text += &format!("\n{name}: {connections:.0} thousand connections per second.\n");
+        let (name, [must, goal]) = (&measured.case.name, CONNECTIONS);
+        let verdict = Verdict::new(connections >= must, connections >= goal);
+        text += &format!(
+            "\n{name}: {connections:.0} thousand connections per second; must / goal {must:.0} / \
+             {goal:.0}: {verdict}.\n"
+        );
     }
     text
 }
@@ -264,15 +272,20 @@ fn yardstick_table(readings: &[yardstick::Reading]) -> String {
         + &table::render(&["loop", "min", "median", "max"], &rows)
 }
 
-fn footprint_line(footprint: Footprint) -> String {
-    let Footprint { flows, resident_bytes_per_flow, engine_bytes_per_flow } = footprint;
-    let (must, goal) = (footprint::MUST, footprint::GOAL);
-    let verdict = Verdict::new(resident_bytes_per_flow <= must, resident_bytes_per_flow <= goal);
-    format!(
-        "\n## Memory\n\n{flows} IPv4 flows in the table: {resident_bytes_per_flow:.1} bytes per \
-         flow resident, {engine_bytes_per_flow:.1} by the engine's own account; must / goal \
-         {must} / {goal}: {verdict}.\n"
-    )
+fn footprint_section(footprints: &[Footprint; 2]) -> String {
+    let line = |footprint: &Footprint| {
+        let &Footprint { ip_version, flows, resident_bytes_per_flow, engine_bytes_per_flow } =
+            footprint;
+        let [must, goal] = footprint.bars();
+        let holds = |bar| resident_bytes_per_flow <= bar;
+        let verdict = Verdict::new(holds(must), holds(goal));
+        format!(
+            "{flows} IPv{ip_version} flows in the table: {resident_bytes_per_flow:.1} bytes per \
+             flow resident, {engine_bytes_per_flow:.1} by the engine's own account; must / goal \
+             {must} / {goal}: {verdict}.\n"
+        )
+    };
+    format!("\n## Memory\n\n{}", footprints.each_ref().map(line).join("\n"))
 }
 
 fn replay_table(replays: &[Replay]) -> String {
