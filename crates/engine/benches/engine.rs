@@ -8,13 +8,14 @@
 
 use criterion::{Criterion, Throughput};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Engine, Evict, KeyCheck, MarkLayout, Offload, Verdict,
-    Wish,
+    Admission, Answer, BURST_MAX, Config, EndReason, Engine, Evict, KeyCheck, MarkLayout, Offload,
+    Verdict, Wish,
 };
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
+use traffic::scenario;
 use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
 
 const SECOND: u64 = 1_000_000_000;
@@ -233,7 +234,7 @@ fn marked(c: &mut Criterion) {
         first_index: 0,
         check: KeyCheck::Sampled { first: 4, one_in: 64 },
         admission: Admission::After { packets: 1 },
-        rules_max: 1 << 20,
+        rules_max: 2 << 20,
         zone_rules_max: None,
         bypass: [None; 2],
         slots: 1 << 20,
@@ -305,6 +306,31 @@ fn insert_and_expire(c: &mut Criterion) {
     }
 }
 
+/// Whole connections of TCP, eight packets each, over the same ports again and again.
+fn short(c: &mut Criterion) {
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    scenario::short_tcp(1, 28_000, |_, frame| frames.push(frame.to_vec()));
+    let mut bench = Bench::new(engine(1 << 20));
+    bench.all(SECOND, &frames);
+    let mut group = c.benchmark_group("engine");
+    group.throughput(Throughput::Elements(BURST_MAX as u64));
+    let mut bursts = frames.chunks_exact(BURST_MAX).cycle();
+    group.bench_function("short/tcp_ipv4_28k", |b| {
+        b.iter_custom(|iterations| {
+            let mut once = |burst: &[Vec<u8>]| {
+                let time = bench.burst(SECOND, burst);
+                while let Some(flow) = bench.engine.next_record() {
+                    black_box(flow);
+                }
+                time
+            };
+            bursts.by_ref().take(iterations as usize).map(|burst| once(burst)).sum()
+        });
+    });
+    group.finish();
+    assert!(bench.engine.stats().ended[EndReason::Reuse as usize] >= 28_000);
+}
+
 /// Everything at once: mixed traffic of known flows in bursts of 32 and 64.
 fn burst(c: &mut Criterion) {
     for (size, flows) in [("10k_in_cache", 10_000), ("1m_out_of_cache", 1_000_000)] {
@@ -323,7 +349,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
-    for group in [parse, lookup_hit, marked, lookup_miss, insert_and_expire, burst] {
+    for group in [parse, lookup_hit, marked, lookup_miss, insert_and_expire, short, burst] {
         group(&mut c);
     }
     c.final_summary();

@@ -31,6 +31,7 @@ pub(crate) struct Books {
     invalid: InvalidPackets,
     sees_all: bool,
     odd_fragments: OddFragments,
+    keeps_records: bool,
 }
 
 impl Books {
@@ -47,6 +48,7 @@ impl Books {
             invalid: config.invalid,
             sees_all: config.sees_all,
             odd_fragments: config.odd_fragments,
+            keeps_records: config.records,
         }
     }
 
@@ -77,6 +79,9 @@ impl Books {
         self.stats.ended[flow.end_reason as usize] += 1;
         // The packet that ended it by reuse began another flow in its place.
         self.stats.created += u64::from(flow.end_reason == EndReason::Reuse);
+        if !self.keeps_records {
+            return;
+        }
         // A caller that takes no record between bursts loses the oldest ones, not memory.
         if self.records.len() == RECORDS_MAX {
             self.records.pop_front();

@@ -58,6 +58,8 @@ pub struct Config {
     pub new_per_second: Option<u32>,
     /// Whether connections have labels: 128 bits each.
     pub labels: bool,
+    /// Whether flow records are kept for who takes them. Flows end all the same, and are counted.
+    pub records: bool,
     /// Whether the tables take 2 MB pages of the system's pool, if there are enough. Transparent
     /// huge pages are asked for in any case.
     pub huge_pages: bool,
@@ -120,6 +122,7 @@ impl Default for Config {
             source_max: None,
             new_per_second: None,
             labels: false,
+            records: true,
             huge_pages: false,
             secret: [0, 0],
             cycle_counter: || 0,

@@ -223,8 +223,8 @@ mod tests {
             prop_assert_eq!(new & !mask, old & !mask);
             prop_assert_eq!(bits.takes(old), new == old);
             let change = MarkChange { mark: None, label: Some(bits) };
-            let mark = old as u32;
-            prop_assert_eq!(change.written_to(CtMark { mark, label: old }), CtMark { mark, label: new });
+            let [before, after] = [old, new].map(|label| CtMark { mark: old as u32, label });
+            prop_assert_eq!(change.written_to(before), after);
         }
     }
 }

@@ -32,6 +32,11 @@ impl<T> Busiest<T> {
         }
     }
 
+    /// Whether it can keep any.
+    pub(crate) fn keeps_some(&self) -> bool {
+        self.limit > 0
+    }
+
     /// How many there were.
     pub(crate) fn offered(&self) -> u64 {
         self.offered

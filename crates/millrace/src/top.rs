@@ -18,6 +18,11 @@ impl Top {
         Self(Busiest::new(size))
     }
 
+    /// Whether it keeps any.
+    pub(crate) fn wants_some(&self) -> bool {
+        self.0.keeps_some()
+    }
+
     /// Keeps `record` if it is one of the busiest; of equals, the first offered.
     pub(crate) fn offer(&mut self, record: &FlowRecord) {
         self.0.offer(record.orig.bytes + record.reply.bytes, || record.clone());

@@ -320,8 +320,8 @@ What each does with a packet differs. All are as they are after installation, bu
 
 - testpmd io takes it from one port and gives it to the other. Millrace and Open vSwitch have the
   same ports and packet buffers of 2 kB.
-- Millrace: one record for both directions with packets and bytes each way; windows of TCP; a flow
-  record when it ends, thrown away here. No rules: everything is forwarded. Its idle timeouts are
+- Millrace: one record for both directions with packets and bytes each way; windows of TCP; no flow
+  records, as nobody asks for them here. No rules: everything is forwarded. Its idle timeouts are
   the length of the measurement, and it does not limit who begins a flow.
 - Open vSwitch: rules for new, established and invalid packets, so two lookups for each packet;
   windows of TCP; no counters of a connection, but of its rules; zones, labels and a lock. EMC off:

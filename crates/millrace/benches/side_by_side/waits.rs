@@ -2,9 +2,9 @@
 //! How long a worker leaves its queues alone while a million connections end at once, are listed,
 //! or are ended by command: Millrace on the software NIC at a rate that leaves room.
 //!
-//! A poll-mode program waits as long as it is not on its cpu, whatever it does. So a loop that reads
-//! the clock and does nothing else has the same cpu for as long, right after each run: the longest
-//! time between two of its readings is what no program there is spared, testpmd neither.
+//! A poll-mode program waits as long as it is not on its cpu, whatever it does. So a loop that
+//! reads the clock and does nothing else has the same cpu for as long, right after each run: the
+//! longest time between two of its readings is what no program there is spared, testpmd neither.
 
 use crate::Setup;
 use crate::measured::Spread;

@@ -62,7 +62,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let plan = match args.plan.plan(&Cpus::of_this_host()) {
+    let mut plan = match args.plan.plan(&Cpus::of_this_host()) {
         Ok(plan) => plan,
         Err(problems) => {
             tell(io::stderr(), &problems);
@@ -77,6 +77,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let wants_huge_pages = !eal.no_huge;
     let socket = plan.socket.clone();
     let snapshots = snapshots(&plan);
+    plan.engine.records = sink.wants_some();
     let mut live = start(plan, &eal, snapshots)?;
     let server = match serve(&socket, &live) {
         Ok(server) => server,

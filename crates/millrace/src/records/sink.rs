@@ -19,6 +19,11 @@ impl RecordSink {
         Self { writer, top }
     }
 
+    /// Whether it does anything with records.
+    pub(crate) fn wants_some(&self) -> bool {
+        self.writer.is_some() || self.top.wants_some()
+    }
+
     /// Takes one record.
     pub(crate) fn take(&mut self, record: &FlowRecord) -> io::Result<()> {
         self.top.offer(record);
