@@ -195,6 +195,7 @@ impl Live {
             has_labels: config.labels,
             started: Instant::now(),
             listeners: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
         });
         let saving = saving.and_then(Saving::start);
         Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })

@@ -14,7 +14,7 @@ use super::{SharedPort, report};
 use crate::plan::ZoneRules;
 use crate::summary::{Offload, OffloadPort, Summary};
 use engine::{Cursor, LiveFlow, OffloadState, Query, ZoneNow};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,8 @@ pub(crate) struct Inquiry {
     pub(super) started: Instant,
     /// How many have listened so far.
     pub(super) listeners: AtomicU64,
+    /// The run is about to end.
+    pub(super) is_ending: AtomicBool,
 }
 
 /// A worker that may be asked.
@@ -139,6 +141,7 @@ impl Inquiry {
         let Some(Asked { lcore, wire, caller }) = workers.get_mut(walk.worker) else {
             return Ok(false);
         };
+        self.check()?;
         let part = Part { errand: walk.errand, cursor: walk.cursor, places: PART };
         caller.asks.push(Ask::Walk(part)).map_err(|_| Ending)?;
         let end = loop {
@@ -155,6 +158,17 @@ impl Inquiry {
         drop(workers);
         walk.follow(end);
         Ok(true)
+    }
+
+    /// The run is about to end: walks break off after the part that they are at. One that ends
+    /// flows may wait for room among their records, and who takes those has other things to do.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there is somebody to ask.
+    pub(super) fn check(&self) -> Result<(), Ending> {
+        if self.is_ending.load(Ordering::Relaxed) { Err(Ending) } else { Ok(()) }
     }
 
     /// What the summary would say if the run ended now.

@@ -540,3 +540,37 @@ fn a_wrong_filter_is_named_with_a_way_out() {
         }
     }
 }
+
+/// So many packets, each of a connection of its own, at the first port, and none at the other.
+fn of_many(many: u32) -> Asked {
+    // No packet is answered, and half of the table is for such connections.
+    let setup = setup().capacity(many * 5 / 2);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    let frame = |i: u32| {
+        let [_, x, y, z] = i.to_be_bytes();
+        FrameBuilder::ipv4([10, x, y, z], [10, 9, 255, 255]).udp(1024, 53).build()
+    };
+    write_pcap(&a, &(0..many).map(frame).collect::<Vec<_>>());
+    write_pcap(&b, &[]);
+    let args = [a, b].map(|path| format!("rx_pcap={path}"));
+    Asked::start(setup, [&args[0], &args[1]], many as usize)
+}
+
+/// More connections than there is room for records on their way: they are to end, and the run is.
+#[test]
+fn a_run_ends_while_a_flush_goes_on() {
+    const MANY: u32 = 200_000;
+    let asked = of_many(MANY);
+    let mut stream = UnixStream::connect(&asked.socket).unwrap();
+    // Clients are let in one after the other: who came before this one is.
+    assert_eq!(asked.count(&[]), u64::from(MANY));
+    asked.bump.signal("INT");
+    let asking = writeln!(stream, r#"{{"millrace":1,"ask":"flush","all":true}}"#);
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    assert!(answer.contains(r#""code":"ending""#), "{asking:?} {answer}");
+    let ended = asked.bump.wait();
+    ended.assert_balanced();
+    assert_eq!(ended.records().len(), MANY as usize);
+    assert_eq!(count(&ended.summary()["flows"]["records_lost"]), 0);
+}
