@@ -20,6 +20,7 @@ mod recovery;
 mod report;
 mod saving;
 mod totals;
+mod turns;
 mod watched;
 mod worker;
 
@@ -50,9 +51,10 @@ use recovery::Recovery;
 use rtrb::{Consumer, RingBuffer};
 use saving::{Gauge, Saving};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use turns::Turns;
 use watched::Watched;
 use worker::{Account, Outlets, Report, Worker};
 
@@ -185,7 +187,7 @@ impl Live {
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
         workers.iter().for_each(Running::wait_until_ready);
         let inquiry = Arc::new(Inquiry {
-            workers: Mutex::new(askable),
+            workers: Turns::new(askable),
             ports: ports.iter().map(|watched: &Watched| watched.port.clone()).collect(),
             rules: rules.iter().map(Rules::line).collect(),
             policy: offload.policy.to_string(),

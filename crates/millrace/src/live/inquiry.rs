@@ -9,13 +9,13 @@
 use super::desk::{Ask, Caller, Errand, Part, PartEnd, Told};
 use super::offload::RulesLine;
 use super::saving::Gauge;
+use super::turns::{Turn, Turns};
 use super::worker::Report;
 use super::{SharedPort, report};
 use crate::plan::ZoneRules;
 use crate::summary::{Offload, OffloadPort, Summary};
 use engine::{Cursor, LiveFlow, OffloadState, Query, ZoneNow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether there is an answer.
@@ -28,7 +28,7 @@ const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// A bump that may be asked.
 pub(crate) struct Inquiry {
-    pub(super) workers: Mutex<Vec<Asked>>,
+    pub(super) workers: Turns<Vec<Asked>>,
     /// Upstream end and downstream end of each wire, in turn, and what takes their rules.
     pub(super) ports: Vec<SharedPort>,
     pub(super) rules: Vec<RulesLine>,
@@ -236,9 +236,9 @@ impl Inquiry {
         workers.iter_mut().map(answer).collect()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
-        // A panic ends the process.
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The workers, for one question.
+    pub(super) fn lock(&self) -> Turn<'_, Vec<Asked>> {
+        self.workers.take()
     }
 }
 
