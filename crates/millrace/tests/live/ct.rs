@@ -248,8 +248,7 @@ fn what_is_written_to_connections_is_found_again() {
     assert!(stderr.contains("labels = true"), "{stderr}");
 
     assert_eq!(asked.text(&["ct", "set", "--to-mark", "0x105", "--zone", "5"]), "set: 20\n");
-    let more =
-        ["ct", "set", "--to-mark", "2/0xff", "--mark", "5/0xff", "--proto", "icmp", "--json"];
+    let more = ["ct", "set", "--to-mark", "2/0xff", "--mark", "5/0xff", "--proto", "icmp"];
     let both = count(&asked.json(&more)["set"]);
     assert_eq!((asked.count(&["--mark", "0x100/0xff00"]), asked.count(&["--mark", "0"])), (20, 80));
     assert_eq!(asked.count(&["--mark", "0x102"]), both);
