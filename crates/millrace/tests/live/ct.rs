@@ -276,9 +276,8 @@ fn whoever_listens_hears_of_every_beginning_and_end() {
     let heard = Arc::new(Mutex::new(Vec::<Value>::new()));
     let listener = std::thread::spawn({
         let heard = Arc::clone(&heard);
-        // The last line may be cut, as the run ends.
-        let parsed = |line: String| serde_json::from_str(&line).ok();
-        let mut lines = stream.lines().map_while(Result::ok).map_while(parsed);
+        let parsed = |line: String| serde_json::from_str(&line).expect("it is not cut");
+        let mut lines = stream.lines().map_while(Result::ok).map(parsed);
         move || {
             lines.all(|line| {
                 heard.lock().unwrap().push(line);
@@ -572,4 +571,32 @@ fn a_run_ends_while_a_flush_goes_on() {
     ended.assert_balanced();
     assert_eq!(ended.records().len(), MANY as usize);
     assert_eq!(count(&ended.summary()["flows"]["records_lost"]), 0);
+}
+
+/// Whoever listens hears of all that happened before the end, or how much of it is missing, and
+/// that this is the end.
+#[test]
+fn the_end_of_a_run_is_told_to_those_who_listen() {
+    const MANY: u32 = 20_000;
+    let asked = of_many(MANY);
+    let mut listening = BufReader::new(asked.raw(r#"{"millrace":1,"ask":"events"}"#)).lines();
+    let first = listening.next().unwrap().unwrap();
+    assert!(first.starts_with("{\"instance\":"), "{first}");
+    let _flush = asked.raw(r#"{"millrace":1,"ask":"flush","all":true}"#);
+    let mut told = vec![listening.next().unwrap().unwrap()];
+    asked.bump.signal("INT");
+    told.extend(listening.map(Result::unwrap));
+    let ended = asked.bump.wait();
+    ended.assert_balanced();
+    let last: Value = serde_json::from_str(&told.pop().unwrap()).expect("it is not cut");
+    assert_eq!(last["error"]["code"], "ending", "{last}");
+    let (mut destroyed, mut lost) = (0, 0);
+    for line in told {
+        let line: Value = serde_json::from_str(&line).unwrap();
+        match line["lost"].as_u64() {
+            Some(events) => lost += events,
+            None => destroyed += u64::from(line["event"]["end_reason"] == "flushed"),
+        }
+    }
+    assert_eq!(destroyed + lost, count(&ended.summary()["flows"]["ended"]["flushed"]));
 }
