@@ -135,8 +135,8 @@ impl Live {
         snapshots: Option<Snapshots>,
     ) -> Result<Self, PortError> {
         let gauge = Gauge::default();
-        let mut saving = snapshots.map(|snapshots| Saving::new(snapshots, &gauge));
         let (clock, stop) = (Clock::new(tsc(), tsc_hz(eal)), Arc::new(AtomicBool::new(false)));
+        let mut saving = snapshots.map(|snapshots| Saving::new(snapshots, clock, &gauge));
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
