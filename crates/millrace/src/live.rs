@@ -196,6 +196,7 @@ impl Live {
             zones: ZoneRules::new(config, timeouts),
             has_labels: config.labels,
             started: Instant::now(),
+            clock,
             listeners: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
         });

@@ -6,6 +6,7 @@
 //! that it does not matter how fast anybody reads. A walk is a question for each part of it, and
 //! between two of them others may ask.
 
+use super::clock::Clock;
 use super::desk::{Ask, Caller, Errand, Part, PartEnd, Told};
 use super::offload::RulesLine;
 use super::saving::Gauge;
@@ -14,7 +15,8 @@ use super::worker::Report;
 use super::{SharedPort, report};
 use crate::plan::ZoneRules;
 use crate::summary::{Offload, OffloadPort, Summary};
-use engine::{Cursor, LiveFlow, OffloadState, Query, ZoneNow};
+use dpdk::tsc;
+use engine::{Cursor, LiveFlow, Nanos, OffloadState, Query, ZoneNow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,8 @@ pub(crate) struct Inquiry {
     pub(super) zones: ZoneRules,
     pub(super) has_labels: bool,
     pub(super) started: Instant,
+    /// That of the workers.
+    pub(super) clock: Clock,
     /// How many have listened so far.
     pub(super) listeners: AtomicU64,
     /// The run is about to end.
@@ -213,6 +217,11 @@ impl Inquiry {
     /// Whether connections have labels.
     pub(crate) fn has_labels(&self) -> bool {
         self.has_labels
+    }
+
+    /// What it is by the clock of the workers, whatever became of the system's since the start.
+    pub(crate) fn time(&self) -> Nanos {
+        self.clock.at(tsc())
     }
 
     /// How long the bump has run.
