@@ -107,6 +107,11 @@ impl Engine {
         self.books.events.queue.pop_front()
     }
 
+    /// Events not yet taken, lost ones included.
+    pub fn waiting_events(&self) -> u64 {
+        self.books.events.queue.len() as u64 + self.books.events.lost
+    }
+
     /// Events that were lost since the last call, as the queue was full: they are later than those
     /// in it.
     pub fn lost_events(&mut self) -> u64 {

@@ -20,6 +20,7 @@ mod recovery;
 mod report;
 mod saving;
 mod totals;
+mod turns;
 mod watched;
 mod worker;
 
@@ -50,9 +51,10 @@ use recovery::Recovery;
 use rtrb::{Consumer, RingBuffer};
 use saving::{Gauge, Saving};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use turns::Turns;
 use watched::Watched;
 use worker::{Account, Outlets, Report, Worker};
 
@@ -133,8 +135,8 @@ impl Live {
         snapshots: Option<Snapshots>,
     ) -> Result<Self, PortError> {
         let gauge = Gauge::default();
-        let mut saving = snapshots.map(|snapshots| Saving::new(snapshots, &gauge));
         let (clock, stop) = (Clock::new(tsc(), tsc_hz(eal)), Arc::new(AtomicBool::new(false)));
+        let mut saving = snapshots.map(|snapshots| Saving::new(snapshots, clock, &gauge));
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
@@ -185,7 +187,7 @@ impl Live {
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
         workers.iter().for_each(Running::wait_until_ready);
         let inquiry = Arc::new(Inquiry {
-            workers: Mutex::new(askable),
+            workers: Turns::new(askable),
             ports: ports.iter().map(|watched: &Watched| watched.port.clone()).collect(),
             rules: rules.iter().map(Rules::line).collect(),
             policy: offload.policy.to_string(),
@@ -194,7 +196,9 @@ impl Live {
             zones: ZoneRules::new(config, timeouts),
             has_labels: config.labels,
             started: Instant::now(),
+            clock,
             listeners: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
         });
         let saving = saving.and_then(Saving::start);
         Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })

@@ -114,12 +114,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let print_lines = outputs.report && !args.quiet;
     let until = Until { duration: args.duration, interrupted: &interrupted };
     let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
-    drop(server);
+    let closed = close(server, &mut live, &mut sink);
     let has_given_up = live.has_given_up();
     let finished = live.finish(&mut sink);
     let (top, written) = sink.finish();
     outputs.finish("", &finished.summary, top)?;
-    let status = records_written(lost, finished.written.and(written), &args.output)?;
+    let status = records_written(lost, closed.and(finished.written).and(written), &args.output)?;
     Ok(if has_given_up { ExitCode::FAILURE } else { status })
 }
 
@@ -166,6 +166,18 @@ fn serve(socket: &Socket, live: &Live) -> anyhow::Result<Option<Server>> {
             Ok(None)
         }
     }
+}
+
+/// Answers no more. Records are taken meanwhile: who ends flows for a client waits for that.
+fn close(server: Option<Server>, live: &mut Live, sink: &mut RecordSink) -> io::Result<()> {
+    live.inquiry().end();
+    let Some(server) = server else { return Ok(()) };
+    server.close();
+    let mut taken = Ok(());
+    while !server.is_closed() {
+        taken = taken.and(live.turn(sink));
+    }
+    taken
 }
 
 /// The exit status as far as flow records go: `lost` was told when it happened. Whoever closed the

@@ -12,7 +12,6 @@ use crate::live::{Ending, Found, Inquiry, PortNow};
 use crate::units;
 use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
 use serde_json::{Value, json};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 impl From<Ending> for Failure {
     fn from(_: Ending) -> Self {
@@ -87,7 +86,7 @@ fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
         busiest.offer(record.orig.bytes + record.reply.bytes, || found);
     })?;
     let ports = inquiry.ports()?;
-    let now = now();
+    let now = inquiry.time();
     let matched = busiest.offered();
     lines.extend(busiest.into_sorted().map(|found| {
         let line = flow_line(&found, &ports, now);
@@ -99,7 +98,7 @@ fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
 /// The rules with the most packets per second; returns how many there are.
 fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let names: Vec<_> = inquiry.names().collect();
-    let now = now();
+    let now = inquiry.time();
     let mut busiest = Busiest::new(request.limit());
     inquiry.flows(query(request, true), &mut |found| {
         for (direction, view) in found.flow.rules.iter().enumerate() {
@@ -112,11 +111,6 @@ fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
     let matched = busiest.offered();
     lines.extend(busiest.into_sorted().map(Line::Rule));
     Ok(matched)
-}
-
-/// By the clock of the system, which the workers' follows from the start of the run on.
-pub(super) fn now() -> Nanos {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as Nanos
 }
 
 fn seconds(from: Nanos, until: Nanos) -> f64 {

@@ -2,7 +2,7 @@
 //! Answers about connections that are as long as there are many: they go out part by part, and the
 //! walk through the tables waits for whoever takes them.
 
-use super::answer::{instance, now};
+use super::answer::instance;
 use super::server::{Halt, Taker};
 use super::{ConnectionLine, CountsLine, EventLine, Failure, Line, Request, ZoneLine};
 use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
@@ -21,7 +21,7 @@ pub(super) fn list(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> R
     let (mut part, mut left) = (Vec::new(), request.limit.map_or(u64::MAX, u64::from));
     let mut given = 0;
     while left > 0 && inquiry.go_on(&mut walk, &mut |met| part.push(met))? {
-        let now = now();
+        let now = inquiry.time();
         for met in part.drain(..).take(usize::try_from(left).unwrap_or(usize::MAX)) {
             if let Met::Flow(found) = met {
                 taker.line(&Line::Connection(Box::new(live(&found, now))))?;

@@ -17,13 +17,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Clients that are served at a time.
 pub(super) const CLIENTS_MAX: usize = 8;
 /// In what time a request must be there, and then its answer taken.
 const TO_ASK: Duration = Duration::from_secs(5);
 const TO_TAKE: Duration = Duration::from_secs(30);
+/// How long clients may take what is said to them when the socket closes.
+const TO_END: Duration = Duration::from_secs(1);
 
 /// Gives the lines of an answer. What it returns is the last one where it comes to nothing.
 pub(crate) type Answerer = dyn Fn(&Request, &mut Taker) -> Result<(), Halt> + Send + Sync;
@@ -140,13 +142,23 @@ impl Server {
         let (path, file) = (path.to_owned(), file(&found));
         Ok(Self { path, file, listener, stop, thread: Some(thread) })
     }
+
+    /// Lets nobody in any more. Clients hear that this is the end, if answers come to theirs.
+    pub(crate) fn close(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the thread: its call for the next client fails.
+        let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
+    }
+
+    /// Whether all clients have gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // Wakes the thread: its call for the next client fails.
-        let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
+        self.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -173,7 +185,7 @@ struct Client {
     thread: JoinHandle<()>,
 }
 
-fn listen(listener: &UnixListener, stop: &AtomicBool, answerer: &Arc<Answerer>) {
+fn listen(listener: &UnixListener, stop: &Arc<AtomicBool>, answerer: &Arc<Answerer>) {
     let mut clients: Vec<Client> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
@@ -182,7 +194,18 @@ fn listen(listener: &UnixListener, stop: &AtomicBool, answerer: &Arc<Answerer>) 
             continue;
         };
         clients.retain(|client| !client.thread.is_finished());
-        clients.extend(admit(stream, clients.len(), answerer));
+        clients.extend(admit(stream, clients.len(), (answerer, stop)));
+    }
+    dismiss(clients);
+}
+
+/// Waits for the last words to clients, but not for long.
+fn dismiss(clients: Vec<Client>) {
+    // Whoever has not asked yet will not.
+    clients.iter().for_each(|client| drop(client.stream.shutdown(std::net::Shutdown::Read)));
+    let begun = Instant::now();
+    while begun.elapsed() < TO_END && !clients.iter().all(|client| client.thread.is_finished()) {
+        thread::sleep(Duration::from_millis(1));
     }
     for Client { stream, thread } in clients {
         let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -191,7 +214,11 @@ fn listen(listener: &UnixListener, stop: &AtomicBool, answerer: &Arc<Answerer>) 
 }
 
 /// Serves a client that may ask, beside `others`; the others hear why not.
-fn admit(stream: UnixStream, others: usize, answerer: &Arc<Answerer>) -> Option<Client> {
+fn admit(
+    stream: UnixStream,
+    others: usize,
+    (answerer, stop): (&Arc<Answerer>, &Arc<AtomicBool>),
+) -> Option<Client> {
     let peer = socket_peercred(&stream).ok()?.uid.as_raw();
     let refusal = match () {
         () if !is_allowed(peer, user()) => Some(Failure::Denied(peer)),
@@ -205,9 +232,10 @@ fn admit(stream: UnixStream, others: usize, answerer: &Arc<Answerer>) -> Option<
         return None;
     }
     let (mine, answerer) = (stream.try_clone().ok()?, Arc::clone(answerer));
+    let stop = Arc::clone(stop);
     let work = move || {
         // A client that is gone needs no answer, and one that is too slow gets no more of it.
-        let _ = serve(&mine, &*answerer);
+        let _ = serve(&mine, &*answerer, &stop);
         let _ = mine.shutdown(std::net::Shutdown::Both);
     };
     let thread = thread::Builder::new().name("control client".to_owned()).spawn(work).ok()?;
@@ -219,9 +247,12 @@ pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
     peer == owner || peer == 0
 }
 
-fn serve(stream: &UnixStream, answerer: &Answerer) -> io::Result<()> {
+fn serve(stream: &UnixStream, answerer: &Answerer, stop: &AtomicBool) -> io::Result<()> {
     let mut taker = Taker::new(stream);
-    let request = receive(Timed::new(stream, TO_ASK));
+    let request = receive(Timed::new(stream, TO_ASK)).map_err(|failure| {
+        // Nobody listened to the rest of it.
+        if stop.load(Ordering::Relaxed) { Failure::Ending } else { failure }
+    });
     let answered = request.map_err(Halt::from).and_then(|request| answerer(&request, &mut taker));
     match answered {
         Ok(()) => {}

@@ -17,9 +17,8 @@ pub(crate) struct Clock {
 impl Clock {
     /// A clock for a counter of `hz` that reads `cycles` now.
     pub(crate) fn new(cycles: u64, hz: u64) -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ns_per_cycle = ((1_000_000_000_u128 << 32) / u128::from(hz.max(1))) as u64;
-        Self { epoch_ns: since_epoch.as_nanos() as Nanos, epoch_cycles: cycles, ns_per_cycle }
+        Self { epoch_ns: system_now(), epoch_cycles: cycles, ns_per_cycle }
     }
 
     /// The time at which the counter read `cycles`; before the epoch it stands still.
@@ -28,11 +27,22 @@ impl Clock {
         self.epoch_ns.saturating_add(self.span(cycles.saturating_sub(self.epoch_cycles)))
     }
 
+    /// The same clock, set so far ahead or, if negative, behind.
+    #[cfg(test)]
+    pub(crate) fn ahead_by(self, ns: i64) -> Self {
+        Self { epoch_ns: self.epoch_ns.saturating_add_signed(ns), ..self }
+    }
+
     /// So many cycles.
     #[inline(always)]
     pub(crate) fn span(&self, cycles: u64) -> Nanos {
         ((u128::from(cycles) * u128::from(self.ns_per_cycle)) >> 32) as Nanos
     }
+}
+
+/// What the system's clock says, which somebody may set.
+pub(crate) fn system_now() -> Nanos {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as Nanos
 }
 
 #[cfg(test)]

@@ -16,55 +16,80 @@ const AT_ONCE: usize = 1024;
 pub(crate) struct Hearing<'a> {
     inquiry: &'a Inquiry,
     id: u64,
-    /// Of each worker, by its lcore.
-    ears: Vec<(u32, Consumer<Heard>)>,
+    /// Of each worker.
+    ears: Vec<Ear>,
+    /// No worker tells it anything any more.
+    has_left: bool,
+}
+
+struct Ear {
+    lcore: u32,
+    ring: Consumer<Heard>,
+    /// Events that are missing behind the last one in the ring.
+    missing: u64,
 }
 
 impl Inquiry {
     /// Hears of the connections that are meant, from now on.
     pub(crate) fn listen(&self, filter: Filter) -> Result<Hearing<'_>, Ending> {
         let id = self.listeners.fetch_add(1, Ordering::Relaxed);
-        let mut hearing = Hearing { inquiry: self, id, ears: Vec::new() };
-        for asked in self.lock().iter_mut() {
-            let (listener, ear) = Listener::new(id, filter);
+        let mut hearing = Hearing { inquiry: self, id, ears: Vec::new(), has_left: false };
+        let mut workers = self.lock();
+        self.check()?;
+        for asked in workers.iter_mut() {
+            let (listener, ring) = Listener::new(id, filter);
             // There are as many places as clients: nobody is refused.
             let Told::Listens = answer(&mut asked.caller, Ask::Listen(listener))? else {
                 return Err(Ending);
             };
-            hearing.ears.push((asked.lcore, ear));
+            hearing.ears.push(Ear { lcore: asked.lcore, ring, missing: 0 });
         }
+        drop(workers);
         Ok(hearing)
     }
 }
 
 impl Hearing<'_> {
-    /// Gives what there is to hear to `heard`, with the lcore of the worker; returns how much.
+    /// Gives what there is to hear to `heard`, with the lcore of the worker; returns how much. When
+    /// the run is about to end, that is what happened before, and after it the end.
     pub(crate) fn hear(&mut self, heard: &mut impl FnMut(u32, Heard)) -> Result<usize, Ending> {
-        let mut taken = 0;
-        for (lcore, ear) in &mut self.ears {
-            let is_over = ear.is_abandoned();
+        if self.inquiry.check().is_err() {
+            self.leave();
+        }
+        let (mut taken, mut is_over) = (0, self.has_left);
+        for Ear { lcore, ring, missing } in &mut self.ears {
+            is_over |= ring.is_abandoned();
             let before = taken;
             while taken - before < AT_ONCE {
-                let Ok(next) = ear.pop() else { break };
+                let Ok(next) = ring.pop() else { break };
                 heard(*lcore, next);
                 taken += 1;
             }
-            if is_over && taken == before {
-                return Err(Ending);
+            if taken == before && *missing > 0 {
+                heard(*lcore, Heard::Lost(std::mem::take(missing)));
+                taken += 1;
             }
         }
-        Ok(taken)
+        if taken == 0 && is_over { Err(Ending) } else { Ok(taken) }
+    }
+
+    /// Hears no more than what was told so far.
+    fn leave(&mut self) {
+        if std::mem::replace(&mut self.has_left, true) {
+            return;
+        }
+        for (asked, ear) in self.inquiry.lock().iter_mut().zip(&mut self.ears) {
+            // Given back, so that no worker frees its ring; of a run that is over nothing is.
+            if let Ok(Told::Left(Some(listener))) = answer(&mut asked.caller, Ask::Leave(self.id)) {
+                ear.missing = listener.lost();
+            }
+        }
     }
 }
 
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
-        for asked in self.inquiry.lock().iter_mut() {
-            // Given back, so that no worker frees its ring; of a run that is over nothing is.
-            if let Ok(Told::Left(Some(listener))) = answer(&mut asked.caller, Ask::Leave(self.id)) {
-                drop(listener);
-            }
-        }
+        self.leave();
     }
 }
 

@@ -6,16 +6,18 @@
 //! that it does not matter how fast anybody reads. A walk is a question for each part of it, and
 //! between two of them others may ask.
 
+use super::clock::Clock;
 use super::desk::{Ask, Caller, Errand, Part, PartEnd, Told};
 use super::offload::RulesLine;
 use super::saving::Gauge;
+use super::turns::{Turn, Turns};
 use super::worker::Report;
 use super::{SharedPort, report};
 use crate::plan::ZoneRules;
 use crate::summary::{Offload, OffloadPort, Summary};
-use engine::{Cursor, LiveFlow, OffloadState, Query, ZoneNow};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use dpdk::tsc;
+use engine::{Cursor, LiveFlow, Nanos, OffloadState, Query, ZoneNow};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether there is an answer.
@@ -28,7 +30,7 @@ const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// A bump that may be asked.
 pub(crate) struct Inquiry {
-    pub(super) workers: Mutex<Vec<Asked>>,
+    pub(super) workers: Turns<Vec<Asked>>,
     /// Upstream end and downstream end of each wire, in turn, and what takes their rules.
     pub(super) ports: Vec<SharedPort>,
     pub(super) rules: Vec<RulesLine>,
@@ -38,8 +40,12 @@ pub(crate) struct Inquiry {
     pub(super) zones: ZoneRules,
     pub(super) has_labels: bool,
     pub(super) started: Instant,
+    /// That of the workers.
+    pub(super) clock: Clock,
     /// How many have listened so far.
     pub(super) listeners: AtomicU64,
+    /// The run is about to end.
+    pub(super) is_ending: AtomicBool,
 }
 
 /// A worker that may be asked.
@@ -139,6 +145,7 @@ impl Inquiry {
         let Some(Asked { lcore, wire, caller }) = workers.get_mut(walk.worker) else {
             return Ok(false);
         };
+        self.check()?;
         let part = Part { errand: walk.errand, cursor: walk.cursor, places: PART };
         caller.asks.push(Ask::Walk(part)).map_err(|_| Ending)?;
         let end = loop {
@@ -155,6 +162,17 @@ impl Inquiry {
         drop(workers);
         walk.follow(end);
         Ok(true)
+    }
+
+    /// The run is about to end: walks break off after the part that they are at. One that ends
+    /// flows may wait for room among their records, and who takes those has other things to do.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there is somebody to ask.
+    pub(super) fn check(&self) -> Result<(), Ending> {
+        if self.is_ending.load(Ordering::Relaxed) { Err(Ending) } else { Ok(()) }
     }
 
     /// What the summary would say if the run ended now.
@@ -201,6 +219,11 @@ impl Inquiry {
         self.has_labels
     }
 
+    /// What it is by the clock of the workers, whatever became of the system's since the start.
+    pub(crate) fn time(&self) -> Nanos {
+        self.clock.at(tsc())
+    }
+
     /// How long the bump has run.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
@@ -222,9 +245,9 @@ impl Inquiry {
         workers.iter_mut().map(answer).collect()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
-        // A panic ends the process.
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The workers, for one question.
+    pub(super) fn lock(&self) -> Turn<'_, Vec<Asked>> {
+        self.workers.take()
     }
 }
 

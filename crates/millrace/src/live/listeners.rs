@@ -45,6 +45,11 @@ impl Listener {
         (Self { id, filter, ring, lost: 0 }, ear)
     }
 
+    /// Of one that listens no more, how much is missing at the end.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
     fn tell(&mut self, event: &FlowEvent, at: Nanos) {
         if !self.filter.takes_record(&event.record, event.progress) {
             return;
@@ -78,17 +83,19 @@ impl Listeners {
         None
     }
 
-    /// One listens no more, and comes back.
+    /// One listens no more, and comes back. What waits to be told is lost to it: with one round of
+    /// telling just before, that is nothing but a backlog.
     pub(super) fn leave(&mut self, id: u64, engine: &mut Engine) -> Option<Listener> {
         let is_it = |place: &&mut Option<Listener>| {
             place.as_ref().is_some_and(|listener| listener.id == id)
         };
-        let left = self.all.iter_mut().find(is_it)?.take();
+        let mut left = self.all.iter_mut().find(is_it)?.take()?;
+        left.lost += engine.waiting_events();
         self.count -= 1;
         if self.count == 0 {
             engine.listen(false);
         }
-        left
+        Some(left)
     }
 
     /// Hands over up to `budget` events; returns how many.
@@ -174,6 +181,30 @@ mod tests {
         assert!(listeners.leave(2, &mut engine).is_some());
         come_and_go(&mut engine, [3]);
         assert_eq!((engine.next_event(), engine.lost_events()), (None, 0));
+    }
+
+    /// It hears of what was told, and how much was not.
+    #[test]
+    fn what_waits_is_lost_to_one_who_leaves() {
+        let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+        let mut listeners = Listeners::default();
+        let [mut first_ear, mut last_ear] = [1, 2].map(|id| {
+            let (listener, ear) = Listener::new(id, Filter::default());
+            assert!(listeners.join(listener, &mut engine).is_none());
+            ear
+        });
+        come_and_go(&mut engine, [1, 2]);
+        assert_eq!(listeners.tell(&mut engine, 1, 1), 1);
+        let first = listeners.leave(1, &mut engine).unwrap();
+        assert_eq!((first.lost(), heard(&mut first_ear)), (3, (vec![(Change::New, 1)], 0)));
+        listeners.tell(&mut engine, 100, 1);
+        assert_eq!((heard(&mut last_ear).0.len(), heard(&mut last_ear).1), (4, 0));
+        // More than the engine keeps, and than a ring holds.
+        come_and_go(&mut engine, 0..3000);
+        assert_eq!(listeners.tell(&mut engine, 10, 1), 10);
+        let last = listeners.leave(2, &mut engine).unwrap();
+        let (events, lost) = heard(&mut last_ear);
+        assert_eq!(events.len() as u64 + lost + last.lost(), 6000);
     }
 
     #[test]

@@ -5,16 +5,18 @@
 //! worker gives a few records in one round of housekeeping, as far as there is room in its ring,
 //! and waits for nothing.
 
+use super::clock::{Clock, system_now};
 use crate::output::tell;
 use crate::snapshot::{Place, Resume, Resumed, Snapshots};
 use crate::summary;
-use engine::{Cursor, Engine, SavedFlow};
+use dpdk::tsc;
+use engine::{Cursor, Engine, Nanos, SavedFlow};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Records that a worker looks at in one round of housekeeping.
 const SAVED: usize = 16;
@@ -114,6 +116,8 @@ impl Gauge {
 pub(super) struct Saving {
     snapshots: Snapshots,
     sources: Vec<Source>,
+    /// That of the workers.
+    clock: Clock,
     gauge: Gauge,
 }
 
@@ -133,8 +137,8 @@ pub(super) struct Running {
 }
 
 impl Saving {
-    pub(super) fn new(snapshots: Snapshots, gauge: &Gauge) -> Self {
-        Self { snapshots, sources: Vec::new(), gauge: gauge.clone() }
+    pub(super) fn new(snapshots: Snapshots, clock: Clock, gauge: &Gauge) -> Self {
+        Self { snapshots, sources: Vec::new(), clock, gauge: gauge.clone() }
     }
 
     /// The end of a worker, which is one of so many.
@@ -186,7 +190,7 @@ impl Saving {
         let (begun, mut bytes) = (Instant::now(), 0);
         let mut result = Ok(());
         for source in &mut self.sources {
-            match source.write(&self.snapshots) {
+            match source.write(&self.snapshots, self.clock) {
                 Ok(more) => bytes += more,
                 Err(error) => {
                     let path = self.snapshots.store.path(source.place);
@@ -208,9 +212,9 @@ impl Saving {
 impl Source {
     /// Writes the file of a worker; returns its length. Whatever fails, all is taken that the
     /// worker gives, or the next file would have the rest.
-    fn write(&mut self, snapshots: &Snapshots) -> io::Result<u64> {
-        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let header = snapshots.header(self.place, self.workers, created.as_nanos() as u64);
+    fn write(&mut self, snapshots: &Snapshots, clock: Clock) -> io::Result<u64> {
+        let clocks = Clocks { system: system_now(), workers: clock.at(tsc()) };
+        let header = snapshots.header(self.place, self.workers, clocks.system);
         let mut file = Some(snapshots.store.begin(&header)?);
         let mut failed = None;
         if self.asks.push(()).is_err() {
@@ -219,7 +223,8 @@ impl Source {
         loop {
             match self.saved.pop() {
                 Ok(Some(flow)) => {
-                    let written = file.as_mut().map_or(Ok(()), |file| file.flow(&flow));
+                    let written =
+                        file.as_mut().map_or(Ok(()), |file| file.flow(&clocks.kept(flow)));
                     if let Err(error) = written {
                         (failed, file) = (Some(error), None);
                     }
@@ -238,6 +243,23 @@ impl Source {
     }
 }
 
+/// What two clocks say at one moment. That of the workers is set once: the system's may have been
+/// put right since, and a virtual machine may have slept without its cycle counter.
+struct Clocks {
+    system: Nanos,
+    workers: Nanos,
+}
+
+impl Clocks {
+    /// A connection as it is kept for the next run, whose clock begins as the system's: idle for as
+    /// long as it is. When it began is by what records of it are told to be of one connection, and
+    /// stays.
+    fn kept(&self, flow: SavedFlow) -> SavedFlow {
+        let last_seen = flow.last_seen.saturating_add(self.system).saturating_sub(self.workers);
+        SavedFlow { last_seen, ..flow }
+    }
+}
+
 impl Running {
     /// Asks for the last one, and for the end.
     pub(super) fn stop(&self) {
@@ -246,5 +268,66 @@ impl Running {
 
     pub(super) fn is_finished(&self) -> bool {
         self.thread.is_finished()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::SnapshotPlan;
+    use engine::{Config, Query, Verdict, ZoneFrom};
+    use wire::{BytesPacket, FrameBuilder};
+
+    const SECOND: Nanos = 1_000_000_000;
+    const HOUR: i64 = 3600 * SECOND as i64;
+    const PLACE: Place = Place { pair: 0, worker: 0 };
+
+    fn open(folder: &std::path::Path) -> Snapshots {
+        let plan = SnapshotPlan { folder: Some(folder.to_owned()), every: None };
+        Snapshots::open(&plan, ZoneFrom::OuterVlan, [1].into_iter()).unwrap().unwrap()
+    }
+
+    /// An engine with a connection that has been idle for so long at this time.
+    fn engine(now: Nanos, idle: Nanos) -> Engine {
+        let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+        let there = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53);
+        for frame in [there.clone().build(), there.reversed().build()] {
+            engine.process(now - idle, &[BytesPacket::new(&frame)], &mut [Verdict::Forward]);
+        }
+        engine
+    }
+
+    /// What is left of a connection with a timeout of 30 seconds that has been idle for 10, and
+    /// when its time is over, after a run whose clock was set so far ahead of the system's.
+    fn restored(ahead: i64) -> (Resumed, Option<Nanos>) {
+        let scratch = tempfile::tempdir().unwrap();
+        let clock = Clock::new(tsc(), SECOND).ahead_by(ahead);
+        let (mut saver, mut source) = Saver::new(PLACE, 1);
+        let before = engine(clock.at(tsc()), 10 * SECOND);
+        let snapshots = open(scratch.path());
+        std::thread::scope(|scope| {
+            let write = scope.spawn(|| source.write(&snapshots, clock).unwrap());
+            while !write.is_finished() {
+                saver.serve(&before);
+            }
+        });
+        let mut after = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+        let now = system_now();
+        let resumed = open(scratch.path()).take(PLACE).restore(&mut after, || now);
+        let mut expires = None;
+        after.list(&Query::default(), &mut Cursor::default(), 64, &mut |flow| {
+            expires = Some(flow.expires.saturating_sub(now));
+        });
+        (resumed, expires)
+    }
+
+    #[test]
+    fn timeouts_go_on_whatever_became_of_the_clock_meanwhile() {
+        for ahead in [0, -HOUR, HOUR] {
+            let (resumed, expires) = restored(ahead);
+            assert_eq!((resumed.restored, resumed.expired), (1, 0), "{ahead}");
+            let expires = expires.unwrap();
+            assert!(expires <= 20 * SECOND, "its timeout goes on: {expires}, {ahead}");
+        }
     }
 }

@@ -180,8 +180,9 @@ impl Worker {
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
             let report = |engine: &Engine| Report::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
-            let told = self.outlets.desk.serve(&mut self.engine, report)
-                + self.outlets.desk.tell(&mut self.engine, events, now)
+            // Before it is served: who listens no more has heard all but a backlog.
+            let told = self.outlets.desk.tell(&mut self.engine, events, now)
+                + self.outlets.desk.serve(&mut self.engine, report)
                 + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(&self.engine));
             self.heed();
             if now >= snapshot_at {

@@ -248,8 +248,7 @@ fn what_is_written_to_connections_is_found_again() {
     assert!(stderr.contains("labels = true"), "{stderr}");
 
     assert_eq!(asked.text(&["ct", "set", "--to-mark", "0x105", "--zone", "5"]), "set: 20\n");
-    let more =
-        ["ct", "set", "--to-mark", "2/0xff", "--mark", "5/0xff", "--proto", "icmp", "--json"];
+    let more = ["ct", "set", "--to-mark", "2/0xff", "--mark", "5/0xff", "--proto", "icmp"];
     let both = count(&asked.json(&more)["set"]);
     assert_eq!((asked.count(&["--mark", "0x100/0xff00"]), asked.count(&["--mark", "0"])), (20, 80));
     assert_eq!(asked.count(&["--mark", "0x102"]), both);
@@ -277,9 +276,8 @@ fn whoever_listens_hears_of_every_beginning_and_end() {
     let heard = Arc::new(Mutex::new(Vec::<Value>::new()));
     let listener = std::thread::spawn({
         let heard = Arc::clone(&heard);
-        // The last line may be cut, as the run ends.
-        let parsed = |line: String| serde_json::from_str(&line).ok();
-        let mut lines = stream.lines().map_while(Result::ok).map_while(parsed);
+        let parsed = |line: String| serde_json::from_str(&line).expect("it is not cut");
+        let mut lines = stream.lines().map_while(Result::ok).map(parsed);
         move || {
             lines.all(|line| {
                 heard.lock().unwrap().push(line);
@@ -539,4 +537,66 @@ fn a_wrong_filter_is_named_with_a_way_out() {
             assert!(text.contains(&place) && text.contains(words), "{text}");
         }
     }
+}
+
+/// So many packets, each of a connection of its own, at the first port, and none at the other.
+fn of_many(many: u32) -> Asked {
+    // No packet is answered, and half of the table is for such connections.
+    let setup = setup().capacity(many * 5 / 2);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    let frame = |i: u32| {
+        let [_, x, y, z] = i.to_be_bytes();
+        FrameBuilder::ipv4([10, x, y, z], [10, 9, 255, 255]).udp(1024, 53).build()
+    };
+    write_pcap(&a, &(0..many).map(frame).collect::<Vec<_>>());
+    write_pcap(&b, &[]);
+    let args = [a, b].map(|path| format!("rx_pcap={path}"));
+    Asked::start(setup, [&args[0], &args[1]], many as usize)
+}
+
+/// More connections than there is room for records on their way: they are to end, and the run is.
+#[test]
+fn a_run_ends_while_a_flush_goes_on() {
+    const MANY: u32 = 200_000;
+    let asked = of_many(MANY);
+    let mut stream = UnixStream::connect(&asked.socket).unwrap();
+    // Clients are let in one after the other: who came before this one is.
+    assert_eq!(asked.count(&[]), u64::from(MANY));
+    asked.bump.signal("INT");
+    let asking = writeln!(stream, r#"{{"millrace":1,"ask":"flush","all":true}}"#);
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    assert!(answer.contains(r#""code":"ending""#), "{asking:?} {answer}");
+    let ended = asked.bump.wait();
+    ended.assert_balanced();
+    assert_eq!(ended.records().len(), MANY as usize);
+    assert_eq!(count(&ended.summary()["flows"]["records_lost"]), 0);
+}
+
+/// Whoever listens hears of all that happened before the end, or how much of it is missing, and
+/// that this is the end.
+#[test]
+fn the_end_of_a_run_is_told_to_those_who_listen() {
+    const MANY: u32 = 20_000;
+    let asked = of_many(MANY);
+    let mut listening = BufReader::new(asked.raw(r#"{"millrace":1,"ask":"events"}"#)).lines();
+    let first = listening.next().unwrap().unwrap();
+    assert!(first.starts_with("{\"instance\":"), "{first}");
+    let _flush = asked.raw(r#"{"millrace":1,"ask":"flush","all":true}"#);
+    let mut told = vec![listening.next().unwrap().unwrap()];
+    asked.bump.signal("INT");
+    told.extend(listening.map(Result::unwrap));
+    let ended = asked.bump.wait();
+    ended.assert_balanced();
+    let last: Value = serde_json::from_str(&told.pop().unwrap()).expect("it is not cut");
+    assert_eq!(last["error"]["code"], "ending", "{last}");
+    let (mut destroyed, mut lost) = (0, 0);
+    for line in told {
+        let line: Value = serde_json::from_str(&line).unwrap();
+        match line["lost"].as_u64() {
+            Some(events) => lost += events,
+            None => destroyed += u64::from(line["event"]["end_reason"] == "flushed"),
+        }
+    }
+    assert_eq!(destroyed + lost, count(&ended.summary()["flows"]["ended"]["flushed"]));
 }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Something that one thread has at a time, in the order in which they ask for it. The standard
+//! library's mutex goes to whoever is quickest, which is the one who had it just now: a walk takes
+//! it thousands of times with nothing in between.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What threads take in turn.
+pub(super) struct Turns<T> {
+    line: Mutex<Line>,
+    moves: Condvar,
+    what: Mutex<T>,
+}
+
+/// Those who wait, by numbers.
+#[derive(Default)]
+struct Line {
+    /// For who comes next.
+    next: u64,
+    /// Whose turn it is.
+    turn: u64,
+}
+
+/// A turn, which ends with the value.
+pub(super) struct Turn<'a, T> {
+    of: &'a Turns<T>,
+    what: MutexGuard<'a, T>,
+}
+
+impl<T> Turns<T> {
+    pub(super) fn new(what: T) -> Self {
+        Self { line: Mutex::default(), moves: Condvar::new(), what: Mutex::new(what) }
+    }
+
+    /// Waits until all have had their turn who came before.
+    pub(super) fn take(&self) -> Turn<'_, T> {
+        let mut line = lock(&self.line);
+        let number = line.next;
+        line.next += 1;
+        while line.turn != number {
+            line = self.moves.wait(line).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(line);
+        Turn { of: self, what: lock(&self.what) }
+    }
+
+    /// Those who have their turn or wait for it.
+    #[cfg(test)]
+    fn count(&self) -> u64 {
+        let line = lock(&self.line);
+        line.next - line.turn
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        // Whoever is next waits for the guard, which goes right after this, and for nobody else.
+        lock(&self.of.line).turn += 1;
+        self.of.moves.notify_all();
+    }
+}
+
+impl<T> Deref for Turn<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.what
+    }
+}
+
+impl<T> DerefMut for Turn<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.what
+    }
+}
+
+/// A panic ends the process: there is nothing half done to be found.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever takes it again and again has it no more often than one who waits.
+    #[test]
+    fn who_waits_comes_before_who_comes_again() {
+        let turns = Turns::new(Vec::new());
+        std::thread::scope(|scope| {
+            for round in 0..1000 {
+                let first = turns.take();
+                let other = scope.spawn(|| turns.take().push("other"));
+                while turns.count() < 2 {
+                    std::hint::spin_loop();
+                }
+                drop(first);
+                turns.take().push("again");
+                other.join().unwrap();
+                assert_eq!(turns.take().split_off(0), ["other", "again"], "round {round}");
+            }
+        });
+        assert_eq!(turns.count(), 0);
+    }
+
+    #[test]
+    fn one_thread_has_it_at_a_time() {
+        let turns = Turns::new(0_u32);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        let mut number = turns.take();
+                        let next = *number + 1;
+                        std::thread::yield_now();
+                        *number = next;
+                    }
+                });
+            }
+        });
+        assert_eq!(*turns.take(), 4000);
+    }
+}
