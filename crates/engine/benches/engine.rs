@@ -324,7 +324,7 @@ fn short(c: &mut Criterion) {
                 }
                 time
             };
-            bursts.by_ref().take(iterations as usize).map(|burst| once(burst)).sum()
+            bursts.by_ref().take(iterations as usize).map(&mut once).sum()
         });
     });
     group.finish();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What holds in a zone: how long its connections live, how they are judged, how many there may be.
 
-use crate::{Config, TcpNumbers, Timeouts, WhenFull};
+use crate::flow::Phase;
+use crate::{Config, Nanos, TcpNumbers, Timeouts, WhenFull};
 
 /// What holds for the connections of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,9 @@ pub struct Zones {
     policies: Box<[ZonePolicy]>,
     /// By zone, the place of its policy. Empty where there is but one.
     places: Box<[u16]>,
+    /// Timeouts of each policy by the bits of a phase: which one comes next nobody foretells, so a
+    /// branch for each would be a wrong guess most of the time.
+    by_phase: Box<[[Nanos; Phase::BITS]]>,
 }
 
 /// How many zones there are.
@@ -53,13 +57,27 @@ impl Zones {
             let place = u16::try_from(place).expect("one policy at most for each zone");
             zones.iter().for_each(|zone| places[usize::from(*zone)] = place);
         }
-        Self { policies, places }
+        let of_policy = |policy: &ZonePolicy| {
+            std::array::from_fn(|bits| Phase::of_bits(bits as u8).timeout(&policy.timeouts))
+        };
+        let by_phase = policies.iter().map(of_policy).collect();
+        Self { policies, places, by_phase }
+    }
+
+    /// How long a flow of this zone lives in this phase without a packet.
+    #[inline(always)]
+    pub(crate) fn timeout(&self, zone: u16, phase: Phase) -> Nanos {
+        self.by_phase[self.place(zone)][phase as usize % Phase::BITS]
+    }
+
+    #[inline(always)]
+    fn place(&self, zone: u16) -> usize {
+        self.places.get(usize::from(zone)).map_or(0, |place| usize::from(*place))
     }
 
     /// The policy of a zone.
     pub fn of(&self, zone: u16) -> &ZonePolicy {
-        let place = self.places.get(usize::from(zone)).map_or(0, |place| usize::from(*place));
-        &self.policies[place]
+        &self.policies[self.place(zone)]
     }
 }
 

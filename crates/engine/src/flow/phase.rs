@@ -67,6 +67,9 @@ impl Phase {
     /// Any packet does more than to be counted.
     pub(super) const OPEN: u8 = 0x20;
 
+    /// How many values its bits can have.
+    pub(crate) const BITS: usize = 64;
+
     /// Every one of them.
     const ALL: [Phase; 30] = [
         Phase::TcpSynSent,
@@ -102,9 +105,9 @@ impl Phase {
     ];
 
     /// That with these bits.
-    pub(super) fn of_bits(bits: u8) -> Self {
-        const BY_BITS: [Phase; 64] = {
-            let mut phases = [Phase::Free; 64];
+    pub(crate) fn of_bits(bits: u8) -> Self {
+        const BY_BITS: [Phase; Phase::BITS] = {
+            let mut phases = [Phase::Free; Phase::BITS];
             let mut i = 0;
             while i < Phase::ALL.len() {
                 phases[Phase::ALL[i] as usize] = Phase::ALL[i];

@@ -53,7 +53,7 @@ impl Lifetimes {
 
     /// The same in this phase.
     pub(super) fn of_phase<const W: usize>(&self, hot: &Hot<W>, phase: Phase) -> Nanos {
-        let timeout = phase.timeout(&self.zones.of(hot.key.zone()).timeouts);
+        let timeout = self.zones.timeout(hot.key.zone(), phase);
         if self.share == WHOLE {
             return timeout;
         }
