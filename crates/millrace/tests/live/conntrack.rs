@@ -131,6 +131,58 @@ impl Router {
     }
 }
 
+impl Router {
+    /// Holds what it says of each packet of these sessions against what the engine says, prints how
+    /// many there are of each reason, and returns the share that is the same. `why` gives the
+    /// reason for a packet of a session, or panics with what both say.
+    pub(crate) fn compare(
+        &self,
+        what: &str,
+        sessions: &[Vec<(usize, Vec<u8>)>],
+        why: impl Fn(usize, usize, &str) -> &'static str,
+    ) -> f64 {
+        let frames = sessions.concat();
+        let kernel = self.words(&Scratch::new(what), &frames);
+        assert_eq!(kernel.len(), frames.len());
+        assert!(!kernel.contains(&Word::Lost), "the router has lost packets");
+        let (mut kernel, mut same) = (&kernel[..], 0);
+        let mut reasons = BTreeMap::<_, u32>::new();
+        for (session, frames) in sessions.iter().enumerate() {
+            let (here, rest) = kernel.split_at(frames.len());
+            let own = own_words(frames);
+            for packet in 0..own.len() {
+                if own[packet] == here[packet] {
+                    same += 1;
+                    continue;
+                }
+                let told = format!("{own:?}, kernel {here:?}");
+                *reasons.entry(why(session, packet, &told)).or_default() += 1;
+            }
+            kernel = rest;
+        }
+        let (all, count) = (frames.len(), sessions.len());
+        println!("{what}: {same} of {all} packets of {count} sessions are the same to both");
+        for (reason, packets) in reasons {
+            println!("{packets} packets: {reason}");
+        }
+        f64::from(same) / all as f64
+    }
+}
+
+/// How many sessions are wanted of a test that can have so many.
+pub(crate) fn sessions(most: usize) -> usize {
+    number("MILLRACE_SESSIONS", 1000).min(most as u64) as usize
+}
+
+/// What sessions are made from.
+pub(crate) fn seed() -> u64 {
+    number("MILLRACE_SEED", 1)
+}
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
+}
+
 /// What the engine says of each packet of one session.
 pub(crate) fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
     let config = Config { capacity_ipv4: 16, capacity_ipv6: 16, ..Config::default() };
@@ -205,13 +257,12 @@ fn the_kernel_says_the_same_of_tcp() {
         return;
     }
     let Some(router) = Router::new() else { return };
-    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
-    let (count, seed) = (number("MILLRACE_SESSIONS", 1000) as usize, number("MILLRACE_SEED", 1));
+    let (count, seed) = (sessions(usize::MAX), seed());
     let scratch = Scratch::new("conntrack");
     // A FIN begins no connection there, and is picked up here: then all that follows differs.
     let begins = |segments: &Vec<Segment>| segments.first().is_some_and(|s| s.flags & FIN == 0);
-    let sessions = (0..).map(|i| session(seed << 32 | i)).filter(begins).take(count);
-    let sessions: Vec<_> = sessions.collect();
+    let all = (0..).map(|i| session(seed << 32 | i)).filter(begins).take(count);
+    let sessions: Vec<_> = all.collect();
     let frames = frames_of(&sessions);
     let kernel = router.words(&scratch, &frames);
     assert_eq!(kernel.len(), frames.len());

@@ -2,10 +2,9 @@
 //! Conversations of UDP and of ICMP echo as a box in between sees them, and what the kernel and the
 //! engine say of each packet.
 
-use crate::conntrack::{Router, TOOLS, Word, own_words};
-use crate::{Scratch, has_root_and};
+use crate::conntrack::{Router, TOOLS, seed, sessions};
+use crate::has_root_and;
 use fastrand::Rng;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::FrameBuilder;
 
@@ -114,39 +113,18 @@ fn the_kernel_says_the_same_of_udp_and_icmp() {
         return;
     }
     let Some(router) = Router::new() else { return };
-    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
-    let (count, seed) =
-        (number("MILLRACE_SESSIONS", 1000_usize), number("MILLRACE_SEED", 1) as u64);
-    let scratch = Scratch::new("datagrams");
-    let talks: Vec<_> = (0..count.min(65_000) as u64).map(|i| talk(seed << 32 | i)).collect();
-    let mut frames = vec![];
-    for (i, talk) in talks.iter().enumerate() {
-        frames.extend(talk.frames(i, frames.len()));
-    }
-    let kernel = router.words(&scratch, &frames);
-    assert_eq!(kernel.len(), frames.len());
-    assert!(!kernel.contains(&Word::Lost), "the router has lost packets");
-
-    let (mut at, mut same) = (0, 0);
-    let mut reasons = BTreeMap::<_, u32>::new();
-    for talk in &talks {
-        let here = at..at + talk.steps.len();
-        let (own, kernel) = (own_words(&frames[here.clone()]), &kernel[here.clone()]);
-        for i in 0..own.len() {
-            if own[i] == kernel[i] {
-                same += 1;
-                continue;
-            }
-            let told = || format!("{i} of {talk:?}: {own:?}, kernel {kernel:?}");
-            *reasons
-                .entry(talk.explanation(i).unwrap_or_else(|| panic!("{}", told())))
-                .or_default() += 1;
-        }
-        at = here.end;
-    }
-    println!("{same} of {} datagrams of {count} sessions are the same to both", frames.len());
-    for (reason, packets) in reasons {
-        println!("{packets} packets: {reason}");
-    }
-    assert!(100 * same >= 97 * frames.len());
+    let (count, seed) = (sessions(65_000), seed());
+    let talks: Vec<_> = (0..count as u64).map(|i| talk(seed << 32 | i)).collect();
+    let mut place = 0;
+    let frames = |(number, talk): (usize, &Talk)| {
+        let frames = talk.frames(number, place);
+        place += frames.len();
+        frames
+    };
+    let frames: Vec<_> = talks.iter().enumerate().map(frames).collect();
+    let same = router.compare("datagrams", &frames, |session, packet, told| {
+        let reason = talks[session].explanation(packet);
+        reason.unwrap_or_else(|| panic!("{packet} of {:?}: {told}", talks[session]))
+    });
+    assert!(same >= 0.97, "{same}");
 }
