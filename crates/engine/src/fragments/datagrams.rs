@@ -25,7 +25,7 @@ pub(crate) struct Piece<const W: usize> {
     /// IPv6 need not agree on that (RFC 8200 section 4.5).
     pub(crate) name: Key<W>,
     pub(crate) span: Span,
-    /// Of a first one of TCP: the sequence number that its header would begin with.
+    /// Of a first one of TCP: the sequence number that its datagram would begin with.
     pub(crate) start: u32,
 }
 
@@ -35,7 +35,7 @@ impl<const W: usize> Piece<W> {
         self.span.start == 0
     }
 
-    /// The same of a segment whose header would begin with this number.
+    /// The same of a segment whose datagram would begin with this number.
     pub(crate) fn of_segment(self, start: u32) -> Self {
         Piece { start, ..self }
     }
@@ -62,7 +62,7 @@ struct Way {
     extent: Extent,
 }
 
-/// Of a segment of TCP: the sequence number that its header would begin with, and where its first
+/// Of a segment of TCP: the sequence number that its datagram would begin with, and where its first
 /// fragment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {

@@ -245,7 +245,7 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     }
     let transport = Transport { proto, at, end, fragment, is_jumbogram: false };
     let ends = ends(frame, transport, PROTO_ICMP)?;
-    let piece = piece.map(|piece| piece.of_segment(segment_start(frame, proto, &ends)));
+    let piece = piece.map(|piece| piece.of_segment(segment_start(frame, transport, &ends)));
     let (key, swapped) = key4(addresses, ends.ports, zone_proto);
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
@@ -277,8 +277,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
         return Ok(Parsed::further(piece, ip_len, l3));
     }
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
-    let start = |piece: Piece<5>| piece.of_segment(segment_start(frame, transport.proto, &ends));
-    let piece = piece.map(start);
+    let piece = piece.map(|piece| piece.of_segment(segment_start(frame, transport, &ends)));
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok(Parsed { key, swapped, ip_len, ends, piece })
 }
@@ -357,16 +356,21 @@ pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
     }
 }
 
-/// Of TCP: the sequence number that its header would begin with, so that so many bytes behind it
-/// are so many numbers. SYN and FIN count, as they do before and behind the data.
-fn segment_start(frame: &Frame, proto: u8, ends: &Ends) -> u32 {
-    let header = frame.read::<13>(ends.at, Reason::TransportTruncated);
+/// Of TCP in a first fragment: the sequence number that its datagram would begin with, so that so
+/// many bytes behind it are so many numbers. SYN and FIN count, as they do before and behind the
+/// data.
+fn segment_start(frame: &Frame, transport: Transport, ends: &Ends) -> u32 {
+    let Transport { proto, at, end, fragment, .. } = transport;
+    let header = frame.read::<13>(at, Reason::TransportTruncated);
     let Ok([_, _, _, _, seq @ .., _, _, _, _, offset]) = header else { return 0 };
     if proto != PROTO_TCP {
         return 0;
     }
+    // Extension headers of IPv6 may be behind that of fragments: they are in the datagram.
+    let datagram = fragment.map_or(at, |fragment| end - usize::from(fragment.span.end));
     let marks = u32::from(ends.tcp_flags & SYN != 0) + u32::from(ends.tcp_flags & FIN != 0);
-    u32::from_be_bytes(seq).wrapping_add(marks).wrapping_sub(u32::from(offset >> 4) * 4)
+    let headers = (at - datagram) as u32 + u32::from(offset >> 4) * 4;
+    u32::from_be_bytes(seq).wrapping_add(marks).wrapping_sub(headers)
 }
 
 /// Ports, or what stands in for them.
