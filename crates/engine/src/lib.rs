@@ -146,7 +146,7 @@ impl Engine {
         Self {
             v4: FlowTable::new(config.capacity_ipv4, config, zones.clone(), 0),
             v6: FlowTable::new(config.capacity_ipv6, config, zones.clone(), 1),
-            lanes: Box::new(Lanes::new()),
+            lanes: Lanes::new(),
             marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
             fragments: Fragments::new(config),
             governor: config

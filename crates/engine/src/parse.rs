@@ -205,8 +205,10 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new() -> Self {
-        Lanes { v4: Lane::new(), v6: Lane::new() }
+    /// A function of its own, as it takes much of the stack on the way to the heap.
+    #[inline(never)]
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Lanes { v4: Lane::new(), v6: Lane::new() })
     }
 
     #[inline(always)]
