@@ -238,10 +238,10 @@ impl Window {
         }
     }
 
-    /// A segment whose first fragment was sent goes on. Not one whose first fragment was refused:
-    /// that is not behind all that was sent before, or has nothing new.
-    pub(crate) fn reach(&mut self, direction: usize, Reach { seen, more }: Reach) {
+    /// A segment that the connection can have goes on behind its first fragment, if that was sent.
+    pub(crate) fn reach(&mut self, direction: usize, Reach { front, more }: Reach) {
         let sent = &mut self.ends[direction & 1];
+        let seen = front.end();
         let end = seen.wrapping_add(more.into());
         if distance(seen, *sent) >= 0 && distance(*sent, end) > 0 {
             *sent = end;

@@ -255,8 +255,9 @@ impl Flow {
     /// More of a segment than its first fragment had.
     pub(crate) fn go_on(&mut self, first: &Seen, more: u32) {
         let from = usize::from(first.src != self.first.src);
+        let stage = if self.tcp == Tcp::Asked { Stage::Asked } else { Stage::Known };
         if let Some(sequence) = &mut self.sequence {
-            sequence.go_on(from, (first.tcp_flags, first.said), more);
+            sequence.go_on(stage, from, (first.tcp_flags, first.said), more);
         }
     }
 
