@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{Event, Hot, PROTO_SCTP, Phase, SYN_FIN_RST};
+use super::{Event, Hot, PROTO_SCTP, PROTO_TCP, Phase, SYN_FIN_RST};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::offload::When;
@@ -42,12 +42,12 @@ impl<const W: usize> Hot<W> {
         true
     }
 
-    /// Counts another fragment of a segment. What it has may be acknowledged, if the connection can
-    /// have the segment; it is no sign of life.
+    /// Counts another fragment of TCP or SCTP, which is no sign of life. What it has of a segment
+    /// may be acknowledged, if the connection can have that.
     #[must_use]
     pub(crate) fn count_further(&mut self, meta: Meta, reach: Reach, looks: impl When) -> bool {
         let direction = self.direction(meta);
-        if self.is_judged() && self.can_go_on(direction, reach) {
+        if self.key.proto() == PROTO_TCP && self.is_judged() && self.can_go_on(direction, reach) {
             self.window.reach(direction, reach);
         }
         self.count_irregular(meta, looks)

@@ -4,7 +4,7 @@
 use super::FlowTable;
 use crate::Nanos;
 use crate::burst::{Arrival, Further, Outcome};
-use crate::flow::PROTO_TCP;
+use crate::flow::{PROTO_SCTP, PROTO_TCP};
 use crate::key::Key;
 use crate::offload::When;
 use crate::parse::Opening;
@@ -20,12 +20,12 @@ impl<const W: usize> FlowTable<W> {
     ) {
         let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
-        if hot.key.proto() != PROTO_TCP {
+        // What these say of themselves is in the first fragment, and was judged there.
+        if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
             let opening = Opening::further(position);
             let packet = Arrival::of_fragment(meta.without_flags(), &opening, now);
             return self.track(record, &packet, outcome);
         }
-        // What TCP says of itself is in the first fragment, and was judged there.
         if hot.count_further(meta, reach, looks) {
             self.counted(record, meta.swapped(), false);
         }

@@ -252,6 +252,20 @@ impl Association {
     }
 }
 
+/// A packet with one chunk of so many bytes, DATA or HEARTBEAT, and what it says.
+pub(crate) fn one_chunk(
+    builder: FrameBuilder,
+    len: usize,
+    dice: &mut Dice,
+) -> (FrameBuilder, Option<Spoken>) {
+    let (tag, kind, is_bad) = (dice.pick(&[1, 1, 2]), dice.pick(&[0, 4]), dice.one_in(6));
+    let mut chunk = vec![1; len];
+    chunk[..4].copy_from_slice(&[kind, 0, 0, if is_bad { 3 } else { len as u8 }]);
+    let (act, is_heartbeat) = (Act::Other, kind == 4 && !is_bad);
+    let spoken = Spoken { act, tag, initiate: 0, reflects: false, is_heartbeat, is_bad };
+    (builder.verification_tag(tag).payload(chunk), Some(spoken))
+}
+
 /// A random packet of few tags, and what it says.
 pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilder, Spoken) {
     let (act, kind) = dice.pick(&[
