@@ -285,7 +285,7 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
     ]);
     let (is_init, is_alone) =
         (matches!(kind, 1 | 2), matches!(act, Act::Init | Act::InitAck | Act::ShutdownComplete));
-    let (t_bit, fault) = (dice.one_in(3), if dice.one_in(12) { dice.below(6) } else { 9 });
+    let (t_bit, fault) = (dice.one_in(3), if dice.one_in(12) { dice.below(7) } else { 9 });
     let of = |dice: &mut Dice| dice.pick(&[1, 2, 0x0102_0304, u32::MAX]);
     let (mut tag, mut initiate) = (of(dice), if is_init { of(dice) } else { 0 });
     let len = dice.below(6) as usize;
@@ -305,12 +305,14 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
             (builder.init_chunk(kind, 0), true)
         }
         (2, true) => (builder.chunk(kind, 0, &[1; 15]), true),
+        // It says 20 bytes, and has fewer than a tag takes.
+        (6, true) => (builder.payload(&[kind, 0, 0, 20, 7, 7, 7][..4 + len % 4]), true),
         (_, true) => (builder.init_chunk(kind, initiate), is_bad),
         (3, _) => (builder.payload([]), true),
         (4, _) => (builder.payload([kind, 0, 0, 3]), true),
         _ => (builder.chunk(kind, t_bit.into(), &vec![9; len]), is_bad),
     };
-    if fault >= 5 && dice.one_in(4) {
+    if [5, 9].contains(&fault) && dice.one_in(4) {
         is_bad |= is_alone;
         builder = builder.chunk(0, 3, &[1; 6]);
     }
