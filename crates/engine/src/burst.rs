@@ -17,7 +17,7 @@ use crate::parse::{Lanes, Meta, Opening, Reach};
 use crate::sctp::Chunks;
 use crate::table::{FlowTable, NO_RECORD};
 use crate::tcp::{Gathered, Header, Numbers, RST, Segment, is_sound, opens};
-use crate::{BURST_MAX, CtState, FlowRecord, Irregular, Nanos, Reason, checksum::Evidence};
+use crate::{BURST_MAX, CtState, FlowRecord, Irregular, Nanos, Reason, Side, checksum::Evidence};
 pub(crate) use pieces::Further;
 use std::ops::Range;
 use wire::Packet;
@@ -55,6 +55,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) meta: Meta,
     pub(crate) opening: &'a Opening,
     pub(crate) now: Nanos,
+    /// The port by which it came, if there are two.
+    pub(crate) side: Option<Side>,
     /// Of TCP that is judged by its numbers, if it is not cut.
     pub(crate) header: Option<Header<'a>>,
     /// Of SCTP, if they are not cut.
@@ -66,7 +68,8 @@ pub(crate) struct Arrival<'a> {
 impl Arrival<'_> {
     /// Of a fragment that is not the first: there is no header to be read, and no sum to be made.
     pub(crate) fn of_fragment(meta: Meta, opening: &Opening, now: Nanos) -> Arrival<'_> {
-        Arrival { meta, opening, now, header: None, chunks: None, evidence: Evidence::Trusted }
+        let (side, header, chunks) = (None, None, None);
+        Arrival { meta, opening, now, side, header, chunks, evidence: Evidence::Trusted }
     }
 
     /// What its header says, if there is one.
@@ -222,7 +225,7 @@ impl<const W: usize> Lane<W> {
         let chunks = packet
             .filter(|_| is_sctp)
             .and_then(|packet| Chunks::of(packet, meta, opening, table.judges(key.zone())));
-        Arrival { meta, opening, now, header, chunks, evidence }
+        Arrival { meta, opening, now, side: table.side(), header, chunks, evidence }
     }
 
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the

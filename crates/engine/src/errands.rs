@@ -176,7 +176,7 @@ impl Engine {
         verdicts: &mut [Verdict],
     ) {
         assert!(packets.len() == errands.len());
-        let verdicts = self.arrive(side, now, packets.len(), verdicts);
+        let verdicts = self.arrive(Some(side), now, packets.len(), verdicts);
         self.lanes.clear();
         for (position, errand) in (0..).zip(errands) {
             let mut opening = errand.opening;

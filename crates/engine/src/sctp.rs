@@ -11,7 +11,7 @@ use Phase::{
     SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
     SctpShutdownAck as SA,
 };
-pub(crate) use tags::{Tags, Told};
+pub(crate) use tags::{Asker, Tags, Told};
 use wire::Packet;
 
 /// The common header (RFC 9260 section 3.1), that of a chunk (section 3.2), and a tag behind it.

@@ -25,7 +25,9 @@ use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::Meta;
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
-use crate::{BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, TcpNumbers};
+use crate::{
+    BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, Side, TcpNumbers,
+};
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;
 
@@ -52,6 +54,8 @@ pub(crate) struct FlowTable<const W: usize> {
     lifetimes: Lifetimes,
     /// Checksums are verified before a state changes.
     verifies: bool,
+    /// Where the packets of this burst came, if there are two ports.
+    side: Option<Side>,
     embryonic: Embryonic,
     /// Flows there are.
     live: u32,
@@ -96,6 +100,7 @@ impl<const W: usize> FlowTable<W> {
             hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
             lifetimes: Lifetimes::new(capacity, config, zones),
             verifies: config.checksums == Checksums::Verified,
+            side: None,
             embryonic: Embryonic::new(capacity, config),
             live: 0,
             free: NONE,
@@ -192,6 +197,11 @@ impl<const W: usize> FlowTable<W> {
     /// Whether checksums are verified before a state changes.
     pub(crate) fn verifies(&self) -> bool {
         self.verifies
+    }
+
+    /// The port by which the packets of this burst came, if there are two.
+    pub(crate) fn side(&self) -> Option<Side> {
+        self.side
     }
 
     /// Whether TCP of this zone may begin without a SYN.

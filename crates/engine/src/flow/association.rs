@@ -18,10 +18,19 @@ impl<const W: usize> Hot<W> {
             false => Phase::SctpAborted,
         };
         if chunks.is_judged && phase != Phase::SctpAborted {
-            self.vital = self.vital.with_scales(Scales::OF_TAGS);
-            self.window = Window::of_tags(Tags::first(&chunks));
+            self.set_tags(&Tags::first(&chunks));
         }
         phase
+    }
+
+    /// Of an association that is judged.
+    fn tags(&self) -> Tags {
+        self.window.tags(self.vital.scales())
+    }
+
+    pub(super) fn set_tags(&mut self, tags: &Tags) {
+        self.vital = self.vital.with_scales(Scales::of_tags(tags));
+        self.window = Window::of_tags(tags);
     }
 
     /// What this packet does to the association, if it came as it was sent.
@@ -31,17 +40,21 @@ impl<const W: usize> Hot<W> {
         chunks: &Chunks,
     ) -> Result<Event, Irregular> {
         let untouched = *self;
-        let event = self.event_of_chunks(packet.meta, chunks)?;
-        let is_more = event != Event::None || self.window != untouched.window;
+        let event = self.event_of_chunks(packet, chunks);
+        // An INIT is remembered though it changes nothing else.
+        let is_more = self.window != untouched.window
+            || self.vital.scales() != untouched.vital.scales()
+            || event.is_ok_and(|event| event != Event::None);
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
             return Err(Irregular::Checksum);
         }
-        Ok(event)
+        event
     }
 
-    fn event_of_chunks(&mut self, meta: Meta, chunks: &Chunks) -> Result<Event, Irregular> {
-        let (direction, phase, kind) = (self.direction(meta), self.phase(), chunks.meant());
+    fn event_of_chunks(&mut self, packet: &Arrival, chunks: &Chunks) -> Result<Event, Irregular> {
+        let (phase, kind) = (self.phase(), chunks.meant());
+        let direction = self.direction(packet.meta);
         if self.is_judged() && chunks.is_garbled {
             return Err(Irregular::SctpChunk);
         }
@@ -51,9 +64,10 @@ impl<const W: usize> Hot<W> {
         }
         let told = match self.is_judged() && !is_over {
             true => {
-                let mut tags = self.window.tags();
-                let told = tags.take(direction, chunks, phase == Phase::SctpInit);
-                self.window = Window::of_tags(tags);
+                let mut tags = self.tags();
+                let from = (direction, packet.side);
+                let told = tags.take(from, chunks, phase == Phase::SctpInit);
+                self.set_tags(&tags);
                 told?
             }
             false => Told::Fits,
@@ -72,6 +86,6 @@ impl<const W: usize> Hot<W> {
     pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
         let is_over = self.phase().is_over_for_sctp();
         let is_asking = self.phase() == Phase::SctpInit;
-        is_over || self.window.tags().has_sent(self.direction(meta), tag, is_asking)
+        is_over || self.tags().has_sent(self.direction(meta), tag, is_asking)
     }
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::ctmark::CtMark;
 use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
+use crate::sctp::Tags;
 use crate::snapshot::{SavedFlow, SavedPhase};
 use crate::tcp::Scales;
 use std::net::IpAddr;
@@ -81,7 +82,8 @@ fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
     };
     let scales = flow.scales.filter(|_| is_judged).and_then(Scales::of_saved);
     // Tags are learnt from the next packets.
-    let of_sctp = |phase| (phase, if is_judged { Scales::OF_TAGS } else { Scales::NOT_JUDGED });
+    let of_tags = Scales::of_tags(&Tags::default());
+    let of_sctp = |phase| (phase, if is_judged { of_tags } else { Scales::NOT_JUDGED });
     let unjudged = |phase| (phase, Scales::NOT_JUDGED);
     is_of_proto.then_some(match (flow.phase, scales) {
         (SavedPhase::TcpEstablished, Some(scales)) => (Phase::TcpResumed, scales),

@@ -3,7 +3,7 @@
 //! random packets of it.
 
 use crate::traffic::Dice;
-use engine::{CtState, EndReason, Irregular, Timeouts};
+use engine::{CtState, EndReason, Irregular, Side, Timeouts};
 use wire::FrameBuilder;
 
 /// The chunk that decides what a packet is for.
@@ -32,6 +32,8 @@ pub(crate) struct Spoken {
     is_heartbeat: bool,
     /// No packet is made like this.
     pub(crate) is_bad: bool,
+    /// The port of the wire by which it came, if there are two.
+    pub(crate) side: Option<Side>,
 }
 
 impl Spoken {
@@ -75,8 +77,8 @@ pub(crate) struct Association {
     tags: [Option<u32>; 2],
     /// What they carry from now on if a COOKIE ECHO says so.
     offer: Option<[u32; 2]>,
-    /// What another INIT has asked its peer to carry.
-    wanted: Option<u32>,
+    /// What another INIT has asked its peer to carry; who sent it, and from where.
+    wanted: Option<(u32, usize, Option<Side>)>,
 }
 
 impl Association {
@@ -117,12 +119,16 @@ impl Association {
         match act {
             Act::Init if peer == Some(said.initiate) => return Ok(true),
             Act::Init => {
-                self.wanted = Some(said.initiate);
+                self.wanted = Some((said.initiate, from, said.side));
                 return if is_alone { Ok(true) } else { Err(Irregular::SctpInit) };
             }
             _ if said.tag == 0 => return Err(Irregular::SctpTag),
             Act::InitAck => {
-                let is_wanted = self.wanted == Some(said.tag);
+                // RFC 9260 section 5.1 (B): the peer answers, who is at the other end of the wire.
+                let is_wanted = self.wanted.is_some_and(|(tag, who, side)| {
+                    let is_across = side.zip(said.side).is_none_or(|(a, b)| a != b);
+                    tag == said.tag && who != from && is_across
+                });
                 let is_right = own == Some(said.tag) || own.is_none() && !is_alone;
                 if !is_right && !is_wanted {
                     return Err(Irregular::SctpTag);
@@ -262,7 +268,8 @@ pub(crate) fn one_chunk(
     let mut chunk = vec![1; len];
     chunk[..4].copy_from_slice(&[kind, 0, 0, if is_bad { 3 } else { len as u8 }]);
     let (act, is_heartbeat) = (Act::Other, kind == 4 && !is_bad);
-    let spoken = Spoken { act, tag, initiate: 0, reflects: false, is_heartbeat, is_bad };
+    let (initiate, reflects, side) = (0, false, None);
+    let spoken = Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad, side };
     (builder.verification_tag(tag).payload(chunk), Some(spoken))
 }
 
@@ -317,5 +324,5 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
         builder = builder.chunk(0, 3, &[1; 6]);
     }
     let reflects = t_bit && matches!(act, Act::Abort | Act::ShutdownComplete);
-    (builder, Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad })
+    (builder, Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad, side: None })
 }

@@ -207,7 +207,9 @@ impl Flow {
             }
             _ => false,
         };
-        if irregular.is_none() && packet.is_spoilt && changes {
+        // An INIT is remembered though it changes nothing else.
+        let is_heard = irregular.is_none() || before.association != self.association;
+        if is_heard && packet.is_spoilt && changes {
             *self = before;
             return Some(Irregular::Checksum);
         }
