@@ -2,7 +2,7 @@
 //! SCTP by its chunks and its tags: what a packet does to its association, or why it is none of its
 //! own.
 
-use super::{Event, Hot, Phase};
+use super::{Event, Hot, PROTO_SCTP, Phase};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::parse::Meta;
@@ -80,6 +80,12 @@ impl<const W: usize> Hot<W> {
             (_, next) => next,
         };
         Ok(Event::entering(next, phase))
+    }
+
+    /// The tags that packets of both sides carry, if they are known.
+    pub(super) fn saved_tags(&self) -> [u32; 2] {
+        let is_judged = self.key.proto() == PROTO_SCTP && self.is_judged();
+        if is_judged { self.tags().known } else { [0; 2] }
     }
 
     /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.

@@ -197,7 +197,8 @@ impl Association {
             Stage::BothShutDown => Stage::ShuttingDown,
             stage => stage,
         };
-        *self = Association { is_judged, stage, tags: [None; 2], offer: None, wanted: None };
+        let tags = if self.is_judged && is_judged { self.tags } else { [None; 2] };
+        *self = Association { is_judged, stage, tags, offer: None, wanted: None };
     }
 
     pub(crate) fn is_over(&self) -> bool {
