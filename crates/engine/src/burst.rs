@@ -13,11 +13,12 @@ use crate::flow::{Micros, PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
 use crate::fragments::Piece;
 use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
-use crate::parse::{Lanes, Meta, Opening};
+use crate::parse::{Lanes, Meta, Opening, Reach};
 use crate::sctp::Chunks;
 use crate::table::{FlowTable, NO_RECORD};
 use crate::tcp::{Gathered, Header, Numbers, RST, Segment, is_sound, opens};
-use crate::{BURST_MAX, CtState, FlowRecord, Irregular, Nanos, Reason, checksum::Evidence};
+use crate::{BURST_MAX, CtState, FlowRecord, Irregular, Nanos, Reason, Side, checksum::Evidence};
+pub(crate) use pieces::Further;
 use std::ops::Range;
 use wire::Packet;
 
@@ -27,6 +28,8 @@ pub(crate) struct Lane<const W: usize> {
     keys: KeyWords<W>,
     metas: [Meta; BURST_MAX],
     openings: [Opening; BURST_MAX],
+    /// Of fragments behind the first, by their place in the burst.
+    reaches: [Reach; BURST_MAX],
     hashes: [u64; BURST_MAX],
     /// Packets whose hash is known and whose bucket is on its way to the cache.
     hashed: usize,
@@ -52,6 +55,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) meta: Meta,
     pub(crate) opening: &'a Opening,
     pub(crate) now: Nanos,
+    /// The port by which it came, if there are two.
+    pub(crate) side: Option<Side>,
     /// Of TCP that is judged by its numbers, if it is not cut.
     pub(crate) header: Option<Header<'a>>,
     /// Of SCTP, if they are not cut.
@@ -63,7 +68,8 @@ pub(crate) struct Arrival<'a> {
 impl Arrival<'_> {
     /// Of a fragment that is not the first: there is no header to be read, and no sum to be made.
     pub(crate) fn of_fragment(meta: Meta, opening: &Opening, now: Nanos) -> Arrival<'_> {
-        Arrival { meta, opening, now, header: None, chunks: None, evidence: Evidence::Trusted }
+        let (side, header, chunks) = (None, None, None);
+        Arrival { meta, opening, now, side, header, chunks, evidence: Evidence::Trusted }
     }
 
     /// What its header says, if there is one.
@@ -149,6 +155,7 @@ impl<const W: usize> Lane<W> {
             keys: [[0; BURST_MAX]; W],
             metas: [Meta::EMPTY; BURST_MAX],
             openings: [Opening::plain(0, 0); BURST_MAX],
+            reaches: [Reach::NONE; BURST_MAX],
             hashes: [0; BURST_MAX],
             hashed: 0,
             candidates: [NO_RECORD; BURST_MAX],
@@ -208,9 +215,6 @@ impl<const W: usize> Lane<W> {
         gathered: &'a mut Option<Gathered>,
     ) -> Arrival<'a> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
-        if opening.is_further() {
-            return Arrival::of_fragment(meta.without_flags(), opening, now);
-        }
         let key = Key::from_words(&self.keys, i);
         let is_judged = key.proto() == PROTO_TCP && table.judges(key.zone());
         let packet = packets.get(usize::from(opening.position));
@@ -221,7 +225,7 @@ impl<const W: usize> Lane<W> {
         let chunks = packet
             .filter(|_| is_sctp)
             .and_then(|packet| Chunks::of(packet, meta, opening, table.judges(key.zone())));
-        Arrival { meta, opening, now, header, chunks, evidence }
+        Arrival { meta, opening, now, side: table.side(), header, chunks, evidence }
     }
 
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
@@ -335,14 +339,7 @@ impl<const W: usize> Lane<W> {
             _ => table.find(self.hashes[i], &key),
         };
         match record {
-            Some(record) if self.openings[i].quoted().is_some() => {
-                self.relate(table, i, Some(record), outcome);
-            }
-            Some(record) => {
-                let mut gathered = None;
-                let packet = self.arrival(i, burst, table, &mut gathered);
-                table.track(record, &packet, outcome);
-            }
+            Some(record) => self.track_found(table, (i, record), burst, outcome),
             None => {
                 self.misses[self.missed % BURST_MAX] = i as u8;
                 self.missed += 1;
@@ -350,22 +347,23 @@ impl<const W: usize> Lane<W> {
         }
     }
 
-    /// Tells what becomes of packet `i`, an ICMP error, by the record of what it quotes. It comes
-    /// in its turn among the packets of that connection: those before it are known, those behind
-    /// not.
-    fn relate(
+    /// What packet `i` does to the flow in this record, which is its own.
+    fn track_found<P: Packet>(
         &self,
-        table: &FlowTable<W>,
-        i: usize,
-        record: Option<u32>,
+        table: &mut FlowTable<W>,
+        (i, record): (usize, u32),
+        burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
-        let opening = &self.openings[i];
-        let seq = opening.quoted().unwrap_or(0);
-        let is_related = record.map(|record| table.has_sent(record, self.metas[i], seq));
-        // Who has sent what is quoted is told about it.
-        let is_reply = record.is_some_and(|record| !table.is_reply(record, self.metas[i]));
-        outcome.error(opening.position, is_related, is_reply);
+        if self.openings[i].quoted().is_some() {
+            self.relate(table, i, Some(record), outcome);
+        } else if let Some(fragment) = self.further(i) {
+            table.track_further(record, fragment, burst.1, outcome);
+        } else {
+            let mut gathered = None;
+            let packet = self.arrival(i, burst, table, &mut gathered);
+            table.track(record, &packet, outcome);
+        }
     }
 
     /// Place in the burst of packet `i` of the lane; beyond all if there is none.
@@ -391,19 +389,18 @@ impl<const W: usize> Lane<W> {
         let i = usize::from(self.misses[miss % BURST_MAX]) % BURST_MAX;
         let key = Key::from_words(&self.keys, i);
         let (mut gathered, hash) = (None, self.hashes[i]);
-        let packet = self.arrival(i, burst, table, &mut gathered);
-        let record = table.find(hash, &key);
-        if packet.opening.quoted().is_some() {
-            return self.relate(table, i, record, outcome);
+        if let Some(record) = table.find(hash, &key) {
+            return self.track_found(table, (i, record), burst, outcome);
         }
-        if let Some(record) = record {
-            return table.track(record, &packet, outcome);
+        let Opening { position, .. } = self.openings[i];
+        if self.openings[i].quoted().is_some() {
+            return self.relate(table, i, None, outcome);
         }
-        let (position, swapped, zone) =
-            (packet.opening.position, packet.meta.swapped(), key.zone());
-        if packet.opening.is_further() {
+        if self.openings[i].is_further() {
             return outcome.astray(position);
         }
+        let packet = self.arrival(i, burst, table, &mut gathered);
+        let (swapped, zone) = (packet.meta.swapped(), key.zone());
         if let Some(reason) = packet.unasked(&key).filter(|_| !table.picks_up(zone)) {
             return outcome.stray(position, reason);
         }

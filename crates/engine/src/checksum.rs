@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether the checksums of a packet are right: of IPv4's header, and of TCP, UDP, ICMP and ICMPv6.
+//! Whether the checksums of a packet are right: of IPv4's header, and of TCP, UDP, SCTP, ICMP and
+//! ICMPv6.
 //!
 //! Only packets that open a connection or lead it elsewhere are asked about: a sum reads every byte
 //! of the packet.
 
-use crate::flow::{PROTO_ICMP, PROTO_ICMPV6, PROTO_TCP, PROTO_UDP};
+use crate::flow::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
 use crate::parse::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, Opening, ROUTING, extension_len};
 use std::ops::Range;
 use wire::Packet;
-use wire::checksum::{Sum, internet};
+use wire::checksum::{Crc32c, Sum, internet};
 
 /// What the sum of a transport header is made of.
 struct Covered {
@@ -46,7 +47,8 @@ impl<'a> Evidence<'a> {
             Evidence::Trusted => true,
             Evidence::Whole(bytes) => {
                 let sum_of = |range| bytes.get(range).map(|bytes| Sum::default().add_bytes(bytes));
-                are_right((bytes, bytes.len()), opening, (proto, is_v6), sum_of)
+                let crc_of = |range| bytes.get(range).map(|bytes| SctpSum::default().plus(bytes));
+                are_right((bytes, bytes.len()), opening, (proto, is_v6), (sum_of, crc_of))
             }
             Evidence::Parts(packet) => are_right_in_parts(packet, opening, (proto, is_v6)),
         }
@@ -57,7 +59,8 @@ impl<'a> Evidence<'a> {
 fn are_right_in_parts(packet: &dyn Packet, opening: &Opening, proto: (u8, bool)) -> bool {
     let mut gathered = [0; HEADERS_MAX];
     let n = packet.copy_to(&mut gathered);
-    are_right((&gathered[..n], packet.frame_len()), opening, proto, |range| sum_of(packet, range))
+    let (sum_of, crc_of) = (|range| sum_of(packet, range), |range| crc_of(packet, range));
+    are_right((&gathered[..n], packet.frame_len()), opening, proto, (sum_of, crc_of))
 }
 
 /// The same of a frame of so many bytes by their sums; the headers are in `bytes`.
@@ -65,7 +68,10 @@ fn are_right(
     (bytes, len): (&[u8], usize),
     opening: &Opening,
     (proto, is_v6): (u8, bool),
-    sum_of: impl Fn(Range<usize>) -> Option<Sum>,
+    (sum_of, crc_of): (
+        impl Fn(Range<usize>) -> Option<Sum>,
+        impl Fn(Range<usize>) -> Option<SctpSum>,
+    ),
 ) -> bool {
     let (l4, ip_header) = (opening.l4(), opening.ip_header());
     let Some(ip) = bytes.get(l4 - ip_header..l4) else { return true };
@@ -75,6 +81,9 @@ fn are_right(
     let covered = if is_v6 { covered_v6(ip, len, l4) } else { covered_v4(ip, l4) };
     let Some((addresses, range)) = covered else { return true };
     let transport = bytes.get(l4..).unwrap_or(&[]);
+    if proto == PROTO_SCTP {
+        return crc_of(range).is_none_or(|sum| sum.agrees_with(transport));
+    }
     match transport_sum(addresses, range, (proto, is_v6), transport) {
         Some(covered) => {
             sum_of(covered.range).is_none_or(|sum| (covered.pseudo_header + sum).finish() == 0)
@@ -144,19 +153,61 @@ fn transport_sum(
     }
 }
 
+/// The CRC of a packet of SCTP on its way (RFC 9260 section 6.8): over zeros in its own place.
+#[derive(Clone, Copy, Default)]
+struct SctpSum {
+    crc: Crc32c,
+    len: usize,
+}
+
+impl SctpSum {
+    /// Where it is in the header.
+    const PLACE: Range<usize> = 8..12;
+
+    fn plus(self, piece: &[u8]) -> Self {
+        let within = |place: usize| place.saturating_sub(self.len).min(piece.len());
+        let (from, to) = (within(Self::PLACE.start), within(Self::PLACE.end));
+        let crc = self.crc.add_bytes(&piece[..from]).add_bytes(&[0; 4][..to - from]);
+        SctpSum { crc: crc.add_bytes(&piece[to..]), len: self.len + piece.len() }
+    }
+
+    /// Whether it is what the header says. 0 is none (RFC 9653).
+    fn agrees_with(self, header: &[u8]) -> bool {
+        let sum = header.get(Self::PLACE).and_then(|sum| sum.first_chunk());
+        let sum = sum.map_or(0, |sum| u32::from_le_bytes(*sum));
+        sum == 0 || sum == self.crc.finish()
+    }
+}
+
 /// Sum of some bytes of a frame; `None`: not all of them are there.
 fn sum_of(packet: &dyn Packet, range: Range<usize>) -> Option<Sum> {
-    let (mut sum, mut at) = (Sum::default(), 0);
+    let mut sum = Sum::default();
+    let are_all_there = each_piece(packet, range, &mut |behind, piece| {
+        let piece = Sum::default().add_bytes(piece);
+        // RFC 1071 section 2 (B): behind an odd number of bytes, the other half of each word.
+        sum = sum + if behind % 2 == 1 { piece.swapped() } else { piece };
+    });
+    are_all_there.then_some(sum)
+}
+
+/// The same by the sum of SCTP.
+fn crc_of(packet: &dyn Packet, range: Range<usize>) -> Option<SctpSum> {
+    let mut sum = SctpSum::default();
+    let are_all_there = each_piece(packet, range, &mut |_, piece| sum = sum.plus(piece));
+    are_all_there.then_some(sum)
+}
+
+/// Sees some bytes of a frame, and how many of them were before; whether all of them are there.
+fn each_piece(packet: &dyn Packet, range: Range<usize>, see: &mut dyn FnMut(usize, &[u8])) -> bool {
+    let mut at = 0;
     packet.segments(&mut |segment| {
         let within = |place: usize| place.saturating_sub(at).min(segment.len());
         let (from, to) = (within(range.start), within(range.end));
-        let piece = Sum::default().add_bytes(segment.get(from..to).unwrap_or(&[]));
-        // RFC 1071 section 2 (B): behind an odd number of bytes, the other half of each word.
-        let is_odd = (at + from).saturating_sub(range.start) % 2 == 1;
-        sum = sum + if is_odd { piece.swapped() } else { piece };
+        let behind = (at + from).saturating_sub(range.start);
+        see(behind, segment.get(from..to).unwrap_or(&[]));
         at += segment.len();
     });
-    (at >= range.end).then_some(sum)
+    at >= range.end
 }
 
 #[cfg(test)]
@@ -178,6 +229,8 @@ mod tests {
             (v6().icmp_echo(1, 2), 58, 40),
             (v6().dest_options(&[1; 6]).routing(&[0; 6]).tcp(1, 2), 6, 56),
             (v6().fragment(0, false).udp(1, 2), 17, 48),
+            (v4().sctp(1, 2).pad_to(120), 132, 20),
+            (v6().dest_options(&[1; 6]).sctp(1, 2), 132, 48),
         ]
     }
 
@@ -214,6 +267,16 @@ mod tests {
         datagram.extend([9; 5]);
         let frame = v4().protocol(PROTO_UDP).payload(datagram).build();
         assert!(is_right_of(&BytesPacket::new(&frame), PROTO_UDP, 20));
+    }
+
+    #[test]
+    fn the_sum_of_sctp_is_the_same_in_pieces_of_any_length() {
+        let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).sctp(1, 2).payload([7; 9]);
+        let packet = frame.build_packet();
+        for len in 1..packet.len() - 20 {
+            let sum = packet[20..].chunks(len).fold(SctpSum::default(), SctpSum::plus);
+            assert!(sum.agrees_with(&packet[20..]) && !sum.agrees_with(&packet), "{len}");
+        }
     }
 
     /// A packet that the NIC has looked at.
@@ -259,7 +322,8 @@ mod tests {
             (v4().tcp(1, 2).fragment(0, true).checksum(1), 6, 20),
             (v6().fragment(0, true).tcp(1, 2).checksum(1), 6, 48),
             (v6().routing(&[0, 1, 0, 0, 0, 0]).tcp(1, 2).checksum(1), 6, 48),
-            (v4().sctp(1, 2).checksum(1), 132, 20),
+            (v4().sctp(1, 2).checksum(0), 132, 20),
+            (v4().sctp(1, 2).fragment(0, true).checksum(1), 132, 20),
             (v4().protocol(58).payload([9; 40]), 58, 20),
             (v6().protocol(1).payload([9; 40]), 1, 40),
         ];

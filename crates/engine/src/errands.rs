@@ -5,9 +5,9 @@
 //! that has the connection. There they are tracked like any other; nothing goes further.
 
 use crate::books::{Books, Told};
-use crate::burst::{Lane, track_in_order};
+use crate::burst::{Further, Lane, track_in_order};
 use crate::key::Key;
-use crate::parse::{Lanes, Meta, Opening};
+use crate::parse::{Lanes, Meta, Opening, Reach};
 use crate::state::{States, Unasked};
 use crate::steering::{Spread, Trust};
 use crate::{BURST_MAX, CtState, Engine, Nanos, Reason, Side, Verdict};
@@ -29,6 +29,7 @@ pub struct Errand {
     words: [u64; 5],
     meta: Meta,
     opening: Opening,
+    reach: Reach,
     worker: u16,
     is_v6: bool,
 }
@@ -89,7 +90,16 @@ impl Others {
         let Steering { spread, me } = self.steering.as_ref()?;
         let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
         let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
-        Some(Errand { words, meta, opening, worker, is_v6: W > 2 })
+        Some(Errand { words, meta, opening, reach: Reach::NONE, worker, is_v6: W > 2 })
+    }
+
+    /// The same of a fragment behind the first of its datagram.
+    pub(crate) fn errand_of_fragment<const W: usize>(
+        &self,
+        key: &Key<W>,
+        Further { meta, position, reach }: Further,
+    ) -> Option<Errand> {
+        Some(Errand { reach, ..self.errand(key, meta, Opening::further(position))? })
     }
 
     /// A packet with this key has come here.
@@ -166,15 +176,21 @@ impl Engine {
         verdicts: &mut [Verdict],
     ) {
         assert!(packets.len() == errands.len());
-        let verdicts = self.arrive(side, now, packets.len(), verdicts);
+        let verdicts = self.arrive(Some(side), now, packets.len(), verdicts);
         self.lanes.clear();
         for (position, errand) in (0..).zip(errands) {
             let mut opening = errand.opening;
             opening.position = position;
             let [a, b, ..] = errand.words;
             match errand.is_v6 {
-                true => self.lanes.v6.push(Key(errand.words), errand.meta, opening),
-                false => self.lanes.v4.push(Key([a, b]), errand.meta, opening),
+                true => {
+                    let key = Key(errand.words);
+                    self.lanes.v6.push_parsed(key, errand.meta, opening, errand.reach);
+                }
+                false => {
+                    let key = Key([a, b]);
+                    self.lanes.v4.push_parsed(key, errand.meta, opening, errand.reach);
+                }
             }
         }
         self.look_up();

@@ -18,10 +18,10 @@ pub use hold::{Held, Release};
 pub(crate) use spans::{Span, UNIT};
 
 use crate::books::{Books, Told};
-use crate::burst::{Burst, Lane, track_in_order};
+use crate::burst::{Burst, Further, Lane, track_in_order};
 use crate::errands::send_all_errors_away;
 use crate::key::Key;
-use crate::parse::{Lanes, Meta, Opening};
+use crate::parse::{Lanes, Meta};
 use crate::state::{CtState, States, Unasked};
 use crate::table::FlowTable;
 use crate::table::raw::Memory;
@@ -359,9 +359,9 @@ impl<const W: usize> Known<W> {
             let mut at = *first_held;
             while let Some((waiting, next)) = hold.packet(at) {
                 told.books.stats.held -= 1;
-                let opening = Opening::further(*position, extent.up_to(waiting.end));
-                let meta = waiting.meta.sent_by(*swapped);
-                let verdict = match table.follow(key, (meta, &opening), told.now, &mut told) {
+                let (meta, reach) = (waiting.meta.sent_by(*swapped), extent.up_to(waiting.end));
+                let fragment = Further { meta, position: *position, reach };
+                let verdict = match table.follow(key, fragment, told.now, &mut told) {
                     true => {
                         told.books.stats.tracked += 1;
                         Verdict::Forward
@@ -380,9 +380,10 @@ impl<const W: usize> Due<W> {
     fn send_away(&self, hold: &mut Hold, books: &mut Books) {
         let mut at = self.first_held;
         while let Some((waiting, next)) = hold.packet(at) {
-            let opening = Opening::further(self.position, self.extent.up_to(waiting.end));
             let meta = waiting.meta.sent_by(self.swapped);
-            match books.others.errand(&self.key, meta, opening) {
+            let reach = self.extent.up_to(waiting.end);
+            let fragment = Further { meta, position: self.position, reach };
+            match books.others.errand_of_fragment(&self.key, fragment) {
                 Some(errand) => {
                     books.held_goes_away();
                     hold.send_away(at as u16, errand);

@@ -146,7 +146,7 @@ impl Engine {
         Self {
             v4: FlowTable::new(config.capacity_ipv4, config, zones.clone(), 0),
             v6: FlowTable::new(config.capacity_ipv6, config, zones.clone(), 1),
-            lanes: Box::new(Lanes::new()),
+            lanes: Lanes::new(),
             marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
             fragments: Fragments::new(config),
             governor: config
@@ -173,7 +173,7 @@ impl Engine {
         packets: &[P],
         verdicts: &mut [Verdict],
     ) {
-        self.process_from(Side::A, now, packets, verdicts);
+        self.process_by(None, now, packets, verdicts);
     }
 
     /// The same, and writes what each packet is to its connection. Marks of the NIC are not looked
@@ -189,7 +189,7 @@ impl Engine {
         mut states: &mut [CtState],
     ) {
         assert!(packets.len() <= states.len());
-        let verdicts = self.arrive(Side::A, now, packets.len(), verdicts);
+        let verdicts = self.arrive(None, now, packets.len(), verdicts);
         self.process_in_stages(packets, verdicts, &mut states, &mut |_, _| ());
     }
 
@@ -201,6 +201,17 @@ impl Engine {
     pub fn process_from<P: wire::Packet>(
         &mut self,
         side: Side,
+        now: Nanos,
+        packets: &[P],
+        verdicts: &mut [Verdict],
+    ) {
+        self.process_by(Some(side), now, packets, verdicts);
+    }
+
+    #[inline(always)]
+    fn process_by<P: wire::Packet>(
+        &mut self,
+        side: Option<Side>,
         now: Nanos,
         packets: &[P],
         verdicts: &mut [Verdict],
@@ -228,7 +239,7 @@ impl Engine {
     #[inline(always)]
     fn arrive<'a>(
         &mut self,
-        side: Side,
+        side: Option<Side>,
         now: Nanos,
         len: usize,
         verdicts: &'a mut [Verdict],

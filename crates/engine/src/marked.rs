@@ -138,7 +138,7 @@ impl Marked {
             of_v6: 0,
             unsettled: [0; BURST_MAX],
             unsettled_len: 0,
-            lanes: Box::new(Lanes::new()),
+            lanes: Lanes::new(),
             stats: MarkStats::default(),
         }
     }

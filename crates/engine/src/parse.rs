@@ -53,13 +53,36 @@ pub(crate) struct Opening {
     ip_header: u8,
 }
 
+/// What the first fragment of a segment of TCP says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Front {
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u8,
+    /// Numbers that are in this fragment: data, SYN and FIN.
+    pub(crate) len: u16,
+}
+
 /// How far a segment of TCP reaches that comes in fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// The sequence number behind the first of them, which was judged.
-    pub(crate) seen: u32,
+    pub(crate) front: Front,
     /// So many numbers more are up to the end of this one.
     pub(crate) more: u16,
+}
+
+impl Front {
+    /// Of other protocols.
+    pub(crate) const NONE: Front = Front { seq: 0, ack: 0, flags: 0, len: 0 };
+
+    /// The sequence number behind it.
+    pub(crate) fn end(&self) -> u32 {
+        self.seq.wrapping_add(self.len.into())
+    }
+}
+
+impl Reach {
+    pub(crate) const NONE: Reach = Reach { front: Front::NONE, more: 0 };
 }
 
 impl Meta {
@@ -148,18 +171,9 @@ impl Opening {
         quotes.then_some(u32::from(high) << 16 | u32::from(low))
     }
 
-    /// Of a fragment that is not the first of its datagram: no header of a transport is in it. How
-    /// far a segment reaches with it is in place of tags and type.
-    pub(crate) fn further(position: u8, reach: Reach) -> Self {
-        let ids = [(reach.seen >> 16) as u16, reach.seen as u16];
-        let icmp = reach.more.min(QUOTES - 1);
-        Opening { vlan: VlanTags { ids }, icmp, ..Self::plain(position, 0) }
-    }
-
-    /// How far a segment reaches with such a fragment.
-    pub(crate) fn reach(&self) -> Reach {
-        let [high, low] = self.vlan.ids;
-        Reach { seen: u32::from(high) << 16 | u32::from(low), more: self.icmp }
+    /// Of a fragment that is not the first of its datagram: no header of a transport is in it.
+    pub(crate) fn further(position: u8) -> Self {
+        Self::plain(position, 0)
     }
 
     /// Whether it is such a fragment.
@@ -205,8 +219,10 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new() -> Self {
-        Lanes { v4: Lane::new(), v6: Lane::new() }
+    /// A function of its own, as it takes much of the stack on the way to the heap.
+    #[inline(never)]
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Lanes { v4: Lane::new(), v6: Lane::new() })
     }
 
     #[inline(always)]

@@ -11,7 +11,7 @@ use Phase::{
     SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
     SctpShutdownAck as SA,
 };
-pub(crate) use tags::{Tags, Told};
+pub(crate) use tags::{Asker, Tags, Told};
 use wire::Packet;
 
 /// The common header (RFC 9260 section 3.1), that of a chunk (section 3.2), and a tag behind it.
@@ -215,7 +215,9 @@ impl Chunks {
                 _ => {
                     chunks.kind = kind;
                     chunks.reflects = flags & T_BIT != 0 && kind.ends();
-                    return chunks.alone(kind, (count > 0 || next < len, chunk_len), &bytes[at..]);
+                    let is_cut = bytes.len() < len.min(LOOK);
+                    let chunk = (&bytes[at..], chunk_len, is_cut);
+                    return chunks.alone(kind, count > 0 || next < len, chunk);
                 }
             }
             at = next;
@@ -227,14 +229,19 @@ impl Chunks {
     fn alone(
         mut self,
         kind: Kind,
-        (is_beside, chunk_len): (bool, usize),
-        chunk: &[u8],
+        is_beside: bool,
+        (chunk, chunk_len, is_cut): (&[u8], usize, bool),
     ) -> Option<Self> {
         let is_init = matches!(kind, Kind::Init | Kind::InitAck);
         let stands_alone = is_init || kind == Kind::ShutdownComplete;
         self.is_garbled = stands_alone && is_beside || is_init && chunk_len < INIT_MIN;
         if is_init && !self.is_garbled {
-            self.initiate = u32::from_be_bytes(*chunk.get(CHUNK..)?.first_chunk()?);
+            self.initiate = match chunk.get(CHUNK..).and_then(|value| value.first_chunk()) {
+                Some(initiate) => u32::from_be_bytes(*initiate),
+                None if is_cut => return None,
+                // The packet ends before it, whatever the chunk says.
+                None => 0,
+            };
             // Sections 3.3.2 and 8.5.1.
             self.is_garbled = self.initiate == 0 || kind == Kind::Init && self.tag != 0;
         }

@@ -46,6 +46,9 @@ pub struct SavedFlow {
     /// Of TCP that is judged by its numbers, by how much windows of the originator and of the
     /// responder are shifted. The numbers themselves are soon of yesterday, and are not kept.
     pub scales: Option<[u8; 2]>,
+    /// Of SCTP that is judged by its tags, those that packets of the originator and of the
+    /// responder carry; 0 for one that is not known. They stay what they are while nobody looks.
+    pub tags: [u32; 2],
     /// What somebody has written to it.
     pub ct_mark: CtMark,
 }

@@ -6,6 +6,7 @@
 
 mod bypass;
 mod embryonic;
+mod further;
 pub(crate) mod index;
 mod lifetimes;
 mod marking;
@@ -17,14 +18,16 @@ mod rules;
 use crate::ageing::{Link, Links, NONE, Wheel};
 use crate::burst::{Arrival, Outcome};
 use crate::events::Change;
-use crate::flow::{Cold, Event, Hot, Micros, PROTO_TCP};
+use crate::flow::{Cold, Event, Hot, Micros};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Looks, Offload, Rules, When};
-use crate::parse::{Meta, Opening};
+use crate::parse::Meta;
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
-use crate::{BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, TcpNumbers};
+use crate::{
+    BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, Side, TcpNumbers,
+};
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;
 
@@ -51,6 +54,8 @@ pub(crate) struct FlowTable<const W: usize> {
     lifetimes: Lifetimes,
     /// Checksums are verified before a state changes.
     verifies: bool,
+    /// Where the packets of this burst came, if there are two ports.
+    side: Option<Side>,
     embryonic: Embryonic,
     /// Flows there are.
     live: u32,
@@ -95,6 +100,7 @@ impl<const W: usize> FlowTable<W> {
             hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
             lifetimes: Lifetimes::new(capacity, config, zones),
             verifies: config.checksums == Checksums::Verified,
+            side: None,
             embryonic: Embryonic::new(capacity, config),
             live: 0,
             free: NONE,
@@ -193,6 +199,11 @@ impl<const W: usize> FlowTable<W> {
         self.verifies
     }
 
+    /// The port by which the packets of this burst came, if there are two.
+    pub(crate) fn side(&self) -> Option<Side> {
+        self.side
+    }
+
     /// Whether TCP of this zone may begin without a SYN.
     pub(crate) fn picks_up(&self, zone: u16) -> bool {
         self.lifetimes.zones().of(zone).pick_up == PickUp::Loose
@@ -229,13 +240,6 @@ impl<const W: usize> FlowTable<W> {
         let Arrival { meta, opening, now, .. } = *packet;
         let looks = self.looks.of(record);
         let hot = &mut self.hot[record as usize];
-        // What TCP says of itself is in the first fragment, and was judged there.
-        if opening.is_further() && hot.key.proto() == PROTO_TCP {
-            if hot.count_further(meta, opening.reach(), looks) {
-                self.counted(record, meta.swapped(), false);
-            }
-            return outcome.state(opening.position, || self.state(record, meta));
-        }
         let before = hot.phase();
         let event = match hot.event(packet) {
             Ok(event) => event,
@@ -298,21 +302,6 @@ impl<const W: usize> FlowTable<W> {
             self.wheel.disarm(&mut self.cold, record);
             self.wheel.arm(&mut self.cold, record, deadline);
         }
-    }
-
-    /// Counts a fragment that has waited for the first of its datagram. False: its connection is
-    /// not here.
-    #[must_use]
-    pub(crate) fn follow(
-        &mut self,
-        key: &Key<W>,
-        (meta, opening): (Meta, &Opening),
-        now: Nanos,
-        outcome: &mut impl Outcome,
-    ) -> bool {
-        let Some(record) = self.find(self.hasher.hash_one(key), key) else { return false };
-        self.track(record, &Arrival::of_fragment(meta, opening, now), outcome);
-        true
     }
 
     /// A flow begins in the record of one that ended by the same packet.

@@ -139,7 +139,7 @@ impl Irregular {
             Irregular::TcpSyn => "TCP SYN where there is a connection",
             Irregular::TcpOld => "TCP segment older than a window",
             Irregular::TcpAckOld => "TCP acknowledgment older than a window",
-            Irregular::Checksum => "wrong checksum of IPv4, TCP, UDP or ICMP",
+            Irregular::Checksum => "wrong checksum of IPv4, TCP, UDP, SCTP or ICMP",
             Irregular::SctpTag => "SCTP with a tag that its association does not have",
             Irregular::SctpChunk => "SCTP with chunks that no packet has together, or none",
             Irregular::SctpNoInit => "SCTP without an INIT before it, where there has to be one",

@@ -263,6 +263,46 @@ fn a_connection_that_closes_is_not_judged_any_more() {
     assert_eq!(saved_by(&after, 64)[0].phase, SavedPhase::TcpTimeWait);
 }
 
+/// An association that goes on, and a packet of each side with these tags.
+fn resumed_association(tcp: TcpNumbers) -> (Engine, SavedFlow, impl Fn(u32, u32) -> FrameBuilder) {
+    let there = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).sctp(1000, 2905);
+    let of = move |side: u32, tag: u32| {
+        let there = there.clone().verification_tag(tag).chunk(0, 0, &[]);
+        if side == 0 { there } else { there.reversed() }
+    };
+    let mut before = Engine::new(&small());
+    process(&mut before, START, &[of(0, 7), of(1, 8)]);
+    let flow = saved_by(&before, 64).remove(0);
+    assert_eq!((flow.phase, flow.tags), (SavedPhase::SctpEstablished, [7, 8]));
+    let after = restored(&Config { tcp, ..small() }, std::slice::from_ref(&flow), START + SECOND);
+    (after, flow, of)
+}
+
+#[test]
+fn tags_of_an_association_outlive_the_engine() {
+    let (mut engine, flow, of) = resumed_association(TcpNumbers::Judged);
+    assert_eq!(saved_by(&engine, 64), std::slice::from_ref(&flow));
+    process(&mut engine, NOW, &[of(0, 9), of(1, 9)]);
+    assert_eq!(irregular(&engine), [Irregular::SctpTag]);
+    let wrong = engine.stats().irregular;
+    process(&mut engine, NOW, &[of(0, 7), of(1, 8)]);
+    assert_eq!(engine.stats().irregular, wrong);
+    // One that was not known is learnt.
+    let half = SavedFlow { tags: [7, 0], ..flow };
+    let mut engine = restored(&small(), &[half], START + SECOND);
+    process(&mut engine, NOW, &[of(0, 7), of(1, 9), of(1, 9)]);
+    assert_eq!(irregular(&engine), []);
+    process(&mut engine, NOW, &[of(1, 8)]);
+    assert_eq!(irregular(&engine), [Irregular::SctpTag]);
+}
+
+#[test]
+fn tags_are_for_those_who_judge_them() {
+    let (mut engine, _, of) = resumed_association(TcpNumbers::Ignored);
+    process(&mut engine, NOW, &[of(0, 9), of(1, 9)]);
+    assert_eq!((irregular(&engine), saved_by(&engine, 64)[0].tags), (vec![], [0; 2]));
+}
+
 #[test]
 fn timeouts_go_on_where_they_were() {
     let timeouts = Timeouts { tcp_established: 10 * SECOND, ..Timeouts::default() };

@@ -2,12 +2,22 @@
 //! Packets in a lane whose connection another worker may have. Fragments: those that came, whose
 //! they are once that is known, and those that leave it again as nobody knows. ICMP errors.
 
-use super::Lane;
+use super::{Lane, Outcome};
 use crate::BURST_MAX;
 use crate::errands::{Errand, Others};
 use crate::fragments::{Arrived, Piece};
 use crate::key::Key;
 use crate::parse::{Meta, Opening, Reach};
+use crate::table::FlowTable;
+
+/// A fragment behind the first of its datagram, as a packet of the connection of that.
+#[derive(Clone, Copy)]
+pub(crate) struct Further {
+    pub(crate) meta: Meta,
+    /// Place in the burst.
+    pub(crate) position: u8,
+    pub(crate) reach: Reach,
+}
 
 impl<const W: usize> Lane<W> {
     /// The same of a packet that may be a fragment: a first one with the key of its connection,
@@ -22,6 +32,13 @@ impl<const W: usize> Lane<W> {
         if let Some(piece) = piece {
             self.pieces.push((piece, self.len as u8));
         }
+        self.push(key, meta, opening);
+    }
+
+    /// The same of a packet that was parsed elsewhere; a segment reaches so far if it is another
+    /// fragment of it.
+    pub(crate) fn push_parsed(&mut self, key: Key<W>, meta: Meta, opening: Opening, reach: Reach) {
+        self.reaches[usize::from(opening.position) % BURST_MAX] = reach;
         self.push(key, meta, opening);
     }
 
@@ -46,7 +63,11 @@ impl<const W: usize> Lane<W> {
     /// connection.
     pub(crate) fn errand(&self, at: usize, others: &Others) -> Option<Errand> {
         let at = at % BURST_MAX;
-        others.errand(&Key::from_words(&self.keys, at), self.metas[at], self.openings[at])
+        let key = Key::from_words(&self.keys, at);
+        match self.further(at) {
+            Some(fragment) => others.errand_of_fragment(&key, fragment),
+            None => others.errand(&key, self.metas[at], self.openings[at]),
+        }
     }
 
     /// The same of a fragment.
@@ -74,7 +95,34 @@ impl<const W: usize> Lane<W> {
         let at = self.place(which);
         key.to_words(&mut self.keys, at);
         self.metas[at] = self.metas[at].sent_by(swapped);
-        self.openings[at] = Opening::further(self.openings[at].position, reach);
+        let position = self.openings[at].position;
+        self.openings[at] = Opening::further(position);
+        self.reaches[usize::from(position) % BURST_MAX] = reach;
+    }
+
+    /// The packet at this place, if it is a fragment behind the first of its datagram.
+    pub(super) fn further(&self, at: usize) -> Option<Further> {
+        let Opening { position, .. } = self.openings[at];
+        let reach = self.reaches[usize::from(position) % BURST_MAX];
+        self.openings[at].is_further().then(|| Further { meta: self.metas[at], position, reach })
+    }
+
+    /// Tells what becomes of packet `i`, an ICMP error, by the record of what it quotes. It comes
+    /// in its turn among the packets of that connection: those before it are known, those behind
+    /// not.
+    pub(super) fn relate(
+        &self,
+        table: &FlowTable<W>,
+        i: usize,
+        record: Option<u32>,
+        outcome: &mut impl Outcome,
+    ) {
+        let opening = &self.openings[i];
+        let seq = opening.quoted().unwrap_or(0);
+        let is_related = record.map(|record| table.has_sent(record, self.metas[i], seq));
+        // Who has sent what is quoted is told about it.
+        let is_reply = record.is_some_and(|record| !table.is_reply(record, self.metas[i]));
+        outcome.error(opening.position, is_related, is_reply);
     }
 
     /// One of them has none.

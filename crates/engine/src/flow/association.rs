@@ -2,7 +2,7 @@
 //! SCTP by its chunks and its tags: what a packet does to its association, or why it is none of its
 //! own.
 
-use super::{Event, Hot, Phase};
+use super::{Event, Hot, PROTO_SCTP, Phase};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::parse::Meta;
@@ -18,10 +18,19 @@ impl<const W: usize> Hot<W> {
             false => Phase::SctpAborted,
         };
         if chunks.is_judged && phase != Phase::SctpAborted {
-            self.vital = self.vital.with_scales(Scales::OF_TAGS);
-            self.window = Window::of_tags(Tags::first(&chunks));
+            self.set_tags(&Tags::first(&chunks));
         }
         phase
+    }
+
+    /// Of an association that is judged.
+    fn tags(&self) -> Tags {
+        self.window.tags(self.vital.scales())
+    }
+
+    pub(super) fn set_tags(&mut self, tags: &Tags) {
+        self.vital = self.vital.with_scales(Scales::of_tags(tags));
+        self.window = Window::of_tags(tags);
     }
 
     /// What this packet does to the association, if it came as it was sent.
@@ -31,17 +40,21 @@ impl<const W: usize> Hot<W> {
         chunks: &Chunks,
     ) -> Result<Event, Irregular> {
         let untouched = *self;
-        let event = self.event_of_chunks(packet.meta, chunks)?;
-        let is_more = event != Event::None || self.window != untouched.window;
+        let event = self.event_of_chunks(packet, chunks);
+        // An INIT is remembered though it changes nothing else.
+        let is_more = self.window != untouched.window
+            || self.vital.scales() != untouched.vital.scales()
+            || event.is_ok_and(|event| event != Event::None);
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
             return Err(Irregular::Checksum);
         }
-        Ok(event)
+        event
     }
 
-    fn event_of_chunks(&mut self, meta: Meta, chunks: &Chunks) -> Result<Event, Irregular> {
-        let (direction, phase, kind) = (self.direction(meta), self.phase(), chunks.meant());
+    fn event_of_chunks(&mut self, packet: &Arrival, chunks: &Chunks) -> Result<Event, Irregular> {
+        let (phase, kind) = (self.phase(), chunks.meant());
+        let direction = self.direction(packet.meta);
         if self.is_judged() && chunks.is_garbled {
             return Err(Irregular::SctpChunk);
         }
@@ -51,9 +64,10 @@ impl<const W: usize> Hot<W> {
         }
         let told = match self.is_judged() && !is_over {
             true => {
-                let mut tags = self.window.tags();
-                let told = tags.take(direction, chunks, phase == Phase::SctpInit);
-                self.window = Window::of_tags(tags);
+                let mut tags = self.tags();
+                let from = (direction, packet.side);
+                let told = tags.take(from, chunks, phase == Phase::SctpInit);
+                self.set_tags(&tags);
                 told?
             }
             false => Told::Fits,
@@ -68,10 +82,16 @@ impl<const W: usize> Hot<W> {
         Ok(Event::entering(next, phase))
     }
 
+    /// The tags that packets of both sides carry, if they are known.
+    pub(super) fn saved_tags(&self) -> [u32; 2] {
+        let is_judged = self.key.proto() == PROTO_SCTP && self.is_judged();
+        if is_judged { self.tags().known } else { [0; 2] }
+    }
+
     /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.
     pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
         let is_over = self.phase().is_over_for_sctp();
         let is_asking = self.phase() == Phase::SctpInit;
-        is_over || self.window.tags().has_sent(self.direction(meta), tag, is_asking)
+        is_over || self.tags().has_sent(self.direction(meta), tag, is_asking)
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{Event, Hot, PROTO_SCTP, Phase, SYN_FIN_RST};
+use super::{Event, Hot, PROTO_SCTP, PROTO_TCP, Phase, SYN_FIN_RST};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::offload::When;
-use crate::parse::{Meta, Reach};
+use crate::parse::{Front, Meta, Reach};
 use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
 
 impl<const W: usize> Hot<W> {
@@ -42,15 +42,29 @@ impl<const W: usize> Hot<W> {
         true
     }
 
-    /// Counts another fragment of a segment. What it has may be acknowledged, if the first was not
-    /// refused; it is no sign of life.
+    /// Counts another fragment of TCP or SCTP, which is no sign of life. What it has of a segment
+    /// may be acknowledged, if the connection can have that.
     #[must_use]
     pub(crate) fn count_further(&mut self, meta: Meta, reach: Reach, looks: impl When) -> bool {
-        // Where a responder begins that has not answered is written anew when it does.
-        if self.is_judged() {
-            self.window.reach(self.direction(meta), reach);
+        let direction = self.direction(meta);
+        if self.key.proto() == PROTO_TCP && self.is_judged() && self.can_go_on(direction, reach) {
+            self.window.reach(direction, reach);
         }
         self.count_irregular(meta, looks)
+    }
+
+    /// Whether the connection can have a segment whose first fragment says this. Nobody has written
+    /// down what became of that one, so all of it is judged once more.
+    fn can_go_on(&self, direction: usize, Reach { front, more }: Reach) -> bool {
+        let Front { seq, ack, flags, len } = front;
+        if self.phase() == Phase::TcpSynSent {
+            // Data beside a SYN (RFC 7413); of who has not answered no numbers are known.
+            return direction == 0 && opens(flags);
+        }
+        let len = u32::from(len) + u32::from(more);
+        let segment = Numbers { seq, ack, window: 0, len };
+        let is_data = is_sound(flags) && flags & (RST | ACK) == ACK;
+        is_data && self.window.check(self.vital.scales(), direction, segment).is_ok()
     }
 
     /// The same by who sent it.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::ctmark::CtMark;
 use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
+use crate::sctp::Tags;
 use crate::snapshot::{SavedFlow, SavedPhase};
 use crate::tcp::Scales;
 use std::net::IpAddr;
@@ -35,6 +36,7 @@ impl<const W: usize> Hot<W> {
             reply: self.tally(cold, 1),
             phase: self.phase().saved()?,
             scales: self.vital.scales().saved().filter(|_| proto == PROTO_TCP),
+            tags: self.saved_tags(),
             ct_mark: CtMark::default(),
         })
     }
@@ -53,6 +55,10 @@ impl<const W: usize> Hot<W> {
             hot.counters[direction] = cold.count_up(direction, tally)?;
         }
         hot.vital = hot.vital.with_scales(scales).at(Micros::of(flow.last_seen));
+        if flow.proto == PROTO_SCTP && is_judged {
+            // A tag that is not known is learnt from the next packet.
+            hot.set_tags(&Tags { known: flow.tags, ..Tags::default() });
+        }
         hot.enter(phase);
         Some((hot, cold))
     }
@@ -67,7 +73,7 @@ fn is_icmp(proto: u8) -> bool {
     matches!(proto, PROTO_ICMP | PROTO_ICMPV6)
 }
 
-/// The phase in which a saved flow goes on, and what is known of its windows.
+/// The phase in which a saved flow goes on, and what is known of its windows; of tags nothing.
 fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
     let is_of_proto = match flow.phase {
         SavedPhase::Udp => flow.proto == PROTO_UDP,
@@ -80,8 +86,6 @@ fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
         _ => flow.proto == PROTO_TCP,
     };
     let scales = flow.scales.filter(|_| is_judged).and_then(Scales::of_saved);
-    // Tags are learnt from the next packets.
-    let of_sctp = |phase| (phase, if is_judged { Scales::OF_TAGS } else { Scales::NOT_JUDGED });
     let unjudged = |phase| (phase, Scales::NOT_JUDGED);
     is_of_proto.then_some(match (flow.phase, scales) {
         (SavedPhase::TcpEstablished, Some(scales)) => (Phase::TcpResumed, scales),
@@ -94,12 +98,12 @@ fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
         (SavedPhase::TcpClose, _) => unjudged(Phase::TcpClose),
         (SavedPhase::Udp, _) => unjudged(Phase::UdpMultiple),
         (SavedPhase::Icmp, _) => unjudged(Phase::IcmpReply),
-        (SavedPhase::SctpEstablished, _) => of_sctp(Phase::SctpEstablished),
-        (SavedPhase::SctpShutdown, _) => of_sctp(Phase::SctpShutdown),
-        (SavedPhase::SctpClosed, _) => of_sctp(Phase::SctpClosed),
-        (SavedPhase::SctpAborted, _) => of_sctp(Phase::SctpAborted),
+        (SavedPhase::SctpEstablished, _) => unjudged(Phase::SctpEstablished),
+        (SavedPhase::SctpShutdown, _) => unjudged(Phase::SctpShutdown),
+        (SavedPhase::SctpClosed, _) => unjudged(Phase::SctpClosed),
+        (SavedPhase::SctpAborted, _) => unjudged(Phase::SctpAborted),
         // Written when nothing was known of its states.
-        (SavedPhase::Other, _) if flow.proto == PROTO_SCTP => of_sctp(Phase::SctpEstablished),
+        (SavedPhase::Other, _) if flow.proto == PROTO_SCTP => unjudged(Phase::SctpEstablished),
         (SavedPhase::Other, _) => unjudged(Phase::OtherMultiple),
     })
 }

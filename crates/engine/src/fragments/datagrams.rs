@@ -12,7 +12,7 @@ use super::sources::{self, Sources};
 use super::spans::{Fit, Span, Spans};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::Key;
-use crate::parse::Reach;
+use crate::parse::{Front, Reach};
 use crate::table::index::Index;
 use crate::table::raw::{Memory, Region};
 use crate::{Config, Nanos, Reason};
@@ -25,19 +25,14 @@ pub(crate) struct Piece<const W: usize> {
     /// IPv6 need not agree on that (RFC 8200 section 4.5).
     pub(crate) name: Key<W>,
     pub(crate) span: Span,
-    /// Of a first one of TCP: the sequence number that its header would begin with.
-    pub(crate) start: u32,
+    /// Of a first one of TCP: what it says of its segment.
+    pub(crate) front: Front,
 }
 
 impl<const W: usize> Piece<W> {
     /// Whether it is the one with the ports.
     pub(crate) fn is_first(&self) -> bool {
         self.span.start == 0
-    }
-
-    /// The same of a segment whose header would begin with this number.
-    pub(crate) fn of_segment(self, start: u32) -> Self {
-        Piece { start, ..self }
     }
 
     fn source(&self) -> sources::Name {
@@ -62,19 +57,17 @@ struct Way {
     extent: Extent,
 }
 
-/// Of a segment of TCP: the sequence number that its header would begin with, and where its first
-/// fragment ends.
+/// Of a segment of TCP: what its first fragment says, and where that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    start: u32,
+    front: Front,
     first_end: u16,
 }
 
 impl Extent {
     /// How far the segment reaches with a fragment that ends here.
     pub(super) fn up_to(self, end: u16) -> Reach {
-        let seen = self.start.wrapping_add(self.first_end.into());
-        Reach { seen, more: end.saturating_sub(self.first_end) }
+        Reach { front: self.front, more: end.saturating_sub(self.first_end) }
     }
 }
 
@@ -200,7 +193,7 @@ impl<const W: usize> Datagrams<W> {
         if datagram.phase == Phase::Spoilt {
             return Fate::Refused(Reason::FragmentOverlap);
         }
-        let extent = Extent { start: piece.start, first_end: piece.span.end };
+        let extent = Extent { front: piece.front, first_end: piece.span.end };
         let way = way.map(|(key, swapped)| Way { last_word: key.0[W - 1], swapped, extent });
         let fit = datagram.spans.add(piece.span);
         let is_other = match (datagram.phase, way) {

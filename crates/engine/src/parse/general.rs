@@ -4,7 +4,7 @@
 
 use super::fragment::{Fragment, datagram6, fragment4, fragment6};
 use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Key, Lanes, Meta, OVERHEAD_MAX, Opening,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, Front, IPV4_MIN, Key, Lanes, Meta, OVERHEAD_MAX, Opening,
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Packet,
     Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, quoted, zone_proto,
 };
@@ -238,14 +238,14 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     let zone_proto = zone_proto(zone, proto);
     let piece = fragment.map(|Fragment { span, id }| {
         let name = Key([u64::from_ne_bytes(addresses), u64::from(id) | zone_proto]);
-        Piece { name, span, start: 0 }
+        Piece { name, span, front: Front::NONE }
     });
     if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
         return Ok(Parsed::further(piece, total_len, l3));
     }
     let transport = Transport { proto, at, end, fragment, is_jumbogram: false };
     let ends = ends(frame, transport, PROTO_ICMP)?;
-    let piece = piece.map(|piece| piece.of_segment(segment_start(frame, proto, &ends)));
+    let piece = piece.map(|piece| Piece { front: front(frame, transport, &ends), ..piece });
     let (key, swapped) = key4(addresses, ends.ports, zone_proto);
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
@@ -267,7 +267,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     let addresses: &[u8; 32] = header.last_chunk().expect("32 bytes of 40");
     let piece = transport.fragment.map(|Fragment { span, id }| {
         let name = datagram6(addresses, id, zone);
-        Piece { name, span, start: 0 }
+        Piece { name, span, front: Front::NONE }
     });
     // RFC 2675 section 4: no jumbogram is cut.
     if is_jumbogram && piece.is_some() {
@@ -277,8 +277,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
         return Ok(Parsed::further(piece, ip_len, l3));
     }
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
-    let start = |piece: Piece<5>| piece.of_segment(segment_start(frame, transport.proto, &ends));
-    let piece = piece.map(start);
+    let piece = piece.map(|piece| Piece { front: front(frame, transport, &ends), ..piece });
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok(Parsed { key, swapped, ip_len, ends, piece })
 }
@@ -357,16 +356,19 @@ pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
     }
 }
 
-/// Of TCP: the sequence number that its header would begin with, so that so many bytes behind it
-/// are so many numbers. SYN and FIN count, as they do before and behind the data.
-fn segment_start(frame: &Frame, proto: u8, ends: &Ends) -> u32 {
-    let header = frame.read::<13>(ends.at, Reason::TransportTruncated);
-    let Ok([_, _, _, _, seq @ .., _, _, _, _, offset]) = header else { return 0 };
-    if proto != PROTO_TCP {
-        return 0;
-    }
-    let marks = u32::from(ends.tcp_flags & SYN != 0) + u32::from(ends.tcp_flags & FIN != 0);
-    u32::from_be_bytes(seq).wrapping_add(marks).wrapping_sub(u32::from(offset >> 4) * 4)
+/// What a first fragment says of a segment, if it is one of TCP. SYN and FIN count, as they do
+/// before and behind the data.
+fn front(frame: &Frame, transport: Transport, ends: &Ends) -> Front {
+    let Transport { proto, at, end, .. } = transport;
+    let words = |at| frame.read(at, Reason::TransportTruncated).map(u32::from_be_bytes);
+    let (PROTO_TCP, Ok(seq), Ok(ack)) = (proto, words(at + 4), words(at + 8)) else {
+        return Front::NONE;
+    };
+    let Ok([offset]) = frame.read(at + 12, Reason::TransportTruncated) else { return Front::NONE };
+    let flags = ends.tcp_flags;
+    let marks = usize::from(flags & SYN != 0) + usize::from(flags & FIN != 0);
+    let data = end.saturating_sub(at + usize::from(offset >> 4) * 4);
+    Front { seq, ack, flags, len: (data + marks) as u16 }
 }
 
 /// Ports, or what stands in for them.

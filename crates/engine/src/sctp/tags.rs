@@ -6,10 +6,11 @@
 //! chooses anew for each INIT ACK (section 5.1.3), and a side that was restarted begins again
 //! (section 5.2.2). So what is chosen while tags are known is an offer: the COOKIE ECHO that
 //! carries it decides, as only who has seen the INIT ACK can send that. INIT alone, which anybody
-//! can send, decides nothing.
+//! can send, decides nothing; and whoever sends both INIT and INIT ACK would have to be at both
+//! ports of the wire.
 
 use super::{Chunks, Kind};
-use crate::Irregular;
+use crate::{Irregular, Side};
 
 /// Tags of the packets of the originator and of the responder; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,43 @@ pub(crate) struct Tags {
     pub(crate) offered: [u32; 2],
     /// What the last INIT has asked for, if it was not the first.
     pub(crate) asked: u32,
+    pub(crate) asker: Asker,
+}
+
+/// Who has sent an INIT: the originator (0) or the responder (1), and by which port, if there are
+/// two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asker {
+    sender: u8,
+    side: Option<Side>,
+}
+
+impl Asker {
+    /// In three bits.
+    pub(crate) fn to_bits(self) -> u8 {
+        let side = match self.side {
+            None => 0,
+            Some(Side::A) => 2,
+            Some(Side::B) => 4,
+        };
+        self.sender & 1 | side
+    }
+
+    /// What [`to_bits`](Self::to_bits) has made.
+    pub(crate) fn of_bits(bits: u8) -> Self {
+        let side = match bits & 6 {
+            2 => Some(Side::A),
+            4 => Some(Side::B),
+            _ => None,
+        };
+        Asker { sender: bits & 1, side }
+    }
+
+    /// Whether this can be the one who answers: the other end, at the other port.
+    fn is_answered_by(self, sender: usize, side: Option<Side>) -> bool {
+        let is_across = self.side.zip(side).is_none_or(|(a, b)| a != b);
+        usize::from(self.sender) != sender && is_across
+    }
 }
 
 /// What a packet means by its tag.
@@ -43,27 +81,30 @@ impl Tags {
         Tags { known, ..Self::default() }
     }
 
-    /// Takes a packet, sent by the originator (0) or the responder (1), if its tag is right.
-    /// `is_asking`: nothing but an INIT of the originator has been seen.
+    /// Takes a packet, sent by the originator (0) or the responder (1), if its tag is right; by
+    /// which port, if there are two. `is_asking`: nothing but an INIT of the originator has been
+    /// seen.
     pub(crate) fn take(
         &mut self,
-        direction: usize,
+        (direction, side): (usize, Option<Side>),
         chunks: &Chunks,
         is_asking: bool,
     ) -> Result<Told, Irregular> {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let tag = chunks.tag;
         if chunks.kind == Kind::Init {
-            return self.take_init(sender, chunks.initiate, is_asking);
+            let asker = Asker { sender: sender as u8, side };
+            return self.take_init(asker, chunks.initiate, is_asking);
         }
         // Nobody has told the originator which tag it is to send, but an INIT of both.
         let has_none = is_asking && sender == 0;
-        let answers = chunks.kind == Kind::InitAck && tag == self.asked;
+        let is_init_ack = chunks.kind == Kind::InitAck;
+        let answers = is_init_ack && tag == self.asked && self.asker.is_answered_by(sender, side);
         if tag == 0 || has_none && !answers {
             return Err(Irregular::SctpTag);
         }
         match chunks.kind {
-            Kind::InitAck => return self.take_init_ack(sender, chunks, is_asking),
+            Kind::InitAck => return self.take_init_ack(sender, chunks, (is_asking, answers)),
             Kind::Abort | Kind::ShutdownComplete => {
                 let wanted = self.known[if chunks.reflects { peer } else { sender }];
                 return match wanted {
@@ -88,28 +129,28 @@ impl Tags {
 
     fn take_init(
         &mut self,
-        sender: usize,
+        asker: Asker,
         initiate: u32,
         is_asking: bool,
     ) -> Result<Told, Irregular> {
-        if self.known[1 - sender] == initiate {
+        if self.known[1 - usize::from(asker.sender)] == initiate {
             return Ok(Told::Fits);
         }
-        self.asked = initiate;
+        (self.asked, self.asker) = (initiate, asker);
         // Whoever asks anew before there is an answer has forgotten what it asked before.
-        if is_asking && sender == 0 { Ok(Told::Fits) } else { Err(Irregular::SctpInit) }
+        if is_asking && asker.sender == 0 { Ok(Told::Fits) } else { Err(Irregular::SctpInit) }
     }
 
     fn take_init_ack(
         &mut self,
         sender: usize,
         chunks: &Chunks,
-        is_asking: bool,
+        (is_asking, answers): (bool, bool),
     ) -> Result<Told, Irregular> {
         let (tag, initiate) = (chunks.tag, chunks.initiate);
         let pair = if sender == 0 { [tag, initiate] } else { [initiate, tag] };
         let known = self.known[sender];
-        if known != 0 && known != tag && self.asked != tag {
+        if known != 0 && known != tag && !answers {
             return Err(Irregular::SctpTag);
         }
         if self.known[1 - sender] == 0 && (known == tag || is_asking) {

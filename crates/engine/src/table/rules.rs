@@ -143,11 +143,13 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    /// Where and when the packets of the next calls arrived, and how many.
+    /// Where and when the packets of the next calls arrived, and how many. Without a side there is
+    /// but one.
     #[inline(always)]
-    pub(crate) fn arrive(&mut self, side: Side, now: Nanos, packets: usize) {
+    pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
+        self.side = side;
         if let Some(rules) = &mut self.rules {
-            rules.arrive(side, now, packets);
+            rules.arrive(side.unwrap_or(Side::A), now, packets);
         }
     }
 

@@ -8,7 +8,7 @@
 use super::Irregular;
 use super::numbers::{Numbers, SCALE_MAX, Segment};
 use crate::parse::Reach;
-use crate::sctp::Tags;
+use crate::sctp::{Asker, Tags};
 
 /// Without a shift.
 const WINDOW_MAX: i64 = u16::MAX as i64;
@@ -43,7 +43,9 @@ impl Scales {
     }
 
     /// In place of shifts, of an association of SCTP whose tags are judged.
-    pub(crate) const OF_TAGS: Scales = Scales(0);
+    pub(crate) fn of_tags(tags: &Tags) -> Self {
+        Scales(tags.asker.to_bits())
+    }
 
     /// Both of them, to be written down; `None` if it is not judged.
     pub(crate) fn saved(self) -> Option<[u8; 2]> {
@@ -86,14 +88,15 @@ impl Window {
     pub(crate) const NONE: Window = Window { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
 
     /// The tags of SCTP, in the same place.
-    pub(crate) fn of_tags(Tags { known, offered, asked }: Tags) -> Self {
+    pub(crate) fn of_tags(&Tags { known, offered, asked, .. }: &Tags) -> Self {
         Window { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
     }
 
-    /// What [`of_tags`](Self::of_tags) was made of.
-    pub(crate) fn tags(&self) -> Tags {
+    /// The tags that are in these.
+    pub(crate) fn tags(&self, scales: Scales) -> Tags {
         let [high, low] = self.rooms.map(u32::from);
-        Tags { known: self.ends, offered: self.acks, asked: high << 16 | low }
+        let asker = Asker::of_bits(scales.0);
+        Tags { known: self.ends, offered: self.acks, asked: high << 16 | low, asker }
     }
 
     /// After the first SYN, or another one that takes its place.
@@ -238,10 +241,10 @@ impl Window {
         }
     }
 
-    /// A segment whose first fragment was sent goes on. Not one whose first fragment was refused:
-    /// that is not behind all that was sent before, or has nothing new.
-    pub(crate) fn reach(&mut self, direction: usize, Reach { seen, more }: Reach) {
+    /// A segment that the connection can have goes on behind its first fragment, if that was sent.
+    pub(crate) fn reach(&mut self, direction: usize, Reach { front, more }: Reach) {
         let sent = &mut self.ends[direction & 1];
+        let seen = front.end();
         let end = seen.wrapping_add(more.into());
         if distance(seen, *sent) >= 0 && distance(*sent, end) > 0 {
             *sent = end;

@@ -3,7 +3,7 @@
 //! random packets of it.
 
 use crate::traffic::Dice;
-use engine::{CtState, EndReason, Irregular, Timeouts};
+use engine::{CtState, EndReason, Irregular, Side, Timeouts};
 use wire::FrameBuilder;
 
 /// The chunk that decides what a packet is for.
@@ -32,6 +32,8 @@ pub(crate) struct Spoken {
     is_heartbeat: bool,
     /// No packet is made like this.
     pub(crate) is_bad: bool,
+    /// The port of the wire by which it came, if there are two.
+    pub(crate) side: Option<Side>,
 }
 
 impl Spoken {
@@ -75,8 +77,8 @@ pub(crate) struct Association {
     tags: [Option<u32>; 2],
     /// What they carry from now on if a COOKIE ECHO says so.
     offer: Option<[u32; 2]>,
-    /// What another INIT has asked its peer to carry.
-    wanted: Option<u32>,
+    /// What another INIT has asked its peer to carry; who sent it, and from where.
+    wanted: Option<(u32, usize, Option<Side>)>,
 }
 
 impl Association {
@@ -117,12 +119,16 @@ impl Association {
         match act {
             Act::Init if peer == Some(said.initiate) => return Ok(true),
             Act::Init => {
-                self.wanted = Some(said.initiate);
+                self.wanted = Some((said.initiate, from, said.side));
                 return if is_alone { Ok(true) } else { Err(Irregular::SctpInit) };
             }
             _ if said.tag == 0 => return Err(Irregular::SctpTag),
             Act::InitAck => {
-                let is_wanted = self.wanted == Some(said.tag);
+                // RFC 9260 section 5.1 (B): the peer answers, who is at the other end of the wire.
+                let is_wanted = self.wanted.is_some_and(|(tag, who, side)| {
+                    let is_across = side.zip(said.side).is_none_or(|(a, b)| a != b);
+                    tag == said.tag && who != from && is_across
+                });
                 let is_right = own == Some(said.tag) || own.is_none() && !is_alone;
                 if !is_right && !is_wanted {
                     return Err(Irregular::SctpTag);
@@ -191,7 +197,8 @@ impl Association {
             Stage::BothShutDown => Stage::ShuttingDown,
             stage => stage,
         };
-        *self = Association { is_judged, stage, tags: [None; 2], offer: None, wanted: None };
+        let tags = if self.is_judged && is_judged { self.tags } else { [None; 2] };
+        *self = Association { is_judged, stage, tags, offer: None, wanted: None };
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -252,6 +259,21 @@ impl Association {
     }
 }
 
+/// A packet with one chunk of so many bytes, DATA or HEARTBEAT, and what it says.
+pub(crate) fn one_chunk(
+    builder: FrameBuilder,
+    len: usize,
+    dice: &mut Dice,
+) -> (FrameBuilder, Option<Spoken>) {
+    let (tag, kind, is_bad) = (dice.pick(&[1, 1, 2]), dice.pick(&[0, 4]), dice.one_in(6));
+    let mut chunk = vec![1; len];
+    chunk[..4].copy_from_slice(&[kind, 0, 0, if is_bad { 3 } else { len as u8 }]);
+    let (act, is_heartbeat) = (Act::Other, kind == 4 && !is_bad);
+    let (initiate, reflects, side) = (0, false, None);
+    let spoken = Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad, side };
+    (builder.verification_tag(tag).payload(chunk), Some(spoken))
+}
+
 /// A random packet of few tags, and what it says.
 pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilder, Spoken) {
     let (act, kind) = dice.pick(&[
@@ -271,7 +293,7 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
     ]);
     let (is_init, is_alone) =
         (matches!(kind, 1 | 2), matches!(act, Act::Init | Act::InitAck | Act::ShutdownComplete));
-    let (t_bit, fault) = (dice.one_in(3), if dice.one_in(12) { dice.below(6) } else { 9 });
+    let (t_bit, fault) = (dice.one_in(3), if dice.one_in(12) { dice.below(7) } else { 9 });
     let of = |dice: &mut Dice| dice.pick(&[1, 2, 0x0102_0304, u32::MAX]);
     let (mut tag, mut initiate) = (of(dice), if is_init { of(dice) } else { 0 });
     let len = dice.below(6) as usize;
@@ -291,15 +313,17 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
             (builder.init_chunk(kind, 0), true)
         }
         (2, true) => (builder.chunk(kind, 0, &[1; 15]), true),
+        // It says 20 bytes, and has fewer than a tag takes.
+        (6, true) => (builder.payload(&[kind, 0, 0, 20, 7, 7, 7][..4 + len % 4]), true),
         (_, true) => (builder.init_chunk(kind, initiate), is_bad),
         (3, _) => (builder.payload([]), true),
         (4, _) => (builder.payload([kind, 0, 0, 3]), true),
         _ => (builder.chunk(kind, t_bit.into(), &vec![9; len]), is_bad),
     };
-    if fault >= 5 && dice.one_in(4) {
+    if [5, 9].contains(&fault) && dice.one_in(4) {
         is_bad |= is_alone;
         builder = builder.chunk(0, 3, &[1; 6]);
     }
     let reflects = t_bit && matches!(act, Act::Abort | Act::ShutdownComplete);
-    (builder, Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad })
+    (builder, Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad, side: None })
 }

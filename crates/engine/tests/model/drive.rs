@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One random operation after the other, on the engine and on the model.
 
-use crate::reference::{Model, Record};
+use crate::reference::{Model, Record, Seen};
 use crate::traffic::{Dice, Packet, Pools, VLANS};
 use engine::{
     BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, FragmentLimits, InvalidPackets,
-    Malformed, PickUp, Restored, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom,
+    Malformed, PickUp, Restored, Side, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom,
     ZonePolicy,
 };
 
@@ -65,6 +65,11 @@ impl Case {
             ports: 1 + dice.below(5) as usize,
             vlans: 1 + dice.below(4) as usize,
             is_sctp: dice.one_in(4),
+        };
+        // A restart takes several packets of one association that fit together.
+        let pools = match pools.is_sctp && dice.one_in(2) {
+            true => Pools { hosts: 2, ports: 1, vlans: 1, ..pools },
+            false => pools,
         };
         let burst = dice.pick(&[1, 7, 32, 64]);
         let epochs = [0, 1_700_000_000_000_000_000, 1 << 61, 123_456_789_012_345];
@@ -126,6 +131,7 @@ pub(crate) fn agree(case: Case, operations: &[u64]) {
         engine: Engine::new(&case.config),
         model: Model::new(&case.config),
         now: case.start,
+        bursts: 0,
         waiting: vec![],
         case,
     };
@@ -143,6 +149,7 @@ struct Pair {
     engine: Engine,
     model: Model,
     now: u64,
+    bursts: u64,
     waiting: Vec<Packet>,
 }
 
@@ -181,19 +188,31 @@ impl Pair {
         let mut states = [CtState::NEW; BURST_MAX];
         // Whether anybody asks for states changes nothing.
         let are_told = self.now / TICK % 2 == 0;
-        match are_told {
-            true => {
+        self.bursts += 1;
+        let side = match self.bursts % 3 {
+            _ if are_told => None,
+            0 => None,
+            1 => Some(Side::A),
+            _ => Some(Side::B),
+        };
+        match side {
+            None if are_told => {
                 let states = &mut states[..packets.len()];
                 self.engine.process_with_states(self.now, &packets, &mut verdicts, states);
             }
-            false => self.engine.process(self.now, &packets, &mut verdicts),
+            None => self.engine.process(self.now, &packets, &mut verdicts),
+            Some(side) => self.engine.process_from(side, self.now, &packets, &mut verdicts),
         }
         self.model.at(self.now);
         self.model.stats.bytes +=
             packets.iter().map(|packet| wire::Packet::frame_len(packet) as u64).sum::<u64>();
         let mut reused = vec![];
         for ((packet, verdict), state) in self.waiting.iter().zip(verdicts).zip(states) {
-            let (expected, ended) = self.model.packet(&packet.meaning);
+            let mut meaning = packet.meaning.clone();
+            if let Ok(Seen { spoken: Some(spoken), .. }) = &mut meaning {
+                spoken.side = side;
+            }
+            let (expected, ended) = self.model.packet(&meaning);
             assert_eq!(verdict, expected, "{packet:?}");
             assert!(!are_told || state == self.model.state, "{state} {packet:?}");
             reused.extend(ended);

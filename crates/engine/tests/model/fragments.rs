@@ -2,6 +2,7 @@
 //! Fragments, against a model of what RFC 791, 815, 5722, 6946 and 8200 and the documentation say
 //! of them: lists of bytes that have come, searched from end to end.
 
+use crate::association::one_chunk;
 use crate::drive::{sorted, taken, without_cycles};
 use crate::reference::{ACK, FIN, Model, RST, SYN, Seen};
 use crate::sequence::Said;
@@ -47,7 +48,8 @@ fn sent(dice: &mut Dice) -> Sent {
     let is_v4 = dice.below(3) > 0;
     let (src, dst) = (host(dice.below(5), is_v4), host(1, is_v4));
     let id = dice.below(3) as u32;
-    let is_tcp = dice.one_in(3);
+    let proto = dice.pick(&[17, 132, 6]);
+    let is_tcp = proto == 6;
     let (sport, dport) = (1000 + u16::from(dice.one_in(9)), 1001);
     let (seq, ack) = (dice.pick(&[100, 148, 196]), dice.pick(&[0, 100, 124, 148, 172, 196]));
     let (ack, window) = (ack + dice.below(2) as u32, dice.pick(&[50, 1000]));
@@ -55,20 +57,27 @@ fn sent(dice: &mut Dice) -> Sent {
     let tag = if dice.one_in(9) { vec![5] } else { vec![] };
     let builder = FrameBuilder::ip(src, dst).ip_id(id);
     let builder = tag.iter().fold(builder, |builder, tag| builder.vlan(*tag));
-    let builder = match is_tcp {
-        true => builder.tcp(sport, dport).flags(flags).seq(seq).ack(ack).window(window),
-        false => builder.udp(sport, dport),
+    let builder = match proto {
+        6 => builder.tcp(sport, dport).flags(flags).seq(seq).ack(ack).window(window),
+        132 => builder.sctp(sport, dport),
+        _ => builder.udp(sport, dport),
     };
     // Mostly as the number says, so that fragments of one datagram fit together.
     let of_id = if dice.one_in(12) { dice.below(3) } else { id.into() };
     let (len, cut) = [(96, 32), (117, 24), (70, 40)][of_id as usize];
-    let header = if is_tcp { 20 } else { 8 };
-    let builder = builder.payload(vec![1; len - header]);
+    let header = match proto {
+        6 => 20,
+        132 => 12,
+        _ => 8,
+    };
+    let (builder, spoken) = match proto {
+        132 => one_chunk(builder, len - header, dice),
+        _ => (builder.payload(vec![1; len - header]), None),
+    };
     let is_back = dice.one_in(3);
     let builder = if is_back { builder.reversed() } else { builder };
     let pieces = builder.fragments(cut);
     let which = dice.below(pieces.len() as u64 + 1) as usize;
-    let proto = if is_tcp { 6 } else { 17 };
     let (frame, part) = match pieces.get(which) {
         None => (builder.build(), None),
         Some(piece) => {
@@ -98,7 +107,7 @@ fn sent(dice: &mut Dice) -> Sent {
             tcp_flags,
             is_spoilt: false,
             said,
-            spoken: None,
+            spoken,
             tags: tag,
             bytes,
             ip_bytes,
@@ -284,13 +293,14 @@ impl Reference {
             dst: first.dst,
             proto: first.proto,
             tcp_flags: 0,
+            spoken: None,
             ..seen.clone()
         };
         let key = self.flows.key_of(&Seen { tags: first.tags.clone(), ..seen.clone() });
         let Some(flow) = self.flows.flows.get_mut(&key) else {
             return self.flows.without_flow(Reason::Fragment, 0);
         };
-        if seen.proto != 6 {
+        if ![6, 132].contains(&seen.proto) {
             let (verdict, ended) =
                 self.flows.packet(&Ok(Seen { tags: first.tags.clone(), ..seen }));
             assert!(ended.is_empty());
@@ -298,8 +308,10 @@ impl Reference {
         }
         flow.tally(&seen);
         self.flows.state = flow.state(&seen);
-        // 20 bytes in front of the data.
-        flow.go_on(first, end as u32 - 20 - first.said.data);
+        if seen.proto == 6 {
+            // 20 bytes in front of the data.
+            flow.go_on(first, end as u32 - 20 - first.said.data);
+        }
         self.flows.stats.tracked += 1;
         Verdict::Forward
     }

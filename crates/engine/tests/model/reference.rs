@@ -207,7 +207,9 @@ impl Flow {
             }
             _ => false,
         };
-        if irregular.is_none() && packet.is_spoilt && changes {
+        // An INIT is remembered though it changes nothing else.
+        let is_heard = irregular.is_none() || before.association != self.association;
+        if is_heard && packet.is_spoilt && changes {
             *self = before;
             return Some(Irregular::Checksum);
         }
@@ -255,8 +257,9 @@ impl Flow {
     /// More of a segment than its first fragment had.
     pub(crate) fn go_on(&mut self, first: &Seen, more: u32) {
         let from = usize::from(first.src != self.first.src);
+        let stage = if self.tcp == Tcp::Asked { Stage::Asked } else { Stage::Known };
         if let Some(sequence) = &mut self.sequence {
-            sequence.go_on(from, (first.tcp_flags, first.said), more);
+            sequence.go_on(stage, from, (first.tcp_flags, first.said), more);
         }
     }
 

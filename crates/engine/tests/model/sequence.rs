@@ -313,10 +313,24 @@ impl Sequence {
     }
 
     /// So many bytes more of a segment whose first fragment said this. If that was refused, its end
-    /// is not among what was sent.
-    pub(crate) fn go_on(&mut self, from: usize, (flags, said): (u8, Said), more: u32) {
+    /// is not among what was sent, or the segment is not one of the connection. Whoever asks may
+    /// have data beside the SYN (RFC 9293 section 3.4).
+    pub(crate) fn go_on(
+        &mut self,
+        stage: Stage,
+        from: usize,
+        (flags, said): (u8, Said),
+        more: u32,
+    ) {
+        let all = Said { data: said.data + more, ..said };
+        let only = flags & (SYN | FIN | RST | ACK);
+        let is_one = match stage {
+            Stage::Asked => from == 0 && only == SYN,
+            _ if only & RST != 0 || only & ACK == 0 => false,
+            _ => is_sound(flags) && self.clone().accept(from, flags, all).is_ok(),
+        };
         let (seen, sent) = (said.end(flags), &mut self.ends[from].sent);
-        if from_to(seen, *sent) >= 0 {
+        if is_one && from_to(seen, *sent) >= 0 {
             *sent = later(*sent, seen.wrapping_add(more));
         }
     }

@@ -290,7 +290,8 @@ impl Draft {
         if is_ip {
             return true;
         }
-        let has_sum = [proto::TCP, proto::UDP].contains(&self.proto) || self.icmp.is_some();
+        let summed = [proto::TCP, proto::UDP, proto::SCTP];
+        let has_sum = summed.contains(&self.proto) || self.icmp.is_some();
         has_sum && !self.is_fragment
     }
 

@@ -8,10 +8,12 @@ use std::net::IpAddr;
 const NO_TAG: u16 = 0xffff;
 /// Beside the IP version: a mark and a label follow in the end.
 const MARKED: u8 = 0x10;
+/// The same: two verification tags of SCTP follow, before those.
+const TAGGED: u8 = 0x20;
 /// In place of a shift: not judged by numbers.
 const NOT_JUDGED: u8 = 0xff;
 /// Most bytes of a connection.
-pub(super) const FLOW_MAX: usize = 135;
+pub(super) const FLOW_MAX: usize = 143;
 
 /// Appends a connection.
 pub(super) fn write(flow: &SavedFlow, out: &mut Vec<u8>) {
@@ -19,6 +21,8 @@ pub(super) fn write(flow: &SavedFlow, out: &mut Vec<u8>) {
     let is_marked = flow.ct_mark != CtMark::default();
     let version = if flow.src.is_ipv4() { 4 } else { 6 };
     let version = if is_marked { version | MARKED } else { version };
+    let is_tagged = flow.tags != [0; 2];
+    let version = if is_tagged { version | TAGGED } else { version };
     out.extend([version, flow.proto, flow.phase as u8, a, b]);
     for address in [flow.src, flow.dst] {
         match address {
@@ -37,6 +41,9 @@ pub(super) fn write(flow: &SavedFlow, out: &mut Vec<u8>) {
             out.extend(number.to_le_bytes());
         }
         out.push(tally.tcp_flags);
+    }
+    if is_tagged {
+        flow.tags.iter().for_each(|tag| out.extend(tag.to_le_bytes()));
     }
     if is_marked {
         out.extend(flow.ct_mark.mark.to_le_bytes());
@@ -66,6 +73,10 @@ impl<'a> Bytes<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
     pub(super) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
@@ -74,7 +85,7 @@ impl<'a> Bytes<'a> {
     pub(super) fn flow(&mut self) -> Option<SavedFlow> {
         let version = self.u8()?;
         let (proto, phase, scales) = (self.u8()?, self.u8()?, self.array()?);
-        let (src, dst) = match version & !MARKED {
+        let (src, dst) = match version & !(MARKED | TAGGED) {
             4 => (IpAddr::from(self.array::<4>()?), IpAddr::from(self.array::<4>()?)),
             6 => (IpAddr::from(self.array::<16>()?), IpAddr::from(self.array::<16>()?)),
             _ => return None,
@@ -97,12 +108,13 @@ impl<'a> Bytes<'a> {
             reply: self.tally()?,
             phase: SavedPhase::of_number(phase)?,
             scales: (scales != [NOT_JUDGED; 2]).then_some(scales),
+            tags: if version & TAGGED != 0 { [self.u32()?, self.u32()?] } else { [0; 2] },
             ct_mark: if version & MARKED != 0 { self.ct_mark()? } else { CtMark::default() },
         })
     }
 
     fn ct_mark(&mut self) -> Option<CtMark> {
-        let mark = self.array().map(u32::from_le_bytes)?;
+        let mark = self.u32()?;
         Some(CtMark { mark, label: self.array().map(u128::from_le_bytes)? })
     }
 

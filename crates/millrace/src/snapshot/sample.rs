@@ -50,6 +50,7 @@ pub(crate) fn sample(count: usize) -> Vec<u8> {
             reply: tally,
             phase,
             scales: Some([7, 7]),
+            tags: [i as u32 % 2, i as u32 % 5],
             ct_mark: CtMark { mark: (i % 3) as u32, label: (i as u128 % 2) << 100 },
         };
         writer.flow(&flow).expect(WRITTEN);

@@ -45,6 +45,7 @@ fn flow(i: u16) -> SavedFlow {
         reply: tally(2),
         phase: SavedPhase::ALL[usize::from(i) % SavedPhase::ALL.len()],
         scales: (i % 5 != 0).then_some([7, 14]),
+        tags: [[0, 0], [0, u32::from(i)], [u32::MAX, 7]][usize::from(i) % 3],
         ct_mark: CtMark { mark: u32::from(i % 7) << 29, label: u128::from(i % 4) << 126 },
     }
 }
@@ -90,15 +91,16 @@ fn what_is_written_is_read() {
 
 #[test]
 fn a_connection_is_never_longer_than_there_is_room_for() {
-    let length = |i, ct_mark| {
+    let length = |i, ct_mark, tags| {
         let mut bytes = vec![];
-        super::flow::write(&SavedFlow { ct_mark, ..flow(i) }, &mut bytes);
+        super::flow::write(&SavedFlow { ct_mark, tags, ..flow(i) }, &mut bytes);
         bytes.len()
     };
     let marked = CtMark { mark: 1, label: 0 };
-    assert_eq!(length(1, marked), super::flow::FLOW_MAX);
-    assert_eq!(length(0, marked), super::flow::FLOW_MAX - 24);
-    assert_eq!(length(1, CtMark::default()), super::flow::FLOW_MAX - 20);
+    assert_eq!(length(1, marked, [1, 0]), super::flow::FLOW_MAX);
+    assert_eq!(length(0, marked, [0, 1]), super::flow::FLOW_MAX - 24);
+    assert_eq!(length(1, CtMark::default(), [1, 1]), super::flow::FLOW_MAX - 20);
+    assert_eq!(length(1, CtMark::default(), [0, 0]), super::flow::FLOW_MAX - 28);
 }
 
 /// A prefix of whole blocks, and that it is one.
@@ -191,6 +193,7 @@ fn format_1_is_read_for_ever() {
         reply: Tally { packets: 4, bytes: 500, ip_bytes: 444, tcp_flags: 18 },
         phase: SavedPhase::TcpEstablished,
         scales: Some([7, 14]),
+        tags: [0; 2],
         ct_mark: CtMark::default(),
     };
     assert_eq!(written(std::slice::from_ref(&expected)), bytes);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Fragments behind the first of their datagram, counted to the connection of that.
+
+use super::FlowTable;
+use crate::Nanos;
+use crate::burst::{Arrival, Further, Outcome};
+use crate::flow::{PROTO_SCTP, PROTO_TCP};
+use crate::key::Key;
+use crate::offload::When;
+use crate::parse::Opening;
+
+impl<const W: usize> FlowTable<W> {
+    /// Counts a fragment to the flow in `record`.
+    pub(crate) fn track_further(
+        &mut self,
+        record: u32,
+        Further { meta, position, reach }: Further,
+        now: Nanos,
+        outcome: &mut impl Outcome,
+    ) {
+        let looks = self.looks.of(record);
+        let hot = &mut self.hot[record as usize];
+        // What these say of themselves is in the first fragment, and was judged there.
+        if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
+            let opening = Opening::further(position);
+            let packet = Arrival::of_fragment(meta.without_flags(), &opening, now);
+            return self.track(record, &packet, outcome);
+        }
+        if hot.count_further(meta, reach, looks) {
+            self.counted(record, meta.swapped(), false);
+        }
+        outcome.state(position, || self.state(record, meta));
+    }
+
+    /// Counts one that has waited for the first of its datagram. False: its connection is not here.
+    #[must_use]
+    pub(crate) fn follow(
+        &mut self,
+        key: &Key<W>,
+        fragment: Further,
+        now: Nanos,
+        outcome: &mut impl Outcome,
+    ) -> bool {
+        let Some(record) = self.find(self.hasher.hash_one(key), key) else { return false };
+        self.track_further(record, fragment, now, outcome);
+        true
+    }
+}
