@@ -8,7 +8,7 @@
 use super::Wire;
 use crate::plan::handed_mbufs;
 use dpdk::{Burst, Mbuf, PortSpread};
-use engine::{BURST_MAX, Errand, Hashed, Spread, Steering};
+use engine::{BURST_MAX, Doubt, Errand, Hashed, Spread, Steering};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
@@ -100,8 +100,11 @@ impl Exchange {
 pub(super) fn of_workers(
     wire: &Wire,
 ) -> impl Iterator<Item = (Exchange, Option<Steering>)> + use<> {
-    let spread = spread_of(wire);
-    let steering = move |me| Some(Steering { spread: Arc::clone(spread.as_ref()?), me });
+    let (spread, doubt) = (spread_of(wire), Doubt::default());
+    let steering = move |me| {
+        let spread = Arc::clone(spread.as_ref()?);
+        Some(Steering { spread, me, doubt: doubt.clone() })
+    };
     let exchanges = Exchange::between(wire.workers.len()).into_iter();
     exchanges.zip((0..).map(steering))
 }
