@@ -189,6 +189,8 @@ impl Engine {
                 false => self.lanes.v4.push(Key([a, b]), errand.meta, opening),
             }
         }
+        self.lanes.v4.are_all_pieces();
+        self.lanes.v6.are_all_pieces();
         self.look_up();
         self.look_up();
         self.books.stats.taken += packets.len() as u64;

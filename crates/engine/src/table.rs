@@ -227,7 +227,7 @@ impl<const W: usize> FlowTable<W> {
     /// a flow that ends by the packet, and of a packet that changes nothing.
     pub(crate) fn track(&mut self, record: u32, packet: &Arrival, outcome: &mut impl Outcome) {
         let Arrival { meta, opening, now, .. } = *packet;
-        let looks = self.looks.of(record);
+        let looks = self.looks.filter(|_| !opening.is_further()).of(record);
         let hot = &mut self.hot[record as usize];
         // What TCP says of itself is in the first fragment, and was judged there.
         if opening.is_further() && hot.key.proto() == PROTO_TCP {
