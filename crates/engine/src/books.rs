@@ -151,8 +151,8 @@ impl<S: States> Outcome for Told<'_, S> {
             Some(false) => self.untracked(position, Reason::Unrelated, drops),
             // Where the connection may be with another engine, nobody knows that there is none.
             None => {
-                let is_known = self.books.sees_all || self.books.others.are_known();
-                self.untracked(position, Reason::Unrelated, drops && is_known);
+                let is_nowhere = self.books.sees_all || self.books.others.have_none_more();
+                self.untracked(position, Reason::Unrelated, drops && is_nowhere);
             }
         }
         if is_related == Some(true) && is_reply {

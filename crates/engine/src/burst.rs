@@ -45,6 +45,8 @@ pub(crate) struct Lane<const W: usize> {
     refused: u64,
     /// Places of ICMP errors.
     errors: u64,
+    /// Places of fragments.
+    fragments: u64,
 }
 
 const _: () = assert!(BURST_MAX <= u64::BITS as usize);
@@ -165,6 +167,7 @@ impl<const W: usize> Lane<W> {
             pieces: Vec::with_capacity(BURST_MAX),
             refused: 0,
             errors: 0,
+            fragments: 0,
         }
     }
 
@@ -175,7 +178,7 @@ impl<const W: usize> Lane<W> {
         self.looked_up = 0;
         self.missed = 0;
         self.pieces.clear();
-        self.errors = 0;
+        (self.errors, self.fragments) = (0, 0);
     }
 
     #[inline(always)]
@@ -281,6 +284,7 @@ impl<const W: usize> Lane<W> {
         outcome: &mut impl Outcome,
     ) {
         match table.looks() {
+            Some(_) if self.fragments != 0 => self.track_pieces(table, burst, outcome),
             Some(looks) => self.track_and_look(table, burst, looks, outcome),
             None => self.track_and_look(table, burst, Never, outcome),
         }
@@ -482,10 +486,7 @@ impl<const W: usize> Lane<W> {
         burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
-        match table.looks() {
-            Some(looks) => self.track_one(table, (i, looks), burst, outcome),
-            None => self.track_one(table, (i, Never), burst, outcome),
-        }
+        self.track_any(table, i, burst, outcome);
         if self.missed > 0 {
             self.admit(table, 0, burst, outcome);
             self.missed = 0;

@@ -28,7 +28,7 @@ pub struct Config {
     pub invalid: InvalidPackets,
     /// Whether the engine sees every packet of its connections. One of several sees not all: what
     /// an ICMP error is about may be with another, and it is not dropped for want of a connection,
-    /// unless [`steering`](Self::steering) says that it would be here.
+    /// unless [`steering`](Self::steering) says that it would be here, and was right so far.
     pub sees_all: bool,
     /// One of several: which connections the others have.
     pub steering: Option<Steering>,

@@ -9,7 +9,7 @@ use crate::burst::{Further, Lane, track_in_order};
 use crate::key::Key;
 use crate::parse::{Lanes, Meta, Opening, Reach};
 use crate::state::{States, Unasked};
-use crate::steering::{Spread, Trust};
+use crate::steering::{Doubt, Spread, Trust};
 use crate::{BURST_MAX, CtState, Engine, Nanos, Reason, Side, Verdict};
 use std::sync::Arc;
 use wire::Packet;
@@ -21,6 +21,8 @@ pub struct Steering {
     pub spread: Arc<Spread>,
     /// The worker that has this engine.
     pub me: u16,
+    /// The same for all.
+    pub doubt: Doubt,
 }
 
 /// What another worker needs to go on with a packet that was parsed here.
@@ -69,6 +71,12 @@ impl Others {
         self.steering.is_some()
     }
 
+    /// Whether a connection that is not here is nowhere. A port that mostly spreads as it says need
+    /// not do so with two tags, extension headers or tunnels.
+    pub(crate) fn have_none_more(&self) -> bool {
+        self.steering.as_ref().is_some_and(|steering| !steering.doubt.is_there())
+    }
+
     /// Begins a burst.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
@@ -87,7 +95,7 @@ impl Others {
         meta: Meta,
         opening: Opening,
     ) -> Option<Errand> {
-        let Steering { spread, me } = self.steering.as_ref()?;
+        let Steering { spread, me, .. } = self.steering.as_ref()?;
         let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
         let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
         Some(Errand { words, meta, opening, reach: Reach::NONE, worker, is_v6: W > 2 })
@@ -104,8 +112,12 @@ impl Others {
 
     /// A packet with this key has come here.
     fn check<const W: usize>(&mut self, key: &Key<W>) {
-        let Some(Steering { spread, me }) = &self.steering else { return };
-        if !self.trust.holds_after(spread.worker(key) == *me) {
+        let Some(Steering { spread, me, doubt }) = &self.steering else { return };
+        let is_right = spread.worker(key) == *me;
+        if !is_right {
+            doubt.arise();
+        }
+        if !self.trust.holds_after(is_right) {
             self.steering = None;
         }
     }
@@ -193,6 +205,8 @@ impl Engine {
                 }
             }
         }
+        self.lanes.v4.are_all_pieces();
+        self.lanes.v6.are_all_pieces();
         self.look_up();
         self.look_up();
         self.books.stats.taken += packets.len() as u64;

@@ -60,7 +60,7 @@ pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use snapshot::{Restored, SavedFlow, SavedPhase};
 pub use state::CtState;
 pub use stats::{STALL_CYCLES, Stage, Stats};
-pub use steering::{Hashed, Spread};
+pub use steering::{Doubt, Hashed, Spread};
 pub use table::raw::Memory;
 pub use tcp::Irregular;
 pub use wishes::OffloadState;

@@ -8,6 +8,8 @@
 use crate::flow::{PROTO_SCTP, PROTO_TCP, PROTO_UDP};
 use crate::key::{Key, KeyParts};
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a port spreads packets over its queues, both directions of a connection to one of them:
 /// Toeplitz, with a key for which the order of source and destination makes no difference, or over
@@ -95,6 +97,22 @@ fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
 pub(crate) struct Trust {
     right: u64,
     wrong: u64,
+}
+
+/// Whether any worker of a port has had a packet that was to come to another. They share it: who
+/// misses a connection is not the one to which its packets come. There is no way back.
+#[derive(Clone, Debug, Default)]
+pub struct Doubt(Arc<AtomicBool>);
+
+impl Doubt {
+    pub(crate) fn arise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there is any.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// So many times it may be wrong without more ado.

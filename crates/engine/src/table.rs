@@ -238,7 +238,7 @@ impl<const W: usize> FlowTable<W> {
     /// a flow that ends by the packet, and of a packet that changes nothing.
     pub(crate) fn track(&mut self, record: u32, packet: &Arrival, outcome: &mut impl Outcome) {
         let Arrival { meta, opening, now, .. } = *packet;
-        let looks = self.looks.of(record);
+        let looks = self.looks.filter(|_| !opening.is_further()).of(record);
         let hot = &mut self.hot[record as usize];
         let before = hot.phase();
         let event = match hot.event(packet) {

@@ -145,7 +145,7 @@ pub(crate) struct Ledger {
     pub(crate) rx: u64,
     pub(crate) tx: u64,
     pub(crate) dropped: u64,
-    /// In queues of our own when the run ended.
+    /// In places and rings of our own.
     pub(crate) held: u64,
     /// rx = tx + dropped + held.
     pub(crate) balanced: bool,

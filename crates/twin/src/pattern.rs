@@ -307,12 +307,12 @@ impl Shape {
         Some(item)
     }
 
-    /// The bytes of which any bit counts, from the start of the header at each slot.
-    pub(crate) fn bytes(&self) -> impl Iterator<Item = (Slot, usize)> {
+    /// The bytes of which any bit counts, from the start of the header at each slot, and those bits.
+    pub(crate) fn bytes(&self) -> impl Iterator<Item = (Slot, usize, u8)> {
         self.words.iter().flat_map(|word| {
             let bytes = word.mask.to_ne_bytes().into_iter().enumerate();
             let counting = bytes.filter(|&(_, mask)| mask != 0);
-            counting.map(|(byte, _)| (word.slot, usize::from(word.offset) + byte))
+            counting.map(|(byte, mask)| (word.slot, usize::from(word.offset) + byte, mask))
         })
     }
 

@@ -77,16 +77,26 @@ impl Tuple {
 }
 
 /// Whether rules of a shape see nothing of a packet but its tuple, what is ahead of the network
-/// header, and which headers there are.
+/// header, which headers there are, and whether it is a fragment.
 pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
-    shape.bytes().all(|(slot, byte)| match slot {
+    shape.bytes().all(|(slot, byte, mask)| match slot {
         Slot::Ethernet | Slot::OuterVlan | Slot::InnerVlan => true,
-        Slot::Network | Slot::Transport => {
-            let bytes = shape.proto(slot).and_then(fields);
-            bytes.is_some_and(|bytes| bytes.contains(&byte))
-        }
+        Slot::Network | Slot::Transport => shape.proto(slot).is_some_and(|proto| {
+            fields(proto).is_some_and(|bytes| bytes.contains(&byte))
+                || proto == Proto::Ipv4 && mask & !fragment_bits(byte) == 0
+        }),
         _ => false,
     })
+}
+
+/// The bits of a byte of IPv4 that say which fragment it is: where there are ports behind it, one
+/// that is whole or the first.
+fn fragment_bits(byte: usize) -> u8 {
+    match byte {
+        6 => 0x3f,
+        7 => 0xff,
+        _ => 0,
+    }
 }
 
 impl Touched {

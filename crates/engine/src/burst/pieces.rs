@@ -2,13 +2,15 @@
 //! Packets in a lane whose connection another worker may have. Fragments: those that came, whose
 //! they are once that is known, and those that leave it again as nobody knows. ICMP errors.
 
-use super::{Lane, Outcome};
+use super::{Burst, Lane, Outcome};
 use crate::BURST_MAX;
 use crate::errands::{Errand, Others};
 use crate::fragments::{Arrived, Piece};
 use crate::key::Key;
+use crate::offload::Never;
 use crate::parse::{Meta, Opening, Reach};
 use crate::table::FlowTable;
+use wire::Packet;
 
 /// A fragment behind the first of its datagram, as a packet of the connection of that.
 #[derive(Clone, Copy)]
@@ -31,6 +33,7 @@ impl<const W: usize> Lane<W> {
     ) {
         if let Some(piece) = piece {
             self.pieces.push((piece, self.len as u8));
+            self.fragments |= 1 << (self.len % BURST_MAX);
         }
         self.push(key, meta, opening);
     }
@@ -142,15 +145,50 @@ impl<const W: usize> Lane<W> {
         if self.refused == 0 {
             return;
         }
-        let mut kept = 0;
+        let (mut kept, fragments) = (0, std::mem::take(&mut self.fragments));
         for at in 0..self.len.min(BURST_MAX) {
             if self.refused >> at & 1 == 0 {
                 Key::from_words(&self.keys, at).to_words(&mut self.keys, kept);
                 (self.metas[kept], self.openings[kept]) = (self.metas[at], self.openings[at]);
+                self.fragments |= (fragments >> at & 1) << kept;
                 kept += 1;
             }
         }
         self.len = kept;
         self.refused = 0;
+    }
+
+    /// All of them have come by way of another worker: there are no others that do.
+    pub(crate) fn are_all_pieces(&mut self) {
+        self.fragments = u64::MAX;
+    }
+
+    /// Counts packets of known flows, some of which are fragments.
+    #[cold]
+    pub(super) fn track_pieces<P: Packet>(
+        &mut self,
+        table: &mut FlowTable<W>,
+        burst: Burst<P>,
+        outcome: &mut impl Outcome,
+    ) {
+        for i in 0..self.len.min(BURST_MAX) {
+            self.track_any(table, i, burst, outcome);
+        }
+    }
+
+    /// Counts one that may be a fragment. Rules are for packets that are whole: nobody looks at
+    /// others, whether they have a mark, or are worth one.
+    pub(super) fn track_any<P: Packet>(
+        &mut self,
+        table: &mut FlowTable<W>,
+        i: usize,
+        burst: Burst<P>,
+        outcome: &mut impl Outcome,
+    ) {
+        let is_fragment = self.fragments >> (i % BURST_MAX) & 1 == 1;
+        match table.looks().filter(|_| !is_fragment) {
+            Some(looks) => self.track_one(table, (i, looks), burst, outcome),
+            None => self.track_one(table, (i, Never), burst, outcome),
+        }
     }
 }

@@ -3,8 +3,9 @@
 //! eyes is in the records all the same, whatever comes between its counts.
 
 use engine::{
-    Admission, Answer, Config, Cursor, Engine, Filter, FlowRecord, KeyCheck, MarkLayout, Offload,
-    Passed, Query, RuleAction, RuleId, RuleState, Side, Swept, Timeouts, Tuple, Verdict, Wish,
+    Admission, Answer, Config, Cursor, Engine, Filter, FlowRecord, FragmentLimits, KeyCheck,
+    MarkLayout, Offload, Passed, Query, RuleAction, RuleId, RuleState, Side, Swept, Timeouts,
+    Tuple, Verdict, Wish,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -69,6 +70,7 @@ impl World {
             capacity_ipv6: 64,
             offload: Some(offload),
             timeouts: Timeouts::SHORT,
+            fragments: FragmentLimits { hold: 0, ..FragmentLimits::default() },
             ..Config::default()
         };
         Self {
@@ -99,9 +101,30 @@ impl World {
             Some(Rule { id, .. }) => Some(self.layout.encode(*id)),
             None => None,
         };
-        let packet = [BytesPacket::new(&frame).marked(mark)];
+        self.arrive(end, &[frame], mark);
+    }
+
+    /// Some packets come to the worker.
+    fn arrive(&mut self, end: usize, frames: &[Vec<u8>], mark: Option<u32>) {
+        let packets = frames.iter().map(|frame| BytesPacket::new(frame).marked(mark));
         let side = if end == 0 { Side::A } else { Side::B };
-        self.engine.process_from(side, self.now, &packet, &mut [Verdict::Drop]);
+        let mut verdicts = vec![Verdict::Drop; frames.len()];
+        self.engine.process_from(side, self.now, &packets.collect::<Vec<_>>(), &mut verdicts);
+    }
+
+    /// A datagram arrives in two parts, behind a part of another one that is lost. No rule is for
+    /// them.
+    fn send_in_parts(&mut self, (connection, end): Sender, id: u32) {
+        let parts = |id| builder(connection, end, 1400).ip_id(id).fragments(1000);
+        let mut frames = vec![parts(1 << 15 | id)[1].build()];
+        for part in parts(id) {
+            let frame = part.build();
+            let bytes = frame.len() as u64;
+            let sum = self.sent.entry((connection, end)).or_default();
+            add(sum, [1, bytes, bytes - LINK_LAYER]);
+            frames.push(frame);
+        }
+        self.arrive(end, &frames, None);
     }
 
     /// The NIC hears the wishes, and does the first `most` that wait.
@@ -209,12 +232,16 @@ fn is_tcp(connection: u8) -> bool {
 }
 
 fn frame(connection: u8, end: usize, payload: usize) -> Vec<u8> {
+    builder(connection, end, payload).build()
+}
+
+fn builder(connection: u8, end: usize, payload: usize) -> FrameBuilder {
     let ends = [0, 1].map(|end| address(connection, end));
     let there = FrameBuilder::ip(ends[0], ends[1]);
     let [a, b] = PORTS;
     let there = if is_tcp(connection) { there.tcp(a, b) } else { there.udp(a, b) };
     let frame = if end == 0 { there } else { there.reversed() };
-    frame.payload(vec![0; payload]).build()
+    frame.payload(vec![0; payload])
 }
 
 fn tuple(connection: u8, end: usize) -> Tuple {
@@ -395,6 +422,50 @@ fn packets_that_come_past_a_rule_end_it() {
     world.work(usize::MAX);
     let actions: Vec<_> = world.nic.rules.values().map(|rule| rule.action).collect();
     assert_eq!(actions, [RuleAction::Mark]);
+}
+
+#[test]
+fn fragments_come_past_no_rule() {
+    let mut world = bypassed();
+    world.tell_all();
+    world.now += 1_000 * MS;
+    for id in 0..256 {
+        world.send_in_parts((0, 0), id);
+        // Looks are at packets of both places.
+        world.send_in_parts((0, 1), id);
+        if id % 64 == 0 {
+            let frame = frame(0, 1, 20);
+            let bytes = frame.len() as u64;
+            let sum = world.sent.get_mut(&(0, 1)).unwrap();
+            add(sum, [1, bytes, bytes - LINK_LAYER]);
+            world.arrive(1, &[frame], None);
+        }
+    }
+    world.work(usize::MAX);
+    let rules = world.engine.offload_stats();
+    assert_eq!((rules.lost_effect, rules.ineffective, world.engine.bypasses()), (0, 0, 2));
+    world.end();
+    assert_eq!(world.recorded, world.sent);
+}
+
+/// Fragments are worth no rule, and what came whole before keeps its own.
+#[test]
+fn fragments_are_missed_by_no_mark() {
+    let mut world = World::new(true, Admission::After { packets: 20 });
+    (0..256).for_each(|id| world.send_in_parts((0, 0), id));
+    world.work(usize::MAX);
+    assert!(world.nic.rules.is_empty());
+    (0..1024).for_each(|_| world.send((0, 0), 20));
+    world.work(usize::MAX);
+    assert_eq!(world.nic.rules.len(), 1);
+    (0..64).for_each(|_| world.send((0, 0), 20));
+    world.now += 1_000 * MS;
+    (0..256).for_each(|id| world.send_in_parts((0, 0), id));
+    world.work(usize::MAX);
+    let rules = world.engine.offload_stats();
+    assert_eq!((rules.effective, rules.lost_effect, rules.ineffective), (1, 0, 0));
+    world.end();
+    assert_eq!(world.recorded, world.sent);
 }
 
 #[test]

@@ -7,12 +7,13 @@ use crate::fragments::any_fragment;
 use crate::reference::Record;
 use crate::traffic::{Dice, Packet};
 use engine::{
-    Config, Engine, Errand, FragmentLimits, Hashed, Side, Spread, Stats, Steering, Verdict,
+    Config, Doubt, Engine, Errand, FragmentLimits, Hashed, InvalidPackets, Reason, Side, Spread,
+    Stats, Steering, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wire::BytesPacket;
+use wire::{BytesPacket, FrameBuilder};
 
 const MS: u64 = 1_000_000;
 const WORKERS: usize = 3;
@@ -38,6 +39,16 @@ impl Nic {
         let all = Hashed { tcp: true, udp: true, sctp: true, addresses: true };
         let (key, workers) = (self.key.clone(), self.table.clone());
         Arc::new(Spread { key, workers, hashed: [all; 2] })
+    }
+
+    /// For each of so many workers.
+    fn steerings(&self, workers: u16) -> impl Iterator<Item = Steering> {
+        let (spread, doubt) = (self.spread(), Doubt::default());
+        (0..workers).map(move |me| Steering {
+            spread: Arc::clone(&spread),
+            me,
+            doubt: doubt.clone(),
+        })
     }
 
     /// The RSS specification, bit by bit.
@@ -131,12 +142,15 @@ struct Both {
 impl Both {
     fn new(config: Config, dice: &mut Dice) -> Self {
         let (config, nic) = (roomy(config), Nic::new(dice));
-        let of = |me| Steering { spread: nic.spread(), me: me as u16 };
-        let config_of =
-            |me| Config { sees_all: false, steering: Some(of(me)), ..config.of_worker(me as u64) };
+        let config_of = |steering: Steering| {
+            let of_worker = config.of_worker(steering.me.into());
+            Config { sees_all: false, steering: Some(steering), ..of_worker }
+        };
+        let several =
+            nic.steerings(WORKERS as u16).map(|steering| Engine::new(&config_of(steering)));
         Both {
             one: Engine::new(&config),
-            several: (0..WORKERS).map(|me| Engine::new(&config_of(me))).collect(),
+            several: several.collect(),
             nic,
             now: 1 << 40,
             packets: 0,
@@ -310,8 +324,8 @@ fn much_goes_to_others() {
 fn a_port_that_spreads_otherwise_is_found_out() {
     let mut dice = Dice(77);
     let nic = Nic::new(&mut dice);
-    let steering = Steering { spread: nic.spread(), me: WORKERS as u16 };
-    let config = Config { steering: Some(steering), sees_all: false, ..roomy(Config::default()) };
+    let steering = nic.steerings(1 + WORKERS as u16).last();
+    let config = Config { steering, sees_all: false, ..roomy(Config::default()) };
     let mut engine = Engine::new(&config);
     let (mut verdict, mut handed) = ([Verdict::Forward], vec![]);
     for round in 0..4 {
@@ -324,10 +338,48 @@ fn a_port_that_spreads_otherwise_is_found_out() {
                 assert_eq!(engine.not_handed(), Verdict::Forward);
             }
         }
-        handed.push(engine.stats().passed[engine::Reason::WorkerBusy as usize]);
+        handed.push(engine.stats().passed[Reason::WorkerBusy as usize]);
     }
     assert!(handed[0] > 0 && handed[1] == handed[3], "{handed:?}");
     assert_eq!((engine.stats().handed, engine.stats().packets()), (0, 8000));
+}
+
+/// Two tags are more than some ports look behind: they give all such packets to the first worker.
+/// Errors about them then go to a worker that does not have the connection, and are not dropped
+/// where anybody has seen that.
+#[test]
+fn errors_pass_where_some_packets_come_otherwise() {
+    let nic = Nic { key: [0x6d, 0x5b].repeat(20), table: vec![0, 1] };
+    let mut steerings = nic.steerings(2);
+    let mut engines: [_; 2] = std::array::from_fn(|_| {
+        let (steering, invalid) = (steerings.next(), InvalidPackets::Drop);
+        Engine::new(&Config { steering, invalid, sees_all: false, ..roomy(Config::default()) })
+    });
+    let packet = |port| FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(port, 53);
+    let of_second = |port: &u16| nic.worker(&packet(*port).build()) == 1;
+    let packet = packet((1..).find(of_second).expect("half of them are"));
+    let quoted = packet.build_packet();
+    let error = FrameBuilder::ipv4([10, 0, 0, 9], [10, 0, 0, 1]).icmp_error(3, 4, &quoted);
+    let [packet, tagged] = [packet, error.clone()].map(|frame| frame.qinq(100).vlan(5).build());
+    let mut hand_over = |frame: &[u8]| {
+        let mut verdict = [Verdict::Hold];
+        engines[0].process(1 << 40, &[BytesPacket::new(frame)], &mut verdict);
+        if verdict == [Verdict::Elsewhere] {
+            let errand = [engines[0].handed()[0].errand];
+            let moment = (Side::A, 1 << 40);
+            engines[1].take_over(moment, &[BytesPacket::new(frame)], &errand, &mut verdict);
+        }
+        (verdict[0], engines[1].stats().taken)
+    };
+    // Nothing is known against the port.
+    assert_eq!(hand_over(&error.build()), (Verdict::Drop, 1));
+    for _ in 0..64 {
+        assert_eq!(hand_over(&packet), (Verdict::Forward, 1));
+    }
+    assert_eq!(hand_over(&tagged), (Verdict::Forward, 2));
+    let stats = engines[1].stats();
+    let of = |counters: &[u64]| counters[Reason::Unrelated as usize];
+    assert_eq!((of(&stats.passed), of(&stats.dropped)), (1, 1));
 }
 
 /// Two engines, of which one gives to the other what is not its own, in bursts of a size.
@@ -343,13 +395,14 @@ struct Chain {
 impl Chain {
     fn new(burst: usize) -> Self {
         let nic = Nic { key: [0x6d, 0x5b].repeat(20), table: vec![0, 1] };
-        let of = |me| {
-            let steering = Some(Steering { spread: nic.spread(), me });
+        let mut steerings = nic.steerings(2);
+        let engines = std::array::from_fn(|_| {
             // What does not wait has its verdict at once.
             let fragments = FragmentLimits { hold: 0, ..FragmentLimits::default() };
+            let steering = steerings.next();
             Engine::new(&Config { steering, fragments, ..roomy(Config::default()) })
-        };
-        let (engines, verdicts) = ([0, 1].map(of), BTreeMap::new());
+        });
+        let verdicts = BTreeMap::new();
         Chain { engines, burst, waiting: vec![], on_the_way: vec![], verdicts }
     }
 

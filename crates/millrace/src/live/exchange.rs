@@ -8,7 +8,7 @@
 use super::Wire;
 use crate::plan::handed_mbufs;
 use dpdk::{Burst, Mbuf, PortSpread};
-use engine::{BURST_MAX, Errand, Hashed, Spread, Steering};
+use engine::{BURST_MAX, Doubt, Errand, Hashed, Spread, Steering};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
@@ -24,9 +24,34 @@ pub(super) struct Traveller {
 pub(super) struct Exchange {
     /// To each worker; to itself there is none.
     to: Vec<Option<Producer<Traveller>>>,
-    from: Vec<Consumer<Traveller>>,
-    /// Of the packets that were taken last.
-    errands: Vec<Errand>,
+    from: Inlets<Traveller>,
+    /// Of the packets that were taken last, by direction.
+    errands: [Vec<Errand>; 2],
+}
+
+/// A ring from each of the others, in turn.
+struct Inlets<T> {
+    rings: Vec<Consumer<T>>,
+    /// The one to look at first.
+    next: usize,
+}
+
+impl<T> Inlets<T> {
+    /// Gives a burst at most to `each`, of the next one that has some, in its order; returns how
+    /// many.
+    fn take(&mut self, mut each: impl FnMut(T)) -> usize {
+        let count = self.rings.len();
+        let mut in_turn = (self.next..self.next + count).map(|ring| ring % count);
+        let Some(ring) = in_turn.find(|&ring| !self.rings[ring].is_empty()) else { return 0 };
+        self.next = ring + 1;
+        let mut taken = 0;
+        while taken < BURST_MAX {
+            let Ok(next) = self.rings[ring].pop() else { break };
+            each(next);
+            taken += 1;
+        }
+        taken
+    }
 }
 
 impl Exchange {
@@ -34,8 +59,8 @@ impl Exchange {
     fn between(workers: usize) -> Vec<Self> {
         let none = |_| Self {
             to: Vec::with_capacity(workers),
-            from: Vec::with_capacity(workers),
-            errands: Vec::with_capacity(BURST_MAX),
+            from: Inlets { rings: Vec::with_capacity(workers), next: 0 },
+            errands: [Vec::with_capacity(BURST_MAX), Vec::with_capacity(BURST_MAX)],
         };
         let mut ends: Vec<Self> = (0..workers).map(none).collect();
         let room = handed_mbufs(workers as u64) as usize;
@@ -44,7 +69,7 @@ impl Exchange {
                 let ring = (from != to).then(|| RingBuffer::new(room));
                 let (producer, consumer) = ring.unzip();
                 ends[from].to.push(producer);
-                ends[to].from.extend(consumer);
+                ends[to].from.rings.extend(consumer);
             }
         }
         ends
@@ -62,27 +87,25 @@ impl Exchange {
     /// Whether there are packets from others.
     #[inline(always)]
     pub(super) fn has_some(&self) -> bool {
-        self.from.iter().any(|ring| !ring.is_empty())
+        self.from.rings.iter().any(|ring| !ring.is_empty())
     }
 
-    /// Packets of one direction from one of them.
-    pub(super) fn take(&mut self) -> Option<(usize, Burst)> {
-        let ring = self.from.iter_mut().find(|ring| !ring.is_empty())?;
-        let direction = ring.peek().ok()?.direction;
-        let mut burst = Burst::new();
-        self.errands.clear();
-        while burst.room() > 0 && ring.peek().is_ok_and(|next| next.direction == direction) {
-            let Ok(Traveller { mbuf, errand, .. }) = ring.pop() else { break };
+    /// Packets from the next of them that has some: a burst of each direction, in its order.
+    pub(super) fn take(&mut self) -> Option<[Burst; 2]> {
+        let Self { from, errands, .. } = self;
+        let mut bursts = [Burst::new(), Burst::new()];
+        errands.iter_mut().for_each(Vec::clear);
+        let taken = from.take(|Traveller { mbuf, errand, direction }| {
             // There is room.
-            let _ = burst.push(mbuf);
-            self.errands.push(errand);
-        }
-        Some((direction, burst))
+            let _ = bursts[direction].push(mbuf);
+            errands[direction].push(errand);
+        });
+        (taken > 0).then_some(bursts)
     }
 
-    /// What goes with them.
-    pub(super) fn errands(&self) -> &[Errand] {
-        &self.errands
+    /// What goes with those of a direction.
+    pub(super) fn errands(&self, direction: usize) -> &[Errand] {
+        &self.errands[direction]
     }
 
     /// Gives nothing any more. Others wait for that in the end.
@@ -92,7 +115,7 @@ impl Exchange {
 
     /// Whether nothing comes any more.
     pub(super) fn is_over(&self) -> bool {
-        self.from.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
+        self.from.rings.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
     }
 }
 
@@ -100,8 +123,11 @@ impl Exchange {
 pub(super) fn of_workers(
     wire: &Wire,
 ) -> impl Iterator<Item = (Exchange, Option<Steering>)> + use<> {
-    let spread = spread_of(wire);
-    let steering = move |me| Some(Steering { spread: Arc::clone(spread.as_ref()?), me });
+    let (spread, doubt) = (spread_of(wire), Doubt::default());
+    let steering = move |me| {
+        let spread = Arc::clone(spread.as_ref()?);
+        Some(Steering { spread, me, doubt: doubt.clone() })
+    };
     let exchanges = Exchange::between(wire.workers.len()).into_iter();
     exchanges.zip((0..).map(steering))
 }
@@ -129,4 +155,33 @@ fn spread(PortSpread { key, types, queues }: PortSpread) -> Spread {
         Hashed { tcp: has("-tcp"), udp: has("-udp"), sctp: has("-sctp"), addresses }
     };
     Spread { key, workers: queues, hashed: ["ipv4", "ipv6"].map(of) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_take_turns_and_give_bursts() {
+        const ROOM: usize = 4 * BURST_MAX;
+        let (mut producers, rings): (Vec<_>, _) = (0..3).map(|_| RingBuffer::new(ROOM)).unzip();
+        let mut inlets = Inlets { rings, next: 0 };
+        // The second one has nothing.
+        for number in 0..ROOM {
+            producers[0].push((0, number)).unwrap();
+            producers[2].push((2, number)).unwrap();
+        }
+        let (mut taken, mut turns) = (vec![], vec![]);
+        for _ in 0..8 {
+            assert_eq!(inlets.take(|packet| taken.push(packet)), BURST_MAX);
+            turns.push(taken[taken.len() - 1].0);
+            // Whoever is never through does not keep another from it.
+            while producers[0].push((0, taken.len())).is_ok() {}
+        }
+        assert_eq!(turns, [0, 2].repeat(4));
+        let of_last = taken.iter().filter(|(ring, _)| *ring == 2).map(|(_, number)| *number);
+        assert!(of_last.eq(0..ROOM));
+        while inlets.take(|packet| taken.push(packet)) > 0 {}
+        assert_eq!(taken.len(), 2 * ROOM + 4 * BURST_MAX);
+    }
 }

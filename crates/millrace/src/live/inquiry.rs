@@ -183,7 +183,7 @@ impl Inquiry {
         let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
         let duration = self.started.elapsed();
-        let summary = report::summary(&self.ports, &reports, (duration, offload));
+        let summary = report::interim(&self.ports, &reports, (duration, offload));
         Ok(Summary { snapshot: self.gauge.read(), ..summary })
     }
 

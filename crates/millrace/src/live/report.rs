@@ -3,7 +3,7 @@
 
 use super::meter::{percent, wire_mbps};
 use super::{Account, Report, SharedPort};
-use crate::summary::{self, Offload, StageCycles, Summary};
+use crate::summary::{self, Ledger, Offload, StageCycles, Summary};
 use engine::{Stage, Stats};
 use std::time::Duration;
 
@@ -46,6 +46,22 @@ pub(super) fn summary(
     summary.drops.add("tx_full", "the port they should leave by had no room for them", tx_full);
     summary.drops.add("port_reset", "the port they should leave by was being reset", port_reset);
     summary.balance(received, sent, held);
+    summary
+}
+
+/// The same of a run that goes on. What is on its way from one worker to another is held. Workers
+/// report one after the other: what one has taken that another had not given by then, that one has
+/// received since.
+pub(super) fn interim(
+    ports: &[SharedPort],
+    reports: &[(u32, Report)],
+    of_run: (Duration, Offload),
+) -> Summary {
+    let mut summary = summary(ports, reports, of_run);
+    let sum = |of: fn(&Stats) -> u64| reports.iter().map(|(_, report)| of(&report.stats)).sum();
+    let [given, taken]: [u64; 2] = [sum(|stats| stats.handed), sum(|stats| stats.taken)];
+    let Ledger { rx, tx, held, .. } = summary.ledger;
+    summary.balance(rx + taken.saturating_sub(given), tx, held + given.saturating_sub(taken));
     summary
 }
 
@@ -112,5 +128,49 @@ fn stage_cycles(account: &Account, stats: &Stats) -> StageCycles {
         miss: engine(Stage::Miss),
         tx: scale(account.sampled_tx_cycles, account.sampled_packets),
         housekeeping: account.housekeeping_cycles,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Reason;
+
+    /// Of a worker that has dropped one packet and keeps two.
+    fn report(received: u64, sent: [u64; 2], [given, taken]: [u64; 2]) -> (u32, Report) {
+        let account =
+            Account { received, sent: sent.map(|packets| (packets, 0)), ..Account::default() };
+        let mut stats = Stats { held: 2, handed: given, taken, ..Stats::default() };
+        stats.dropped[Reason::Invalid as usize] = 1;
+        let (marks, rules, memory) = Default::default();
+        let (admission, poll_gap) = Default::default();
+        (1, Report { account, stats, marks, rules, admission, memory, poll_gap })
+    }
+
+    fn ledger(reports: &[(u32, Report)]) -> (u64, u64, u64, bool) {
+        let summary = interim(&[], reports, (Duration::from_secs(1), Offload::default()));
+        let Ledger { rx, tx, dropped, held, balanced } = summary.ledger;
+        assert_eq!(dropped, reports.len() as u64);
+        (rx, tx, held, balanced)
+    }
+
+    #[test]
+    fn what_is_between_workers_is_held() {
+        let first = |given| report(100, [50, 47 - given], [given, 0]);
+        let second = |taken| report(10, [7, taken], [0, taken]);
+        assert_eq!(ledger(&[first(0), second(0)]), (110, 104, 4, true));
+        assert_eq!(ledger(&[first(5), second(3)]), (110, 102, 6, true));
+        // The second one has reported later, and so much was received meanwhile.
+        assert_eq!(ledger(&[first(5), second(9)]), (114, 108, 4, true));
+        // One was lost.
+        let lost = report(11, [7, 3], [0, 3]);
+        assert_eq!(ledger(&[first(5), lost]), (111, 102, 6, false));
+    }
+
+    #[test]
+    fn in_the_end_nothing_is_between_workers() {
+        let reports = [report(100, [50, 42], [5, 0]), report(10, [7, 3], [0, 3])];
+        let summary = summary(&[], &reports, (Duration::from_secs(1), Offload::default()));
+        assert_eq!((summary.ledger.held, summary.ledger.balanced), (4, false));
     }
 }

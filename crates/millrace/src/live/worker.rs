@@ -27,6 +27,9 @@ use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
 const TURNS: u32 = 8;
+/// Packets of others taken over in one round, or one burst more: as many as may be on their way to
+/// a worker.
+const TAKEN_OVER: usize = 8 * BURST_MAX;
 /// Timers looked at in one turn beside one for each packet that came in it, once a round and as
 /// long as there are more: so a backlog shrinks, whatever arrives. Ending a flow takes up to half
 /// a microsecond, and meanwhile no port is polled.
@@ -333,8 +336,7 @@ impl Worker {
         }
     }
 
-    /// Takes packets over that came to other workers, of each of them a burst at most; returns how
-    /// many.
+    /// Takes packets over that came to other workers, of one after the other; returns how many.
     #[inline(always)]
     fn take_over(&mut self) -> usize {
         if self.outlets.exchange.has_some() { self.take_some_over() } else { 0 }
@@ -343,15 +345,20 @@ impl Worker {
     #[cold]
     fn take_some_over(&mut self) -> usize {
         let mut taken = 0;
-        for _ in 0..TURNS {
-            let Some((direction, mut burst)) = self.outlets.exchange.take() else { break };
-            taken += burst.len();
-            let mut verdicts = [Verdict::Forward; BURST_MAX];
-            let arrived = (SIDES[direction], self.clock.at(tsc()));
-            let errands = self.outlets.exchange.errands();
-            self.engine.take_over(arrived, &burst, errands, &mut verdicts);
-            burst.retain(|i| verdicts[i] == Verdict::Forward);
-            self.send_late(direction, &mut burst);
+        while taken < TAKEN_OVER {
+            let Some(bursts) = self.outlets.exchange.take() else { break };
+            for (direction, mut burst) in bursts.into_iter().enumerate() {
+                if burst.is_empty() {
+                    continue;
+                }
+                taken += burst.len();
+                let mut verdicts = [Verdict::Forward; BURST_MAX];
+                let arrived = (SIDES[direction], self.clock.at(tsc()));
+                let errands = self.outlets.exchange.errands(direction);
+                self.engine.take_over(arrived, &burst, errands, &mut verdicts);
+                burst.retain(|i| verdicts[i] == Verdict::Forward);
+                self.send_late(direction, &mut burst);
+            }
         }
         taken
     }

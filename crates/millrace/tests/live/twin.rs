@@ -5,7 +5,7 @@ use crate::bump::{Setup, count};
 use crate::captures::{Talk, is_a, is_complete, read_pcap, write_pcap};
 use crate::pairs::pcap_port;
 use crate::peer::Testpmd;
-use crate::records::conversations;
+use crate::records::{Record, conversations};
 use crate::{Scratch, has_cpus, has_tools, skip, wait_until};
 use std::fs::File;
 use std::path::Path;
@@ -92,25 +92,32 @@ fn what_comes_to_another_worker_finds_its_connection() {
     };
     let first = (0..CONNECTIONS).map(|i| of(i).payload([1; 40]).build());
     // Time for both workers to have them all.
-    let pause = (0..1000).map(|_| FrameBuilder::ethernet(0x88cc).payload([0; 46]).build());
-    let fragments = (0..CONNECTIONS).flat_map(|i| of(i).payload([2; 2000]).fragments(1000));
+    let pause = || (0..1000).map(|_| FrameBuilder::ethernet(0x88cc).payload([0; 46]).build());
+    let fragments = |of: FrameBuilder| of.payload([2; 2000]).fragments(1000);
+    let built = |pieces: Vec<FrameBuilder>| pieces.into_iter().map(|piece| piece.build());
+    let there = (0..CONNECTIONS).flat_map(|i| built(fragments(of(i))));
+    let back = (0..CONNECTIONS).flat_map(|i| built(fragments(of(i).reversed())));
     let errors = (0..CONNECTIONS).map(|i| {
         let router = FrameBuilder::ipv4([10, 9, i as u8, 9], [10, 0, 0, i as u8]);
         router.icmp_error(3, 4, &of(i).payload([1; 40]).build_packet()).build()
     });
-    let frames: Vec<Vec<u8>> =
-        first.chain(pause).chain(fragments.map(|piece| piece.build())).chain(errors).collect();
-    let capture = setup.path("a.pcap");
-    write_pcap(&capture, &frames);
-    let a = format!("net_twin0,replay={capture},speed=10M");
-    let setup = setup.pair(&a, "net_twin1,wire=nobody").args(&["--workers", "2"]);
+    let [a, b] = ["a.pcap", "b.pcap"].map(|name| setup.path(name));
+    write_pcap(&a, &first.chain(pause()).chain(there).chain(errors).collect::<Vec<_>>());
+    write_pcap(&b, &pause().chain(pause()).chain(back).collect::<Vec<_>>());
+    let [a, b] = [a, b].map(|capture| format!("replay={capture},speed=10M"));
+    let setup = setup.pair(&format!("net_twin0,{a}"), &format!("net_twin1,{b}"));
+    let setup = setup.args(&["--workers", "2"]);
     let mut bump = setup.start();
     bump.wait_for_line("silence after all flows", |line| line.flows >= 64.0 && line.is_silent());
     let ended = bump.finish();
     ended.assert_balanced();
     let (summary, records) = (ended.summary(), ended.records());
     assert_eq!(records.len(), usize::from(CONNECTIONS));
-    assert!(records.iter().all(|record| record.packets() == 4), "{records:?}");
+    let packets = |record: &Record| record.tallies().map(|tally| tally.packets);
+    assert!(records.iter().all(|record| packets(record) == [4, 3]), "{records:?}");
+    let sent = |direction: usize| count(&summary["directions"][direction]["packets"]);
+    let of_each = u64::from(CONNECTIONS);
+    assert_eq!([sent(0), sent(1)], [1000 + 5 * of_each, 2000 + 3 * of_each]);
     assert_eq!(count(&summary["passed"]["related"]), u64::from(CONNECTIONS));
     let of = |member: &str| {
         let workers = summary["workers"].as_array().unwrap().iter();

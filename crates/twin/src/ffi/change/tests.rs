@@ -183,6 +183,9 @@ fn frame(ends: Ends, kind: u8) -> Vec<u8> {
         _ => {
             let mut frame = whole(ip()).build();
             frame[14 + hops(is_v6)] = kind % 2;
+            if !is_v6 && kind % 3 == 0 {
+                frame[14 + OFFSET] ^= DONT_FRAGMENT;
+            }
             frame
         }
     }
@@ -192,6 +195,10 @@ fn frame(ends: Ends, kind: u8) -> Vec<u8> {
 fn hops(is_v6: bool) -> usize {
     if is_v6 { 7 } else { 8 }
 }
+
+/// Where IPv4 says which fragment it is, and a bit beside that.
+const OFFSET: usize = 6;
+const DONT_FRAGMENT: u8 = 0x40;
 
 /// How much of a field a rule asks for: all, nothing, a part.
 fn mask() -> impl Strategy<Value = u8> {
@@ -204,6 +211,8 @@ struct Wish {
     /// Of both addresses, both ports.
     masks: [u8; 4],
     hops: Option<u8>,
+    /// Where it asks for packets that are whole, beside these flags.
+    whole: Option<u8>,
     has_transport: bool,
     has_tag: Option<bool>,
     attributes: Attributes,
@@ -235,6 +244,11 @@ impl Wish {
         if let Some(wanted) = self.hops {
             (ip.spec[hops(is_v6)], ip.mask[hops(is_v6)]) = (wanted, 0xff);
         }
+        match self.whole {
+            Some(_) if is_v6 => ip.followed = Some(false),
+            Some(flags) => ip.mask[OFFSET..OFFSET + 2].copy_from_slice(&[0x3f | flags, 0xff]),
+            None => {}
+        }
         let mut ports = empty([Proto::Tcp, Proto::Udp, Proto::Sctp][transport]);
         put(&mut ports, 0..2, sport, self.masks[2]);
         put(&mut ports, 2..4, dport, self.masks[3]);
@@ -265,11 +279,13 @@ fn wish() -> impl Strategy<Value = Wish> {
     let has_tag = prop_oneof![4 => Just(None), 1 => any::<bool>().prop_map(Some)];
     let place = (prop_oneof![3 => Just(0_u32), 1 => Just(1)], 0..2_u32);
     let hops = prop::option::weighted(0.1, 0..2_u8);
-    let (items, rest) = ((prop::bool::weighted(0.9), has_tag, hops), (place, actions()));
+    let flags = prop_oneof![4 => Just(0), 1 => Just(DONT_FRAGMENT)];
+    let of_ip = (hops, prop::option::weighted(0.3, flags));
+    let (items, rest) = ((prop::bool::weighted(0.9), has_tag, of_ip), (place, actions()));
     (ends(), masks, items, rest).prop_map(|(ends, masks, items, (place, actions))| {
-        let (has_transport, has_tag, hops) = items;
+        let (has_transport, has_tag, (hops, whole)) = items;
         let attributes = Attributes { group: place.0, priority: place.1, ..Attributes::INGRESS };
-        Wish { ends, masks, hops, has_transport, has_tag, attributes, actions }
+        Wish { ends, masks, hops, whole, has_transport, has_tag, attributes, actions }
     })
 }
 
@@ -467,6 +483,14 @@ fn packets_are_alike_as_far_as_rules_see() {
     assert!(!is_alike(&mut replay), "while there is a rule that sees more");
     replay.nic.destroy(made.value, 1).unwrap();
     assert!(is_alike(&mut replay), "no rule sees more any longer");
+    let mut whole = items_of(0);
+    whole[0].mask[OFFSET..OFFSET + 2].copy_from_slice(&[0x3f, 0xff]);
+    let made = create(&replay, &whole, 3);
+    assert!(is_alike(&mut replay), "fragments are not alike anyway");
+    replay.nic.destroy(made.value, 1).unwrap();
+    whole[0].mask[OFFSET] |= DONT_FRAGMENT;
+    create(&replay, &whole, 4);
+    assert!(!is_alike(&mut replay), "other packets may have this flag");
 }
 
 #[test]
