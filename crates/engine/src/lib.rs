@@ -173,7 +173,7 @@ impl Engine {
         packets: &[P],
         verdicts: &mut [Verdict],
     ) {
-        self.process_from(Side::A, now, packets, verdicts);
+        self.process_from(None, now, packets, verdicts);
     }
 
     /// The same, and writes what each packet is to its connection. Marks of the NIC are not looked
@@ -189,7 +189,7 @@ impl Engine {
         mut states: &mut [CtState],
     ) {
         assert!(packets.len() <= states.len());
-        let verdicts = self.arrive(Side::A, now, packets.len(), verdicts);
+        let verdicts = self.arrive(None, now, packets.len(), verdicts);
         self.process_in_stages(packets, verdicts, &mut states, &mut |_, _| ());
     }
 
@@ -200,7 +200,7 @@ impl Engine {
     /// As [`process`](Self::process) does.
     pub fn process_from<P: wire::Packet>(
         &mut self,
-        side: Side,
+        side: impl Into<Option<Side>>,
         now: Nanos,
         packets: &[P],
         verdicts: &mut [Verdict],
@@ -228,7 +228,7 @@ impl Engine {
     #[inline(always)]
     fn arrive<'a>(
         &mut self,
-        side: Side,
+        side: impl Into<Option<Side>>,
         now: Nanos,
         len: usize,
         verdicts: &'a mut [Verdict],
@@ -241,6 +241,7 @@ impl Engine {
             None => forward_few(verdicts),
         }
         self.now = self.now.max(whole_micros(now));
+        let side = side.into();
         self.v4.arrive(side, self.now, len);
         self.v6.arrive(side, self.now, len);
         if let Some(fragments) = &mut self.fragments {

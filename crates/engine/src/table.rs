@@ -6,11 +6,13 @@
 
 mod bypass;
 mod embryonic;
+mod forgotten;
 pub(crate) mod index;
 mod lifetimes;
 mod marking;
 mod places;
 pub(crate) mod raw;
+mod replace;
 mod resume;
 mod rules;
 
@@ -24,11 +26,15 @@ use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::{Meta, Opening};
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
-use crate::{BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, TcpNumbers};
+use crate::{
+    BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Irregular, Nanos, TcpNumbers,
+};
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;
+pub(crate) use forgotten::FORGOTTEN_BYTES;
 
 use embryonic::Embryonic;
+use forgotten::Forgotten;
 use index::Index;
 use lifetimes::Lifetimes;
 use marking::Markings;
@@ -52,6 +58,7 @@ pub(crate) struct FlowTable<const W: usize> {
     /// Checksums are verified before a state changes.
     verifies: bool,
     embryonic: Embryonic,
+    forgotten: Forgotten,
     /// Flows there are.
     live: u32,
     /// Rules of the NIC, if there may be any.
@@ -96,6 +103,7 @@ impl<const W: usize> FlowTable<W> {
             lifetimes: Lifetimes::new(capacity, config, zones),
             verifies: config.checksums == Checksums::Verified,
             embryonic: Embryonic::new(capacity, config),
+            forgotten: Forgotten::new(),
             live: 0,
             free: NONE,
             fresh: 0,
@@ -237,22 +245,16 @@ impl<const W: usize> FlowTable<W> {
             return outcome.state(opening.position, || self.state(record, meta));
         }
         let before = hot.phase();
-        let event = match hot.event(packet) {
+        let event = hot.event(packet);
+        let event = match event.or_else(|reason| self.agree(record, packet, reason)) {
             Ok(event) => event,
-            Err(reason) => {
-                if outcome.irregular(opening.position, reason) && hot.count_irregular(meta, looks) {
-                    self.counted(record, meta.swapped(), false);
-                }
-                return outcome.state(opening.position, || match reason.is_invalid() {
-                    true => CtState::INVALID,
-                    false => self.state(record, meta),
-                });
-            }
+            Err(reason) => return self.ignore(record, packet, reason, outcome),
         };
         let mut change = None;
         match event {
             Event::None => {}
             Event::Enter(phase) => {
+                let hot = &mut self.hot[record as usize];
                 let is_seen = hot.phase().progress() != phase.progress();
                 change = is_seen.then_some(Change::Update);
                 hot.enter(phase);
@@ -263,14 +265,9 @@ impl<const W: usize> FlowTable<W> {
                     self.leave_embryonic(record);
                 }
             }
-            Event::Reuse => {
+            Event::Reuse | Event::Agree(_) => {
                 change = Some(Change::New);
-                outcome.ended(self.record(record, EndReason::Reuse));
-                if let Some(oldest) = self.make_room_for_reuse(record) {
-                    outcome.ended(oldest);
-                }
-                self.reuse(record, packet);
-                outcome.replaced(&self.hot[record as usize].key, meta.swapped());
+                self.replace(record, packet, event, outcome);
             }
         }
         let hot = &mut self.hot[record as usize];
@@ -290,6 +287,30 @@ impl<const W: usize> FlowTable<W> {
         if let Some(change) = change.filter(|_| outcome.listens()) {
             outcome.changed(self.event(record, change));
         }
+    }
+
+    /// A packet of the flow in `record` changes nothing.
+    fn ignore(
+        &mut self,
+        record: u32,
+        packet: &Arrival,
+        reason: Irregular,
+        outcome: &mut impl Outcome,
+    ) {
+        let Arrival { meta, opening, .. } = *packet;
+        if outcome.irregular(opening.position, reason) {
+            if matches!(reason, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
+                self.keep_asked(record, packet);
+            }
+            let looks = self.looks.of(record);
+            if self.hot[record as usize].count_irregular(meta, looks) {
+                self.counted(record, meta.swapped(), false);
+            }
+        }
+        outcome.state(opening.position, || match reason.is_invalid() {
+            true => CtState::INVALID,
+            false => self.state(record, meta),
+        });
     }
 
     /// Has the timer of a flow come up by a deadline that is earlier than the one before.
@@ -313,22 +334,6 @@ impl<const W: usize> FlowTable<W> {
         let Some(record) = self.find(self.hasher.hash_one(key), key) else { return false };
         self.track(record, &Arrival::of_fragment(meta, opening, now), outcome);
         true
-    }
-
-    /// A flow begins in the record of one that ended by the same packet.
-    fn reuse(&mut self, record: u32, packet: &Arrival) {
-        let hot = &mut self.hot[record as usize];
-        if let Some(rules) = &mut self.rules {
-            rules.end(record, hot);
-        }
-        self.waiting = self.waiting.filter(|due| !due.is_of(record));
-        self.leave_embryonic(record);
-        let hot = &mut self.hot[record as usize];
-        let cold = &mut self.cold.0[record as usize];
-        hot.begin(hot.key, packet);
-        self.markings.begin(record);
-        *cold = Cold::begin(packet.opening, packet.now, cold.link);
-        self.join_embryonic(record);
     }
 
     /// Makes a record for a new flow and counts its first packet. False: the table is full.
@@ -435,6 +440,7 @@ impl<const W: usize> FlowTable<W> {
     /// Takes a flow, its timer already disarmed, out of the table.
     fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let flow = self.record(record, reason);
+        self.forgotten.end(record);
         self.leave_embryonic(record);
         self.live -= 1;
         let hot = &mut self.hot[record as usize];

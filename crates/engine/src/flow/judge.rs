@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{Event, Hot, PROTO_SCTP, Phase, SYN_FIN_RST};
+use super::{Counters, Event, Hot, PROTO_SCTP, Phase, SYN_FIN_RST, Vital};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::offload::When;
@@ -19,6 +19,20 @@ impl<const W: usize> Hot<W> {
         };
         self.window = window;
         self.vital = self.vital.with_scales(scales);
+    }
+
+    /// Makes it the flow that has begun with this SYN of the other side, and that the packet
+    /// answers, before that is counted.
+    pub(crate) fn begin_answered(&mut self, syn: Segment, packet: &Arrival) {
+        self.counters = [Counters(0); 2];
+        self.vital = Vital::begin(packet.meta.swapped() ^ 1);
+        self.open_window(Phase::TcpSynSent, syn);
+        if let Some(answer) = packet.segment() {
+            let scales = self.window.answered(self.vital.scales(), answer, true);
+            self.vital = self.vital.with_scales(scales);
+        }
+        self.expected = 0;
+        self.enter(Phase::TcpSynRecv);
     }
 
     /// Whether it is TCP, and its numbers are known.

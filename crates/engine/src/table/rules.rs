@@ -143,11 +143,12 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    /// Where and when the packets of the next calls arrived, and how many.
+    /// Where, if that is known, and when the packets of the next calls arrived, and how many.
     #[inline(always)]
-    pub(crate) fn arrive(&mut self, side: Side, now: Nanos, packets: usize) {
+    pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
+        self.forgotten.arrive(side);
         if let Some(rules) = &mut self.rules {
-            rules.arrive(side, now, packets);
+            rules.arrive(side.unwrap_or_default(), now, packets);
         }
     }
 

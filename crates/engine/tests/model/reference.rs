@@ -157,6 +157,8 @@ pub(crate) struct Flow {
     sound: [u64; 2],
     /// Both ends have shown that they want it.
     is_assured: bool,
+    /// A SYN that was let pass and changed nothing, and when the connection was seen last.
+    asked: Option<(Seen, u64)>,
 }
 
 impl Flow {
@@ -185,10 +187,43 @@ impl Flow {
             reply,
             sound,
             is_assured,
+            asked: None,
         };
         let first = flow.first.clone();
         flow.tally(&first);
         flow
+    }
+
+    /// One that began with a SYN that was counted to another, whose ports it has, and that is
+    /// answered now.
+    fn begin_answered(syn: &Seen, answer: &Seen, now: u64) -> Self {
+        let mut flow = Self::begin(&Seen { tags: answer.tags.clone(), ..syn.clone() }, true, now);
+        (flow.orig, flow.sound) = (Tally::default(), [0, 0]);
+        assert_eq!(flow.count_intact(answer, now), None);
+        flow
+    }
+
+    /// A packet changes nothing, and is let pass.
+    fn ask(&mut self, packet: &Seen, irregular: Irregular) {
+        let is_of_syn = [Irregular::TcpSyn, Irregular::TcpSynOfOther].contains(&irregular);
+        if is_of_syn && packet.tcp_flags & ACK == 0 && !packet.is_spoilt {
+            self.asked = Some((packet.clone(), self.last));
+        }
+    }
+
+    /// The SYN that a packet answers that changes nothing here, if both show that each end has
+    /// forgotten this connection: RFC 5961 section 4.2 has an end that knows of it answer a SYN
+    /// with an ACK that fits.
+    fn agrees_on(&self, packet: &Seen, irregular: Irregular) -> Option<Seen> {
+        let (syn, last) = self.asked.as_ref()?;
+        let is_of_syn = [Irregular::TcpSyn, Irregular::TcpSynOfOther].contains(&irregular);
+        let is_answer =
+            packet.tcp_flags & ACK != 0 && packet.src == syn.dst && packet.dst == syn.src;
+        let more = packet.said.ack.wrapping_sub(syn.said.seq.wrapping_add(1));
+        let is_silent = *last == self.last || self.is_closing();
+        let holds = is_of_syn && is_answer && more <= syn.said.data && is_silent;
+        // Where both ends are the same, nobody answers himself.
+        (holds && !packet.is_spoilt && syn.src != syn.dst).then(|| syn.clone())
     }
 
     /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
@@ -315,6 +350,7 @@ impl Flow {
             Tcp::LastAck => Tcp::Closed,
             tcp => tcp,
         };
+        self.asked = None;
         if let Some(association) = &mut self.association {
             association.resume(is_judged);
         }
@@ -487,9 +523,16 @@ impl Model {
             return (self.invalid(&key, seen, Irregular::Checksum), vec![]);
         }
         if flow.is_closing() && opens {
-            return (Verdict::Forward, self.reuse(&key, seen, is_judged));
+            let next = Flow::begin(seen, is_judged, self.now);
+            return (Verdict::Forward, self.reuse(&key, seen, next));
         }
-        let verdict = match flow.count(seen, self.now) {
+        let irregular = flow.count(seen, self.now);
+        let asked = irregular.and_then(|irregular| flow.agrees_on(seen, irregular));
+        let verdict = match irregular {
+            Some(_) if asked.is_some() => {
+                let next = Flow::begin_answered(&asked.expect("it is"), seen, self.now);
+                return (Verdict::Forward, self.reuse(&key, seen, next));
+            }
             None => {
                 if flow.is_assured {
                     self.room.assured(&key);
@@ -504,17 +547,18 @@ impl Model {
     }
 
     /// A new flow takes the place of one that is over.
-    fn reuse(&mut self, key: &Key, seen: &Seen, is_judged: bool) -> Vec<Record> {
+    fn reuse(&mut self, key: &Key, seen: &Seen, next: Flow) -> Vec<Record> {
         self.stats.tracked += 1;
-        self.state = CtState::NEW;
+        self.state = next.state(seen);
         let mut ended = vec![self.flows[key].record(key, EndReason::Reuse)];
         self.stats.ended[EndReason::Reuse as usize] += 1;
         if let Some(oldest) = self.room.for_reuse(key) {
             ended.push(self.evict(&oldest));
         }
-        let old = self.flows.insert(key.clone(), Flow::begin(seen, is_judged, self.now));
+        let source = next.first.src;
+        let old = self.flows.insert(key.clone(), next);
         self.room.ended(key, old.expect("it is over").first.src);
-        self.room.began(key, seen.src, self.now);
+        self.room.began(key, source, self.now);
         self.stats.created += 1;
         ended
     }
@@ -545,6 +589,7 @@ impl Model {
         if let Some(flow) = self.flows.get_mut(key) {
             // Its flags are not the connection's.
             flow.tally(&Seen { tcp_flags: 0, ..seen.clone() });
+            flow.ask(seen, invalid);
         }
         Verdict::Forward
     }
