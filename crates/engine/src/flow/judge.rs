@@ -181,6 +181,13 @@ impl<const W: usize> Hot<W> {
                 let scales = self.window.answered(scales, segment, is_ack);
                 self.vital = self.vital.with_scales(scales);
             }
+            // It has seen the SYN of its peer, and whoever has asked in its name has not.
+            (Phase::TcpSynSent2, _, Kind::SynAck)
+                if self.window.is_answer_of_another(direction, numbers) =>
+            {
+                let scales = self.window.answered_anew(scales, direction, segment);
+                self.vital = self.vital.with_scales(scales);
+            }
             (Phase::TcpSynSent2, _, Kind::SynAck) => {
                 self.window.check(scales, direction, numbers)?;
                 self.window.follow(scales, direction, numbers);
