@@ -120,7 +120,7 @@ impl<const W: usize> Hot<W> {
         if !is_sound(flags) {
             return Err(Irregular::TcpFlags);
         }
-        if phase.is_closing() && opens(flags) {
+        if opens(flags) && (phase.is_closing() || self.is_unheard_of(direction, segment.numbers)) {
             return Ok(Event::Reuse);
         }
         let kind = Kind::of(flags);
@@ -136,6 +136,14 @@ impl<const W: usize> Hot<W> {
             _ => self.after_data(direction, flags, segment.numbers)?,
         };
         Ok(Event::entering(next, phase))
+    }
+
+    /// Whether a connection of which one side was heard, and not its SYN, has to give way to this
+    /// SYN, as it is none that comes late: anybody may have said what was heard, and nobody has said
+    /// anything to it.
+    fn is_unheard_of(&self, direction: usize, syn: Numbers) -> bool {
+        let is_late = || self.window.is_repeated(Scales(0), direction, syn);
+        self.phase() == Phase::TcpPickedUp && !is_late()
     }
 
     fn check_rst(&self, direction: usize, flags: u8, rst: Numbers) -> Result<(), Irregular> {
@@ -196,6 +204,8 @@ impl<const W: usize> Hot<W> {
                 return Ok(phase);
             }
             (_, 0, Kind::Syn) | (_, 1, Kind::SynAck) => return Err(Irregular::TcpSyn),
+            // Where its begin was not seen, who is the originator is a guess.
+            _ if scales == Scales::UNKNOWN => return Err(Irregular::TcpSyn),
             _ => return Err(Irregular::TcpSynOfOther),
         }
         Ok(phase.after(direction, kind))

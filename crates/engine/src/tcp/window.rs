@@ -27,7 +27,7 @@ impl Scales {
     /// Of a connection that is not judged by numbers.
     pub(crate) const NOT_JUDGED: Scales = Scales(0xff);
     /// Nobody has seen the handshake: as large as they can be.
-    const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
+    pub(crate) const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
 
     /// What a SYN of the originator says, before there is an answer.
     fn asked(offer: Option<u8>) -> Self {

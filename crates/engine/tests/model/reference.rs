@@ -393,6 +393,16 @@ impl Flow {
         self.orig.tcp_flags & self.reply.tcp_flags & FIN != 0
     }
 
+    /// Whether one side was heard, there was nothing to judge that by, and this SYN is none that
+    /// comes late: who begins with a SYN (RFC 9293 section 3.5) is believed more.
+    fn is_unheard_of(&self, syn: &Seen) -> bool {
+        let Some(sequence) = self.sequence.as_ref().filter(|_| self.tcp == Tcp::PickedUp) else {
+            return false;
+        };
+        let from = usize::from(syn.src != self.first.src);
+        !sequence.is_late(from, syn.tcp_flags, syn.said)
+    }
+
     fn is_closing(&self) -> bool {
         match &self.association {
             Some(association) => association.is_over(),
@@ -519,10 +529,11 @@ impl Model {
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
             || seen.spoken.is_some_and(|spoken| spoken.is_init());
-        if flow.is_closing() && opens && seen.is_spoilt {
+        let gives_way = flow.is_closing() || flow.is_unheard_of(seen);
+        if gives_way && opens && seen.is_spoilt {
             return (self.invalid(&key, seen, Irregular::Checksum), vec![]);
         }
-        if flow.is_closing() && opens {
+        if gives_way && opens {
             let next = Flow::begin(seen, is_judged, self.now);
             return (Verdict::Forward, self.reuse(&key, seen, next));
         }

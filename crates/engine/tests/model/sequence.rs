@@ -302,14 +302,28 @@ impl Sequence {
 
     /// A SYN where there is a connection already.
     fn repeated(&self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {
-        let age = from_to(said.end(flags), self.ends[from].sent);
-        let oldest = FIELD_MAX * self.ends[1 - from].unit.max(1);
         let is_own = (from == 0) == (flags & ACK == 0);
-        match (0..=oldest).contains(&age) {
+        match self.has_repeated(from, flags, said) {
             true => Ok(false),
-            false if is_own => Err(Irregular::TcpSyn),
+            false if is_own || self.is_guessed() => Err(Irregular::TcpSyn),
             false => Err(Irregular::TcpSynOfOther),
         }
+    }
+
+    /// Whether a SYN ends not behind what was sent, and not a largest window before that.
+    fn has_repeated(&self, from: usize, flags: u8, said: Said) -> bool {
+        let age = from_to(said.end(flags), self.ends[from].sent);
+        (0..=FIELD_MAX * self.ends[1 - from].unit.max(1)).contains(&age)
+    }
+
+    /// The same of a window without a shift: so old is what comes late, hardly older.
+    pub(crate) fn is_late(&self, from: usize, flags: u8, said: Said) -> bool {
+        (0..=FIELD_MAX).contains(&from_to(said.end(flags), self.ends[from].sent))
+    }
+
+    /// Nobody has seen both of them begin: who is the originator is a guess.
+    pub(crate) fn is_guessed(&self) -> bool {
+        self.ends.iter().all(|end| end.unit == LARGEST)
     }
 
     pub(crate) fn accept(&mut self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {
