@@ -125,9 +125,12 @@ impl<const W: usize> Hot<W> {
         }
         let kind = Kind::of(flags);
         let next = match (kind, phase) {
-            (_, Phase::TcpClose) => phase,
             (Kind::Rst, _) => {
                 self.check_rst(direction, flags, segment.numbers)?;
+                // Of what nobody has confirmed, some numbers are not known.
+                if phase.is_first() == 1 {
+                    self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
+                }
                 Phase::TcpClose
             }
             (Kind::Syn | Kind::SynAck, _) => self.after_syn(direction, kind, segment)?,
@@ -150,8 +153,10 @@ impl<const W: usize> Hot<W> {
         let checked = self.window.check_rst(self.vital.scales(), direction, rst);
         match (self.phase(), direction) {
             // RFC 9293 section 3.5.1: it ends a connection of before, of which only the responder
-            // knows, and not this one.
-            (Phase::TcpSynSent, 0) => checked.map_err(|_| Irregular::TcpRstInWindow),
+            // knows, and not this one. RFC 9293 section 3.10.7.1: or it answers what came late.
+            (Phase::TcpSynSent, 0) | (Phase::TcpClose, _) => {
+                checked.map_err(|_| Irregular::TcpRstInWindow)
+            }
             // RFC 9293 section 3.10.7.3: nothing is known of who answers but what it acknowledges.
             (Phase::TcpSynSent, _) => {
                 let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
@@ -275,6 +280,9 @@ impl<const W: usize> Hot<W> {
         }
         self.window.check(scales, direction, numbers)?;
         self.window.follow(scales, direction, numbers);
+        if phase == Phase::TcpClose {
+            return Ok(phase);
+        }
         let is_over = self.is_of_both(FIN, direction, flags);
         let next = phase.after(direction, Kind::of(flags));
         Ok(match if is_over { Phase::TcpTimeWait } else { next } {

@@ -267,6 +267,12 @@ impl Flow {
                 if is_followed {
                     self.tcp = self.tcp.next(is_orig, flags, self.has_both_fin());
                 }
+                // Numbers of both are not known before one has confirmed the other's.
+                if matches!(before, Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp)
+                    && self.tcp == Tcp::Reset
+                {
+                    self.sequence = None;
+                }
             }
         }
         if let Some(sequence) = &self.sequence {
@@ -305,13 +311,17 @@ impl Flow {
             return self.hear(learning, packet, is_orig);
         }
         let stage = match self.tcp {
-            Tcp::Reset => return Ok(false),
             Tcp::Asked => Stage::Asked,
             Tcp::BothAsked => Stage::BothAsked,
             Tcp::PickedUp => Stage::OneSide,
             _ => Stage::Known,
         };
-        sequence.judge(stage, usize::from(!is_orig), packet.tcp_flags, packet.said)
+        let judged = sequence.judge(stage, usize::from(!is_orig), packet.tcp_flags, packet.said);
+        // RFC 9293 section 3.10.7.1: whoever has none of it answers each that comes late with one.
+        match judged {
+            Err(Irregular::TcpRst) if self.tcp == Tcp::Reset => Err(Irregular::TcpRstInWindow),
+            judged => judged,
+        }
     }
 
     /// A packet of a connection that goes on after a restart.
