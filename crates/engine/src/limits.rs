@@ -87,6 +87,29 @@ impl Limits {
         {
             return Err(Reason::SourceFull);
         }
+        self.check_valve(now)
+    }
+
+    /// Whether a connection may begin in the place of another one with its key, and if not, why. Its
+    /// zone has no more by that, nor has its source if it is the same.
+    pub(crate) fn check_next<const W: usize>(
+        &mut self,
+        key: &Key<W>,
+        [before, next]: [u8; 2],
+        now: Nanos,
+    ) -> Result<(), Reason> {
+        let zone = key.zone();
+        if let Some(sources) = &self.sources {
+            let [before, next] = [before, next].map(|swapped| key.end(swapped));
+            let is_same = sources.places(zone, before) == sources.places(zone, next);
+            if !is_same && sources.count(zone, next) >= sources.max {
+                return Err(Reason::SourceFull);
+            }
+        }
+        self.check_valve(now)
+    }
+
+    fn check_valve(&mut self, now: Nanos) -> Result<(), Reason> {
         match self.valve.as_mut().is_some_and(|valve| valve.left(now) == 0) {
             true => Err(Reason::NewRate),
             false => Ok(()),

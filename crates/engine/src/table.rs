@@ -266,8 +266,11 @@ impl<const W: usize> FlowTable<W> {
                 }
             }
             Event::Reuse | Event::Agree(_) => {
+                if let Err(reason) = self.replace(record, packet, event, outcome) {
+                    let zone = self.hot[record as usize].key.zone();
+                    return outcome.full(opening.position, zone, reason);
+                }
                 change = Some(Change::New);
-                self.replace(record, packet, event, outcome);
             }
         }
         let hot = &mut self.hot[record as usize];

@@ -2,19 +2,23 @@
 //! A flow that begins in the place of another one of the same ports, which ends by the same packet.
 
 use super::FlowTable;
-use crate::EndReason;
 use crate::burst::{Arrival, Outcome};
 use crate::flow::{Cold, Event};
+use crate::{EndReason, Reason};
 
 impl<const W: usize> FlowTable<W> {
-    /// The flow in `record` ends, and another begins there.
+    /// The flow in `record` ends, and another begins there, if there may be one more now.
     pub(super) fn replace(
         &mut self,
         record: u32,
         packet: &Arrival,
         event: Event,
         outcome: &mut impl Outcome,
-    ) {
+    ) -> Result<(), Reason> {
+        let hot = &self.hot[record as usize];
+        let swapped = packet.meta.swapped();
+        let next = if let Event::Agree(_) = event { swapped ^ 1 } else { swapped };
+        outcome.check_next(&hot.key, [hot.originator(), next])?;
         outcome.ended(self.record(record, EndReason::Reuse));
         if let Some(oldest) = self.make_room_for_reuse(record) {
             outcome.ended(oldest);
@@ -22,6 +26,7 @@ impl<const W: usize> FlowTable<W> {
         self.begin_anew(record, packet, event);
         let hot = &self.hot[record as usize];
         outcome.replaced(&hot.key, hot.originator());
+        Ok(())
     }
 
     fn begin_anew(&mut self, record: u32, packet: &Arrival, event: Event) {

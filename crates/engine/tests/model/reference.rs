@@ -545,14 +545,14 @@ impl Model {
         }
         if gives_way && opens {
             let next = Flow::begin(seen, is_judged, self.now);
-            return (Verdict::Forward, self.reuse(&key, seen, next));
+            return self.reuse(&key, seen, next);
         }
         let irregular = flow.count(seen, self.now);
         let asked = irregular.and_then(|irregular| flow.agrees_on(seen, irregular));
         let verdict = match irregular {
             Some(_) if asked.is_some() => {
                 let next = Flow::begin_answered(&asked.expect("it is"), seen, self.now);
-                return (Verdict::Forward, self.reuse(&key, seen, next));
+                return self.reuse(&key, seen, next);
             }
             None => {
                 if flow.is_assured {
@@ -568,7 +568,11 @@ impl Model {
     }
 
     /// A new flow takes the place of one that is over.
-    fn reuse(&mut self, key: &Key, seen: &Seen, next: Flow) -> Vec<Record> {
+    fn reuse(&mut self, key: &Key, seen: &Seen, next: Flow) -> (Verdict, Vec<Record>) {
+        let sources = [self.flows[key].first.src, next.first.src];
+        if let Err(reason) = self.room.check_next(key, sources, self.now) {
+            return (self.without_flow(reason, key.zone), vec![]);
+        }
         self.stats.tracked += 1;
         self.state = next.state(seen);
         let mut ended = vec![self.flows[key].record(key, EndReason::Reuse)];
@@ -581,7 +585,7 @@ impl Model {
         self.room.ended(key, old.expect("it is over").first.src);
         self.room.began(key, source, self.now);
         self.stats.created += 1;
-        ended
+        (Verdict::Forward, ended)
     }
 
     fn evict(&mut self, key: &Key) -> Record {
