@@ -109,6 +109,10 @@ impl<S: States> Outcome for Told<'_, S> {
         self.books.limits.check(&self.books.zones, (key, swapped), self.now)
     }
 
+    fn check_next<const W: usize>(&mut self, key: &Key<W>, swapped: [u8; 2]) -> Result<(), Reason> {
+        self.books.limits.check_next(key, swapped, self.now)
+    }
+
     fn created<const W: usize>(&mut self, key: &Key<W>, swapped: u8) {
         self.books.stats.created += 1;
         self.books.limits.began(key.zone(), || key.end(swapped), self.now);

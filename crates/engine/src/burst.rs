@@ -126,6 +126,9 @@ pub(crate) trait Outcome {
     fn state(&mut self, position: u8, state: impl FnOnce() -> CtState);
     /// Whether a flow with this key may begin by a packet of this sender, and if not, why.
     fn check<const W: usize>(&mut self, key: &Key<W>, swapped: u8) -> Result<(), Reason>;
+    /// Whether one may begin by a packet in the place of another one of its ports, and if not, why;
+    /// who began that one and who begins this.
+    fn check_next<const W: usize>(&mut self, key: &Key<W>, swapped: [u8; 2]) -> Result<(), Reason>;
     /// One did.
     fn created<const W: usize>(&mut self, key: &Key<W>, swapped: u8);
     /// One did, in the place of another, which ended by the same packet.

@@ -23,7 +23,7 @@ use crate::key::Key;
 use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
 use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
-use crate::tcp::{FIN, Kind, RST, SYN, Window, is_sound, opens};
+use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
 pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
 pub(crate) use vital::Micros;
@@ -135,6 +135,9 @@ pub(crate) enum Event {
     Enter(Phase),
     /// A SYN takes the ports of a closing connection: the old flow ends, a new one begins.
     Reuse,
+    /// An answer to this SYN of the other side, which was none of the connection's: both ends have
+    /// forgotten that. The old flow ends, the one that began with the SYN is answered.
+    Agree(Segment),
 }
 
 impl Event {
@@ -271,7 +274,7 @@ impl<const W: usize> Hot<W> {
 
     /// Who sent a packet: 0 for the originator, 1 for the responder.
     #[inline(always)]
-    fn direction(&self, meta: Meta) -> usize {
+    pub(crate) fn direction(&self, meta: Meta) -> usize {
         usize::from(meta.swapped() ^ self.originator()) & 1
     }
 

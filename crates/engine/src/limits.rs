@@ -8,7 +8,7 @@
 
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::Key;
-use crate::table::EMBRYONIC_BYTES;
+use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES};
 use crate::zones::{ZONES, Zones};
 use crate::{BURST_MAX, Config, Nanos, Reason};
 use std::net::IpAddr;
@@ -47,11 +47,11 @@ struct Valve {
 }
 
 impl Limits {
-    /// Bytes that the counts of an engine take.
+    /// Bytes that the counts of an engine take, and what both tables have beside their flows.
     pub(crate) fn bytes(config: &Config) -> usize {
         let sources = config.source_max.map_or(0, |_| 2 * Sources::counts(config));
         let of_zones = size_of::<u32>() + size_of::<Pace>() + 2 * EMBRYONIC_BYTES;
-        ZONES * of_zones + sources * size_of::<u32>()
+        ZONES * of_zones + sources * size_of::<u32>() + 2 * FORGOTTEN_BYTES
     }
 
     pub(crate) fn new(config: &Config) -> Self {
@@ -87,6 +87,29 @@ impl Limits {
         {
             return Err(Reason::SourceFull);
         }
+        self.check_valve(now)
+    }
+
+    /// Whether a connection may begin in the place of another one with its key, and if not, why. Its
+    /// zone has no more by that, nor has its source if it is the same.
+    pub(crate) fn check_next<const W: usize>(
+        &mut self,
+        key: &Key<W>,
+        [before, next]: [u8; 2],
+        now: Nanos,
+    ) -> Result<(), Reason> {
+        let zone = key.zone();
+        if let Some(sources) = &self.sources {
+            let [before, next] = [before, next].map(|swapped| key.end(swapped));
+            let is_same = sources.places(zone, before) == sources.places(zone, next);
+            if !is_same && sources.count(zone, next) >= sources.max {
+                return Err(Reason::SourceFull);
+            }
+        }
+        self.check_valve(now)
+    }
+
+    fn check_valve(&mut self, now: Nanos) -> Result<(), Reason> {
         match self.valve.as_mut().is_some_and(|valve| valve.left(now) == 0) {
             true => Err(Reason::NewRate),
             false => Ok(()),

@@ -119,7 +119,8 @@ pub enum EndReason {
     Fin,
     /// TCP: RST, then quiet for `tcp_close`.
     Rst,
-    /// TCP: a new SYN took the ports of a closing connection.
+    /// TCP: a new SYN took the ports of a closing connection, or of one that both ends had
+    /// forgotten.
     Reuse,
     /// It was embryonic, and the oldest one, when another one needed its room.
     Evicted,

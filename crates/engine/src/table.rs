@@ -6,12 +6,14 @@
 
 mod bypass;
 mod embryonic;
+mod forgotten;
 mod further;
 pub(crate) mod index;
 mod lifetimes;
 mod marking;
 mod places;
 pub(crate) mod raw;
+mod replace;
 mod resume;
 mod rules;
 
@@ -26,12 +28,15 @@ use crate::parse::Meta;
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
 use crate::{
-    BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Nanos, Side, TcpNumbers,
+    BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Irregular, Nanos, Side,
+    TcpNumbers,
 };
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;
+pub(crate) use forgotten::FORGOTTEN_BYTES;
 
 use embryonic::Embryonic;
+use forgotten::Forgotten;
 use index::Index;
 use lifetimes::Lifetimes;
 use marking::Markings;
@@ -57,6 +62,7 @@ pub(crate) struct FlowTable<const W: usize> {
     /// Where the packets of this burst came, if there are two ports.
     side: Option<Side>,
     embryonic: Embryonic,
+    forgotten: Forgotten,
     /// Flows there are.
     live: u32,
     /// Rules of the NIC, if there may be any.
@@ -102,6 +108,7 @@ impl<const W: usize> FlowTable<W> {
             verifies: config.checksums == Checksums::Verified,
             side: None,
             embryonic: Embryonic::new(capacity, config),
+            forgotten: Forgotten::new(),
             live: 0,
             free: NONE,
             fresh: 0,
@@ -241,22 +248,16 @@ impl<const W: usize> FlowTable<W> {
         let looks = self.looks.filter(|_| !opening.is_further()).of(record);
         let hot = &mut self.hot[record as usize];
         let before = hot.phase();
-        let event = match hot.event(packet) {
+        let event = hot.event(packet);
+        let event = match event.or_else(|reason| self.agree(record, packet, reason)) {
             Ok(event) => event,
-            Err(reason) => {
-                if outcome.irregular(opening.position, reason) && hot.count_irregular(meta, looks) {
-                    self.counted(record, meta.swapped(), false);
-                }
-                return outcome.state(opening.position, || match reason.is_invalid() {
-                    true => CtState::INVALID,
-                    false => self.state(record, meta),
-                });
-            }
+            Err(reason) => return self.ignore(record, packet, reason, outcome),
         };
         let mut change = None;
         match event {
             Event::None => {}
             Event::Enter(phase) => {
+                let hot = &mut self.hot[record as usize];
                 let is_seen = hot.phase().progress() != phase.progress();
                 change = is_seen.then_some(Change::Update);
                 hot.enter(phase);
@@ -267,14 +268,12 @@ impl<const W: usize> FlowTable<W> {
                     self.leave_embryonic(record);
                 }
             }
-            Event::Reuse => {
-                change = Some(Change::New);
-                outcome.ended(self.record(record, EndReason::Reuse));
-                if let Some(oldest) = self.make_room_for_reuse(record) {
-                    outcome.ended(oldest);
+            Event::Reuse | Event::Agree(_) => {
+                if let Err(reason) = self.replace(record, packet, event, outcome) {
+                    let zone = self.hot[record as usize].key.zone();
+                    return outcome.full(opening.position, zone, reason);
                 }
-                self.reuse(record, packet);
-                outcome.replaced(&self.hot[record as usize].key, meta.swapped());
+                change = Some(Change::New);
             }
         }
         let hot = &mut self.hot[record as usize];
@@ -296,28 +295,36 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
+    /// A packet of the flow in `record` changes nothing.
+    fn ignore(
+        &mut self,
+        record: u32,
+        packet: &Arrival,
+        reason: Irregular,
+        outcome: &mut impl Outcome,
+    ) {
+        let Arrival { meta, opening, .. } = *packet;
+        if outcome.irregular(opening.position, reason) {
+            if matches!(reason, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
+                self.keep_asked(record, packet);
+            }
+            let looks = self.looks.of(record);
+            if self.hot[record as usize].count_irregular(meta, looks) {
+                self.counted(record, meta.swapped(), false);
+            }
+        }
+        outcome.state(opening.position, || match reason.is_invalid() {
+            true => CtState::INVALID,
+            false => self.state(record, meta),
+        });
+    }
+
     /// Has the timer of a flow come up by a deadline that is earlier than the one before.
     fn hasten(&mut self, record: u32, deadline: Nanos) {
         if !self.wheel.comes_by(*self.cold.link(record), deadline) {
             self.wheel.disarm(&mut self.cold, record);
             self.wheel.arm(&mut self.cold, record, deadline);
         }
-    }
-
-    /// A flow begins in the record of one that ended by the same packet.
-    fn reuse(&mut self, record: u32, packet: &Arrival) {
-        let hot = &mut self.hot[record as usize];
-        if let Some(rules) = &mut self.rules {
-            rules.end(record, hot);
-        }
-        self.waiting = self.waiting.filter(|due| !due.is_of(record));
-        self.leave_embryonic(record);
-        let hot = &mut self.hot[record as usize];
-        let cold = &mut self.cold.0[record as usize];
-        hot.begin(hot.key, packet);
-        self.markings.begin(record);
-        *cold = Cold::begin(packet.opening, packet.now, cold.link);
-        self.join_embryonic(record);
     }
 
     /// Makes a record for a new flow and counts its first packet. False: the table is full.
@@ -424,6 +431,7 @@ impl<const W: usize> FlowTable<W> {
     /// Takes a flow, its timer already disarmed, out of the table.
     fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let flow = self.record(record, reason);
+        self.forgotten.end(record);
         self.leave_embryonic(record);
         self.live -= 1;
         let hot = &mut self.hot[record as usize];

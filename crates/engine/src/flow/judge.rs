@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{Event, Hot, PROTO_SCTP, PROTO_TCP, Phase, SYN_FIN_RST};
+use super::{
+    Counters, Event, Hot, PROTO_SCTP, PROTO_TCP, Phase, SYN_FIN_RST, Vital,
+};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::offload::When;
@@ -19,6 +21,20 @@ impl<const W: usize> Hot<W> {
         };
         self.window = window;
         self.vital = self.vital.with_scales(scales);
+    }
+
+    /// Makes it the flow that has begun with this SYN of the other side, and that the packet
+    /// answers, before that is counted.
+    pub(crate) fn begin_answered(&mut self, syn: Segment, packet: &Arrival) {
+        self.counters = [Counters(0); 2];
+        self.vital = Vital::begin(packet.meta.swapped() ^ 1);
+        self.open_window(Phase::TcpSynSent, syn);
+        if let Some(answer) = packet.segment() {
+            let scales = self.window.answered(self.vital.scales(), answer, true);
+            self.vital = self.vital.with_scales(scales);
+        }
+        self.expected = 0;
+        self.enter(Phase::TcpSynRecv);
     }
 
     /// Whether it is TCP, and its numbers are known.
@@ -120,14 +136,17 @@ impl<const W: usize> Hot<W> {
         if !is_sound(flags) {
             return Err(Irregular::TcpFlags);
         }
-        if phase.is_closing() && opens(flags) {
+        if opens(flags) && (phase.is_closing() || self.is_unheard_of(direction, segment.numbers)) {
             return Ok(Event::Reuse);
         }
         let kind = Kind::of(flags);
         let next = match (kind, phase) {
-            (_, Phase::TcpClose) => phase,
             (Kind::Rst, _) => {
                 self.check_rst(direction, flags, segment.numbers)?;
+                // Of what nobody has confirmed, some numbers are not known.
+                if phase.is_first() == 1 {
+                    self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
+                }
                 Phase::TcpClose
             }
             (Kind::Syn | Kind::SynAck, _) => self.after_syn(direction, kind, segment)?,
@@ -138,12 +157,22 @@ impl<const W: usize> Hot<W> {
         Ok(Event::entering(next, phase))
     }
 
+    /// Whether a connection of which one side was heard, and not its SYN, has to give way to this
+    /// SYN, as it is none that comes late: anybody may have said what was heard, and nobody has said
+    /// anything to it.
+    fn is_unheard_of(&self, direction: usize, syn: Numbers) -> bool {
+        let is_late = || self.window.is_repeated(Scales(0), direction, syn);
+        self.phase() == Phase::TcpPickedUp && !is_late()
+    }
+
     fn check_rst(&self, direction: usize, flags: u8, rst: Numbers) -> Result<(), Irregular> {
         let checked = self.window.check_rst(self.vital.scales(), direction, rst);
         match (self.phase(), direction) {
             // RFC 9293 section 3.5.1: it ends a connection of before, of which only the responder
-            // knows, and not this one.
-            (Phase::TcpSynSent, 0) => checked.map_err(|_| Irregular::TcpRstInWindow),
+            // knows, and not this one. RFC 9293 section 3.10.7.1: or it answers what came late.
+            (Phase::TcpSynSent, 0) | (Phase::TcpClose, _) => {
+                checked.map_err(|_| Irregular::TcpRstInWindow)
+            }
             // RFC 9293 section 3.10.7.3: nothing is known of who answers but what it acknowledges.
             (Phase::TcpSynSent, _) => {
                 let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
@@ -181,6 +210,13 @@ impl<const W: usize> Hot<W> {
                 let scales = self.window.answered(scales, segment, is_ack);
                 self.vital = self.vital.with_scales(scales);
             }
+            // It has seen the SYN of its peer, and whoever has asked in its name has not.
+            (Phase::TcpSynSent2, _, Kind::SynAck)
+                if self.window.is_answer_of_another(direction, numbers) =>
+            {
+                let scales = self.window.answered_anew(scales, direction, segment);
+                self.vital = self.vital.with_scales(scales);
+            }
             (Phase::TcpSynSent2, _, Kind::SynAck) => {
                 self.window.check(scales, direction, numbers)?;
                 self.window.follow(scales, direction, numbers);
@@ -189,6 +225,8 @@ impl<const W: usize> Hot<W> {
                 return Ok(phase);
             }
             (_, 0, Kind::Syn) | (_, 1, Kind::SynAck) => return Err(Irregular::TcpSyn),
+            // Where its begin was not seen, who is the originator is a guess.
+            _ if scales == Scales::UNKNOWN => return Err(Irregular::TcpSyn),
             _ => return Err(Irregular::TcpSynOfOther),
         }
         Ok(phase.after(direction, kind))
@@ -258,6 +296,9 @@ impl<const W: usize> Hot<W> {
         }
         self.window.check(scales, direction, numbers)?;
         self.window.follow(scales, direction, numbers);
+        if phase == Phase::TcpClose {
+            return Ok(phase);
+        }
         let is_over = self.is_of_both(FIN, direction, flags);
         let next = phase.after(direction, Kind::of(flags));
         Ok(match if is_over { Phase::TcpTimeWait } else { next } {

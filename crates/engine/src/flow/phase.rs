@@ -158,7 +158,7 @@ impl Phase {
 
     /// Whether both sides have ended the connection, or one has at once: its ports may be another's
     /// at any time.
-    pub(super) fn is_closing(self) -> bool {
+    pub(crate) fn is_closing(self) -> bool {
         matches!(self, Phase::TcpTimeWait | Phase::TcpClose)
     }
 

@@ -2,7 +2,7 @@
 //! What a segment says in numbers (RFC 9293 section 3.1). Read from the packet where a connection
 //! is judged by them, and nowhere else: other packets never pay for it.
 
-use super::{FIN, SYN};
+use super::{FIN, SYN, Window};
 use crate::parse::{Meta, Opening};
 use wire::Packet;
 
@@ -94,11 +94,18 @@ impl Numbers {
 }
 
 /// A segment that may do more than to be counted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) numbers: Numbers,
     /// The shift that a SYN offers for its sender's windows, if it does.
     pub(crate) scale: Option<u8>,
+}
+
+impl Segment {
+    /// Whether a segment acknowledges this SYN, with data in it or without.
+    pub(crate) fn is_answered_by(self, answer: Segment) -> bool {
+        Window::asked(self).0.is_answer(answer.numbers)
+    }
 }
 
 /// The header of a segment, not read yet, with all of its options and maybe more.

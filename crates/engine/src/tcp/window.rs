@@ -27,7 +27,7 @@ impl Scales {
     /// Of a connection that is not judged by numbers.
     pub(crate) const NOT_JUDGED: Scales = Scales(0xff);
     /// Nobody has seen the handshake: as large as they can be.
-    const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
+    pub(crate) const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
 
     /// What a SYN of the originator says, before there is an answer.
     fn asked(offer: Option<u8>) -> Self {
@@ -40,6 +40,18 @@ impl Scales {
             (Self::NOT_OFFERED, _) | (_, None) => Scales(0),
             (of_originator, Some(of_responder)) => Scales(of_originator << 4 | of_responder),
         }
+    }
+
+    /// The same where one says something else than was believed of it.
+    fn answered_anew(self, direction: usize, offer: Option<u8>) -> Self {
+        let Some(shift) = offer else { return Scales(0) };
+        let of_peer = match self.0 {
+            // Nobody answers an offer with a shift that there was not (RFC 7323 section 2.2): what
+            // the peer has offered was lost, as the other had none.
+            0 => SCALE_MAX,
+            _ => self.of(1 - direction) as u8,
+        };
+        Scales(if direction == 0 { shift << 4 | of_peer } else { of_peer << 4 | shift })
     }
 
     /// In place of shifts, of an association of SCTP whose tags are judged.
@@ -138,8 +150,42 @@ impl Window {
 
     /// Whether a segment of the responder acknowledges the SYN it has been asked with.
     pub(crate) fn is_answer(&self, answer: Numbers) -> bool {
-        let more = distance(self.acks[1], answer.ack);
-        (0..=distance(self.acks[1], self.ends[0])).contains(&more)
+        self.is_answer_of(1, answer)
+    }
+
+    /// The same of one of either side, where both have asked.
+    fn is_answer_of(&self, direction: usize, answer: Numbers) -> bool {
+        let (sender, peer) = (direction & 1, 1 - (direction & 1));
+        let more = distance(self.acks[sender], answer.ack);
+        (0..=distance(self.acks[sender], self.ends[peer])).contains(&more)
+    }
+
+    /// Whether a SYN+ACK, where both have asked, acknowledges what its peer has asked with, and is
+    /// not of who has asked in its sender's name.
+    pub(crate) fn is_answer_of_another(&self, direction: usize, answer: Numbers) -> bool {
+        let is_other = self.acks[1 - (direction & 1)] != answer.seq.wrapping_add(1);
+        is_other && self.is_answer_of(direction, answer)
+    }
+
+    /// Such a SYN+ACK in place of what its sender was believed to have sent.
+    pub(crate) fn answered_anew(
+        &mut self,
+        scales: Scales,
+        direction: usize,
+        Segment { numbers: syn, scale }: Segment,
+    ) -> Scales {
+        let (sender, peer) = (direction & 1, 1 - (direction & 1));
+        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        let scales = scales.answered_anew(sender, scale);
+        let in_units = |room: i64, of: usize| {
+            let shift = scales.of(of);
+            ((room + (1 << shift) - 1) >> shift).min(WINDOW_MAX) as u16
+        };
+        self.ends[sender] = syn.end();
+        (self.acks[sender], self.acks[peer]) = (syn.ack, syn.seq.wrapping_add(1));
+        self.rooms[sender] = in_units(syn.window.into(), sender);
+        self.rooms[peer] = in_units(room, peer);
+        scales
     }
 
     /// A SYN of the responder, alone or beside an answer, which is `acks`.

@@ -2,10 +2,10 @@
 //! Who sees nothing of a connection and guesses its numbers (RFC 5961).
 
 use crate::{MILLISECOND, Tried, config, sized};
-use engine::{Cursor, Irregular, Query, State};
+use engine::{Cursor, EndReason, Irregular, Query, Side, State, Verdict};
 use fastrand::Rng;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
-use wire::{FrameBuilder, proto};
+use wire::{BytesPacket, FrameBuilder, proto};
 
 const CONNECTIONS: u16 = 100;
 const WINDOW: u16 = 60_000;
@@ -98,4 +98,34 @@ fn a_million_guesses_end_nothing_and_the_right_number_does() {
     tried.close(|_| true);
     assert_eq!(tried.records.len(), usize::from(CONNECTIONS));
     assert!(tried.records.iter().all(|record| record.proto == proto::TCP));
+}
+
+/// Whether a SYN of the one end and its answer of the other, heard at these sides of the bump, end
+/// their connection, which the other may know of.
+fn are_believed(sides: [Side; 2], is_known: bool) -> bool {
+    let (mut tried, mut now) = (Tried::new(&config(64)), 0);
+    let mut give = |side: Side, from: usize, flags: u8, numbers: (u32, u32)| {
+        let frame = frame(0, from, flags, numbers);
+        now += MILLISECOND;
+        let packets = [BytesPacket::new(&frame)];
+        tried.engine.process_from(side, now, &packets, &mut [Verdict::Drop]);
+    };
+    give(Side::A, 0, SYN, (1, 0));
+    give(Side::B, 1, SYN | ACK, (1, 2));
+    give(Side::A, 0, ACK, (2, 2));
+    give(sides[0], 0, SYN, (3_000_000_000, 0));
+    if is_known {
+        give(Side::B, 1, ACK, (2, 2));
+    }
+    give(sides[1], 1, SYN | ACK, (2_000_000_000, 3_000_000_001));
+    tried.engine.next_record().is_some_and(|record| record.end_reason == EndReason::Reuse)
+}
+
+#[test]
+fn who_is_at_one_side_cannot_say_that_both_ends_have_forgotten() {
+    assert!(are_believed([Side::A, Side::B], false));
+    assert!(!are_believed([Side::A, Side::B], true));
+    for side in [Side::A, Side::B] {
+        assert!(!are_believed([side; 2], false));
+    }
 }

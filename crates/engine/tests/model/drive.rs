@@ -2,7 +2,7 @@
 //! One random operation after the other, on the engine and on the model.
 
 use crate::reference::{Model, Record, Seen};
-use crate::traffic::{Dice, Packet, Pools, VLANS};
+use crate::traffic::{self, Dice, Packet, Pools, VLANS};
 use engine::{
     BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, FragmentLimits, InvalidPackets,
     Malformed, PickUp, Restored, Side, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom,
@@ -169,7 +169,16 @@ impl Pair {
             57 => self.step(dice.below(300) * TICK),
             58 => self.step(dice.below(5) << dice.below(50)),
             59 => self.now = self.now.saturating_sub(dice.below(10) * TICK),
-            60 | 61 => self.expire(usize::MAX),
+            60 => self.expire(usize::MAX),
+            61 => {
+                for packet in traffic::talk(&mut dice, self.case.pools) {
+                    self.waiting.push(packet);
+                    if self.waiting.len() == self.case.burst {
+                        self.burst();
+                    }
+                }
+                self.burst();
+            }
             62 => self.expire(dice.below(5) as usize),
             _ if dice.one_in(4) => self.flush(1 + dice.below(4) as usize),
             _ if dice.one_in(3) => self.restart(1 + dice.below(9) as u32),

@@ -157,6 +157,8 @@ pub(crate) struct Flow {
     sound: [u64; 2],
     /// Both ends have shown that they want it.
     is_assured: bool,
+    /// A SYN that was let pass and changed nothing, and when the connection was seen last.
+    asked: Option<(Seen, u64)>,
 }
 
 impl Flow {
@@ -185,10 +187,43 @@ impl Flow {
             reply,
             sound,
             is_assured,
+            asked: None,
         };
         let first = flow.first.clone();
         flow.tally(&first);
         flow
+    }
+
+    /// One that began with a SYN that was counted to another, whose ports it has, and that is
+    /// answered now.
+    fn begin_answered(syn: &Seen, answer: &Seen, now: u64) -> Self {
+        let mut flow = Self::begin(&Seen { tags: answer.tags.clone(), ..syn.clone() }, true, now);
+        (flow.orig, flow.sound) = (Tally::default(), [0, 0]);
+        assert_eq!(flow.count_intact(answer, now), None);
+        flow
+    }
+
+    /// A packet changes nothing, and is let pass.
+    fn ask(&mut self, packet: &Seen, irregular: Irregular) {
+        let is_of_syn = [Irregular::TcpSyn, Irregular::TcpSynOfOther].contains(&irregular);
+        if is_of_syn && packet.tcp_flags & ACK == 0 && !packet.is_spoilt {
+            self.asked = Some((packet.clone(), self.last));
+        }
+    }
+
+    /// The SYN that a packet answers that changes nothing here, if both show that each end has
+    /// forgotten this connection: RFC 5961 section 4.2 has an end that knows of it answer a SYN
+    /// with an ACK that fits.
+    fn agrees_on(&self, packet: &Seen, irregular: Irregular) -> Option<Seen> {
+        let (syn, last) = self.asked.as_ref()?;
+        let is_of_syn = [Irregular::TcpSyn, Irregular::TcpSynOfOther].contains(&irregular);
+        let is_answer =
+            packet.tcp_flags & ACK != 0 && packet.src == syn.dst && packet.dst == syn.src;
+        let more = packet.said.ack.wrapping_sub(syn.said.seq.wrapping_add(1));
+        let is_silent = *last == self.last || self.is_closing();
+        let holds = is_of_syn && is_answer && more <= syn.said.data && is_silent;
+        // Where both ends are the same, nobody answers himself.
+        (holds && !packet.is_spoilt && syn.src != syn.dst).then(|| syn.clone())
     }
 
     /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
@@ -234,6 +269,12 @@ impl Flow {
                 if is_followed {
                     self.tcp = self.tcp.next(is_orig, flags, self.has_both_fin());
                 }
+                // Numbers of both are not known before one has confirmed the other's.
+                if matches!(before, Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp)
+                    && self.tcp == Tcp::Reset
+                {
+                    self.sequence = None;
+                }
             }
         }
         if let Some(sequence) = &self.sequence {
@@ -273,13 +314,17 @@ impl Flow {
             return self.hear(learning, packet, is_orig);
         }
         let stage = match self.tcp {
-            Tcp::Reset => return Ok(false),
             Tcp::Asked => Stage::Asked,
             Tcp::BothAsked => Stage::BothAsked,
             Tcp::PickedUp => Stage::OneSide,
             _ => Stage::Known,
         };
-        sequence.judge(stage, usize::from(!is_orig), packet.tcp_flags, packet.said)
+        let judged = sequence.judge(stage, usize::from(!is_orig), packet.tcp_flags, packet.said);
+        // RFC 9293 section 3.10.7.1: whoever has none of it answers each that comes late with one.
+        match judged {
+            Err(Irregular::TcpRst) if self.tcp == Tcp::Reset => Err(Irregular::TcpRstInWindow),
+            judged => judged,
+        }
     }
 
     /// A packet of a connection that goes on after a restart.
@@ -318,6 +363,7 @@ impl Flow {
             Tcp::LastAck => Tcp::Closed,
             tcp => tcp,
         };
+        self.asked = None;
         if let Some(association) = &mut self.association {
             association.resume(is_judged);
         }
@@ -358,6 +404,16 @@ impl Flow {
 
     fn has_both_fin(&self) -> bool {
         self.orig.tcp_flags & self.reply.tcp_flags & FIN != 0
+    }
+
+    /// Whether one side was heard, there was nothing to judge that by, and this SYN is none that
+    /// comes late: who begins with a SYN (RFC 9293 section 3.5) is believed more.
+    fn is_unheard_of(&self, syn: &Seen) -> bool {
+        let Some(sequence) = self.sequence.as_ref().filter(|_| self.tcp == Tcp::PickedUp) else {
+            return false;
+        };
+        let from = usize::from(syn.src != self.first.src);
+        !sequence.is_late(from, syn.tcp_flags, syn.said)
     }
 
     fn is_closing(&self) -> bool {
@@ -486,13 +542,21 @@ impl Model {
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
             || seen.spoken.is_some_and(|spoken| spoken.is_init());
-        if flow.is_closing() && opens && seen.is_spoilt {
+        let gives_way = flow.is_closing() || flow.is_unheard_of(seen);
+        if gives_way && opens && seen.is_spoilt {
             return (self.invalid(&key, seen, Irregular::Checksum), vec![]);
         }
-        if flow.is_closing() && opens {
-            return (Verdict::Forward, self.reuse(&key, seen, is_judged));
+        if gives_way && opens {
+            let next = Flow::begin(seen, is_judged, self.now);
+            return self.reuse(&key, seen, next);
         }
-        let verdict = match flow.count(seen, self.now) {
+        let irregular = flow.count(seen, self.now);
+        let asked = irregular.and_then(|irregular| flow.agrees_on(seen, irregular));
+        let verdict = match irregular {
+            Some(_) if asked.is_some() => {
+                let next = Flow::begin_answered(&asked.expect("it is"), seen, self.now);
+                return self.reuse(&key, seen, next);
+            }
             None => {
                 if flow.is_assured {
                     self.room.assured(&key);
@@ -507,19 +571,24 @@ impl Model {
     }
 
     /// A new flow takes the place of one that is over.
-    fn reuse(&mut self, key: &Key, seen: &Seen, is_judged: bool) -> Vec<Record> {
+    fn reuse(&mut self, key: &Key, seen: &Seen, next: Flow) -> (Verdict, Vec<Record>) {
+        let sources = [self.flows[key].first.src, next.first.src];
+        if let Err(reason) = self.room.check_next(key, sources, self.now) {
+            return (self.without_flow(reason, key.zone), vec![]);
+        }
         self.stats.tracked += 1;
-        self.state = CtState::NEW;
+        self.state = next.state(seen);
         let mut ended = vec![self.flows[key].record(key, EndReason::Reuse)];
         self.stats.ended[EndReason::Reuse as usize] += 1;
         if let Some(oldest) = self.room.for_reuse(key) {
             ended.push(self.evict(&oldest));
         }
-        let old = self.flows.insert(key.clone(), Flow::begin(seen, is_judged, self.now));
+        let source = next.first.src;
+        let old = self.flows.insert(key.clone(), next);
         self.room.ended(key, old.expect("it is over").first.src);
-        self.room.began(key, seen.src, self.now);
+        self.room.began(key, source, self.now);
         self.stats.created += 1;
-        ended
+        (Verdict::Forward, ended)
     }
 
     fn evict(&mut self, key: &Key) -> Record {
@@ -548,6 +617,7 @@ impl Model {
         if let Some(flow) = self.flows.get_mut(key) {
             // Its flags are not the connection's.
             flow.tally(&Seen { tcp_flags: 0, ..seen.clone() });
+            flow.ask(seen, invalid);
         }
         Verdict::Forward
     }

@@ -44,6 +44,7 @@ pub(crate) fn hear(
     }
     if flags & SYN != 0 {
         let is_own = (from == 0) == (flags & ACK == 0);
+        let is_own = is_own || sequence.is_guessed();
         let irregular = if is_own { Irregular::TcpSyn } else { Irregular::TcpSynOfOther };
         return Heard::Ignored(irregular);
     }

@@ -93,6 +93,28 @@ impl Room {
         Ok(if is_full { self.oldest(key) } else { None })
     }
 
+    /// Whether limits allow one that takes the place of another.
+    pub(crate) fn check_next(
+        &self,
+        key: &Key,
+        [before, next]: [Endpoint; 2],
+        now: u64,
+    ) -> Result<(), Reason> {
+        let of_source = self
+            .all
+            .iter()
+            .filter(|begun| begun.key.zone == key.zone && prefix(begun.source.0) == prefix(next.0));
+        let in_second = self.seconds.iter().filter(|second| **second == now / 1_000_000_000);
+        let is_met = |max: Option<u32>, count: usize| max.is_some_and(|max| count >= max as usize);
+        if prefix(before.0) != prefix(next.0) && is_met(self.source_max, of_source.count()) {
+            return Err(Reason::SourceFull);
+        }
+        if is_met(self.new_per_second, in_second.count()) {
+            return Err(Reason::NewRate);
+        }
+        Ok(())
+    }
+
     /// Whether there is room now.
     pub(crate) fn is_left(&self, key: &Key) -> Result<(), Reason> {
         match self.counts(key).0 == self.capacity(key) || self.is_quota_met(key) {

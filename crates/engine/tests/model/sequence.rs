@@ -215,6 +215,10 @@ impl Sequence {
             }
             (Stage::Asked, 1) => Err(Irregular::TcpAckOld),
             (Stage::Asked, _) => Err(Irregular::TcpAckBeyond),
+            (Stage::BothAsked, _) if is_syn && is_ack && self.is_of_another(from, said) => {
+                self.meet_anew(from, said, flags);
+                Ok(true)
+            }
             (Stage::BothAsked, _) if is_syn && is_ack => self.accept(from, flags, said),
             _ if is_syn => self.repeated(from, flags, said),
             (Stage::OneSide, _) => {
@@ -270,16 +274,56 @@ impl Sequence {
         }
     }
 
+    /// RFC 9293 section 3.10.7.3: who acknowledges a SYN has seen it, and says with which number it
+    /// begins itself. Whether that is not the one with which somebody has asked in its name.
+    fn is_of_another(&self, from: usize, said: Said) -> bool {
+        let (own, peer) = (self.ends[from], self.ends[1 - from]);
+        let most = from_to(own.acked, peer.sent);
+        peer.acked != said.seq.wrapping_add(1) && (0..=most).contains(&from_to(own.acked, said.ack))
+    }
+
+    /// That one takes the place of the other.
+    fn meet_anew(&mut self, from: usize, said: Said, flags: u8) {
+        let before = self.ends[1 - from];
+        let room = from_to(before.acked, before.edge);
+        let was_scaled = self.ends.iter().any(|end| end.unit > 1);
+        let [own, peer] = match said.scale {
+            None => [1, 1],
+            // Nobody says one who was not offered one: that of the peer is not known any more.
+            Some(_) if !was_scaled => [unit(said.scale), LARGEST],
+            Some(_) => [unit(said.scale), before.unit],
+        };
+        self.ends[from] = End { sent: said.end(flags), acked: said.ack, edge: said.ack, unit: own };
+        self.ends[from].allow(said.ack.wrapping_add(said.window.into()));
+        let acked = said.seq.wrapping_add(1);
+        self.ends[1 - from] = End { acked, edge: acked, unit: peer, ..before };
+        self.ends[1 - from].allow(acked.wrapping_add(room as u32));
+    }
+
     /// A SYN where there is a connection already.
     fn repeated(&self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {
-        let age = from_to(said.end(flags), self.ends[from].sent);
-        let oldest = FIELD_MAX * self.ends[1 - from].unit.max(1);
         let is_own = (from == 0) == (flags & ACK == 0);
-        match (0..=oldest).contains(&age) {
+        match self.has_repeated(from, flags, said) {
             true => Ok(false),
-            false if is_own => Err(Irregular::TcpSyn),
+            false if is_own || self.is_guessed() => Err(Irregular::TcpSyn),
             false => Err(Irregular::TcpSynOfOther),
         }
+    }
+
+    /// Whether a SYN ends not behind what was sent, and not a largest window before that.
+    fn has_repeated(&self, from: usize, flags: u8, said: Said) -> bool {
+        let age = from_to(said.end(flags), self.ends[from].sent);
+        (0..=FIELD_MAX * self.ends[1 - from].unit.max(1)).contains(&age)
+    }
+
+    /// The same of a window without a shift: so old is what comes late, hardly older.
+    pub(crate) fn is_late(&self, from: usize, flags: u8, said: Said) -> bool {
+        (0..=FIELD_MAX).contains(&from_to(said.end(flags), self.ends[from].sent))
+    }
+
+    /// Nobody has seen both of them begin: who is the originator is a guess.
+    pub(crate) fn is_guessed(&self) -> bool {
+        self.ends.iter().all(|end| end.unit == LARGEST)
     }
 
     pub(crate) fn accept(&mut self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {

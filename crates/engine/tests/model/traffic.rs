@@ -98,6 +98,32 @@ impl Packet {
     }
 }
 
+/// What two ends of TCP say, who begin more than once, forget what they have said, and are spoken
+/// for by others: each number fits to one that the other side may have begun with.
+pub(crate) fn talk(dice: &mut Dice, pools: Pools) -> Vec<Packet> {
+    const FIRST: [u32; 4] = [1000, 1 << 31, 3 << 30, u32::MAX];
+    let of_ends = Draft::new(&mut Dice(dice.0), Pools { is_sctp: false, ..pools });
+    let ends = [(of_ends.src.0, PORTS[0]), (of_ends.dst.0, PORTS[pools.ports - 1])];
+    let begun = [[dice.pick(&FIRST), dice.pick(&FIRST)], [dice.pick(&FIRST), dice.pick(&FIRST)]];
+    let handshake = [(0, SYN), (1, SYN | ACK), (0, ACK)];
+    let count = 3 + dice.below(14) as usize;
+    let step = |n: usize| {
+        let mut dice = Dice((dice.0 ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
+        let any = [SYN, SYN | ACK, ACK, ACK, RST, FIN | ACK, RST | ACK, SYN];
+        let random = (dice.below(2) as usize, dice.pick(&any));
+        let (from, flags) = match handshake.get(n) {
+            Some(step) if !dice.one_in(4) => *step,
+            _ => random,
+        };
+        let later = (n / 3).min(1);
+        let pick = |dice: &mut Dice| if dice.one_in(4) { 1 - later } else { later };
+        let seq = begun[from][pick(&mut dice)].wrapping_add(u32::from(flags & SYN == 0));
+        let ack = begun[1 - from][pick(&mut dice)].wrapping_add(1);
+        Draft::said(&mut dice, (ends[from], ends[1 - from]), flags, (seq, ack)).finish(&mut dice)
+    };
+    (0..count).map(step).collect()
+}
+
 /// A sound packet in the making.
 pub(crate) struct Draft {
     pub(crate) builder: FrameBuilder,
@@ -156,6 +182,36 @@ impl Draft {
             draft.said.data = payload_len as u32;
         }
         draft
+    }
+
+    /// A segment without data.
+    fn said(
+        dice: &mut Dice,
+        (src, dst): (Endpoint, Endpoint),
+        tcp_flags: u8,
+        (seq, ack): (u32, u32),
+    ) -> Self {
+        let (said, options) = any_numbers(&mut Dice(dice.below(1 << 16) << 9));
+        let ack = if tcp_flags & ACK != 0 { ack } else { 0 };
+        let said = Said { seq, ack, ..said };
+        let builder = FrameBuilder::ip(src.0, dst.0).tcp(src.1, dst.1).flags(tcp_flags);
+        let builder = builder.seq(seq).ack(ack).window(said.window).tcp_options(options);
+        Draft {
+            builder,
+            src,
+            dst,
+            proto: proto::TCP,
+            icmp: None,
+            number: 0,
+            tcp_flags,
+            is_fragment: false,
+            said,
+            spoken: None,
+            tags: vec![],
+            extra: 0,
+            header_len: 20 + options.len(),
+            has_fragment_header: false,
+        }
     }
 
     fn transport(mut self, dice: &mut Dice, pools: Pools) -> Self {

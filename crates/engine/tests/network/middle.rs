@@ -38,6 +38,12 @@ impl Account {
         header.opens() && (is_over || self.asked[side].is_some_and(|asked| asked != header.seq))
     }
 
+    /// The same of the answer to a SYN that was irregular: both hosts have forgotten it.
+    fn is_forgotten_by(&self, side: usize, header: &Header) -> bool {
+        let is_other = self.asked[side].is_some_and(|asked| asked != header.seq);
+        header.flags & (SYN | ACK) == SYN | ACK && is_other
+    }
+
     fn has(&self, flag: u8) -> [bool; 2] {
         self.flags.map(|flags| flags & flag != 0)
     }
@@ -53,9 +59,9 @@ struct Numbers {
     acks: [Option<u32>; 2],
     /// An RST has passed that was not what its receiver waited for.
     is_in_doubt: bool,
-    /// The engine took a SYN of it for none of its own: it has not seen the end of the connection
-    /// before, or an ACK of smoltcp has overtaken its SYN+ACK, which in SYN-RECEIVED has the number
-    /// of the SYN, not the one behind it.
+    /// The engine took a SYN of it for none of its own: it was of the responder of the connection
+    /// before, whose end was not seen, or an ACK of smoltcp has overtaken its SYN+ACK, which in
+    /// SYN-RECEIVED has the number of the SYN, not the one behind it.
     is_stuck: bool,
 }
 
@@ -245,8 +251,11 @@ impl Middle {
     ) {
         let numbers = self.numbers[&header.tuple];
         let accounts = self.accounts.entry(header.tuple).or_default();
-        let is_next = |last: &Account| irregular.is_none() && last.is_left_by(side, header);
-        if accounts.last().is_none_or(is_next) {
+        let is_sound = irregular.is_none();
+        if accounts.last().is_some_and(|last| is_sound && last.is_forgotten_by(side, header)) {
+            accounts.push(Account { first: 1 - side, ..Account::default() });
+        }
+        if accounts.last().is_none_or(|last| is_sound && last.is_left_by(side, header)) {
             accounts.push(Account { first: side, ..Account::default() });
         }
         let account = accounts.last_mut().expect("there is one now");
