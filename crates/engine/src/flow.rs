@@ -249,12 +249,11 @@ impl<const W: usize> Hot<W> {
         let is_answered = match self.key.proto() {
             PROTO_TCP => of_responder != 0,
             PROTO_SCTP if self.phase().is_over_for_sctp() && self.is_embryonic() => {
-                let is_answered = self.counters[1].0 != 0;
-                // There never was an association.
-                if !is_answered && !self.is_judged() {
-                    return CtState::INVALID;
-                }
-                is_answered
+                return match self.is_reply(meta) {
+                    true => CtState::ESTABLISHED | CtState::REPLY,
+                    // There never was an association.
+                    false => CtState::INVALID,
+                };
             }
             _ => self.phase().is_first() == 0,
         };

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{
-    Counters, Event, Hot, PROTO_SCTP, PROTO_TCP, Phase, SYN_FIN_RST, Vital,
-};
+use super::{Counters, Event, Hot, PROTO_SCTP, PROTO_TCP, Phase, SYN_FIN_RST, Vital};
 use crate::Irregular;
 use crate::burst::Arrival;
 use crate::offload::When;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One random operation after the other, on the engine and on the model.
 
-use crate::reference::{Model, Record, Seen};
+use crate::reference::{Model, Record};
 use crate::traffic::{self, Dice, Packet, Pools, VLANS};
 use engine::{
     BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, FragmentLimits, InvalidPackets,
@@ -218,8 +218,9 @@ impl Pair {
         let mut reused = vec![];
         for ((packet, verdict), state) in self.waiting.iter().zip(verdicts).zip(states) {
             let mut meaning = packet.meaning.clone();
-            if let Ok(Seen { spoken: Some(spoken), .. }) = &mut meaning {
-                spoken.side = side;
+            if let Ok(seen) = &mut meaning {
+                seen.side = side;
+                seen.spoken.iter_mut().for_each(|spoken| spoken.side = side);
             }
             let (expected, ended) = self.model.packet(&meaning);
             assert_eq!(verdict, expected, "{packet:?}");

@@ -106,6 +106,7 @@ fn sent(dice: &mut Dice) -> Sent {
             quote: None,
             tcp_flags,
             is_spoilt: false,
+            side: None,
             said,
             spoken,
             tags: tag,

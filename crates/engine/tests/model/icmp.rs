@@ -155,6 +155,7 @@ pub(crate) fn error(dice: &mut Dice, pools: Pools) -> Packet {
         icmp: Some(icmp),
         quote: Some(quote),
         is_spoilt: false,
+        side: None,
         number: 0,
         tcp_flags: 0,
         said: Said::default(),

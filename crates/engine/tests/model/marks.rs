@@ -227,6 +227,7 @@ fn most_packets_of_a_busy_flow_are_counted_by_their_mark() {
         number: 0,
         quote: None,
         is_spoilt: false,
+        side: None,
         tcp_flags: 0,
         said: Said::default(),
         spoken: None,

@@ -13,7 +13,7 @@ use crate::room::Room;
 use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
     Checksums, Config, CtState, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed,
-    OddFragments, PickUp, Reason, Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    OddFragments, PickUp, Reason, Side, Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -46,6 +46,8 @@ pub(crate) struct Seen {
     pub(crate) quote: Option<Quote>,
     /// A checksum is wrong, and all of the packet is there.
     pub(crate) is_spoilt: bool,
+    /// The port by which it came, if there are two.
+    pub(crate) side: Option<Side>,
     pub(crate) tcp_flags: u8,
     /// Of TCP.
     pub(crate) said: Said,
@@ -221,7 +223,8 @@ impl Flow {
             packet.tcp_flags & ACK != 0 && packet.src == syn.dst && packet.dst == syn.src;
         let more = packet.said.ack.wrapping_sub(syn.said.seq.wrapping_add(1));
         let is_silent = *last == self.last || self.is_closing();
-        let holds = is_of_syn && is_answer && more <= syn.said.data && is_silent;
+        let is_across = packet.side.is_none_or(|side| syn.side != Some(side));
+        let holds = is_of_syn && is_answer && more <= syn.said.data && is_silent && is_across;
         // Where both ends are the same, nobody answers himself.
         (holds && !packet.is_spoilt && syn.src != syn.dst).then(|| syn.clone())
     }

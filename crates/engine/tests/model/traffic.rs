@@ -383,6 +383,7 @@ impl Draft {
             number: self.number,
             quote: None,
             is_spoilt,
+            side: None,
             tcp_flags: self.tcp_flags,
             said: self.said,
             spoken: self.spoken,

@@ -55,8 +55,8 @@ fn talk(seed: u64) -> Talk {
         // The ports again.
         steps.extend(life(&mut rng));
     }
-    // One in eight was there before anybody looked.
-    let unseen = if rng.u32(0..8) == 0 { rng.usize(1..steps.len()) } else { 0 };
+    // One in 32 was there before anybody looked.
+    let unseen = if rng.u32(0..32) == 0 { rng.usize(1..steps.len()) } else { 0 };
     Talk { is_v6, steps: on_the_way(&mut rng, &steps[unseen..]) }
 }
 
@@ -159,6 +159,9 @@ impl Talk {
         }
         if chunk == Chunk::Init && before.iter().any(|step| ends(step) && !step.is_strange) {
             return Some("an INIT behind the end begins another association here, not there");
+        }
+        if self.steps[packet].is_strange && before.iter().any(ends) {
+            return Some("behind the end, tags count for nothing here");
         }
         let is_again = |s: &Step| s.chunk == Chunk::Init && s.initiate != first.initiate;
         let is_asked_anew = before.iter().any(is_again);
