@@ -36,6 +36,9 @@ impl Case {
 
     fn new([a, b, secret]: [u64; 3], grid: u64) -> Self {
         let mut dice = Dice(a);
+        // Sources are counted by a hash, and with one in some thousand secrets two of them share
+        // their counts, of which the model knows nothing: with these none do.
+        let secret = secret % 4;
         // Few enough that the table is a bucket or two, and holds what it says whatever the hash.
         let capacities = [1000, 1, 2, 3, 7, 14];
         let config = Config {
@@ -54,7 +57,7 @@ impl Case {
             evict: dice.pick(&[Evict::Embryonic, Evict::Nothing]),
             source_max: dice.pick(&[None, None, Some(1), Some(5)]),
             new_per_second: dice.pick(&[None, None, Some(0), Some(9), Some(200)]),
-            secret: [secret, secret.rotate_left(17) ^ a],
+            secret: [secret, secret.rotate_left(17)],
             // Of these packets none has another fragment of its datagram.
             fragments: FragmentLimits { datagrams: 0, ..FragmentLimits::default() },
             ..Config::default()
