@@ -67,7 +67,7 @@ fn a_bad_file_names_every_fault_with_its_place() {
     let path = config.path();
     let expected = format!(
         "{path}:2:1: table.capcity: no such key; nearest: capacity (of capacity, capacity_ipv6, \
-         when_full, zone)\n\
+         labels, when_full, zone)\n\
          {path}:3:1: pair[0].b: missing; a pair needs both ports, a and b\n"
     );
     assert_eq!(text(&output.stderr), expected);
