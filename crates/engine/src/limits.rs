@@ -90,8 +90,8 @@ impl Limits {
         self.check_valve(now)
     }
 
-    /// Whether a connection may begin in the place of another one with its key, and if not, why. Its
-    /// zone has no more by that, nor has its source if it is the same.
+    /// Whether a connection may begin in the place of another one with its key, and if not, why.
+    /// Its zone has no more by that, nor has its source if it is the same.
     pub(crate) fn check_next<const W: usize>(
         &mut self,
         key: &Key<W>,

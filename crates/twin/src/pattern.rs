@@ -307,7 +307,8 @@ impl Shape {
         Some(item)
     }
 
-    /// The bytes of which any bit counts, from the start of the header at each slot, and those bits.
+    /// The bytes of which any bit counts, from the start of the header at each slot, and those
+    /// bits.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = (Slot, usize, u8)> {
         self.words.iter().flat_map(|word| {
             let bytes = word.mask.to_ne_bytes().into_iter().enumerate();

@@ -156,8 +156,8 @@ impl<const W: usize> Hot<W> {
     }
 
     /// Whether a connection of which one side was heard, and not its SYN, has to give way to this
-    /// SYN, as it is none that comes late: anybody may have said what was heard, and nobody has said
-    /// anything to it.
+    /// SYN, as it is none that comes late: anybody may have said what was heard, and nobody has
+    /// said anything to it.
     fn is_unheard_of(&self, direction: usize, syn: Numbers) -> bool {
         let is_late = || self.window.is_repeated(Scales(0), direction, syn);
         self.phase() == Phase::TcpPickedUp && !is_late()
