@@ -12,6 +12,7 @@ use crate::{
     OddFragments, Reason, Stats, Verdict, WhenFull, Zones,
 };
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
@@ -73,12 +74,22 @@ impl Books {
         Verdict::Forward
     }
 
-    pub(crate) fn end(&mut self, flow: FlowRecord) {
-        self.limits.ended(flow.zone, flow.src);
-        self.events.ended(&flow);
-        self.stats.ended[flow.end_reason as usize] += 1;
+    /// Whether anybody takes what is left of a flow.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps_records || self.events.listens()
+    }
+
+    /// A flow of this zone has ended, which somebody at this address began.
+    pub(crate) fn count_end(&mut self, reason: EndReason, zone: u16, src: impl FnOnce() -> IpAddr) {
+        self.limits.ended(zone, src);
+        self.stats.ended[reason as usize] += 1;
         // The packet that ended it by reuse began another flow in its place.
-        self.stats.created += u64::from(flow.end_reason == EndReason::Reuse);
+        self.stats.created += u64::from(reason == EndReason::Reuse);
+    }
+
+    pub(crate) fn end(&mut self, flow: FlowRecord) {
+        self.count_end(flow.end_reason, flow.zone, || flow.src);
+        self.events.ended(&flow);
         if !self.keeps_records {
             return;
         }
@@ -124,6 +135,14 @@ impl<S: States> Outcome for Told<'_, S> {
 
     fn ended(&mut self, flow: FlowRecord) {
         self.books.end(flow);
+    }
+
+    fn keeps(&self) -> bool {
+        self.books.keeps()
+    }
+
+    fn ended_unkept<const W: usize>(&mut self, key: &Key<W>, swapped: u8, reason: EndReason) {
+        self.books.count_end(reason, key.zone(), || key.end(swapped));
     }
 
     fn irregular(&mut self, position: u8, reason: Irregular) -> bool {

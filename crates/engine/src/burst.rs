@@ -15,9 +15,11 @@ use crate::key::{Key, KeyWords};
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening, Reach};
 use crate::sctp::Chunks;
-use crate::table::{FlowTable, NO_RECORD};
+use crate::table::{FlowTable, NO_RECORD, Seen};
 use crate::tcp::{Gathered, Header, Numbers, RST, Segment, is_sound, opens};
-use crate::{BURST_MAX, CtState, FlowRecord, Irregular, Nanos, Reason, Side, checksum::Evidence};
+use crate::{
+    BURST_MAX, CtState, EndReason, FlowRecord, Irregular, Nanos, Reason, Side, checksum::Evidence,
+};
 pub(crate) use pieces::Further;
 use std::ops::Range;
 use wire::Packet;
@@ -133,8 +135,12 @@ pub(crate) trait Outcome {
     fn created<const W: usize>(&mut self, key: &Key<W>, swapped: u8);
     /// One did, in the place of another, which ended by the same packet.
     fn replaced<const W: usize>(&mut self, key: &Key<W>, swapped: u8);
+    /// Whether anybody takes what is left of flows.
+    fn keeps(&self) -> bool;
     /// A flow ended by a packet.
     fn ended(&mut self, flow: FlowRecord);
+    /// The same where nobody does; who began it.
+    fn ended_unkept<const W: usize>(&mut self, key: &Key<W>, swapped: u8, reason: EndReason);
     /// The packet at this place in the burst began no flow in this zone, for want of room.
     fn full(&mut self, position: u8, zone: u16, reason: Reason);
     /// The packet at this place is of no flow, and begins none.
@@ -335,7 +341,7 @@ impl<const W: usize> Lane<W> {
         &mut self,
         table: &mut FlowTable<W>,
         i: usize,
-        burst: Burst<P>,
+        (packets, now): Burst<P>,
         outcome: &mut impl Outcome,
     ) {
         let i = i % BURST_MAX;
@@ -345,12 +351,18 @@ impl<const W: usize> Lane<W> {
             candidate if table.holds(candidate, &key) => Some(candidate),
             _ => table.find(self.hashes[i], &key),
         };
-        match record {
-            Some(record) => self.track_found(table, (i, record), burst, outcome),
-            None => {
-                self.misses[self.missed % BURST_MAX] = i as u8;
-                self.missed += 1;
-            }
+        let Some(record) = record else {
+            self.misses[self.missed % BURST_MAX] = i as u8;
+            self.missed += 1;
+            return;
+        };
+        let (meta, opening) = (self.metas[i], &self.openings[i]);
+        let is_usual = packets.get(usize::from(opening.position)).is_some_and(|packet| {
+            let seen = Seen { packet, meta, opening, now };
+            table.track_usual(record, &seen, outcome)
+        });
+        if !is_usual {
+            self.track_found(table, (i, record), (packets, now), outcome);
         }
     }
 

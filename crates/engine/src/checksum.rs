@@ -55,6 +55,48 @@ impl<'a> Evidence<'a> {
     }
 }
 
+/// Whether the checksums of a segment of TCP, whose bytes are these, are right: the same in short.
+/// False as well for what is not plain: IPv4 with options, IPv6 with extensions, fragments.
+#[inline(always)]
+pub(crate) fn is_plain_tcp_right(bytes: &[u8], opening: &Opening, is_v6: bool) -> bool {
+    let (l4, ip_header) = (opening.l4(), opening.ip_header());
+    let Some(ip) = bytes.get(l4 - ip_header..) else { return false };
+    let plain = if is_v6 { plain_v6(ip, ip_header) } else { plain_v4(ip, ip_header) };
+    let Some((addresses, len)) = plain else { return false };
+    let segment = bytes.get(l4..l4 + usize::from(len));
+    let Some((header, rest)) = segment.and_then(|segment| segment.split_first_chunk()) else {
+        return false;
+    };
+    let sum = addresses.add_u16(PROTO_TCP.into()).add_u16(len).add_header(header);
+    match rest.is_empty() {
+        true => sum.finish() == 0,
+        false => sum.add_bytes(rest).finish() == 0,
+    }
+}
+
+/// Sum of the addresses, and bytes behind a header that is right and plain.
+#[inline(always)]
+fn plain_v4(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
+    let header: &[u8; 20] = ip.first_chunk()?;
+    let u32_at = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+    let len = u16::from_be_bytes([header[2], header[3]]).checked_sub(20)?;
+    let is_plain = ip_header == header.len() && fragment == 0;
+    let is_right = is_plain && Sum::default().add_header(header).finish() == 0;
+    is_right.then(|| (Sum::default().add_u32(u32_at(12)).add_u32(u32_at(16)), len))
+}
+
+/// The same of IPv6, whose header has no sum. A jumbogram says no length.
+#[inline(always)]
+fn plain_v6(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
+    let header: &[u8; IPV6] = ip.first_chunk()?;
+    let len = u16::from_be_bytes([header[4], header[5]]);
+    let is_plain = ip_header == header.len() && len != 0;
+    is_plain.then(|| (Sum::default().add_bytes(&header[8..]), len))
+}
+
 #[inline(never)]
 fn are_right_in_parts(packet: &dyn Packet, opening: &Opening, proto: (u8, bool)) -> bool {
     let mut gathered = [0; HEADERS_MAX];
@@ -221,6 +263,7 @@ mod tests {
         let v6 = || FrameBuilder::ipv6([0xfd; 16], [0xfe; 16]).payload([7; 31]);
         vec![
             (v4().tcp(1, 2), 6, 20),
+            (v4().tcp(1, 2).tcp_options(&[1; 4]), 6, 20),
             (v4().udp(1, 2).pad_to(120), 17, 20),
             (v4().icmp_echo(1, 2), 1, 20),
             (v4().ip_options(&[1; 12]).tcp(1, 2).tcp_options(&[1; 8]), 6, 32),
@@ -258,6 +301,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_plain_is_right_in_short_as_well() {
+        let mut plain = 0;
+        for (builder, proto, ip_header) in frames().into_iter().filter(|(_, proto, _)| *proto == 6)
+        {
+            let (frame, is_v6) = (builder.build(), ip_header >= IPV6);
+            let opening = Opening::plain(0, ip_header);
+            let is_plain = ip_header == if is_v6 { IPV6 } else { 20 };
+            assert_eq!(is_plain_tcp_right(&frame, &opening, is_v6), is_plain, "{builder:?}");
+            plain += usize::from(is_plain);
+            for (at, bit) in (14..frame.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+                let mut bad = frame.clone();
+                bad[at] ^= 1 << bit;
+                let is_right = is_right_of(&BytesPacket::new(&bad), proto, ip_header);
+                let in_short = is_plain_tcp_right(&bad, &opening, is_v6);
+                assert!(is_right || !in_short, "{builder:?} {at} {bit}");
+            }
+            for len in 0..14 + builder.build_packet().len() {
+                assert!(!is_plain_tcp_right(&frame[..len], &opening, is_v6), "{builder:?} {len}");
+            }
+        }
+        assert_eq!(plain, 3);
+        let v4 = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2);
+        assert!(is_plain_tcp_right(&v4.clone().build(), &Opening::plain(0, 20), false));
+        let fragment = v4.fragment(0, true).build();
+        assert!(!is_plain_tcp_right(&fragment, &Opening::plain(0, 20), false));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod embryonic;
 mod judge;
 mod phase;
 mod saved;
+mod usual;
 mod vital;
 
 use crate::CtState;

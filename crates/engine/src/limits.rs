@@ -150,10 +150,10 @@ impl Limits {
     }
 
     /// One has ended.
-    pub(crate) fn ended(&mut self, zone: u16, source: IpAddr) {
+    pub(crate) fn ended(&mut self, zone: u16, source: impl FnOnce() -> IpAddr) {
         self.of_zone[usize::from(zone)] -= 1;
         if let Some(sources) = &mut self.sources {
-            sources.each(zone, source, |count| *count -= 1);
+            sources.each(zone, source(), |count| *count -= 1);
         }
     }
 }

@@ -173,7 +173,7 @@ impl Engine {
         };
         let books = &mut self.books;
         match replaced {
-            Some(source) => books.limits.ended(flow.zone, source),
+            Some(source) => books.limits.ended(flow.zone, || source),
             None => books.stats.restored += 1,
         }
         books.limits.restored(flow.zone, flow.src);

@@ -16,15 +16,16 @@ pub(crate) mod raw;
 mod replace;
 mod resume;
 mod rules;
+mod usual;
 
 use crate::ageing::{Link, Links, NONE, Wheel};
 use crate::burst::{Arrival, Outcome};
 use crate::events::Change;
-use crate::flow::{Cold, Event, Hot, Micros};
+use crate::flow::{Cold, Event, Hot, Micros, Phase};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
 use crate::offload::{Looks, Offload, Rules, When};
-use crate::parse::Meta;
+use crate::parse::{Meta, Opening};
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
 use crate::{
@@ -44,6 +45,7 @@ use raw::{Memory, Region};
 use rules::Due;
 use std::ops::Range;
 use std::sync::Arc;
+pub(crate) use usual::Seen;
 
 /// In place of a record number: none.
 pub(crate) const NO_RECORD: u32 = u32::MAX;
@@ -245,7 +247,6 @@ impl<const W: usize> FlowTable<W> {
     /// a flow that ends by the packet, and of a packet that changes nothing.
     pub(crate) fn track(&mut self, record: u32, packet: &Arrival, outcome: &mut impl Outcome) {
         let Arrival { meta, opening, now, .. } = *packet;
-        let looks = self.looks.filter(|_| !opening.is_further()).of(record);
         let hot = &mut self.hot[record as usize];
         let before = hot.phase();
         let event = hot.event(packet);
@@ -253,38 +254,59 @@ impl<const W: usize> FlowTable<W> {
             Ok(event) => event,
             Err(reason) => return self.ignore(record, packet, reason, outcome),
         };
-        let mut change = None;
-        match event {
-            Event::None => {}
+        let change = match event {
+            Event::None => None,
             Event::Enter(phase) => {
-                let hot = &mut self.hot[record as usize];
-                let is_seen = hot.phase().progress() != phase.progress();
-                change = is_seen.then_some(Change::Update);
-                hot.enter(phase);
-                if let Some(rules) = &mut self.rules {
-                    rules.steady(record, hot);
-                }
-                if phase.is_assured() {
-                    self.leave_embryonic(record);
-                }
+                self.hot[record as usize].enter(phase);
+                self.entered(record, before)
             }
             Event::Reuse | Event::Agree(_) => {
                 if let Err(reason) = self.replace(record, packet, event, outcome) {
                     let zone = self.hot[record as usize].key.zone();
                     return outcome.full(opening.position, zone, reason);
                 }
-                change = Some(Change::New);
+                Some(Change::New)
             }
+        };
+        let before = Some(before).filter(|_| event != Event::None);
+        self.settle(record, (meta, opening), (now, before), change, outcome);
+    }
+
+    /// The flow in `record` has come from one phase to another. Returns what those learn who
+    /// listen.
+    #[inline(always)]
+    fn entered(&mut self, record: u32, before: Phase) -> Option<Change> {
+        let hot = &mut self.hot[record as usize];
+        let phase = hot.phase();
+        if let Some(rules) = &mut self.rules {
+            rules.steady(record, hot);
         }
+        if phase.is_assured() {
+            self.leave_embryonic(record);
+        }
+        (before.progress() != phase.progress()).then_some(Change::Update)
+    }
+
+    /// Counts a packet that has done to the flow in `record` what it does, which was in another
+    /// phase before if it has changed anything.
+    #[inline(always)]
+    fn settle(
+        &mut self,
+        record: u32,
+        (meta, opening): (Meta, &Opening),
+        (now, before): (Nanos, Option<Phase>),
+        change: Option<Change>,
+        outcome: &mut impl Outcome,
+    ) {
+        let looks = self.looks.filter(|_| !opening.is_further()).of(record);
         let hot = &mut self.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
-        let timeout = match event {
-            Event::None => Nanos::MAX,
-            _ => self.lifetimes.of(hot),
-        };
-        // A timer may come up early but never late.
-        if timeout < self.lifetimes.of_phase(hot, before) {
-            self.hasten(record, now.saturating_add(timeout));
+        if let Some(before) = before {
+            let timeout = self.lifetimes.of(hot);
+            // A timer may come up early but never late.
+            if timeout < self.lifetimes.of_phase(hot, before) {
+                self.hasten(record, now.saturating_add(timeout));
+            }
         }
         if is_rare {
             self.counted(record, meta.swapped(), false);

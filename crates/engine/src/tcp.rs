@@ -20,7 +20,7 @@ pub(crate) const FIN: u8 = 0x01;
 pub(crate) const SYN: u8 = 0x02;
 pub(crate) const RST: u8 = 0x04;
 pub(crate) const ACK: u8 = 0x10;
-const URG: u8 = 0x20;
+pub(crate) const URG: u8 = 0x20;
 
 /// Why a packet changes nothing about its connection, and is no sign of life. It is forwarded and
 /// counted all the same, unless told otherwise.

@@ -30,6 +30,18 @@ impl Sum {
         }
     }
 
+    /// Adds as many bytes as there are in a header of IPv4 or TCP without options. The same as
+    /// [`add_bytes`](Self::add_bytes), in a tenth of the instructions.
+    #[inline(always)]
+    #[must_use]
+    pub fn add_header(self, header: &[u8; 20]) -> Self {
+        let word = |at: usize| {
+            let word = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            u64::from(u32::from_ne_bytes(word))
+        };
+        self.plus(word(0) + word(4) + word(8) + word(12) + word(16))
+    }
+
     /// With the carry brought round.
     #[inline(always)]
     fn plus(self, other: u64) -> Self {
@@ -202,6 +214,12 @@ mod tests {
             let start = Sum::default().add_bytes(a);
             prop_assert_eq!(start.add_bytes(b).finish(), plain(&bytes));
             prop_assert_eq!((start + Sum::default().add_bytes(b)).finish(), plain(&bytes));
+        }
+
+        #[test]
+        fn a_header_is_as_many_bytes(start: u64, header: [u8; 20]) {
+            let sum = Sum(start).add_header(&header).finish();
+            prop_assert_eq!(sum, Sum(start).add_bytes(&header).finish());
         }
 
         #[test]

@@ -44,6 +44,12 @@ impl Vital {
     /// Of a record that is not in use.
     pub(super) const FREE: Vital = Vital(0);
 
+    /// All of it.
+    #[cfg(test)]
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
     /// Of a flow that nothing is known of yet; 1: its originator is the second end of the key.
     pub(super) fn begin(orig_swapped: u8) -> Self {
         let scales = u64::from(Scales::NOT_JUDGED.0) << SCALES_SHIFT;

@@ -19,7 +19,10 @@ impl<const W: usize> FlowTable<W> {
         let swapped = packet.meta.swapped();
         let next = if let Event::Agree(_) = event { swapped ^ 1 } else { swapped };
         outcome.check_next(&hot.key, [hot.originator(), next])?;
-        outcome.ended(self.record(record, EndReason::Reuse));
+        match outcome.keeps() {
+            true => outcome.ended(self.record(record, EndReason::Reuse)),
+            false => outcome.ended_unkept(&hot.key, hot.originator(), EndReason::Reuse),
+        }
         if let Some(oldest) = self.make_room_for_reuse(record) {
             outcome.ended(oldest);
         }

@@ -139,6 +139,13 @@ impl<'a> Header<'a> {
         Some(Header { fixed, behind })
     }
 
+    /// Of a packet whose bytes all lie here; `None` if they end within it.
+    #[inline(always)]
+    pub(crate) fn of_whole(bytes: &'a [u8], opening: &Opening) -> Option<Self> {
+        let (fixed, behind) = bytes.get(opening.l4()..)?.split_first_chunk()?;
+        Some(Header { fixed, behind })
+    }
+
     /// What it says.
     #[inline(always)]
     pub(crate) fn read(self, meta: Meta, opening: &Opening) -> Segment {

@@ -99,6 +99,12 @@ fn distance(from: u32, to: u32) -> i64 {
 impl Window {
     pub(crate) const NONE: Window = Window { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
 
+    /// Of any numbers.
+    #[cfg(test)]
+    pub(crate) fn of_parts(ends: [u32; 2], acks: [u32; 2], rooms: [u16; 2]) -> Self {
+        Window { ends, acks, rooms }
+    }
+
     /// The tags of SCTP, in the same place.
     pub(crate) fn of_tags(&Tags { known, offered, asked, .. }: &Tags) -> Self {
         Window { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The usual life of a TCP connection: handshake, end, and its ports used again, by one table.
+//!
+//! [`Hot::event`] knows every segment; this knows those that nearly every connection has, and says
+//! the same of them (a property test holds both against each other). What a segment is for nobody
+//! foretells, so each question about it is a wrong guess of the processor's most of the time. Here
+//! there is one: where it leads.
+
+use super::{Hot, Phase};
+use crate::parse::Meta;
+use crate::tcp::{ACK, FIN, RST, SYN, Scales, Segment, URG, Window};
+
+/// What a segment is by its flags; PSH and those of RFC 3168 do not matter.
+#[derive(Clone, Copy)]
+enum Class {
+    Syn,
+    SynAck,
+    Ack,
+    FinAck,
+    Other,
+}
+
+const CLASSES: usize = 8;
+
+const CLASS_OF_FLAGS: [Class; 64] = {
+    const SYN_ACK: u8 = SYN | ACK;
+    const FIN_ACK: u8 = FIN | ACK;
+    let mut classes = [Class::Other; 64];
+    let mut flags = 0;
+    while flags < classes.len() {
+        classes[flags] = match flags as u8 & (SYN | ACK | FIN | RST | URG) {
+            SYN => Class::Syn,
+            SYN_ACK => Class::SynAck,
+            ACK => Class::Ack,
+            FIN_ACK => Class::FinAck,
+            _ => Class::Other,
+        };
+        flags += 1;
+    }
+    classes
+};
+
+/// State, sender, segment, and where it leads: to `TcpTimeWait` only if all is acknowledged, else to
+/// `TcpLastAck`.
+const LIFE: [(Phase, usize, Class, Phase); 12] = {
+    use Phase::*;
+    [
+        (TcpSynSent, 1, Class::SynAck, TcpSynRecv),
+        (TcpSynRecv, 0, Class::Ack, TcpEstablished),
+        (TcpEstablished, 0, Class::FinAck, TcpFinWait),
+        (TcpEstablished, 1, Class::FinAck, TcpCloseWait),
+        (TcpFinWait, 1, Class::FinAck, TcpTimeWait),
+        (TcpCloseWait, 0, Class::FinAck, TcpTimeWait),
+        (TcpLastAck, 0, Class::Ack, TcpTimeWait),
+        (TcpLastAck, 1, Class::Ack, TcpTimeWait),
+        // Another connection with the same ports.
+        (TcpTimeWait, 0, Class::Syn, TcpSynSent),
+        (TcpTimeWait, 1, Class::Syn, TcpSynSent),
+        (TcpClose, 0, Class::Syn, TcpSynSent),
+        (TcpClose, 1, Class::Syn, TcpSynSent),
+    ]
+};
+
+/// The same by bits of the state, sender and class; [`Phase::Free`], which is 0, if it is not there.
+const LEADS: [[[u8; CLASSES]; 2]; Phase::BITS] = {
+    let mut leads = [[[Phase::Free as u8; CLASSES]; 2]; Phase::BITS];
+    let mut i = 0;
+    while i < LIFE.len() {
+        let (from, sender, class, to) = LIFE[i];
+        leads[from as usize][sender][class as usize] = to as u8;
+        i += 1;
+    }
+    leads
+};
+
+/// What a segment does to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) phase: Phase,
+    window: Window,
+    scales: Scales,
+}
+
+impl<const W: usize> Hot<W> {
+    /// Where a segment with these flags leads if its numbers are right; [`Phase::TcpSynSent`]: the
+    /// flow is over, another begins.
+    #[inline(always)]
+    pub(crate) fn usually_leads_to(&self, meta: Meta) -> Option<Phase> {
+        let class = CLASS_OF_FLAGS[usize::from(meta.tcp_flags() & 0x3f)];
+        let of_phase = &LEADS[usize::from(self.vital.phase_bits()) % Phase::BITS];
+        let leads = of_phase[self.direction(meta)][class as usize % CLASSES];
+        (leads != Phase::Free as u8 && self.is_judged()).then(|| Phase::of_bits(leads))
+    }
+
+    /// What a segment does that [leads there](Self::usually_leads_to), where that is another state
+    /// of the same flow. `None`: something else.
+    #[inline(always)]
+    pub(crate) fn usual_step(&self, next: Phase, meta: Meta, segment: Segment) -> Option<Step> {
+        let (mut window, scales) = (self.window, self.vital.scales());
+        let (direction, numbers) = (self.direction(meta), segment.numbers);
+        if next == Phase::TcpSynRecv {
+            if !window.is_answer(numbers) {
+                return None;
+            }
+            let scales = window.answered(scales, segment, true);
+            return Some(Step { phase: next, window, scales });
+        }
+        if window.check(scales, direction, numbers).is_err() {
+            return None;
+        }
+        window.follow(scales, direction, numbers);
+        let is_over = self.is_of_both(FIN, direction, meta.tcp_flags());
+        if is_over != (next == Phase::TcpTimeWait) {
+            return None;
+        }
+        let is_awaited = is_over && !window.is_all_acked();
+        let phase = if is_awaited { Phase::TcpLastAck } else { next };
+        (phase != self.phase()).then_some(Step { phase, window, scales })
+    }
+
+    /// It does that.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, step: Step) {
+        self.window = step.window;
+        self.vital = self.vital.with_scales(step.scales);
+        self.enter(step.phase);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+use super::*;
+use crate::burst::Arrival;
+use crate::checksum::Evidence;
+use crate::flow::{Counters, Event, PROTO_TCP, Vital};
+use crate::key::{Key, zone_proto};
+use crate::parse::Opening;
+use crate::tcp::Header;
+use proptest::prelude::*;
+use std::cell::Cell;
+use wire::FrameBuilder;
+
+/// The states of TCP that are judged by numbers, and others.
+const PHASES: [Phase; 14] = [
+    Phase::TcpSynSent,
+    Phase::TcpSynSent2,
+    Phase::TcpPickedUp,
+    Phase::TcpSynRecv,
+    Phase::TcpEstablished,
+    Phase::TcpResumed,
+    Phase::TcpResumedOrig,
+    Phase::TcpResumedReply,
+    Phase::TcpFinWait,
+    Phase::TcpCloseWait,
+    Phase::TcpLastAck,
+    Phase::TcpTimeWait,
+    Phase::TcpClose,
+    Phase::UdpMultiple,
+];
+
+/// A flow in any of them.
+#[derive(Clone, Debug)]
+struct Known {
+    phase: Phase,
+    ends: [u32; 2],
+    acks: [u32; 2],
+    rooms: [u16; 2],
+    flags: [u8; 2],
+    scales: u8,
+    swapped: u8,
+}
+
+impl Known {
+    /// One whose numbers are near these.
+    fn near(base: u32) -> impl Strategy<Value = Self> {
+        let number = move || (0..4u32).prop_map(move |ahead| base.wrapping_add(ahead));
+        let numbers = move || [number(), number()];
+        let room = || prop_oneof![0..3u16, Just(u16::MAX)];
+        let flags = || prop::sample::select(vec![0, SYN, ACK, FIN, SYN | FIN, ACK | FIN]);
+        let scales = prop_oneof![Just(0), Just(0x77), Just(0xe0), any::<u8>()];
+        let phase = prop::sample::select(PHASES.to_vec());
+        let parts =
+            (phase, numbers(), numbers(), [room(), room()], [flags(), flags()], scales, 0..2u8);
+        parts.prop_map(|(phase, ends, acks, rooms, flags, scales, swapped)| Known {
+            phase,
+            ends,
+            acks,
+            rooms,
+            flags,
+            scales,
+            swapped,
+        })
+    }
+
+    fn hot(&self) -> Hot<2> {
+        let vital = Vital::begin(self.swapped).with_scales(Scales(self.scales));
+        Hot {
+            key: Key([0, zone_proto(0, PROTO_TCP)]),
+            counters: self.flags.map(|flags| Counters::new(flags, 1, 1, 1)),
+            vital: vital.in_phase(self.phase),
+            window: Window::of_parts(self.ends, self.acks, self.rooms),
+            ..Hot::FREE
+        }
+    }
+}
+
+/// A segment whose numbers are near these.
+fn frame(base: u32) -> impl Strategy<Value = Vec<u8>> {
+    let near = move || (0..6u32).prop_map(move |ahead| base.wrapping_add(ahead).wrapping_sub(1));
+    let flags = prop_oneof![
+        4 => prop::sample::select(vec![SYN, SYN | ACK, ACK, FIN | ACK, ACK | 8]),
+        1 => any::<u8>(),
+    ];
+    let options = prop::sample::select(vec![vec![], vec![1, 3, 3, 7], vec![2, 4, 5, 0xb4]]);
+    (flags, near(), near(), 0..3u16, options, 0..3usize).prop_map(
+        |(flags, seq, ack, window, options, payload)| {
+            let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2).flags(flags);
+            let frame = frame.seq(seq).ack(ack).window(window).tcp_options(&options);
+            frame.payload(vec![0; payload]).build()
+        },
+    )
+}
+
+#[test]
+fn it_says_what_the_long_way_says() {
+    let seen = [const { Cell::new(0) }; Phase::BITS];
+    let base = prop_oneof![Just(1000u32), Just(0), Just(u32::MAX)];
+    let cases = base.prop_flat_map(|base| (Known::near(base), frame(base), 0..2u8));
+    proptest!(ProptestConfig::with_cases(200_000), |((known, frame, swapped) in cases)| {
+        let hot = known.hot();
+        let meta = Meta::new(frame.len() as u32, 14, frame[47]).sent_by(swapped);
+        let opening = Opening::plain(0, 20);
+        let header = Header::of_whole(&frame, &opening).unwrap();
+        let packet = Arrival {
+            meta,
+            opening: &opening,
+            now: 0,
+            side: None,
+            header: Some(header),
+            chunks: None,
+            evidence: Evidence::Trusted,
+        };
+        let mut at_length = hot;
+        let event = at_length.event(&packet);
+        let Some(next) = hot.usually_leads_to(meta) else { return Ok(()) };
+        if next == Phase::TcpSynSent {
+            prop_assert_eq!(event, Ok(Event::Reuse));
+            seen[next as usize].set(seen[next as usize].get() + 1);
+        } else if let Some(step) = hot.usual_step(next, meta, header.read(meta, &opening)) {
+            prop_assert_eq!(event, Ok(Event::Enter(step.phase)));
+            at_length.enter(step.phase);
+            let mut in_short = hot;
+            in_short.take(step);
+            prop_assert_eq!(in_short.window, at_length.window);
+            prop_assert_eq!(in_short.vital.bits(), at_length.vital.bits());
+            prop_assert_eq!(in_short.expected, at_length.expected);
+            seen[step.phase as usize].set(seen[step.phase as usize].get() + 1);
+        }
+    });
+    let of_life = LIFE.iter().map(|(_, _, _, to)| *to).chain([Phase::TcpLastAck]);
+    for phase in of_life {
+        assert!(seen[phase as usize].get() > 20, "{phase:?}");
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Segments that lead a connection of TCP where they nearly always do.
+
+use super::FlowTable;
+use crate::burst::{Arrival, Outcome};
+use crate::checksum::{Evidence, is_plain_tcp_right};
+use crate::events::Change;
+use crate::flow::{Event, Phase};
+use crate::parse::{Meta, Opening};
+use crate::tcp::Header;
+use crate::{Nanos, Reason};
+use wire::Packet;
+
+/// A packet as it was parsed.
+pub(crate) struct Seen<'a, P> {
+    pub(crate) packet: &'a P,
+    pub(crate) meta: Meta,
+    pub(crate) opening: &'a Opening,
+    pub(crate) now: Nanos,
+}
+
+impl<P: Packet> Seen<'_, P> {
+    /// Its TCP header, if all of its bytes lie in one place.
+    #[inline(always)]
+    fn header(&self) -> Option<Header<'_>> {
+        let bytes = self.packet.head();
+        let is_whole = bytes.len() == self.packet.frame_len();
+        is_whole.then(|| Header::of_whole(bytes, self.opening)).flatten()
+    }
+
+    /// Whether it came as it was sent. False as well if that is not easily said.
+    #[inline(always)]
+    fn is_intact<const W: usize>(&self, table: &FlowTable<W>) -> bool {
+        !table.verifies
+            || self.packet.is_verified()
+            || is_plain_tcp_right(self.packet.head(), self.opening, W > 2)
+    }
+}
+
+impl<const W: usize> FlowTable<W> {
+    /// Takes a packet of the flow in `record` if it is one of its usual life. False: nothing has
+    /// changed, and it may be anything.
+    #[inline(always)]
+    pub(crate) fn track_usual<P: Packet>(
+        &mut self,
+        record: u32,
+        seen: &Seen<P>,
+        outcome: &mut impl Outcome,
+    ) -> bool {
+        let &Seen { meta, opening, now, .. } = seen;
+        let hot = &self.hot[record as usize];
+        let before = hot.phase();
+        let Some(next) = hot.usually_leads_to(meta) else { return false };
+        let Some(header) = seen.header() else { return false };
+        let change = if next == Phase::TcpSynSent {
+            if !seen.is_intact(self) {
+                return false;
+            }
+            if let Err(reason) = self.begin_again(record, seen, header, outcome) {
+                let zone = self.hot[record as usize].key.zone();
+                outcome.full(opening.position, zone, reason);
+                return true;
+            }
+            Some(Change::New)
+        } else {
+            let step = hot.usual_step(next, meta, header.read(meta, opening));
+            let Some(step) = step.filter(|_| seen.is_intact(self)) else { return false };
+            self.hot[record as usize].take(step);
+            self.entered(record, before)
+        };
+        self.settle(record, (meta, opening), (now, Some(before)), change, outcome);
+        true
+    }
+
+    /// The flow in `record` is over, and another begins with its ports.
+    fn begin_again<P: Packet>(
+        &mut self,
+        record: u32,
+        seen: &Seen<P>,
+        header: Header,
+        outcome: &mut impl Outcome,
+    ) -> Result<(), Reason> {
+        let &Seen { meta, opening, now, .. } = seen;
+        let (header, evidence) = (Some(header), Evidence::Trusted);
+        let packet =
+            Arrival { meta, opening, now, side: self.side, header, chunks: None, evidence };
+        self.replace(record, &packet, Event::Reuse, outcome)
+    }
+}
