@@ -269,7 +269,7 @@ impl<const W: usize> FlowTable<W> {
             }
         };
         let before = Some(before).filter(|_| event != Event::None);
-        self.settle(record, (meta, opening), (now, before), change, outcome);
+        self.settle(record, (meta, opening, now), (before, change), outcome);
     }
 
     /// The flow in `record` has come from one phase to another. Returns what those learn who
@@ -287,15 +287,14 @@ impl<const W: usize> FlowTable<W> {
         (before.progress() != phase.progress()).then_some(Change::Update)
     }
 
-    /// Counts a packet that has done to the flow in `record` what it does, which was in another
-    /// phase before if it has changed anything.
+    /// Counts a packet that has done to the flow in `record` what it does: which phase that was in
+    /// before, if anything has changed, and what those learn who listen.
     #[inline(always)]
     fn settle(
         &mut self,
         record: u32,
-        (meta, opening): (Meta, &Opening),
-        (now, before): (Nanos, Option<Phase>),
-        change: Option<Change>,
+        (meta, opening, now): (Meta, &Opening, Nanos),
+        (before, change): (Option<Phase>, Option<Change>),
         outcome: &mut impl Outcome,
     ) {
         let looks = self.looks.filter(|_| !opening.is_further()).of(record);

@@ -68,7 +68,7 @@ impl<const W: usize> FlowTable<W> {
             self.hot[record as usize].take(step);
             self.entered(record, before)
         };
-        self.settle(record, (meta, opening), (now, Some(before)), change, outcome);
+        self.settle(record, (meta, opening, now), (Some(before), change), outcome);
         true
     }
 
