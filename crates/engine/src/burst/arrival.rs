@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A packet that may do more to its flow than to be counted, with all that decides it.
+
+use crate::checksum::Evidence;
+use crate::flow::{PROTO_SCTP, PROTO_TCP};
+use crate::key::Key;
+use crate::parse::{Meta, Opening};
+use crate::sctp::Chunks;
+use crate::tcp::{Header, RST, Segment, is_sound, opens};
+use crate::{Irregular, Nanos, Side};
+
+/// What a flow learns from one of its packets.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) meta: Meta,
+    pub(crate) opening: &'a Opening,
+    pub(crate) now: Nanos,
+    /// The port by which it came, if there are two.
+    pub(crate) side: Option<Side>,
+    /// Of TCP that is judged by its numbers, if it is not cut.
+    pub(crate) header: Option<Header<'a>>,
+    /// Of SCTP, if they are not cut.
+    pub(crate) chunks: Option<Chunks>,
+    /// That it came as it was sent.
+    pub(crate) evidence: Evidence<'a>,
+}
+
+impl Arrival<'_> {
+    /// Of a fragment that is not the first: there is no header to be read, and no sum to be made.
+    pub(crate) fn of_fragment(meta: Meta, opening: &Opening, now: Nanos) -> Arrival<'_> {
+        let (side, header, chunks) = (None, None, None);
+        Arrival { meta, opening, now, side, header, chunks, evidence: Evidence::Trusted }
+    }
+
+    /// What its header says, if there is one.
+    #[inline(always)]
+    pub(crate) fn segment(&self) -> Option<Segment> {
+        self.header.map(|header| header.read(self.meta, self.opening))
+    }
+
+    /// Whether a flow can begin with it: nothing is judged, or its flags may come together.
+    pub(super) fn is_sound(&self) -> bool {
+        match &self.chunks {
+            Some(chunks) => chunks.is_sound(),
+            None => self.header.is_none() || is_sound(self.meta.tcp_flags()),
+        }
+    }
+
+    /// What is to be said of one that is not.
+    pub(super) fn unsound(&self) -> Irregular {
+        if self.chunks.is_some() { Irregular::SctpChunk } else { Irregular::TcpFlags }
+    }
+
+    /// Whether it is the first packet that is seen of its connection, and none begins with it.
+    pub(super) fn begins_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
+        match (key.proto(), &self.chunks) {
+            (PROTO_TCP, _) => self.meta.tcp_flags() & RST != 0 || !self.is_sound(),
+            (_, Some(chunks)) => !chunks.is_sound() || chunks.meant().ends(),
+            _ => false,
+        }
+    }
+
+    /// What is to be said of it where nothing is picked up, if it does not ask for a connection.
+    pub(super) fn unasked<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+        match (key.proto(), &self.chunks) {
+            (PROTO_TCP, _) if !opens(self.meta.tcp_flags()) => Some(Irregular::TcpNoSyn),
+            (PROTO_SCTP, Some(chunks)) if !chunks.opens() => Some(Irregular::SctpNoInit),
+            _ => None,
+        }
+    }
+
+    /// Whether it came as it was sent, as far as checksums tell.
+    pub(crate) fn is_intact<const W: usize>(&self, key: &Key<W>) -> bool {
+        self.evidence.is_right(self.opening, key.proto(), W > 2)
+    }
+}
