@@ -40,8 +40,8 @@ const CLASS_OF_FLAGS: [Class; 64] = {
     classes
 };
 
-/// State, sender, segment, and where it leads: to `TcpTimeWait` only if all is acknowledged, else to
-/// `TcpLastAck`.
+/// State, sender, segment, and where it leads: to `TcpTimeWait` only if all is acknowledged, else
+/// to `TcpLastAck`.
 const LIFE: [(Phase, usize, Class, Phase); 12] = {
     use Phase::*;
     [
@@ -61,7 +61,8 @@ const LIFE: [(Phase, usize, Class, Phase); 12] = {
     ]
 };
 
-/// The same by bits of the state, sender and class; [`Phase::Free`], which is 0, if it is not there.
+/// The same by bits of the state, sender and class; [`Phase::Free`], which is 0, if it is not
+/// there.
 const LEADS: [[[u8; CLASSES]; 2]; Phase::BITS] = {
     let mut leads = [[[Phase::Free as u8; CLASSES]; 2]; Phase::BITS];
     let mut i = 0;
