@@ -8,7 +8,7 @@
 
 use super::{Hot, Phase};
 use crate::parse::Meta;
-use crate::tcp::{ACK, FIN, RST, SYN, Scales, Segment, URG, Window};
+use crate::tcp::{ACK, FIN, RST, SYN, Segment, URG};
 
 /// What a segment is by its flags; PSH and those of RFC 3168 do not matter.
 #[derive(Clone, Copy)]
@@ -74,14 +74,6 @@ const LEADS: [[[u8; CLASSES]; 2]; Phase::BITS] = {
     leads
 };
 
-/// What a segment does to its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) phase: Phase,
-    window: Window,
-    scales: Scales,
-}
-
 impl<const W: usize> Hot<W> {
     /// Where a segment with these flags leads if its numbers are right; [`Phase::TcpSynSent`]: the
     /// flow is over, another begins.
@@ -93,38 +85,38 @@ impl<const W: usize> Hot<W> {
         (leads != Phase::Free as u8 && self.is_judged()).then(|| Phase::of_bits(leads))
     }
 
-    /// What a segment does that [leads there](Self::usually_leads_to), where that is another state
-    /// of the same flow. `None`: something else.
+    /// Takes a segment that [leads there](Self::usually_leads_to), where that is a state of the same
+    /// flow, if its numbers are right and it came as it was sent. False: nothing has changed, and it
+    /// may be something else.
+    ///
+    /// Numbers are followed where they are: a copy would be written in small pieces and read in
+    /// large ones, for which a processor waits.
     #[inline(always)]
-    pub(crate) fn usual_step(&self, next: Phase, meta: Meta, segment: Segment) -> Option<Step> {
-        let (mut window, scales) = (self.window, self.vital.scales());
-        let (direction, numbers) = (self.direction(meta), segment.numbers);
+    pub(crate) fn goes_on(
+        &mut self,
+        next: Phase,
+        (meta, segment): (Meta, Segment),
+        is_intact: impl FnOnce() -> bool,
+    ) -> bool {
+        let (direction, scales) = (self.direction(meta), self.vital.scales());
+        let is_over = next == Phase::TcpTimeWait;
         if next == Phase::TcpSynRecv {
-            if !window.is_answer(numbers) {
-                return None;
+            if !self.window.is_answer(segment.numbers) || !is_intact() {
+                return false;
             }
-            let scales = window.answered(scales, segment, true);
-            return Some(Step { phase: next, window, scales });
+            let scales = self.window.answered(scales, segment, true);
+            self.vital = self.vital.with_scales(scales);
+        } else {
+            let is_usual = self.is_of_both(FIN, direction, meta.tcp_flags()) == is_over
+                && self.window.check(scales, direction, segment.numbers).is_ok();
+            if !is_usual || !is_intact() {
+                return false;
+            }
+            self.window.follow(scales, direction, segment.numbers);
         }
-        if window.check(scales, direction, numbers).is_err() {
-            return None;
-        }
-        window.follow(scales, direction, numbers);
-        let is_over = self.is_of_both(FIN, direction, meta.tcp_flags());
-        if is_over != (next == Phase::TcpTimeWait) {
-            return None;
-        }
-        let is_awaited = is_over && !window.is_all_acked();
-        let phase = if is_awaited { Phase::TcpLastAck } else { next };
-        (phase != self.phase()).then_some(Step { phase, window, scales })
-    }
-
-    /// It does that.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, step: Step) {
-        self.window = step.window;
-        self.vital = self.vital.with_scales(step.scales);
-        self.enter(step.phase);
+        let is_awaited = is_over && !self.window.is_all_acked();
+        self.enter(if is_awaited { Phase::TcpLastAck } else { next });
+        true
     }
 }
 

@@ -28,10 +28,10 @@ impl<P: Packet> Seen<'_, P> {
         is_whole.then(|| Header::of_whole(bytes, self.opening)).flatten()
     }
 
-    /// Whether it came as it was sent. False as well if that is not easily said.
+    /// Whether it came as it was sent, if anybody asks. False as well if that is not easily said.
     #[inline(always)]
-    fn is_intact<const W: usize>(&self, table: &FlowTable<W>) -> bool {
-        !table.verifies
+    fn is_intact<const W: usize>(&self, verifies: bool) -> bool {
+        !verifies
             || self.packet.is_verified()
             || is_plain_tcp_right(self.packet.head(), self.opening, W > 2)
     }
@@ -53,7 +53,7 @@ impl<const W: usize> FlowTable<W> {
         let Some(next) = hot.usually_leads_to(meta) else { return false };
         let Some(header) = seen.header() else { return false };
         let change = if next == Phase::TcpSynSent {
-            if !seen.is_intact(self) {
+            if !seen.is_intact::<W>(self.verifies) {
                 return false;
             }
             if let Err(reason) = self.begin_again(record, seen, header, outcome) {
@@ -63,9 +63,11 @@ impl<const W: usize> FlowTable<W> {
             }
             Some(Change::New)
         } else {
-            let step = hot.usual_step(next, meta, header.read(meta, opening));
-            let Some(step) = step.filter(|_| seen.is_intact(self)) else { return false };
-            self.hot[record as usize].take(step);
+            let (verifies, segment) = (self.verifies, header.read(meta, opening));
+            let hot = &mut self.hot[record as usize];
+            if !hot.goes_on(next, (meta, segment), || seen.is_intact::<W>(verifies)) {
+                return false;
+            }
             self.entered(record, before)
         };
         self.settle(record, (meta, opening, now), (Some(before), change), outcome);

@@ -5,7 +5,7 @@ use crate::checksum::Evidence;
 use crate::flow::{Counters, Event, PROTO_TCP, Vital};
 use crate::key::{Key, zone_proto};
 use crate::parse::Opening;
-use crate::tcp::Header;
+use crate::tcp::{Header, Scales, Window};
 use proptest::prelude::*;
 use std::cell::Cell;
 use wire::FrameBuilder;
@@ -116,15 +116,20 @@ fn it_says_what_the_long_way_says() {
         if next == Phase::TcpSynSent {
             prop_assert_eq!(event, Ok(Event::Reuse));
             seen[next as usize].set(seen[next as usize].get() + 1);
-        } else if let Some(step) = hot.usual_step(next, meta, header.read(meta, &opening)) {
-            prop_assert_eq!(event, Ok(Event::Enter(step.phase)));
-            at_length.enter(step.phase);
-            let mut in_short = hot;
-            in_short.take(step);
+            return Ok(());
+        }
+        let (segment, mut in_short) = (header.read(meta, &opening), hot);
+        prop_assert!(!in_short.goes_on(next, (meta, segment), || false));
+        prop_assert_eq!((in_short.window, in_short.vital.bits()), (hot.window, hot.vital.bits()));
+        if in_short.goes_on(next, (meta, segment), || true) {
+            let to = in_short.phase();
+            let event_of_long = if to == hot.phase() { Event::None } else { Event::Enter(to) };
+            prop_assert_eq!(event, Ok(event_of_long));
+            at_length.enter(to);
             prop_assert_eq!(in_short.window, at_length.window);
             prop_assert_eq!(in_short.vital.bits(), at_length.vital.bits());
             prop_assert_eq!(in_short.expected, at_length.expected);
-            seen[step.phase as usize].set(seen[step.phase as usize].get() + 1);
+            seen[to as usize].set(seen[to as usize].get() + 1);
         }
     });
     let of_life = LIFE.iter().map(|(_, _, _, to)| *to).chain([Phase::TcpLastAck]);
