@@ -17,7 +17,8 @@ thread_local! {
     /// By zone, and by whether fragments are known and wait: making an engine takes longer than
     /// asking one.
     static ENGINES: RefCell<Vec<Engine>> = RefCell::new({
-        let zones = [ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan];
+        let fixed = ZoneFrom::Fixed(u16::MAX);
+        let zones = [ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan, fixed];
         [0, 4].into_iter().flat_map(|n| zones.map(|zone| engine(zone, n))).collect()
     });
 }
@@ -109,7 +110,8 @@ fuzz_target!(|data: &[u8]| {
     let [a, b, options, frame @ ..] = data else { return };
     let at = usize::from(u16::from_le_bytes([*a, *b])) % (frame.len() + 1);
     ENGINES.with_borrow_mut(|engines| {
-        let engine = &mut engines[usize::from(*options) % 6];
+        let which = usize::from(*options) % engines.len();
+        let engine = &mut engines[which];
         let whole = outcome(engine, BytesPacket::new(frame));
         check_four(engine, frame, &whole);
         assert_eq!(outcome(engine, BytesPacket::cut(frame, at)), whole);

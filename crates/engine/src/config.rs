@@ -198,6 +198,19 @@ pub enum ZoneFrom {
     OuterVlan,
     /// VLAN identifier of the innermost tag; 0 without one.
     InnerVlan,
+    /// Every packet is in this one, whatever its tags.
+    Fixed(u16),
+}
+
+impl ZoneFrom {
+    /// The zone of packets without a tag.
+    #[inline(always)]
+    pub(crate) fn untagged(self) -> u16 {
+        match self {
+            ZoneFrom::Fixed(zone) => zone,
+            ZoneFrom::None | ZoneFrom::OuterVlan | ZoneFrom::InnerVlan => 0,
+        }
+    }
 }
 
 /// Idle limits in nanoseconds by phase of the flow. Names and defaults are those of OVS's timeout

@@ -129,7 +129,7 @@ impl<const W: usize> Key<W> {
         (self.0[W - 1] >> 48) as u8
     }
 
-    /// VLAN identifier, or 0.
+    /// The zone that it is in.
     #[inline(always)]
     pub(crate) fn zone(&self) -> u16 {
         (self.0[W - 1] >> 32) as u16

@@ -133,7 +133,7 @@ pub struct Tuple {
     pub sport: u16,
     /// Destination port.
     pub dport: u16,
-    /// Zone of the connection; 0 if its packets have no tag.
+    /// Identifier of the VLAN tag that is the zone of the connection; 0 if none is.
     pub zone: u16,
 }
 

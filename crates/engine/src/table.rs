@@ -94,7 +94,8 @@ impl<const W: usize> FlowTable<W> {
         let (len, huge) = (capacity as usize, config.huge_pages);
         let rules = config.offload.map(|offload| {
             let first_index = offload.first_index + place * offload.slots;
-            Box::new(Rules::new(len, Offload { first_index, ..offload }, huge))
+            let offload = Offload { first_index, ..offload };
+            Box::new(Rules::new(len, (offload, config.zone.untagged()), huge))
         });
         Self {
             looks: rules.as_ref().map(|rules| rules.looks()),

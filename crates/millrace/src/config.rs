@@ -81,6 +81,7 @@ pub(crate) struct Pair {
     pub(crate) workers: Option<Written<Vec<Written<u32>>>>,
     pub(crate) rx_descriptors: Option<Written<u16>>,
     pub(crate) tx_descriptors: Option<Written<u16>>,
+    pub(crate) zone: Option<Written<u16>>,
 }
 
 /// `[table]`: the flow table of each worker.
@@ -230,6 +231,7 @@ impl Pair {
             workers: section.cpus("workers"),
             rx_descriptors: section.integer("rx_descriptors", 32..=32_768),
             tx_descriptors: section.integer("tx_descriptors", 32..=32_768),
+            zone: section.integer("zone", 0..=u16::MAX),
         };
         section.end();
         pair

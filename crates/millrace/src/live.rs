@@ -43,7 +43,7 @@ use desk::Desk;
 use dpdk::{
     Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, Queues, SymmetricRss, tsc, tsc_hz,
 };
-use engine::{FlowRecord, Memory};
+use engine::{FlowRecord, Memory, ZoneFrom};
 use inquiry::Asked;
 use loan::{Borrower, Lender, Pair, loan};
 use offload::{Offer, Rules, SharedPort};
@@ -72,6 +72,8 @@ pub(crate) struct Wire {
     pub(crate) mempool: Mempool,
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
+    /// Where the zone of its connections comes from.
+    pub(crate) zone: ZoneFrom,
 }
 
 impl Wire {
@@ -141,7 +143,7 @@ impl Live {
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
             let pairs = wire.configure(&offload)?;
-            let workers = wire.workers.len();
+            let (workers, zone) = (wire.workers.len(), wire.zone);
             let exchanges = exchange::of_workers(&wire);
             let shared = [wire.a, wire.b].map(SharedPort::new);
             let offer = Offer::of(&shared, &offload, config, workers);
@@ -159,7 +161,7 @@ impl Live {
                 let (desk, caller) = Desk::new();
                 askable.push(Asked { lcore: lcore.id(), wire: number, caller });
                 let config = config_of(config, ready.len(), workers);
-                let config = engine::Config { offload, steering, ..config };
+                let config = engine::Config { offload, steering, zone, ..config };
                 let loans = lenders.each_mut().map(lend);
                 let outlets = Outlets {
                     board: Arc::clone(&board),

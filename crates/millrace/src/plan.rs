@@ -26,7 +26,7 @@ pub(crate) use zones::ZoneRules;
 
 use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
 use crate::host::Cpus;
-use engine::{Checksums, Nanos, Timeouts};
+use engine::{Checksums, Nanos, Timeouts, ZoneFrom};
 use std::collections::HashMap;
 
 /// Descriptors of a queue: about 100 us of small packets at 10 Gb/s.
@@ -66,6 +66,15 @@ pub(crate) struct PairPlan {
     pub(crate) rx_descriptors: u16,
     /// Descriptors of each transmit queue.
     pub(crate) tx_descriptors: u16,
+    /// The zone of all its packets, if it has one of its own.
+    pub(crate) zone: Option<u16>,
+}
+
+impl PairPlan {
+    /// Where the zone of its connections comes from, if that of others comes from there.
+    pub(crate) fn zone_from(&self, others: ZoneFrom) -> ZoneFrom {
+        self.zone.map_or(others, ZoneFrom::Fixed)
+    }
 }
 
 impl Plan {
@@ -156,6 +165,7 @@ fn plan_pair(pair: config::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Opt
         workers: settings.note("workers", cpus, chosen_by),
         rx_descriptors: settings.take("rx_descriptors", pair.rx_descriptors, DESCRIPTORS),
         tx_descriptors: settings.take("tx_descriptors", pair.tx_descriptors, DESCRIPTORS),
+        zone: pair.zone.map(|zone| settings.require("zone", zone)),
     })
 }
 

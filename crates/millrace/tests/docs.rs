@@ -198,7 +198,7 @@ const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
 /// The keys of a plan under their sections, with the default of each as the documents write it.
 fn planned_keys() -> BTreeSet<String> {
     let zones = "[[timeout_policy]]\nname = \"x\"\n[[zone]]\nids = [1]\n";
-    let plan = Scratch::new("plan.toml", format!("{PAIR}{zones}"));
+    let plan = Scratch::new("plan.toml", format!("{PAIR}zone = 7\n{zones}"));
     let text = stdout(&["check", plan.path()]);
     let mut section = "";
     let mut keys = BTreeSet::new();
@@ -209,6 +209,8 @@ fn planned_keys() -> BTreeSet<String> {
             let default = match rest.rsplit_once("# ") {
                 Some((value, "default")) => format!("`{}`", value.trim()),
                 Some((_, origin)) => origin.to_owned(),
+                // Where nobody wrote it, there is none.
+                None if (section, key) == ("[[pair]]", "zone") => "none".to_owned(),
                 None => "required".to_owned(),
             };
             // The others of a timeout policy are those of [timeouts].

@@ -7,9 +7,12 @@ use super::score::{Histogram, Score};
 use super::slots::{NO_SLOT, Rule, Slots, Standing};
 use super::watch::{Classes, Kind};
 use super::zones::Zones;
-use super::{Answer, LOOKS_APART, Looks, Offload, OffloadStats, RuleAction, Side, Tick, Wish};
+use super::{
+    Answer, LOOKS_APART, Looks, Offload, OffloadStats, RuleAction, Side, Tick, Tuple, Wish,
+};
 use crate::Nanos;
 use crate::flow::Hot;
+use crate::key::Key;
 use crate::mark::RuleId;
 use crate::marked::{self, KeyCheck};
 use crate::parse::Meta;
@@ -73,6 +76,8 @@ impl Watched {
 /// The rules of one table's flows.
 pub(crate) struct Rules {
     pub(super) offload: Offload,
+    /// The zone of packets without a tag.
+    untagged: u16,
     pub(super) looks: Looks,
     pub(super) watched: Region<Watched>,
     pub(super) slots: Slots,
@@ -99,10 +104,16 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// For `capacity` records; `offload.first_index` is that of the table's first slot.
-    pub(crate) fn new(capacity: usize, offload: Offload, huge_pages: bool) -> Self {
+    /// Packets without a tag are in the zone `untagged`.
+    pub(crate) fn new(
+        capacity: usize,
+        (offload, untagged): (Offload, u16),
+        huge_pages: bool,
+    ) -> Self {
         let Offload { layout, first_index, slots, .. } = offload;
         Self {
             offload,
+            untagged,
             looks: offload.admission.looks(),
             watched: Region::new(capacity, Watched::NONE, huge_pages),
             slots: Slots::new((slots, capacity as u32), layout, first_index, huge_pages),
@@ -263,7 +274,13 @@ impl Rules {
         self.stats.asked += 1;
         self.trust(slot, hot);
         let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
-        Some(Wish::Install { rule, side, tuple: hot.key.tuple(direction == 1), action })
+        Some(Wish::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
+    }
+
+    /// The packets of a direction.
+    fn tuple<const W: usize>(&self, key: &Key<W>, direction: u8) -> Tuple {
+        let tuple = key.tuple(direction == 1);
+        Tuple { zone: if tuple.zone == self.untagged { 0 } else { tuple.zone }, ..tuple }
     }
 
     /// A rule that is to go.
@@ -281,7 +298,7 @@ impl Rules {
         let Some(state) = self.slots.get(slot) else { return };
         let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
         let is_sure = !state.rules.iter().any(is_doubted) && !state.is_unsettled;
-        let is_plain = hot.key.zone() == 0 && hot.is_steady();
+        let is_plain = hot.key.zone() == self.untagged && hot.is_steady();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
         hot.expected = if is_sure && is_plain { expected } else { 0 };
     }

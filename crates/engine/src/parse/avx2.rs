@@ -210,7 +210,7 @@ impl<'a, P: Packet> Group<'a, P> {
         let opening = |place: usize| Opening::plain(part.first + place as u8, ip_header);
         let openings = self.places.map(opening);
         if TAG == 0 {
-            return Some(Links { zones: [0; 4], openings });
+            return Some(Links { zones: [part.zone.untagged(); 4], openings });
         }
         // SAFETY: AVX2 is there by the caller's promise.
         let ids = unsafe {

@@ -209,11 +209,11 @@ fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), Reason> {
 
 pub(super) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
     let id = match from {
-        ZoneFrom::None => None,
+        ZoneFrom::None | ZoneFrom::Fixed(_) => None,
         ZoneFrom::OuterVlan => vlan.ids().first(),
         ZoneFrom::InnerVlan => vlan.ids().last(),
     };
-    id.copied().unwrap_or(0)
+    id.copied().unwrap_or(from.untagged())
 }
 
 fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {

@@ -32,8 +32,9 @@ struct Link {
 
 impl Link {
     #[inline(always)]
-    fn untagged(position: u8, ip_header: usize) -> Self {
-        Link { l3: ETHERNET, zone: 0, opening: Opening::plain(position, ip_header) }
+    fn untagged(position: u8, zone: ZoneFrom, ip_header: usize) -> Self {
+        let opening = Opening::plain(position, ip_header);
+        Link { l3: ETHERNET, zone: zone.untagged(), opening }
     }
 }
 
@@ -47,9 +48,11 @@ pub(super) fn parse(
     lanes: &mut Lanes,
 ) -> bool {
     let taken = match u16_at(head, ETHERNET - 2) {
-        Some(ETHERTYPE_IPV4) => ipv4(head, lengths, Link::untagged(position, IPV4_MIN), lanes),
+        Some(ETHERTYPE_IPV4) => {
+            ipv4(head, lengths, Link::untagged(position, zone, IPV4_MIN), lanes)
+        }
         // Out of the way of the registers that IPv4 needs.
-        Some(ETHERTYPE_IPV6) => untagged_ipv6(head, lengths, position, lanes),
+        Some(ETHERTYPE_IPV6) => untagged_ipv6(head, lengths, position, zone, lanes),
         Some(ETHERTYPE_VLAN) => tagged(head, lengths, position, zone, lanes),
         _ => None,
     };
@@ -57,8 +60,14 @@ pub(super) fn parse(
 }
 
 #[inline(never)]
-fn untagged_ipv6(head: &[u8], lengths: Lengths, position: u8, lanes: &mut Lanes) -> Option<()> {
-    ipv6(head, lengths, Link::untagged(position, IPV6), lanes)
+fn untagged_ipv6(
+    head: &[u8],
+    lengths: Lengths,
+    position: u8,
+    zone: ZoneFrom,
+    lanes: &mut Lanes,
+) -> Option<()> {
+    ipv6(head, lengths, Link::untagged(position, zone, IPV6), lanes)
 }
 
 #[inline(never)]
@@ -152,7 +161,7 @@ pub(crate) fn uncounted(
 ) -> Option<(Meta, u16, usize)> {
     let untagged = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };
     if let Some(meta) = untagged {
-        return Some((meta, 0, ETHERNET));
+        return Some((meta, zone.untagged(), ETHERNET));
     }
     if u16_at(head, ETHERNET - 2)? != ETHERTYPE_VLAN {
         return None;

@@ -275,7 +275,7 @@ proptest! {
             1..16,
         ),
         zone in prop::sample::select(vec![
-            ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan,
+            ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan, ZoneFrom::Fixed(65_535),
         ]),
     ) {
         let mut frames = runs.concat();

@@ -50,7 +50,12 @@ impl Case {
             invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
             checksums: dice.pick(&[Checksums::Verified, Checksums::Trusted]),
             sees_all: dice.pick(&[true, false]),
-            zone: dice.pick(&[ZoneFrom::OuterVlan, ZoneFrom::None, ZoneFrom::InnerVlan]),
+            zone: dice.pick(&[
+                ZoneFrom::OuterVlan,
+                ZoneFrom::None,
+                ZoneFrom::InnerVlan,
+                ZoneFrom::Fixed(9),
+            ]),
             timeouts: any_timeouts(b, grid),
             pick_up: dice.pick(&[PickUp::Loose, PickUp::Loose, PickUp::Strict]),
             embryonic_percent: dice.pick(&[100, 100, 50, 25, 1]),

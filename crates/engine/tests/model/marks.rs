@@ -56,7 +56,7 @@ impl Nic {
     fn tuple(&self, packet: &Packet) -> Option<Tuple> {
         let seen = packet.meaning.as_ref().ok()?;
         let zone = match self.zone {
-            ZoneFrom::None => 0,
+            ZoneFrom::None | ZoneFrom::Fixed(_) => 0,
             ZoneFrom::OuterVlan => seen.tags.first().copied().unwrap_or(0),
             ZoneFrom::InnerVlan => seen.tags.last().copied().unwrap_or(0),
         };

@@ -683,6 +683,7 @@ impl Model {
     pub(crate) fn zone_of(&self, seen: &Seen) -> u16 {
         let zone = match self.config.zone {
             ZoneFrom::None => None,
+            ZoneFrom::Fixed(zone) => return zone,
             ZoneFrom::OuterVlan => seen.tags.first(),
             ZoneFrom::InnerVlan => seen.tags.last(),
         };

@@ -125,8 +125,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 /// What the run before has left. Nothing of it is a reason to carry no packets.
 fn snapshots(plan: &Plan) -> Option<Snapshots> {
-    let workers = plan.pairs.iter().map(|pair| pair.workers.len());
-    match Snapshots::open(&plan.snapshot, plan.engine.zone, workers) {
+    let pairs =
+        plan.pairs.iter().map(|pair| (pair.workers.len(), pair.zone_from(plan.engine.zone)));
+    match Snapshots::open(&plan.snapshot, pairs) {
         Ok(snapshots) => {
             for complaint in snapshots.iter().flat_map(|snapshots| &snapshots.complaints) {
                 tell(io::stderr(), format_args!("millrace: {complaint}"));
@@ -220,7 +221,7 @@ fn start(mut plan: Plan, eal: &EalConfig, snapshots: Option<Snapshots>) -> anyho
     for (number, pair) in plan.pairs.into_iter().enumerate() {
         let a = Port::probe(&eal, &pair.a.to_string())?;
         let b = Port::probe(&eal, &pair.b.to_string())?;
-        let pool = format!("pair{number}");
+        let (pool, zone) = (format!("pair{number}"), pair.zone_from(plan.engine.zone));
         wires.push(Wire {
             mempool: Mempool::new(
                 &eal,
@@ -234,6 +235,7 @@ fn start(mut plan: Plan, eal: &EalConfig, snapshots: Option<Snapshots>) -> anyho
             workers: lcores.by_ref().take(pair.workers.len()).collect(),
             rx_descriptors: pair.rx_descriptors,
             tx_descriptors: pair.tx_descriptors,
+            zone,
         });
     }
     plan.engine.secret = secret()?;

@@ -284,7 +284,7 @@ mod tests {
 
     fn open(folder: &std::path::Path) -> Snapshots {
         let plan = SnapshotPlan { folder: Some(folder.to_owned()), every: None };
-        Snapshots::open(&plan, ZoneFrom::OuterVlan, [1].into_iter()).unwrap().unwrap()
+        Snapshots::open(&plan, [(1, ZoneFrom::OuterVlan)].into_iter()).unwrap().unwrap()
     }
 
     /// An engine with a connection that has been idle for so long at this time.

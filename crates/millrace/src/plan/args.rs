@@ -55,8 +55,8 @@ impl PlanArgs {
                     (None, None)
                 }
             };
-            let (workers, rx_descriptors, tx_descriptors) = (None, None, None);
-            config.pairs.push(Pair { a, b, workers, rx_descriptors, tx_descriptors });
+            let (workers, rx_descriptors, tx_descriptors, zone) = (None, None, None, None);
+            config.pairs.push(Pair { a, b, workers, rx_descriptors, tx_descriptors, zone });
         }
         if let Some(value) = self.workers {
             config.workers = Some(Written { value, place: Place::Flag { flag: "--workers" } });

@@ -27,6 +27,7 @@ fn one_pair_is_all_a_plan_needs() {
     let plan = plan(PAIR).unwrap();
     assert_eq!(plan.pairs[0].workers, [1]);
     assert_eq!(plan.pairs[0].rx_descriptors, 1024);
+    assert_eq!(plan.pairs[0].zone_from(engine::ZoneFrom::InnerVlan), engine::ZoneFrom::InnerVlan);
     assert_eq!(plan.engine.capacity_ipv4, 1 << 20);
     assert_eq!(plan.engine.capacity_ipv6, 1 << 18);
     assert_eq!(plan.engine.timeouts, Timeouts::default());
@@ -39,7 +40,7 @@ fn one_pair_is_all_a_plan_needs() {
 #[test]
 fn what_is_written_takes_effect() {
     let text = format!(
-        "{PAIR}workers = [3, 0]\nrx_descriptors = 64\ntx_descriptors = 128\n\
+        "{PAIR}workers = [3, 0]\nrx_descriptors = 64\ntx_descriptors = 128\nzone = 7\n\
          [eal]\nhuge = true\nmemory_mb = 900\nmbufs = 20000\nmbuf_data_bytes = 9000\n\
          extra = [\"-v\"]\n\
          [table]\ncapacity = 7\nwhen_full = \"drop\"\nzone = \"none\"\n\
@@ -53,6 +54,7 @@ fn what_is_written_takes_effect() {
     let plan = plan(&text).unwrap();
     let pair = &plan.pairs[0];
     assert_eq!((pair.rx_descriptors, pair.tx_descriptors), (64, 128));
+    assert_eq!(pair.zone_from(plan.engine.zone), engine::ZoneFrom::Fixed(7));
     let eal = plan.eal_config(0);
     assert_eq!(eal.lcores, [3, 0]);
     assert_eq!(eal.ports, ["net_null0", "net_null1"]);

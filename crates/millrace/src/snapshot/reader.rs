@@ -125,6 +125,7 @@ impl Bytes<'_> {
             0 => ZoneFrom::None,
             1 => ZoneFrom::OuterVlan,
             2 => ZoneFrom::InnerVlan,
+            3 => ZoneFrom::Fixed(self.u16()?),
             _ => return None,
         };
         let place = Place { pair: self.u16()?, worker: self.u16()? };

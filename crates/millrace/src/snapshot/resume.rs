@@ -18,7 +18,8 @@ type FileReader = Reader<BufReader<File>>;
 pub(crate) struct Snapshots {
     pub(crate) store: Store,
     pub(crate) every: Option<Duration>,
-    zone: ZoneFrom,
+    /// By pair, where zones come from.
+    zones: Vec<ZoneFrom>,
     /// By pair and worker.
     found: Vec<Vec<Resume>>,
     /// What could not be read, and why.
@@ -40,19 +41,20 @@ pub(crate) struct Resumed {
 }
 
 impl Snapshots {
-    /// Looks for what there is for pairs with so many workers each. If there is something, ports
-    /// are to choose among workers as they did then. `None` where nobody wants any.
+    /// Looks for what there is for pairs with so many workers each, and zones from there. If there
+    /// is something, ports are to choose among workers as they did then. `None` where nobody wants
+    /// any.
     pub(crate) fn open(
         plan: &SnapshotPlan,
-        zone: ZoneFrom,
-        workers: impl Iterator<Item = usize>,
+        pairs: impl Iterator<Item = (usize, ZoneFrom)>,
     ) -> io::Result<Option<Self>> {
         let Some(folder) = &plan.folder else { return Ok(None) };
         let store = Store::open(folder)?;
-        let (found, complaints) = (Vec::new(), Vec::new());
-        let mut snapshots = Self { store, every: plan.every, zone, found, complaints };
+        let (zones, found, complaints) = (Vec::new(), Vec::new(), Vec::new());
+        let mut snapshots = Self { store, every: plan.every, zones, found, complaints };
         let mut rss = None;
-        for (pair, workers) in workers.enumerate() {
+        for (pair, (workers, zone)) in pairs.enumerate() {
+            snapshots.zones.push(zone);
             let of_pair = snapshots.of_pair(pair as u16, workers as u16, &mut rss);
             snapshots.found.push(of_pair);
         }
@@ -99,8 +101,9 @@ impl Snapshots {
 
     /// The file of a worker, if there is one that is any good.
     fn read(&mut self, place: Place) -> Option<FileReader> {
+        let zone = self.zones[usize::from(place.pair)];
         let why = match self.store.read(place) {
-            Ok(Some(reader)) if reader.header.zone == self.zone => return Some(reader),
+            Ok(Some(reader)) if reader.header.zone == zone => return Some(reader),
             Ok(Some(_)) => "its zones are not from where those of this run are".to_owned(),
             Ok(None) => return None,
             Err(Refusal::Io(error)) => error.to_string(),
@@ -126,7 +129,7 @@ impl Snapshots {
         Header {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             created,
-            zone: self.zone,
+            zone: self.zones[usize::from(place.pair)],
             place,
             workers,
             rss: *rss_secret(),

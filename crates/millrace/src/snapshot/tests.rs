@@ -80,6 +80,17 @@ fn flows(count: u16) -> Vec<SavedFlow> {
 }
 
 #[test]
+fn a_header_says_where_zones_come_from() {
+    let fixed = [7, u16::MAX].map(ZoneFrom::Fixed);
+    let others = [ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan];
+    for zone in others.into_iter().chain(fixed) {
+        let header = Header { zone, ..header() };
+        let (bytes, _) = Writer::new(Vec::new(), &header).unwrap().finish().unwrap();
+        assert_eq!(Reader::open(&bytes[..]).unwrap().header, header);
+    }
+}
+
+#[test]
 fn what_is_written_is_read() {
     for count in [0, 1, 2, 600, 3000] {
         let (all, end) = read(&written(&flows(count))).unwrap();

@@ -77,11 +77,15 @@ impl Header {
         let mut bytes = vec![program.len() as u8];
         bytes.extend(program);
         bytes.extend(self.created.to_le_bytes());
-        bytes.push(match self.zone {
-            ZoneFrom::None => 0,
-            ZoneFrom::OuterVlan => 1,
-            ZoneFrom::InnerVlan => 2,
-        });
+        match self.zone {
+            ZoneFrom::None => bytes.push(0),
+            ZoneFrom::OuterVlan => bytes.push(1),
+            ZoneFrom::InnerVlan => bytes.push(2),
+            ZoneFrom::Fixed(zone) => {
+                bytes.push(3);
+                bytes.extend(zone.to_le_bytes());
+            }
+        }
         for number in [self.place.pair, self.place.worker, self.workers] {
             bytes.extend(number.to_le_bytes());
         }

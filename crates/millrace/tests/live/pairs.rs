@@ -161,6 +161,48 @@ fn pairs_are_apart_from_one_another() {
     assert_eq!(summary["directions"][1]["packets"], down);
 }
 
+/// The same addresses in two zones: what holds in one holds in all of its pair, whatever the tags.
+#[test]
+fn a_pair_has_a_zone_of_its_own() {
+    if !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("pair-zones");
+    let talk = Talk::new(1, 100);
+    let [a, b, a_out, b_out, c_out, d_out] =
+        ["a", "b", "a_out", "b_out", "c_out", "d_out"].map(|name| setup.path(name));
+    talk.write(&a, &b);
+    let port = |name, rx: &str, tx: &str| pcap_port(name, &[rx.to_owned()], &[tx.to_owned()]);
+    let pair =
+        |[a, b]: [String; 2], zone| format!("[[pair]]\na = {a:?}\nb = {b:?}\nzone = {zone}\n");
+    let first = pair([port("0", &a, &a_out), port("1", &b, &b_out)], 7);
+    let second = pair([port("2", &a, &c_out), port("3", &b, &d_out)], 65_535);
+    let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_single", "udp_multiple"];
+    let keys = [&keys[..], &["icmp_first", "icmp_reply"]].concat();
+    let brief: String = keys.iter().map(|key| format!("{key} = 0.05\n")).collect();
+    let zones = format!(
+        "[[timeout_policy]]\nname = \"brief\"\n{brief}[[zone]]\nids = [65_535]\n\
+         timeouts = \"brief\"\n[[zone]]\nids = [7]\nconnections_max = 30\n"
+    );
+    let mut bump = setup.config(&format!("{first}{second}{zones}")).start();
+    bump.wait_until("all frames of both pairs", |_| {
+        let ups = [&b_out, &d_out].iter().all(|path| is_complete(path, &talk.frames[0]));
+        ups && [&a_out, &c_out].iter().all(|path| is_complete(path, &talk.frames[1]))
+    });
+    // Of the second pair all have gone, of the first none.
+    bump.wait_for_line("the ends of brief ones", |line| line.flows == 30.0);
+    let ended = bump.finish();
+    ended.assert_good();
+    let records = ended.records();
+    let of = |zone| records.iter().filter(move |record| record.number("zone") == zone);
+    assert_eq!(of(7).count(), 30);
+    assert!(of(7).all(|record| record.text("end_reason") == "exit"));
+    assert!(of(65_535).count() >= talk.conversations.len());
+    assert!(of(65_535).all(|record| record.text("end_reason") == "idle"));
+    assert_eq!(of(7).count() + of(65_535).count(), records.len());
+    assert!(count(&ended.summary()["passed"]["zone_full"]) > 0);
+}
+
 /// What is sent to a `net_ring` is received from it again.
 #[test]
 fn a_ring_gives_everything_back() {

@@ -121,6 +121,7 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         mempool,
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
+        zone: engine::ZoneFrom::OuterVlan,
     };
     let config = engine::Config { secret: secret()?, ..engine::Config::default() };
     let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off(), vec![]), None)?;

@@ -241,6 +241,7 @@ impl<'a> Stage<'a> {
             mempool: self.mempool,
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
+            zone: engine::ZoneFrom::OuterVlan,
         })
     }
 
