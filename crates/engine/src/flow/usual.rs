@@ -85,9 +85,9 @@ impl<const W: usize> Hot<W> {
         (leads != Phase::Free as u8 && self.is_judged()).then(|| Phase::of_bits(leads))
     }
 
-    /// Takes a segment that [leads there](Self::usually_leads_to), where that is a state of the same
-    /// flow, if its numbers are right and it came as it was sent. False: nothing has changed, and it
-    /// may be something else.
+    /// Takes a segment that [leads there](Self::usually_leads_to), where that is a state of the
+    /// same flow, if its numbers are right and it came as it was sent. False: nothing has changed,
+    /// and it may be something else.
     ///
     /// Numbers are followed where they are: a copy would be written in small pieces and read in
     /// large ones, for which a processor waits.
