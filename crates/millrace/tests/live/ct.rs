@@ -342,12 +342,16 @@ fn whoever_listens_hears_of_every_beginning_and_end() {
 fn listening_ends_by_ctrl_c_and_frees_its_place() {
     let asked = Asked::to_talk(&Talk::new(1, 20), ",infinite_rx=1");
     let events = r#"{"millrace":1,"ask":"events","proto":6}"#;
-    let mut listening: Vec<_> = (0..8).map(|_| BufReader::new(asked.raw(events))).collect();
-    for stream in &mut listening {
-        let mut first = String::new();
+    let mut listening = Vec::new();
+    // Whoever asked before may have its answer, and its place for a moment more.
+    wait_until("all places are taken", || {
+        let (mut stream, mut first) = (BufReader::new(asked.raw(events)), String::new());
         stream.read_line(&mut first).unwrap();
-        assert!(first.starts_with("{\"instance\":"), "{first}");
-    }
+        if first.starts_with("{\"instance\":") {
+            listening.push(stream);
+        }
+        listening.len() == 8
+    });
     let output = asked.ask(&["ct", "count"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("ask again"), "{output:?}");
     // Nothing is told meanwhile that could fail to arrive.
