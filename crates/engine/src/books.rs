@@ -53,6 +53,11 @@ impl Books {
         }
     }
 
+    /// What holds in zones from now on; returns what held before.
+    pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) -> Arc<Zones> {
+        std::mem::replace(&mut self.zones, zones)
+    }
+
     /// Whether a flow that can wait may end now.
     pub(crate) fn has_room(&self) -> bool {
         self.records.len() < RECORDS_MAX / 2

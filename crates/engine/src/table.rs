@@ -341,12 +341,15 @@ impl<const W: usize> FlowTable<W> {
         });
     }
 
-    /// Has the timer of a flow come up by a deadline that is earlier than the one before.
-    fn hasten(&mut self, record: u32, deadline: Nanos) {
-        if !self.wheel.comes_by(*self.cold.link(record), deadline) {
+    /// Has the timer of a flow come up by a deadline that may be earlier than the one before.
+    /// False: it does so as it is.
+    fn hasten(&mut self, record: u32, deadline: Nanos) -> bool {
+        let is_late = !self.wheel.comes_by(*self.cold.link(record), deadline);
+        if is_late {
             self.wheel.disarm(&mut self.cold, record);
             self.wheel.arm(&mut self.cold, record, deadline);
         }
+        is_late
     }
 
     /// Makes a record for a new flow and counts its first packet. False: the table is full.

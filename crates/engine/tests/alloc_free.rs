@@ -5,10 +5,11 @@
 use engine::{
     Admission, Answer, BURST_MAX, Checksums, Config, Cursor, EndReason, Engine, Evict, Filter,
     KeyCheck, MarkLayout, MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts,
-    Verdict, Wish,
+    Verdict, Wish, Zones,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 use wire::{BytesPacket, FrameBuilder, tcp};
 
 /// The system's allocator; counts what this thread asks of it.
@@ -214,6 +215,34 @@ fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpNumbers, evict: Evict) {
     assert_eq!(stats.irregular.iter().any(|&packets| packets > 0), is_judged, "{stats:?}");
     let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();
     assert!(stale > 0 && mismatched > 0 && checked > 0, "{:?}", engine.mark_stats());
+}
+
+/// Whoever gives a worker what is to hold in zones takes back what held before, and sets it free.
+#[test]
+fn nothing_is_allocated_when_policies_change() {
+    let frames = [tcp::SYN, tcp::ACK].map(|flags| frames(1000, flags));
+    let [syns, acks] = [&frames[0], &frames[1]].map(|frames| packets(frames));
+    let config = |tcp, timeouts| Config { tcp, timeouts, capacity_ipv4: 2000, ..Config::default() };
+    let long = config(TcpNumbers::Judged, Timeouts::default());
+    let short = config(TcpNumbers::Ignored, Timeouts::SHORT);
+    let zones = [&short, &long, &short].map(|config| Arc::new(Zones::new(config)));
+    let mut given_back = [const { None }; 3];
+    let mut engine = Engine::new(&long);
+    let mut retimed = 0;
+    let allocated = calls(|| {
+        engine.listen(true);
+        process(&mut engine, 0, &syns);
+        for (place, zones) in given_back.iter_mut().zip(&zones) {
+            *place = Some(engine.set_zones(zones.clone()));
+            process(&mut engine, 1, &acks);
+            let mut cursor = Cursor::default();
+            while engine.review(&mut cursor, 16, &mut retimed) {
+                while engine.next_event().is_some() {}
+            }
+        }
+    });
+    assert_eq!(allocated, 0);
+    assert_eq!(retimed, 800);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::Irregular;
 use crate::burst::Arrival;
 use crate::offload::When;
 use crate::parse::{Front, Meta, Reach};
+use crate::sctp::Tags;
 use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
 
 impl<const W: usize> Hot<W> {
@@ -39,6 +40,38 @@ impl<const W: usize> Hot<W> {
     #[inline(always)]
     pub(crate) fn is_judged(&self) -> bool {
         self.vital.scales() != Scales::NOT_JUDGED
+    }
+
+    /// Its zone is one that judges by numbers now, or is not. Numbers that nobody has followed are
+    /// learnt anew, as after a restart, where the flow neither begins nor ends: there, both sides
+    /// are to be heard. One that is not judged any more goes by its flags.
+    pub(crate) fn judge_anew(&mut self, is_judged: bool) {
+        if self.is_judged() == is_judged {
+            return;
+        }
+        if !is_judged {
+            self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
+            self.window = Window::NONE;
+        }
+        match (is_judged, self.phase()) {
+            (true, Phase::TcpEstablished) => {
+                self.vital = self.vital.with_scales(Scales::UNKNOWN);
+                self.enter(Phase::TcpResumed);
+            }
+            (true, Phase::SctpEstablished) => self.set_tags(&Tags::default()),
+            (false, phase) if phase.is_resumed() => {
+                let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
+                self.enter(match has_fin {
+                    [false, false] => Phase::TcpEstablished,
+                    [true, false] => Phase::TcpFinWait,
+                    [false, true] => Phase::TcpCloseWait,
+                    [true, true] => Phase::TcpTimeWait,
+                });
+            }
+            // Which acknowledgment is the last one is known by its number.
+            (false, Phase::TcpLastAck) => self.enter(Phase::TcpTimeWait),
+            _ => {}
+        }
     }
 
     /// Takes a segment that is no more than [one more](Self::is_one_more) of its flow by its flags,

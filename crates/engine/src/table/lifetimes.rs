@@ -2,10 +2,11 @@
 //! How long the flows of a table live without a packet: as their zone says, and less where it is
 //! nearly full (pf.conf(5), "adaptive timeouts").
 //!
-//! A timer may come up early but never late. So where timeouts get shorter, the timers of all flows
-//! are armed anew, a few records at a time.
+//! A timer may come up early but never late. So where timeouts get shorter, as the table is fuller
+//! or somebody says so, the timers of all flows are armed anew, a few records at a time.
 
 use super::FlowTable;
+use crate::events::{Change, FlowEvent};
 use crate::flow::{Hot, Phase};
 use crate::zones::Zones;
 use crate::{Config, Nanos};
@@ -82,14 +83,40 @@ impl<const W: usize> FlowTable<W> {
         }
         let until = self.fresh.min(self.lifetimes.next + AT_ONCE);
         for record in self.lifetimes.next..until {
-            let hot = &self.hot[record as usize];
-            if hot.is_free() {
-                continue;
+            if !self.hot[record as usize].is_free() {
+                self.rearm(record, now);
             }
-            let last_seen = hot.last_seen(&self.cold.0[record as usize]);
-            let deadline = last_seen.saturating_add(self.lifetimes.of(hot)).max(now);
-            self.hasten(record, deadline);
         }
         self.lifetimes.next = until;
+    }
+
+    /// Has the timer of a flow come up when its time is over as timeouts are now. False: it does so
+    /// as it is.
+    fn rearm(&mut self, record: u32, now: Nanos) -> bool {
+        let (hot, cold) = self.parts(record);
+        let deadline = self.deadline(hot, cold).max(now);
+        self.hasten(record, deadline)
+    }
+
+    /// What holds in zones from now on.
+    pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) {
+        self.lifetimes.zones = zones;
+    }
+
+    /// Holds the flow in a record, if there is one, against what holds in its zone. Whether its
+    /// timer was armed anew; and what became of it, if it has come to another state by that.
+    pub(crate) fn review_one(&mut self, record: u32, now: Nanos) -> (bool, Option<FlowEvent>) {
+        let hot = &self.hot[record as usize];
+        if hot.is_free() {
+            return (false, None);
+        }
+        let (is_judged, before) = (self.judges(hot.key.zone()), hot.phase());
+        let hot = &mut self.hot[record as usize];
+        hot.judge_anew(is_judged);
+        let is_seen = hot.phase().progress() != before.progress();
+        if let Some(rules) = self.rules.as_ref().filter(|_| hot.phase() != before) {
+            rules.steady(record, hot);
+        }
+        (self.rearm(record, now), is_seen.then(|| self.event(record, Change::Update)))
     }
 }

@@ -201,6 +201,15 @@ impl Association {
         *self = Association { is_judged, stage, tags, offer: None, wanted: None };
     }
 
+    /// Whether tags are judged may have changed.
+    pub(crate) fn judge_anew(&mut self, is_judged: bool) {
+        let is_so = !is_judged || self.stage == Stage::Up;
+        if is_so && self.is_judged != is_judged {
+            let (tags, offer, wanted) = ([None; 2], None, None);
+            *self = Association { is_judged, tags, offer, wanted, ..self.clone() };
+        }
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Closed | Stage::Aborted)
     }

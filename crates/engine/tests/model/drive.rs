@@ -6,8 +6,9 @@ use crate::traffic::{self, Dice, Packet, Pools, VLANS};
 use engine::{
     BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, FragmentLimits, InvalidPackets,
     Malformed, PickUp, Restored, Side, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom,
-    ZonePolicy,
+    ZonePolicy, Zones,
 };
+use std::sync::Arc;
 
 /// A tick of the timer wheel, nanoseconds.
 pub(crate) const TICK: u64 = 8_192_000;
@@ -187,6 +188,7 @@ impl Pair {
                 }
                 self.burst();
             }
+            62 if dice.one_in(3) => self.reload(dice),
             62 => self.expire(dice.below(5) as usize),
             _ if dice.one_in(4) => self.flush(1 + dice.below(4) as usize),
             _ if dice.one_in(3) => self.restart(1 + dice.below(9) as u32),
@@ -273,6 +275,27 @@ impl Pair {
         }
         self.engine = next;
         assert_eq!(self.model.restart(), (became[0], became[1]));
+    }
+
+    /// Something else holds in zones from now on.
+    fn reload(&mut self, mut dice: Dice) {
+        self.engine.expire(self.now, 0);
+        let (config, grid) = (&self.case.config, self.case.grid);
+        let config = Config {
+            tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Ignored]),
+            timeouts: any_timeouts(dice.below(u64::MAX), grid),
+            when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop]),
+            pick_up: dice.pick(&[PickUp::Loose, PickUp::Loose, PickUp::Strict]),
+            ..config.clone()
+        };
+        let config = Config { zones: any_zones(&mut dice, &config, grid), ..config };
+        drop(self.engine.set_zones(Arc::new(Zones::new(&config))));
+        let (mut cursor, mut retimed) = (Cursor::default(), 0);
+        while self.engine.review(&mut cursor, 1 + dice.below(9) as u32, &mut retimed) {}
+        assert!(retimed <= self.engine.stats().active());
+        self.model.at(self.now);
+        self.model.reload(&config);
+        self.case.config = config;
     }
 
     fn flush(&mut self, budget: usize) {

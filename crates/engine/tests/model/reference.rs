@@ -376,6 +376,31 @@ impl Flow {
         self.is_assured.then_some(self)
     }
 
+    /// Whether numbers are judged has changed, or may have.
+    fn judge_anew(&mut self, is_judged: bool) {
+        if let Some(association) = &mut self.association {
+            association.judge_anew(is_judged);
+        }
+        match (self.sequence.is_some(), self.tcp) {
+            (false, Tcp::Confirmed) if is_judged && self.first.proto == TCP => {
+                self.tcp = Tcp::Resumed(Learning::Nothing);
+                self.sequence = Some(Sequence::picked_up(Said::default(), 0));
+            }
+            (true, tcp) if !is_judged => {
+                self.sequence = None;
+                let has_fin = (self.orig.tcp_flags | self.reply.tcp_flags) & FIN != 0;
+                self.tcp = match tcp {
+                    Tcp::Resumed(_) if self.has_both_fin() => Tcp::Closed,
+                    Tcp::Resumed(_) if has_fin => Tcp::HalfClosed,
+                    Tcp::Resumed(_) => Tcp::Confirmed,
+                    Tcp::LastAck => Tcp::Closed,
+                    tcp => tcp,
+                };
+            }
+            _ => {}
+        }
+    }
+
     /// The originator is the sender of the first packet.
     pub(crate) fn tally(&mut self, packet: &Seen) {
         let is_orig = packet.src == self.first.src;
@@ -510,12 +535,15 @@ pub(crate) struct Model {
     pub(crate) state: CtState,
     room: Room,
     pub(crate) stats: Stats,
+    /// When timeouts changed. Who should have ended before ends then.
+    reloaded: u64,
 }
 
 impl Model {
     pub(crate) fn new(config: &Config) -> Self {
         let (flows, stats, state) = (BTreeMap::new(), Stats::default(), CtState::NEW);
-        Model { config: config.clone(), now: 0, flows, state, room: Room::new(config), stats }
+        let (config, room) = (config.clone(), Room::new(config));
+        Model { config, now: 0, flows, state, room, stats, reloaded: 0 }
     }
 
     /// Time never runs backwards.
@@ -724,7 +752,8 @@ impl Model {
         }
         if is_done {
             let due = |key: &Key, flow: &Flow| {
-                flow.deadline(self.policy(key.zone)).saturating_add(late) <= self.now
+                let deadline = flow.deadline(self.policy(key.zone)).max(self.reloaded);
+                deadline.saturating_add(late) <= self.now
             };
             let left = self.flows.iter().find(|(key, flow)| due(key, flow));
             assert!(left.is_none(), "overdue at {}: {left:?}", self.now);
@@ -760,6 +789,15 @@ impl Model {
         self.room.forget_seconds();
         self.stats = Stats { restored: known, ..Stats::default() };
         (known, over)
+    }
+
+    /// Another policy holds in zones, also for the flows that are there.
+    pub(crate) fn reload(&mut self, config: &Config) {
+        (self.config, self.reloaded) = (config.clone(), self.now);
+        for (key, mut flow) in std::mem::take(&mut self.flows) {
+            flow.judge_anew(self.policy(key.zone).tcp == TcpNumbers::Judged);
+            self.flows.insert(key, flow);
+        }
     }
 
     fn take(&mut self, key: &Key) -> Flow {

@@ -4,9 +4,11 @@
 
 use crate::link::Link;
 use engine::{
-    Config, EndReason, Engine, FlowRecord, InvalidPackets, Irregular, Stats, Timeouts, Verdict,
+    Config, Cursor, EndReason, Engine, FlowRecord, InvalidPackets, Irregular, Stats, TcpNumbers,
+    Timeouts, Verdict, Zones,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wire::tcp::{ACK, FIN, RST, SYN};
 use wire::{BytesPacket, FrameBuilder, ethernet::ether_type};
 
@@ -75,9 +77,10 @@ pub(crate) struct Middle {
     pub(crate) irregular: [u64; Irregular::ALL.len()],
     /// Invalid packets: of connections that had the ports before, and RSTs that come late.
     pub(crate) foreign: u64,
-    /// After a restart: acknowledgments of what passed before it.
+    /// Of an engine that began late: acknowledgments of what passed before.
     pub(crate) unseen: u64,
-    is_restarted: bool,
+    /// It was restarted, or did not judge before.
+    begins_late: bool,
     /// Connections some of whose packets were invalid because that before was not over.
     pub(crate) stuck: BTreeSet<(Tuple, [Option<u32>; 2])>,
     pub(crate) packets: u64,
@@ -193,10 +196,25 @@ impl Middle {
             irregular: [0; Irregular::ALL.len()],
             foreign: 0,
             unseen: 0,
-            is_restarted: false,
+            begins_late: false,
             stuck: BTreeSet::new(),
             packets: 0,
         }
+    }
+
+    /// An engine that does not judge by numbers, until somebody says so.
+    pub(crate) fn liberal() -> Self {
+        let config = Config { tcp: TcpNumbers::Ignored, ..config() };
+        Self { engine: Some(Engine::new(&config)), ..Self::new(false) }
+    }
+
+    /// From now on it does.
+    pub(crate) fn judge(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        engine.set_zones(Arc::new(Zones::new(&config())));
+        let (mut cursor, mut retimed) = (Cursor::default(), 0);
+        while engine.review(&mut cursor, 16, &mut retimed) {}
+        self.begins_late = true;
     }
 
     /// Whether an IP packet from this side goes on.
@@ -224,8 +242,8 @@ impl Middle {
         let is_syn = matches!(irregular, Some(Irregular::TcpSyn | Irregular::TcpSynOfOther));
         numbers.is_stuck |= is_syn;
         let is_beyond = irregular == Some(Irregular::TcpAckBeyond);
-        if is_beyond && self.is_restarted {
-            // What it acknowledges passed the engine of before, and came late.
+        if is_beyond && self.begins_late {
+            // What it acknowledges passed before, and came late.
             self.unseen += 1;
         } else if irregular.is_some_and(Irregular::is_invalid) && numbers.is_stuck {
             self.stuck.insert((header.tuple, numbers.first));
@@ -282,7 +300,7 @@ impl Middle {
     pub(crate) fn restart(&mut self) {
         self.close(u64::MAX / 2000);
         self.engine = Some(Engine::new(&config()));
-        self.is_restarted = true;
+        self.begins_late = true;
         self.accounts.clear();
         self.records.clear();
     }

@@ -45,6 +45,8 @@ pub(crate) struct World {
     outcome: Outcome,
     /// When the engine is restarted.
     restart: Option<u64>,
+    /// When it begins to judge by numbers.
+    judge: Option<u64>,
 }
 
 /// Programs look at their sockets at least so often, microseconds.
@@ -74,6 +76,7 @@ impl World {
             now: 0,
             outcome: Outcome::default(),
             restart: None,
+            judge: None,
             rng,
         }
     }
@@ -83,6 +86,12 @@ impl World {
     pub(crate) fn restart_at(mut self, micros: u64) -> Self {
         self.restart = Some(micros);
         self.slots.iter_mut().for_each(|slot| slot.plans.truncate(1));
+        self
+    }
+
+    /// The engine goes by flags, and by numbers from this time on.
+    pub(crate) fn judge_at(mut self, micros: u64) -> Self {
+        (self.judge, self.middle) = (Some(micros), Middle::liberal());
         self
     }
 
@@ -99,6 +108,10 @@ impl World {
             if self.restart.is_some_and(|at| at <= next) {
                 self.middle.restart();
                 self.restart = None;
+            }
+            if self.judge.is_some_and(|at| at <= next) {
+                self.middle.judge();
+                self.judge = None;
             }
             self.deliver();
         }
