@@ -24,7 +24,7 @@ struct Begun {
 }
 
 /// What counts as one source.
-fn prefix(address: IpAddr) -> u128 {
+pub(crate) fn prefix(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address) >> 8),
         IpAddr::V6(address) => u128::from(address) >> 64 | 1 << 127,

@@ -7,8 +7,10 @@
 use crate::association::{Spoken, any_chunks};
 use crate::icmp::{self, Icmp};
 use crate::reference::{ACK, Endpoint, FIN, RST, SYN, Seen};
+use crate::room::prefix;
 use crate::sequence::Said;
 use engine::Reason;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
 
@@ -55,6 +57,14 @@ const V6: [u128; 6] = [
 ];
 const PORTS: [u16; 5] = [80, 443, 0, 65_535, 0x5000];
 pub(crate) const VLANS: [u16; 4] = [5, 0, 4095, 9];
+
+/// A host of each network, of those that may begin a connection.
+pub(crate) fn sources() -> impl Iterator<Item = IpAddr> {
+    let v4 = V4.iter().map(|address| IpAddr::V4(Ipv4Addr::from_bits(*address)));
+    let v6 = V6.iter().map(|address| IpAddr::V6(Ipv6Addr::from_bits(*address)));
+    let sources: BTreeMap<_, _> = v4.chain(v6).map(|host| (prefix(host), host)).collect();
+    sources.into_values()
+}
 
 /// How a packet is handed over.
 #[derive(Clone, Copy, Debug)]
