@@ -249,13 +249,6 @@ impl<const W: usize> Hot<W> {
         let [of_originator, of_responder] = self.counters.map(Counters::tcp_flags);
         let is_answered = match self.key.proto() {
             PROTO_TCP => of_responder != 0,
-            PROTO_SCTP if self.phase().is_over_for_sctp() && self.is_embryonic() => {
-                return match self.is_reply(meta) {
-                    true => CtState::ESTABLISHED | CtState::REPLY,
-                    // There never was an association.
-                    false => CtState::INVALID,
-                };
-            }
             _ => self.phase().is_first() == 0,
         };
         match (self.is_reply(meta), is_answered) {
@@ -263,6 +256,7 @@ impl<const W: usize> Hot<W> {
             (false, true) => CtState::ESTABLISHED,
             // An RST of nothing, or flags that nobody sends.
             _ if self.phase() == Phase::TcpClose && of_originator & SYN == 0 => CtState::INVALID,
+            _ if self.phase() == Phase::SctpStray => CtState::INVALID,
             (false, false) => CtState::NEW,
         }
     }
@@ -408,7 +402,8 @@ impl<const W: usize> Hot<W> {
         match self.phase() {
             Phase::TcpLastAck | Phase::SctpShutdownAck | Phase::SctpClosed => EndReason::Fin,
             phase if phase.is_closing() && self.is_fin() => EndReason::Fin,
-            Phase::TcpClose | Phase::SctpAborted => EndReason::Rst,
+            Phase::TcpClose => EndReason::Rst,
+            phase if phase.is_over_for_sctp() => EndReason::Rst,
             _ => EndReason::Idle,
         }
     }

@@ -144,7 +144,9 @@ impl Phase {
             Phase::SctpCookie => Progress::CookieEchoed,
             Phase::SctpShutdown => Progress::ShutdownSent,
             Phase::SctpShutdownAck => Progress::ShutdownAckSent,
-            Phase::SctpClosed | Phase::SctpAborted => Progress::Closed,
+            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray => {
+                Progress::Closed
+            }
             Phase::SctpHeartbeat => Progress::HeartbeatSent,
             Phase::UdpFirst => Progress::UdpFirst,
             Phase::UdpSingle => Progress::UdpSingle,

@@ -9,7 +9,7 @@ use crate::parse::{HEADERS_MAX, Meta, Opening};
 use Phase::{
     SctpAborted as AB, SctpClosed as CL, SctpCookie as CE, SctpEstablished as ES,
     SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
-    SctpShutdownAck as SA,
+    SctpShutdownAck as SA, SctpStray as ST, SctpWithdrawn as WD,
 };
 pub(crate) use tags::{Asker, Tags, Told};
 use wire::Packet;
@@ -74,12 +74,14 @@ const NEXT: [[[Phase; STATES.len()]; 9]; 2] = [
         /* I+A */ [IN, IA, CE, ES, SD, SA, CL, AB, HB],
         /* C.E. */ [IN, CE, CE, ES, SD, SA, CL, AB, HB],
         /* C.A. */ [IN, IA, ES, ES, SD, SA, CL, AB, HB],
-        /* SHUT */ [IN, IA, CE, SD, SD, SA, CL, AB, SD],
+        // Of one who was not answered it says nothing.
+        /* SHUT */
+        [IN, IA, CE, SD, SD, SA, CL, AB, HB],
         // The SHUTDOWN may have gone between other addresses.
         /* S.A. */
-        [IN, IA, CE, SA, SA, SA, CL, AB, SA],
+        [IN, IA, CE, SA, SA, SA, CL, AB, HB],
         /* S.C. */ [IN, IA, CE, ES, SD, CL, CL, AB, HB],
-        /* ABRT */ [AB, AB, AB, AB, AB, AB, CL, AB, AB],
+        /* ABRT */ [WD, AB, AB, AB, AB, AB, CL, AB, WD],
         /* else */ [IN, IA, CE, ES, SD, SA, CL, AB, HB],
     ],
     // Of the responder.
@@ -109,6 +111,8 @@ impl Kind {
         let state = STATES.iter().position(|state| *state == from);
         match (by_kind, state) {
             (Some(by_state), Some(state)) => by_state[state],
+            // The answer comes late.
+            _ if from == WD && direction == 1 => AB,
             _ => from,
         }
     }
@@ -118,7 +122,7 @@ impl Kind {
         match self {
             Kind::Init => IN,
             // A stray one must not name the originator of the INIT that follows it.
-            kind if kind.ends() => AB,
+            kind if kind.ends() => ST,
             _ => HB,
         }
     }

@@ -247,6 +247,8 @@ impl Phase {
             | Phase::SctpInit
             | Phase::SctpHeartbeat
             | Phase::SctpInitAck
+            | Phase::SctpWithdrawn
+            | Phase::SctpStray
             | Phase::OtherFirst => return None,
         })
     }

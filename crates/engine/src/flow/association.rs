@@ -15,9 +15,9 @@ impl<const W: usize> Hot<W> {
         let phase = match chunks.is_sound() {
             true => chunks.meant().begins(),
             // What no association begins with is not to stand for one that does begin.
-            false => Phase::SctpAborted,
+            false => Phase::SctpStray,
         };
-        if chunks.is_judged && phase != Phase::SctpAborted {
+        if chunks.is_judged && phase != Phase::SctpStray {
             self.set_tags(&Tags::first(&chunks));
         }
         phase
@@ -62,15 +62,18 @@ impl<const W: usize> Hot<W> {
         if is_over && kind == Kind::Init {
             return Ok(Event::Reuse);
         }
-        let told = match self.is_judged() && !is_over {
-            true => {
+        let told = match (self.is_judged(), is_over) {
+            (true, false) => {
                 let mut tags = self.tags();
                 let from = (direction, packet.side);
                 let told = tags.take(from, chunks, phase == Phase::SctpInit);
                 self.set_tags(&tags);
                 told?
             }
-            false => Told::Fits,
+            (true, true) if !self.tags().has_left(direction, chunks) => {
+                return Err(Irregular::SctpTag);
+            }
+            _ => Told::Fits,
         };
         let next = match (told, kind.leads(phase, direction)) {
             (Told::Unknown, _) => phase,
@@ -90,8 +93,7 @@ impl<const W: usize> Hot<W> {
 
     /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.
     pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
-        let is_over = self.phase().is_over_for_sctp();
         let is_asking = self.phase() == Phase::SctpInit;
-        is_over || self.tags().has_sent(self.direction(meta), tag, is_asking)
+        self.tags().has_sent(self.direction(meta), tag, is_asking)
     }
 }

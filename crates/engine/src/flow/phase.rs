@@ -59,6 +59,10 @@ pub(crate) enum Phase {
     /// SHUTDOWN COMPLETE.
     SctpClosed = 0x36,
     SctpAborted = 0x38,
+    /// An ABORT of the originator, to which nobody had answered.
+    SctpWithdrawn = 0x2b,
+    /// The first packet was one that no association begins with.
+    SctpStray = 0x2d,
     OtherFirst = 0x09,
     OtherMultiple = 0x10,
 }
@@ -71,7 +75,7 @@ impl Phase {
     pub(crate) const BITS: usize = 64;
 
     /// Every one of them.
-    const ALL: [Phase; 30] = [
+    const ALL: [Phase; 32] = [
         Phase::TcpSynSent,
         Phase::TcpSynSent2,
         Phase::TcpPickedUp,
@@ -99,6 +103,8 @@ impl Phase {
         Phase::SctpShutdownAck,
         Phase::SctpClosed,
         Phase::SctpAborted,
+        Phase::SctpWithdrawn,
+        Phase::SctpStray,
         Phase::OtherFirst,
         Phase::OtherMultiple,
         Phase::Free,
@@ -164,7 +170,10 @@ impl Phase {
 
     /// The same of an association of SCTP.
     pub(super) fn is_over_for_sctp(self) -> bool {
-        matches!(self, Phase::SctpClosed | Phase::SctpAborted)
+        matches!(
+            self,
+            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray
+        )
     }
 
     /// After a restart, when this direction was heard.
@@ -207,7 +216,9 @@ impl Phase {
             Phase::SctpCookie => timeouts.sctp_cookie,
             Phase::SctpEstablished => timeouts.sctp_established,
             Phase::SctpShutdown | Phase::SctpShutdownAck => timeouts.sctp_shutdown,
-            Phase::SctpClosed | Phase::SctpAborted => timeouts.sctp_closed,
+            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray => {
+                timeouts.sctp_closed
+            }
             Phase::SctpHeartbeat => timeouts.sctp_heartbeat,
             Phase::OtherFirst => timeouts.other_first,
             Phase::OtherMultiple => timeouts.other_multiple,
@@ -218,7 +229,8 @@ impl Phase {
     pub(super) fn state(self) -> State {
         match self {
             Phase::TcpLastAck | Phase::TcpTimeWait | Phase::TcpClose => State::Closing,
-            Phase::SctpShutdownAck | Phase::SctpClosed | Phase::SctpAborted => State::Closing,
+            phase if phase.is_over_for_sctp() => State::Closing,
+            Phase::SctpShutdownAck => State::Closing,
             phase if phase.is_first() == 1 => State::New,
             _ => State::Open,
         }

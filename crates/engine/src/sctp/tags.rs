@@ -161,6 +161,12 @@ impl Tags {
         Ok(Told::Fits)
     }
 
+    /// Whether a side can have sent this packet, which comes by behind the end, as far as anybody
+    /// knows.
+    pub(crate) fn has_left(&self, direction: usize, chunks: &Chunks) -> bool {
+        self.has_sent(direction ^ usize::from(chunks.reflects), chunks.tag, false)
+    }
+
     /// Whether a side can have sent a packet with this tag, as far as anybody knows. One without is
     /// its INIT.
     pub(crate) fn has_sent(&self, direction: usize, tag: u32, is_asking: bool) -> bool {

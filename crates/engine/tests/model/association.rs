@@ -66,6 +66,10 @@ enum Stage {
     BothShutDown,
     Closed,
     Aborted,
+    /// By the originator, who had no answer.
+    Withdrawn,
+    /// It never was one.
+    Stray,
 }
 
 /// What is known of an association.
@@ -86,14 +90,14 @@ impl Association {
         // A tag of 0 is none.
         let (tag, initiate) = (Some(first.tag).filter(|tag| *tag != 0), Some(first.initiate));
         let (stage, tags) = match first.act {
-            _ if first.is_bad && is_judged => (Stage::Aborted, [None; 2]),
+            _ if first.is_bad && is_judged => (Stage::Stray, [None; 2]),
             _ if first.is_bad => (Stage::Probed, [None; 2]),
             Act::Init => (Stage::Asked, [None, initiate]),
-            Act::Abort | Act::ShutdownComplete => (Stage::Aborted, [None; 2]),
+            Act::Abort | Act::ShutdownComplete => (Stage::Stray, [None; 2]),
             Act::InitAck => (Stage::Probed, [tag, initiate]),
             _ => (Stage::Probed, [tag, None]),
         };
-        let is_judged = is_judged && stage != Stage::Aborted;
+        let is_judged = is_judged && stage != Stage::Stray;
         Association { is_judged, stage, tags, offer: None, wanted: None }
     }
 
@@ -103,11 +107,25 @@ impl Association {
             return Err(Irregular::SctpChunk);
         }
         if self.is_over() {
-            return Ok(());
+            return self.hear_late(from, said);
         }
         let act = if said.is_bad { Act::Other } else { said.act };
         if !self.is_judged || self.check(from, act, said)? {
             self.go_on(from, act);
+        }
+        Ok(())
+    }
+
+    /// Behind the end: RFC 9260 section 8.5.1 for what may be on its way still.
+    fn hear_late(&mut self, from: usize, said: &Spoken) -> Result<(), Irregular> {
+        let of = if said.reflects { 1 - from } else { from };
+        let offered = self.offer.map(|offer| offer[of]);
+        let is_right = self.tags[of].is_none_or(|tag| tag == said.tag || offered == Some(said.tag));
+        if self.is_judged && (said.tag == 0 || !is_right) {
+            return Err(Irregular::SctpTag);
+        }
+        if from == 1 && self.stage == Stage::Withdrawn {
+            self.stage = Stage::Aborted;
         }
         Ok(())
     }
@@ -178,13 +196,16 @@ impl Association {
     fn go_on(&mut self, from: usize, act: Act) {
         use Stage::{Answered, Asked, BothShutDown, Echoed, Probed, ShuttingDown, Up};
         self.stage = match (act, from, self.stage) {
+            (Act::Abort, 0, Asked | Probed) => Stage::Withdrawn,
             (Act::Abort, ..) => Stage::Aborted,
             (Act::InitAck, 1, Asked) => Answered,
             (Act::CookieEcho, _, Answered) | (Act::CookieEcho, 1, Asked) => Echoed,
             (Act::CookieEcho | Act::CookieAck | Act::Other, 1, Probed) => Up,
             (Act::CookieAck, _, Echoed) | (Act::Other, 1, Echoed) => Up,
-            (Act::Shutdown, _, Up | Probed) | (Act::Shutdown, 1, Echoed) => ShuttingDown,
-            (Act::ShutdownAck, _, Up | Probed | ShuttingDown) => BothShutDown,
+            (Act::Shutdown, _, Up) | (Act::Shutdown, 1, Echoed | Probed) => ShuttingDown,
+            (Act::ShutdownAck, _, Up | ShuttingDown) | (Act::ShutdownAck, 1, Probed) => {
+                BothShutDown
+            }
             (Act::ShutdownComplete, _, BothShutDown) => Stage::Closed,
             (_, _, stage) => stage,
         };
@@ -211,7 +232,8 @@ impl Association {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Closed | Stage::Aborted)
+        use Stage::{Aborted, Closed, Stray, Withdrawn};
+        matches!(self.stage, Closed | Aborted | Withdrawn | Stray)
     }
 
     pub(crate) fn is_assured(&self) -> bool {
@@ -223,15 +245,15 @@ impl Association {
         match self.stage {
             Stage::Asked | Stage::Probed => "new",
             Stage::Answered | Stage::Echoed | Stage::Up | Stage::ShuttingDown => "open",
-            Stage::BothShutDown | Stage::Closed | Stage::Aborted => "closing",
+            _ => "closing",
         }
     }
 
     /// What a packet of the originator is to it.
-    pub(crate) fn word(&self, was_assured: bool) -> CtState {
+    pub(crate) fn word(&self) -> CtState {
         match self.stage {
-            Stage::Asked | Stage::Probed => CtState::NEW,
-            Stage::Closed | Stage::Aborted if !was_assured => CtState::INVALID,
+            Stage::Asked | Stage::Probed | Stage::Withdrawn => CtState::NEW,
+            Stage::Stray => CtState::INVALID,
             _ => CtState::ESTABLISHED,
         }
     }
@@ -239,7 +261,7 @@ impl Association {
     pub(crate) fn end_reason(&self) -> EndReason {
         match self.stage {
             Stage::BothShutDown | Stage::Closed => EndReason::Fin,
-            Stage::Aborted => EndReason::Rst,
+            Stage::Aborted | Stage::Withdrawn | Stage::Stray => EndReason::Rst,
             _ => EndReason::Idle,
         }
     }
@@ -251,13 +273,13 @@ impl Association {
             Stage::Echoed => t.sctp_cookie,
             Stage::Up => t.sctp_established,
             Stage::ShuttingDown | Stage::BothShutDown => t.sctp_shutdown,
-            Stage::Closed | Stage::Aborted => t.sctp_closed,
+            Stage::Closed | Stage::Aborted | Stage::Withdrawn | Stage::Stray => t.sctp_closed,
         }
     }
 
     /// Whether a side may have sent what an error quotes.
     pub(crate) fn has_sent(&self, from: usize, tag: u32) -> bool {
-        if !self.is_judged || self.is_over() {
+        if !self.is_judged {
             return true;
         }
         match (tag, self.tags[from]) {

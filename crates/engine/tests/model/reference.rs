@@ -415,7 +415,7 @@ impl Flow {
     pub(crate) fn state(&self, packet: &Seen) -> CtState {
         let heard = self.association.as_ref().filter(|_| packet.src == self.first.src);
         if let Some(association) = heard {
-            return association.word(self.is_assured);
+            return association.word();
         }
         let has_answer = match packet.proto {
             TCP => self.reply.tcp_flags != 0,

@@ -160,9 +160,6 @@ impl Talk {
         if chunk == Chunk::Init && before.iter().any(|step| ends(step) && !step.is_strange) {
             return Some("an INIT behind the end begins another association here, not there");
         }
-        if self.steps[packet].is_strange && before.iter().any(ends) {
-            return Some("behind the end, tags count for nothing here");
-        }
         let is_again = |s: &Step| s.chunk == Chunk::Init && s.initiate != first.initiate;
         let is_asked_anew = before.iter().any(is_again);
         is_asked_anew.then_some("an INIT of an association changes its tags there, as nobody knows")
