@@ -17,6 +17,7 @@ const EVERY_MEMBER: &str = "\
 \"state\":\"SYN_SENT\",\"src\":\"10.0.0.0/8\",\
 \"dst\":\"::/0\",\"sport\":1,\"dport\":2}
 {\"millrace\":1,\"ask\":\"flush\",\"all\":true}
+{\"millrace\":1,\"ask\":\"reload\",\"path\":\"/bump.toml\"}
 {\"millrace\":1,\"ask\":\"offload\"}
 ";
 

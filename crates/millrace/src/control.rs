@@ -75,6 +75,9 @@ pub(crate) struct Request {
     pub(crate) set_mark: Option<Bits<32>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) set_label: Option<Bits<128>>,
+    /// Of a reload, the configuration in place of that of the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
     /// Of a flush, or of what is written: every connection is meant.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) all: bool,
@@ -101,6 +104,8 @@ pub(crate) enum Ask {
     Zones,
     /// What becomes of connections, until who asks has heard enough.
     Events,
+    /// To read the configuration once more.
+    Reload,
 }
 
 impl Request {
@@ -123,6 +128,7 @@ impl Request {
             label: None,
             set_mark: None,
             set_label: None,
+            path: None,
             all: false,
         }
     }
@@ -332,7 +338,8 @@ pub(crate) struct ZoneLine {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EndLine {
     /// How many there are of what was asked for, given or not; of a list, how many were given; of a
-    /// flush, how many were ended; of marks and labels, to how many they were written.
+    /// flush, how many were ended; of marks and labels, to how many they were written; of a reload,
+    /// how many end sooner.
     pub(crate) matched: u64,
 }
 
@@ -362,11 +369,22 @@ pub(crate) enum Failure {
     Late,
     #[error("the instance keeps no labels: start it with labels = true in [table]")]
     NoLabels,
+    #[error(
+        "the instance was started without a configuration: name one, as in `millrace ct reload \
+         bump.toml`"
+    )]
+    NoFile,
+    /// All that is wrong with it, line by line.
+    #[error("{0}")]
+    Configuration(String),
     #[error("the run has come to its end")]
     Ending,
 }
 
 impl Failure {
+    /// Code of [`Failure::Configuration`].
+    pub(crate) const CONFIGURATION: &str = "configuration";
+
     fn code(&self) -> &'static str {
         match self {
             Failure::Syntax(_) => "syntax",
@@ -376,6 +394,8 @@ impl Failure {
             Failure::Busy => "busy",
             Failure::Late => "late",
             Failure::NoLabels => "no_labels",
+            Failure::NoFile => "no_file",
+            Failure::Configuration(_) => Self::CONFIGURATION,
             Failure::Ending => "ending",
         }
     }

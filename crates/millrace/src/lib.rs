@@ -22,6 +22,7 @@ mod nic;
 mod output;
 mod plan;
 mod records;
+mod reload;
 mod signals;
 mod snapshot;
 mod summary;

@@ -17,6 +17,7 @@ mod loan;
 mod meter;
 mod offload;
 mod recovery;
+mod reload;
 mod report;
 mod saving;
 mod totals;
@@ -51,8 +52,8 @@ use recovery::Recovery;
 use rtrb::{Consumer, RingBuffer};
 use saving::{Gauge, Saving};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use turns::Turns;
 use watched::Watched;
@@ -195,7 +196,8 @@ impl Live {
             policy: offload.policy.to_string(),
             bypass: offload.bypass.to_string(),
             gauge,
-            zones: ZoneRules::new(config, timeouts),
+            zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
+            reloads: Turns::new(()),
             has_labels: config.labels,
             started: Instant::now(),
             clock,

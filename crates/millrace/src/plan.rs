@@ -5,6 +5,7 @@
 //! the value came from. So nothing takes effect that `millrace check` does not show.
 
 mod args;
+mod changes;
 mod eal;
 mod fragments;
 mod memory;

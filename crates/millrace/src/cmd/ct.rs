@@ -2,6 +2,7 @@
 //! `millrace ct`: the connections of a running instance, all of them or those that somebody means.
 
 mod line;
+mod reload;
 mod set;
 mod which;
 
@@ -14,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use which::FilterArgs;
 
-/// List, count, mark or end the connections of a running instance
+/// List, count, mark or end the connections of a running instance, or change what holds for them
 #[derive(clap::Args)]
 pub(crate) struct CtArgs {
     #[command(subcommand)]
@@ -30,6 +31,7 @@ enum Command {
     Set(set::SetArgs),
     Zones(ZonesArgs),
     Events(EventsArgs),
+    Reload(reload::ReloadArgs),
 }
 
 /// Print every connection, or those that are meant, one on a line
@@ -161,6 +163,7 @@ pub(crate) fn run(args: &CtArgs) -> anyhow::Result<ExitCode> {
         Command::Set(args) => set::set(args)?,
         Command::Zones(args) => zones(args)?,
         Command::Events(args) => events(args)?,
+        Command::Reload(args) => return reload::reload(args),
     }
     Ok(ExitCode::SUCCESS)
 }

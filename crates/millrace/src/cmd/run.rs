@@ -8,6 +8,7 @@ use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::output::{OutputArgs, tell};
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
+use crate::reload::Reload;
 use crate::snapshot::Snapshots;
 use crate::{signals, twin, units};
 use anyhow::Context;
@@ -62,7 +63,8 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let mut plan = match args.plan.plan(&Cpus::of_this_host()) {
+    let cpus = Cpus::of_this_host();
+    let mut plan = match args.plan.plan(&cpus) {
         Ok(plan) => plan,
         Err(problems) => {
             tell(io::stderr(), &problems);
@@ -76,10 +78,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let wants_huge_pages = !eal.no_huge;
     let socket = plan.socket.clone();
+    let reload = Reload::new(&args.plan, cpus, std::mem::take(&mut plan.settings));
     let snapshots = snapshots(&plan);
     plan.engine.records = sink.wants_some();
     let mut live = start(plan, &eal, snapshots)?;
-    let server = match serve(&socket, &live) {
+    let server = match serve(&socket, &live, reload) {
         Ok(server) => server,
         Err(error) => {
             live.finish(&mut sink).written?;
@@ -145,10 +148,10 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
 
 /// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
 /// packets.
-fn serve(socket: &Socket, live: &Live) -> anyhow::Result<Option<Server>> {
+fn serve(socket: &Socket, live: &Live, reload: Reload) -> anyhow::Result<Option<Server>> {
     let inquiry = live.inquiry();
     let answerer = Arc::new(move |request: &Request, taker: &mut Taker| {
-        control::answer(&inquiry, request, taker)
+        control::answer((&inquiry, &reload), request, taker)
     });
     let path = match socket {
         Socket::Off => return Ok(None),

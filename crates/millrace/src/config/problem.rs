@@ -122,6 +122,8 @@ pub(crate) enum Fault {
         "{0:?} makes DPDK print its options and end; leave it out (dpdk-testpmd --help prints them)"
     )]
     AsksForHelp(String),
+    #[error("{wanted} takes a restart; the instance runs with {running}")]
+    TakesRestart { wanted: String, running: String },
     #[error("{found} MB are too little: packet buffers and ports take {needed} MB")]
     TooLittleMemory { found: u32, needed: u32 },
 }

@@ -9,9 +9,11 @@ use super::{
 };
 use crate::busiest::Busiest;
 use crate::live::{Ending, Found, Inquiry, PortNow};
+use crate::reload::Reload;
 use crate::units;
 use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
 use serde_json::{Value, json};
+use std::path::Path;
 
 impl From<Ending> for Failure {
     fn from(_: Ending) -> Self {
@@ -26,7 +28,11 @@ impl From<Ending> for Halt {
 }
 
 /// Gives an answer, but for what is wrong in the end.
-pub(crate) fn answer(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> Result<(), Halt> {
+pub(crate) fn answer(
+    (inquiry, reload): (&Inquiry, &Reload),
+    request: &Request,
+    taker: &mut Taker,
+) -> Result<(), Halt> {
     let (mut lines, mut matched) = (Vec::new(), 0);
     match request.ask {
         Ask::List => matched = connections::list(inquiry, request, taker)?,
@@ -34,6 +40,10 @@ pub(crate) fn answer(inquiry: &Inquiry, request: &Request, taker: &mut Taker) ->
         Ask::Count => matched = connections::count(inquiry, request)?,
         Ask::Flush => matched = connections::flush(inquiry, request)?,
         Ask::Set => matched = connections::set(inquiry, request)?,
+        Ask::Reload => {
+            let rules = reload.read(request.path.as_deref().map(Path::new))?;
+            matched = inquiry.reload(rules)?;
+        }
         Ask::Zones => {
             lines = connections::zones(inquiry)?;
             matched = lines.len() as u64;

@@ -82,6 +82,8 @@ fn a_request_is_answered_and_a_wrong_one_told_why() {
         "{\"millrace\":1,\"ask\":\"list\",\"proto\":256}\n",
         "{\"millrace\":1,\"ask\":\"list\",\"all\":true}\n",
         "{\"millrace\":1,\"ask\":\"flush\"}\n",
+        "{\"millrace\":1,\"ask\":\"reload\",\"path\":\"bump.toml\"}\n",
+        "{\"millrace\":1,\"ask\":\"list\",\"path\":\"/bump.toml\"}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"all\":false}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"zone\":1,\"all\":true}\n",
         "\u{0}\u{1}\n",
@@ -92,6 +94,8 @@ fn a_request_is_answered_and_a_wrong_one_told_why() {
         "{\"millrace\":1,\"ask\":\"list\",\"limit\":100001,\"src\":\"10.0.0.0/8\",\"dport\":53}\n",
         "{\"millrace\":1,\"ask\":\"count\",\"state\":\"established\",\"proto\":6}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"zone\":0}\n",
+        "{\"millrace\":1,\"ask\":\"reload\"}\n",
+        "{\"millrace\":1,\"ask\":\"reload\",\"path\":\"/bump.toml\"}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"all\":true}\n",
     ] {
         assert_eq!(code(&scratch, good.as_bytes()), "none", "{good}");

@@ -110,6 +110,13 @@ impl Request {
         if is_kept && self.limit.is_some_and(|limit| limit > LIMIT_MAX) {
             return fault(format!("limit: at most {LIMIT_MAX}"));
         }
+        match (self.ask, &self.path) {
+            (Ask::Reload, Some(path)) if !path.starts_with('/') => {
+                return fault("path: from / on, whatever folder the instance is in".to_owned());
+            }
+            (Ask::Reload, _) | (_, None) => {}
+            _ => return fault("path: only for \"reload\"".to_owned()),
+        }
         match (self.ask, self.change() == MarkChange::default()) {
             (Ask::Set, true) => return fault("set: set_mark, set_label, or both".to_owned()),
             (Ask::Set, false) | (_, true) => {}

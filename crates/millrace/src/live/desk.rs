@@ -10,6 +10,7 @@ use super::listeners::{Listener, Listeners};
 use super::worker::Report;
 use engine::{Cursor, Engine, Filter, LiveFlow, MarkChange, Nanos, Query, ZoneNow};
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
 
 /// Records that a worker looks at in one round of housekeeping.
 const LISTED: usize = 16;
@@ -29,6 +30,8 @@ pub(super) enum Ask {
     /// Somebody wants to hear what becomes of connections, or has heard enough.
     Listen(Listener),
     Leave(u64),
+    /// Something else holds in zones from now on.
+    Zones(Arc<engine::Zones>),
 }
 
 /// What a walk is for.
@@ -42,6 +45,8 @@ pub(crate) enum Errand {
     Flush(Filter),
     /// To write to their marks and labels.
     Mark(Filter, MarkChange),
+    /// To hold them against what holds in their zones now.
+    Review,
     /// Zones that have connections, or had some a moment ago. Of that, all is one part.
     Zones,
 }
@@ -68,6 +73,8 @@ pub(super) enum Told {
     Listens,
     /// Somebody is not, and is given back.
     Left(Option<Listener>),
+    /// What held in zones before.
+    Zones(Arc<engine::Zones>),
 }
 
 /// What comes last.
@@ -76,7 +83,8 @@ pub(super) struct PartEnd {
     /// Where the next part begins, if there is more.
     pub(super) cursor: Cursor,
     pub(super) more: bool,
-    /// Flows that were meant, and told, counted, changed or ended.
+    /// Flows that were meant, and told, counted, changed or ended; of a review, those that end
+    /// sooner.
     pub(super) matched: u64,
     /// Flows that are to end, but wait for their NIC.
     pub(super) held: u64,
@@ -152,6 +160,10 @@ impl Desk {
                     let _ = self.told.push(Told::Left(self.listeners.leave(id, engine)));
                     return 1;
                 }
+                Ok(Ask::Zones(zones)) => {
+                    let _ = self.told.push(Told::Zones(engine.set_zones(zones)));
+                    return 1;
+                }
                 Err(_) => return 0,
             }
         }
@@ -213,6 +225,7 @@ impl Walk {
                 *matched += u64::from(written.matched);
                 written.more
             }
+            Errand::Review => engine.review(cursor, budget as u32, matched),
             Errand::Zones => false,
         };
         self.left -= budget as u32;

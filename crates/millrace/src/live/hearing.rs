@@ -94,7 +94,7 @@ impl Drop for Hearing<'_> {
 }
 
 /// Asks for something that has one answer.
-fn answer(caller: &mut Caller, ask: Ask) -> Result<Told, Ending> {
+pub(super) fn answer(caller: &mut Caller, ask: Ask) -> Result<Told, Ending> {
     caller.asks.push(ask).map_err(|_| Ending)?;
     loop {
         match caller.told.pop() {

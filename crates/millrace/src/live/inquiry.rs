@@ -18,6 +18,7 @@ use crate::summary::{Offload, OffloadPort, Summary};
 use dpdk::tsc;
 use engine::{Cursor, LiveFlow, Nanos, OffloadState, Query, ZoneNow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks whether there is an answer.
@@ -37,7 +38,9 @@ pub(crate) struct Inquiry {
     pub(super) policy: String,
     pub(super) bypass: String,
     pub(super) gauge: Gauge,
-    pub(super) zones: ZoneRules,
+    pub(super) zones: Mutex<Arc<ZoneRules>>,
+    /// Who changes them.
+    pub(super) reloads: Turns<()>,
     pub(super) has_labels: bool,
     pub(super) started: Instant,
     /// That of the workers.
@@ -154,7 +157,7 @@ impl Inquiry {
                 Ok(Told::Zone { zone, now }) => met(Met::Zone { zone, now }),
                 Ok(Told::End(end)) => break end,
                 // Answers to what others have asked, and taken.
-                Ok(Told::Listens | Told::Left(_)) => {}
+                Ok(Told::Listens | Told::Left(_) | Told::Zones(_)) => {}
                 Err(_) if caller.told.is_abandoned() => return Err(Ending),
                 Err(_) => std::thread::sleep(NAP),
             }
@@ -210,8 +213,8 @@ impl Inquiry {
     }
 
     /// What holds in which zone.
-    pub(crate) fn zones(&self) -> &ZoneRules {
-        &self.zones
+    pub(crate) fn zones(&self) -> Arc<ZoneRules> {
+        Arc::clone(&self.zones.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether connections have labels.

@@ -7,7 +7,7 @@ use crate::host::Cpus;
 use std::path::{Path, PathBuf};
 
 /// What to run.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct PlanArgs {
     /// Configuration file (TOML)
     config: Option<PathBuf>,
@@ -35,6 +35,11 @@ impl PlanArgs {
     /// The file that is read.
     pub(crate) fn files(&self) -> &[PathBuf] {
         self.config.as_slice()
+    }
+
+    /// The same with this file.
+    pub(crate) fn with_file(&self, path: PathBuf) -> Self {
+        Self { config: Some(path), ..self.clone() }
     }
 
     /// The plan, or all that is wrong with it.

@@ -106,6 +106,19 @@ impl Settings {
         }
     }
 
+    /// Every value as it is shown, under its full name, such as `pair[0].a`.
+    pub(super) fn values(&self) -> Vec<(String, String)> {
+        let mut values = Vec::new();
+        for (index, Section { name, repeats, rows }) in self.0.iter().enumerate() {
+            let before = self.0[..index].iter().filter(|section| section.name == *name).count();
+            let place = if *repeats { format!("[{before}]") } else { String::new() };
+            let named =
+                rows.iter().map(|(key, value, _)| (format!("{name}{place}.{key}"), toml(value)));
+            values.extend(named);
+        }
+        values
+    }
+
     /// `{"pair": [{"a": {"value": ..., "from": ...}}], "table": {...}}`.
     pub(crate) fn to_json(&self) -> Value {
         let mut all = Map::new();

@@ -6,6 +6,7 @@ use super::{Settings, plan_timeouts};
 use crate::config::{self, Fault, Problem, Written};
 use engine::{Config, Timeouts, ZonePolicy, Zones};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The name of `[timeouts]`.
 const DEFAULT: &str = "default";
@@ -15,7 +16,7 @@ type Planned = ((Vec<u16>, ZonePolicy), String);
 
 /// What holds in which zone, for those who ask.
 pub(crate) struct ZoneRules {
-    zones: Zones,
+    zones: Arc<Zones>,
     /// Names of the timeouts of zones that are named.
     timeouts: BTreeMap<u16, String>,
 }
@@ -66,7 +67,12 @@ impl ZoneRules {
         // The last one that names a zone holds, as in the engine.
         let timeouts =
             named.flat_map(|((ids, _), name)| ids.iter().map(move |id| (*id, name.clone())));
-        Self { zones: Zones::new(config), timeouts: timeouts.collect() }
+        Self { zones: Arc::new(Zones::new(config)), timeouts: timeouts.collect() }
+    }
+
+    /// What engines go by.
+    pub(crate) fn zones(&self) -> Arc<Zones> {
+        Arc::clone(&self.zones)
     }
 
     /// Zones that are named, in order.

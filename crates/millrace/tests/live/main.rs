@@ -37,6 +37,7 @@ mod probe;
 mod process;
 mod records;
 mod refusals;
+mod reload;
 mod resets;
 mod secret;
 mod sessions;

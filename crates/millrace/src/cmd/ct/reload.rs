@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace ct reload`: something else holds for connections from now on.
+
+use super::{ask, print};
+use crate::control::{Ask, AskError, Failure, InstanceArgs, Request};
+use crate::output::tell;
+use anyhow::Context;
+use serde_json::json;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Change timeouts and policies of zones while packets flow; no connection is lost
+///
+/// The instance reads its configuration once more. Timeouts, [[timeout_policy]], [[zone]], `tcp`
+/// and `pick_up` in [policy] and `when_full` in [table] hold from then on, for connections that are
+/// there as well. What else has changed takes a restart: then it says so, and nothing changes.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ReloadArgs {
+    /// Configuration file (TOML), instead of that with which the instance was started; the instance
+    /// reads it, as its user
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    instance: InstanceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace ct reload
+      What was changed in the file of the instance holds.
+  millrace check bump.toml && millrace ct reload
+      The same where a file that is wrong is not even tried.
+  millrace ct reload night.toml
+      What this file says holds.
+
+Exit status: 0 good; 1 no instance answers, or the configuration is refused; 2 wrong use.";
+
+pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
+    let absolute = |path: &PathBuf| {
+        let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+        let text = path.to_str().map(str::to_owned);
+        text.with_context(|| format!("{}: its name is not UTF-8", path.display()))
+    };
+    let path = args.config.as_ref().map(absolute).transpose()?;
+    let request = Request { path, ..Request::new(Ask::Reload) };
+    match ask(&args.instance, &request, &mut |_| Ok(())) {
+        Ok(retimed) => {
+            let retimed = retimed.context("interrupted: the instance goes on with it")?;
+            let text = format!("reloaded: {retimed} connections end sooner");
+            print(args.json, &text, &json!({ "retimed": retimed }))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => match error.downcast()? {
+            // As `millrace check` tells it.
+            AskError::Refused { error, .. } if error.code == Failure::CONFIGURATION => {
+                tell(io::stderr(), error.text);
+                Ok(ExitCode::FAILURE)
+            }
+            error => Err(error.into()),
+        },
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Has the workers of a running bump hold connections to something else: for a thread that serves
+//! somebody who has changed his mind.
+
+use super::desk::{Ask, Errand, Told};
+use super::hearing::answer;
+use super::inquiry::{Ending, Inquiry, Walk};
+use crate::plan::ZoneRules;
+use std::sync::{Arc, PoisonError};
+
+impl Inquiry {
+    /// Has the workers go by these rules from now on, one after the other, and then hold the
+    /// connections against them that are there; returns how many of those end sooner by it. Who
+    /// asks for that meanwhile waits for his turn.
+    pub(crate) fn reload(&self, rules: ZoneRules) -> Result<u64, Ending> {
+        let _turn = self.reloads.take();
+        for worker in self.lock().iter_mut() {
+            self.check()?;
+            // What held before is freed here, and not by a worker.
+            match answer(&mut worker.caller, Ask::Zones(rules.zones()))? {
+                Told::Zones(before) => drop(before),
+                _ => return Err(Ending),
+            }
+        }
+        *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        let mut walk = Walk::new(Errand::Review);
+        while self.go_on(&mut walk, &mut |_| ())? {}
+        Ok(walk.matched)
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What of a plan may change while it runs, and what takes a restart.
+
+use super::Settings;
+use crate::config::{Fault, Place, Problem};
+use std::collections::HashMap;
+
+/// Sections of which every value may change, and values of others. They are what engines are told
+/// together, as `engine::Zones`.
+const SECTIONS: [&str; 3] = ["timeouts", "timeout_policy", "zone"];
+const VALUES: [&str; 3] = ["table.when_full", "policy.tcp", "policy.pick_up"];
+
+/// Where one of both has a value that the other has not.
+const NONE: &str = "none";
+
+impl Settings {
+    /// What a run with these settings would have to be started anew for, if it is to have others.
+    pub(crate) fn refuse_restart(&self, wanted: &Settings) -> Vec<Problem> {
+        let (running, wanted) = (self.values(), wanted.values());
+        let [of_running, of_wanted] = [&running, &wanted]
+            .map(|values| values.iter().cloned().collect::<HashMap<String, String>>());
+        let new = wanted.iter().map(|(key, _)| key);
+        let gone = running.iter().map(|(key, _)| key).filter(|key| !of_wanted.contains_key(*key));
+        let value = |of: &HashMap<String, String>, key: &str| {
+            of.get(key).cloned().unwrap_or_else(|| NONE.to_owned())
+        };
+        let fault = |key: &String| {
+            let (running, wanted) = (value(&of_running, key), value(&of_wanted, key));
+            let takes_restart = running != wanted && !may_change(key);
+            takes_restart.then(|| Problem {
+                place: Place::Whole {},
+                key: key.clone(),
+                fault: Fault::TakesRestart { wanted, running },
+            })
+        };
+        new.chain(gone).filter_map(fault).collect()
+    }
+}
+
+fn may_change(key: &str) -> bool {
+    let section = key.split(['.', '[']).next().unwrap_or_default();
+    SECTIONS.contains(&section) || VALUES.contains(&key)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Problem};
+    use crate::host::Cpus;
+    use crate::plan::{Plan, Settings};
+
+    const EVERY_KEY: &str = include_str!("../config/every_key.toml");
+    const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
+
+    fn settings(text: &str) -> Settings {
+        let cpus: Vec<u32> = (0..64).collect();
+        let cpus = Cpus { online: cpus.clone(), allowed: cpus, ..Cpus::default() };
+        Plan::new(Config::read(text), &cpus).expect("a plan").settings
+    }
+
+    fn refused(running: &str, wanted: &str) -> Vec<String> {
+        let problems = settings(running).refuse_restart(&settings(wanted));
+        let said = |Problem { key, fault, .. }: &Problem| format!("{key}: {fault}");
+        problems.iter().map(said).collect()
+    }
+
+    #[test]
+    fn what_zones_hold_may_change() {
+        let more = "table.when_full = \"drop\"\npolicy.tcp = \"liberal\"\n\
+            policy.pick_up = \"strict\"\ntimeouts.udp_first = 1\n";
+        let zones = "[[timeout_policy]]\nname = \"dns\"\n[[zone]]\nids = [1]\n";
+        let wanted = format!("{more}{PAIR}{zones}");
+        assert!(refused(PAIR, &wanted).is_empty() && refused(&wanted, PAIR).is_empty());
+    }
+
+    #[test]
+    fn all_else_is_refused_by_name() {
+        let pair = PAIR.replace("net_null1", "net_null2");
+        let wanted = format!("{pair}zone = 7\n[control]\nsocket = \"off\"\n");
+        let takes = " takes a restart; the instance runs with ";
+        let expected = [
+            format!("pair[0].b: \"net_null2\"{takes}\"net_null1\""),
+            format!("pair[0].zone: 7{takes}none"),
+            format!("control.socket: \"off\"{takes}\"auto\""),
+        ];
+        assert_eq!(refused(PAIR, &wanted), expected);
+        let gone = refused(&wanted, PAIR);
+        assert_eq!(gone.last().unwrap(), &format!("pair[0].zone: none{takes}7"));
+    }
+
+    #[test]
+    fn a_configuration_is_no_change_to_itself() {
+        assert_eq!(refused(EVERY_KEY, EVERY_KEY), [""; 0]);
+    }
+}
