@@ -169,7 +169,7 @@ impl<const W: usize> Hot<W> {
         self.window = Window::NONE;
         if let Some(segment) = segment {
             // What no connection begins with is not to stand for one that does begin.
-            phase = if is_sound(flags) { phase } else { Phase::TcpClose };
+            phase = if is_sound(flags) { phase } else { Phase::TcpStray };
             self.open_window(phase, segment);
         }
         if let Some(chunks) = packet.chunks {
@@ -246,7 +246,7 @@ impl<const W: usize> Hot<W> {
 
     /// What a packet, which was tracked, is to the flow.
     pub(crate) fn state(&self, meta: Meta) -> CtState {
-        let [of_originator, of_responder] = self.counters.map(Counters::tcp_flags);
+        let of_responder = self.counters[1].tcp_flags();
         let is_answered = match self.key.proto() {
             PROTO_TCP => of_responder != 0,
             _ => self.phase().is_first() == 0,
@@ -254,9 +254,7 @@ impl<const W: usize> Hot<W> {
         match (self.is_reply(meta), is_answered) {
             (true, _) => CtState::ESTABLISHED | CtState::REPLY,
             (false, true) => CtState::ESTABLISHED,
-            // An RST of nothing, or flags that nobody sends.
-            _ if self.phase() == Phase::TcpClose && of_originator & SYN == 0 => CtState::INVALID,
-            _ if self.phase() == Phase::SctpStray => CtState::INVALID,
+            _ if matches!(self.phase(), Phase::TcpStray | Phase::SctpStray) => CtState::INVALID,
             (false, false) => CtState::NEW,
         }
     }
@@ -402,7 +400,7 @@ impl<const W: usize> Hot<W> {
         match self.phase() {
             Phase::TcpLastAck | Phase::SctpShutdownAck | Phase::SctpClosed => EndReason::Fin,
             phase if phase.is_closing() && self.is_fin() => EndReason::Fin,
-            Phase::TcpClose => EndReason::Rst,
+            Phase::TcpClose | Phase::TcpStray => EndReason::Rst,
             phase if phase.is_over_for_sctp() => EndReason::Rst,
             _ => EndReason::Idle,
         }

@@ -139,7 +139,7 @@ impl Phase {
             Phase::TcpCloseWait => Progress::CloseWait,
             Phase::TcpLastAck => Progress::LastAck,
             Phase::TcpTimeWait => Progress::TimeWait,
-            Phase::TcpClose => Progress::Close,
+            Phase::TcpClose | Phase::TcpStray => Progress::Close,
             Phase::SctpInit | Phase::SctpInitAck => Progress::CookieWait,
             Phase::SctpCookie => Progress::CookieEchoed,
             Phase::SctpShutdown => Progress::ShutdownSent,

@@ -241,6 +241,7 @@ impl Phase {
             | Phase::TcpSynSent2
             | Phase::TcpPickedUp
             | Phase::TcpSynRecv
+            | Phase::TcpStray
             | Phase::UdpFirst
             | Phase::UdpSingle
             | Phase::IcmpFirst

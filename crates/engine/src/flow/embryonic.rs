@@ -56,6 +56,7 @@ impl Phase {
             self,
             Phase::TcpSynRecv
                 | Phase::TcpClose
+                | Phase::TcpStray
                 | Phase::SctpInitAck
                 | Phase::SctpClosed
                 | Phase::SctpAborted

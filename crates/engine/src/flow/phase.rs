@@ -38,6 +38,8 @@ pub(crate) enum Phase {
     TcpTimeWait = 0x08,
     /// An RST.
     TcpClose = 0x0a,
+    /// The first packet was an RST, or has flags that nobody sends.
+    TcpStray = 0x12,
     /// UDP: one packet.
     UdpFirst = 0x25,
     /// Several of one direction.
@@ -75,7 +77,7 @@ impl Phase {
     pub(crate) const BITS: usize = 64;
 
     /// Every one of them.
-    const ALL: [Phase; 32] = [
+    const ALL: [Phase; 33] = [
         Phase::TcpSynSent,
         Phase::TcpSynSent2,
         Phase::TcpPickedUp,
@@ -89,6 +91,7 @@ impl Phase {
         Phase::TcpLastAck,
         Phase::TcpTimeWait,
         Phase::TcpClose,
+        Phase::TcpStray,
         Phase::UdpFirst,
         Phase::UdpSingle,
         Phase::UdpMultiple,
@@ -129,7 +132,7 @@ impl Phase {
         match (proto, kind) {
             (PROTO_TCP, Kind::Syn) => Phase::TcpSynSent,
             // A stray RST must not name the originator of the SYN that follows it.
-            (PROTO_TCP, Kind::Rst) => Phase::TcpClose,
+            (PROTO_TCP, Kind::Rst) => Phase::TcpStray,
             (PROTO_TCP, _) => Phase::TcpPickedUp,
             (PROTO_UDP, _) => Phase::UdpFirst,
             (PROTO_ICMP | PROTO_ICMPV6, _) => Phase::IcmpFirst,
@@ -165,7 +168,7 @@ impl Phase {
     /// Whether both sides have ended the connection, or one has at once: its ports may be another's
     /// at any time.
     pub(crate) fn is_closing(self) -> bool {
-        matches!(self, Phase::TcpTimeWait | Phase::TcpClose)
+        matches!(self, Phase::TcpTimeWait | Phase::TcpClose | Phase::TcpStray)
     }
 
     /// The same of an association of SCTP.
@@ -206,7 +209,7 @@ impl Phase {
             | Phase::TcpResumedReply => timeouts.tcp_established,
             Phase::TcpFinWait | Phase::TcpCloseWait | Phase::TcpLastAck => timeouts.tcp_fin_wait,
             Phase::TcpTimeWait => timeouts.tcp_time_wait,
-            Phase::TcpClose => timeouts.tcp_close,
+            Phase::TcpClose | Phase::TcpStray => timeouts.tcp_close,
             Phase::UdpFirst => timeouts.udp_first,
             Phase::UdpSingle => timeouts.udp_single,
             Phase::UdpMultiple => timeouts.udp_multiple,
@@ -228,9 +231,8 @@ impl Phase {
 
     pub(super) fn state(self) -> State {
         match self {
-            Phase::TcpLastAck | Phase::TcpTimeWait | Phase::TcpClose => State::Closing,
-            phase if phase.is_over_for_sctp() => State::Closing,
-            Phase::SctpShutdownAck => State::Closing,
+            Phase::TcpLastAck | Phase::SctpShutdownAck => State::Closing,
+            phase if phase.is_closing() || phase.is_over_for_sctp() => State::Closing,
             phase if phase.is_first() == 1 => State::New,
             _ => State::Open,
         }

@@ -159,6 +159,8 @@ pub(crate) struct Flow {
     sound: [u64; 2],
     /// Both ends have shown that they want it.
     is_assured: bool,
+    /// Its first segment was one that a connection may begin with.
+    began: bool,
     /// A SYN that was let pass and changed nothing, and when the connection was seen last.
     asked: Option<(Seen, u64)>,
 }
@@ -189,6 +191,7 @@ impl Flow {
             reply,
             sound,
             is_assured,
+            began: tcp != Tcp::Reset,
             asked: None,
         };
         let first = flow.first.clone();
@@ -421,7 +424,7 @@ impl Flow {
             TCP => self.reply.tcp_flags != 0,
             _ => self.sound[1] > 0,
         };
-        let began = packet.proto != TCP || self.tcp != Tcp::Reset || self.orig.tcp_flags & SYN != 0;
+        let began = packet.proto != TCP || self.began;
         match (packet.src == self.first.src, has_answer, began) {
             (false, ..) => CtState::ESTABLISHED | CtState::REPLY,
             (true, true, _) => CtState::ESTABLISHED,
