@@ -53,8 +53,14 @@ struct Place {
     /// There was a FIN, or an RST, of either side.
     is_ending: bool,
     is_reset: bool,
-    /// The peer has sent three ACKs without a SYN.
+    /// A number lies half of all numbers away.
+    is_across: bool,
+    /// The peer has sent three ACKs without a SYN, since the last SYN came by.
     is_acked: bool,
+    /// The last SYN is a guess, of the peer, and was not answered.
+    is_asked_anew: bool,
+    /// Nobody but the sender was heard since the last SYN.
+    is_alone: bool,
 }
 
 impl Place {
@@ -76,12 +82,23 @@ impl Place {
         let is_ack = last.flags & ACK != 0;
         let from_to = |from: u32, to: u32| to.wrapping_sub(from) as i32;
         let ack_age = from_to(last.ack, sent_by_peer);
+        let is_far = |distance: i32| distance.unsigned_abs() > (1 << 31) - (1 << 24);
+        let asks = |segment: &Segment| segment.flags & (SYN | ACK) == SYN;
+        let since = own.iter().rposition(|(segment, _)| asks(segment)).unwrap_or(0);
+        let answers = own[since..].iter().filter(|(segment, _)| segment.from != last.from);
+        let last_syn = before.iter().zip(guessed).rev().find(|(s, _)| s.flags & SYN != 0);
+        let last_asked = before.iter().rposition(asks).unwrap_or(0);
         Self {
             is_old: from_to(last.seq, sent) > 0 || is_ack && ack_age > 0,
             is_ahead: from_to(acked, last.seq) > 0 || is_ack && ack_age < 0,
-            is_acked: of(1 - last.from).filter(|s| s.flags & (SYN | ACK) == ACK).count() > 2,
+            is_across: is_far(from_to(last.seq, sent)) || is_ack && is_far(ack_age),
+            is_acked: answers.filter(|(s, _)| s.flags & (SYN | ACK) == ACK).count() > 2,
             is_reset: before.iter().any(|segment| segment.flags & RST != 0),
             is_ending: before.iter().any(|segment| segment.flags & (FIN | RST) != 0),
+            is_asked_anew: last_syn.is_some_and(|(syn, guessed)| {
+                *guessed && syn.flags & ACK == 0 && syn.from != last.from
+            }),
+            is_alone: before[last_asked..].iter().all(|segment| segment.from == last.from),
         }
     }
 }
@@ -93,10 +110,14 @@ fn reason(
     [own, kernel]: [Word; 2],
 ) -> Option<&'static str> {
     let (last, before) = segments.split_last()?;
-    let Place { is_old, is_ahead, is_ending, is_reset, is_acked } =
-        Place::of(last, before, guessed);
+    let place = Place::of(last, before, guessed);
+    let Place { is_old, is_ahead, is_across, is_ending, is_reset, is_acked, .. } = place;
     let is_refused = kernel == Word::Invalid && own != Word::Invalid;
     let is_taken = own == Word::Invalid && kernel != Word::Invalid;
+    if is_taken && before.first()?.flags & SYN == 0 {
+        // nf_conntrack_proto_tcp.c, tcp_new(): IP_CT_TCP_FLAG_BE_LIBERAL for both.
+        return Some("a connection whose begin was not seen is not judged there");
+    }
     match last.flags & (SYN | FIN | RST | ACK) {
         SYN if is_ending => Some("a SYN after a FIN or RST: other states may be reopened there"),
         SYN if is_refused => Some("a SYN in a connection is invalid there, and ignored here"),
@@ -113,11 +134,8 @@ fn reason(
         flags if flags & RST != 0 && own == Word::New => {
             Some("an RST beside a SYN that has taken the ports of what is over")
         }
-        flags if flags & RST != 0 && is_taken && before.last()?.flags == SYN => {
-            Some("after a repeated SYN, the numbers of an RST do not count there")
-        }
         flags if flags & RST != 0 && is_taken && !is_acked => {
-            Some("before some ACKs of the peer, the numbers of an RST do not count there")
+            Some("before some ACKs of the peer to a SYN, the numbers of an RST do not count there")
         }
         flags if flags & RST != 0 && is_taken && is_ahead => {
             Some("an RST may be beyond all windows there")
@@ -128,11 +146,19 @@ fn reason(
         flags if flags & RST != 0 && is_refused && is_old => {
             Some("an RST at the end of what its side sent, less than acknowledged, is old there")
         }
+        // RFC 9293 section 3.5.1: it tells nothing about the connection that is asked for.
+        _ if is_refused && place.is_asked_anew => {
+            Some("what the peer of a SYN says of the connection before is judged there")
+        }
         _ if is_refused && is_reset => Some("after an RST, numbers do not count here"),
         _ if is_refused && is_old => {
             Some("how old may be what is late: the largest window seen there, that allowed here")
         }
+        _ if is_taken && is_reset && place.is_alone => {
+            Some("an RST where one side is known takes the entry away there at once")
+        }
         _ if is_taken && is_ahead => Some("a window beyond the window is let pass there"),
+        _ if is_across => Some("what is half of all numbers away is old and new"),
         _ => None,
     }
 }
