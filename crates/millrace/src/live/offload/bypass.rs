@@ -3,23 +3,39 @@
 //! rules, how it wants to be asked, and those that it has.
 //!
 //! They say of every tag whether it is there. A mark on a packet of another connection is found
-//! out; what is forwarded by the rule of another connection, nobody sees.
+//! out; what is forwarded by the rule of another connection, nobody sees. They are for whole packets
+//! where the NIC can tell: the first fragment of a datagram tells whose the others are, which no rule
+//! knows.
 
 use super::nic::Calls;
-use super::shape::{KINDS, example, ip, item, kind, line, ports};
+use super::shape::{KINDS, example, ip, item, kind, line, ports, whole_ip};
 use dpdk::Port;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
 use engine::Tuple;
 
+/// How a port is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    /// For packets that are no fragments.
+    is_whole: bool,
+    peer: Peer,
+}
+
 /// How the peer is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Peer {
     RepresentedPort,
     /// As it was before DPDK 21.11.
     PortId,
 }
 
-const WAYS: [Way; 2] = [Way::RepresentedPort, Way::PortId];
+/// The best one first.
+const WAYS: [Way; 4] = [
+    Way { is_whole: true, peer: Peer::RepresentedPort },
+    Way { is_whole: true, peer: Peer::PortId },
+    Way { is_whole: false, peer: Peer::RepresentedPort },
+    Way { is_whole: false, peer: Peer::PortId },
+];
 
 /// What a port forwards by itself.
 pub(super) struct Bypass {
@@ -86,10 +102,11 @@ impl Way {
     fn rule(self, tuple: &Tuple, peer: u16) -> Rule {
         let is_tagged = tuple.zone != 0;
         let tag = is_tagged.then(|| only_tag(tuple.zone));
-        let pattern = [ethernet(is_tagged)].into_iter().chain(tag).chain([ip(tuple), ports(tuple)]);
-        let to_peer = match self {
-            Way::RepresentedPort => Action::RepresentedPort(peer),
-            Way::PortId => Action::PortId(Some(peer.into())),
+        let ip = if self.is_whole { whole_ip(tuple) } else { ip(tuple) };
+        let pattern = [ethernet(is_tagged)].into_iter().chain(tag).chain([ip, ports(tuple)]);
+        let to_peer = match self.peer {
+            Peer::RepresentedPort => Action::RepresentedPort(peer),
+            Peer::PortId => Action::PortId(Some(peer.into())),
         };
         let attributes = Attributes { transfer: true, ..Attributes::default() };
         Rule { attributes, pattern: pattern.collect(), actions: vec![Action::Count(0), to_peer] }
@@ -113,24 +130,78 @@ fn only_tag(zone: u16) -> Item {
 mod tests {
     use super::*;
     use crate::nic::advice::model::Modelled;
-    use twin::{Nic, Personality};
+    use twin::{Handle, Nic, Personality};
+    use wire::FrameBuilder;
 
-    /// The kinds that a NIC of this personality forwards, and how; `None`: it does not.
-    fn shapes(name: &str, has_switch: bool) -> Option<Vec<String>> {
-        let mut nic = Nic::new(Personality::named(name).unwrap(), 1);
+    fn nic(personality: Personality, has_switch: bool) -> Nic {
+        let mut nic = Nic::new(personality, 1);
         nic.set_queues(1);
         nic.set_switch(has_switch);
         nic.set_started(true);
+        nic
+    }
+
+    fn create(nic: &mut Nic, rule: &Rule) -> Result<Handle, String> {
+        let Modelled { attributes, items, actions } =
+            Modelled::of(rule).ok_or("it is not known")?;
+        let rule = twin::Rule { attributes, items: &items, actions: &actions };
+        nic.create(rule, 0).map(|made| made.value).map_err(|_| "no".to_owned())
+    }
+
+    /// What a NIC forwards; `None`: it does not.
+    fn bypass(nic: &mut Nic) -> Option<Bypass> {
         let ways = learn(1, |rule| {
-            let Modelled { attributes, items, actions } =
-                Modelled::of(rule).ok_or("it is not known")?;
-            let rule = twin::Rule { attributes, items: &items, actions: &actions };
-            let made = nic.create(rule, 0).map_err(|_| "no".to_owned())?;
-            nic.destroy(made.value, 0).map(drop).map_err(|_| "it stays".to_owned())
+            let made = create(nic, rule)?;
+            nic.destroy(made, 0).map(drop).map_err(|_| "it stays".to_owned())
         });
         assert_eq!(nic.len(), 0);
-        let bypass = Bypass { peer: 1, ways: ways.ok()?, calls: Calls::default() };
+        Some(Bypass { peer: 1, ways: ways.ok()?, calls: Calls::default() })
+    }
+
+    /// The kinds that a NIC of this personality forwards, and how; `None`: it does not.
+    fn shapes(name: &str, has_switch: bool) -> Option<Vec<String>> {
+        let bypass = bypass(&mut nic(Personality::named(name).unwrap(), has_switch))?;
         Some(bypass.shapes().collect())
+    }
+
+    /// In what time a rule has its effect, and its counter is read.
+    const SOON_US: u64 = 5_000_000;
+
+    /// What a NIC forwards of datagrams of each kind, whole ones and first fragments.
+    fn forwarded(nic: &mut Nic, bypass: &Bypass) -> Vec<[bool; 2]> {
+        let kinds = (0..KINDS).filter(|kind| kind & 1 == 0);
+        let of_kind = |kind| {
+            let tuple = example(kind, 7);
+            let frame = FrameBuilder::ip(tuple.src, tuple.dst).udp(tuple.sport, tuple.dport);
+            let frame = frame.payload([0; 16]);
+            let frame = if tuple.zone == 0 { frame } else { frame.vlan(tuple.zone) };
+            let made = create(nic, &bypass.rule(&tuple).unwrap()).unwrap();
+            let mut now_us = SOON_US;
+            let frames = [frame.clone().build(), frame.fragment(0, true).build()];
+            let hits = frames.map(|frame| {
+                nic.classify(&frame, frame.len() as u32, now_us);
+                now_us += SOON_US;
+                nic.query(made, true, now_us).unwrap().hits == 1
+            });
+            nic.destroy(made, now_us).unwrap();
+            hits
+        };
+        kinds.map(of_kind).collect()
+    }
+
+    #[test]
+    fn fragments_come_to_the_worker_where_the_nic_can_tell() {
+        for name in ["ideal", "cx5", "cx6dx"] {
+            let mut nic = nic(Personality::named(name).unwrap(), true);
+            let bypass = bypass(&mut nic).unwrap();
+            assert_eq!(forwarded(&mut nic, &bypass), [[true, false]; 4], "{name}");
+        }
+        // One that knows addresses and ports alone forwards what it can.
+        let mut nic = nic(Personality::named("ideal").unwrap(), true);
+        let plain = Way { is_whole: false, peer: Peer::RepresentedPort };
+        let bypass = Bypass { peer: 1, ways: [Some(plain); KINDS], calls: Calls::default() };
+        let forwarded = forwarded(&mut nic, &bypass);
+        assert!(forwarded.iter().all(|[whole, _]| *whole) && forwarded[0] == [true, true]);
     }
 
     #[test]
@@ -151,7 +222,7 @@ mod tests {
     #[test]
     fn a_rule_says_of_every_tag_whether_it_is_there() {
         let tuple = example(4, 9);
-        let rule = Way::PortId.rule(&tuple, 7);
+        let rule = Way { is_whole: false, peer: Peer::PortId }.rule(&tuple, 7);
         let bits = |at: usize, byte: usize| {
             let [spec, mask] = [rule.pattern[at].spec, rule.pattern[at].mask];
             let byte = |value: Option<Value>| value.unwrap().bytes()[byte] & 1;
@@ -159,7 +230,7 @@ mod tests {
         };
         assert_eq!((bits(0, 14), bits(1, 4)), ((1, 1), (0, 1)));
         assert_eq!(rule.actions, [Action::Count(0), Action::PortId(Some(7))]);
-        let plain = Way::RepresentedPort.rule(&example(0, 9), 7);
+        let plain = WAYS[0].rule(&example(0, 9), 7);
         let mask = plain.pattern[0].mask.unwrap();
         assert_eq!((plain.pattern.len(), mask.bytes()[14] & 1), (3, 1));
     }

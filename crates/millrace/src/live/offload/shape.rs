@@ -75,6 +75,21 @@ fn vlan(zone: u16) -> Option<Item> {
     (zone != 0).then_some(Item { kind: ItemKind::Vlan, spec, last: None, mask })
 }
 
+/// The network header of packets that are no fragments.
+pub(super) fn whole_ip(tuple: &Tuple) -> Item {
+    let (at, bits): (_, &[u8]) = match tuple.src {
+        // Whether more fragments follow, and where this one is.
+        IpAddr::V4(_) => (6, &[0x3f, 0xff]),
+        // Beside the header: whether a fragment header follows.
+        IpAddr::V6(_) => (40, &[1]),
+    };
+    let mut item = ip(tuple);
+    let mut mask = *item.mask.unwrap_or(Value::ZERO).bytes();
+    mask[at..at + bits.len()].copy_from_slice(bits);
+    item.mask = Some(Value::new(&mask));
+    item
+}
+
 pub(super) fn ip(tuple: &Tuple) -> Item {
     match (tuple.src, tuple.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
