@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The side that asks: finds the instance that is meant, and reads its answer.
 
-use super::timed::Timed;
+use super::timed::{Timed, connect_within};
 use super::{Ask, ErrorLine, Failure, InstanceLine, Line, Request, place};
 use crate::units;
 use serde_json::Value;
@@ -94,13 +94,17 @@ impl InstanceArgs {
             file.as_ref().is_none_or(|file| path.file_name().is_some_and(|name| *name == **file))
         };
         let meant: Vec<_> = sockets.iter().filter(is_meant).collect();
-        let tried = meant.iter().map(|path| (*path, UnixStream::connect(path)));
+        let tried = meant.iter().map(|path| (*path, connect_within(path, Duration::ZERO)));
         let (mut alive, mut denied) = (Vec::new(), None);
         for (path, connected) in tried {
             match connected {
                 Ok(stream) => alive.push(Instance { path: path.clone(), found: Some(stream) }),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     denied = Some(path.clone());
+                }
+                // There is one, and others wait for it.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    alive.push(Instance { path: path.clone(), found: None });
                 }
                 // What a process left behind that was killed.
                 Err(_) => {}
@@ -185,7 +189,8 @@ impl Instance {
             }
             _ => AskError::Io { path: path.clone(), error },
         };
-        let stream = self.found.take().map_or_else(|| UnixStream::connect(path), Ok).map_err(io)?;
+        let stream =
+            self.found.take().map_or_else(|| connect_within(path, time), Ok).map_err(io)?;
         let mut timed = Timed::new(&stream, time);
         let mut text = serde_json::to_vec(request).expect("a request is JSON");
         text.push(b'\n');

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Where control sockets are: in a folder of the user's, each under the number of its process.
 
+use super::timed::connect_within;
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Number of the user as whom this process acts.
 pub(crate) fn user() -> u32 {
@@ -45,7 +46,7 @@ pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
     for path in sockets(&folder) {
         // Each listens before it has its name.
         let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-        if UnixStream::connect(&path).is_err_and(is_refused) {
+        if connect_within(&path, Duration::ZERO).is_err_and(is_refused) {
             let _ = fs::remove_file(path);
         }
     }

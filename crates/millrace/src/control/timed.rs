@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A stream until a time: however slowly bytes go, it comes to its end.
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Between two tries to be let in.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Connects, if that is possible within this time; at least one try is made. Connecting as usual
+/// waits without an end where others wait to be let in already, and whoever owns the socket need
+/// never let anybody in. [`io::ErrorKind::WouldBlock`]: so it was.
+pub(super) fn connect_within(path: &Path, time: Duration) -> io::Result<UnixStream> {
+    let (address, until) = (SocketAddrUnix::new(path)?, Instant::now() + time);
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    while let Err(error) = connect(&socket, &address).map_err(io::Error::from) {
+        if error.kind() != io::ErrorKind::WouldBlock || Instant::now() >= until {
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
 
 pub(super) struct Timed<'a> {
     stream: &'a UnixStream,
