@@ -93,7 +93,10 @@ impl<const W: usize> Hot<W> {
 
     /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.
     pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
-        let is_asking = self.phase() == Phase::SctpInit;
-        self.tags().has_sent(self.direction(meta), tag, is_asking)
+        let (phase, tags, direction) = (self.phase(), self.tags(), self.direction(meta));
+        let is_asking = phase == Phase::SctpInit;
+        // What ends an association may have the tag of its receiver, and quotes do not say so.
+        let is_reflected = || phase.is_over_for_sctp() && tags.has_sent(1 - direction, tag, false);
+        tags.has_sent(direction, tag, is_asking) || is_reflected()
     }
 }

@@ -279,14 +279,13 @@ impl Association {
 
     /// Whether a side may have sent what an error quotes.
     pub(crate) fn has_sent(&self, from: usize, tag: u32) -> bool {
-        if !self.is_judged {
-            return true;
-        }
-        match (tag, self.tags[from]) {
+        // RFC 9260 section 8.5.1: what ends it may have the tag of the other side.
+        let has = |from: usize| match (tag, self.tags[from]) {
             (0, _) => self.is_asked() && from == 0,
             (_, None) => !self.is_asked(),
             (_, known) => known == Some(tag) || self.offer.is_some_and(|pair| pair[from] == tag),
-        }
+        };
+        !self.is_judged || has(from) || tag != 0 && self.is_over() && has(1 - from)
     }
 }
 
