@@ -48,10 +48,13 @@ pub struct Zones {
 pub(crate) const ZONES: usize = 1 << 16;
 
 impl Zones {
+    /// Entries that a configuration may have.
+    pub const MAX: usize = u16::MAX as usize;
+
     /// Those of a configuration. Of several entries that name a zone the last one holds.
     ///
     /// # Panics
-    /// If there are more than 65 535 entries.
+    /// If there are more than [`Zones::MAX`] entries.
     pub fn new(config: &Config) -> Self {
         let others = config.zones.iter().map(|(_, policy)| *policy);
         let policies: Box<[_]> = std::iter::once(config.policy()).chain(others).collect();

@@ -28,7 +28,23 @@ use engine::{
     Checksums, InvalidPackets, Malformed, OddFragments, PickUp, TcpNumbers, WhenFull, ZoneFrom,
 };
 use section::{Document, Section};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
+
+/// Bytes of a file that may be a configuration: who names a capture instead is told so, and not by
+/// the end of memory.
+const FILE_MAX: u64 = 16 << 20;
+
+/// All of a file that is none too long.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > FILE_MAX {
+        true => Err(io::Error::other(format!("it has more than {} MiB", FILE_MAX >> 20))),
+        false => Ok(bytes),
+    }
+}
 
 /// Everything a configuration can say.
 #[derive(Default)]
@@ -156,7 +172,7 @@ pub(crate) const ZONE: &Choices<ZoneFrom> = &[
 impl Config {
     /// Reads a file. One that cannot be read gives a `Config` with nothing but this problem.
     pub(crate) fn read_file(path: &Path) -> Self {
-        match std::fs::read(path) {
+        match read_whole(path) {
             Ok(bytes) => Self::read_bytes(&bytes),
             Err(error) => {
                 let (place, key) = (Place::Whole {}, String::new());

@@ -31,7 +31,7 @@ impl Reload {
     pub(crate) fn read(&self, file: Option<&Path>) -> Result<ZoneRules, Failure> {
         let path = file.or(self.file.as_deref()).ok_or(Failure::NoFile)?.to_owned();
         let name = path.display().to_string();
-        // What is none may have no end.
+        // What is none may never say a thing.
         if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(Failure::Configuration(format!("{name}: is no file")));
         }

@@ -78,6 +78,8 @@ pub(crate) enum Fault {
     MissingName,
     #[error("there is a timeout policy {name:?} already; \"default\" is [timeouts]")]
     NameTwice { name: String },
+    #[error("there are {found} sections of zones; there may be {most}")]
+    TooManyZones { found: usize, most: usize },
     #[error("there is no timeout policy {name:?}; there is {}", quoted(.names))]
     NoSuchPolicy { name: String, names: Vec<String> },
     #[error("must be {want}, not {found}")]

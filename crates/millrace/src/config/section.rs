@@ -8,6 +8,7 @@ use super::problem::{Fault, Place, Problem, Written, nearest};
 use super::{Choices, Devargs};
 use std::cell::RefCell;
 use std::fmt::Display;
+use std::iter;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -18,6 +19,8 @@ const SECONDS: RangeInclusive<f64> = 0.001..=2_592_000.0;
 /// A text, its tables, and the problems found so far.
 pub(crate) struct Document<'a> {
     text: &'a str,
+    /// Where each line of it begins.
+    lines: Vec<usize>,
     /// `None` for text that is no TOML.
     root: Option<DeTable<'a>>,
     problems: RefCell<Vec<Problem>>,
@@ -37,8 +40,10 @@ impl<'a> Document<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         let (root, errors) = DeTable::parse_recoverable(text);
         let is_toml = errors.is_empty();
+        let behind = |(newline, _): (usize, &str)| newline + 1;
         let document = Self {
             text,
+            lines: iter::once(0).chain(text.match_indices('\n').map(behind)).collect(),
             root: is_toml.then(|| root.into_inner()),
             problems: RefCell::new(Vec::new()),
         };
@@ -76,7 +81,10 @@ impl<'a> Document<'a> {
     }
 
     fn place(&self, span: &Range<usize>) -> Place {
-        Place::after(self.text.get(..span.start).unwrap_or(self.text))
+        let at = span.start.min(self.text.len());
+        let line = self.lines.partition_point(|begin| *begin <= at);
+        let before = self.text.get(self.lines[line - 1]..at).unwrap_or_default();
+        Place::File { line, column: before.chars().count() + 1 }
     }
 
     fn problem(&self, span: &Range<usize>, key: &str, fault: Fault) {

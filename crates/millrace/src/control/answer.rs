@@ -41,8 +41,8 @@ pub(crate) fn answer(
         Ask::Flush => matched = connections::flush(inquiry, request)?,
         Ask::Set => matched = connections::set(inquiry, request)?,
         Ask::Reload => {
-            let rules = reload.read(request.path.as_deref().map(Path::new))?;
-            matched = inquiry.reload(rules)?;
+            let path = request.path.as_deref().map(Path::new);
+            matched = inquiry.reload(|| reload.read(path).map_err(Halt::from))?;
         }
         Ask::Zones => {
             lines = connections::zones(inquiry)?;

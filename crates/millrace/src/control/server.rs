@@ -203,13 +203,17 @@ fn listen(listener: &UnixListener, stop: &Arc<AtomicBool>, answerer: &Arc<Answer
 fn dismiss(clients: Vec<Client>) {
     // Whoever has not asked yet will not.
     clients.iter().for_each(|client| drop(client.stream.shutdown(std::net::Shutdown::Read)));
+    wait_for(&clients);
+    clients.iter().for_each(|client| drop(client.stream.shutdown(std::net::Shutdown::Both)));
+    // One that reads a file of a server that is gone is not to hold up the end of the run.
+    wait_for(&clients);
+}
+
+/// Until they have ended, but not for long.
+fn wait_for(clients: &[Client]) {
     let begun = Instant::now();
     while begun.elapsed() < TO_END && !clients.iter().all(|client| client.thread.is_finished()) {
         thread::sleep(Duration::from_millis(1));
-    }
-    for Client { stream, thread } in clients {
-        let _ = stream.shutdown(std::net::Shutdown::Both);
-        let _ = thread.join();
     }
 }
 

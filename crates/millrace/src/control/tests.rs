@@ -4,6 +4,7 @@
 
 use super::client::read_line;
 use super::server::{CLIENTS_MAX, Halt, Server, Taker, is_allowed};
+use super::timed::connect_within;
 use super::*;
 use serde_json::{Value, json};
 use std::fs;
@@ -13,6 +14,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// A folder that is gone when the test is over; its name is short, as those of sockets must be.
 struct Scratch(PathBuf);
@@ -83,6 +85,7 @@ fn a_request_is_answered_and_a_wrong_one_told_why() {
         "{\"millrace\":1,\"ask\":\"list\",\"all\":true}\n",
         "{\"millrace\":1,\"ask\":\"flush\"}\n",
         "{\"millrace\":1,\"ask\":\"reload\",\"path\":\"bump.toml\"}\n",
+        "{\"millrace\":1,\"ask\":\"reload\",\"zone\":7}\n",
         "{\"millrace\":1,\"ask\":\"list\",\"path\":\"/bump.toml\"}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"all\":false}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"zone\":1,\"all\":true}\n",
@@ -143,6 +146,22 @@ fn an_answer_that_is_not_taken_holds_up_nobody() {
     let lines = answers(&quick, b"{\"millrace\":1,\"ask\":\"flows\",\"limit\":1}\n");
     assert_eq!(lines.len(), 1);
     drop(server);
+}
+
+/// One that lets nobody in holds nobody for ever.
+#[test]
+fn who_is_not_let_in_goes_away_in_time() {
+    let scratch = Scratch::new();
+    let listener = UnixListener::bind(scratch.socket()).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let connect = |_| connect_within(&scratch.socket(), Duration::ZERO);
+    let let_in: Vec<_> = (0..3).map(connect).collect();
+    assert!(let_in[0].is_ok());
+    let last = let_in.last().unwrap().as_ref().unwrap_err();
+    assert_eq!(last.kind(), ErrorKind::WouldBlock);
+    drop(listener);
+    let gone = connect_within(&scratch.socket(), Duration::from_secs(60)).unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::ConnectionRefused);
 }
 
 #[test]

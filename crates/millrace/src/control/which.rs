@@ -114,6 +114,9 @@ impl Request {
             (Ask::Reload, Some(path)) if !path.starts_with('/') => {
                 return fault("path: from / on, whatever folder the instance is in".to_owned());
             }
+            (Ask::Reload, _) if !self.filter().is_any() => {
+                return fault("reload: of all zones, as the file says".to_owned());
+            }
             (Ask::Reload, _) | (_, None) => {}
             _ => return fault("path: only for \"reload\"".to_owned()),
         }

@@ -10,10 +10,18 @@ use std::sync::{Arc, PoisonError};
 
 impl Inquiry {
     /// Has the workers go by these rules from now on, one after the other, and then hold the
-    /// connections against them that are there; returns how many of those end sooner by it. Who
-    /// asks for that meanwhile waits for his turn.
-    pub(crate) fn reload(&self, rules: ZoneRules) -> Result<u64, Ending> {
+    /// connections against them that are there; returns of how many of those timers come up sooner
+    /// by it. Who asks for that meanwhile waits for his turn, and reads behind it: what was written
+    /// last is what holds.
+    pub(crate) fn reload<E: From<Ending>>(
+        &self,
+        read: impl FnOnce() -> Result<ZoneRules, E>,
+    ) -> Result<u64, E> {
         let _turn = self.reloads.take();
+        Ok(self.go_by(read()?)?)
+    }
+
+    fn go_by(&self, rules: ZoneRules) -> Result<u64, Ending> {
         for worker in self.lock().iter_mut() {
             self.check()?;
             // What held before is freed here, and not by a worker.

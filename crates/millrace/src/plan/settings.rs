@@ -13,6 +13,7 @@ use engine::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Who decided on a value.
@@ -108,10 +109,11 @@ impl Settings {
 
     /// Every value as it is shown, under its full name, such as `pair[0].a`.
     pub(super) fn values(&self) -> Vec<(String, String)> {
-        let mut values = Vec::new();
-        for (index, Section { name, repeats, rows }) in self.0.iter().enumerate() {
-            let before = self.0[..index].iter().filter(|section| section.name == *name).count();
-            let place = if *repeats { format!("[{before}]") } else { String::new() };
+        let (mut values, mut counts) = (Vec::new(), BTreeMap::new());
+        for Section { name, repeats, rows } in &self.0 {
+            let count = counts.entry(name).or_insert(0);
+            let place = if *repeats { format!("[{count}]") } else { String::new() };
+            *count += 1;
             let named =
                 rows.iter().map(|(key, value, _)| (format!("{name}{place}.{key}"), toml(value)));
             values.extend(named);

@@ -137,6 +137,8 @@ fn zones_and_policies_that_are_not_there_are_told() {
     assert!(
         refused("[[timeout_policy]]\nudp_first = 1\n").contains("timeout_policy[0].name: missing")
     );
+    let too_many = "[[zone]]\nids = [1]\n".repeat(engine::Zones::MAX + 1);
+    assert_eq!(refused(&too_many), "zone: there are 65536 sections of zones; there may be 65535");
     assert!(refused("[[timeout_policy]]\nname = \"default\"\n").contains("already"));
     assert!(refused("[[zone]]\nids = [65536]\n").contains("0 to 65535"));
 }

@@ -3,7 +3,7 @@
 //! out is as elsewhere.
 
 use super::{Settings, plan_timeouts};
-use crate::config::{self, Fault, Problem, Written};
+use crate::config::{self, Fault, Place, Problem, Written};
 use engine::{Config, Timeouts, ZonePolicy, Zones};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,6 +44,12 @@ pub(super) fn plan_zones(
         let name = settings.require("name", name);
         let timeouts = plan_timeouts(policy.timeouts, elsewhere.timeouts, settings);
         named.0.push((name, timeouts));
+    }
+    let (found, most) = (zones.len(), Zones::MAX);
+    if found > most {
+        let fault = Fault::TooManyZones { found, most };
+        let key = "zone".to_owned();
+        return Err(vec![Problem { place: Place::Whole {}, key, fault }]);
     }
     let mut planned = Vec::new();
     for (index, zone) in zones.into_iter().enumerate() {

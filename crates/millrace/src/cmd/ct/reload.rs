@@ -50,7 +50,7 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
     match ask(&args.instance, &request, &mut |_| Ok(())) {
         Ok(retimed) => {
             let retimed = retimed.context("interrupted: the instance goes on with it")?;
-            let text = format!("reloaded: {retimed} connections end sooner");
+            let text = format!("reloaded: timers of {retimed} connections come up sooner");
             print(args.json, &text, &json!({ "retimed": retimed }))?;
             Ok(ExitCode::SUCCESS)
         }
