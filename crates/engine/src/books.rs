@@ -79,6 +79,11 @@ impl Books {
         Verdict::Forward
     }
 
+    /// Whether a connection that is not here is nowhere: it may be with another engine.
+    fn is_nowhere(&self) -> bool {
+        self.sees_all || self.others.have_none_more()
+    }
+
     /// Whether anybody takes what is left of a flow.
     pub(crate) fn keeps(&self) -> bool {
         self.keeps_records || self.events.listens()
@@ -152,11 +157,13 @@ impl<S: States> Outcome for Told<'_, S> {
 
     fn irregular(&mut self, position: u8, reason: Irregular) -> bool {
         self.books.stats.irregular[reason as usize] += 1;
+        // Somebody may have asked by way of another engine.
+        let is_sure = reason != Irregular::IcmpReply || self.books.is_nowhere();
         let is_dropped = reason.is_invalid() && self.books.invalid == InvalidPackets::Drop;
-        if is_dropped {
+        if is_dropped && is_sure {
             self.untracked(position, Reason::Invalid, true);
         }
-        !is_dropped
+        !(is_dropped && is_sure)
     }
 
     fn listens(&self) -> bool {
@@ -177,11 +184,7 @@ impl<S: States> Outcome for Told<'_, S> {
         match is_related {
             Some(true) => self.untracked(position, Reason::Related, false),
             Some(false) => self.untracked(position, Reason::Unrelated, drops),
-            // Where the connection may be with another engine, nobody knows that there is none.
-            None => {
-                let is_nowhere = self.books.sees_all || self.books.others.have_none_more();
-                self.untracked(position, Reason::Unrelated, drops && is_nowhere);
-            }
+            None => self.untracked(position, Reason::Unrelated, drops && self.books.is_nowhere()),
         }
         if is_related == Some(true) && is_reply {
             self.states.tell(position, || CtState::RELATED | CtState::REPLY);

@@ -362,7 +362,7 @@ impl<const W: usize> Lane<W> {
             return outcome.stray(position, Irregular::Checksum);
         }
         // Begins no connection; if nobody minds, what is seen of it is written down.
-        if !packet.is_sound() && !outcome.irregular(position, packet.unsound()) {
+        if packet.unsound(&key).is_some_and(|reason| !outcome.irregular(position, reason)) {
             return;
         }
         if let Err(reason) = outcome.check(&key, swapped) {

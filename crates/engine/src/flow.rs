@@ -15,8 +15,6 @@ mod saved;
 mod usual;
 mod vital;
 
-use crate::CtState;
-use crate::Nanos;
 use crate::ageing::Link;
 use crate::burst::Arrival;
 use crate::ctmark::CtMark;
@@ -25,6 +23,7 @@ use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
 use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
 use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
+use crate::{CtState, Irregular, Nanos};
 pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
 pub(crate) use vital::Micros;
@@ -121,7 +120,7 @@ pub(crate) struct Cold {
     pub(crate) link: Link,
     /// Identifiers of up to two VLAN tags of the first packet.
     vlan: VlanTags,
-    /// ICMP: type * 256 + code of the first packet; the key has the request's.
+    /// ICMP: type * 256 + code of the first packet; the key has that of its first end's.
     icmp: u16,
 }
 
@@ -174,6 +173,10 @@ impl<const W: usize> Hot<W> {
         }
         if let Some(chunks) = packet.chunks {
             phase = self.open_association(chunks);
+        }
+        // A reply must not name the originator of the request that follows it.
+        if phase == Phase::IcmpFirst && packet.is_icmp_reply(&key) {
+            phase = Phase::IcmpStray;
         }
         self.expected = 0;
         self.enter(phase);
@@ -254,7 +257,7 @@ impl<const W: usize> Hot<W> {
         match (self.is_reply(meta), is_answered) {
             (true, _) => CtState::ESTABLISHED | CtState::REPLY,
             (false, true) => CtState::ESTABLISHED,
-            _ if matches!(self.phase(), Phase::TcpStray | Phase::SctpStray) => CtState::INVALID,
+            (false, false) if self.phase().is_stray() => CtState::INVALID,
             (false, false) => CtState::NEW,
         }
     }
@@ -271,14 +274,20 @@ impl<const W: usize> Hot<W> {
     }
 
     /// What this packet does to the flow by its flags. Before [`count`](Self::count).
-    fn event_by_flags(&self, meta: Meta) -> Event {
-        let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
+    fn event_by_flags(&self, packet: &Arrival) -> Result<Event, Irregular> {
+        let (meta, phase) = (packet.meta, self.phase());
+        let (direction, flags) = (self.direction(meta), meta.tcp_flags());
         if phase.is_closing() && opens(flags) {
-            return Event::Reuse;
+            return Ok(Event::Reuse);
+        }
+        if phase == Phase::IcmpStray {
+            // One more reply; or now somebody asks, with a header that says so.
+            let asks = direction == 1 && !packet.opening.is_further();
+            return if asks { Ok(Event::Reuse) } else { Err(Irregular::IcmpReply) };
         }
         let next = phase.after(direction, Kind::of(flags));
         let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();
-        Event::entering(if is_over { Phase::TcpTimeWait } else { next }, phase)
+        Ok(Event::entering(if is_over { Phase::TcpTimeWait } else { next }, phase))
     }
 
     /// Whether a flag has come of both sides, with these of the sender. One of them may have come

@@ -8,6 +8,7 @@
 //! words is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
 
 use crate::BURST_MAX;
+use crate::flow::{PROTO_ICMP, PROTO_ICMPV6};
 use crate::offload::Tuple;
 use std::net::IpAddr;
 
@@ -29,9 +30,11 @@ const _: () = assert!(size_of::<Key4>() == 16 && size_of::<Key6>() == 40);
 pub(crate) enum Ports {
     /// TCP, UDP, SCTP: source and destination port as they lie in the header.
     Pair([u8; 4]),
-    /// What belongs to the packet, not to its ends, so it is not sorted. ICMP: identifier, then
-    /// type and code with replies folded onto their request. GRE: the key. ESP: the SPI.
+    /// What belongs to the packet, not to its ends, so it is not sorted. GRE: the key. ESP: the
+    /// SPI. ICMP without an identifier: nothing, then type and code.
     Common([u8; 4]),
+    /// ICMP: identifier, type and code, as the source and as the destination send them.
+    Exchange([u8; 4], [u8; 4]),
 }
 
 impl Ports {
@@ -44,6 +47,7 @@ impl Ports {
                 (forth, forth.rotate_left(16))
             }
             Ports::Common(bytes) => (u32::from_ne_bytes(bytes), u32::from_ne_bytes(bytes)),
+            Ports::Exchange(forth, back) => (u32::from_ne_bytes(forth), u32::from_ne_bytes(back)),
         }
     }
 }
@@ -94,7 +98,7 @@ pub(crate) struct KeyParts {
     pub(crate) high: IpAddr,
     /// Port of `low`, the ICMP identifier, or the upper half of a GRE key or an SPI.
     pub(crate) low_port: u16,
-    /// Port of `high`, the ICMP type * 256 + code of the request, or the lower half.
+    /// Port of `high`, the ICMP type * 256 + code of what `low` sends, or the lower half.
     pub(crate) high_port: u16,
     pub(crate) zone: u16,
     pub(crate) proto: u8,
@@ -122,6 +126,9 @@ impl<const W: usize> Key<W> {
             column[i] = word;
         }
     }
+
+    /// IP protocol number of the ICMP of its IP version; the other one is a protocol like any.
+    pub(crate) const ICMP: u8 = if W > 2 { PROTO_ICMPV6 } else { PROTO_ICMP };
 
     /// IP protocol number.
     #[inline(always)]
@@ -202,13 +209,18 @@ mod tests {
 
     #[test]
     fn icmp_identifier_is_not_sorted() {
-        let echo = Ports::Common([0, 99, 8, 0]);
-        let forth = key4(ends([1; 4], [2; 4]), echo, 0);
-        let back = key4(ends([2; 4], [1; 4]), echo, 0);
-        assert_eq!(forth.0, back.0);
-        assert_ne!(forth.1, back.1);
-        assert_eq!(forth.0.parts().low_port, 99);
-        assert_eq!(forth.0.parts().high_port, 0x0800);
+        let (request, reply) = ([0, 99, 8, 0], [0, 99, 0, 0]);
+        for [a, b] in [[[1; 4], [2; 4]], [[2; 4], [1; 4]], [[1; 4], [1; 4]]] {
+            let forth = key4(ends(a, b), Ports::Exchange(request, reply), 0);
+            let back = key4(ends(b, a), Ports::Exchange(reply, request), 0);
+            assert_eq!(forth.0, back.0);
+            assert_ne!(forth.1, back.1);
+            assert_eq!(forth.0.parts().low_port, 99);
+            let of_low = if forth.1 { reply } else { request };
+            assert_eq!(forth.0.parts().high_port, u16::from_be_bytes([of_low[2], of_low[3]]));
+            let other = key4(ends(b, a), Ports::Exchange(request, reply), 0);
+            assert_eq!(other.0 == forth.0, a == b, "both may ask");
+        }
     }
 
     /// The parts of a key are the two ends, in the order that `swapped` says.

@@ -22,12 +22,14 @@ mod avx2;
 mod avx512;
 mod fragment;
 mod general;
+mod icmp;
 mod part;
 mod plain;
 mod quoted;
 mod short;
 
 pub(crate) use general::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len};
+pub(crate) use icmp::{is_reply, ports as icmp_ports};
 pub(crate) use part::{PART, Part};
 pub(crate) use plain::plain_all;
 pub(crate) use short::{Lengths, uncounted};

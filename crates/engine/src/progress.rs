@@ -151,7 +151,7 @@ impl Phase {
             Phase::UdpFirst => Progress::UdpFirst,
             Phase::UdpSingle => Progress::UdpSingle,
             Phase::UdpMultiple => Progress::UdpMultiple,
-            Phase::IcmpFirst => Progress::IcmpFirst,
+            Phase::IcmpFirst | Phase::IcmpStray => Progress::IcmpFirst,
             Phase::IcmpReply => Progress::IcmpReply,
             Phase::OtherFirst => Progress::OtherFirst,
             Phase::OtherMultiple => Progress::OtherMultiple,

@@ -245,6 +245,7 @@ impl Phase {
             | Phase::UdpFirst
             | Phase::UdpSingle
             | Phase::IcmpFirst
+            | Phase::IcmpStray
             | Phase::SctpInit
             | Phase::SctpHeartbeat
             | Phase::SctpInitAck

@@ -61,11 +61,13 @@ pub enum Irregular {
     /// An INIT where there is an association, and not the one it began with: the other end answers
     /// (RFC 9260 section 5.2.2).
     SctpInit,
+    /// A reply of ICMP that nobody has asked for.
+    IcmpReply,
 }
 
 impl Irregular {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Irregular; 15] = [
+    pub const ALL: [Irregular; 16] = [
         Irregular::TcpFlags,
         Irregular::TcpRst,
         Irregular::TcpBeyondWindow,
@@ -81,6 +83,7 @@ impl Irregular {
         Irregular::SctpChunk,
         Irregular::SctpNoInit,
         Irregular::SctpInit,
+        Irregular::IcmpReply,
     ];
 
     /// Whether its connection cannot have it. The others are such as their receiver has to see: it
@@ -96,7 +99,8 @@ impl Irregular {
             | Irregular::Checksum
             | Irregular::SctpTag
             | Irregular::SctpChunk
-            | Irregular::SctpNoInit => true,
+            | Irregular::SctpNoInit
+            | Irregular::IcmpReply => true,
             Irregular::TcpRstInWindow
             | Irregular::TcpSyn
             | Irregular::TcpOld
@@ -123,6 +127,7 @@ impl Irregular {
             Irregular::SctpChunk => "sctp_chunk",
             Irregular::SctpNoInit => "sctp_no_init",
             Irregular::SctpInit => "sctp_init",
+            Irregular::IcmpReply => "icmp_reply",
         }
     }
 
@@ -144,6 +149,7 @@ impl Irregular {
             Irregular::SctpChunk => "SCTP with chunks that no packet has together, or none",
             Irregular::SctpNoInit => "SCTP without an INIT before it, where there has to be one",
             Irregular::SctpInit => "SCTP INIT where there is an association",
+            Irregular::IcmpReply => "ICMP reply that nobody has asked for",
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::checksum::Evidence;
 use crate::flow::{PROTO_SCTP, PROTO_TCP};
 use crate::key::Key;
-use crate::parse::{Meta, Opening};
+use crate::parse::{Meta, Opening, is_reply};
 use crate::sctp::Chunks;
 use crate::tcp::{Header, RST, Segment, is_sound, opens};
 use crate::{Irregular, Nanos, Side};
@@ -38,26 +38,34 @@ impl Arrival<'_> {
         self.header.map(|header| header.read(self.meta, self.opening))
     }
 
-    /// Whether a flow can begin with it: nothing is judged, or its flags may come together.
-    pub(super) fn is_sound(&self) -> bool {
-        match &self.chunks {
-            Some(chunks) => chunks.is_sound(),
-            None => self.header.is_none() || is_sound(self.meta.tcp_flags()),
-        }
+    /// Whether it is a reply of ICMP.
+    pub(crate) fn is_icmp_reply<const W: usize>(&self, key: &Key<W>) -> bool {
+        let [kind, _] = self.opening.icmp.to_be_bytes();
+        key.proto() == Key::<W>::ICMP && is_reply(key.proto(), kind)
     }
 
-    /// What is to be said of one that is not.
-    pub(super) fn unsound(&self) -> Irregular {
-        if self.chunks.is_some() { Irregular::SctpChunk } else { Irregular::TcpFlags }
+    /// What is to be said of it if no flow can begin with it: where that is judged, its flags do
+    /// not come together.
+    pub(super) fn unsound<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+        let is_sound = match &self.chunks {
+            Some(chunks) => chunks.is_sound(),
+            None => self.header.is_none() || is_sound(self.meta.tcp_flags()),
+        };
+        match is_sound {
+            true => self.is_icmp_reply(key).then_some(Irregular::IcmpReply),
+            false if self.chunks.is_some() => Some(Irregular::SctpChunk),
+            false => Some(Irregular::TcpFlags),
+        }
     }
 
     /// Whether it is the first packet that is seen of its connection, and none begins with it.
     pub(super) fn begins_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
-        match (key.proto(), &self.chunks) {
-            (PROTO_TCP, _) => self.meta.tcp_flags() & RST != 0 || !self.is_sound(),
-            (_, Some(chunks)) => !chunks.is_sound() || chunks.meant().ends(),
+        let is_last = match (key.proto(), &self.chunks) {
+            (PROTO_TCP, _) => self.meta.tcp_flags() & RST != 0,
+            (_, Some(chunks)) => chunks.meant().ends(),
             _ => false,
-        }
+        };
+        is_last || self.unsound(key).is_some()
     }
 
     /// What is to be said of it where nothing is picked up, if it does not ask for a connection.
@@ -65,6 +73,7 @@ impl Arrival<'_> {
         match (key.proto(), &self.chunks) {
             (PROTO_TCP, _) if !opens(self.meta.tcp_flags()) => Some(Irregular::TcpNoSyn),
             (PROTO_SCTP, Some(chunks)) if !chunks.opens() => Some(Irregular::SctpNoInit),
+            _ if self.is_icmp_reply(key) => Some(Irregular::IcmpReply),
             _ => None,
         }
     }

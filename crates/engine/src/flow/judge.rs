@@ -162,7 +162,7 @@ impl<const W: usize> Hot<W> {
     fn event_of_sound(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
         let meta = packet.meta;
         let judged = if self.is_judged() { packet.segment() } else { None };
-        let Some(segment) = judged else { return Ok(self.event_by_flags(meta)) };
+        let Some(segment) = judged else { return self.event_by_flags(packet) };
         let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
         if !is_sound(flags) {
             return Err(Irregular::TcpFlags);

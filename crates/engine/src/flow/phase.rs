@@ -47,6 +47,8 @@ pub(crate) enum Phase {
     UdpMultiple = 0x0c,
     IcmpFirst = 0x07,
     IcmpReply = 0x0e,
+    /// The first packet was a reply.
+    IcmpStray = 0x2f,
     /// SCTP: an INIT, no answer.
     SctpInit = 0x27,
     /// The first packet was no INIT, and there is no answer: a HEARTBEAT most often, of another
@@ -77,7 +79,7 @@ impl Phase {
     pub(crate) const BITS: usize = 64;
 
     /// Every one of them.
-    const ALL: [Phase; 33] = [
+    const ALL: [Phase; 34] = [
         Phase::TcpSynSent,
         Phase::TcpSynSent2,
         Phase::TcpPickedUp,
@@ -97,6 +99,7 @@ impl Phase {
         Phase::UdpMultiple,
         Phase::IcmpFirst,
         Phase::IcmpReply,
+        Phase::IcmpStray,
         Phase::SctpInit,
         Phase::SctpHeartbeat,
         Phase::SctpInitAck,
@@ -171,7 +174,12 @@ impl Phase {
         matches!(self, Phase::TcpTimeWait | Phase::TcpClose | Phase::TcpStray)
     }
 
-    /// The same of an association of SCTP.
+    /// Whether the first packet was one that no connection begins with.
+    pub(super) fn is_stray(self) -> bool {
+        matches!(self, Phase::TcpStray | Phase::SctpStray | Phase::IcmpStray)
+    }
+
+    /// Whether [it is over](Self::is_closing) for an association of SCTP.
     pub(super) fn is_over_for_sctp(self) -> bool {
         matches!(
             self,
@@ -213,7 +221,7 @@ impl Phase {
             Phase::UdpFirst => timeouts.udp_first,
             Phase::UdpSingle => timeouts.udp_single,
             Phase::UdpMultiple => timeouts.udp_multiple,
-            Phase::IcmpFirst => timeouts.icmp_first,
+            Phase::IcmpFirst | Phase::IcmpStray => timeouts.icmp_first,
             Phase::IcmpReply => timeouts.icmp_reply,
             Phase::SctpInit | Phase::SctpInitAck => timeouts.sctp_init,
             Phase::SctpCookie => timeouts.sctp_cookie,

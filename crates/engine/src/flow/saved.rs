@@ -7,6 +7,7 @@ use super::{
 };
 use crate::ctmark::CtMark;
 use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
+use crate::parse::{icmp_ports, is_reply};
 use crate::sctp::Tags;
 use crate::snapshot::{SavedFlow, SavedPhase};
 use crate::tcp::Scales;
@@ -19,6 +20,8 @@ impl<const W: usize> Hot<W> {
         let (src, dst) = if is_swapped { (high, low) } else { (low, high) };
         let (sport, dport) = match is_swapped && has_ports(proto) {
             true => (high_port, low_port),
+            // It began with a request.
+            false if proto == Key::<W>::ICMP => (low_port, cold.icmp),
             false => (low_port, high_port),
         };
         Some(SavedFlow {
@@ -48,6 +51,11 @@ impl<const W: usize> Hot<W> {
         flow: &SavedFlow,
         is_judged: bool,
     ) -> Option<(Self, Cold)> {
+        let [kind, _] = flow.icmp.to_be_bytes();
+        if flow.proto == Key::<W>::ICMP && is_reply(flow.proto, kind) {
+            // Of a version that did not tell who asks. The next request begins it anew.
+            return None;
+        }
         let (phase, scales) = resumed(flow, is_judged)?;
         let mut hot = Hot { key, vital: super::Vital::begin(swapped.into()), ..Self::FREE };
         let mut cold = Cold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..Cold::FREE };
@@ -123,10 +131,14 @@ impl Cold {
 }
 
 impl SavedFlow {
-    fn ports(&self) -> Ports {
+    fn ports<const W: usize>(&self) -> Ports {
         let ([a, b], [c, d]) = (self.sport.to_be_bytes(), self.dport.to_be_bytes());
         match has_ports(self.proto) {
             true => Ports::Pair([a, b, c, d]),
+            // What the originator has sent.
+            false if self.proto == Key::<W>::ICMP => {
+                icmp_ports(self.proto, self.icmp.to_be_bytes(), [a, b])
+            }
             false => Ports::Common([a, b, c, d]),
         }
     }
@@ -138,7 +150,7 @@ impl Key<2> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) else { return None };
         let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
         let last = zone_proto(flow.zone, flow.proto);
-        Some(key4([a, b, c, d, e, f, g, h], flow.ports(), last))
+        Some(key4([a, b, c, d, e, f, g, h], flow.ports::<2>(), last))
     }
 }
 
@@ -149,6 +161,6 @@ impl Key<5> {
         let mut addresses = [0; 32];
         addresses[..16].copy_from_slice(&src.octets());
         addresses[16..].copy_from_slice(&dst.octets());
-        Some(key6(&addresses, flow.ports(), zone_proto(flow.zone, flow.proto)))
+        Some(key6(&addresses, flow.ports::<5>(), zone_proto(flow.zone, flow.proto)))
     }
 }

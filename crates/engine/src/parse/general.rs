@@ -3,6 +3,7 @@
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
 use super::fragment::{Fragment, datagram6, fragment4, fragment6};
+use super::icmp::{self, has_identifier, is_error};
 use super::{
     BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, Front, IPV4_MIN, Key, Lanes, Meta, OVERHEAD_MAX, Opening,
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Packet,
@@ -372,7 +373,7 @@ fn front(frame: &Frame, transport: Transport, ends: &Ends) -> Front {
 }
 
 /// Ports, or what stands in for them.
-fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
+fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Reason> {
     let Transport { proto, at, end, fragment, is_jumbogram } = transport;
     let is_fragment = fragment.is_some();
     let need = |len: usize| match at + len > end {
@@ -406,7 +407,7 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             need(SCTP)?;
             Ok(Ends::of_pair(at, ports()?, 0))
         }
-        proto if proto == icmp => {
+        proto if proto == icmp_proto => {
             need(ICMP_MIN)?;
             let [kind, code] = frame.read(at, Reason::TransportTruncated)?;
             let quote = if is_error(proto, kind) {
@@ -415,15 +416,13 @@ fn ends(frame: &Frame, transport: Transport, icmp: u8) -> Result<Ends, Reason> {
             } else {
                 None
             };
-            let request = request_of(proto, kind);
-            let identifier = if request.is_some() {
+            let identifier = if has_identifier(proto, kind) {
                 need(ICMP_ECHO)?;
                 frame.read(at + 4, Reason::TransportTruncated)?
             } else {
                 [0; 2]
             };
-            let [high, low] = identifier;
-            let ports = Ports::Common([high, low, request.unwrap_or(kind), code]);
+            let ports = icmp::ports(proto, [kind, code], identifier);
             let icmp = u16::from_be_bytes([kind, code]);
             Ok(Ends { at, ports, tcp_flags: 0, icmp, quote })
         }
@@ -449,26 +448,5 @@ pub(super) fn gre_key(frame: &Frame, at: usize, fault: Reason) -> Result<[u8; 4]
         GRE_KEY if flags & GRE_CHECKSUM_OR_ROUTING == 0 => frame.read(at + 4, fault),
         GRE_KEY => frame.read(at + 8, fault),
         _ => Ok([0; 4]),
-    }
-}
-
-/// Whether a message is an error about a packet, which it quotes (RFC 792, RFC 4443).
-pub(super) fn is_error(proto: u8, kind: u8) -> bool {
-    match proto {
-        PROTO_ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
-        _ => proto == PROTO_ICMPV6 && (1..=4).contains(&kind),
-    }
-}
-
-/// For messages with an identifier, the type of the request: a reply belongs to its request's flow
-/// (RFC 792, RFC 950, RFC 4443).
-pub(super) fn request_of(proto: u8, kind: u8) -> Option<u8> {
-    match (proto, kind) {
-        (PROTO_ICMP, 8 | 0) => Some(8),
-        (PROTO_ICMP, 13 | 14) => Some(13),
-        (PROTO_ICMP, 15 | 16) => Some(15),
-        (PROTO_ICMP, 17 | 18) => Some(17),
-        (PROTO_ICMPV6, 128 | 129) => Some(128),
-        _ => None,
     }
 }

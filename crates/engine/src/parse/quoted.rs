@@ -2,7 +2,8 @@
 //! The packet that an ICMP error quotes (RFC 792, RFC 4443 section 3): the key of its connection,
 //! who sent it, and its sequence number.
 
-use super::general::{Frame, IPV6, Whole, extensions, gre_key, is_error, request_of};
+use super::general::{Frame, IPV6, Whole, extensions, gre_key};
+use super::icmp::{self, is_error};
 use super::{
     IPV4_MIN, Key4, Key6, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP,
     PROTO_UDP, Packet, Ports, Reason, key4, key6, zone_proto,
@@ -121,9 +122,5 @@ fn ends(frame: &Frame, proto: u8, at: usize, icmp: u8) -> Result<(Ports, u32), R
     if is_error(proto, a) {
         return Err(Reason::Unrelated);
     }
-    let ports = match request_of(proto, a) {
-        Some(request) => [e, f, request, b],
-        None => [0, 0, a, b],
-    };
-    Ok((Ports::Common(ports), 0))
+    Ok((icmp::ports(proto, [a, b], [e, f]), 0))
 }

@@ -7,6 +7,7 @@ use crate::reference::{Endpoint, Flow, ICMP, ICMPV6, Key, Model, Seen, TCP};
 use crate::sequence::{Said, Stage};
 use crate::traffic::{Dice, Draft, Packet, Pools, Shape};
 use engine::{CtState, InvalidPackets, Reason, Verdict};
+use std::net::IpAddr;
 use wire::FrameBuilder;
 
 #[derive(Clone, Copy, Debug)]
@@ -17,15 +18,36 @@ pub(crate) struct Icmp {
     pub(crate) id: u16,
 }
 
-/// RFC 792 and RFC 950 (ICMP), RFC 4443 (ICMPv6): replies and their requests.
-pub(crate) fn request_of(proto: u8, kind: u8) -> u8 {
-    match (proto, kind) {
-        (ICMP, 0) => 8,
-        (ICMP, 14) => 13,
-        (ICMP, 16) => 15,
-        (ICMP, 18) => 17,
-        (ICMPV6, 129) => 128,
-        _ => kind,
+/// RFC 792 and RFC 950 (ICMP), RFC 4443 (ICMPv6): requests and their replies.
+const EXCHANGES: [(u8, u8, u8); 5] =
+    [(ICMP, 8, 0), (ICMP, 13, 14), (ICMP, 15, 16), (ICMP, 17, 18), (ICMPV6, 128, 129)];
+
+impl Icmp {
+    /// The types of request and reply, if it is one of them.
+    fn exchange(self, proto: u8) -> Option<[u8; 2]> {
+        let is_of = |(of, request, reply)| of == proto && [request, reply].contains(&self.kind);
+        let exchange = EXCHANGES.into_iter().find(|exchange| is_of(*exchange));
+        exchange.map(|(_, request, reply)| [request, reply])
+    }
+
+    /// The type that stands for all of its connection.
+    pub(crate) fn asked(self, proto: u8) -> u8 {
+        self.exchange(proto).map_or(self.kind, |[request, _]| request)
+    }
+
+    pub(crate) fn is_reply(self, proto: u8) -> bool {
+        self.exchange(proto).is_some_and(|[_, reply]| reply == self.kind)
+    }
+
+    /// Source and destination. Who asks is another end than who answers, at one address too.
+    pub(crate) fn ends(self, proto: u8, [src, dst]: [IpAddr; 2]) -> [Endpoint; 2] {
+        match self.exchange(proto) {
+            Some([request, reply]) => {
+                let other = if self.kind == reply { request } else { reply };
+                [(src, self.kind.into()), (dst, other.into())]
+            }
+            None => [(src, 0), (dst, 0)],
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! tick, so [`Model::expired`] is shown what the engine ended and judges that.
 
 use crate::association::{Association, Spoken};
-use crate::icmp::{Icmp, Quote, request_of};
+use crate::icmp::{Icmp, Quote};
 use crate::life::Tcp;
 use crate::resumed::{self, Heard, Learning};
 use crate::room::Room;
@@ -30,7 +30,7 @@ const GRE: u8 = 47;
 const ESP: u8 = 50;
 pub(crate) const ICMPV6: u8 = 58;
 
-/// Address and port; the port is 0 where the protocol has none.
+/// Address and port; where the protocol has none 0, or of ICMP what it sends.
 pub(crate) type Endpoint = (IpAddr, u16);
 
 /// A packet as its sender meant it.
@@ -60,6 +60,13 @@ pub(crate) struct Seen {
     pub(crate) ip_bytes: u64,
 }
 
+impl Seen {
+    /// Of ICMP.
+    fn is_reply(&self) -> bool {
+        self.icmp.is_some_and(|icmp| icmp.is_reply(self.proto))
+    }
+}
+
 /// What makes packets one connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
@@ -81,7 +88,7 @@ impl Key {
         number: u32,
     ) -> Self {
         let [a, b] = ends;
-        let icmp = icmp.map(|icmp| (icmp.id, request_of(proto, icmp.kind), icmp.code));
+        let icmp = icmp.map(|icmp| (icmp.id, icmp.asked(proto), icmp.code));
         Key { zone, proto, ends: [a.min(b), a.max(b)], icmp, number }
     }
 
@@ -121,7 +128,11 @@ impl From<&FlowRecord> for Record {
         let icmp = is_icmp.then_some(Icmp { kind, code, id: flow.sport });
         let is_numbered = matches!(flow.proto, GRE | ESP);
         let number = u32::from(flow.sport) << 16 | u32::from(flow.dport);
-        let ends = if is_icmp || is_numbered { [(flow.src, 0), (flow.dst, 0)] } else { [src, dst] };
+        let ends = match icmp {
+            Some(icmp) => icmp.ends(flow.proto, [flow.src, flow.dst]),
+            None if is_numbered => [(flow.src, 0), (flow.dst, 0)],
+            None => [src, dst],
+        };
         let tally = |tally: engine::Tally| Tally {
             packets: tally.packets,
             bytes: tally.bytes,
@@ -261,6 +272,9 @@ impl Flow {
     fn count_intact(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
         let (flags, before) = (packet.tcp_flags, self.tcp);
         let is_orig = packet.src == self.first.src;
+        if self.is_unasked() {
+            return Some(Irregular::IcmpReply);
+        }
         if let (Some(association), Some(spoken)) = (&mut self.association, &packet.spoken) {
             if let Err(irregular) = association.hear(usize::from(!is_orig), spoken) {
                 return Some(irregular);
@@ -447,6 +461,11 @@ impl Flow {
         !sequence.is_late(from, syn.tcp_flags, syn.said)
     }
 
+    /// Whether it began with a reply of ICMP: RFC 792 has nobody send one that was not asked for.
+    fn is_unasked(&self) -> bool {
+        self.first.is_reply()
+    }
+
     fn is_closing(&self) -> bool {
         match &self.association {
             Some(association) => association.is_over(),
@@ -575,8 +594,9 @@ impl Model {
         let is_judged = self.policy(key.zone).tcp == TcpNumbers::Judged;
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
-            || seen.spoken.is_some_and(|spoken| spoken.is_init());
-        let gives_way = flow.is_closing() || flow.is_unheard_of(seen);
+            || seen.spoken.is_some_and(|spoken| spoken.is_init())
+            || seen.icmp.is_some() && !seen.is_reply();
+        let gives_way = flow.is_closing() || flow.is_unheard_of(seen) || flow.is_unasked();
         if gives_way && opens && seen.is_spoilt {
             return (self.invalid(&key, seen, Irregular::Checksum), vec![]);
         }
@@ -636,6 +656,13 @@ impl Model {
         named.map_or(self.config.policy(), |(_, policy)| *policy)
     }
 
+    /// Whether what is invalid for this reason is dropped: who sees a part of all packets does not
+    /// know whether anybody has asked.
+    fn drops(&self, invalid: Irregular) -> bool {
+        let is_sure = self.config.sees_all || invalid != Irregular::IcmpReply;
+        is_sure && self.config.invalid == InvalidPackets::Drop
+    }
+
     /// A packet of a flow that cannot have it.
     fn invalid(&mut self, key: &Key, seen: &Seen, invalid: Irregular) -> Verdict {
         self.stats.irregular[invalid as usize] += 1;
@@ -643,7 +670,7 @@ impl Model {
             true => CtState::INVALID,
             false => self.flows[key].state(seen),
         };
-        if invalid.is_invalid() && self.config.invalid == InvalidPackets::Drop {
+        if invalid.is_invalid() && self.drops(invalid) {
             self.stats.dropped[Reason::Invalid as usize] += 1;
             return Verdict::Drop;
         }
@@ -669,6 +696,10 @@ impl Model {
             self.stats.irregular[Irregular::SctpNoInit as usize] += 1;
             return (self.without_flow(Reason::Invalid, key.zone), vec![]);
         }
+        if seen.is_reply() && policy.pick_up == PickUp::Strict {
+            self.stats.irregular[Irregular::IcmpReply as usize] += 1;
+            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+        }
         if seen.is_spoilt {
             self.stats.irregular[Irregular::Checksum as usize] += 1;
             return (self.without_flow(Reason::Invalid, key.zone), vec![]);
@@ -679,9 +710,10 @@ impl Model {
                 Some(Irregular::TcpFlags).filter(|_| seen.proto == TCP && !is_sound(seen.tcp_flags))
             }
         };
-        if let Some(irregular) = unsound.filter(|_| is_judged) {
+        let unasked = seen.is_reply().then_some(Irregular::IcmpReply);
+        if let Some(irregular) = unsound.filter(|_| is_judged).or(unasked) {
             self.stats.irregular[irregular as usize] += 1;
-            if self.config.invalid == InvalidPackets::Drop {
+            if self.drops(irregular) {
                 return (self.without_flow(Reason::Invalid, key.zone), vec![]);
             }
         }
@@ -699,7 +731,7 @@ impl Model {
         let is_none = seen.tcp_flags & RST != 0 || is_judged && !is_sound(seen.tcp_flags);
         let begins = match seen.spoken {
             Some(spoken) => !spoken.is_nothing(is_judged),
-            None => seen.proto != TCP || !is_none,
+            None => (seen.proto != TCP || !is_none) && !seen.is_reply(),
         };
         self.state = if begins { CtState::NEW } else { CtState::INVALID };
         self.flows.insert(key, Flow::begin(seen, is_judged, self.now));

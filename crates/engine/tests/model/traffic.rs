@@ -248,6 +248,7 @@ impl Draft {
                 let number = if is_v4 { proto::ICMP } else { proto::ICMPV6 };
                 let (icmp, header_len) = any_icmp(dice, is_v4);
                 self.icmp = Some(icmp);
+                [self.src, self.dst] = icmp.ends(number, [self.src.0, self.dst.0]);
                 let [a, b] = if header_len == 8 { icmp.id } else { 77 }.to_be_bytes();
                 (builder.icmp(icmp.kind, icmp.code, [a, b, 0, 9]), number, header_len)
             }

@@ -85,25 +85,6 @@ impl Talk {
         let steps = self.steps.iter().enumerate();
         steps.map(|(i, step)| frame(place + i, *step)).collect()
     }
-
-    /// Why the kernel says something else of the last of these, if that is known.
-    fn explanation(&self, last: usize) -> Option<&'static str> {
-        let (_, said) = self.steps[last];
-        let (Said::Request(id, _) | Said::Reply(id, _)) = said else { return None };
-        let has_asked = |side: usize| {
-            let is_it = |step: &Step| matches!(step.1, Said::Request(asked, _) if asked == id);
-            self.steps[..=last].iter().any(|step| step.0 == side && is_it(step))
-        };
-        match (said, [0, 1].map(has_asked)) {
-            (Said::Reply(..), [false, false]) => {
-                Some("a reply that nobody asked for begins a connection here, and is invalid there")
-            }
-            (_, [true, true]) => {
-                Some("both ask with one identifier: one connection here, and two there")
-            }
-            _ => None,
-        }
-    }
 }
 
 /// `make prove-conntrack` does it with more.
@@ -122,9 +103,7 @@ fn the_kernel_says_the_same_of_udp_and_icmp() {
         frames
     };
     let frames: Vec<_> = talks.iter().enumerate().map(frames).collect();
-    let same = router.compare("datagrams", &frames, |session, packet, told| {
-        let reason = talks[session].explanation(packet);
-        reason.unwrap_or_else(|| panic!("{packet} of {:?}: {told}", talks[session]))
+    router.compare("datagrams", &frames, |session, packet, told| {
+        panic!("{packet} of {:?}: {told}", talks[session])
     });
-    assert!(same >= 0.97, "{same}");
 }

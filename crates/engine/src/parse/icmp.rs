@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Messages of ICMP (RFC 792, RFC 950) and ICMPv6 (RFC 4443) by their types: errors, and exchanges
+//! of a request and its reply, which have an identifier.
+
+use super::{PROTO_ICMP, PROTO_ICMPV6, Ports};
+
+/// Whether a message is an error about a packet, which it quotes (RFC 792, RFC 4443).
+pub(super) fn is_error(proto: u8, kind: u8) -> bool {
+    match proto {
+        PROTO_ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
+        _ => proto == PROTO_ICMPV6 && (1..=4).contains(&kind),
+    }
+}
+
+/// Of a request the type of its reply, and of a reply that of its request.
+fn counterpart(proto: u8, kind: u8) -> Option<u8> {
+    match (proto, kind) {
+        (PROTO_ICMP, 8) => Some(0),
+        (PROTO_ICMP, 0) => Some(8),
+        (PROTO_ICMP, 13 | 15 | 17) => Some(kind + 1),
+        (PROTO_ICMP, 14 | 16 | 18) => Some(kind - 1),
+        (PROTO_ICMPV6, 128) => Some(129),
+        (PROTO_ICMPV6, 129) => Some(128),
+        _ => None,
+    }
+}
+
+/// Whether a message answers another one.
+pub(crate) fn is_reply(proto: u8, kind: u8) -> bool {
+    matches!((proto, kind), (PROTO_ICMP, 0 | 14 | 16 | 18) | (PROTO_ICMPV6, 129))
+}
+
+/// Whether a message has an identifier.
+pub(super) fn has_identifier(proto: u8, kind: u8) -> bool {
+    counterpart(proto, kind).is_some()
+}
+
+/// What stands for ports. Of an exchange each end has the type that it sends: where both ask with
+/// one identifier, these are two connections.
+pub(crate) fn ports(proto: u8, [kind, code]: [u8; 2], [high, low]: [u8; 2]) -> Ports {
+    match counterpart(proto, kind) {
+        Some(other) => Ports::Exchange([high, low, kind, code], [high, low, other, code]),
+        None => Ports::Common([0, 0, kind, code]),
+    }
+}
