@@ -226,6 +226,12 @@ update_block(struct twin_replay *replay, const uint32_t *packets, uint32_t count
 {
 	struct twin_block *block = &replay->blocks[packets[0] / TWIN_BLOCK];
 	const uint32_t number = rte_seqlock_read_begin(&block->lock);
+	/*
+	 * What is old already may come into another queue at any time, and the mark is not to come
+	 * ahead of it. Bits that are not there any more were taken under the lock.
+	 */
+	const uint64_t stale = __atomic_load_n(&block->old, __ATOMIC_ACQUIRE);
+	const bool is_busy = rte_seqlock_read_retry(&block->lock, number);
 	uint64_t all = 0, old = 0;
 	uint32_t i;
 
@@ -233,7 +239,8 @@ update_block(struct twin_replay *replay, const uint32_t *packets, uint32_t count
 		const uint64_t bit = RTE_BIT64(packets[i] % TWIN_BLOCK);
 
 		all |= bit;
-		if (verdict == NULL || !take_mark(replay, packets[i], verdict))
+		if (verdict == NULL || is_busy || (stale & bit) != 0 ||
+		    !take_mark(replay, packets[i], verdict))
 			old |= bit;
 	}
 	/* Marks first: who begins behind this writes over them what he has from the model by then. */
