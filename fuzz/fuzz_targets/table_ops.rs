@@ -3,11 +3,24 @@
 //! flows, steps of time, expiry, flush. The input is a list of 64-bit numbers, the same that the
 //! property tests draw.
 #![no_main]
+#![expect(dead_code, unused_imports, reason = "other tests use the rest of the reference")]
 
+#[path = "../../crates/engine/tests/model/association.rs"]
+mod association;
 #[path = "../../crates/engine/tests/model/drive.rs"]
 mod drive;
+#[path = "../../crates/engine/tests/model/icmp.rs"]
+mod icmp;
+#[path = "../../crates/engine/tests/model/life.rs"]
+mod life;
 #[path = "../../crates/engine/tests/model/reference.rs"]
 mod reference;
+#[path = "../../crates/engine/tests/model/resumed.rs"]
+mod resumed;
+#[path = "../../crates/engine/tests/model/room.rs"]
+mod room;
+#[path = "../../crates/engine/tests/model/sequence.rs"]
+mod sequence;
 #[path = "../../crates/engine/tests/model/traffic.rs"]
 mod traffic;
 
