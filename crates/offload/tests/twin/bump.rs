@@ -8,8 +8,9 @@
 use crate::port::Port;
 use crate::traffic::{Dice, Traffic};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Engine, FlowRecord, KeyCheck, MarkLayout, MarkStats,
-    Nanos, Offload, OffloadStats, RuleId, Side, Stats, Timeouts, Verdict, Wish,
+    Admission, Answer, BURST_MAX, Config, Cursor, Engine, FlowRecord, KeyCheck, LiveFlow,
+    MarkLayout, MarkStats, Nanos, Offload, OffloadStats, Progress, Query, RuleId, Side, Stats,
+    Timeouts, Verdict, Wish,
 };
 use offload::{Limits, Next, Pace, Programmer};
 use std::cell::Cell;
@@ -207,6 +208,9 @@ impl Bump {
         worker.ruled.expire(self.now, 512);
         worker.plain.expire(self.now, 512);
         worker.agree();
+        if self.dice.one_in(64) {
+            worker.agree_on_states();
+        }
         worker.ruled.tend(self.now, 16);
         for end in &mut self.ends {
             for _ in 0..EXCHANGED {
@@ -264,6 +268,21 @@ impl Worker {
         let [ruled, plain] = [&mut self.ruled, &mut self.plain].map(taken);
         assert_eq!(ruled, plain);
     }
+
+    /// Those that live are in the same states.
+    fn agree_on_states(&self) {
+        let [ruled, plain] = [&self.ruled, &self.plain].map(states);
+        assert_eq!(ruled, plain);
+    }
+}
+
+/// What is known of each flow, in an order of their own: where its record lies is not promised.
+fn states(engine: &Engine) -> Vec<(FlowRecord, Progress, bool)> {
+    let (mut states, mut cursor) = (Vec::new(), Cursor::default());
+    let mut found = |flow: LiveFlow| states.push((flow.record, flow.progress, flow.is_assured));
+    while engine.list(&Query::default(), &mut cursor, 1024, &mut found) {}
+    states.sort_by_key(|(flow, ..)| (flow.start, flow.src, flow.sport, flow.dst, flow.dport));
+    states
 }
 
 /// Records in an order of their own: that of their end within a burst is not promised.
