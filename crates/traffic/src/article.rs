@@ -2,9 +2,12 @@
 //! The loads of the article on FlowTable, as rounds of frames that are sent over and over.
 //!
 //! [`imix`]: what TRex sends by `imix_fast_1g.yaml`, a mix of three sizes over 1194 UDP flows each
-//! way, and one SCTP flow each way, by which it measures latency. [`small_tcp`]: SYN one way and
-//! SYN+ACK the other. What goes one way has its answer on the other: the tuples are mirrored, so
-//! two flows are one connection.
+//! way, and one SCTP flow each way, by which it measures latency. [`small_tcp`]: segments of 64
+//! bytes of as many connections of TCP. What goes one way has its answer on the other: the tuples
+//! are mirrored, so two flows are one connection.
+//!
+//! The article's small TCP is SYN one way and SYN+ACK the other, over and over. No connection comes
+//! about by that, so whoever tracks connections has none that is worth a rule; here they open.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
@@ -23,6 +26,9 @@ pub const IMIX: [(usize, u32); 3] = [(60, 7), (590, 5), (1514, 1)];
 
 /// Frames of the SCTP flow in a round: where the others fill 10 Gb/s, about a thousand a second.
 pub const SCTP_FRAMES: u32 = 2;
+
+/// Segments of each side of a connection of [`small_tcp`] in a round, behind the one that begins it.
+pub const ACKS: u32 = 15;
 
 /// Ports of the SCTP flow, client and server, and the length of its frames.
 const SCTP: ([u16; 2], usize) = ([0x8044, 0x0050], 62);
@@ -48,20 +54,27 @@ pub fn imix(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     send(&round, &mut sink);
 }
 
-/// One round of a SYN of each connection, and its SYN+ACK: 64 bytes each, with FCS.
+/// One round of a SYN of each connection and its SYN+ACK, then of [`ACKS`] of both sides: 64 bytes
+/// each, with FCS. In the next round they are said again, and change nothing.
 pub fn small_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     let rng = &mut Rng::with_seed(seed);
-    let mut round = Vec::new();
+    let (mut begins, mut round) = (Vec::new(), Vec::new());
     for number in 0..CONNECTIONS {
         let ends = Endpoints::ipv4(number, rng);
         let [sport, dport] = ports(&ends);
-        let (seq, answer) = (rng.u32(..), rng.u32(..));
-        let syn = between(&ends).tcp(sport, dport).pad_to(MIN_FRAME);
-        let syn_ack = syn.clone().reversed().flags(SYN | ACK).seq(answer);
-        let syn_ack = syn_ack.ack(seq.wrapping_add(1));
-        round.push([syn.flags(SYN).seq(seq).build(), syn_ack.build()]);
+        let [seq, answer] = [rng.u32(..), rng.u32(..)];
+        let [next, wanted] = [seq, answer].map(|number| number.wrapping_add(1));
+        let there = between(&ends).tcp(sport, dport).pad_to(MIN_FRAME);
+        let back = there.clone().reversed();
+        let syn = there.clone().flags(SYN).seq(seq).build();
+        begins.push([syn, back.clone().flags(SYN | ACK).seq(answer).ack(next).build()]);
+        let ack = there.flags(ACK).seq(next).ack(wanted).build();
+        let acks = [ack, back.flags(ACK).seq(wanted).ack(next).build()];
+        round.extend(std::iter::repeat_n(acks, ACKS as usize));
     }
+    rng.shuffle(&mut begins);
     rng.shuffle(&mut round);
+    send(&begins, &mut sink);
     send(&round, &mut sink);
 }
 

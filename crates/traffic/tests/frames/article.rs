@@ -5,7 +5,7 @@ use crate::seen::{Direction, see};
 use etherparse::{NetSlice, SlicedPacket};
 use std::collections::HashMap;
 use traffic::Side;
-use traffic::article::{CONNECTIONS, IMIX, SCTP_FRAMES, imix, small_tcp};
+use traffic::article::{ACKS, CONNECTIONS, IMIX, SCTP_FRAMES, imix, small_tcp};
 use wire::tcp::{ACK, SYN};
 
 const SCTP: u8 = 132;
@@ -67,22 +67,30 @@ fn the_mix_is_that_of_the_article() {
 }
 
 #[test]
-fn a_syn_has_its_answer() {
+fn connections_open_and_go_on() {
     let mut flows = Flows::new();
     let mut asked = None;
+    let mut begun = 0;
     small_tcp(5, |side, frame| {
         let seen = see(frame).unwrap();
         let tcp = seen.tcp.unwrap();
         assert_eq!(frame.len(), 60);
-        assert_eq!(tcp.flags, if side == Side::A { SYN } else { SYN | ACK });
+        let begins = begun < 2 * CONNECTIONS;
+        begun += 1;
+        let expected = match (side, begins) {
+            (Side::A, true) => SYN,
+            (Side::B, true) => SYN | ACK,
+            (_, false) => ACK,
+        };
+        assert_eq!(tcp.flags, expected);
         match side {
-            Side::A => asked = Some(tcp.seq),
-            Side::B => assert_eq!(Some(tcp.ack), asked.take().map(|seq| seq.wrapping_add(1))),
+            Side::A => asked = Some(tcp.seq.wrapping_add(begins.into())),
+            Side::B => assert_eq!(Some(tcp.ack), asked.take()),
         }
         count(&mut flows, side, seen.direction, frame);
     });
     assert_eq!(flows.len(), 2 * CONNECTIONS as usize);
-    assert!(flows.values().all(|(_, _, times)| *times == 1));
+    assert!(flows.values().all(|(_, _, times)| *times == 1 + ACKS));
     assert_mirrored(&flows);
 }
 
