@@ -29,7 +29,7 @@ impl Namespace {
             "--net",
             "sh",
             "-c",
-            "ip link set dev lo up && echo ready && exec sleep 900",
+            "ip link set dev lo up && echo ready && exec sleep infinity",
         ]);
         let mut holder = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut line = String::new();
