@@ -27,7 +27,7 @@ pub const IMIX: [(usize, u32); 3] = [(60, 7), (590, 5), (1514, 1)];
 /// Frames of the SCTP flow in a round: where the others fill 10 Gb/s, about a thousand a second.
 pub const SCTP_FRAMES: u32 = 2;
 
-/// Segments of each side of a connection of [`small_tcp`] in a round, behind the one that begins it.
+/// Segments of each side of a connection of [`small_tcp`] in a round, behind those that begin it.
 pub const ACKS: u32 = 15;
 
 /// Ports of the SCTP flow, client and server, and the length of its frames.

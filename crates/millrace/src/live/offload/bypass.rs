@@ -3,9 +3,9 @@
 //! rules, how it wants to be asked, and those that it has.
 //!
 //! They say of every tag whether it is there. A mark on a packet of another connection is found
-//! out; what is forwarded by the rule of another connection, nobody sees. They are for whole packets
-//! where the NIC can tell: the first fragment of a datagram tells whose the others are, which no rule
-//! knows.
+//! out; what is forwarded by the rule of another connection, nobody sees. They are for whole
+//! packets where the NIC can tell: the first fragment of a datagram tells whose the others are,
+//! which no rule knows.
 
 use super::nic::Calls;
 use super::shape::{KINDS, example, ip, item, kind, line, ports, whole_ip};
