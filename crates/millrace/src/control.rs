@@ -339,7 +339,7 @@ pub(crate) struct ZoneLine {
 pub(crate) struct EndLine {
     /// How many there are of what was asked for, given or not; of a list, how many were given; of a
     /// flush, how many were ended; of marks and labels, to how many they were written; of a reload,
-    /// how many end sooner.
+    /// of how many the timers come up sooner.
     pub(crate) matched: u64,
 }
 

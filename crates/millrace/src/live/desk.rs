@@ -83,8 +83,8 @@ pub(super) struct PartEnd {
     /// Where the next part begins, if there is more.
     pub(super) cursor: Cursor,
     pub(super) more: bool,
-    /// Flows that were meant, and told, counted, changed or ended; of a review, those that end
-    /// sooner.
+    /// Flows that were meant, and told, counted, changed or ended; of a review, those whose
+    /// timers come up sooner.
     pub(super) matched: u64,
     /// Flows that are to end, but wait for their NIC.
     pub(super) held: u64,
