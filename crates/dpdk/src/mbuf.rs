@@ -86,6 +86,12 @@ impl wire::Packet for Mbuf {
         is_marked.then(|| Segment(self.0).load(sys::BIND_MBUF_MARK))
     }
 
+    #[inline(always)]
+    fn mark_or_zero(&self) -> u32 {
+        let is_marked = u32::from(self.flags() & sys::BIND_FLAG_MARKED != 0);
+        Segment(self.0).load::<u32>(sys::BIND_MBUF_MARK) & is_marked.wrapping_neg()
+    }
+
     fn copy_to(&self, buf: &mut [u8]) -> usize {
         let mut copied = 0;
         for segment in self.segments() {

@@ -269,7 +269,7 @@ impl Engine {
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(&mut Self, Stage),
     ) {
-        let is_any_marked = || packets.iter().any(|packet| packet.mark().is_some());
+        let is_any_marked = || packets.iter().any(|packet| packet.mark_or_zero() != 0);
         if self.marked.is_none() || !is_any_marked() {
             packets.iter().for_each(prefetch_head);
             return self.process_in_stages(packets, verdicts, &mut Unasked, done);

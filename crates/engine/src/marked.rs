@@ -7,6 +7,8 @@
 //! flow goes the way of unmarked packets, in its place among them, and so does what a wrong mark is
 //! on: that costs one lookup, and a counter.
 
+mod unsettled;
+
 use crate::flow::Micros;
 use crate::key::Key;
 use crate::mark::MarkLayout;
@@ -17,6 +19,7 @@ use crate::tcp::Numbers;
 use crate::vectors::Vectors;
 use crate::{BURST_MAX, Nanos, ZoneFrom, prefetch_head};
 use std::ops::Range;
+use unsettled::Unsettled;
 use wire::Packet;
 
 /// Which packets of a burst: bit `i` for packet `i`.
@@ -80,9 +83,8 @@ pub(crate) struct Marked {
     /// How many of each.
     of_v4: usize,
     of_v6: usize,
-    /// Those of them that may end their flow, and how many.
-    unsettled: [u8; BURST_MAX],
-    unsettled_len: usize,
+    /// Flows that one of them may end.
+    unsettled: Unsettled,
     /// Where keys are made to be compared.
     lanes: Box<Lanes>,
     pub(crate) stats: MarkStats,
@@ -99,17 +101,6 @@ pub(crate) enum Standing {
     Unusual,
     /// The record is another generation's.
     Stale,
-}
-
-/// What became of such a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Counted,
-    /// The packet goes the way of others.
-    Left,
-    /// And so do those behind it in this burst that are of the same flow: it may end by this one,
-    /// and another may begin.
-    Unsettles,
 }
 
 /// What all packets of a call have in common.
@@ -136,8 +127,7 @@ impl Marked {
             metas: [Meta::EMPTY; BURST_MAX],
             of_v4: 0,
             of_v6: 0,
-            unsettled: [0; BURST_MAX],
-            unsettled_len: 0,
+            unsettled: Unsettled::NONE,
             lanes: Lanes::new(),
             stats: MarkStats::default(),
         }
@@ -167,7 +157,7 @@ impl Marked {
         {
             prefetch_head(packet);
             // 0 names no slot.
-            let mark = packet.mark().unwrap_or(0);
+            let mark = packet.mark_or_zero();
             let Some(record) = of_v4.by(slot(mark)) else { break };
             // It comes while lengths and flags are read.
             v4.prefetch_many(record);
@@ -196,31 +186,31 @@ impl Marked {
         (v4, v6): (&FlowTable<2>, &FlowTable<5>),
     ) -> Places {
         let (slot, of_v4, of_v6) = (self.slot_of(), v4.named(), v6.named());
-        let mut marks = [0; BURST_MAX];
-        for (mark, packet) in marks.iter_mut().zip(packets).skip(self.of_v4) {
+        let (from, mut marked) = (self.of_v4, 0);
+        let mut claimed = first(from);
+        // Without a branch: whether the next one has a mark is anyone's guess.
+        for (i, packet) in (from..BURST_MAX).zip(&packets[from..]) {
             prefetch_head(packet);
-            *mark = packet.mark().unwrap_or(0);
-        }
-        let marks = &marks[..packets.len().min(BURST_MAX)];
-        let mut claimed = first(self.of_v4);
-        for (i, &mark) in marks.iter().enumerate().skip(self.of_v4) {
-            let Some(record) = of_v4.by(slot(mark)) else { continue };
+            let mark = packet.mark_or_zero();
+            let (record, is_named) = of_v4.by_or_any(slot(mark));
             v4.prefetch_many(record);
             self.claim_one(self.of_v4, (i, mark, record));
-            self.of_v4 += 1;
-            claimed |= 1 << i;
+            self.of_v4 += usize::from(is_named);
+            claimed |= Places::from(is_named) << i;
+            marked |= Places::from(mark != 0) << i;
         }
         let apart = self.slots_apart as usize;
-        let mut left = first(marks.len()) & !claimed;
+        let mut left = marked & !claimed;
         while left != 0 {
             let i = left.trailing_zeros() as usize % BURST_MAX;
             left &= left - 1;
-            let Some(record) = of_v6.by(slot(marks[i]).wrapping_sub(apart)) else {
-                self.stats.foreign += u64::from(marks[i] != 0);
+            let mark = packets[i].mark_or_zero();
+            let Some(record) = of_v6.by(slot(mark).wrapping_sub(apart)) else {
+                self.stats.foreign += 1;
                 continue;
             };
             v6.prefetch_many(record);
-            self.claim_one(self.of_v4 + self.of_v6, (i, marks[i], record));
+            self.claim_one(self.of_v4 + self.of_v6, (i, mark, record));
             self.of_v6 += 1;
             claimed |= 1 << i;
         }
@@ -264,27 +254,19 @@ impl Marked {
     ) -> (Places, u64) {
         let (of_v4, all) = (self.of_v4, self.of_v4 + self.of_v6);
         let run = Run { run: 0..of_v4, sampled: self.sample(all), moment };
-        self.unsettled_len = 0;
         let mut sum = Sum { counted: 0, bytes: 0, rest: 0 };
         if all == packets.len() && of_v4 == all {
             self.count_run(packets, run, v4, &mut sum);
         } else if let Some(any) = packets.first() {
             let mut gathered = [any; BURST_MAX];
             for (packet, &place) in gathered.iter_mut().zip(&self.places).take(all) {
-                *packet = &packets[usize::from(place) % packets.len()];
+                *packet = packets.get(usize::from(place)).unwrap_or(any);
             }
             let others = Run { run: of_v4..all, ..run.clone() };
             self.count_run(&gathered[..all], run, v4, &mut sum);
             self.count_run(&gathered[..all], others, v6, &mut sum);
         }
         self.stats.counted += sum.counted;
-        for &at in &self.unsettled[..self.unsettled_len.min(BURST_MAX)] {
-            let record = self.records[usize::from(at)];
-            match usize::from(at) < of_v4 {
-                true => v4.unsettle(record, false),
-                false => v6.unsettle(record, false),
-            }
-        }
         (sum.rest, sum.bytes)
     }
 
@@ -315,8 +297,9 @@ impl Marked {
             if at == until {
                 break;
             }
+            let named = (self.records[at], self.marks[at], self.metas[at]);
             let is_sampled = sampled >> at & 1 != 0;
-            if self.look(&packets[at], at, is_sampled, (&mut *table, moment)) {
+            if self.look(&packets[at], named, is_sampled, (&mut *table, moment)) {
                 sum.counted += 1;
                 at += 1;
                 continue;
@@ -329,6 +312,7 @@ impl Marked {
                 sum.rest |= 1 << place;
             }
         }
+        self.unsettled.settle(table);
     }
 
     /// What is not simply good: true if it was counted all the same.
@@ -336,75 +320,71 @@ impl Marked {
     fn look<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        at: usize,
+        (record, mark, plain): (u32, u32, Meta),
         is_sampled: bool,
-        (table, moment): (&mut FlowTable<W>, Moment),
+        (table, Moment { now, zone }): (&mut FlowTable<W>, Moment),
     ) -> bool
     where
         Lanes: Of<W>,
     {
-        let named = (self.records[at], self.marks[at]);
-        let outcome = self.judge(packet, named, is_sampled, (table, moment));
-        if outcome == Outcome::Unsettles {
-            self.unsettled[self.unsettled_len % BURST_MAX] = at as u8;
-            self.unsettled_len += 1;
+        let (meta, of_zone, l3) = match plain {
+            Meta::UNUSUAL => {
+                let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
+                let read = uncounted(packet.head(), lengths, zone, W > 2);
+                read.unwrap_or((Meta::UNUSUAL, 0, ETHERNET))
+            }
+            plain => (plain, zone.untagged(), ETHERNET),
+        };
+        let rule = self.layout.decode(mark);
+        let meta = meta.sent_by(rule.direction);
+        let standing = match table.standing(record, (mark, rule), (meta, of_zone)) {
+            Standing::Good | Standing::Doubted if self.unsettled.has(record) => Standing::Unusual,
+            standing => standing,
+        };
+        let is_one_more = match standing {
+            Standing::Stale => {
+                self.stats.stale += 1;
+                return false;
+            }
+            Standing::Unusual => false,
+            Standing::Good if !is_sampled => true,
+            Standing::Good | Standing::Doubted => {
+                self.stats.checked += 1;
+                if !self.has_key(packet, zone, (record, rule.direction), table) {
+                    self.stats.mismatched += 1;
+                    return false;
+                }
+                // The first of a rule: earlier packets of this burst may have come without.
+                standing == Standing::Good || !table.believe(record, rule.direction)
+            }
+        };
+        if is_one_more && table.takes(record, meta, || Numbers::of_plain(packet, meta, W > 2, l3)) {
+            table.count_one(record, meta, Micros::of(now));
+            return true;
         }
-        outcome == Outcome::Counted
+        // Packets behind it in this burst may be of another flow, if this one ends by it.
+        self.stats.unusual += 1;
+        self.unsettled.add(record, table);
+        false
     }
 
-    fn judge<P: Packet, const W: usize>(
+    /// Whether a packet has the key of a record, and this direction.
+    fn has_key<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        (record, mark): (u32, u32),
-        is_sampled: bool,
-        (table, Moment { now, zone }): (&mut FlowTable<W>, Moment),
-    ) -> Outcome
+        zone: ZoneFrom,
+        (record, direction): (u32, u8),
+        table: &FlowTable<W>,
+    ) -> bool
     where
         Lanes: Of<W>,
     {
-        let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
-        let read = uncounted(packet.head(), lengths, zone, W > 2);
-        let (meta, of_zone, l3) = read.unwrap_or((Meta::UNUSUAL, 0, ETHERNET));
-        let rule = self.layout.decode(mark);
-        let meta = meta.sent_by(rule.direction);
-        match table.standing(record, (mark, rule), (meta, of_zone)) {
-            Standing::Stale => {
-                self.stats.stale += 1;
-                return Outcome::Left;
-            }
-            Standing::Unusual => {
-                self.stats.unusual += 1;
-                table.unsettle(record, true);
-                return Outcome::Unsettles;
-            }
-            Standing::Good if !is_sampled => {}
-            standing @ (Standing::Good | Standing::Doubted) => {
-                self.stats.checked += 1;
-                self.lanes.clear();
-                let parsed = parse(packet, 0, zone, &mut self.lanes);
-                let first = parsed.ok().and_then(|()| self.lanes.lane().first());
-                let is_so = |(key, read): (Key<W>, Meta)| {
-                    table.holds(record, &key) && read.swapped() == rule.direction
-                };
-                if !first.is_some_and(is_so) {
-                    self.stats.mismatched += 1;
-                    return Outcome::Left;
-                }
-                // The first of a rule: earlier packets of this burst may have come without.
-                if standing == Standing::Doubted && table.believe(record, rule.direction) {
-                    self.stats.unusual += 1;
-                    table.unsettle(record, true);
-                    return Outcome::Unsettles;
-                }
-            }
-        }
-        if !table.takes(record, meta, || Numbers::of_plain(packet, meta, W > 2, l3)) {
-            self.stats.unusual += 1;
-            table.unsettle(record, true);
-            return Outcome::Unsettles;
-        }
-        table.count_one(record, meta, Micros::of(now));
-        Outcome::Counted
+        self.lanes.clear();
+        let parsed = parse(packet, 0, zone, &mut self.lanes);
+        let first = parsed.ok().and_then(|()| self.lanes.lane().first());
+        first.is_some_and(|(key, read): (Key<W>, Meta)| {
+            table.holds(record, &key) && read.swapped() == direction
+        })
     }
 
     /// Which packets of this burst have their key compared for the sample.

@@ -37,7 +37,7 @@ pub(crate) use short::{Lengths, uncounted};
 /// What a flow needs of every packet beside its key, in one word: TCP flags in bits 0 to 7; then,
 /// where a flow adds them up, one packet, frame bytes that are not IP bytes, and frame bytes. The
 /// sender is in a bit that sums leave free.
-#[derive(Clone, Copy)]
+#[derive(PartialEq, Eq, Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Meta(u64);
 

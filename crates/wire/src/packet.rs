@@ -27,6 +27,13 @@ pub trait Packet {
         None
     }
 
+    /// The same as a number, 0 for none, without a branch where that can be: whether the next packet
+    /// has a mark is anyone's guess.
+    #[inline(always)]
+    fn mark_or_zero(&self) -> u32 {
+        self.mark().unwrap_or(0)
+    }
+
     /// Whether the NIC has found the checksums of IP and transport right. False: or has not looked.
     #[inline(always)]
     fn is_verified(&self) -> bool {
@@ -63,6 +70,11 @@ impl<P: Packet> Packet for &P {
     }
 
     #[inline(always)]
+    fn mark_or_zero(&self) -> u32 {
+        (**self).mark_or_zero()
+    }
+
+    #[inline(always)]
     fn is_verified(&self) -> bool {
         (**self).is_verified()
     }
@@ -82,13 +94,17 @@ pub struct BytesPacket<'a> {
     segments: [&'a [u8]; 2],
     frame_len: usize,
     wire_len: usize,
-    mark: Option<u32>,
+    /// 0 without one.
+    mark: u32,
+    is_marked: bool,
 }
 
 impl<'a> BytesPacket<'a> {
     /// A whole frame in one segment.
     pub fn new(frame: &'a [u8]) -> Self {
-        Self { segments: [frame, &[]], frame_len: frame.len(), wire_len: frame.len(), mark: None }
+        let len = frame.len();
+        let segments = [frame, &[]];
+        Self { segments, frame_len: len, wire_len: len, mark: 0, is_marked: false }
     }
 
     /// The same frame cut into two segments at `at` (clamped to the frame).
@@ -106,7 +122,7 @@ impl<'a> BytesPacket<'a> {
 
     /// The same with a mark.
     pub fn marked(self, mark: Option<u32>) -> Self {
-        Self { mark, ..self }
+        Self { mark: mark.unwrap_or(0), is_marked: mark.is_some(), ..self }
     }
 }
 
@@ -128,6 +144,11 @@ impl Packet for BytesPacket<'_> {
 
     #[inline(always)]
     fn mark(&self) -> Option<u32> {
+        self.is_marked.then_some(self.mark)
+    }
+
+    #[inline(always)]
+    fn mark_or_zero(&self) -> u32 {
         self.mark
     }
 

@@ -297,7 +297,7 @@ impl Rules {
     fn trust<const W: usize>(&self, slot: u32, hot: &mut Hot<W>) {
         let Some(state) = self.slots.get(slot) else { return };
         let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
-        let is_sure = !state.rules.iter().any(is_doubted) && !state.is_unsettled;
+        let is_sure = !state.rules.iter().any(is_doubted);
         let is_plain = hot.key.zone() == self.untagged && hot.is_steady();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
         hot.expected = if is_sure && is_plain { expected } else { 0 };
@@ -319,7 +319,7 @@ impl Rules {
         let rule = &slot.rules[usize::from(rule.direction & 1)];
         if !rule.standing.is_live() {
             Found::Stale
-        } else if !hot.is_steady() || slot.is_unsettled || !hot.is_one_more_of_steady(meta) {
+        } else if !hot.is_steady() || !hot.is_one_more_of_steady(meta) {
             // Out of its place among the packets of the burst: where the flow is closing, a SYN
             // before it would have made it another flow's.
             Found::Unusual
@@ -354,15 +354,6 @@ impl Rules {
         let slot = self.watched[record as usize].slot;
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.rules[usize::from(direction & 1)].marked_from = packets;
-        }
-    }
-
-    /// Until the end of the burst, or from then on, a packet may have ended the flow.
-    pub(crate) fn unsettle<const W: usize>(&mut self, record: u32, hot: &mut Hot<W>, is: bool) {
-        let slot = self.watched[record as usize].slot;
-        if let Some(state) = self.slots.get_mut(slot) {
-            state.is_unsettled = is;
-            self.trust(slot, hot);
         }
     }
 

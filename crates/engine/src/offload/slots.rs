@@ -101,8 +101,6 @@ pub(crate) struct Slot {
     pub(crate) generation: u16,
     /// That of the connection.
     pub(crate) zone: u16,
-    /// Until the end of the burst: a packet in it may end the flow.
-    pub(crate) is_unsettled: bool,
     /// It is nobody's, and packets with its marks may be left.
     is_draining: bool,
     pub(crate) rules: [Rule; 2],
@@ -113,7 +111,6 @@ impl Slot {
         record: NO_RECORD,
         generation: 0,
         zone: 0,
-        is_unsettled: false,
         is_draining: false,
         rules: [Rule::NONE; 2],
     };
@@ -145,6 +142,21 @@ pub(crate) enum Named<'a> {
 
 impl Named<'_> {
     pub(crate) const NONE: Named<'static> = Named::Same(0);
+
+    /// The same without a branch: any record, and false, if there is no such slot.
+    #[inline(always)]
+    pub(crate) fn by_or_any(self, slot: usize) -> (u32, bool) {
+        match self {
+            Named::Listed(records) => {
+                let is_one = slot < records.len();
+                (records.get(if is_one { slot } else { 0 }).copied().unwrap_or(0), is_one)
+            }
+            Named::Same(count) => {
+                let is_one = slot < count as usize;
+                (if is_one { slot as u32 } else { 0 }, is_one)
+            }
+        }
+    }
 
     /// The record that a slot names, if there is such a slot.
     #[inline(always)]

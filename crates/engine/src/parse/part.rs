@@ -44,8 +44,11 @@ impl<P: Packet> Part<'_, P> {
         let all = below(self.packets.len());
         // Most often one kind of packet is all there is.
         let rest = self.side_by_side(all, lanes);
-        if rest != 0 {
-            self.parse_mixed(rest, lanes, without_key);
+        match rest.count_ones() as usize {
+            0 => {}
+            // The last ones: too few to be brought together.
+            1..GROUP => self.parse_in_order(rest, lanes, without_key),
+            _ => self.parse_mixed(rest, lanes, without_key),
         }
     }
 
@@ -75,6 +78,7 @@ impl<P: Packet> Part<'_, P> {
     }
 
     /// Side by side where possible.
+    #[inline(never)]
     fn parse_in_order(
         self,
         mut places: Places,

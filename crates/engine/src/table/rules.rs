@@ -136,11 +136,13 @@ impl<const W: usize> FlowTable<W> {
         is_first
     }
 
-    /// Until it is called with false, no mark is enough for packets of this record.
-    pub(crate) fn unsettle(&mut self, record: u32, is_unsettled: bool) {
-        if let Some(rules) = &mut self.rules {
-            rules.unsettle(record, &mut self.hot[record as usize], is_unsettled);
-        }
+    /// Which mark is enough for packets of this record from here on, as [`Hot::expected`] is; returns
+    /// which was.
+    ///
+    /// [`Hot::expected`]: crate::flow::Hot::expected
+    #[inline(always)]
+    pub(crate) fn expect(&mut self, record: u32, mark: u32) -> u32 {
+        std::mem::replace(&mut self.hot[record as usize].expected, mark)
     }
 
     /// Where and when the packets of the next calls arrived, and how many. Without a side there is

@@ -62,18 +62,18 @@ impl Numbers {
 
     #[inline(always)]
     fn read(header: &[u8; HEADER], meta: Meta, ip_header: usize) -> Self {
-        let u32_at = |at: usize| {
-            u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
+        let [_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, offset, flags, w0, w1, ..] = *header;
+        let numbers = u64::from_be_bytes([s0, s1, s2, s3, a0, a1, a2, a3]);
+        let rest = u32::from_be_bytes([offset, flags, w0, w1]);
         let flags = u32::from(meta.tcp_flags());
-        let header_len = ip_header as u32 + u32::from(header[12] >> 4) * 4;
+        let header_len = ip_header as u32 + (rest >> 28) * 4;
         // The first of several fragments may say less than its header has.
         let data = meta.ip_len().saturating_sub(header_len);
         let marks = (flags & u32::from(FIN)) + (flags & u32::from(SYN)) / u32::from(SYN);
         Numbers {
-            seq: u32_at(4),
-            ack: u32_at(8),
-            window: u16::from_be_bytes([header[14], header[15]]),
+            seq: (numbers >> 32) as u32,
+            ack: numbers as u32,
+            window: rest as u16,
             len: data + marks,
         }
     }

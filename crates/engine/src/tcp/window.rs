@@ -16,6 +16,22 @@ const WINDOW_MAX: i64 = u16::MAX as i64;
 /// a segment.
 const ACK_AGE_MIN: i64 = 66_000;
 
+/// How old a segment may be, by the shift of its receiver's windows: one of them.
+const AGE_MAX: [u32; 16] = by_shift(0);
+/// How old an acknowledgment may be, by the shift of its sender's windows.
+const ACK_AGE_MAX: [u32; 16] = by_shift(ACK_AGE_MIN);
+
+/// The largest window with each shift, where that is not less than `least`.
+const fn by_shift(least: i64) -> [u32; 16] {
+    let (mut windows, mut shift) = ([0; 16], 0);
+    while shift < 16 {
+        let window = WINDOW_MAX << shift;
+        windows[shift] = if window < least { least as u32 } else { window as u32 };
+        shift += 1;
+    }
+    windows
+}
+
 /// By how much windows of both sides are shifted left (RFC 7323 section 2): the originator's in the
 /// upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,34 +251,39 @@ impl Window {
         direction: usize,
         segment: Numbers,
     ) -> Result<(), Irregular> {
-        let [room, age, unsent, ack_age] = self.margins(scales, direction, segment);
-        if (room | age | unsent | ack_age) >= 0 {
+        if self.fits(scales, direction, segment) {
             return Ok(());
         }
-        Err(match () {
-            () if room < 0 => Irregular::TcpBeyondWindow,
-            () if age < 0 => Irregular::TcpOld,
-            () if unsent < 0 => Irregular::TcpAckBeyond,
-            () => Irregular::TcpAckOld,
-        })
+        Err(self.misfit(scales, direction, segment))
     }
 
-    /// By how much it is inside of each bound, less than 0 for outside: not beyond what the peer
-    /// allows, not older than a window, acknowledges nothing that was not sent, nor anything older
-    /// than a window.
+    /// Whether it is not beyond what the peer allows, not older than a window, and acknowledges
+    /// nothing that was not sent, nor anything older than a window.
     #[inline(always)]
-    fn margins(&self, scales: Scales, direction: usize, segment: Numbers) -> [i64; 4] {
+    fn fits(&self, scales: Scales, direction: usize, segment: Numbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
-        let (of_sender, of_peer) = (scales.of(sender), scales.of(peer));
-        let room = i64::from(self.rooms[peer]) << of_peer;
-        let ahead = distance(self.acks[peer], segment.seq);
-        let unacked = distance(segment.ack, self.ends[peer]);
-        [
-            room - ahead,
-            self.news(direction, segment) + (WINDOW_MAX << of_peer),
-            unacked,
-            (WINDOW_MAX << of_sender).max(ACK_AGE_MIN) - unacked,
-        ]
+        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        // As no window is half of all numbers: one comparison, where what is ahead is far behind.
+        let unacked = self.ends[peer].wrapping_sub(segment.ack);
+        distance(self.acks[peer], segment.seq) <= room
+            && self.news(direction, segment) >= -i64::from(AGE_MAX[scales.of(peer) as usize % 16])
+            && unacked <= ACK_AGE_MAX[scales.of(sender) as usize % 16]
+    }
+
+    /// The first of these bounds that it is outside of; one there is.
+    #[cold]
+    #[inline(never)]
+    fn misfit(&self, scales: Scales, direction: usize, segment: Numbers) -> Irregular {
+        let peer = 1 - (direction & 1);
+        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        match () {
+            () if distance(self.acks[peer], segment.seq) > room => Irregular::TcpBeyondWindow,
+            () if self.news(direction, segment) < -(WINDOW_MAX << scales.of(peer)) => {
+                Irregular::TcpOld
+            }
+            () if distance(segment.ack, self.ends[peer]) < 0 => Irregular::TcpAckBeyond,
+            () => Irregular::TcpAckOld,
+        }
     }
 
     /// How far a segment ends behind all that was sent before. Both are seen from what the peer
@@ -274,23 +295,23 @@ impl Window {
         ahead - distance(self.acks[peer], self.ends[sender])
     }
 
-    /// After a segment that passed the [`check`](Self::check).
+    /// After a segment that passed the [`check`](Self::check). Without a branch: whether it has
+    /// something new is anyone's guess.
     #[inline(always)]
     pub(crate) fn follow(&mut self, scales: Scales, direction: usize, segment: Numbers) {
         let sender = direction & 1;
         let shift = scales.of(sender);
-        if self.news(direction, segment) > 0 {
-            self.ends[sender] = segment.end();
-        }
+        let news = self.news(direction, segment).max(0);
+        self.ends[sender] = self.ends[sender].wrapping_add(news as u32);
         let more = distance(self.acks[sender], segment.ack);
-        // Both edges, from the higher of both acknowledgments on; one of them is not behind it.
-        let before = (i64::from(self.rooms[sender]) << shift) - more.max(0);
-        let now = (i64::from(segment.window) << shift) + more.min(0);
-        let units = (before.max(now) + (1 << shift) - 1) >> shift;
-        self.rooms[sender] = units.min(WINDOW_MAX) as u16;
-        if more > 0 {
-            self.acks[sender] = segment.ack;
-        }
+        let acked = more.max(0);
+        self.acks[sender] = self.acks[sender].wrapping_add(acked as u32);
+        // Both edges from the acknowledgment of before on, and the farther one from that of now.
+        let (before, now) =
+            (i64::from(self.rooms[sender]) << shift, i64::from(segment.window) << shift);
+        let room = before.max(now + more) - acked;
+        // Rounded up: shifts round down.
+        self.rooms[sender] = (-(-room >> shift)).min(WINDOW_MAX) as u16;
     }
 
     /// A segment that the connection can have goes on behind its first fragment, if that was sent.
@@ -349,3 +370,90 @@ impl Window {
 }
 
 const _: () = assert!(size_of::<Window>() == 20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// By how much a segment is inside of each bound, in words of the bounds.
+    fn margins(
+        window: &Window,
+        scales: Scales,
+        direction: usize,
+        segment: Numbers,
+    ) -> [(i64, Irregular); 4] {
+        let (sender, peer) = (direction, 1 - direction);
+        let of = |side: usize| WINDOW_MAX << scales.of(side);
+        let ahead = distance(window.acks[peer], segment.seq);
+        let sent = distance(window.acks[peer], window.ends[sender]);
+        let unacked = distance(segment.ack, window.ends[peer]);
+        [
+            (
+                (i64::from(window.rooms[peer]) << scales.of(peer)) - ahead,
+                Irregular::TcpBeyondWindow,
+            ),
+            (ahead + i64::from(segment.len) - sent + of(peer), Irregular::TcpOld),
+            (unacked, Irregular::TcpAckBeyond),
+            (of(sender).max(ACK_AGE_MIN) - unacked, Irregular::TcpAckOld),
+        ]
+    }
+
+    /// What both edges come to, step by step.
+    fn followed(mut window: Window, scales: Scales, sender: usize, segment: Numbers) -> Window {
+        let (shift, peer) = (scales.of(sender), 1 - sender);
+        let ahead = distance(window.acks[peer], segment.seq) + i64::from(segment.len);
+        if ahead > distance(window.acks[peer], window.ends[sender]) {
+            window.ends[sender] = segment.end();
+        }
+        let edge = i64::from(window.rooms[sender]) << shift;
+        let new = distance(window.acks[sender], segment.ack) + (i64::from(segment.window) << shift);
+        let from = distance(window.acks[sender], segment.ack).max(0);
+        if from > 0 {
+            window.acks[sender] = segment.ack;
+        }
+        let (room, unit) = (edge.max(new) - from, 1_i64 << shift);
+        let units = room.div_euclid(unit) + i64::from(room.rem_euclid(unit) > 0);
+        window.rooms[sender] = units.min(WINDOW_MAX) as u16;
+        window
+    }
+
+    /// Numbers that are near one another, near a bound, or anything.
+    fn near() -> impl Strategy<Value = u32> {
+        const BOUNDS: [u32; 6] = [0, 1 << 31, 65_535, 66_000, 65_535 << 7, 65_535 << 14];
+        let signed = (proptest::sample::select(&BOUNDS[..]), -3..4_i32, any::<bool>()).prop_map(
+            |(bound, by, is_behind): (u32, i32, bool)| {
+                let number = bound.wrapping_add_signed(by);
+                if is_behind { number.wrapping_neg() } else { number }
+            },
+        );
+        prop_oneof![4 => signed, 1 => any::<u32>()]
+    }
+
+    fn window() -> impl Strategy<Value = Window> {
+        let sides = ([near(), near()], [near(), near()], any::<[u16; 2]>());
+        sides.prop_map(|(ends, acks, rooms)| Window { ends, acks, rooms })
+    }
+
+    proptest! {
+        #[test]
+        fn a_segment_fits_where_it_is_inside_of_every_bound(
+            window in window(),
+            shifts in 0..=0xff_u8,
+            direction in 0..2_usize,
+            (seq, ack, room, len) in (near(), near(), any::<u16>(), 0..65_536_u32),
+        ) {
+            let scales = Scales(shifts);
+            let segment = Numbers { seq, ack, window: room, len };
+            let margins = margins(&window, scales, direction, segment);
+            let outside = margins.iter().find(|(margin, _)| *margin < 0);
+            let wanted = outside.map_or(Ok(()), |&(_, why)| Err(why));
+            prop_assert_eq!(window.check(scales, direction, segment), wanted);
+            let mut after = window;
+            after.follow(scales, direction, segment);
+            if wanted.is_ok() {
+                prop_assert_eq!(after, followed(window, scales, direction, segment));
+            }
+        }
+    }
+}
