@@ -299,7 +299,9 @@ impl Marked {
             }
             let named = (self.records[at], self.marks[at], self.metas[at]);
             let is_sampled = sampled >> at & 1 != 0;
-            if self.look(&packets[at], named, is_sampled, (&mut *table, moment)) {
+            if !is_sampled && table.is_more_by_flags(named) {
+                self.set_aside(named.0, table);
+            } else if self.look(&packets[at], named, is_sampled, (&mut *table, moment)) {
                 sum.counted += 1;
                 at += 1;
                 continue;
@@ -362,10 +364,16 @@ impl Marked {
             table.count_one(record, meta, Micros::of(now));
             return true;
         }
-        // Packets behind it in this burst may be of another flow, if this one ends by it.
+        self.set_aside(record, table);
+        false
+    }
+
+    /// The packet is more than one more. Those behind it in this burst may be of another flow, if
+    /// this one ends by it.
+    #[inline(always)]
+    fn set_aside<const W: usize>(&mut self, record: u32, table: &mut FlowTable<W>) {
         self.stats.unusual += 1;
         self.unsettled.add(record, table);
-        false
     }
 
     /// Whether a packet has the key of a record, and this direction.

@@ -3,12 +3,12 @@
 
 use super::FlowTable;
 use crate::Nanos;
-use crate::flow::Micros;
+use crate::flow::{Micros, SYN_FIN_RST};
 use crate::mark::RuleId;
 use crate::marked::Standing;
 use crate::offload::{Answer, Learnt, Looks, Named, Rules, Score, Side, Sight, Wanted, When, Wish};
 use crate::parse::Meta;
-use crate::tcp::Numbers;
+use crate::tcp::{FIN, Numbers, RST};
 
 /// A direction that is to be looked at.
 #[derive(Clone, Copy)]
@@ -95,6 +95,16 @@ impl<const W: usize> FlowTable<W> {
         }
         let rules = self.rules.as_ref();
         rules.map_or(Standing::Stale, |rules| rules.standing((record, rule), hot, (meta, zone)))
+    }
+
+    /// Whether a packet whose mark is enough for this record is more than one more of its flow, by
+    /// its flags alone.
+    #[inline(always)]
+    pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, Meta)) -> bool {
+        let (hot, flags) = (&self.hot[record as usize], meta.tcp_flags());
+        // Without numbers a SYN is no more than an ACK.
+        let more = if hot.is_judged() { SYN_FIN_RST } else { FIN | RST };
+        meta != Meta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
     }
 
     /// Whether a packet that is one more of the record's flow by its flags has the right numbers,
