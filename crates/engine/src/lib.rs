@@ -304,9 +304,9 @@ impl Engine {
         done: &mut impl FnMut(&mut Self, Stage),
     ) {
         let mut gathered = [&packets[0]; BURST_MAX];
-        let mut positions = [0; BURST_MAX];
+        let mut positions = [0_u8; BURST_MAX];
         let mut len = 0;
-        for (position, packet) in packets.iter().enumerate() {
+        for (packet, position) in packets.iter().zip(0..) {
             gathered[len % BURST_MAX] = packet;
             positions[len % BURST_MAX] = position;
             len += (rest >> position & 1) as usize;
@@ -314,13 +314,13 @@ impl Engine {
         let mut judged = [Verdict::Forward; BURST_MAX];
         self.process_in_stages(&gathered[..len], &mut judged[..len], &mut Unasked, done);
         for (verdict, position) in judged.into_iter().zip(positions).take(len) {
-            verdicts[position] = verdict;
+            verdicts[usize::from(position)] = verdict;
         }
         for held in self.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
-            held.position = positions[usize::from(held.position) % BURST_MAX] as u8;
+            held.position = positions[usize::from(held.position) % BURST_MAX];
         }
         for handed in self.books.others.handed_mut() {
-            handed.position = positions[usize::from(handed.position) % BURST_MAX] as u8;
+            handed.position = positions[usize::from(handed.position) % BURST_MAX];
         }
     }
 
