@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What an engine is built from. Every value has a default; none is read from anywhere.
 
-use crate::Nanos;
 use crate::errands::Steering;
 use crate::fragments::{FragmentLimits, OddFragments};
 use crate::hash::{Purpose, derive};
 use crate::limits::Limits;
 use crate::offload::Offload;
 use crate::zones::{PickUp, ZonePolicy};
+use crate::{MarkRule, Nanos};
 
 /// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
 #[derive(Clone, Debug)]
@@ -44,6 +44,8 @@ pub struct Config {
     pub pick_up: PickUp,
     /// Zones in which something else holds than [`policy`](Self::policy), and what.
     pub zones: Vec<(Vec<u16>, ZonePolicy)>,
+    /// What is written to connections as they begin, by one rule after the other.
+    pub mark_rules: Vec<MarkRule>,
     /// How much of each table embryonic flows may take, those without an answer or a handshake: a
     /// whole number of percent, at least 1, at most 100.
     pub embryonic_percent: u8,
@@ -116,6 +118,7 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             pick_up: PickUp::Loose,
             zones: Vec::new(),
+            mark_rules: Vec::new(),
             embryonic_percent: 50,
             evict: Evict::Embryonic,
             adaptive_percent: None,

@@ -43,6 +43,21 @@ pub struct MarkChange {
     pub label: Option<MarkBits>,
 }
 
+/// What is written to connections as they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkRule {
+    /// Those that are meant. A new one has no more of a state, a mark and a label than what rules
+    /// before have written to it.
+    pub filter: Filter,
+    /// To these.
+    pub change: MarkChange,
+}
+
+impl MarkRule {
+    /// Most rules there may be: a connection is held against all of them, one after the other.
+    pub const MAX: usize = 256;
+}
+
 /// What a part of a walk that writes marks has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -104,7 +119,7 @@ impl fmt::Display for NoMarkBits {
 impl std::error::Error for NoMarkBits {}
 
 impl MarkChange {
-    fn written_to(self, old: CtMark) -> CtMark {
+    pub(crate) fn written_to(self, old: CtMark) -> CtMark {
         let write = |bits: Option<MarkBits>, old| bits.map_or(old, |bits| bits.written_to(old));
         CtMark {
             // What is read for a mark has no more bits.

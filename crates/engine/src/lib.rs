@@ -42,7 +42,7 @@ pub use config::{
     Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
     WhenFull, ZoneFrom,
 };
-pub use ctmark::{CtMark, MarkBits, MarkChange, NoMarkBits, Written};
+pub use ctmark::{CtMark, MarkBits, MarkChange, MarkRule, NoMarkBits, Written};
 pub use errands::{Errand, Handed, Steering};
 pub use events::{Change, FlowEvent};
 pub use filter::{End, Filter, NoPrefix, Prefix};

@@ -362,7 +362,6 @@ impl<const W: usize> FlowTable<W> {
         let Some(record) = self.take_indexed(hash) else { return false };
         let hot = &mut self.hot[record as usize];
         hot.begin(key, packet);
-        self.markings.begin(record);
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
         *cold = Cold::begin(opening, now, Link::UNLINKED);
@@ -370,6 +369,7 @@ impl<const W: usize> FlowTable<W> {
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
         self.join_embryonic(record);
+        self.mark_new(record);
         self.live += 1;
         if is_rare {
             self.counted(record, meta.swapped(), false);

@@ -5,7 +5,7 @@
 //! a timer; those that are there are reviewed, a few records at a time.
 
 use crate::flow::Phase;
-use crate::{Config, Cursor, Engine, Nanos, TcpNumbers, Timeouts, WhenFull};
+use crate::{Config, Cursor, Engine, MarkRule, Nanos, TcpNumbers, Timeouts, WhenFull};
 use std::sync::Arc;
 
 /// What holds for the connections of a zone.
@@ -32,13 +32,15 @@ pub enum PickUp {
     Strict,
 }
 
-/// The policy of every zone.
+/// The policy of every zone, and what else of a configuration may change while it holds.
 #[derive(Clone, Debug)]
 pub struct Zones {
     /// The first is of all zones that are not named.
     policies: Box<[ZonePolicy]>,
     /// By zone, the place of its policy. Empty where there is but one.
     places: Box<[u16]>,
+    /// What is written to connections as they begin.
+    mark_rules: Box<[MarkRule]>,
     /// Timeouts of each policy by the bits of a phase: which one comes next nobody foretells, so a
     /// branch for each would be a wrong guess most of the time.
     by_phase: Box<[[Nanos; Phase::BITS]]>,
@@ -68,7 +70,7 @@ impl Zones {
             std::array::from_fn(|bits| Phase::of_bits(bits as u8).timeout(&policy.timeouts))
         };
         let by_phase = policies.iter().map(of_policy).collect();
-        Self { policies, places, by_phase }
+        Self { policies, places, mark_rules: config.mark_rules.as_slice().into(), by_phase }
     }
 
     /// How long a flow of this zone lives in this phase without a packet.
@@ -80,6 +82,12 @@ impl Zones {
     #[inline(always)]
     fn place(&self, zone: u16) -> usize {
         self.places.get(usize::from(zone)).map_or(0, |place| usize::from(*place))
+    }
+
+    /// What is written to connections as they begin.
+    #[inline(always)]
+    pub(crate) fn mark_rules(&self) -> &[MarkRule] {
+        &self.mark_rules
     }
 
     /// The policy of a zone.

@@ -3,8 +3,8 @@
 //! other.
 
 use engine::{
-    Change, Config, CtMark, Cursor, End, Engine, Filter, FlowRecord, MarkBits, MarkChange, Query,
-    Timeouts, Verdict, Written,
+    Change, Config, CtMark, Cursor, End, EndReason, Engine, Filter, FlowRecord, MarkBits,
+    MarkChange, MarkRule, Query, Timeouts, Verdict, Written, Zones,
 };
 use wire::{BytesPacket, FrameBuilder, tcp};
 
@@ -174,4 +174,72 @@ fn marks_outlive_the_engine() {
         let wanted = if record.sport == 9 { wanted } else { CtMark::default() };
         assert_eq!(record.ct_mark, wanted);
     }
+}
+
+/// Writes these bits to the marks of those that are meant.
+fn rule(filter: Filter, mark: &str) -> MarkRule {
+    MarkRule { filter, change: MarkChange { mark: bits(mark, 32), label: None } }
+}
+
+#[test]
+fn rules_write_to_connections_that_begin_one_after_the_other() {
+    let src = End { address: "2001::/16".parse().ok(), port: None };
+    let of_v6 = Filter { src, ..Filter::default() };
+    let has_mark = Filter { mark: bits("2/2", 32), ..Filter::default() };
+    let mark_rules = vec![
+        rule(Filter::default(), "0x100/0xff00"),
+        rule(of_v6, "2/3"),
+        rule(port(7), "0x200/0xff00"),
+        // Of what the rules before have written.
+        rule(has_mark, "0x10/0x10"),
+        rule(Filter { proto: Some(6), ..Filter::default() }, "0xffffffff"),
+    ];
+    let engine = engine(Config { mark_rules, ..Config::default() });
+    let all = list(&engine, Filter::default());
+    assert_eq!(all.len(), 200);
+    for record in all {
+        let of_version = if record.src.is_ipv6() { 0x12 } else { 0 };
+        let of_port = if record.sport == 7 { 0x200 } else { 0x100 };
+        assert_eq!(record.ct_mark, CtMark { mark: of_version | of_port, label: 0 }, "{record:?}");
+    }
+}
+
+#[test]
+fn a_connection_in_the_place_of_another_has_what_rules_say_then() {
+    let label = MarkChange { mark: None, label: bits("9", 128) };
+    let mark_rules =
+        vec![rule(Filter::default(), "5"), MarkRule { filter: port(1), change: label }];
+    let config = Config { mark_rules, labels: true, ..Config::default() };
+    let mut engine = Engine::new(&config);
+    let segment = |flags, seq, ack| {
+        FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2).flags(flags).seq(seq).ack(ack)
+    };
+    process(&mut engine, SECOND, &segment(tcp::SYN, 1, 0));
+    let answer = segment(tcp::RST | tcp::ACK, 0, 2).reversed();
+    process(&mut engine, SECOND, &answer);
+    let cursor = &mut Cursor::default();
+    let change = MarkChange { mark: bits("6", 32), label: bits("7", 128) };
+    assert_eq!(engine.mark((&Filter::default(), change), cursor, 9).matched, 1);
+    process(&mut engine, 2 * SECOND, &segment(tcp::SYN, 9, 0));
+    let ended = engine.next_record().expect("the first one");
+    assert_eq!((ended.end_reason, ended.ct_mark), (EndReason::Reuse, CtMark { mark: 6, label: 7 }));
+    assert_eq!(list(&engine, Filter::default())[0].ct_mark, CtMark { mark: 5, label: 9 });
+    // Other rules are for those that begin from then on.
+    engine.set_zones(Zones::new(&Config { mark_rules: vec![], ..config }).into());
+    process(&mut engine, 2 * SECOND, &udp(1, false));
+    let marks = [true, false].map(|is_v4| {
+        let of_version = |record: &&FlowRecord| record.src.is_ipv4() == is_v4;
+        list(&engine, Filter::default()).iter().find(of_version).map(|record| record.ct_mark)
+    });
+    assert_eq!(marks, [Some(CtMark { mark: 5, label: 9 }), Some(CtMark::default())]);
+}
+
+#[test]
+fn an_event_of_a_new_connection_has_its_mark() {
+    let mark_rules = vec![rule(Filter::default(), "5")];
+    let mut engine = Engine::new(&Config { mark_rules, ..Config::default() });
+    engine.listen(true);
+    process(&mut engine, SECOND, &udp(1, true));
+    let event = engine.next_event().expect("an event");
+    assert_eq!((event.change, event.record.ct_mark.mark), (Change::New, 5));
 }

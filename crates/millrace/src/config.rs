@@ -8,6 +8,7 @@
 mod control;
 mod devargs;
 mod fragments;
+mod marks;
 mod offload;
 mod problem;
 mod section;
@@ -19,6 +20,7 @@ mod zones;
 pub(crate) use control::{Control, Socket};
 pub(crate) use devargs::{Devargs, split_pair};
 pub(crate) use fragments::Fragments;
+pub(crate) use marks::Mark;
 pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 pub(crate) use snapshot::{Folder, Snapshot};
@@ -58,6 +60,7 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     pub(crate) timeout_policies: Vec<TimeoutPolicy>,
     pub(crate) zones: Vec<Zone>,
+    pub(crate) marks: Vec<Mark>,
     pub(crate) offload: Offload,
     pub(crate) control: Control,
     pub(crate) snapshot: Snapshot,
@@ -214,6 +217,7 @@ impl Config {
                 .map(TimeoutPolicy::read)
                 .collect(),
             zones: root.sections("zone").into_iter().map(Zone::read).collect(),
+            marks: root.sections("mark").into_iter().map(Mark::read).collect(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             snapshot: root.section("snapshot").map(Snapshot::read).unwrap_or_default(),

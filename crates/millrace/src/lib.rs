@@ -21,6 +21,7 @@ mod live;
 mod nic;
 mod output;
 mod plan;
+mod protocols;
 mod records;
 mod reload;
 mod signals;

@@ -8,6 +8,7 @@ mod args;
 mod changes;
 mod eal;
 mod fragments;
+mod marks;
 mod memory;
 mod offload;
 mod settings;
@@ -225,7 +226,8 @@ fn plan_engine(
     let (policies, zones) = (config.timeout_policies, config.zones);
     let zones = zones::plan_zones(policies, zones, engine.policy(), settings)?;
     let (zones, timeouts) = zones.into_iter().unzip();
-    Ok((engine::Config { zones, ..engine }, timeouts))
+    let mark_rules = marks::plan_marks(config.marks, labels, settings)?;
+    Ok((engine::Config { zones, mark_rules, ..engine }, timeouts))
 }
 
 fn plan_timeouts(

@@ -4,10 +4,11 @@
 //! several places.
 
 use crate::busiest::Busiest;
-use crate::{table, units};
+use crate::{protocols, table, units};
 use engine::FlowRecord;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
+use wire::proto::{SCTP, TCP, UDP};
 
 /// The busiest flow records offered so far.
 pub(crate) struct Top(Busiest<FlowRecord>);
@@ -60,7 +61,7 @@ type Row = [String; HEADINGS.len()];
 
 fn row(record: &FlowRecord) -> Row {
     [
-        protocol(record.proto),
+        protocols::name(record.proto),
         endpoint(record.src, record.sport, record.proto),
         endpoint(record.dst, record.dport, record.proto),
         record.orig.packets.to_string(),
@@ -72,28 +73,6 @@ fn row(record: &FlowRecord) -> Row {
         record.end_reason.name().to_owned(),
     ]
 }
-
-/// The name of a protocol, or its number.
-pub(crate) fn protocol(number: u8) -> String {
-    match number {
-        ICMP => "icmp".to_owned(),
-        TCP => "tcp".to_owned(),
-        UDP => "udp".to_owned(),
-        GRE => "gre".to_owned(),
-        ESP => "esp".to_owned(),
-        ICMPV6 => "icmpv6".to_owned(),
-        SCTP => "sctp".to_owned(),
-        _ => number.to_string(),
-    }
-}
-
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const GRE: u8 = 47;
-const ESP: u8 = 50;
-const ICMPV6: u8 = 58;
-const SCTP: u8 = 132;
 
 /// Address and port, `[2001:db8::1]:443`; for protocols without ports, the address.
 pub(crate) fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {

@@ -198,7 +198,17 @@ const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
 /// The keys of a plan under their sections, with the default of each as the documents write it.
 fn planned_keys() -> BTreeSet<String> {
     let zones = "[[timeout_policy]]\nname = \"x\"\n[[zone]]\nids = [1]\n";
-    let plan = Scratch::new("plan.toml", format!("{PAIR}zone = 7\n{zones}"));
+    let all = planned_keys_of(&format!("{PAIR}zone = 7\n{zones}"));
+    // Beside a key that has no default in it.
+    let marks = "[table]\nlabels = true\n\
+         [[mark]]\nzone = 1\nproto = \"tcp\"\nsrc = \"::1\"\ndst = \"::1\"\naddress = \"::1\"\n\
+         sport = 1\ndport = 1\nport = 1\nset_mark = \"1\"\nset_label = \"1\"\n";
+    let of_marks = planned_keys_of(&format!("{PAIR}{marks}"));
+    all.into_iter().chain(of_marks.into_iter().filter(|key| key.starts_with("[[mark]]"))).collect()
+}
+
+fn planned_keys_of(text: &str) -> BTreeSet<String> {
+    let plan = Scratch::new("plan.toml", text);
     let text = stdout(&["check", plan.path()]);
     let mut section = "";
     let mut keys = BTreeSet::new();
@@ -211,6 +221,7 @@ fn planned_keys() -> BTreeSet<String> {
                 Some((_, origin)) => origin.to_owned(),
                 // Where nobody wrote it, there is none.
                 None if (section, key) == ("[[pair]]", "zone") => "none".to_owned(),
+                None if section == "[[mark]]" => "none".to_owned(),
                 None => "required".to_owned(),
             };
             // The others of a timeout policy are those of [timeouts].
@@ -240,6 +251,9 @@ fn every_range_is_the_one_that_is_checked() {
         let text = match row.heading.as_str() {
             "[[pair]]" => format!("{PAIR}{key} = {wrong}\n"),
             "[[zone]]" if key != "ids" => format!("{PAIR}[[zone]]\nids = [1]\n{key} = {wrong}\n"),
+            "[[mark]]" if key != "set_mark" => {
+                format!("{PAIR}[[mark]]\nset_mark = \"1\"\n{key} = {wrong}\n")
+            }
             section => format!("{PAIR}{section}\n{key} = {wrong}\n"),
         };
         let config = Scratch::new("range.toml", text);

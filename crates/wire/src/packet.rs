@@ -27,8 +27,8 @@ pub trait Packet {
         None
     }
 
-    /// The same as a number, 0 for none, without a branch where that can be: whether the next packet
-    /// has a mark is anyone's guess.
+    /// The same as a number, 0 for none, without a branch where that can be: whether the next
+    /// packet has a mark is anyone's guess.
     #[inline(always)]
     fn mark_or_zero(&self) -> u32 {
         self.mark().unwrap_or(0)

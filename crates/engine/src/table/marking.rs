@@ -5,10 +5,10 @@
 
 use super::FlowTable;
 use super::raw::{Memory, Region};
-use crate::Config;
 use crate::ctmark::CtMark;
 use crate::filter::Filter;
 use crate::record::{EndReason, FlowRecord};
+use crate::{Config, MarkRule};
 
 /// Those of all records.
 pub(super) struct Markings {
@@ -63,6 +63,29 @@ impl<const W: usize> FlowTable<W> {
     pub(crate) fn set_ct_mark(&mut self, record: u32, ct_mark: CtMark) {
         self.markings.are_used = true;
         self.markings.set(record, ct_mark);
+    }
+
+    /// A connection has begun in a record: what rules have for it is written to it.
+    #[inline(always)]
+    pub(super) fn mark_new(&mut self, record: u32) {
+        self.markings.begin(record);
+        if !self.lifetimes.zones().mark_rules().is_empty() {
+            self.mark_by_rules(record);
+        }
+    }
+
+    #[inline(never)]
+    fn mark_by_rules(&mut self, record: u32) {
+        let mut ct_mark = CtMark::default();
+        let (hot, _) = self.parts(record);
+        for MarkRule { filter, change } in self.lifetimes.zones().mark_rules() {
+            if filter.takes(hot) && filter.takes_mark(ct_mark) {
+                ct_mark = change.written_to(ct_mark);
+            }
+        }
+        if ct_mark != CtMark::default() {
+            self.set_ct_mark(record, ct_mark);
+        }
     }
 
     /// What would be left of the connection in a record.

@@ -46,8 +46,8 @@ impl<const W: usize> FlowTable<W> {
             Event::Agree(syn) => hot.begin_answered(syn, packet),
             _ => hot.begin(hot.key, packet),
         }
-        self.markings.begin(record);
         *cold = Cold::begin(packet.opening, packet.now, cold.link);
         self.join_embryonic(record);
+        self.mark_new(record);
     }
 }

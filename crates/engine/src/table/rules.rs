@@ -146,10 +146,7 @@ impl<const W: usize> FlowTable<W> {
         is_first
     }
 
-    /// Which mark is enough for packets of this record from here on, as [`Hot::expected`] is; returns
-    /// which was.
-    ///
-    /// [`Hot::expected`]: crate::flow::Hot::expected
+    /// Which mark is enough for packets of this record from here on; 0: none. Returns which was.
     #[inline(always)]
     pub(crate) fn expect(&mut self, record: u32, mark: u32) -> u32 {
         std::mem::replace(&mut self.hot[record as usize].expected, mark)

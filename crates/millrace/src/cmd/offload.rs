@@ -3,7 +3,7 @@
 
 use super::flows::WhichArgs;
 use crate::control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
-use crate::{table, top, units};
+use crate::{protocols, table, top, units};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -101,7 +101,7 @@ fn row(rule: &RuleLine) -> [String; 8] {
     [
         // Its arguments are in the lines above.
         rule.port.split(',').next().unwrap_or_default().to_owned(),
-        top::protocol(rule.proto),
+        protocols::name(rule.proto),
         top::endpoint(rule.src, rule.sport, rule.proto),
         top::endpoint(rule.dst, rule.dport, rule.proto),
         rule.state.clone(),

@@ -5,6 +5,8 @@ use super::control::SocketWords;
 use super::devargs::{DeviceFault, PairError};
 use super::offload::{BypassWords, CheckWords, PolicyWords};
 use super::snapshot::FolderWords;
+use crate::protocols::NoProtocol;
+use engine::{NoMarkBits, NoPrefix};
 use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
@@ -76,6 +78,18 @@ pub(crate) enum Fault {
     MissingZones,
     #[error("missing; zones refer to a timeout policy by its name")]
     MissingName,
+    #[error("missing; a mark writes something: set_mark, set_label, or both")]
+    MissingMark,
+    #[error("there are {found} sections of marks; there may be {most}")]
+    TooManyMarks { found: usize, most: usize },
+    #[error("connections have no labels; write labels = true in [table]")]
+    NoLabels,
+    #[error(transparent)]
+    Protocol(#[from] NoProtocol),
+    #[error(transparent)]
+    Net(#[from] NoPrefix),
+    #[error(transparent)]
+    Bits(#[from] NoMarkBits),
     #[error("there is a timeout policy {name:?} already; \"default\" is [timeouts]")]
     NameTwice { name: String },
     #[error("there are {found} sections of zones; there may be {most}")]

@@ -160,6 +160,13 @@ impl<'a> Section<'a> {
         self.text(key)
     }
 
+    /// Of these keys one must be there at least.
+    pub(crate) fn one_of<const N: usize>(&self, keys: [&'static str; N], fault: Fault) {
+        if !keys.iter().any(|key| self.table.contains_key(*key)) {
+            self.missing(keys[0], fault);
+        }
+    }
+
     fn missing(&self, key: &str, fault: Fault) {
         let problem = Problem { place: self.place, key: self.path_of(key), fault };
         self.document.problems.borrow_mut().push(problem);

@@ -51,6 +51,10 @@ fn every_key_is_read() {
     assert_eq!(zone.ids.as_ref().unwrap().value[1].value, 8);
     assert_eq!(value(&zone.connections_max), Some(10_000));
     assert_eq!(zone.timeouts.as_ref().unwrap().value, "short");
+    let mark = &config.marks[0];
+    assert_eq!(mark.proto.as_ref().map(|proto| proto.value), Some(6));
+    assert_eq!(mark.set_mark.as_ref().unwrap().value.to_string(), "0x10/0xf0");
+    assert!(mark.set_label.is_some() && config.marks[1].set_label.is_none());
 }
 
 #[test]
@@ -135,8 +139,7 @@ fn what_a_file_says_cannot_break_a_line() {
     assert_eq!(
         problems.to_string(),
         "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, limits, fragments, \
-         timeouts, timeout_policy, zone, \
-         offload, control, snapshot\n\
+         timeouts, timeout_policy, zone, mark, offload, control, snapshot\n\
          m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not one of its values; allowed: \"none\", \
          \"outer-vlan\", \"inner-vlan\"\n\
          m.toml:5:8: eal.huge: [1,\\n2] is not one of its values; allowed: \"auto\", true, false"

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Sections of which every value may change, and values of others. They are what engines are told
 /// together, as `engine::Zones`.
-const SECTIONS: [&str; 3] = ["timeouts", "timeout_policy", "zone"];
+const SECTIONS: [&str; 4] = ["timeouts", "timeout_policy", "zone", "mark"];
 const VALUES: [&str; 3] = ["table.when_full", "policy.tcp", "policy.pick_up"];
 
 /// Where one of both has a value that the other has not.
@@ -67,7 +67,8 @@ mod tests {
     fn what_zones_hold_may_change() {
         let more = "table.when_full = \"drop\"\npolicy.tcp = \"liberal\"\n\
             policy.pick_up = \"strict\"\ntimeouts.udp_first = 1\n";
-        let zones = "[[timeout_policy]]\nname = \"dns\"\n[[zone]]\nids = [1]\n";
+        let zones = "[[timeout_policy]]\nname = \"dns\"\n[[zone]]\nids = [1]\n\
+                     [[mark]]\nset_mark = \"1\"\n";
         let wanted = format!("{more}{PAIR}{zones}");
         assert!(refused(PAIR, &wanted).is_empty() && refused(&wanted, PAIR).is_empty());
     }

@@ -3,7 +3,7 @@
 //! that know those lines.
 
 use crate::control::{ConnectionLine, CountsLine, EventLine};
-use crate::top;
+use crate::protocols;
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ pub(super) fn told(event: &EventLine) -> String {
 
 /// Protocol, by name and number.
 fn head(connection: &ConnectionLine) -> String {
-    let name = top::protocol(connection.proto);
+    let name = protocols::name(connection.proto);
     let name =
         if name.starts_with(|first: char| first.is_ascii_digit()) { "unknown" } else { &name };
     format!("{name:<8} {}", connection.proto)

@@ -2,6 +2,7 @@
 //! The options that say which connections are meant.
 
 use crate::control::{Ask, Bits, Net, NoState, Request, StateName};
+use crate::protocols;
 use clap::error::ErrorKind;
 use engine::{NoMarkBits, NoPrefix};
 
@@ -13,7 +14,7 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "N")]
     zone: Option<u16>,
     /// Of this protocol: tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number
-    #[arg(long, value_name = "P", value_parser = protocol)]
+    #[arg(long, value_name = "P", value_parser = protocols::number)]
     proto: Option<u8>,
     /// In this state, such as ESTABLISHED or udp_first
     #[arg(long, value_name = "STATE", value_parser = state)]
@@ -42,25 +43,6 @@ pub(super) struct FilterArgs {
     /// Of which one end has; with --address, the same end
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-}
-
-/// What is no protocol.
-#[derive(Debug, thiserror::Error)]
-#[error("write tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number up to 255")]
-struct NoProtocol;
-
-fn protocol(text: &str) -> Result<u8, NoProtocol> {
-    let known = [
-        ("tcp", 6),
-        ("udp", 17),
-        ("icmp", 1),
-        ("icmpv6", 58),
-        ("sctp", 132),
-        ("gre", 47),
-        ("esp", 50),
-    ];
-    let named = known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-    named.map_or_else(|| text.parse().map_err(|_| NoProtocol), |(_, number)| Ok(number))
 }
 
 fn state(text: &str) -> Result<StateName, NoState> {
