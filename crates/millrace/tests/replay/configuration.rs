@@ -27,6 +27,22 @@ fn summary_with(test: &str, config: &str, args: &[&str], capture: &[u8]) -> Valu
     run.summary()
 }
 
+/// Source port, mark and label of each flow.
+fn marked_with(test: &str, config: &str, capture: &[u8]) -> Vec<(u64, u64, String)> {
+    let scratch = Scratch::new(test);
+    let path = scratch.write("bump.toml", config.as_bytes());
+    let run = run(&["--config", &path, "--flows", "-", "-"], capture);
+    run.assert_good();
+    let record = |line: &str| {
+        let flow: Value = serde_json::from_str(line).unwrap();
+        let number = |key: &str| flow[key].as_u64().unwrap();
+        (number("sport"), number("mark"), flow["label"].as_str().unwrap().to_owned())
+    };
+    let mut records: Vec<_> = run.stdout.lines().map(record).collect();
+    records.sort();
+    records
+}
+
 /// A capture of these frames, all of one time.
 fn capture_of(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     let packet = |frame| Packet::new(START_NS, frame);
@@ -98,4 +114,16 @@ fn a_file_that_is_not_there_is_wrong_use() {
     assert_eq!((run.status, run.stdout.as_str()), (Some(2), ""));
     let message = "/nowhere/bump.toml: cannot be read: No such file or directory";
     assert!(run.stderr.starts_with(message), "{}", run.stderr);
+}
+
+#[test]
+fn connections_begin_with_the_marks_of_the_file() {
+    let capture = capture_of((1..4).map(|port| datagram(port, 0).build()));
+    let config = "[table]\ncapacity = 10\nlabels = true\n\
+                  [[mark]]\nproto = \"udp\"\nset_mark = \"0x10/0xf0\"\n\
+                  [[mark]]\nsport = 2\nset_mark = \"3\"\nset_label = \"0x7\"\n\
+                  [[mark]]\nproto = \"tcp\"\nset_mark = \"9\"\n";
+    let [none, seven] = ["0x0", "0x7"].map(str::to_owned);
+    let wanted = [(1, 0x10, none.clone()), (2, 3, seven), (3, 0x10, none)];
+    assert_eq!(marked_with("marks", config, &capture), wanted);
 }
