@@ -229,10 +229,11 @@ fn with_flows(capacity: u32, frames: &[Vec<u8>]) -> Bench {
 
 /// Packets of flows that are in the table.
 fn lookup_hit(c: &mut Criterion) {
-    let cases: [(&str, Flow, u32); 6] = [
+    let cases: [(&str, Flow, u32); 7] = [
         ("lookup_hit/udp_ipv4_1k_in_l2", udp_v4, 1_000),
         ("lookup_hit/udp_ipv4_10k_in_cache", udp_v4, 10_000),
         ("lookup_hit/tcp_ipv4_10k_in_cache", tcp_v4, 10_000),
+        ("lookup_hit/tcp_ipv4_100k", tcp_v4, 100_000),
         ("lookup_hit/udp_ipv6_10k_in_cache", udp_v6, 10_000),
         ("lookup_hit/udp_ipv4_1m_out_of_cache", udp_v4, 1_000_000),
         ("lookup_hit/udp_ipv6_1m_out_of_cache", udp_v6, 1_000_000),

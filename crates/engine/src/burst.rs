@@ -94,6 +94,9 @@ pub(crate) trait Outcome {
     fn changed(&mut self, event: FlowEvent);
 }
 
+/// How many packets before its own a record is brought from the second level to the first.
+const NEAR: usize = 4;
+
 impl<const W: usize> Lane<W> {
     pub(crate) fn new() -> Self {
         Self {
@@ -242,7 +245,10 @@ impl<const W: usize> Lane<W> {
         looks: impl When,
         outcome: &mut impl Outcome,
     ) {
-        for i in 0..self.len.min(BURST_MAX) {
+        let len = self.len.min(BURST_MAX);
+        for i in 0..len {
+            // It is in the second level by now, or on its way there.
+            table.prefetch(self.candidates[(i + NEAR) % BURST_MAX]);
             self.track_one(table, (i, looks), (packets, now), outcome);
         }
     }

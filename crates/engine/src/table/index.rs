@@ -97,10 +97,10 @@ impl Index {
         (bucket ^ step) & (self.buckets.len() - 1)
     }
 
-    /// Starts to load the primary bucket of `hash`.
+    /// Starts to load the primary bucket of `hash`, many at once.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
-        self.buckets.prefetch(hash as usize & (self.buckets.len() - 1), 0);
+        self.buckets.prefetch_many(hash as usize & (self.buckets.len() - 1), 0);
     }
 
     /// A record that may be the one for `hash`: right in all but 1 of some thousand cases, to be
