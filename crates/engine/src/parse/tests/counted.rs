@@ -4,7 +4,9 @@
 // To call what only some processors have is unsafe.
 #![allow(unsafe_code)]
 
-use super::{FRAMES, KINDS, Segments, any_frame, run};
+#[cfg(target_arch = "x86_64")]
+use super::{FRAMES, KINDS};
+use super::{Segments, any_frame, run};
 use crate::ZoneFrom;
 #[cfg(target_arch = "x86_64")]
 use crate::parse::avx2;
