@@ -164,8 +164,8 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    /// For each hash the record that may be its flow's, on the way to the second level of the cache,
-    /// or [`NO_RECORD`].
+    /// For each hash the record that may be its flow's, on the way to the second level, or
+    /// [`NO_RECORD`].
     #[inline(always)]
     pub(crate) fn candidates(&self, hashes: &[u64], candidates: &mut [u32]) {
         for (&hash, candidate) in hashes.iter().zip(candidates) {
