@@ -224,10 +224,16 @@ fn plan_engine(
         ..default
     };
     let (policies, zones) = (config.timeout_policies, config.zones);
-    let zones = zones::plan_zones(policies, zones, engine.policy(), settings)?;
-    let (zones, timeouts) = zones.into_iter().unzip();
-    let mark_rules = marks::plan_marks(config.marks, labels, settings)?;
-    Ok((engine::Config { zones, mark_rules, ..engine }, timeouts))
+    let zones = zones::plan_zones(policies, zones, engine.policy(), settings);
+    let marks = marks::plan_marks(config.marks, labels, settings);
+    match (zones, marks) {
+        (Ok(zones), Ok(mark_rules)) => {
+            let (zones, timeouts) = zones.into_iter().unzip();
+            Ok((engine::Config { zones, mark_rules, ..engine }, timeouts))
+        }
+        // All that is wrong is told at once.
+        (zones, marks) => Err(zones.err().into_iter().chain(marks.err()).flatten().collect()),
+    }
 }
 
 fn plan_timeouts(

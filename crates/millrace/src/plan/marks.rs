@@ -130,6 +130,8 @@ mod tests {
             told(&"[[mark]]\nset_mark = \"1\"\n".repeat(MarkRule::MAX + 1)),
             "mark: there are 257 sections of marks; there may be 256"
         );
+        let both = told("[[zone]]\nids = [1]\ntimeouts = \"no\"\n[[mark]]\nset_label = \"1\"\n");
+        assert!(both.contains("zone[0].timeouts") && both.contains("mark[0].set_label"), "{both}");
         for (key, value, says) in [
             ("proto", "\"ip\"", "write tcp, udp,"),
             ("src", "\"10/8\"", "write ADDRESS or ADDRESS/LENGTH"),
