@@ -69,8 +69,8 @@ pub(crate) fn is_plain_tcp_right(bytes: &[u8], opening: &Opening, is_v6: bool) -
     };
     let sum = addresses.add_u16(PROTO_TCP.into()).add_u16(len).add_header(header);
     match rest.is_empty() {
-        true => sum.finish() == 0,
-        false => sum.add_bytes(rest).finish() == 0,
+        true => sum.is_zero(),
+        false => sum.add_bytes(rest).is_zero(),
     }
 }
 
@@ -84,7 +84,7 @@ fn plain_v4(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
     let len = u16::from_be_bytes([header[2], header[3]]).checked_sub(20)?;
     let is_plain = ip_header == header.len() && fragment == 0;
-    let is_right = is_plain && Sum::default().add_header(header).finish() == 0;
+    let is_right = is_plain && Sum::default().add_header(header).is_zero();
     is_right.then(|| (Sum::default().add_u32(u32_at(12)).add_u32(u32_at(16)), len))
 }
 

@@ -6,6 +6,7 @@
 //! Where nobody takes events fast enough, new ones are lost and counted: no packet waits.
 
 use crate::burst::Outcome;
+use crate::flow::Phase;
 use crate::key::Key;
 use crate::record::{EndReason, FlowRecord};
 use crate::table::FlowTable;
@@ -128,6 +129,22 @@ impl<const W: usize> FlowTable<W> {
         }
         if let Some(record) = self.find(hash, key) {
             outcome.changed(self.event(record, Change::New));
+        }
+    }
+
+    /// Those who listen learn what has become of the flow in `record`, if that is new to them.
+    #[inline(never)]
+    pub(crate) fn tell_change(
+        &self,
+        record: u32,
+        (before, is_new): (Option<Phase>, bool),
+        outcome: &mut impl Outcome,
+    ) {
+        let progress = self.parts(record).0.phase().progress();
+        if is_new {
+            outcome.changed(self.event(record, Change::New));
+        } else if before.is_some_and(|before| before.progress() != progress) {
+            outcome.changed(self.event(record, Change::Update));
         }
     }
 

@@ -20,7 +20,6 @@ mod usual;
 
 use crate::ageing::{Link, Links, NONE, Wheel};
 use crate::burst::{Arrival, Outcome};
-use crate::events::Change;
 use crate::flow::{Cold, Event, Hot, Micros, Phase};
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::{Key, KeyWords};
@@ -256,28 +255,27 @@ impl<const W: usize> FlowTable<W> {
             Ok(event) => event,
             Err(reason) => return self.ignore(record, packet, reason, outcome),
         };
-        let change = match event {
-            Event::None => None,
+        match event {
+            Event::None => {}
             Event::Enter(phase) => {
                 self.hot[record as usize].enter(phase);
-                self.entered(record, before)
+                self.entered(record);
             }
             Event::Reuse | Event::Agree(_) => {
                 if let Err(reason) = self.replace(record, packet, event, outcome) {
                     let zone = self.hot[record as usize].key.zone();
                     return outcome.full(opening.position, zone, reason);
                 }
-                Some(Change::New)
             }
-        };
+        }
         let before = Some(before).filter(|_| event != Event::None);
-        self.settle(record, (meta, opening, now), (before, change), outcome);
+        let is_new = matches!(event, Event::Reuse | Event::Agree(_));
+        self.settle(record, (meta, opening, now), (before, is_new), outcome);
     }
 
-    /// The flow in `record` has come from one phase to another. Returns what those learn who
-    /// listen.
+    /// The flow in `record` has come from one phase to another.
     #[inline(always)]
-    fn entered(&mut self, record: u32, before: Phase) -> Option<Change> {
+    fn entered(&mut self, record: u32) {
         let hot = &mut self.hot[record as usize];
         let phase = hot.phase();
         if let Some(rules) = &mut self.rules {
@@ -286,17 +284,16 @@ impl<const W: usize> FlowTable<W> {
         if phase.is_assured() {
             self.leave_embryonic(record);
         }
-        (before.progress() != phase.progress()).then_some(Change::Update)
     }
 
     /// Counts a packet that has done to the flow in `record` what it does: which phase that was in
-    /// before, if anything has changed, and what those learn who listen.
+    /// before, if anything has changed, and whether it is another flow now.
     #[inline(always)]
     fn settle(
         &mut self,
         record: u32,
         (meta, opening, now): (Meta, &Opening, Nanos),
-        (before, change): (Option<Phase>, Option<Change>),
+        (before, is_new): (Option<Phase>, bool),
         outcome: &mut impl Outcome,
     ) {
         let looks = self.looks.filter(|_| !opening.is_further()).of(record);
@@ -313,8 +310,8 @@ impl<const W: usize> FlowTable<W> {
             self.counted(record, meta.swapped(), false);
         }
         outcome.state(opening.position, || self.state(record, meta));
-        if let Some(change) = change.filter(|_| outcome.listens()) {
-            outcome.changed(self.event(record, change));
+        if outcome.listens() {
+            self.tell_change(record, (before, is_new), outcome);
         }
     }
 

@@ -67,6 +67,14 @@ impl Sum {
         Sum::default().add_u16((!self.finish()).swap_bytes())
     }
 
+    /// Whether the checksum is 0: of bytes that hold one, that they are right. The same in short:
+    /// one's complement sums are remainders by 0xffff (RFC 1071 section 2 (A)).
+    #[inline(always)]
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.0 != 0 && self.0 % 0xffff == 0
+    }
+
     /// The checksum to store, in host order: the complement of the folded sum.
     #[must_use]
     pub fn finish(self) -> u16 {
@@ -220,6 +228,15 @@ mod tests {
         fn a_header_is_as_many_bytes(start: u64, header: [u8; 20]) {
             let sum = Sum(start).add_header(&header).finish();
             prop_assert_eq!(sum, Sum(start).add_bytes(&header).finish());
+        }
+
+        #[test]
+        fn zero_is_told_without_folding(sum: u64, units: u64) {
+            let multiple = units / 0xffff * 0xffff;
+            for sum in [sum, multiple, 0, u64::MAX].map(Sum) {
+                prop_assert_eq!(sum.is_zero(), sum.finish() == 0);
+            }
+            prop_assert!(multiple == 0 || Sum(multiple).is_zero());
         }
 
         #[test]

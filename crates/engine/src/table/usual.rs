@@ -4,7 +4,6 @@
 use super::FlowTable;
 use crate::burst::{Arrival, Outcome};
 use crate::checksum::{Evidence, is_plain_tcp_right};
-use crate::events::Change;
 use crate::flow::{Event, Phase};
 use crate::parse::{Meta, Opening};
 use crate::tcp::Header;
@@ -52,7 +51,8 @@ impl<const W: usize> FlowTable<W> {
         let before = hot.phase();
         let Some(next) = hot.usually_leads_to(meta) else { return false };
         let Some(header) = seen.header() else { return false };
-        let change = if next == Phase::TcpSynSent {
+        let is_new = next == Phase::TcpSynSent;
+        if is_new {
             if !seen.is_intact::<W>(self.verifies) {
                 return false;
             }
@@ -61,16 +61,15 @@ impl<const W: usize> FlowTable<W> {
                 outcome.full(opening.position, zone, reason);
                 return true;
             }
-            Some(Change::New)
         } else {
             let (verifies, segment) = (self.verifies, header.read(meta, opening));
             let hot = &mut self.hot[record as usize];
             if !hot.goes_on(next, (meta, segment), || seen.is_intact::<W>(verifies)) {
                 return false;
             }
-            self.entered(record, before)
-        };
-        self.settle(record, (meta, opening, now), (Some(before), change), outcome);
+            self.entered(record);
+        }
+        self.settle(record, (meta, opening, now), (Some(before), is_new), outcome);
         true
     }
 
