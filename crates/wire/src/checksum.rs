@@ -67,8 +67,8 @@ impl Sum {
         Sum::default().add_u16((!self.finish()).swap_bytes())
     }
 
-    /// Whether the checksum is 0: of bytes that hold one, that they are right. The same in short:
-    /// one's complement sums are remainders by 0xffff (RFC 1071 section 2 (A)).
+    /// Whether the checksum is 0: of bytes that hold one, that they are right. To fold a sum is to
+    /// take its remainder by 0xffff, but that only a sum of 0 folds to 0.
     #[inline(always)]
     #[must_use]
     pub fn is_zero(self) -> bool {
