@@ -215,8 +215,8 @@ impl<const W: usize> Lane<W> {
         if flags & SYN_FIN_RST == 0 {
             return;
         }
-        // Without a branch, as which packet is one of them is anyone's guess: of the others the first
-        // record's is loaded, which costs nothing more once it is there.
+        // Without a branch, as which packet is one of them is anyone's guess: of the others
+        // that of record 0 is loaded, which costs nothing more once it is there.
         for (meta, &record) in self.metas[range.clone()].iter().zip(&self.candidates[range]) {
             let changes = u32::from(meta.tcp_flags() & SYN_FIN_RST != 0);
             table.prefetch_cold(record & changes.wrapping_neg());
