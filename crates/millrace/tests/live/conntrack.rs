@@ -5,7 +5,7 @@
 use crate::lan::Namespace;
 use crate::process::run;
 use crate::sessions::{Segment, session};
-use crate::{Scratch, has_root_and, skip};
+use crate::{Scratch, has_root_and, skip, wait_until};
 use engine::{Config, CtState, Engine, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,6 +15,8 @@ use wire::{BytesPacket, FrameBuilder};
 pub(crate) const TOOLS: [&str; 7] =
     ["ip", "nft", "unshare", "nsenter", "setpriv", "python3", "ethtool"];
 const ENDS: [&str; 2] = ["a", "b"];
+/// Times that packets may be lost, but for the last.
+const TRIES: u32 = 3;
 
 /// What nft says of a packet, by the number that is written into it.
 const RULES: [(&str, u8); 5] = [
@@ -74,12 +76,25 @@ impl Router {
             }
         }
         let router = Self { outer, router };
+        router.wait_for_links();
         router.set("net/ipv4/ip_forward", 1);
         router.set("net/ipv6/conf/all/forwarding", 1);
         for place in ["all", "a", "b"] {
             router.set(&format!("net/ipv4/conf/{place}/rp_filter"), 0);
         }
         router.track().then_some(router)
+    }
+
+    /// Waits until what is sent at every end goes out: before, the kernel drops it without a word.
+    fn wait_for_links(&self) {
+        for end in ENDS {
+            for (namespace, interface) in
+                [(&self.outer, &*format!("outer-{end}")), (&self.router, end)]
+            {
+                let show = format!("ip -o link show dev {interface}");
+                wait_until("a link of the router", || namespace.run(&show).contains("state UP"));
+            }
+        }
     }
 
     fn set(&self, name: &str, value: u32) {
@@ -105,6 +120,21 @@ impl Router {
             skip("the kernel takes no nftables rules with connection tracking");
         }
         is_made
+    }
+
+    /// What it says of each packet, where it forwards all: asked anew, through another one, where
+    /// packets are lost on the way. All of a cpu share a queue of the kernel, and another test
+    /// may have it full.
+    pub(crate) fn words_of_all(&self, scratch: &Scratch, frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
+        let lost = |words: &[Word]| words.iter().filter(|word| **word == Word::Lost).count();
+        let (mut words, mut tries) = (self.words(scratch, frames), 1);
+        while lost(&words) > 0 && tries < TRIES {
+            let router = Self::new().expect("there is one already");
+            (words, tries) = (router.words(scratch, frames), tries + 1);
+        }
+        assert_eq!(lost(&words), 0, "the router loses packets, in each of {tries} tries");
+        assert_eq!(words.len(), frames.len());
+        words
     }
 
     /// What it says of each packet.
@@ -142,9 +172,7 @@ impl Router {
         why: impl Fn(usize, usize, &str) -> &'static str,
     ) -> f64 {
         let frames = sessions.concat();
-        let kernel = self.words(&Scratch::new(what), &frames);
-        assert_eq!(kernel.len(), frames.len());
-        assert!(!kernel.contains(&Word::Lost), "the router has lost packets");
+        let kernel = self.words_of_all(&Scratch::new(what), &frames);
         let (mut kernel, mut same) = (&kernel[..], 0);
         let mut reasons = BTreeMap::<_, u32>::new();
         for (session, frames) in sessions.iter().enumerate() {
@@ -264,9 +292,7 @@ fn the_kernel_says_the_same_of_tcp() {
     let all = (0..).map(|i| session(seed << 32 | i)).filter(begins).take(count);
     let sessions: Vec<_> = all.collect();
     let frames = frames_of(&sessions);
-    let kernel = router.words(&scratch, &frames);
-    assert_eq!(kernel.len(), frames.len());
-    assert!(!kernel.contains(&Word::Lost), "the router has lost packets");
+    let kernel = router.words_of_all(&scratch, &frames);
 
     let (mut at, mut same) = (0, 0);
     let mut reasons = BTreeMap::<_, u32>::new();
