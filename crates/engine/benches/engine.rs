@@ -8,8 +8,8 @@
 
 use criterion::{Criterion, Throughput};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, EndReason, Engine, Evict, KeyCheck, MarkLayout, Offload,
-    Verdict, Wish,
+    Admission, Answer, BURST_MAX, Config, End, EndReason, Engine, Evict, KeyCheck, MarkLayout,
+    Offload, Verdict, Wish, ZoneRule,
 };
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
@@ -86,19 +86,22 @@ fn first_frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
 }
 
 fn engine(capacity: u32) -> Engine {
-    engine_with(capacity, None)
+    Engine::new(&config(capacity))
 }
 
 fn engine_with(capacity: u32, offload: Option<Offload>) -> Engine {
-    Engine::new(&Config {
-        offload,
+    Engine::new(&Config { offload, ..config(capacity) })
+}
+
+fn config(capacity: u32) -> Config {
+    Config {
         capacity_ipv4: capacity,
         capacity_ipv6: capacity,
         embryonic_percent: 100,
         evict: Evict::Nothing,
         secret: [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
         ..Config::default()
-    })
+    }
 }
 
 /// An engine and the buffers its packets lie in.
@@ -247,6 +250,30 @@ fn lookup_hit(c: &mut Criterion) {
     }
 }
 
+/// The same where rules put packets into zones, the last of which means all.
+fn zone_rules(c: &mut Criterion) {
+    let frames = frames(udp_v4, 0, 10_000);
+    for count in [1, 16, 256_u16] {
+        let rule = |i: u16| ZoneRule {
+            from: None,
+            proto: None,
+            end: End { address: None, port: (i + 1 < count).then_some(20_000 + i) },
+            peer: End::default(),
+            zone: 7,
+        };
+        let zone_rules = (0..count).map(rule).collect();
+        let bench = || {
+            let engine =
+                Engine::new(&Config { zone_rules: Vec::clone(&zone_rules), ..config(1 << 20) });
+            let mut bench = Bench::new(engine);
+            bench.all(SECOND, &frames);
+            bench
+        };
+        let check = |bench: &Bench| assert_eq!(bench.engine.zone_now(7).connections, 10_000);
+        bursts(c, (&format!("zone_rules/{count}_udp_ipv4_10k"), BURST_MAX), &frames, bench, check);
+    }
+}
+
 /// Packets whose marks name their flows.
 fn marked(c: &mut Criterion) {
     let layout = MarkLayout::new(32, 2 << 20).expect("wide enough");
@@ -369,7 +396,9 @@ fn main() {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
-    for group in [parse, lookup_hit, marked, lookup_miss, insert_and_expire, short, burst] {
+    for group in
+        [parse, lookup_hit, zone_rules, marked, lookup_miss, insert_and_expire, short, burst]
+    {
         group(&mut c);
     }
     c.final_summary();

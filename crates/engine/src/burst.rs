@@ -185,6 +185,17 @@ impl<const W: usize> Lane<W> {
         is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
     }
 
+    /// Puts packets into zones, from this one on; where there is none they stay in theirs. A
+    /// fragment behind the first has no key yet, and goes where that is.
+    pub(crate) fn put_into_zones(&mut self, from: usize, zone: impl Fn(&Key<W>) -> Option<u16>) {
+        for i in from..self.len.min(BURST_MAX) {
+            let key = Key::from_words(&self.keys, i);
+            if let Some(zone) = zone(&key).filter(|_| !self.openings[i].is_further()) {
+                key.in_zone(zone).to_words(&mut self.keys, i);
+            }
+        }
+    }
+
     /// Packets in the burst.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {

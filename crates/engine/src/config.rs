@@ -7,6 +7,7 @@ use crate::hash::{Purpose, derive};
 use crate::limits::Limits;
 use crate::offload::Offload;
 use crate::zones::{PickUp, ZonePolicy};
+use crate::zoning::ZoneRule;
 use crate::{MarkRule, Nanos};
 
 /// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
@@ -36,8 +37,11 @@ pub struct Config {
     pub fragments: FragmentLimits,
     /// What happens to fragments that no correct sender makes.
     pub odd_fragments: OddFragments,
-    /// Where the zone of a flow comes from.
+    /// Where the zone of a flow comes from, unless a rule says so.
     pub zone: ZoneFrom,
+    /// What puts packets into another one: the first rule that means a packet. At most
+    /// [`ZoneRule::MAX`].
+    pub zone_rules: Vec<ZoneRule>,
     /// How long a flow lives without a packet.
     pub timeouts: Timeouts,
     /// What a TCP connection may begin with.
@@ -115,6 +119,7 @@ impl Default for Config {
             fragments: FragmentLimits::default(),
             odd_fragments: OddFragments::Pass,
             zone: ZoneFrom::OuterVlan,
+            zone_rules: Vec::new(),
             timeouts: Timeouts::default(),
             pick_up: PickUp::Loose,
             zones: Vec::new(),
@@ -206,6 +211,12 @@ pub enum ZoneFrom {
 }
 
 impl ZoneFrom {
+    /// Whether packets say by their tags in which zone they are.
+    #[inline(always)]
+    pub(crate) fn is_by_tag(self) -> bool {
+        matches!(self, ZoneFrom::OuterVlan | ZoneFrom::InnerVlan)
+    }
+
     /// The zone of packets without a tag.
     #[inline(always)]
     pub(crate) fn untagged(self) -> u16 {

@@ -59,6 +59,28 @@ impl Prefix {
         (len <= bits(address)).then_some(Self { address, len })
     }
 
+    /// Whether these are addresses of IPv4.
+    pub fn is_ipv4(&self) -> bool {
+        self.address.is_ipv4()
+    }
+
+    /// Those bits, and which they are.
+    pub(crate) fn bits(&self) -> (IpAddr, IpAddr) {
+        let left = |all: u32| all.saturating_sub(self.len.into());
+        match self.address {
+            IpAddr::V4(of) => {
+                let mask = u32::MAX.checked_shl(left(32)).unwrap_or(0);
+                let octets = |bits: u32| IpAddr::from(bits.to_be_bytes());
+                (octets(of.to_bits() & mask), octets(mask))
+            }
+            IpAddr::V6(of) => {
+                let mask = u128::MAX.checked_shl(left(128)).unwrap_or(0);
+                let octets = |bits: u128| IpAddr::from(bits.to_be_bytes());
+                (octets(of.to_bits() & mask), octets(mask))
+            }
+        }
+    }
+
     /// Whether this is one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
         let len = u32::from(self.len);
@@ -170,7 +192,7 @@ impl Filter {
 }
 
 /// Whether ends have ports, and not something else in their place.
-fn has_ports(proto: u8) -> bool {
+pub(crate) fn has_ports(proto: u8) -> bool {
     !matches!(proto, PROTO_ICMP | PROTO_ICMPV6 | PROTO_GRE | PROTO_ESP)
 }
 

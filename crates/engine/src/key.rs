@@ -127,6 +127,27 @@ impl<const W: usize> Key<W> {
         }
     }
 
+    /// The words of two ends in this order, each an address and a port, with zone and protocol in
+    /// their place; only of the smaller end in front is it a key.
+    pub(crate) fn laid_out(ends: [(&[u8], u16); 2], zone_proto: u64) -> Self {
+        let mut words = [0; W];
+        let addresses = ends.map(|(address, _)| address).concat();
+        for (word, bytes) in words.iter_mut().zip(addresses.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(std::array::from_fn(|i| bytes[i]));
+        }
+        let [[a, b], [c, d]] = ends.map(|(_, port)| port.to_be_bytes());
+        words[W - 1] = u64::from(u32::from_ne_bytes([a, b, c, d])) | zone_proto;
+        Key(words)
+    }
+
+    /// The same in another zone.
+    #[inline(always)]
+    pub(crate) fn in_zone(mut self, zone: u16) -> Self {
+        let last = &mut self.0[W - 1];
+        *last = *last & !zone_proto(u16::MAX, 0) | zone_proto(zone, 0);
+        self
+    }
+
     /// IP protocol number of the ICMP of its IP version; the other one is a protocol like any.
     pub(crate) const ICMP: u8 = if W > 2 { PROTO_ICMPV6 } else { PROTO_ICMP };
 

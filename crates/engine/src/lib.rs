@@ -37,6 +37,7 @@ mod tcp;
 mod vectors;
 mod wishes;
 mod zones;
+mod zoning;
 
 pub use config::{
     Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
@@ -65,6 +66,7 @@ pub use table::raw::Memory;
 pub use tcp::Irregular;
 pub use wishes::OffloadState;
 pub use zones::{PickUp, ZonePolicy, Zones};
+pub use zoning::ZoneRule;
 
 use books::{Books, Told};
 use burst::{admit, track_in_order};
@@ -76,6 +78,7 @@ use state::{States, Unasked};
 use std::sync::Arc;
 use table::FlowTable;
 use vectors::Vectors;
+use zoning::Zoning;
 
 /// Nanoseconds: a span, or a time since the Unix epoch.
 pub type Nanos = u64;
@@ -121,7 +124,7 @@ pub struct Engine {
     fragments: Option<Box<Fragments>>,
     governor: Option<Governor>,
     books: Books,
-    zone: ZoneFrom,
+    zoning: Zoning,
     vectors: Vectors,
     cycle_counter: fn() -> u64,
     now: Nanos,
@@ -153,7 +156,7 @@ impl Engine {
                 .offload
                 .map(|offload| Governor::new(offload.rules_max, offload.admission)),
             books: Books::new(config, zones),
-            zone: config.zone,
+            zoning: Zoning::new(config),
             vectors: Vectors::detect(),
             cycle_counter: config.cycle_counter,
             now: 0,
@@ -285,10 +288,10 @@ impl Engine {
     fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> marked::Places {
         let Some(marked) = &mut self.marked else { return marked::Places::MAX };
         marked.set_tight(self.v4.may_evict() || self.v6.may_evict());
-        let (v4, v6, zone) = (&mut self.v4, &mut self.v6, self.zone);
+        let (v4, v6, zoning) = (&mut self.v4, &mut self.v6, &self.zoning);
         let counted_before = marked.stats.counted;
         let rest = marked.claim(packets, (v4, v6));
-        let moment = Moment { now: self.now, zone };
+        let moment = Moment { now: self.now, zoning };
         let (others, bytes) = marked.count(packets, (v4, v6), moment);
         self.books.stats.bytes += bytes;
         self.books.stats.tracked += marked.stats.counted - counted_before;
@@ -388,12 +391,15 @@ impl Engine {
         verdicts: &mut [Verdict],
         states: &mut impl States,
     ) {
-        let part = Part { packets, first: first as u8, zone: self.zone, vectors: self.vectors };
+        let (zone, vectors) = (self.zoning.from, self.vectors);
+        let part = Part { packets, first: first as u8, zone, vectors };
+        let before = (self.lanes.v4.len(), self.lanes.v6.len());
         let books = &mut self.books;
         part.parse(&mut self.lanes, &mut |position, reason| {
             verdicts[position] = books.without_key(reason);
             states.tell(position as u8, || CtState::of_reason(reason));
         });
+        self.zoning.apply(&mut self.lanes, before);
         if self.lanes.have_wanderers() {
             self.settle_wanderers(verdicts, states);
         }
@@ -429,32 +435,6 @@ impl Engine {
             }
         }
         looked_at
-    }
-
-    /// Ends live flows with [`EndReason::Exit`], looking at no more than `budget` records. False
-    /// once none is left: call again after taking the records.
-    pub fn flush(&mut self, budget: usize) -> bool {
-        for _ in 0..budget {
-            if !self.books.has_room() {
-                return true;
-            }
-            let (v4, v6) = &mut self.flushed;
-            let flow = if *v4 < self.v4.used() {
-                *v4 += 1;
-                self.v4.flush_one(*v4 - 1, EndReason::Exit)
-            } else if *v6 < self.v6.used() {
-                *v6 += 1;
-                self.v6.flush_one(*v6 - 1, EndReason::Exit)
-            } else {
-                // Flows that began behind the cursor meanwhile are for the next round.
-                self.flushed = (0, 0);
-                return self.books.stats.active() > 0;
-            };
-            if let Some(flow) = flow {
-                self.books.end(flow);
-            }
-        }
-        true
     }
 
     /// The oldest flow record not yet taken. The queue is bounded: while it is half full, `expire`

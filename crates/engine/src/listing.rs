@@ -163,6 +163,32 @@ impl Engine {
         swept
     }
 
+    /// Ends live flows with [`EndReason::Exit`], looking at no more than `budget` records. False
+    /// once none is left: call again after taking the records.
+    pub fn flush(&mut self, budget: usize) -> bool {
+        for _ in 0..budget {
+            if !self.books.has_room() {
+                return true;
+            }
+            let (v4, v6) = &mut self.flushed;
+            let flow = if *v4 < self.v4.used() {
+                *v4 += 1;
+                self.v4.flush_one(*v4 - 1, EndReason::Exit)
+            } else if *v6 < self.v6.used() {
+                *v6 += 1;
+                self.v6.flush_one(*v6 - 1, EndReason::Exit)
+            } else {
+                // Flows that began behind the cursor meanwhile are for the next round.
+                self.flushed = (0, 0);
+                return self.books.stats.active() > 0;
+            };
+            if let Some(flow) = flow {
+                self.books.end(flow);
+            }
+        }
+        true
+    }
+
     fn walk(
         &self,
         query: &Query,

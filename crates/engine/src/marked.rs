@@ -17,7 +17,8 @@ use crate::parse::{ETHERNET, Lanes, Lengths, Meta, Of, parse, plain_all, uncount
 use crate::table::FlowTable;
 use crate::tcp::Numbers;
 use crate::vectors::Vectors;
-use crate::{BURST_MAX, Nanos, ZoneFrom, prefetch_head};
+use crate::zoning::Zoning;
+use crate::{BURST_MAX, Nanos, prefetch_head};
 use std::ops::Range;
 use unsettled::Unsettled;
 use wire::Packet;
@@ -105,9 +106,9 @@ pub(crate) enum Standing {
 
 /// What all packets of a call have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct Moment<'a> {
     pub(crate) now: Nanos,
-    pub(crate) zone: ZoneFrom,
+    pub(crate) zoning: &'a Zoning,
 }
 
 impl Marked {
@@ -324,7 +325,7 @@ impl Marked {
         packet: &P,
         (record, mark, plain): (u32, u32, Meta),
         is_sampled: bool,
-        (table, Moment { now, zone }): (&mut FlowTable<W>, Moment),
+        (table, Moment { now, zoning }): (&mut FlowTable<W>, Moment),
     ) -> bool
     where
         Lanes: Of<W>,
@@ -332,11 +333,13 @@ impl Marked {
         let (meta, of_zone, l3) = match plain {
             Meta::UNUSUAL => {
                 let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
-                let read = uncounted(packet.head(), lengths, zone, W > 2);
+                let read = uncounted(packet.head(), lengths, zoning.from, W > 2);
                 read.unwrap_or((Meta::UNUSUAL, 0, ETHERNET))
             }
-            plain => (plain, zone.untagged(), ETHERNET),
+            plain => (plain, zoning.from.untagged(), ETHERNET),
         };
+        // Without tags that say so, it is in that of the record if it is of the record.
+        let of_zone = if zoning.from.is_by_tag() { of_zone } else { table.zone(record) };
         let rule = self.layout.decode(mark);
         let meta = meta.sent_by(rule.direction);
         let standing = match table.standing(record, (mark, rule), (meta, of_zone)) {
@@ -352,7 +355,7 @@ impl Marked {
             Standing::Good if !is_sampled => true,
             Standing::Good | Standing::Doubted => {
                 self.stats.checked += 1;
-                if !self.has_key(packet, zone, (record, rule.direction), table) {
+                if !self.has_key(packet, zoning, (record, rule.direction), table) {
                     self.stats.mismatched += 1;
                     return false;
                 }
@@ -380,7 +383,7 @@ impl Marked {
     fn has_key<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        zone: ZoneFrom,
+        zoning: &Zoning,
         (record, direction): (u32, u8),
         table: &FlowTable<W>,
     ) -> bool
@@ -388,7 +391,8 @@ impl Marked {
         Lanes: Of<W>,
     {
         self.lanes.clear();
-        let parsed = parse(packet, 0, zone, &mut self.lanes);
+        let parsed = parse(packet, 0, zoning.from, &mut self.lanes);
+        zoning.apply(&mut self.lanes, (0, 0));
         let first = parsed.ok().and_then(|()| self.lanes.lane().first());
         first.is_some_and(|(key, read): (Key<W>, Meta)| {
             table.holds(record, &key) && read.swapped() == direction
@@ -411,11 +415,11 @@ impl Marked {
 
 /// Packets in a row, and what is to be known of them.
 #[derive(Clone)]
-struct Run {
+struct Run<'a> {
     run: Range<usize>,
     /// Those whose key is compared for the sample.
     sampled: Places,
-    moment: Moment,
+    moment: Moment<'a>,
 }
 
 /// What became of the packets of a burst.

@@ -28,7 +28,9 @@ mod plain;
 mod quoted;
 mod short;
 
-pub(crate) use general::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len};
+pub(crate) use general::{
+    FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, zone_of,
+};
 pub(crate) use icmp::{is_reply, ports as icmp_ports};
 pub(crate) use part::{PART, Part};
 pub(crate) use plain::plain_all;

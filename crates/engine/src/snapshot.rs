@@ -29,7 +29,7 @@ pub struct SavedFlow {
     pub dport: u16,
     /// Of ICMP, type * 256 + code of the first packet.
     pub icmp: u16,
-    /// Zone it is tracked in.
+    /// Zone it was tracked in. Where it is restored is said by what puts packets into zones then.
     pub zone: u16,
     /// VLAN tags of the first packet.
     pub vlan: VlanTags,
@@ -161,7 +161,8 @@ impl Engine {
     /// had begun here, but none of them keeps it out: it is there, whatever is known of it.
     pub fn restore(&mut self, flow: &SavedFlow, now: Nanos) -> Restored {
         self.now = self.now.max(whole_micros(now));
-        let (flow, now) = (flow.at_most(self.now), self.now);
+        let zone = self.zoning.of_saved(flow);
+        let (flow, now) = (SavedFlow { zone, ..flow.at_most(self.now) }, self.now);
         let replaced = match (Key::of_saved_v4(&flow), Key::of_saved_v6(&flow)) {
             (Some(key), _) => self.v4.restore(key, &flow, now),
             (_, Some(key)) => self.v6.restore(key, &flow, now),

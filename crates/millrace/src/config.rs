@@ -15,6 +15,7 @@ mod section;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod zone_rules;
 mod zones;
 
 pub(crate) use control::{Control, Socket};
@@ -24,6 +25,7 @@ pub(crate) use marks::Mark;
 pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
 pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
 pub(crate) use snapshot::{Folder, Snapshot};
+pub(crate) use zone_rules::ZoneRule;
 pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
 use engine::{
@@ -60,6 +62,7 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     pub(crate) timeout_policies: Vec<TimeoutPolicy>,
     pub(crate) zones: Vec<Zone>,
+    pub(crate) zone_rules: Vec<ZoneRule>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) offload: Offload,
     pub(crate) control: Control,
@@ -217,6 +220,7 @@ impl Config {
                 .map(TimeoutPolicy::read)
                 .collect(),
             zones: root.sections("zone").into_iter().map(Zone::read).collect(),
+            zone_rules: root.sections("zone_rule").into_iter().map(ZoneRule::read).collect(),
             marks: root.sections("mark").into_iter().map(Mark::read).collect(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),

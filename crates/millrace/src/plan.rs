@@ -16,6 +16,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod workers;
+mod zone_rules;
 mod zones;
 
 pub(crate) use args::{EngineArgs, PlanArgs};
@@ -225,14 +226,18 @@ fn plan_engine(
     };
     let (policies, zones) = (config.timeout_policies, config.zones);
     let zones = zones::plan_zones(policies, zones, engine.policy(), settings);
+    let zone_rules = zone_rules::plan_zone_rules(config.zone_rules, settings);
     let marks = marks::plan_marks(config.marks, labels, settings);
-    match (zones, marks) {
-        (Ok(zones), Ok(mark_rules)) => {
+    match (zones, zone_rules, marks) {
+        (Ok(zones), Ok(zone_rules), Ok(mark_rules)) => {
             let (zones, timeouts) = zones.into_iter().unzip();
-            Ok((engine::Config { zones, mark_rules, ..engine }, timeouts))
+            Ok((engine::Config { zones, zone_rules, mark_rules, ..engine }, timeouts))
         }
         // All that is wrong is told at once.
-        (zones, marks) => Err(zones.err().into_iter().chain(marks.err()).flatten().collect()),
+        (zones, rules, marks) => {
+            let problems = [zones.err(), rules.err(), marks.err()];
+            Err(problems.into_iter().flatten().flatten().collect())
+        }
     }
 }
 

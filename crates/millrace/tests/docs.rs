@@ -202,9 +202,12 @@ fn planned_keys() -> BTreeSet<String> {
     // Beside a key that has no default in it.
     let marks = "[table]\nlabels = true\n\
          [[mark]]\nzone = 1\nproto = \"tcp\"\nsrc = \"::1\"\ndst = \"::1\"\naddress = \"::1\"\n\
-         sport = 1\ndport = 1\nport = 1\nset_mark = \"1\"\nset_label = \"1\"\n";
-    let of_marks = planned_keys_of(&format!("{PAIR}{marks}"));
-    all.into_iter().chain(of_marks.into_iter().filter(|key| key.starts_with("[[mark]]"))).collect()
+         sport = 1\ndport = 1\nport = 1\nset_mark = \"1\"\nset_label = \"1\"\n\
+         [[zone_rule]]\nfrom = 1\nproto = \"tcp\"\naddress = \"::1\"\nport = 1\n\
+         peer_address = \"::1\"\npeer_port = 1\nzone = 1\n";
+    let others = planned_keys_of(&format!("{PAIR}{marks}")).into_iter();
+    let is_other = |key: &String| key.starts_with("[[mark]]") || key.starts_with("[[zone_rule]]");
+    all.into_iter().chain(others.filter(is_other)).collect()
 }
 
 fn planned_keys_of(text: &str) -> BTreeSet<String> {
@@ -222,6 +225,7 @@ fn planned_keys_of(text: &str) -> BTreeSet<String> {
                 // Where nobody wrote it, there is none.
                 None if (section, key) == ("[[pair]]", "zone") => "none".to_owned(),
                 None if section == "[[mark]]" => "none".to_owned(),
+                None if section == "[[zone_rule]]" && key != "zone" => "none".to_owned(),
                 None => "required".to_owned(),
             };
             // The others of a timeout policy are those of [timeouts].

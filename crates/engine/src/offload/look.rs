@@ -101,11 +101,12 @@ impl Rules {
             }
         }
         let is_out = matches!(watched.note[direction], Note::Refused | Note::Ineffective);
-        let proto = hot.key.proto();
+        let (proto, zone) = (hot.key.proto(), hot.key.zone());
         let is_tried = matches!(proto, PROTO_TCP | PROTO_UDP)
+            && self.is_told_by_tags(zone)
             && !self.classes.is_aside(self.side, Kind::marks_of(proto), self.now);
         if is_tried && !is_out {
-            self.consider(sight, (hot.key.zone(), rate));
+            self.consider(sight, (zone, rate));
         }
     }
 

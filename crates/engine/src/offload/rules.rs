@@ -17,6 +17,7 @@ use crate::mark::RuleId;
 use crate::marked::{self, KeyCheck};
 use crate::parse::Meta;
 use crate::table::raw::{Memory, Region};
+use crate::zoning::Tagging;
 use std::collections::VecDeque;
 
 /// What is known of a direction that has no rule.
@@ -76,8 +77,7 @@ impl Watched {
 /// The rules of one table's flows.
 pub(crate) struct Rules {
     pub(super) offload: Offload,
-    /// The zone of packets without a tag.
-    untagged: u16,
+    tagging: Tagging,
     pub(super) looks: Looks,
     pub(super) watched: Region<Watched>,
     pub(super) slots: Slots,
@@ -104,16 +104,15 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// For `capacity` records; `offload.first_index` is that of the table's first slot.
-    /// Packets without a tag are in the zone `untagged`.
     pub(crate) fn new(
         capacity: usize,
-        (offload, untagged): (Offload, u16),
+        (offload, tagging): (Offload, Tagging),
         huge_pages: bool,
     ) -> Self {
         let Offload { layout, first_index, slots, .. } = offload;
         Self {
             offload,
-            untagged,
+            tagging,
             looks: offload.admission.looks(),
             watched: Region::new(capacity, Watched::NONE, huge_pages),
             slots: Slots::new((slots, capacity as u32), layout, first_index, huge_pages),
@@ -208,6 +207,11 @@ impl Rules {
         self.removes.push_back((rule_id, side));
     }
 
+    /// Whether a rule of the NIC can tell packets in a zone from others.
+    pub(super) fn is_told_by_tags(&self, zone: u16) -> bool {
+        self.tagging.tag(zone).is_some()
+    }
+
     /// The worth of the best candidate of a side.
     pub(crate) fn best(&mut self, side: Side) -> Option<Score> {
         let watched = &self.watched;
@@ -280,7 +284,8 @@ impl Rules {
     /// The packets of a direction.
     fn tuple<const W: usize>(&self, key: &Key<W>, direction: u8) -> Tuple {
         let tuple = key.tuple(direction == 1);
-        Tuple { zone: if tuple.zone == self.untagged { 0 } else { tuple.zone }, ..tuple }
+        // Of who has no tag that can be told, nobody has asked for a rule.
+        Tuple { zone: self.tagging.tag(tuple.zone).unwrap_or(0), ..tuple }
     }
 
     /// A rule that is to go.
@@ -298,7 +303,7 @@ impl Rules {
         let Some(state) = self.slots.get(slot) else { return };
         let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
         let is_sure = !state.rules.iter().any(is_doubted);
-        let is_plain = hot.key.zone() == self.untagged && hot.is_steady();
+        let is_plain = self.tagging.is_untagged(hot.key.zone()) && hot.is_steady();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
         hot.expected = if is_sure && is_plain { expected } else { 0 };
     }

@@ -52,6 +52,8 @@ pub enum NoRule {
     Off,
     /// Only TCP and UDP have some.
     Protocol,
+    /// A rule of zones put it into its zone, so that no tag says of which it is.
+    ZoneByRule,
     /// It has had fewer packets than the first look at it needs.
     TooFewPackets {
         /// As many as that.
@@ -86,6 +88,7 @@ impl NoRule {
         match self {
             NoRule::Off => "off",
             NoRule::Protocol => "protocol",
+            NoRule::ZoneByRule => "zone_by_rule",
             NoRule::TooFewPackets { .. } => "too_few_packets",
             NoRule::BelowThreshold { .. } => "below_threshold",
             NoRule::NoCapacity => "no_capacity",
@@ -203,6 +206,9 @@ impl Rules {
         let Subject { record, direction, proto, zone, packets, now, .. } = subject;
         if !matches!(proto, PROTO_TCP | PROTO_UDP) {
             return NoRule::Protocol;
+        }
+        if !self.is_told_by_tags(zone) {
+            return NoRule::ZoneByRule;
         }
         let watched = &self.watched[record as usize];
         match watched.note[direction] {

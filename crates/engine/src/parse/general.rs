@@ -208,7 +208,8 @@ fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), Reason> {
     }
 }
 
-pub(super) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
+/// The zone of packets with these tags.
+pub(crate) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
     let id = match from {
         ZoneFrom::None | ZoneFrom::Fixed(_) => None,
         ZoneFrom::OuterVlan => vlan.ids().first(),

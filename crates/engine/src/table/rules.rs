@@ -81,6 +81,11 @@ impl<const W: usize> FlowTable<W> {
         (counted, false)
     }
 
+    /// The zone of a record's flow.
+    pub(crate) fn zone(&self, record: u32) -> u16 {
+        self.hot[record as usize].key.zone()
+    }
+
     /// What is known of a packet whose mark names the record.
     pub(crate) fn standing(
         &self,

@@ -4,9 +4,9 @@
 use crate::reference::{Model, Record};
 use crate::traffic::{self, Dice, Packet, Pools, VLANS};
 use engine::{
-    BURST_MAX, Checksums, Config, CtState, Cursor, Engine, Evict, FragmentLimits, InvalidPackets,
-    Malformed, PickUp, Restored, Side, Stats, TcpNumbers, Timeouts, Verdict, WhenFull, ZoneFrom,
-    ZonePolicy, Zones,
+    BURST_MAX, Checksums, Config, CtState, Cursor, End, Engine, Evict, FragmentLimits,
+    InvalidPackets, Malformed, PickUp, Restored, Side, Stats, TcpNumbers, Timeouts, Verdict,
+    WhenFull, ZoneFrom, ZonePolicy, ZoneRule, Zones,
 };
 use std::sync::Arc;
 use wire::{BytesPacket, FrameBuilder};
@@ -73,6 +73,7 @@ impl Case {
         let secret = if config.source_max.is_some() { secret % SECRETS } else { secret };
         let config = Config {
             zones: any_zones(&mut dice, &config, grid),
+            zone_rules: any_rules(&mut dice),
             secret: [secret, secret.rotate_left(17)],
             ..config
         };
@@ -113,6 +114,23 @@ fn any_zones(dice: &mut Dice, config: &Config, grid: u64) -> Vec<(Vec<u16>, Zone
     };
     let count = [0, 0, 1, 3][(config.capacity_ipv4 + config.capacity_ipv6) as usize % 4];
     (0..count).map(&mut policy).collect()
+}
+
+/// What puts some packets into other zones, most of which others are in as well.
+fn any_rules(dice: &mut Dice) -> Vec<ZoneRule> {
+    let nets = ["10.0.0.0/30", "10.0.0.1", "0.0.0.0/0", "2001:db8::/126", "::/0"];
+    let end = |dice: &mut Dice| End {
+        address: dice.pick(&nets).parse().ok().filter(|_| dice.one_in(3)),
+        port: dice.pick(&[None, None, None, Some(80), Some(443)]),
+    };
+    let count = dice.pick(&[0, 0, 1, 3]);
+    let rule = |_| {
+        let (end, peer) = (end(dice), end(dice));
+        let from = dice.pick(&[None, None, Some(0), Some(VLANS[0]), Some(9)]);
+        let proto = dice.pick(&[None, None, None, Some(6), Some(17), Some(1)]);
+        ZoneRule { from, proto, end, peer, zone: dice.pick(&[0, VLANS[0], 9, 700]) }
+    };
+    (0..count).map(rule).collect()
 }
 
 fn any_timeouts(bits: u64, grid: u64) -> Timeouts {

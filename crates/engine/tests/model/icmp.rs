@@ -56,10 +56,17 @@ impl Icmp {
 pub(crate) struct Quote {
     src: Endpoint,
     dst: Endpoint,
-    proto: u8,
+    pub(crate) proto: u8,
     icmp: Option<Icmp>,
     number: u32,
     seq: u32,
+}
+
+impl Quote {
+    /// Where it came from, and where it went.
+    pub(crate) fn ends(&self) -> [Endpoint; 2] {
+        [self.src, self.dst]
+    }
 }
 
 impl Model {

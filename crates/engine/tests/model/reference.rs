@@ -12,8 +12,9 @@ use crate::resumed::{self, Heard, Learning};
 use crate::room::Room;
 use crate::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
-    Checksums, Config, CtState, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed,
+    Checksums, Config, CtState, End, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed,
     OddFragments, PickUp, Reason, Side, Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
+    ZoneRule,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -588,7 +589,8 @@ impl Model {
             Err(reason) => return (self.without_flow(*reason, 0), vec![]),
         };
         if let Some(quote) = &seen.quote {
-            return (self.error(self.zone_of(seen), quote), vec![]);
+            let zone = self.zone_by_rule(self.zone_of(seen), quote.proto, quote.ends());
+            return (self.error(zone, quote), vec![]);
         }
         let key = self.key_of(seen);
         let is_judged = self.policy(key.zone).tcp == TcpNumbers::Judged;
@@ -740,7 +742,24 @@ impl Model {
 
     pub(crate) fn key_of(&self, seen: &Seen) -> Key {
         let ends = [seen.src, seen.dst];
-        Key::new(self.zone_of(seen), seen.proto, ends, seen.icmp, seen.number)
+        let zone = self.zone_by_rule(self.zone_of(seen), seen.proto, ends);
+        Key::new(zone, seen.proto, ends, seen.icmp, seen.number)
+    }
+
+    /// Where a rule puts what is between these ends, if one means it.
+    fn zone_by_rule(&self, zone: u16, proto: u8, ends: [Endpoint; 2]) -> u16 {
+        let has_ports = !matches!(proto, ICMP | ICMPV6 | GRE | ESP);
+        let takes = |wanted: &End, (address, port): Endpoint| {
+            wanted.address.is_none_or(|prefix| prefix.contains(address))
+                && wanted.port.is_none_or(|wanted| has_ports && wanted == port)
+        };
+        let means = |rule: &&ZoneRule| {
+            let between = |a, b| takes(&rule.end, a) && takes(&rule.peer, b);
+            rule.from.is_none_or(|from| from == zone)
+                && rule.proto.is_none_or(|wanted| wanted == proto)
+                && (between(ends[0], ends[1]) || between(ends[1], ends[0]))
+        };
+        self.config.zone_rules.iter().find(means).map_or(zone, |rule| rule.zone)
     }
 
     pub(crate) fn zone_of(&self, seen: &Seen) -> u16 {

@@ -76,6 +76,12 @@ pub(crate) enum Fault {
     MissingPort,
     #[error("missing; name the zones that it is for, as in [7, 8]")]
     MissingZones,
+    #[error("missing; name the zone that it puts packets into")]
+    MissingZone,
+    #[error("there are {found} rules of zones; there may be {most}")]
+    TooManyZoneRules { found: usize, most: usize },
+    #[error("an address of another IP version than that of address: no packet has both")]
+    TwoVersions,
     #[error("missing; zones refer to a timeout policy by its name")]
     MissingName,
     #[error("missing; a mark writes something: set_mark, set_label, or both")]

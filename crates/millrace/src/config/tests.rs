@@ -139,7 +139,7 @@ fn what_a_file_says_cannot_break_a_line() {
     assert_eq!(
         problems.to_string(),
         "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, limits, fragments, \
-         timeouts, timeout_policy, zone, mark, offload, control, snapshot\n\
+         timeouts, timeout_policy, zone, zone_rule, mark, offload, control, snapshot\n\
          m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not one of its values; allowed: \"none\", \
          \"outer-vlan\", \"inner-vlan\"\n\
          m.toml:5:8: eal.huge: [1,\\n2] is not one of its values; allowed: \"auto\", true, false"

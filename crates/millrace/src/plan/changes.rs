@@ -76,16 +76,20 @@ mod tests {
     #[test]
     fn all_else_is_refused_by_name() {
         let pair = PAIR.replace("net_null1", "net_null2");
-        let wanted = format!("{pair}zone = 7\n[control]\nsocket = \"off\"\n");
+        let wanted =
+            format!("{pair}zone = 7\n[[zone_rule]]\nzone = 3\n[control]\nsocket = \"off\"\n");
         let takes = " takes a restart; the instance runs with ";
         let expected = [
             format!("pair[0].b: \"net_null2\"{takes}\"net_null1\""),
             format!("pair[0].zone: 7{takes}none"),
+            format!("zone_rule[0].zone: 3{takes}none"),
             format!("control.socket: \"off\"{takes}\"auto\""),
         ];
         assert_eq!(refused(PAIR, &wanted), expected);
         let gone = refused(&wanted, PAIR);
-        assert_eq!(gone.last().unwrap(), &format!("pair[0].zone: none{takes}7"));
+        let expected = [("pair[0].zone", 7), ("zone_rule[0].zone", 3)]
+            .map(|(key, zone)| format!("{key}: none{takes}{zone}"));
+        assert_eq!(gone[gone.len() - 2..], expected);
     }
 
     #[test]

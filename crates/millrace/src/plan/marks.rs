@@ -2,7 +2,7 @@
 //! What is written to connections as they begin.
 
 use super::Settings;
-use crate::config::{Fault, Mark, Place, Problem, Written};
+use crate::config::{Fault, Mark, Place, Problem};
 use crate::protocols;
 use engine::{End, Filter, MarkChange, MarkRule};
 
@@ -33,38 +33,26 @@ fn plan_mark(mark: Mark, settings: &mut Settings) -> MarkRule {
     settings.open_element("mark");
     let filter = Filter {
         zone: mark.zone.map(|zone| settings.require("zone", zone)),
-        proto: shown(settings, "proto", mark.proto, |proto| protocols::name(*proto)),
+        proto: settings.take_text("proto", mark.proto, |proto| protocols::name(*proto)),
         src: End {
-            address: shown(settings, "src", mark.src, ToString::to_string),
+            address: settings.take_text("src", mark.src, ToString::to_string),
             port: mark.sport.map(|port| settings.require("sport", port)),
         },
         dst: End {
-            address: shown(settings, "dst", mark.dst, ToString::to_string),
+            address: settings.take_text("dst", mark.dst, ToString::to_string),
             port: mark.dport.map(|port| settings.require("dport", port)),
         },
         either: End {
-            address: shown(settings, "address", mark.address, ToString::to_string),
+            address: settings.take_text("address", mark.address, ToString::to_string),
             port: mark.port.map(|port| settings.require("port", port)),
         },
         ..Filter::default()
     };
     let change = MarkChange {
-        mark: shown(settings, "set_mark", mark.set_mark, ToString::to_string),
-        label: shown(settings, "set_label", mark.set_label, ToString::to_string),
+        mark: settings.take_text("set_mark", mark.set_mark, ToString::to_string),
+        label: settings.take_text("set_label", mark.set_label, ToString::to_string),
     };
     MarkRule { filter, change }
-}
-
-/// A value, if it is written, which is shown as a text.
-fn shown<T>(
-    settings: &mut Settings,
-    key: &'static str,
-    written: Option<Written<T>>,
-    show: impl Fn(&T) -> String,
-) -> Option<T> {
-    let Written { value, place } = written?;
-    settings.note(key, show(&value), place.into());
-    Some(value)
 }
 
 #[cfg(test)]

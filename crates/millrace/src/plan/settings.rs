@@ -82,6 +82,18 @@ impl Settings {
         self.take_or(key, written, computed, Origin::Computed)
     }
 
+    /// The value, if it is written, which is shown as a text.
+    pub(crate) fn take_text<T>(
+        &mut self,
+        key: &'static str,
+        written: Option<Written<T>>,
+        show: impl Fn(&T) -> String,
+    ) -> Option<T> {
+        let Written { value, place } = written?;
+        self.note(key, show(&value), place.into());
+        Some(value)
+    }
+
     /// The value written, which has no default.
     pub(crate) fn require<T: Show>(&mut self, key: &'static str, written: Written<T>) -> T {
         self.note(key, written.value, written.place.into())

@@ -127,3 +127,20 @@ fn connections_begin_with_the_marks_of_the_file() {
     let wanted = [(1, 0x10, none.clone()), (2, 3, seven), (3, 0x10, none)];
     assert_eq!(marked_with("marks", config, &capture), wanted);
 }
+
+/// Marks tell in which zone each connection is.
+#[test]
+fn packets_are_put_into_the_zones_of_the_file() {
+    let there = (1..4).map(|port| datagram(port, 0));
+    let both = there.flat_map(|datagram| [datagram.build(), datagram.reversed().vlan(5).build()]);
+    let config = "[table]\nzone = \"none\"\n\
+                  [[zone_rule]]\nport = 2\nzone = 7\n\
+                  [[zone_rule]]\nfrom = 0\nproto = \"udp\"\npeer_port = 3\nzone = 8\n\
+                  [[zone_rule]]\nproto = \"tcp\"\nzone = 9\n\
+                  [[mark]]\nzone = 0\nset_mark = \"10\"\n\
+                  [[mark]]\nzone = 7\nset_mark = \"17\"\n\
+                  [[mark]]\nzone = 8\nset_mark = \"18\"\n";
+    let none = || "0x0".to_owned();
+    let wanted = [(1, 10, none()), (2, 17, none()), (3, 18, none())];
+    assert_eq!(marked_with("zone-rules", config, &capture_of(both)), wanted);
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! In which zone a packet is: where its tags or its pair put it, unless a rule puts it elsewhere.
+//!
+//! Both directions of a connection are in one zone, so the two ends of a rule have no order: it is
+//! held against a key in either. Without rules nothing is looked at.
+
+use crate::filter::{End, has_ports};
+use crate::key::{Key, zone_proto};
+use crate::parse::{Lanes, zone_of};
+use crate::snapshot::SavedFlow;
+use crate::{Config, ZoneFrom};
+use std::net::IpAddr;
+
+/// Puts the packets that it means into a zone. Nothing is asked for where there is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneRule {
+    /// The zone that they would be in without any rule.
+    pub from: Option<u16>,
+    /// Their IP protocol number.
+    pub proto: Option<u8>,
+    /// Of one end, be it the source or the destination.
+    pub end: End,
+    /// Of the other one.
+    pub peer: End,
+    /// Where they are put.
+    pub zone: u16,
+}
+
+impl ZoneRule {
+    /// Most rules of an engine: a packet may be held against all of them.
+    pub const MAX: usize = 256;
+}
+
+/// Where packets get their zones from.
+pub(crate) struct Zoning {
+    /// Where no rule means them.
+    pub(crate) from: ZoneFrom,
+    v4: Box<[Pattern<2>]>,
+    v6: Box<[Pattern<5>]>,
+    /// Zones of rules, in order.
+    given: Box<[u16]>,
+}
+
+/// A rule, in one order of its ends: bits of keys of one IP version.
+struct Pattern<const W: usize> {
+    value: Key<W>,
+    mask: Key<W>,
+    /// Of protocols that have some.
+    has_ports: bool,
+    zone: u16,
+}
+
+impl Zoning {
+    /// That of a configuration.
+    ///
+    /// # Panics
+    /// If there are more than [`ZoneRule::MAX`] rules: the caller's plan has counted them.
+    pub(crate) fn new(config: &Config) -> Self {
+        let rules = &config.zone_rules;
+        assert!(rules.len() <= ZoneRule::MAX, "{} rules of zones", rules.len());
+        let mut given: Vec<u16> = rules.iter().map(|rule| rule.zone).collect();
+        given.sort_unstable();
+        Self {
+            from: config.zone,
+            v4: rules.iter().flat_map(Pattern::of_v4).collect(),
+            v6: rules.iter().flat_map(Pattern::of_v6).collect(),
+            given: given.into(),
+        }
+    }
+
+    /// Goes by the rules, if there are some, for the packets in the lanes from these places on.
+    #[inline(always)]
+    pub(crate) fn apply(&self, lanes: &mut Lanes, from: (usize, usize)) {
+        if !self.given.is_empty() {
+            self.apply_rules(lanes, from);
+        }
+    }
+
+    #[inline(never)]
+    fn apply_rules(&self, lanes: &mut Lanes, (from_v4, from_v6): (usize, usize)) {
+        lanes.v4.put_into_zones(from_v4, |key| zone_by(&self.v4, key));
+        lanes.v6.put_into_zones(from_v6, |key| zone_by(&self.v6, key));
+    }
+
+    /// Where a connection is that another engine has saved, whose zones came from anywhere.
+    pub(crate) fn of_saved(&self, flow: &SavedFlow) -> u16 {
+        let zone = zone_of(&flow.vlan, self.from);
+        let flow = SavedFlow { zone, ..flow.clone() };
+        let by_rule = match (Key::of_saved_v4(&flow), Key::of_saved_v6(&flow)) {
+            (Some((key, _)), _) => zone_by(&self.v4, &key),
+            (_, Some((key, _))) => zone_by(&self.v6, &key),
+            (None, None) => None,
+        };
+        by_rule.unwrap_or(zone)
+    }
+
+    /// How packets in a zone are tagged.
+    pub(crate) fn tagging(&self) -> Tagging {
+        Tagging { is_by_tag: self.from.is_by_tag(), given: self.given.clone() }
+    }
+}
+
+/// What the zone of a connection says of the tags of its packets.
+pub(crate) struct Tagging {
+    is_by_tag: bool,
+    given: Box<[u16]>,
+}
+
+impl Tagging {
+    /// Identifier of the tag that packets in a zone have, 0 if they have none or none is asked for;
+    /// `None` if a rule may have put packets of several tags there.
+    pub(crate) fn tag(&self, zone: u16) -> Option<u16> {
+        match self.is_by_tag {
+            false => Some(0),
+            true => self.given.binary_search(&zone).is_err().then_some(zone),
+        }
+    }
+
+    /// Whether a zone has packets without a tag.
+    pub(crate) fn is_untagged(&self, zone: u16) -> bool {
+        self.tag(zone) == Some(0)
+    }
+}
+
+/// The zone of the first rule that means it.
+fn zone_by<const W: usize>(patterns: &[Pattern<W>], key: &Key<W>) -> Option<u16> {
+    patterns.iter().find(|pattern| pattern.takes(key)).map(|pattern| pattern.zone)
+}
+
+/// One end of a pattern: address and port, and which of their bits count.
+struct Bits<const N: usize> {
+    address: [[u8; N]; 2],
+    port: [u16; 2],
+}
+
+impl<const N: usize> Bits<N> {
+    /// `None` if it asks for an address of the other IP version.
+    fn of(end: &End, octets: impl Fn(IpAddr) -> Option<[u8; N]>) -> Option<Self> {
+        let port = end.port.map_or([0; 2], |port| [port, u16::MAX]);
+        let address = match end.address {
+            None => [[0; N]; 2],
+            Some(prefix) => {
+                let (value, mask) = prefix.bits();
+                [octets(value)?, octets(mask)?]
+            }
+        };
+        Some(Self { address, port })
+    }
+}
+
+impl Pattern<2> {
+    fn of_v4(rule: &ZoneRule) -> Vec<Self> {
+        Self::of(rule, |address| match address {
+            IpAddr::V4(address) => Some(address.octets()),
+            IpAddr::V6(_) => None,
+        })
+    }
+}
+
+impl Pattern<5> {
+    fn of_v6(rule: &ZoneRule) -> Vec<Self> {
+        Self::of(rule, |address| match address {
+            IpAddr::V6(address) => Some(address.octets()),
+            IpAddr::V4(_) => None,
+        })
+    }
+}
+
+impl<const W: usize> Pattern<W> {
+    /// Of a rule, in both orders of its ends; none if it is of the other IP version.
+    fn of<const N: usize>(
+        rule: &ZoneRule,
+        octets: impl Fn(IpAddr) -> Option<[u8; N]> + Copy,
+    ) -> Vec<Self> {
+        let ends = (Bits::of(&rule.end, octets), Bits::of(&rule.peer, octets));
+        let (Some(end), Some(peer)) = ends else { return Vec::new() };
+        let pattern = |low: &Bits<N>, high: &Bits<N>| {
+            let last = [
+                zone_proto(rule.from.unwrap_or(0), rule.proto.unwrap_or(0)),
+                zone_proto(rule.from.map_or(0, |_| u16::MAX), rule.proto.map_or(0, |_| u8::MAX)),
+            ];
+            let [value, mask] = [0, 1].map(|which| {
+                let ends = [low, high].map(|end| (&end.address[which][..], end.port[which]));
+                Key::laid_out(ends, last[which])
+            });
+            let has_ports = rule.end.port.or(rule.peer.port).is_some();
+            Self { value, mask, has_ports, zone: rule.zone }
+        };
+        vec![pattern(&end, &peer), pattern(&peer, &end)]
+    }
+
+    fn takes(&self, key: &Key<W>) -> bool {
+        let words = key.0.iter().zip(&self.value.0).zip(&self.mask.0);
+        let differ = words.fold(0, |differ, ((word, value), mask)| differ | (word ^ value) & mask);
+        differ == 0 && (!self.has_ports || has_ports(key.proto()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Prefix;
+    use crate::key::{KeyParts, Ports, key4, key6};
+    use proptest::prelude::*;
+
+    /// What a rule says, without keys: whether it means what is between these ends.
+    fn means(rule: &ZoneRule, parts: &KeyParts) -> bool {
+        let ends = [(parts.low, parts.low_port), (parts.high, parts.high_port)];
+        let takes = |end: &End, (address, port): (IpAddr, u16)| {
+            end.address.is_none_or(|wanted| wanted.contains(address))
+                && end.port.is_none_or(|wanted| has_ports(parts.proto) && wanted == port)
+        };
+        let both = |a: usize| takes(&rule.end, ends[a]) && takes(&rule.peer, ends[1 - a]);
+        rule.from.is_none_or(|from| from == parts.zone)
+            && rule.proto.is_none_or(|proto| proto == parts.proto)
+            && (both(0) || both(1))
+    }
+
+    /// Few values, so that rules mean packets.
+    fn address() -> impl Strategy<Value = IpAddr> {
+        let few = 0..4_u8;
+        (few.clone(), few, any::<bool>()).prop_map(|(net, host, is_v6)| match is_v6 {
+            true => IpAddr::from([0x2001, 0xdb8, net.into(), 0, 0, 0, 0, host.into()]),
+            false => IpAddr::from([10, net, 0, host]),
+        })
+    }
+
+    fn end() -> impl Strategy<Value = End> {
+        let prefix = (address(), 0..=128_u8).prop_map(|(address, len)| {
+            Prefix::new(address, len.min(if address.is_ipv4() { 32 } else { 128 })).unwrap()
+        });
+        (proptest::option::of(prefix), proptest::option::of(0..3_u16))
+            .prop_map(|(address, port)| End { address, port })
+    }
+
+    fn rule() -> impl Strategy<Value = ZoneRule> {
+        let proto = prop::sample::select(vec![None, None, Some(1), Some(6), Some(17)]);
+        let from = prop::sample::select(vec![None, None, Some(0), Some(1)]);
+        (from, proto, end(), end(), 0..9_u16).prop_map(|(from, proto, end, peer, zone)| ZoneRule {
+            from,
+            proto,
+            end,
+            peer,
+            zone,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_rule_that_means_a_packet_says_its_zone(
+            rules in prop::collection::vec(rule(), 0..6), src in address(), other in address(),
+            ports: [bool; 2], zone in 0..3_u16,
+            proto in prop::sample::select(vec![1_u8, 6, 17, 47]),
+        ) {
+            let zoning = Zoning::new(&Config { zone_rules: rules.clone(), ..Config::default() });
+            let [sport, dport] = ports.map(u16::from);
+            let ([a, b], [c, d]) = (sport.to_be_bytes(), dport.to_be_bytes());
+            let (ports, last) = (Ports::Pair([a, b, c, d]), zone_proto(zone, proto));
+            let (parts, found) = match (src, other) {
+                (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                    let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
+                    let (key, _) = key4([a, b, c, d, e, f, g, h], ports, last);
+                    (key.parts(), zone_by(&zoning.v4, &key))
+                }
+                (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                    let mut addresses = [0; 32];
+                    addresses[..16].copy_from_slice(&src.octets());
+                    addresses[16..].copy_from_slice(&dst.octets());
+                    let (key, _) = key6(&addresses, ports, last);
+                    (key.parts(), zone_by(&zoning.v6, &key))
+                }
+                _ => return Ok(()),
+            };
+            let first = rules.iter().find(|rule| means(rule, &parts));
+            prop_assert_eq!(found, first.map(|rule| rule.zone));
+        }
+    }
+
+    #[test]
+    fn a_tag_is_known_where_no_rule_gives_the_zone() {
+        let rule = ZoneRule {
+            from: None,
+            proto: None,
+            end: End::default(),
+            peer: End::default(),
+            zone: 7,
+        };
+        let tagging = |zone| {
+            Zoning::new(&Config { zone, zone_rules: vec![rule], ..Config::default() }).tagging()
+        };
+        let tags = |from| [0, 5, 7].map(|zone| tagging(from).tag(zone));
+        assert_eq!(tags(ZoneFrom::OuterVlan), [Some(0), Some(5), None]);
+        assert_eq!(tags(ZoneFrom::InnerVlan), [Some(0), Some(5), None]);
+        assert_eq!(tags(ZoneFrom::None), [Some(0); 3]);
+        assert_eq!(tags(ZoneFrom::Fixed(5)), [Some(0); 3]);
+        assert!(tagging(ZoneFrom::OuterVlan).is_untagged(0));
+        assert!(!tagging(ZoneFrom::OuterVlan).is_untagged(7));
+    }
+}

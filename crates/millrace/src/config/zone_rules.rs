@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a configuration puts into zones, whatever its tags.
+
+use super::problem::{Fault, Written};
+use super::section::Section;
+use crate::protocols;
+use engine::Prefix;
+
+/// `[[zone_rule]]`: the zone of the packets that are meant.
+pub(crate) struct ZoneRule {
+    pub(crate) from: Option<Written<u16>>,
+    pub(crate) proto: Option<Written<u8>>,
+    pub(crate) address: Option<Written<Prefix>>,
+    pub(crate) port: Option<Written<u16>>,
+    pub(crate) peer_address: Option<Written<Prefix>>,
+    pub(crate) peer_port: Option<Written<u16>>,
+    /// `None` only where a problem says why.
+    pub(crate) zone: Option<Written<u16>>,
+}
+
+impl ZoneRule {
+    pub(super) fn read(section: Section) -> Self {
+        section.one_of(["zone"], Fault::MissingZone);
+        let net = |key| section.parsed(key, str::parse::<Prefix>);
+        let number = |key| section.integer(key, 0..=u16::MAX);
+        let rule = Self {
+            from: number("from"),
+            proto: section.parsed("proto", protocols::number),
+            address: net("address"),
+            port: number("port"),
+            peer_address: net("peer_address"),
+            peer_port: number("peer_port"),
+            zone: number("zone"),
+        };
+        section.end();
+        rule
+    }
+}
