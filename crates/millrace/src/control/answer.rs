@@ -248,7 +248,7 @@ fn why(reason: NoRule, (view, packets): (&RuleView, u64), port: Option<&PortNow>
         NoRule::Off => off_words(&[]),
         NoRule::Protocol => "only TCP and UDP get rules".to_owned(),
         NoRule::ZoneByRule => {
-            "a rule put it into its zone, so that no tag tells its packets from others".to_owned()
+            "a rule puts packets into its zone, so that no tag tells its own from others".to_owned()
         }
         NoRule::TooFewPackets { least } => {
             format!("it has had {packets} packets; one with fewer than {least} is not looked at")
