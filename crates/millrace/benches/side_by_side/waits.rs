@@ -5,10 +5,6 @@
 //! A poll-mode program waits as long as it is not on its cpu, whatever it does. So a loop that
 //! reads the clock and does nothing else has the same cpu for as long, right after each run: the
 //! longest time between two of its readings is what no program there is spared, testpmd neither.
-//!
-//! What takes the cpu away, above all a hypervisor, makes a run's longest wait longer and never
-//! shorter, by milliseconds now and then. So of several runs the one where it was least says most
-//! of the program, and of the loop as well.
 
 use crate::Setup;
 use crate::measured::Spread;
@@ -252,33 +248,32 @@ pub(crate) fn section(waits: &[Waits]) -> String {
     if waits.is_empty() {
         return String::new();
     }
-    let least = waits.iter().flat_map(|waits| waits.clock_us.clone()).fold(f64::INFINITY, f64::min);
-    let rows: Vec<_> = waits.iter().flat_map(|waits| waits.rows(least)).collect();
+    let rows: Vec<_> = waits.iter().flat_map(Waits::rows).collect();
     let head = ["a million connections", "min", "median", "max", "must / goal", "verdict"];
     format!(
         "\n## How long queues wait\n\nMicroseconds from one poll to the next, at {} Mpps: the \
          longest of a run, above the longest of a loop that reads the clock on the same cpu for \
-         as long; and what one poll in ten thousand exceeds. What takes the cpu away makes the \
-         longest longer, by milliseconds now and then, and never shorter: held against the bar \
-         is the least of the runs above the least of the loop's, {least:.0} us.\n\n{}",
+         as long; and what one poll in ten thousand exceeds. What takes the cpu away, above all a \
+         hypervisor, makes the longest longer and never shorter: where the loop's differ by \
+         milliseconds, the least of both say more of the program than the verdict.\n\n{}",
         KPPS / 1000,
         table::render(&head, &rows)
     )
 }
 
 impl Waits {
-    /// `least` is the least of all runs of the loop that reads the clock.
-    fn rows(&self, least: f64) -> [Vec<String>; 4] {
+    fn rows(&self) -> [Vec<String>; 4] {
         let row = |what: &str, values: &[f64], decimals| {
             let spread = Spread::of(values.to_vec());
             let name = format!("{}: {what}", self.what.name());
             [vec![name], spread.cells(decimals).into(), vec![String::new(); 2]].concat()
         };
-        let above: Vec<f64> = self.longest_us.iter().map(|longest| longest - least).collect();
-        let own = Spread::of(above.clone()).min;
-        let mut held = row("longest, above the least of the clock's", &above, 0);
+        let above: Vec<f64> =
+            self.longest_us.iter().zip(&self.clock_us).map(|(all, clock)| all - clock).collect();
+        let median = Spread::of(above.clone()).median;
+        let mut held = row("longest, above the clock's", &above, 0);
         held[4] = format!("{MUST:.0} / {GOAL:.0}");
-        held[5] = Verdict::new(own <= MUST, own <= GOAL).to_string();
+        held[5] = Verdict::new(median <= MUST, median <= GOAL).to_string();
         [
             row("longest", &self.longest_us, 0),
             row("longest of the clock", &self.clock_us, 0),
