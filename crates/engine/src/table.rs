@@ -27,7 +27,7 @@ use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::{Meta, Opening};
 use crate::tcp::Numbers;
 use crate::zones::{PickUp, Zones};
-use crate::zoning::Zoning;
+use crate::zoning::Tagging;
 use crate::{
     BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Irregular, Nanos, Side,
     TcpNumbers,
@@ -95,7 +95,7 @@ impl<const W: usize> FlowTable<W> {
         let rules = config.offload.map(|offload| {
             let first_index = offload.first_index + place * offload.slots;
             let offload = Offload { first_index, ..offload };
-            Box::new(Rules::new(len, (offload, Zoning::new(config).tagging()), huge))
+            Box::new(Rules::new(len, (offload, Tagging::new(config)), huge))
         });
         Self {
             looks: rules.as_ref().map(|rules| rules.looks()),

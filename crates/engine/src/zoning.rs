@@ -37,8 +37,6 @@ pub(crate) struct Zoning {
     pub(crate) from: ZoneFrom,
     v4: Box<[Pattern<2>]>,
     v6: Box<[Pattern<5>]>,
-    /// Zones of rules, in order.
-    given: Box<[u16]>,
 }
 
 /// A rule, in one order of its ends: bits of keys of one IP version.
@@ -58,20 +56,17 @@ impl Zoning {
     pub(crate) fn new(config: &Config) -> Self {
         let rules = &config.zone_rules;
         assert!(rules.len() <= ZoneRule::MAX, "{} rules of zones", rules.len());
-        let mut given: Vec<u16> = rules.iter().map(|rule| rule.zone).collect();
-        given.sort_unstable();
         Self {
             from: config.zone,
             v4: rules.iter().flat_map(Pattern::of_v4).collect(),
             v6: rules.iter().flat_map(Pattern::of_v6).collect(),
-            given: given.into(),
         }
     }
 
     /// Goes by the rules, if there are some, for the packets in the lanes from these places on.
     #[inline(always)]
     pub(crate) fn apply(&self, lanes: &mut Lanes, from: (usize, usize)) {
-        if !self.given.is_empty() {
+        if !self.v4.is_empty() || !self.v6.is_empty() {
             self.apply_rules(lanes, from);
         }
     }
@@ -93,20 +88,22 @@ impl Zoning {
         };
         by_rule.unwrap_or(zone)
     }
-
-    /// How packets in a zone are tagged.
-    pub(crate) fn tagging(&self) -> Tagging {
-        Tagging { is_by_tag: self.from.is_by_tag(), given: self.given.clone() }
-    }
 }
 
 /// What the zone of a connection says of the tags of its packets.
 pub(crate) struct Tagging {
     is_by_tag: bool,
+    /// Zones of rules, in order.
     given: Box<[u16]>,
 }
 
 impl Tagging {
+    pub(crate) fn new(config: &Config) -> Self {
+        let mut given: Vec<u16> = config.zone_rules.iter().map(|rule| rule.zone).collect();
+        given.sort_unstable();
+        Self { is_by_tag: config.zone.is_by_tag(), given: given.into() }
+    }
+
     /// Identifier of the tag that packets in a zone have, 0 if they have none or none is asked for;
     /// `None` if a rule may have put packets of several tags there.
     pub(crate) fn tag(&self, zone: u16) -> Option<u16> {
@@ -285,9 +282,8 @@ mod tests {
             peer: End::default(),
             zone: 7,
         };
-        let tagging = |zone| {
-            Zoning::new(&Config { zone, zone_rules: vec![rule], ..Config::default() }).tagging()
-        };
+        let tagging =
+            |zone| Tagging::new(&Config { zone, zone_rules: vec![rule], ..Config::default() });
         let tags = |from| [0, 5, 7].map(|zone| tagging(from).tag(zone));
         assert_eq!(tags(ZoneFrom::OuterVlan), [Some(0), Some(5), None]);
         assert_eq!(tags(ZoneFrom::InnerVlan), [Some(0), Some(5), None]);

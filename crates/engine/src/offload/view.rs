@@ -52,7 +52,7 @@ pub enum NoRule {
     Off,
     /// Only TCP and UDP have some.
     Protocol,
-    /// A rule of zones put it into its zone, so that no tag says of which it is.
+    /// Rules put packets into its zone, so that no tag says which are in it.
     ZoneByRule,
     /// It has had fewer packets than the first look at it needs.
     TooFewPackets {

@@ -10,17 +10,17 @@ fn cpus(online: std::ops::Range<u32>) -> Cpus {
     Cpus { allowed: online.clone(), online, ..Cpus::default() }
 }
 
-fn plan(text: &str) -> Result<Plan, Vec<Problem>> {
+pub(super) fn plan(text: &str) -> Result<Plan, Vec<Problem>> {
     Plan::new(Config::read(text), &cpus(0..4))
 }
 
 /// `key: fault` of every problem.
-fn faults(text: &str) -> Vec<String> {
+pub(super) fn faults(text: &str) -> Vec<String> {
     let problems = plan(text).expect_err("a plan");
     problems.iter().map(|problem| format!("{}: {}", problem.key, problem.fault)).collect()
 }
 
-const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
+pub(super) const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
 
 #[test]
 fn one_pair_is_all_a_plan_needs() {

@@ -51,18 +51,8 @@ fn plan_zone_rule(rule: config::ZoneRule, settings: &mut Settings) -> Option<Zon
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, Problem};
-    use crate::host::Cpus;
-    use crate::plan::Plan;
+    use crate::plan::tests::{PAIR, faults, plan};
     use engine::{End, ZoneRule};
-
-    fn plan(rest: &str) -> Result<Plan, String> {
-        let cpus = Cpus { online: vec![0, 1], allowed: vec![0, 1], ..Cpus::default() };
-        let text = format!("[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n{rest}");
-        let line = |Problem { key, fault, .. }: &Problem| format!("{key}: {fault}");
-        Plan::new(Config::read(&text), &cpus)
-            .map_err(|problems| problems.iter().map(line).collect::<Vec<_>>().join("\n"))
-    }
 
     #[test]
     fn each_section_is_a_rule_and_is_shown_as_it_was_written() {
@@ -79,16 +69,15 @@ mod tests {
             peer: end("10.0.0.1", 2),
             zone: 65_535,
         };
-        let planned = plan(sections).unwrap();
+        let planned = plan(&format!("{PAIR}{sections}")).unwrap();
         assert_eq!(planned.engine.zone_rules, [all, some]);
         let shown = planned.settings.to_string();
-        let pair = shown.find("[[zone_rule]]").unwrap();
-        assert_eq!(plan(&shown[pair..]).unwrap().engine.zone_rules, [all, some]);
+        assert_eq!(plan(&shown).unwrap().engine.zone_rules, [all, some]);
     }
 
     #[test]
     fn what_is_no_rule_is_told() {
-        let told = |rest: &str| plan(rest).err().unwrap();
+        let told = |rest: &str| faults(&format!("{PAIR}{rest}")).join("\n");
         assert_eq!(
             told("[[zone_rule]]\nproto = \"udp\"\n"),
             "zone_rule[0].zone: missing; name the zone that it puts packets into"
