@@ -138,9 +138,11 @@ fn offloaded(zone: ZoneFrom, packet: &FrameBuilder) -> (Engine, Vec<Tuple>) {
 
 #[test]
 fn where_no_tag_says_the_zone_marks_are_as_good_as_ever() {
-    for (zone, number) in [(ZoneFrom::None, 7), (ZoneFrom::Fixed(3), 7)] {
-        let (engine, tuples) = offloaded(zone, &query());
-        assert_eq!(zones(&engine), [(number, 6)]);
+    let packets = [query(), query().vlan(5)];
+    let from = [ZoneFrom::None, ZoneFrom::Fixed(3)];
+    for (zone, packet) in from.iter().flat_map(|zone| packets.iter().map(|p| (*zone, p))) {
+        let (engine, tuples) = offloaded(zone, packet);
+        assert_eq!(zones(&engine), [(7, 6)]);
         assert!(tuples.len() == 1 && tuples[0].zone == 0, "{tuples:?}");
         let marks = engine.mark_stats();
         assert_eq!((marks.counted, marks.checked, marks.mismatched), (2, 1, 0), "{zone:?}");

@@ -244,6 +244,12 @@ impl Live {
         self.workers.iter().map(|worker| worker.board.read()).collect()
     }
 
+    /// How long the queues of a worker have waited at most since this was asked before.
+    fn take_longest_gap(&self) -> Duration {
+        let longest = self.workers.iter().map(|worker| worker.board.take_longest_gap()).max();
+        Duration::from_nanos(self.inquiry.clock.span(longest.unwrap_or(0)))
+    }
+
     /// Memory of all engines.
     pub(crate) fn memory(&self) -> Memory {
         self.snapshots().into_iter().map(|snapshot| snapshot.memory).sum()

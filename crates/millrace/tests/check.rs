@@ -139,6 +139,11 @@ fn a_wrong_command_line_is_wrong_use() {
     let message = text(&output.stderr);
     assert!(message.starts_with("/nonexistent/millrace.toml: cannot be read: "), "{message}");
 
+    // A file without an end.
+    let output = check(&["/dev/zero"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stderr), "/dev/zero: cannot be read: it has more than 16 MiB\n");
+
     let output = check(&[]);
     assert_eq!(output.status.code(), Some(2));
     let message = "pair: no pair of ports: write [[pair]] with a and b, or give --pair A,B\n";

@@ -73,7 +73,7 @@ impl Case {
         let secret = if config.source_max.is_some() { secret % SECRETS } else { secret };
         let config = Config {
             zones: any_zones(&mut dice, &config, grid),
-            zone_rules: any_rules(&mut dice),
+            zone_rules: any_rules(&mut dice, [80, 443], VLANS[0]),
             secret: [secret, secret.rotate_left(17)],
             ..config
         };
@@ -116,19 +116,20 @@ fn any_zones(dice: &mut Dice, config: &Config, grid: u64) -> Vec<(Vec<u16>, Zone
     (0..count).map(&mut policy).collect()
 }
 
-/// What puts some packets into other zones, most of which others are in as well.
-fn any_rules(dice: &mut Dice) -> Vec<ZoneRule> {
+/// What puts some packets into other zones, most of which others are in as well: by these ports,
+/// and the zone that this tag makes.
+pub(crate) fn any_rules(dice: &mut Dice, [a, b]: [u16; 2], tag: u16) -> Vec<ZoneRule> {
     let nets = ["10.0.0.0/30", "10.0.0.1", "0.0.0.0/0", "2001:db8::/126", "::/0"];
     let end = |dice: &mut Dice| End {
         address: dice.pick(&nets).parse().ok().filter(|_| dice.one_in(3)),
-        port: dice.pick(&[None, None, None, Some(80), Some(443)]),
+        port: dice.pick(&[None, None, None, Some(a), Some(b)]),
     };
     let count = dice.pick(&[0, 0, 1, 3]);
     let rule = |_| {
         let (end, peer) = (end(dice), end(dice));
-        let from = dice.pick(&[None, None, Some(0), Some(VLANS[0]), Some(9)]);
+        let from = dice.pick(&[None, None, Some(0), Some(tag), Some(9)]);
         let proto = dice.pick(&[None, None, None, Some(6), Some(17), Some(1)]);
-        ZoneRule { from, proto, end, peer, zone: dice.pick(&[0, VLANS[0], 9, 700]) }
+        ZoneRule { from, proto, end, peer, zone: dice.pick(&[0, tag, 9, 700]) }
     };
     (0..count).map(rule).collect()
 }

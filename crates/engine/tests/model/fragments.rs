@@ -3,7 +3,7 @@
 //! of them: lists of bytes that have come, searched from end to end.
 
 use crate::association::one_chunk;
-use crate::drive::{sorted, taken, without_cycles};
+use crate::drive::{any_rules, sorted, taken, without_cycles};
 use crate::reference::{ACK, FIN, Model, RST, SYN, Seen};
 use crate::sequence::Said;
 use crate::traffic::Dice;
@@ -417,6 +417,7 @@ fn config(dice: &mut Dice) -> Config {
         fragments: limits,
         odd_fragments: dice.pick(&[OddFragments::Pass, OddFragments::Drop]),
         zone: ZoneFrom::OuterVlan,
+        zone_rules: any_rules(dice, [1000, 1001], 5),
         timeouts: Timeouts::default(),
         secret: [dice.0, 7],
         ..Config::default()

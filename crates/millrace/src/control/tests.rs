@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// A folder that is gone when the test is over; its name is short, as those of sockets must be.
@@ -146,6 +146,27 @@ fn an_answer_that_is_not_taken_holds_up_nobody() {
     let lines = answers(&quick, b"{\"millrace\":1,\"ask\":\"flows\",\"limit\":1}\n");
     assert_eq!(lines.len(), 1);
     drop(server);
+}
+
+/// One that hangs in a file of a server that is gone, say.
+#[test]
+fn an_answer_that_does_not_come_holds_up_no_end() {
+    let scratch = Scratch::new();
+    let (tell, told) = mpsc::channel();
+    let (end, hangs) = mpsc::channel::<()>();
+    let hangs = Mutex::new(hangs);
+    let answerer = move |_: &Request, _: &mut Taker| {
+        let _ = tell.send(());
+        let _ = hangs.lock().unwrap().recv();
+        Ok(())
+    };
+    let server = Server::open(&scratch.socket(), Arc::new(answerer)).unwrap();
+    let mut client = UnixStream::connect(scratch.socket()).unwrap();
+    client.write_all(b"{\"millrace\":1,\"ask\":\"flows\"}\n").unwrap();
+    told.recv().unwrap();
+    drop(server);
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    drop(end);
 }
 
 /// One that lets nobody in holds nobody for ever.

@@ -38,7 +38,11 @@ impl Snapshot {
 
 /// A snapshot that one thread writes and others read.
 #[derive(Debug, Default)]
-pub(crate) struct Board([AtomicU64; 15]);
+pub(crate) struct Board {
+    counters: [AtomicU64; 15],
+    /// The longest time between two polls, in cycles, that nobody has taken yet.
+    longest_gap: AtomicU64,
+}
 
 impl Board {
     pub(crate) fn write(&self, snapshot: &Snapshot) {
@@ -49,13 +53,23 @@ impl Board {
         let counters = [up.0, up.1, down.0, down.1, received, dropped, active, marked];
         let rest = [busy_cycles, idle_cycles, bytes, huge, refused];
         let values = counters.into_iter().chain(aside).chain(rest);
-        for (place, value) in self.0.iter().zip(values) {
+        for (place, value) in self.counters.iter().zip(values) {
             place.store(value, Ordering::Relaxed);
         }
     }
 
+    /// Its queues have waited so many cycles at most, since it said so before.
+    pub(crate) fn has_waited(&self, cycles: u64) {
+        self.longest_gap.fetch_max(cycles, Ordering::Relaxed);
+    }
+
+    /// Cycles that its queues have waited at most since this was asked before.
+    pub(crate) fn take_longest_gap(&self) -> u64 {
+        self.longest_gap.swap(0, Ordering::Relaxed)
+    }
+
     pub(crate) fn read(&self) -> Snapshot {
-        let values = self.0.each_ref().map(|place| place.load(Ordering::Relaxed));
+        let values = self.counters.each_ref().map(|place| place.load(Ordering::Relaxed));
         let [up, up_bytes, down, down_bytes, received, dropped, active, marked, rest @ ..] = values;
         let [aside_a, aside_b, busy_cycles, idle_cycles, memory @ ..] = rest;
         let [bytes, huge_page_bytes, refused_bytes] = memory.map(|n| n as usize);
@@ -96,5 +110,7 @@ mod tests {
         };
         board.write(&snapshot);
         assert_eq!(board.read(), snapshot);
+        [3, 7, 5].into_iter().for_each(|cycles| board.has_waited(cycles));
+        assert_eq!((board.take_longest_gap(), board.take_longest_gap()), (7, 0));
     }
 }

@@ -9,12 +9,14 @@ use crate::summary::PollGap;
 #[derive(Debug)]
 pub(crate) struct Gaps {
     counts: [u64; Self::LENGTHS],
-    longest: u64,
+    /// Of those before the last look at the longest, and since then.
+    before: u64,
+    since: u64,
 }
 
 impl Default for Gaps {
     fn default() -> Self {
-        Self { counts: [0; Self::LENGTHS], longest: 0 }
+        Self { counts: [0; Self::LENGTHS], before: 0, since: 0 }
     }
 }
 
@@ -25,7 +27,17 @@ impl Gaps {
     #[inline(always)]
     pub(super) fn add(&mut self, cycles: u64) {
         self.counts[length(cycles) % Self::LENGTHS] += 1;
-        self.longest = self.longest.max(cycles);
+        self.since = self.since.max(cycles);
+    }
+
+    /// Cycles of the longest since the last look.
+    pub(super) fn take_longest(&mut self) -> u64 {
+        self.before = self.longest();
+        std::mem::take(&mut self.since)
+    }
+
+    fn longest(&self) -> u64 {
+        self.before.max(self.since)
     }
 
     /// Cycles that are longer than this share of the gaps, to a quarter of an octave.
@@ -37,7 +49,7 @@ impl Gaps {
             below += count;
             below >= rank
         });
-        found.map_or(0, |length| end_of(length).min(self.longest))
+        found.map_or(0, |length| end_of(length).min(self.longest()))
     }
 
     /// In microseconds.
@@ -48,7 +60,7 @@ impl Gaps {
             p99: us(self.quantile(0.99)),
             p99_9: us(self.quantile(0.999)),
             p99_99: us(self.quantile(0.9999)),
-            max: us(self.longest),
+            max: us(self.longest()),
         }
     }
 }
@@ -80,6 +92,9 @@ mod tests {
         let PollGap { p50, p99, p99_9, p99_99, max } = gaps.summary(&clock);
         assert_eq!((p50, p99, p99_9), (1024.0, 1024.0, 1024.0));
         assert!((9e6..=1e7).contains(&p99_99) && max == 1e7, "{p99_99} {max}");
+        assert_eq!((gaps.take_longest(), gaps.take_longest()), (10_000_000, 0));
+        gaps.add(5);
+        assert_eq!((gaps.take_longest(), gaps.summary(&clock).max), (5, 1e7));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Meter {
             names += &format!("  {:>6}  {:>9}", "marked", "rules");
             units += &format!("  {:>6}  {:>9}", "%", "now");
         }
-        format!("{names}\n{units}")
+        format!("{names}  {:>6}\n{units}  {:>6}", "wait", "us")
     }
 
     /// The next line, if a second has gone by.
@@ -66,9 +66,12 @@ impl Meter {
             percent(busy, busy + idle),
             units::thousands(now.active),
         );
-        let Some(rules) = live.rules() else { return Some(line) };
-        let marked = percent(now.marked - last.marked, now.received - last.received);
-        Some(format!("{line}  {marked:>6.1}  {:>9}", units::thousands(rules)))
+        let marked = live.rules().map(|rules| {
+            let marked = percent(now.marked - last.marked, now.received - last.received);
+            format!("  {marked:>6.1}  {:>9}", units::thousands(rules))
+        });
+        let wait = live.take_longest_gap().as_micros() as u64;
+        Some(format!("{line}{}  {:>6}", marked.unwrap_or_default(), units::thousands(wait)))
     }
 }
 

@@ -191,6 +191,7 @@ impl Worker {
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
+                self.outlets.board.has_waited(self.gaps.take_longest());
             }
             let cycles = tsc().wrapping_sub(since);
             since += cycles;

@@ -66,6 +66,7 @@ pub(crate) struct Line {
     pub(crate) down_kpps: f64,
     pub(crate) dropped: f64,
     pub(crate) flows: f64,
+    pub(crate) wait_us: f64,
 }
 
 impl Line {
@@ -221,8 +222,8 @@ impl Bump {
             words.map(|word| word.replace('_', "").parse().ok()).collect::<Option<Vec<f64>>>()
         };
         let line = |line| match numbers(line).as_deref() {
-            Some(&[_, up_kpps, _, down_kpps, _, dropped, _, flows, ..]) => {
-                Some(Line { up_kpps, down_kpps, dropped, flows })
+            Some(&[_, up_kpps, _, down_kpps, _, dropped, _, flows, .., wait_us]) => {
+                Some(Line { up_kpps, down_kpps, dropped, flows, wait_us })
             }
             _ => None,
         };

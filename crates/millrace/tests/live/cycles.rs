@@ -3,7 +3,7 @@
 //! is busy, and all of its time is in one account.
 
 use crate::bump::{Ended, Setup, count};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs for a second between these ports; checks that busy, idle and stalled cycles come to what
 /// went by, as seen from outside: no more than start, run and end took, and no less than the run.
@@ -38,4 +38,18 @@ fn a_bump_without_packets_is_idle() {
 fn a_bump_that_never_waits_for_packets_is_busy() {
     let ended = run("busy", "net_null0,copy=1", "net_null1,copy=1");
     assert!(utilization(&ended) > 50.0, "{}", ended.summary());
+}
+
+#[test]
+fn who_takes_the_cpu_away_is_seen_in_the_line_of_that_second() {
+    let setup = Setup::new("wait").pair("net_null0,no-rx=1", "net_null1,no-rx=1");
+    let mut bump = setup.start();
+    bump.wait_for_line("its start", |_| true);
+    bump.signal("STOP");
+    std::thread::sleep(Duration::from_millis(500));
+    bump.signal("CONT");
+    bump.wait_for_line("what it waited", |line| line.wait_us >= 400_000.0);
+    // It is not said again.
+    bump.wait_until("another line", |bump| bump.lines().last().unwrap().wait_us < 400_000.0);
+    bump.finish().assert_good();
 }
