@@ -4,9 +4,11 @@
 //! Each rule looks at one thing and names every place that breaks it. What a rule forbids is spelt
 //! in two halves here, so that this file keeps the rules too.
 
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use toml::de::{DeTable, DeValue};
 
 const COLUMNS_MAX: usize = 100;
@@ -374,6 +376,32 @@ fn paths_in_documents_exist() {
         }
     }
     assert_none(complaints);
+}
+
+/// As numbers, to be compared.
+fn version(text: &str) -> [u32; 3] {
+    let mut numbers = text.split('.').map(|number| number.parse().expect("versions are numbers"));
+    [(); 3].map(|()| numbers.next().unwrap_or(0))
+}
+
+/// Cargo chooses among those that fit when a dependency comes in, and not when its own needs grow.
+#[test]
+fn the_oldest_compiler_builds_every_dependency() {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--locked", "--format-version", "1"]).current_dir(root());
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let needs = |package: &Value| package["rust_version"].as_str().map(version);
+    let is_ours = |package: &&Value| package["name"] == "millrace";
+    let ours = packages.iter().find(is_ours).and_then(needs).expect("it names a compiler");
+    let newer = packages.iter().filter(|package| needs(package).is_some_and(|it| it > ours));
+    let text = |package: &Value| {
+        let [name, version, needs] = ["name", "version", "rust_version"].map(|it| &package[it]);
+        format!("{name} {version} needs Rust {needs}")
+    };
+    assert_none(newer.map(text).collect());
 }
 
 #[test]
