@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
         snapshot_repaired(&mut file);
     }
     let read = restore_snapshot(&file);
-    if !is_repaired && let Some(read) = read {
+    if let Some(read) = read.filter(|_| !is_repaired) {
         let whole = restore_snapshot(&original).expect("it is good");
         assert!(whole.flows.starts_with(&read.flows), "what nobody wrote");
         assert!(file == original || !read.is_whole || file.starts_with(&original));

@@ -82,9 +82,8 @@ impl Limits {
         if zones.of(zone).connections_max.is_some_and(|max| count >= max) {
             return Err(Reason::ZoneFull);
         }
-        if let Some(sources) = &self.sources
-            && sources.count(zone, key.end(swapped)) >= sources.max
-        {
+        let is_full = |sources: &Sources| sources.count(zone, key.end(swapped)) >= sources.max;
+        if self.sources.as_ref().is_some_and(is_full) {
             return Err(Reason::SourceFull);
         }
         self.check_valve(now)

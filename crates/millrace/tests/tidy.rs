@@ -404,6 +404,42 @@ fn the_oldest_compiler_builds_every_dependency() {
     assert_none(newer.map(text).collect());
 }
 
+/// Whether a condition that begins with `let` has more than that in it, which Rust has since 1.88:
+/// `text` begins behind the `let`.
+fn is_a_chain(text: &str) -> bool {
+    let text = text.split_once(" =").map_or("", |(_, value)| value);
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '{' if depth == 0 => return false,
+            '&' if depth == 0 && text[at..].starts_with("&& ") => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Newer compilers take it for granted in this edition, and clippy does not know it.
+#[test]
+fn the_oldest_compiler_knows_every_condition() {
+    let mut complaints = Vec::new();
+    for file in files().iter().filter(|file| file.path.ends_with(".rs")) {
+        let ends = file.text.match_indices("if let ").chain(file.text.match_indices("while let "));
+        let chains = ends.filter(|(at, word)| is_a_chain(&file.text[at + word.len()..]));
+        let more =
+            file.text.match_indices("&& let ").filter(|(at, _)| !file.text[..*at].ends_with('"'));
+        for (at, _) in chains.chain(more) {
+            let number = file.text[..at].lines().count();
+            complaints.push(format!("{}:{number}: a condition of several lets", file.path));
+        }
+    }
+    assert_none(complaints);
+    assert!(is_a_chain("Some(x) = f(a && b)\n    && c {"));
+    assert!(!is_a_chain("P { x, .. } =\n    f(a && b) { let c = a && b; }"));
+}
+
 #[test]
 fn references_are_found_where_they_stand() {
     let text = "See `crates/wire/src/lib.rs` and [this](docs/a.md#part), not [that](https://x/y).\n\

@@ -115,11 +115,10 @@ fn on_the_way(rng: &mut Rng, steps: &[Step], has_strangers: bool) -> Vec<Step> {
         if rng.u32(0..12) == 0 {
             seen.push(*step);
         }
-        if let [.., before, last] = &mut seen[..]
-            && before.from == last.from
-            && rng.u32(0..8) == 0
-        {
-            std::mem::swap(before, last);
+        if let [.., before, last] = &mut seen[..] {
+            if before.from == last.from && rng.u32(0..8) == 0 {
+                std::mem::swap(before, last);
+            }
         }
         if has_strangers && rng.u32(0..24) == 0 {
             let chunks = [Chunk::Data, Chunk::Abort, Chunk::Shutdown, Chunk::CookieAck];
