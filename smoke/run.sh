@@ -93,8 +93,8 @@ flap() {
     at "$bump" ip link set dev end1 up
 }
 
-# It leaves in order. When it dies in the middle of a burst, net_memif may take the bump with it:
-# the driver unmaps the shared memory without asking the worker.
+# It leaves in order, in the middle of a burst all the same, and then net_memif may take the bump
+# with it: the driver unmaps the shared memory without asking the worker.
 peer() {
     timeout --signal=INT --kill-after=10 12 dpdk-testpmd --lcores='(0,1)@0' --no-huge -m128 \
         --no-pci --no-shconf --no-telemetry --file-prefix="smoke-$$" \
