@@ -426,8 +426,9 @@ fn is_a_chain(text: &str) -> bool {
 fn the_oldest_compiler_knows_every_condition() {
     let mut complaints = Vec::new();
     for file in files().iter().filter(|file| file.path.ends_with(".rs")) {
-        let ends = file.text.match_indices("if let ").chain(file.text.match_indices("while let "));
-        let chains = ends.filter(|(at, word)| is_a_chain(&file.text[at + word.len()..]));
+        let begins =
+            file.text.match_indices("if let ").chain(file.text.match_indices("while let "));
+        let chains = begins.filter(|(at, word)| is_a_chain(&file.text[at + word.len()..]));
         let more =
             file.text.match_indices("&& let ").filter(|(at, _)| !file.text[..*at].ends_with('"'));
         for (at, _) in chains.chain(more) {
