@@ -254,7 +254,7 @@ impl Engine {
             Some(all) => *all = [Verdict::Forward; BURST_MAX],
             None => forward_few(verdicts),
         }
-        self.now = self.now.max(whole_micros(now));
+        self.advance(now);
         self.v4.arrive(side, self.now, len);
         self.v6.arrive(side, self.now, len);
         if let Some(fragments) = &mut self.fragments {
@@ -372,6 +372,12 @@ impl Engine {
         done(self, Stage::Miss);
     }
 
+    /// It is this late, or was later before: time never goes back.
+    #[inline(always)]
+    fn advance(&mut self, now: Nanos) {
+        self.now = self.now.max(whole_micros(now));
+    }
+
     /// Whether so little room is left that it matters who of the burst is first.
     #[inline(always)]
     fn is_tight(&mut self) -> bool {
@@ -417,7 +423,7 @@ impl Engine {
     /// looked at: fewer than `budget` means that nothing more is due at `now`, or that flow records
     /// wait to be taken.
     pub fn expire(&mut self, now: Nanos, budget: usize) -> usize {
-        self.now = self.now.max(whole_micros(now));
+        self.advance(now);
         if let Some(fragments) = &mut self.fragments {
             fragments.give_up_overdue(self.now, &mut self.books);
         }

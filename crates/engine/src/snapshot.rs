@@ -160,7 +160,7 @@ impl Engine {
     /// Makes a connection known that another engine has saved. It counts against limits as if it
     /// had begun here, but none of them keeps it out: it is there, whatever is known of it.
     pub fn restore(&mut self, flow: &SavedFlow, now: Nanos) -> Restored {
-        self.now = self.now.max(whole_micros(now));
+        self.advance(now);
         let zone = self.zoning.of_saved(flow);
         let (flow, now) = (SavedFlow { zone, ..flow.at_most(self.now) }, self.now);
         let replaced = match (Key::of_saved_v4(&flow), Key::of_saved_v6(&flow)) {

@@ -53,7 +53,7 @@ impl Engine {
     /// Looks at up to `budget` rules, whether they are still worth their place. Call it between
     /// bursts.
     pub fn tend(&mut self, now: Nanos, budget: usize) {
-        self.now = self.now.max(now);
+        self.advance(now);
         let Some(mut governor) = self.governor.take() else { return };
         governor.grow(self.now);
         let mut wanted = Side::BOTH.map(|side| self.wanted(side, &governor));

@@ -81,3 +81,21 @@ fn what_is_silent_across_the_round_ends_in_its_time_and_not_before() {
     let ended = tried.engine.stats().ended;
     assert_eq!(ended[EndReason::Idle as usize], 24);
 }
+
+/// Who calls between bursts has the same clock, which is finer than that of records.
+#[test]
+fn no_call_between_bursts_makes_the_times_of_records_finer() {
+    let now = 1_700_000_000 * SECOND + 81;
+    let between: [fn(&mut Tried, u64); 2] =
+        [|tried, now| tried.engine.tend(now, 64), |tried, now| _ = tried.engine.expire(now, 64)];
+    for call in between {
+        let mut tried = tried();
+        call(&mut tried, now);
+        tried.give(now, &packets(0), |_| true);
+        tried.close(|_| true);
+        assert_eq!(tried.records.len(), 24);
+        for record in &tried.records {
+            assert_eq!([record.start, record.end], [now - 81; 2], "{record:?}");
+        }
+    }
+}
