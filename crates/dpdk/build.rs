@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Finds the distribution's DPDK with pkg-config, generates the bindings of `src/bindings.h` and
-//! compiles `src/shim.c`.
+//! compiles `src/shim.c` and `src/grace.c`.
 //!
 //! Assumes Linux. The bindings hold only what the lists below name; anything else of DPDK does
 //! not exist for this crate. Nothing generated is ever committed.
@@ -91,12 +91,15 @@ const TYPES: &[&str] = &[
 /// Constants, mostly those that `bindings.h` works out.
 const CONSTANTS: &[&str] = &["BIND_.*", "RTE_MAX_ETHPORTS", "RTE_PKTMBUF_HEADROOM"];
 
+/// What Rust cannot say.
+const SHIMS: [&str; 2] = ["src/shim.c", "src/grace.c"];
+
 /// Types whose layout differs between DPDK versions or does not matter: pointers to them only.
 const OPAQUE: &[&str] =
     &["_IO_FILE", "rte_device", "rte_eth_(dcb|vmdq).*", "rte_mbuf", "rte_mempool", "rte_ring"];
 
 fn main() {
-    for input in ["build.rs", "src/bindings.h", "src/shim.c"] {
+    for input in ["build.rs", "src/bindings.h", SHIMS[0], SHIMS[1]] {
         println!("cargo:rerun-if-changed={input}");
     }
     let cflags = pkg_config(&["--cflags"]);
@@ -125,7 +128,7 @@ fn pkg_config(args: &[&str]) -> Vec<String> {
 }
 
 fn compile_shim(cflags: &[String]) {
-    cc::Build::new().file("src/shim.c").flags(cflags).warnings(false).compile("dpdk_shim");
+    cc::Build::new().files(SHIMS).flags(cflags).warnings(false).compile("dpdk_shim");
 }
 
 fn generate_bindings(cflags: &[String]) {

@@ -13,18 +13,6 @@
 
 #include "bindings.h"
 
-uint16_t
-shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
-{
-	return rte_eth_rx_burst(port, queue, mbufs, count);
-}
-
-uint16_t
-shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
-{
-	return rte_eth_tx_burst(port, queue, mbufs, count);
-}
-
 int
 shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count)
 {

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that a driver gives back stays mapped until no lcore is in the middle of a burst.
+ *
+ * When the peer of a memif port leaves, net_memif says that the port is not connected any more and
+ * unmaps what both shared, on DPDK's interrupt thread (memif_disconnect in memif_socket.c and
+ * memif_free_regions in rte_eth_memif.c, 22.11 and 24.11). A lcore that had looked before that,
+ * and was interrupted by that very thread, then reads what is gone. So munmap waits for bursts that
+ * have begun: later ones find the port as it is now. The munmap here takes the place of the C
+ * library's in the whole program, as allocators take the place of malloc. Whoever else calls it
+ * waits for some microseconds where lcores are busy, and not at all where there are none.
+ */
+#include <linux/membarrier.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bindings.h"
+
+/* Bursts that a lcore has begun and ended: odd in the middle of one. */
+static struct {
+	alignas(RTE_CACHE_LINE_SIZE) atomic_uint count;
+} bursts[RTE_MAX_LCORE];
+
+/* A burst may hang in its driver; nobody waits longer for it. */
+enum { PATIENCE_MS = 1000 };
+
+/* Only the lcore itself writes to its counter. */
+static inline void
+count_for(unsigned int lcore)
+{
+	if (lcore < RTE_MAX_LCORE) {
+		atomic_uint *count = &bursts[lcore].count;
+
+		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+			memory_order_release);
+		/* The other half is the barrier in munmap. */
+		atomic_signal_fence(memory_order_seq_cst);
+	}
+}
+
+uint16_t
+shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	const unsigned int lcore = rte_lcore_id();
+	uint16_t received;
+
+	count_for(lcore);
+	received = rte_eth_rx_burst(port, queue, mbufs, count);
+	count_for(lcore);
+	return received;
+}
+
+uint16_t
+shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	const unsigned int lcore = rte_lcore_id();
+	uint16_t sent;
+
+	count_for(lcore);
+	sent = rte_eth_tx_burst(port, queue, mbufs, count);
+	count_for(lcore);
+	return sent;
+}
+
+/* After this, a lcore that has not counted its burst yet sees all that was written before. */
+static void
+wait_for_stores_of_lcores(void)
+{
+	/* Registered each time, which is cheap from the second on: so there is no state. */
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static void
+wait_for_bursts(void)
+{
+	const struct timespec millisecond = { .tv_nsec = 1000 * 1000 };
+	const unsigned int own = rte_lcore_id();
+
+	wait_for_stores_of_lcores();
+	for (unsigned int lcore = 0; lcore < RTE_MAX_LCORE; lcore++) {
+		atomic_uint *count = &bursts[lcore].count;
+		const unsigned int before = atomic_load_explicit(count, memory_order_acquire);
+
+		if (before % 2 == 0 || lcore == own)
+			continue;
+		for (int waited = 0; waited < PATIENCE_MS; waited++) {
+			if (atomic_load_explicit(count, memory_order_acquire) != before)
+				break;
+			nanosleep(&millisecond, NULL);
+		}
+	}
+}
+
+int
+munmap(void *address, size_t length)
+{
+	wait_for_bursts();
+	return (int)syscall(SYS_munmap, address, length);
+}
