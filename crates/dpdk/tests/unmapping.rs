@@ -78,6 +78,7 @@ fn memory_stays_until_a_burst_is_over() {
 
     // SAFETY: new memory, anywhere.
     let page = unsafe { mmap(ptr::null_mut(), PAGE, READ, PRIVATE_ANONYMOUS, -1, 0) };
+    assert_ne!(page.addr(), usize::MAX, "no memory");
     SHARED.store(page.cast(), Ordering::SeqCst);
     let lcore = eal.take_lcores().pop().unwrap();
     let job = lcore.launch(move || {
