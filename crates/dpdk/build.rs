@@ -73,6 +73,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_ring_create",
     "rte_ring_free",
     "rte_strerror",
+    "rte_vdev_init",
     "rte_version",
     "shim_.*",
     // Of the C library, for what writes to a stream.
@@ -176,7 +177,7 @@ fn write_bindings(builder: bindgen::Builder, path: &Path) {
 }
 
 /// Everything pkg-config lists is offered; rustc links with `--as-needed`, so only what is used
-/// stays. Drivers are plug-ins that EAL loads; `net_ring` is also called directly.
+/// stays. Drivers are plug-ins that EAL loads; `net_ring` and their bus are also called directly.
 fn link() {
     for word in pkg_config(&["--libs"]) {
         if let Some(directory) = word.strip_prefix("-L") {
@@ -186,6 +187,7 @@ fn link() {
         }
     }
     println!("cargo:rustc-link-lib=dylib=rte_net_ring");
+    println!("cargo:rustc-link-lib=dylib=rte_bus_vdev");
 }
 
 fn fail(what: &str, way_out: &str, detail: &str) -> ! {

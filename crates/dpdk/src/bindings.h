@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
+#include <rte_bus_vdev.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>

@@ -37,9 +37,31 @@ pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
     if let Some(id) = find(&devargs) {
         return Ok(id);
     }
-    // SAFETY: EAL is up; the C string is copied.
-    Errno::check(unsafe { sys::rte_dev_probe(devargs.as_ptr()) })?;
+    make(&devargs)?;
     find(&devargs).ok_or(Errno::NoDevice)
+}
+
+/// Longest devargs that `rte_dev_probe` takes in 24.11: it wants to be able to tell them to another
+/// process (`EAL_DEV_MP_DEV_ARGS_MAX_LEN`).
+const PROBED_MAX: usize = 127;
+
+/// Devargs of a virtual device that is made by its name, as they are too long to be probed: paths
+/// of captures are.
+pub(crate) fn is_too_long_to_probe(devargs: &str) -> bool {
+    devargs.len() > PROBED_MAX && !is_pci(devargs)
+}
+
+fn make(devargs: &CStr) -> Result<(), Errno> {
+    let text = devargs.to_str().map_err(|_| Errno::Invalid)?;
+    if !is_too_long_to_probe(text) {
+        // SAFETY: EAL is up; the C string is copied.
+        return Errno::check(unsafe { sys::rte_dev_probe(devargs.as_ptr()) });
+    }
+    let (name, args) = text.split_once(',').unwrap_or((text, ""));
+    let name = name.strip_prefix("vdev:").unwrap_or(name);
+    let [name, args] = [name, args].map(|part| CString::new(part).expect("a part of a C string"));
+    // SAFETY: EAL is up; both C strings are copied.
+    Errno::check(unsafe { sys::rte_vdev_init(name.as_ptr(), args.as_ptr()) })
 }
 
 /// First ethdev of the device that `devargs` names.

@@ -132,10 +132,14 @@ impl Port {
     pub fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
         let (result, log) = log::capture(|| ethdev::find_or_probe(devargs));
         let port = devargs.to_owned();
+        // EAL's words where no bus knows the name, and once a driver has tried.
+        let was_tried = match ethdev::is_too_long_to_probe(devargs) {
+            true => !log.mentions("failed to parse device"),
+            false => log.mentions("cannot attach"),
+        };
         match result {
             Ok(id) => Self::take(eal, id, devargs, None),
-            // EAL's words once a driver has tried.
-            Err(_) if !log.mentions("cannot attach") => Err(PortError::NoDriver { port, log }),
+            Err(_) if !was_tried => Err(PortError::NoDriver { port, log }),
             Err(Errno::NotSupported) => Err(PortError::NoDriver { port, log }),
             Err(errno) => {
                 // EAL says once more that it failed.

@@ -4,7 +4,8 @@
 #[path = "common/capture.rs"]
 mod capture;
 
-use dpdk::{Burst, DoesNotFit, Eal, EalConfig, Mempool, Port, PortConfig};
+use dpdk::{Burst, DoesNotFit, Eal, EalConfig, Mempool, Port, PortConfig, PortError};
+use std::path::Path;
 use wire::Packet;
 
 #[test]
@@ -20,7 +21,23 @@ fn frames_arrive_as_written() {
         check(Port::probe(&eal, &devargs).unwrap(), pool, room.into(), &frames);
         assert_eq!(pool.in_use(), 0);
     }
+    long_devargs(&eal, &path);
     std::fs::remove_file(path).unwrap();
+}
+
+/// Those of one port: more than DPDK 24.11 would probe.
+fn long_devargs(eal: &Eal, path: &Path) {
+    let roundabout = format!("{}/{}", "/.".repeat(100), path.display());
+    let open = |devargs: &str| Port::probe(eal, devargs);
+    for name in ["net_pcap_long", "vdev:net_pcap_longer"] {
+        let port = open(&format!("{name},rx_pcap={roundabout}")).unwrap();
+        assert!(port.info().devargs.starts_with(name));
+    }
+    let error = open(&format!("net_pcap_none,rx_pcap={roundabout}.none")).unwrap_err();
+    let PortError::Probe { log, .. } = &error else { panic!("{error:?}") };
+    assert!(log.lines().iter().any(|line| line.contains(".none")), "{error:?}");
+    let error = open(&format!("net_nonesuch,rx_pcap={roundabout}")).unwrap_err();
+    assert!(matches!(error, PortError::NoDriver { .. }), "{error:?}");
 }
 
 fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
