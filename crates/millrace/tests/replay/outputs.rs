@@ -110,8 +110,9 @@ fn ctrl_c_ends_a_replay_with_its_report() {
         sleep(Duration::from_millis(10));
     }
     assert!(caught(), "SIGINT is never caught");
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    // The shell's own, as not every system has a program of that name.
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     // Wakes the read; the capture goes on for ever as far as the program knows.
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&capture).unwrap();
