@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Finds the distribution's DPDK with pkg-config, generates the bindings of `src/bindings.h` and
-//! compiles `src/shim.c` and `src/grace.c`.
+//! compiles the C files of `src`.
 //!
 //! Assumes Linux. The bindings hold only what the lists below name; anything else of DPDK does
 //! not exist for this crate. Nothing generated is ever committed.
@@ -30,6 +30,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_reset",
     "rte_eth_dev_rss_hash_conf_get",
     "rte_eth_dev_rss_reta_query",
+    "rte_eth_dev_set_mtu",
     "rte_eth_dev_socket_id",
     "rte_eth_dev_start",
     "rte_eth_dev_stop",
@@ -93,14 +94,14 @@ const TYPES: &[&str] = &[
 const CONSTANTS: &[&str] = &["BIND_.*", "RTE_MAX_ETHPORTS", "RTE_PKTMBUF_HEADROOM"];
 
 /// What Rust cannot say.
-const SHIMS: [&str; 2] = ["src/shim.c", "src/grace.c"];
+const SHIMS: [&str; 4] = ["src/shim.c", "src/grace.c", "src/linux.c", "src/privileges.c"];
 
 /// Types whose layout differs between DPDK versions or does not matter: pointers to them only.
 const OPAQUE: &[&str] =
     &["_IO_FILE", "rte_device", "rte_eth_(dcb|vmdq).*", "rte_mbuf", "rte_mempool", "rte_ring"];
 
 fn main() {
-    for input in ["build.rs", "src/bindings.h", SHIMS[0], SHIMS[1]] {
+    for input in ["build.rs", "src/bindings.h"].iter().chain(&SHIMS) {
         println!("cargo:rerun-if-changed={input}");
     }
     let cflags = pkg_config(&["--cflags"]);

@@ -35,8 +35,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let pool = Mempool::new(&eal, "io", MBUFS, 2048, None)?;
     let (mut a, mut b) = (Port::probe(&eal, a)?, Port::probe(&eal, b)?);
-    let queues =
-        PortConfig { rx_queues: 1, tx_queues: 1, rxd: 1024, txd: 1024, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 1,
+        tx_queues: 1,
+        rxd: 1024,
+        txd: 1024,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let (mut a_rx, mut a_tx) = a.configure(&queues)?;
     let (mut b_rx, mut b_tx) = b.configure(&queues)?;
 

@@ -89,6 +89,9 @@ struct shim_link {
 	uint32_t speed;
 };
 
+/* What a Linux interface may do to frames, or leave to the next one. */
+enum shim_offload { SHIM_GRO, SHIM_LRO, SHIM_TX_CHECKSUMS };
+
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 int shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count);
@@ -98,6 +101,10 @@ int shim_link_get(uint16_t port, struct shim_link *link);
 unsigned int shim_interface_state(unsigned int if_index);
 bool shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf);
 int shim_log_to(shim_write write);
+int shim_limit_privileges(uint64_t capabilities);
+int shim_close_on_exec(void);
+int shim_offload(const char *interface, enum shim_offload offload, int wanted);
+int shim_hold_promiscuous(unsigned int if_index);
 int shim_eal_init(int argc, char **argv, shim_write write);
 
 #endif

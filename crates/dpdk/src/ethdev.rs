@@ -197,6 +197,11 @@ impl Ethdev {
         ]
     }
 
+    /// Makes a Linux interface the one whose state is the link's.
+    pub(crate) fn set_interface(&mut self, if_index: u32) {
+        self.if_index = if_index;
+    }
+
     fn mtu(&self) -> Result<u16, Errno> {
         let mut mtu = 0;
         // SAFETY: the ethdev is open.
@@ -300,8 +305,10 @@ impl Ethdev {
         let info = info(self.id)?;
         // SAFETY: a plain C struct for which zero is "not set".
         let mut conf: sys::rte_eth_conf = unsafe { std::mem::zeroed() };
-        let mtu = u32::from(self.mtu()?);
-        conf.rxmode.mtu = mtu;
+        let mtu = u32::from(config.mtu.map_or_else(|| self.mtu(), Ok)?);
+        // What a driver without a limit of its own says here is that of Ethernet.
+        let most = info.max_rx_pktlen.saturating_sub(L2_OVERHEAD).min(info.max_mtu.into());
+        conf.rxmode.mtu = mtu.min(most.max(ETHERNET_MTU));
         if config.mempools.iter().any(|pool| mtu + L2_OVERHEAD > pool.data_room_bytes()) {
             conf.rxmode.offloads = info.rx_offload_capa & sys::BIND_RX_SCATTER;
         }
@@ -322,7 +329,17 @@ impl Ethdev {
         let (rx, tx) = (config.rx_queues, config.tx_queues);
         // SAFETY: the ethdev is open and not started; `conf` is copied, its key is never freed.
         Errno::check(unsafe { sys::rte_eth_dev_configure(self.id, rx, tx, &conf) })?;
+        config.mtu.map_or(Ok(()), |mtu| self.set_mtu(mtu))?;
         Ok(symmetric)
+    }
+
+    /// Sets the MTU of the ethdev, which is configured. Drivers without a limit do not support it.
+    fn set_mtu(&self, mtu: u16) -> Result<(), Errno> {
+        // SAFETY: the ethdev is open.
+        match Errno::check(unsafe { sys::rte_eth_dev_set_mtu(self.id, mtu) }) {
+            Err(Errno::NotSupported) => Ok(()),
+            result => result,
+        }
     }
 
     fn set_up_rx(&self, queue: u16, rxd: u16, config: &PortConfig) -> Result<(), Errno> {
@@ -358,6 +375,9 @@ impl Ethdev {
         }
     }
 }
+
+/// Every port takes it.
+const ETHERNET_MTU: u32 = 1500;
 
 /// Ethernet header, two VLAN tags and FCS, in bytes.
 const L2_OVERHEAD: u32 = 14 + 2 * 4 + 4;

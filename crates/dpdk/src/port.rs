@@ -7,11 +7,11 @@ use crate::ethdev::{self, Ethdev, Keep};
 use crate::flow::{self, FlowError, LiveRules, RuleTables};
 use crate::{Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, log, parameters, spread};
 use std::cell::Cell;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// An open port. Its queues may be on other threads; the port itself has one user.
-#[derive(Debug)]
 pub struct Port {
     pub(crate) open: Arc<Ethdev>,
     /// Its flow rules.
@@ -31,6 +31,8 @@ pub struct Port {
     times_reset: u64,
     /// Its counters before the last reset.
     stats_before: PortStats,
+    /// Frames lost on their way to it.
+    missed: Option<Missed>,
     _one_user: PhantomData<Cell<()>>,
 }
 
@@ -69,7 +71,13 @@ pub struct PortConfig {
     pub txd: u16,
     /// Where received packets are stored: queue `q` uses `mempools[q % len]`.
     pub mempools: Vec<Mempool>,
+    /// Bytes of payload that a frame may carry; `None` leaves it as it is. Ports without a limit
+    /// take any.
+    pub mtu: Option<u16>,
 }
+
+/// Frames that were lost before a driver could hand them over, by a count of somebody else.
+pub type Missed = Box<dyn Fn() -> u64 + Send>;
 
 /// The port's own counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,8 +180,21 @@ impl Port {
             queues: [0; 2],
             times_reset: 0,
             stats_before: PortStats::default(),
+            missed: None,
             _one_user: PhantomData,
         })
+    }
+
+    /// Makes the port stand for a Linux interface: its name is that of the port from now on, its
+    /// link is the port's, and `missed` counts frames lost between both.
+    ///
+    /// # Panics
+    /// If the port is configured.
+    pub fn stand_for(&mut self, interface: &str, if_index: u32, missed: Missed) {
+        let open = Arc::get_mut(&mut self.open).expect("a port without queues");
+        open.set_interface(if_index);
+        self.info.devargs = interface.to_owned();
+        self.missed = Some(missed);
     }
 
     /// DPDK's number of the port, by which flow rules name it.
@@ -186,8 +207,7 @@ impl Port {
         &self.info
     }
 
-    /// Sets queues and offloads, starts the port and lets it receive frames of any destination.
-    /// Its MTU stays as it is.
+    /// Sets queues, offloads and MTU, starts the port and lets it receive frames of any destination.
     ///
     /// # Panics
     /// If called twice, or with receive queues and no mempool.
@@ -319,7 +339,7 @@ impl Port {
                 opackets: stats.opackets,
                 ibytes: stats.ibytes,
                 obytes: stats.obytes,
-                imissed: stats.imissed,
+                imissed: stats.imissed + self.missed.as_ref().map_or(0, |missed| missed()),
                 ierrors: stats.ierrors,
                 oerrors: stats.oerrors,
                 rx_nombuf: stats.rx_nombuf,
@@ -357,6 +377,12 @@ impl Port {
         }
         let PortInfo { devargs, driver, .. } = self.info.clone();
         Err(PortError::TooFewQueues { port: devargs, driver, direction, has, wanted })
+    }
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port").field("info", &self.info).finish_non_exhaustive()
     }
 }
 

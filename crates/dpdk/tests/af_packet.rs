@@ -46,8 +46,14 @@ fn send_and_receive() {
     let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
     let eal = Eal::init(&config).unwrap();
     let pool = Mempool::new(&eal, "veth", 1023, 2048, None).unwrap();
-    let queues =
-        PortConfig { rx_queues: 1, tx_queues: 1, rxd: 256, txd: 256, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 1,
+        tx_queues: 1,
+        rxd: 256,
+        txd: 256,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let mut a = Port::probe(&eal, "net_af_packet0,iface=x0").unwrap();
     let mut b = Port::probe(&eal, "net_af_packet1,iface=x1").unwrap();
     let (a_rx, mut a_tx) = a.configure(&queues).unwrap();

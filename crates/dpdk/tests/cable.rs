@@ -10,8 +10,14 @@ fn what_one_end_sends_the_other_receives() {
     let eal = Eal::init(&config).unwrap();
     let pool = Mempool::new(&eal, "cable", 4095, 2048, None).unwrap();
     let (mut a, mut b) = ring_cable(&eal, "cable0", 2, 255).unwrap();
-    let queues =
-        PortConfig { rx_queues: 2, tx_queues: 2, rxd: 256, txd: 256, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 2,
+        tx_queues: 2,
+        rxd: 256,
+        txd: 256,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let (mut a_rx, mut a_tx) = a.configure(&queues).unwrap();
     let (mut b_rx, mut b_tx) = b.configure(&queues).unwrap();
 

@@ -137,7 +137,14 @@ fn a_rule_holds_when_the_call_has_returned() {
     let devargs = format!("net_twin0,replay={},loops=forever", capture.display());
     let mut port = Port::probe(&eal, &devargs).unwrap();
     port.ask_for_marks().unwrap();
-    let queues = PortConfig { rx_queues: 2, tx_queues: 0, rxd: 64, txd: 64, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 2,
+        tx_queues: 0,
+        rxd: 64,
+        txd: 64,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let (mut queues, _) = port.configure(&queues).unwrap();
     std::fs::remove_file(capture).unwrap();
 

@@ -31,7 +31,14 @@ fn packets_that_the_nic_has_found_right_are_verified() {
     let capture = capture::write("checksums.pcap", bytes);
     let pool = Mempool::new(&eal, "checksums", 1023, 2048, None).unwrap();
     let mut port = Port::probe(&eal, &format!("net_twin0,replay={}", capture.display())).unwrap();
-    let queues = PortConfig { rx_queues: 1, tx_queues: 0, rxd: 64, txd: 64, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 1,
+        tx_queues: 0,
+        rxd: 64,
+        txd: 64,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let (mut queues, _) = port.configure(&queues).unwrap();
     std::fs::remove_file(capture).unwrap();
 

@@ -40,8 +40,14 @@ fn failures_name_the_port_and_keep_the_reason() {
     let pool = Mempool::new(&eal, "pool", 511, 2048, None).unwrap();
     let mut port = Port::probe(&eal, "net_ring0").unwrap();
     let has = port.info().max_rx_queues;
-    let queues =
-        PortConfig { rx_queues: has + 1, tx_queues: 1, rxd: 64, txd: 64, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: has + 1,
+        tx_queues: 1,
+        rxd: 64,
+        txd: 64,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let error = port.configure(&queues).unwrap_err();
     let text = format!("has {has} receive queues, {} are needed", has + 1);
     assert!(error.to_string().contains(&text), "{error}");

@@ -31,7 +31,14 @@ fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
     let pool = Mempool::new(eal, &name, 1023, 2048, None).unwrap();
     let mut port = Port::probe(eal, devargs).unwrap();
     port.ask_for_flow_queue(8);
-    let queues = PortConfig { rx_queues: 2, tx_queues: 2, rxd: 64, txd: 64, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 2,
+        tx_queues: 2,
+        rxd: 64,
+        txd: 64,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let queues = port.configure(&queues).unwrap();
     (port, queues)
 }

@@ -22,8 +22,14 @@ fn a_null_port_from_start_to_close() {
     let again = Port::probe(&eal, "net_null0,size=60").unwrap_err();
     assert_eq!(again, PortError::InUse { port: "net_null0,size=60".to_owned() });
 
-    let queues =
-        PortConfig { rx_queues: 1, tx_queues: 1, rxd: 512, txd: 512, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 1,
+        tx_queues: 1,
+        rxd: 512,
+        txd: 512,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let (mut rx, mut tx) = port.configure(&queues).unwrap();
     assert_eq!(port.info().rss, SymmetricRss::None, "one queue needs no spreading");
     assert!(port.link().up);

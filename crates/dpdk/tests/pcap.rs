@@ -41,7 +41,14 @@ fn long_devargs(eal: &Eal, path: &Path) {
 }
 
 fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
-    let queues = PortConfig { rx_queues: 1, tx_queues: 0, rxd: 64, txd: 64, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 1,
+        tx_queues: 0,
+        rxd: 64,
+        txd: 64,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let (mut rx, _) = port.configure(&queues).unwrap();
     let mut burst = Burst::new();
     while rx[0].burst(&mut burst) > 0 {}

@@ -42,7 +42,14 @@ fn wait_for_event(port: &Port) {
 fn a_port_comes_back_as_it_was_configured() {
     let Some(eal) = twin::start_eal() else { return };
     let pool = Mempool::new(&eal, "reset", 1023, 2048, None).unwrap();
-    let queues = PortConfig { rx_queues: 2, tx_queues: 2, rxd: 64, txd: 64, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 2,
+        tx_queues: 2,
+        rxd: 64,
+        txd: 64,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let start = |devargs: &str| {
         let mut port = Port::probe(&eal, devargs).unwrap();
         port.ask_for_marks().unwrap();

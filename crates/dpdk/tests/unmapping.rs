@@ -69,8 +69,14 @@ fn memory_stays_until_a_burst_is_over() {
     let mut eal = Eal::init(&config).unwrap();
     let pool = Mempool::new(&eal, "unmapping", 1023, 2048, None).unwrap();
     let (mut a, _b) = ring_cable(&eal, "unmapping0", 1, 255).unwrap();
-    let queues =
-        PortConfig { rx_queues: 1, tx_queues: 1, rxd: 256, txd: 256, mempools: vec![pool] };
+    let queues = PortConfig {
+        rx_queues: 1,
+        tx_queues: 1,
+        rxd: 256,
+        txd: 256,
+        mempools: vec![pool],
+        mtu: None,
+    };
     let (mut rx, _tx) = a.configure(&queues).unwrap();
     // SAFETY: the port, the first of this process, has this queue; the callback is never taken off.
     let added = unsafe { rte_eth_add_rx_callback(0, 0, slow, ptr::null_mut()) };

@@ -104,6 +104,9 @@ pub(crate) struct Pair {
     pub(crate) rx_descriptors: Option<Written<u16>>,
     pub(crate) tx_descriptors: Option<Written<u16>>,
     pub(crate) zone: Option<Written<u16>>,
+    pub(crate) mtu: Option<Written<u16>>,
+    /// The largest MTU of its Linux interfaces; 0 where it has none, or nobody has asked the host.
+    pub(crate) found_mtu: u32,
 }
 
 /// `[table]`: the flow table of each worker.
@@ -139,6 +142,14 @@ pub(crate) struct Timeouts {
     pub(crate) other_first: Option<Written<f64>>,
     pub(crate) other_multiple: Option<Written<f64>>,
 }
+
+/// Least MTU of a pair: that of IPv4 (RFC 791, section 3.2).
+pub(crate) const MTU_MIN: u16 = 68;
+/// Most: a frame with two VLAN tags fits one packet buffer.
+pub(crate) const MTU_MAX: u16 = 16_000;
+
+/// Most bytes of packet in one packet buffer.
+pub(crate) const MBUF_DATA_BYTES_MAX: u16 = 16_384;
 
 /// Whether DPDK's memory comes from hugepages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +250,7 @@ impl Eal {
             huge: section.choice("huge", HUGE),
             memory_mb: section.integer("memory_mb", 16..=1 << 20),
             mbufs: section.integer("mbufs", 512..=1 << 26),
-            mbuf_data_bytes: section.integer("mbuf_data_bytes", 64..=16_384),
+            mbuf_data_bytes: section.integer("mbuf_data_bytes", 64..=MBUF_DATA_BYTES_MAX),
             extra: section.strings("extra"),
         };
         section.end();
@@ -256,6 +267,8 @@ impl Pair {
             rx_descriptors: section.integer("rx_descriptors", 32..=32_768),
             tx_descriptors: section.integer("tx_descriptors", 32..=32_768),
             zone: section.integer("zone", 0..=u16::MAX),
+            mtu: section.integer("mtu", MTU_MIN..=MTU_MAX),
+            found_mtu: 0,
         };
         section.end();
         pair

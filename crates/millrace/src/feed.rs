@@ -170,8 +170,14 @@ mod tests {
 
     /// One queue of each kind.
     fn end(port: &mut Port, pool: Mempool) -> (RxQueue, TxQueue) {
-        let config =
-            PortConfig { rx_queues: 1, tx_queues: 1, rxd: 64, txd: 64, mempools: vec![pool] };
+        let config = PortConfig {
+            rx_queues: 1,
+            tx_queues: 1,
+            rxd: 64,
+            txd: 64,
+            mempools: vec![pool],
+            mtu: None,
+        };
         let (mut rx, mut tx) = port.configure(&config).unwrap();
         (rx.remove(0), tx.remove(0))
     }

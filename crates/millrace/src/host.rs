@@ -5,6 +5,7 @@
 
 mod cgroup;
 mod cpus;
+pub(crate) mod locks;
 mod memory;
 mod nics;
 mod software;

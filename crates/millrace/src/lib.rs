@@ -18,6 +18,7 @@ mod feed;
 pub mod fuzzing;
 mod host;
 mod live;
+mod netdev;
 mod nic;
 mod output;
 mod plan;
@@ -26,6 +27,7 @@ mod records;
 mod reload;
 mod signals;
 mod snapshot;
+mod start;
 mod summary;
 mod table;
 mod top;
@@ -56,6 +58,9 @@ enum Command {
     Ct(cmd::ct::CtArgs),
     Offload(cmd::offload::OffloadArgs),
     Stats(cmd::stats::StatsArgs),
+    /// Put back what a run has changed on interfaces, once it has ended; started by the run
+    #[command(hide = true, name = netdev::KEEPER)]
+    PutBackInterfaces,
 }
 
 /// The whole program, from its arguments to its exit status.
@@ -71,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Ct(args) => cmd::ct::run(&args),
         Command::Offload(args) => cmd::offload::run(&args),
         Command::Stats(args) => cmd::stats::run(&args),
+        Command::PutBackInterfaces => netdev::keep(),
     };
     result.unwrap_or_else(|error| {
         if is_closed_pipe(&error) {

@@ -8,6 +8,7 @@ mod board;
 mod clock;
 mod desk;
 mod exchange;
+mod frames;
 mod gaps;
 mod hearing;
 mod held;
@@ -45,6 +46,7 @@ use dpdk::{
     Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, Queues, SymmetricRss, tsc, tsc_hz,
 };
 use engine::{FlowRecord, Memory, ZoneFrom};
+use frames::FrameLimits;
 use inquiry::Asked;
 use loan::{Borrower, Lender, Pair, loan};
 use offload::{Offer, Rules, SharedPort};
@@ -75,6 +77,12 @@ pub(crate) struct Wire {
     pub(crate) tx_descriptors: u16,
     /// Where the zone of its connections comes from.
     pub(crate) zone: ZoneFrom,
+    /// What each port is to have; `None` leaves it as it is.
+    pub(crate) mtu: [Option<u16>; 2],
+    /// MTU of the Linux interface of each port, if it has one.
+    pub(crate) interface_mtu: [Option<u32>; 2],
+    /// Bytes of a frame from which on the driver of each port may have cut it.
+    pub(crate) cuts_from: [Option<u32>; 2],
 }
 
 impl Wire {
@@ -86,11 +94,13 @@ impl Wire {
             rxd: self.rx_descriptors,
             txd: self.tx_descriptors,
             mempools: vec![self.mempool],
+            mtu: None,
         };
         offload::prepare([&mut self.a, &mut self.b], offload);
         let pairs_of = |(rx, tx): Queues| rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });
-        let a = pairs_of(self.a.configure(&config)?);
-        let b = pairs_of(self.b.configure(&config)?);
+        let [mtu_a, mtu_b] = self.mtu;
+        let a = pairs_of(self.a.configure(&PortConfig { mtu: mtu_a, ..config.clone() })?);
+        let b = pairs_of(self.b.configure(&PortConfig { mtu: mtu_b, ..config })?);
         Ok(a.zip(b).map(|(a, b)| [a, b]).collect())
     }
 }
@@ -144,7 +154,7 @@ impl Live {
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
             let pairs = wire.configure(&offload)?;
-            let (workers, zone) = (wire.workers.len(), wire.zone);
+            let (workers, zone, limits) = (wire.workers.len(), wire.zone, FrameLimits::of(&wire));
             let exchanges = exchange::of_workers(&wire);
             let shared = [wire.a, wire.b].map(SharedPort::new);
             let offer = Offer::of(&shared, &offload, config, workers);
@@ -170,6 +180,7 @@ impl Live {
                     wishes,
                     desk,
                     saver,
+                    limits,
                     loans,
                     exchange,
                     stop: Arc::clone(&stop),

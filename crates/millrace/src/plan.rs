@@ -71,6 +71,10 @@ pub(crate) struct PairPlan {
     pub(crate) tx_descriptors: u16,
     /// The zone of all its packets, if it has one of its own.
     pub(crate) zone: Option<u16>,
+    /// The MTU that both ports are to have; `None`: each keeps its own.
+    pub(crate) mtu: Option<u16>,
+    /// The largest frame payload that is known to arrive, in bytes; packet buffers hold it.
+    pub(crate) largest_mtu: u32,
 }
 
 impl PairPlan {
@@ -162,13 +166,20 @@ fn twice_the_same_port(pairs: &[config::Pair]) -> Vec<Problem> {
 fn plan_pair(pair: config::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Option<PairPlan> {
     settings.open_element("pair");
     let chosen_by = pair.workers.map_or(Origin::Computed, |workers| Origin::from(workers.place));
+    let largest_mtu = pair.mtu.as_ref().map_or(pair.found_mtu, |mtu| mtu.value.into());
+    let fit = |mut port: Written<Devargs>| {
+        port.value.fit_for(largest_mtu);
+        port
+    };
     Some(PairPlan {
-        a: settings.require("a", pair.a?),
-        b: settings.require("b", pair.b?),
+        a: settings.require("a", fit(pair.a?)),
+        b: settings.require("b", fit(pair.b?)),
         workers: settings.note("workers", cpus, chosen_by),
         rx_descriptors: settings.take("rx_descriptors", pair.rx_descriptors, DESCRIPTORS),
         tx_descriptors: settings.take("tx_descriptors", pair.tx_descriptors, DESCRIPTORS),
         zone: pair.zone.map(|zone| settings.require("zone", zone)),
+        mtu: pair.mtu.map(|mtu| settings.require("mtu", mtu)),
+        largest_mtu,
     })
 }
 

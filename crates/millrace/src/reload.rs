@@ -5,9 +5,13 @@
 use crate::config::Problems;
 use crate::control::Failure;
 use crate::host::Cpus;
+use crate::live::Inquiry;
+use crate::output::tell;
 use crate::plan::{PlanArgs, Settings, ZoneRules};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::{fs, io};
 
 /// What a run was started with.
 pub(crate) struct Reload {
@@ -42,5 +46,52 @@ impl Reload {
             return Err(refused(Problems { file: name, list }));
         }
         Ok(ZoneRules::new(&plan.engine, plan.zone_timeouts))
+    }
+}
+
+/// Reloads the file of the start when a signal asks for it, on a thread of its own: it waits for
+/// the workers, and the control thread must not.
+pub(crate) struct Reloader {
+    inquiry: Arc<Inquiry>,
+    reload: Arc<Reload>,
+    is_wanted: bool,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Reloader {
+    pub(crate) fn new(inquiry: Arc<Inquiry>, reload: Arc<Reload>) -> Self {
+        Self { inquiry, reload, is_wanted: false, running: None }
+    }
+
+    /// Wants one more reload, which reads the file after this.
+    pub(crate) fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Begins the reload that is wanted, once the one before is over.
+    pub(crate) fn turn(&mut self) {
+        if !self.is_wanted || self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        self.is_wanted = false;
+        let (inquiry, reload) = (Arc::clone(&self.inquiry), Arc::clone(&self.reload));
+        let thread = std::thread::Builder::new().name("reload".to_owned());
+        match thread.spawn(move || tell_result(inquiry.reload(|| reload.read(None)))) {
+            Ok(thread) => self.running = Some(thread),
+            Err(error) => tell(io::stderr(), format_args!("millrace: cannot reload: {error}")),
+        }
+    }
+}
+
+fn tell_result(result: Result<u64, Failure>) {
+    match result {
+        Ok(retimed) => tell(
+            io::stderr(),
+            format_args!("millrace: reloaded: timers of {retimed} connections come up sooner"),
+        ),
+        // As `millrace check` tells it.
+        Err(Failure::Configuration(text)) => tell(io::stderr(), text),
+        Err(Failure::Ending) => {}
+        Err(failure) => tell(io::stderr(), format_args!("millrace: cannot reload: {failure}")),
     }
 }

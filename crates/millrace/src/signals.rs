@@ -1,22 +1,108 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ctrl-C, SIGTERM, and the hang-up of the terminal.
+//! What signals do. SIGINT, SIGTERM and SIGQUIT end a command in order, a second one at once;
+//! while DPDK starts the first one does. A hang-up ends a command too, or has a run reload its
+//! configuration. Signals without a meaning here end it in order: none kills it without a summary.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR2, SIGVTALRM, SIGXCPU,
+};
 use signal_hook::flag;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
-/// Set by the first of these signals, which end a run with its summary. A second one ends the
-/// program at once. A hang-up that is ignored from the start stays so: that is what `nohup` is for.
+/// They ask for the end, and for an end at once if they come a second time.
+const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGQUIT];
+/// By default they kill the process, and nobody sends them for a reason that we know.
+const OTHERS: [i32; 6] = [SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXCPU, SIGUSR2];
+
+/// True while DPDK starts.
+static STARTING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Set by the first signal that ends a command, a hang-up among them. A hang-up that is ignored
+/// from the start stays so: that is what `nohup` is for.
 pub(crate) fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hang_up) {
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(&interrupted))?;
-        flag::register(signal, Arc::clone(&interrupted))?;
+    catch_ends(&interrupted)?;
+    if !is_hang_up_ignored() {
+        // No second one ends it at once: a terminal that closes sends several.
+        flag::register(SIGHUP, Arc::clone(&interrupted))?;
     }
     Ok(interrupted)
+}
+
+fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
+    for signal in ENDS.into_iter().chain(OTHERS) {
+        flag::register_conditional_default(signal, Arc::clone(&STARTING))?;
+        if ENDS.contains(&signal) {
+            flag::register_conditional_shutdown(signal, 1, Arc::clone(interrupted))?;
+        }
+        flag::register(signal, Arc::clone(interrupted))?;
+    }
+    Ok(())
+}
+
+/// Until the result is dropped, the first signal that asks for the end kills the process: DPDK may
+/// wait for other programs while it starts, and there is nothing to sum up yet.
+pub(crate) fn start_up() -> StartUp {
+    StartUp { outer: STARTING.swap(true, Ordering::SeqCst) }
+}
+
+/// A start-up that the first signal ends.
+pub(crate) struct StartUp {
+    /// It is part of another one, which goes on.
+    outer: bool,
+}
+
+impl Drop for StartUp {
+    fn drop(&mut self) {
+        STARTING.store(self.outer, Ordering::SeqCst);
+    }
+}
+
+/// The signals of a run.
+pub(crate) struct RunSignals {
+    /// Set by the first signal that ends the run.
+    pub(crate) interrupted: Arc<AtomicBool>,
+    hung_up: Arc<AtomicBool>,
+    had_terminal: bool,
+    can_reload: bool,
+}
+
+impl RunSignals {
+    /// Catches them. A hang-up ends a run that cannot reload.
+    pub(crate) fn catch(can_reload: bool) -> io::Result<Self> {
+        let [interrupted, hung_up] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        catch_ends(&interrupted)?;
+        if !is_hang_up_ignored() {
+            flag::register(SIGHUP, Arc::clone(&hung_up))?;
+        }
+        let had_terminal = io::stdin().is_terminal() && !is_terminal_gone();
+        Ok(Self { interrupted, hung_up, had_terminal, can_reload })
+    }
+
+    /// True if a hang-up asks for a reload; several since the last call are one. A hang-up of a
+    /// run that cannot reload, or whose terminal is gone, sets `interrupted` instead.
+    pub(crate) fn take_reload(&self) -> bool {
+        if !self.hung_up.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        let reloads = self.can_reload && !(self.had_terminal && is_terminal_gone());
+        if !reloads {
+            self.interrupted.store(true, Ordering::Relaxed);
+        }
+        reloads
+    }
+}
+
+/// The kernel hangs up the descriptors of a terminal that is closed.
+fn is_terminal_gone() -> bool {
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::empty())];
+    let count = poll(&mut fds, Some(&Timespec::default()));
+    count.is_ok_and(|count| count > 0)
+        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// By the kernel's mask of ignored signals, whose bit 0 is signal 1, the hang-up.

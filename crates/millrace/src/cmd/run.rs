@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace run`: the bump in the wire on DPDK ports.
 
-use crate::config::Socket;
+use crate::config::{Devargs, Huge, Socket};
 use crate::control::{self, OpenError, Request, Server, Taker};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, PortEvent, Wire};
+use crate::netdev::Interfaces;
 use crate::output::{OutputArgs, tell};
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
-use crate::reload::Reload;
+use crate::reload::{Reload, Reloader};
+use crate::signals::{self, RunSignals};
 use crate::snapshot::Snapshots;
-use crate::{signals, twin, units};
+use crate::start::start_eal;
+use crate::{twin, units};
 use anyhow::Context;
-use dpdk::{Eal, EalConfig, EalError, Mempool, Port};
+use dpdk::{EalConfig, EalError, Mempool, Port};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,8 +46,8 @@ const EXAMPLES: &str = "\
 Examples:
   millrace run --pair 0000:18:00.0,0000:18:00.1 --workers 4
       Two ports of a NIC that are bound to vfio-pci.
-  millrace run --pair net_af_packet0,iface=eth1,net_af_packet1,iface=eth2
-      Two Linux interfaces; needs root, or CAP_NET_RAW and CAP_NET_ADMIN.
+  millrace run --pair eth1,eth2
+      Two Linux interfaces; needs root, or CAP_NET_ADMIN and CAP_NET_RAW.
   millrace run --pair net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1 --duration 10
       A capture from memory, over and over, as fast as one worker goes; needs no privilege.
   millrace run bump.toml --flows flows.jsonl --json summary.json
@@ -72,23 +75,54 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     Memory::refuse_more_than_there_is(plan.memory().total_bytes)?;
+    if plan.eal.huge == Huge::Yes {
+        Memory::refuse_too_few_hugepages(plan.eal.memory_mb.into())?;
+    }
     let mut eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
     eal.drivers.extend(twin::driver(&eal.ports)?);
     let (outputs, mut sink) = args.output.open(args.plan.files())?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let signals = RunSignals::catch(args.plan.has_file()).context("cannot catch signals")?;
+    let interfaces = prepare(&plan)?;
     let wants_huge_pages = !eal.no_huge;
     let socket = plan.socket.clone();
-    let reload = Reload::new(&args.plan, cpus, std::mem::take(&mut plan.settings));
+    let settings = std::mem::take(&mut plan.settings);
+    let reload = Arc::new(Reload::new(&args.plan, cpus, settings));
     let snapshots = snapshots(&plan);
     plan.engine.records = sink.wants_some();
-    let mut live = start(plan, &eal, snapshots)?;
-    let server = match serve(&socket, &live, reload) {
+    let start_up = signals::start_up();
+    let (mut live, interfaces) = start(plan, &eal, snapshots, interfaces)?;
+    drop(start_up);
+    let server = match serve(&socket, &live, Arc::clone(&reload)) {
         Ok(server) => server,
         Err(error) => {
             live.finish(&mut sink).written?;
             return Err(error);
         }
     };
+    warn_at_start(&live, wants_huge_pages);
+    let print_lines = outputs.report && !args.quiet;
+    let mut reloader = Reloader::new(live.inquiry(), reload);
+    let each_turn = &mut || {
+        if signals.take_reload() {
+            reloader.want();
+        }
+        reloader.turn();
+    };
+    let interrupted = &signals.interrupted;
+    let until = Until { duration: args.duration, interrupted, each_turn };
+    let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
+    let closed = close(server, &mut live, &mut sink);
+    let has_given_up = live.has_given_up();
+    drop(interfaces);
+    let finished = live.finish(&mut sink);
+    let (top, written) = sink.finish();
+    outputs.finish("", &finished.summary, top)?;
+    let status = records_written(lost, closed.and(finished.written).and(written), &args.output)?;
+    Ok(if has_given_up { ExitCode::FAILURE } else { status })
+}
+
+/// Says what is less than it could be.
+fn warn_at_start(live: &Live, wants_huge_pages: bool) {
     for complaint in live.not_restored() {
         tell(io::stderr(), format_args!("millrace: {complaint}"));
     }
@@ -114,16 +148,16 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
         tell(io::stderr(), warning);
     }
-    let print_lines = outputs.report && !args.quiet;
-    let until = Until { duration: args.duration, interrupted: &interrupted };
-    let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
-    let closed = close(server, &mut live, &mut sink);
-    let has_given_up = live.has_given_up();
-    let finished = live.finish(&mut sink);
-    let (top, written) = sink.finish();
-    outputs.finish("", &finished.summary, top)?;
-    let status = records_written(lost, closed.and(finished.written).and(written), &args.output)?;
-    Ok(if has_given_up { ExitCode::FAILURE } else { status })
+}
+
+/// Takes the Linux interfaces of the plan, and says what was chosen for each.
+fn prepare(plan: &Plan) -> anyhow::Result<Interfaces> {
+    let ports = plan.pairs.iter().flat_map(|pair| [(&pair.a, pair.mtu), (&pair.b, pair.mtu)]);
+    let interfaces = Interfaces::prepare(ports)?;
+    for note in interfaces.notes() {
+        tell(io::stderr(), format_args!("millrace: {note}"));
+    }
+    Ok(interfaces)
 }
 
 /// What the run before has left. Nothing of it is a reason to carry no packets.
@@ -148,7 +182,7 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
 
 /// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
 /// packets.
-fn serve(socket: &Socket, live: &Live, reload: Reload) -> anyhow::Result<Option<Server>> {
+fn serve(socket: &Socket, live: &Live, reload: Arc<Reload>) -> anyhow::Result<Option<Server>> {
     let inquiry = live.inquiry();
     let answerer = Arc::new(move |request: &Request, taker: &mut Taker| {
         control::answer((&inquiry, &reload), request, taker)
@@ -209,9 +243,19 @@ fn without_huge_pages(tables: engine::Memory) -> String {
 }
 
 /// Brings up DPDK and the bump.
-fn start(mut plan: Plan, eal: &EalConfig, snapshots: Option<Snapshots>) -> anyhow::Result<Live> {
-    let mut eal = Eal::init(eal).map_err(|error| match error {
+fn start(
+    mut plan: Plan,
+    eal: &EalConfig,
+    snapshots: Option<Snapshots>,
+    mut interfaces: Interfaces,
+) -> anyhow::Result<(Live, Interfaces)> {
+    let mut eal = start_eal(eal).map_err(|error| match error {
         EalError::Arguments { .. } => anyhow::anyhow!("eal.extra: {error}"),
+        // No other try without them.
+        EalError::NoHugepages { .. } if plan.eal.huge == Huge::Yes => {
+            let too_few = Memory::refuse_too_few_hugepages(plan.eal.memory_mb.into());
+            too_few.err().map_or_else(|| anyhow::anyhow!("{error}"), Into::into)
+        }
         _ => error.into(),
     })?;
     let mut lcores = eal.take_lcores().into_iter();
@@ -222,8 +266,12 @@ fn start(mut plan: Plan, eal: &EalConfig, snapshots: Option<Snapshots>) -> anyho
     let data_bytes = plan.eal.mbuf_data_bytes;
     let mut wires = Vec::new();
     for (number, pair) in plan.pairs.into_iter().enumerate() {
-        let a = Port::probe(&eal, &pair.a.to_string())?;
-        let b = Port::probe(&eal, &pair.b.to_string())?;
+        let mut open = |port: &Devargs| -> anyhow::Result<Port> {
+            let mut open = Port::probe(&eal, &interfaces.devargs(port))?;
+            interfaces.adopt(port, &mut open)?;
+            Ok(open)
+        };
+        let (a, b) = (open(&pair.a)?, open(&pair.b)?);
         let (pool, zone) = (format!("pair{number}"), pair.zone_from(plan.engine.zone));
         wires.push(Wire {
             mempool: Mempool::new(
@@ -239,11 +287,16 @@ fn start(mut plan: Plan, eal: &EalConfig, snapshots: Option<Snapshots>) -> anyho
             rx_descriptors: pair.rx_descriptors,
             tx_descriptors: pair.tx_descriptors,
             zone,
+            mtu: [&pair.a, &pair.b].map(|port| interfaces.mtu(port, pair.mtu)),
+            interface_mtu: [&pair.a, &pair.b].map(|port| interfaces.interface_mtu(port)),
+            cuts_from: [&pair.a, &pair.b].map(|port| interfaces.cuts_from(port)),
         });
     }
     plan.engine.secret = secret()?;
     let plan = (&plan.engine, plan.offload, plan.zone_timeouts);
-    Ok(Live::start(&eal, wires, plan, snapshots)?)
+    let live = Live::start(&eal, wires, plan, snapshots)?;
+    interfaces.connect()?;
+    Ok((live, interfaces))
 }
 
 /// The secret from which those of all tables are derived.
@@ -256,6 +309,8 @@ pub(super) fn secret() -> anyhow::Result<[u64; 2]> {
 pub(super) struct Until<'a> {
     pub(super) duration: Option<Duration>,
     pub(super) interrupted: &'a AtomicBool,
+    /// Called in each turn of the control thread.
+    pub(super) each_turn: &'a mut dyn FnMut(),
 }
 
 /// Takes records and prints lines until the run is over. Records that cannot be written end the
@@ -276,6 +331,7 @@ pub(super) fn watch(
     while !until.interrupted.load(Ordering::Relaxed)
         && until.duration.is_none_or(|duration| live.elapsed() < duration)
     {
+        (until.each_turn)();
         let taken = live.turn(sink);
         live.news().iter().for_each(tell_port_event);
         if live.has_given_up() {

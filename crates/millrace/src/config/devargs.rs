@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Device strings as DPDK takes them: `0000:18:00.2` or `net_pcap0,rx_pcap=f.pcap`.
+//! Names of ports: device strings as DPDK takes them, `0000:18:00.2` or `net_pcap0,rx_pcap=f.pcap`,
+//! and Linux interfaces, `eth1`.
 //!
-//! Only the name is understood here, since two ports must not have the same one. What follows the
-//! first comma belongs to the driver, which is the judge of it.
+//! Of a device string only the name is understood here, since two ports must not have the same one,
+//! and what it says of Linux interfaces. The rest belongs to the driver, which is the judge of it.
 
 use std::path::Path;
 
 /// Longest name DPDK keeps (`RTE_DEV_NAME_MAX_LEN` less its final zero).
 const NAME_MAX_BYTES: usize = 63;
+
+/// Longest name of a Linux interface (`IFNAMSIZ` less its final zero).
+const INTERFACE_MAX_BYTES: usize = 15;
 
 /// What the name of a virtual device begins with: an ethdev driver, or its older alias.
 const VDEV_PREFIXES: [&str; 3] = ["net_", "eth_", "virtio_user"];
@@ -24,15 +28,17 @@ pub(crate) struct Devargs {
 /// What can be wrong with a device string.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DeviceFault {
-    #[error("empty; name a device, such as 0000:18:00.2 or net_af_packet0,iface=eth1")]
+    #[error(
+        "empty; name a Linux interface (eth1), a PCI address (0000:18:00.2) or a vdev (net_...)"
+    )]
     Empty,
     #[error("{0:?} has a blank or control character in its name or at its end")]
     Blank(String),
     #[error("the name {0} is longer than the {NAME_MAX_BYTES} bytes DPDK allows")]
     TooLong(String),
     #[error(
-        "{0:?} is no device: write a PCI address (0000:18:00.2) or a vdev (net_...); a Linux \
-         interface eth1 is net_af_packet0,iface=eth1"
+        "{0:?} is no port: write a Linux interface (eth1), a PCI address (0000:18:00.2) or a vdev \
+         (net_...)"
     )]
     NotADevice(String),
 }
@@ -70,14 +76,65 @@ impl Devargs {
         let arguments = text[name.len()..].to_owned();
         match pci_address(name) {
             Some(name) => Ok(Self { name, arguments }),
-            None if is_vdev(name) => Ok(Self { name: name.to_owned(), arguments }),
+            None if is_vdev(name) || (is_interface(name) && arguments.is_empty()) => {
+                Ok(Self { name: name.to_owned(), arguments })
+            }
             None => Err(DeviceFault::NotADevice(name.to_owned())),
         }
     }
 
-    /// The Linux interface behind the port, where its driver is given one.
+    /// True for a Linux interface, and false for a device string.
+    pub(crate) fn is_interface(&self) -> bool {
+        !is_device(&self.name)
+    }
+
+    /// The Linux interface behind the port: its own name, or one that its driver is given.
     pub(crate) fn interface(&self) -> Option<&str> {
-        self.values("iface").next()
+        if self.is_interface() { Some(&self.name) } else { self.values("iface").next() }
+    }
+
+    /// The Linux interface that is there already and whose frames the port takes; a tap makes one.
+    pub(crate) fn host_interface(&self) -> Option<&str> {
+        let is_tap = self.name.starts_with("net_tap") || self.name.starts_with("net_tun");
+        self.interface().or_else(|| self.values("rx_iface").next()).filter(|_| !is_tap)
+    }
+
+    /// Bytes of a frame from which on the port's driver may have cut it: `net_af_packet` hands over
+    /// what fits into `framesz`, without a word. `None` where frames come whole.
+    pub(crate) fn cuts_from(&self) -> Option<u32> {
+        if !self.name.starts_with("net_af_packet") && !self.name.starts_with("eth_af_packet") {
+            return None;
+        }
+        let written = self.values("framesz").next_back().and_then(|size| size.parse().ok());
+        let frame: u32 = written.unwrap_or(Self::AF_PACKET_FRAME);
+        Some(frame.saturating_sub(Self::AF_PACKET_HEADER))
+    }
+
+    /// Bytes that a frame takes in the ring of the port's driver, where it has one of fixed frames.
+    pub(crate) fn ring_frame(&self) -> Option<u32> {
+        self.cuts_from().map(|from| from + Self::AF_PACKET_HEADER)
+    }
+
+    /// Frame size of `net_af_packet` unless it is told otherwise.
+    const AF_PACKET_FRAME: u32 = 2048;
+    /// What the kernel puts before a frame in its ring: `macoff` of `tpacket_rcv`
+    /// (net/packet/af_packet.c) for TPACKET_V2.
+    const AF_PACKET_HEADER: u32 = 66;
+
+    /// The frame size by which `net_af_packet` takes whole frames of an MTU, two VLAN tags included.
+    pub(crate) fn af_packet_frame(mtu: u32) -> u32 {
+        let frame = mtu + 14 + 8 + 1 + Self::AF_PACKET_HEADER;
+        frame.next_multiple_of(1024).max(Self::AF_PACKET_FRAME)
+    }
+
+    /// The same port with more arguments, where it is a `net_af_packet` that says no `framesz`: those
+    /// by which frames of this MTU fit.
+    pub(crate) fn fit_for(&mut self, mtu: u32) {
+        let frame = Self::af_packet_frame(mtu);
+        let is_silent = self.cuts_from().is_some() && self.values("framesz").next().is_none();
+        if is_silent && frame > Self::AF_PACKET_FRAME && self.values("blocksz").next().is_none() {
+            self.arguments += &crate::netdev::af_packet_sizes(mtu);
+        }
     }
 
     /// Captures that the port replays for ever: its driver keeps their packets in packet buffers.
@@ -143,6 +200,15 @@ fn is_vdev(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
+/// A name that Linux gives to an interface (`dev_valid_name` in net/core/dev.c) and that cannot be
+/// taken for a path.
+fn is_interface(name: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.@".contains(&byte);
+    name.len() <= INTERFACE_MAX_BYTES
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
+        && name.bytes().all(is_good)
+}
+
 /// `[domain:]bus:device.function`, all hexadecimal, as `0000:18:00.2`.
 fn pci_address(text: &str) -> Option<String> {
     let (rest, function) = text.rsplit_once('.')?;
@@ -181,11 +247,12 @@ mod tests {
 
     #[test]
     fn what_is_no_device_is_refused() {
-        let refused =
-            ["eth1", "18:00.8", "18:20.0", "18:00", "net", "null0", "a:b:c:d.0", "+1:00.0"];
+        let refused = ["18:00.8", "18:20.0", "18:00", "a:b:c:d.0", "+1:00.0", "an/other", "-x"];
         for text in refused {
             assert_eq!(Devargs::parse(text), Err(DeviceFault::NotADevice(text.to_owned())));
         }
+        let with_arguments = DeviceFault::NotADevice("eth1".to_owned());
+        assert_eq!(Devargs::parse("eth1,a=b"), Err(with_arguments));
         for text in ["", ",iface=eth1"] {
             assert_eq!(Devargs::parse(text), Err(DeviceFault::Empty));
         }
@@ -202,6 +269,25 @@ mod tests {
         assert_eq!(interface("net_af_packet0,qpairs=1,iface=eth1"), Some("eth1".to_owned()));
         assert_eq!(interface("net_pcap0,rx_iface=eth1"), None);
         assert_eq!(interface("net_null0"), None);
+        assert_eq!(interface("eth1.7"), Some("eth1.7".to_owned()));
+        let host = |text| Devargs::parse(text).unwrap().host_interface().map(str::to_owned);
+        assert_eq!(host("net_pcap0,rx_iface=eth1"), Some("eth1".to_owned()));
+        assert_eq!(host("net_tap0,iface=tap7"), None);
+        assert!(Devargs::parse("wlp0s20f3").unwrap().is_interface());
+    }
+
+    #[test]
+    fn frames_that_net_af_packet_may_have_cut_are_known_by_their_length() {
+        let cuts = |text| Devargs::parse(text).unwrap().cuts_from();
+        assert_eq!(cuts("net_af_packet0,iface=eth1"), Some(1982));
+        assert_eq!(cuts("net_af_packet0,iface=eth1,framesz=16384,blocksz=65536"), Some(16_318));
+        assert_eq!(cuts("net_null0"), None);
+        for mtu in [68, 1500, 1893, 1894, 9000, 16_000] {
+            let mut port = Devargs::parse("net_af_packet0,iface=eth1").unwrap();
+            port.fit_for(mtu);
+            assert!(port.cuts_from() > Some(mtu + 14 + 8), "{port}");
+            assert!(mtu > 1500 || port.to_string() == "net_af_packet0,iface=eth1", "{port}");
+        }
     }
 
     #[test]
@@ -209,6 +295,8 @@ mod tests {
         let cases = [
             ("18:00.2,18:00.3", "0000:18:00.2", "0000:18:00.3"),
             ("net_null0,net_null1", "net_null0", "net_null1"),
+            ("eth1,eth2", "eth1", "eth2"),
+            ("net_null0,no-rx=1,eth2", "net_null0,no-rx=1", "eth2"),
             (
                 "net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1",
                 "net_pcap0,rx_pcap=f.pcap,infinite_rx=1",
@@ -245,14 +333,14 @@ mod tests {
         let none = "net_null0,up,down";
         assert_eq!(names(none), Err(PairError::Ambiguous { text: none.to_owned(), count: 2 }));
         assert_eq!(
-            names("net_null0,eth1"),
-            Err(PairError::Device(DeviceFault::NotADevice("eth1".to_owned())))
+            names("net_null0,18:00"),
+            Err(PairError::Device(DeviceFault::NotADevice("18:00".to_owned())))
         );
         assert_eq!(names("net_null0,"), Err(PairError::Device(DeviceFault::Empty)));
         assert_eq!(names(",net_null0"), Err(PairError::Device(DeviceFault::Empty)));
         assert_eq!(
-            names("eth0,net_null0"),
-            Err(PairError::Device(DeviceFault::NotADevice("eth0".to_owned())))
+            names("18:00,net_null0"),
+            Err(PairError::Device(DeviceFault::NotADevice("18:00".to_owned())))
         );
     }
 

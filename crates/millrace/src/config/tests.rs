@@ -65,7 +65,7 @@ capacity_ipv6 = 0
 when_full = "pass-untraked"
 zone = 3
 [[pair]]
-a = "eth1"
+a = "18:00"
 workers = [0, "1", 5000]
 [[pair]]
 a = ""

@@ -33,6 +33,7 @@ pub(crate) const NO_LIMIT: u64 = u64::MAX;
 pub(crate) struct HugepagePool {
     pub(crate) page_kb: u64,
     pub(crate) total: u64,
+    /// Neither in use nor promised to a process that has mapped them already.
     pub(crate) free: u64,
     /// As many as the control groups of this process leave it.
     pub(crate) allowed: Option<u64>,
@@ -66,17 +67,59 @@ pub(crate) struct TooLittle {
 /// In the environment of a process that is to leave hugepages to others.
 const HUGEPAGES_OF_OTHERS: &str = "MILLRACE_NO_HUGEPAGES";
 
-/// Others were faster than we were: begins again, without hugepages where the choice is ours.
-/// Returns if it cannot, or if this is not the first time.
+/// Executes this program once more, without hugepages, as other programs took those that were free.
+/// Returns if that fails, or if it was done before. EAL cannot be started twice in one process, and
+/// leaves the directory of hugepages locked: no descriptor above the standard ones is inherited.
 pub(crate) fn start_again_without_hugepages() {
     if let (Ok(program), None) = (env::current_exe(), env::var_os(HUGEPAGES_OF_OTHERS)) {
         let arguments = env::args_os().skip(1);
+        if dpdk::linux::close_on_exec().is_err() {
+            return;
+        }
         // It returns only to say why it cannot; what was wrong before is told anyway.
         let _ = Command::new(program).args(arguments).env(HUGEPAGES_OF_OTHERS, "1").exec();
     }
 }
 
+/// A run insists on hugepages, and there are too few.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{wanted_mb} MB of hugepages are wanted (`eal.memory_mb`), {free_mb} MB are free: {way_out}"
+)]
+pub(crate) struct TooFewHugepages {
+    wanted_mb: u64,
+    free_mb: u64,
+    way_out: String,
+}
+
+impl TooFewHugepages {
+    /// `None` where `pools` have `wanted_mb` free.
+    fn of(wanted_mb: u64, pools: &[HugepagePool]) -> Option<Self> {
+        let free_mb = free_mb(pools);
+        if wanted_mb <= free_mb {
+            return None;
+        }
+        let unlimited_mb: u64 = pools.iter().map(|pool| pool.free * pool.page_kb / 1024).sum();
+        let without = "`huge = \"auto\"` does without them";
+        let way_out = if unlimited_mb >= wanted_mb {
+            format!("raise the hugetlb limit of its control group; {without}")
+        } else {
+            let pool = pools.iter().find(|pool| pool.page_kb == TABLE_PAGE_KB);
+            let pages = (wanted_mb - free_mb).div_ceil(TABLE_PAGE_KB / 1024);
+            let all = pool.map_or(0, |pool| pool.total) + pages;
+            format!("sysctl -w vm.nr_hugepages={all}, or lower it; {without}")
+        };
+        Some(Self { wanted_mb, free_mb, way_out })
+    }
+}
+
 impl Memory {
+    /// Refuses to begin without `wanted_mb` megabytes of hugepages.
+    pub(crate) fn refuse_too_few_hugepages(wanted_mb: u64) -> Result<(), TooFewHugepages> {
+        let pools = read_hugepages(Root(std::path::Path::new("/")));
+        TooFewHugepages::of(wanted_mb, &pools).map_or(Ok(()), Err)
+    }
+
     /// Refuses to take more than this host has to give: the kernel would say nothing, and end some
     /// process for want of memory once the tables are written to.
     pub(crate) fn refuse_more_than_there_is(needed_bytes: u64) -> Result<(), TooLittle> {
@@ -143,7 +186,9 @@ fn read_hugepages(root: Root) -> Vec<HugepagePool> {
             Some(HugepagePool {
                 page_kb,
                 total: root.number(&format!("{HUGEPAGES}/{name}/nr_hugepages"))?,
-                free: root.number(&format!("{HUGEPAGES}/{name}/free_hugepages"))?,
+                free: root.number(&format!("{HUGEPAGES}/{name}/free_hugepages"))?.saturating_sub(
+                    root.number(&format!("{HUGEPAGES}/{name}/resv_hugepages")).unwrap_or(0),
+                ),
                 allowed: cgroup::hugepage_bytes_left(root, page_kb)
                     .and_then(|bytes| bytes.checked_div(page_kb << 10)),
                 per_node: nodes.iter().filter_map(on_node).collect(),
@@ -177,6 +222,27 @@ fn read_lock_limit(root: Root) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_few_hugepages_are_refused_with_what_to_type() {
+        let pool = |total, free, allowed| HugepagePool {
+            page_kb: TABLE_PAGE_KB,
+            total,
+            free,
+            allowed,
+            per_node: Vec::new(),
+        };
+        assert_eq!(TooFewHugepages::of(512, &[pool(300, 256, None)]), None);
+        let message = TooFewHugepages::of(513, &[pool(300, 256, None)]).unwrap().to_string();
+        assert_eq!(
+            message,
+            "513 MB of hugepages are wanted (`eal.memory_mb`), 512 MB are free: sysctl -w \
+             vm.nr_hugepages=301, or lower it; `huge = \"auto\"` does without them"
+        );
+        let limited = TooFewHugepages::of(513, &[pool(300, 300, Some(16))]).unwrap().to_string();
+        assert!(limited.contains("32 MB are free: raise the hugetlb limit"), "{limited}");
+        assert!(TooFewHugepages::of(1, &[]).is_some());
+    }
 
     #[test]
     fn what_no_host_has_is_refused_and_what_is_half_free_is_not() {

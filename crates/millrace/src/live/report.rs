@@ -20,7 +20,7 @@ pub(super) fn summary(
     summary.workers = reports.iter().map(|(lcore, report)| worker(*lcore, report)).collect();
     let (mut busy, mut all) = (0, 0);
     let (mut received, mut sent, mut tx_full, mut port_reset) = (0, 0, 0, 0);
-    let mut held = 0;
+    let (mut held, mut cut, mut over_mtu) = (0, 0, 0);
     let mut directions = [(0, 0); 2];
     summary.offload = offload;
     for (_, Report { account, stats, marks, rules, .. }) in reports {
@@ -34,6 +34,8 @@ pub(super) fn summary(
         held += stats.held;
         tx_full += account.tx_full;
         port_reset += account.port_reset;
+        cut += account.cut;
+        over_mtu += account.over_mtu;
         for (sum, (packets, bytes)) in directions.iter_mut().zip(account.sent) {
             sum.0 += packets;
             sum.1 += bytes;
@@ -45,6 +47,8 @@ pub(super) fn summary(
     summary.directions = direction_rates(directions, duration.as_secs_f64());
     summary.drops.add("tx_full", "the port they should leave by had no room for them", tx_full);
     summary.drops.add("port_reset", "the port they should leave by was being reset", port_reset);
+    summary.drops.add("cut", "as long as its port's buffers, so that it may have been cut", cut);
+    summary.drops.add("over_mtu", "longer than the MTU of the port it should leave by", over_mtu);
     summary.balance(received, sent, held);
     summary
 }

@@ -8,6 +8,7 @@ use super::board::{Board, Snapshot};
 use super::clock::Clock;
 use super::desk::Desk;
 use super::exchange::Exchange;
+use super::frames::FrameLimits;
 use super::gaps::Gaps;
 use super::held::Shelf;
 use super::loan::{Borrower, Order, Pair};
@@ -58,6 +59,8 @@ pub(super) struct Outlets {
     pub(super) desk: Desk,
     /// If connections are saved.
     pub(super) saver: Option<Saver>,
+    /// Up and down, where frames may not be forwarded whole.
+    pub(super) limits: [Option<FrameLimits>; 2],
     /// By side.
     pub(super) loans: [Borrower; 2],
     /// With the other workers of the wire.
@@ -93,6 +96,10 @@ pub(crate) struct Account {
     pub(crate) tx_full: u64,
     /// Packets dropped because the port was being reset.
     pub(crate) port_reset: u64,
+    /// Packets dropped because their port may have cut them.
+    pub(crate) cut: u64,
+    /// Packets dropped because they are longer than the next port's MTU.
+    pub(crate) over_mtu: u64,
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
@@ -106,6 +113,11 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// Packets that the worker dropped, and not its engine.
+    fn dropped(&self) -> u64 {
+        self.tx_full + self.port_reset + self.cut + self.over_mtu
+    }
+
     /// Books the cycles of a turn that did `work`; true if it was a busy one.
     #[inline(always)]
     fn charge(&mut self, cycles: u64, work: usize) -> bool {
@@ -285,13 +297,22 @@ impl Worker {
         if is_sampled {
             account.sampled_rx_cycles += unless_stalled(tsc().wrapping_sub(since));
         }
+        if let Some(limits) = &self.outlets.limits[direction] {
+            let (cut, over_mtu) = limits.keep_whole(burst);
+            account.cut += cut;
+            account.over_mtu += over_mtu;
+            if burst.is_empty() {
+                return received;
+            }
+        }
 
+        let kept = burst.len();
         let mut verdicts = [Verdict::Forward; BURST_MAX];
         let bytes_before = self.engine.stats().bytes;
         let now = self.clock.at(since);
         self.engine.process_from(SIDES[direction], now, burst, &mut verdicts);
         let mut bytes = self.engine.stats().bytes - bytes_before;
-        if verdicts[..received].iter().fold(false, |any, v| any | (*v != Verdict::Forward)) {
+        if verdicts[..kept].iter().fold(false, |any, v| any | (*v != Verdict::Forward)) {
             let elsewhere = (&mut self.engine, &mut self.outlets.exchange);
             self.shelf.put(direction, burst, &verdicts, elsewhere);
             bytes = frame_bytes(burst);
@@ -393,7 +414,7 @@ impl Worker {
         Snapshot {
             sent: account.sent,
             received: account.received,
-            dropped: stats.dropped.iter().sum::<u64>() + account.tx_full + account.port_reset,
+            dropped: stats.dropped.iter().sum::<u64>() + account.dropped(),
             active: stats.active(),
             marked: self.engine.mark_stats().counted,
             aside: SIDES.map(|side| self.engine.offload_state(side).kinds_aside.into()),

@@ -2,8 +2,12 @@
 //! The parts of a command line that make a plan, or an engine only: a file, flags, or both.
 
 use super::{Plan, engine_config};
-use crate::config::{Config, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair};
+use crate::config::{
+    Config, MTU_MAX, MTU_MIN, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair,
+};
 use crate::host::Cpus;
+use crate::netdev;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// What to run.
@@ -11,13 +15,18 @@ use std::path::{Path, PathBuf};
 pub(crate) struct PlanArgs {
     /// Configuration file (TOML)
     config: Option<PathBuf>,
-    /// A wire between two ports, each a PCI address or a vdev with its arguments; instead of the
-    /// pairs of the file. Arguments may hold commas: B begins where a device name follows one
+    /// A wire between two ports, each a Linux interface (eth1), a PCI address (0000:18:00.0) or a
+    /// vdev with its arguments; instead of the pairs of the file. Arguments may hold commas: B
+    /// begins where a device name follows one
     #[arg(long = "pair", value_name = "A,B")]
     pairs: Vec<String>,
     /// Workers per pair on cpus that the program chooses, instead of the workers of the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     workers: Option<u32>,
+    /// MTU of all ports, instead of that of the file: bytes of payload that a frame may carry. By
+    /// default ports keep the MTU they have
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
+    mtu: Option<u16>,
     /// Which connections get rules of the NIC: `off`, `all`, or `after N` packets of a direction;
     /// instead of the policy of the file
     #[arg(long, value_name = "POLICY")]
@@ -31,10 +40,17 @@ pub(crate) struct PlanArgs {
     no_socket: bool,
 }
 
+const MTU_RANGE: RangeInclusive<i64> = MTU_MIN as i64..=MTU_MAX as i64;
+
 impl PlanArgs {
     /// The file that is read.
     pub(crate) fn files(&self) -> &[PathBuf] {
         self.config.as_slice()
+    }
+
+    /// True if there is a file to read once more.
+    pub(crate) fn has_file(&self) -> bool {
+        self.config.is_some()
     }
 
     /// The same with this file.
@@ -61,7 +77,26 @@ impl PlanArgs {
                 }
             };
             let (workers, rx_descriptors, tx_descriptors, zone) = (None, None, None, None);
-            config.pairs.push(Pair { a, b, workers, rx_descriptors, tx_descriptors, zone });
+            let (mtu, found_mtu) = (None, 0);
+            config.pairs.push(Pair {
+                a,
+                b,
+                workers,
+                rx_descriptors,
+                tx_descriptors,
+                zone,
+                mtu,
+                found_mtu,
+            });
+        }
+        if let Some(value) = self.mtu {
+            let mtu = Written { value, place: Place::Flag { flag: "--mtu" } };
+            config.pairs.iter_mut().for_each(|pair| pair.mtu = Some(mtu.clone()));
+        }
+        for pair in &mut config.pairs {
+            let ports = [&pair.a, &pair.b].into_iter().flatten();
+            let interfaces = ports.filter_map(|port| port.value.host_interface());
+            pair.found_mtu = interfaces.filter_map(netdev::mtu).max().unwrap_or(0);
         }
         if let Some(value) = self.workers {
             config.workers = Some(Written { value, place: Place::Flag { flag: "--workers" } });

@@ -2,12 +2,14 @@
 //! What DPDK starts with: memory, packet buffers, and whether they lie in hugepages.
 
 use super::{PairPlan, Plan, Settings, memory};
-use crate::config::{self, Fault, Huge, Problem, Written};
+use crate::config::{self, Devargs, Fault, Huge, MBUF_DATA_BYTES_MAX, Problem, Written};
 
 /// The default is a multiple of this: room for drivers that hold packets of their own.
 const MBUFS_STEP: u64 = 16_384;
 /// DPDK's own default.
 const MBUF_DATA_BYTES: u16 = 2048;
+/// Ethernet header, two VLAN tags and FCS.
+const L2_BYTES: u32 = 14 + 2 * 4 + 4;
 
 /// The environment of a run.
 #[derive(Debug)]
@@ -42,7 +44,12 @@ impl EalPlan {
         let huge = settings.take("huge", written.huge, Huge::Auto);
         let default = u32::try_from(default).unwrap_or(u32::MAX);
         let mbufs = settings.take_or_compute("mbufs", written.mbufs, default);
-        let data = settings.take("mbuf_data_bytes", written.mbuf_data_bytes, MBUF_DATA_BYTES);
+        let data = match data_bytes(pairs) {
+            MBUF_DATA_BYTES => {
+                settings.take("mbuf_data_bytes", written.mbuf_data_bytes, MBUF_DATA_BYTES)
+            }
+            data => settings.take_or_compute("mbuf_data_bytes", written.mbuf_data_bytes, data),
+        };
         let needed_mb = memory::eal_megabytes(memory::pool_bytes(mbufs, data, huge), pairs.len());
         let memory_mb = settings.take_or_compute("memory_mb", written.memory_mb, needed_mb);
         let extra = settings.take("extra", written.extra, Vec::new());
@@ -61,6 +68,21 @@ impl EalPlan {
             Err(problems)
         }
     }
+}
+
+/// Room for whole frames of the largest MTU of `pairs`: not every driver takes several buffers for
+/// one frame, and `net_af_packet` wants as much as its own frames have.
+fn data_bytes(pairs: &[PairPlan]) -> u16 {
+    let whole = pairs.iter().map(|pair| (pair.largest_mtu + L2_BYTES).next_multiple_of(64));
+    let rings = pairs.iter().flat_map(|pair| {
+        let ports = [&pair.a, &pair.b].into_iter();
+        ports.filter_map(|port| match port.is_interface() {
+            true => Some(Devargs::af_packet_frame(pair.largest_mtu)),
+            false => port.ring_frame(),
+        })
+    });
+    let data = whole.chain(rings).max().unwrap_or(0).max(MBUF_DATA_BYTES.into());
+    data.min(MBUF_DATA_BYTES_MAX.into()) as u16
 }
 
 /// Arguments that would end the program, and with a status of 0.

@@ -6,7 +6,7 @@ use crate::records::{Record, read_records};
 use crate::{Scratch, wait_until};
 use serde_json::Value;
 use std::fs::File;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Held by the test whose turn it is.
@@ -37,6 +37,7 @@ pub(crate) struct Setup {
     launcher: Command,
     args: Vec<String>,
     config: String,
+    has_file: bool,
     duration: String,
     flows: &'static str,
     _turn: MutexGuard<'static, ()>,
@@ -87,7 +88,8 @@ impl Setup {
         // Every run ends by itself, in case that nobody is left to end it.
         let duration = "300".to_owned();
         let (args, config, flows) = (Vec::new(), CONFIG.to_owned(), "flows.jsonl");
-        Self { scratch, launcher, args, config, duration, flows, _turn: turn() }
+        let (has_file, _turn) = (true, turn());
+        Self { scratch, launcher, args, config, has_file, duration, flows, _turn }
     }
 
     pub(crate) fn pair(self, a: &str, b: &str) -> Self {
@@ -108,6 +110,12 @@ impl Setup {
     /// Another configuration.
     pub(crate) fn only_config(mut self, text: &str) -> Self {
         self.config = text.to_owned();
+        self
+    }
+
+    /// No configuration file.
+    pub(crate) fn without_config(mut self) -> Self {
+        self.has_file = false;
         self
     }
 
@@ -147,6 +155,12 @@ impl Setup {
         self
     }
 
+    /// A command that runs the program.
+    pub(crate) fn launcher_of(mut self, command: impl Fn(&str) -> Command) -> Self {
+        self.launcher = command(env!("CARGO_BIN_EXE_millrace"));
+        self
+    }
+
     /// Path of a file in the folder of the test.
     pub(crate) fn path(&self, name: &str) -> String {
         self.scratch.path(name)
@@ -182,11 +196,16 @@ impl Setup {
         }
     }
 
-    fn spawn(self) -> Bump {
-        let Self { scratch, mut launcher, args, config, duration, flows, _turn } = self;
+    /// Starts, and waits for nothing.
+    pub(crate) fn spawn(self) -> Bump {
+        let Self { scratch, mut launcher, args, config, has_file, duration, flows, _turn } = self;
         std::fs::write(scratch.path("bump.toml"), config).unwrap();
         let file = |name: &str| File::create(scratch.path(name)).unwrap();
-        launcher.args(["run", &scratch.path("bump.toml"), "--duration", &duration]);
+        launcher.arg("run");
+        if has_file {
+            launcher.arg(scratch.path("bump.toml"));
+        }
+        launcher.args(["--duration", &duration]);
         launcher.args(["--json", &scratch.path("run.json")]);
         if !flows.is_empty() {
             launcher.args(["--flows", &scratch.path(flows)]);
@@ -259,6 +278,12 @@ impl Bump {
     pub(crate) fn finish(self) -> Ended {
         self.signal("INT");
         self.wait()
+    }
+
+    /// Waits for the end, which may be one by a signal.
+    pub(crate) fn wait_for_status(mut self) -> ExitStatus {
+        wait_until("the end of the run", || self.process.ended().is_some());
+        self.process.ended().expect("it has ended")
     }
 
     /// Waits for the end of the run.

@@ -4,11 +4,12 @@
 
 use crate::bump::Setup;
 use crate::captures::{Talk, write_pcap};
+use crate::process::{Process, mortal};
 use crate::{Scratch, wait_until};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn time_ends_a_run() {
@@ -21,16 +22,69 @@ fn time_ends_a_run() {
 /// The shell that starts the tests may ignore some of these, and a program inherits that.
 #[test]
 fn a_signal_ends_a_run_with_its_summary() {
-    for signal in ["INT", "TERM", "QUIT", "HUP"] {
+    // The others have no meaning: by default they would kill it.
+    for signal in ["INT", "TERM", "QUIT", "HUP", "USR2", "ALRM", "XCPU", "IO"] {
         let mut launcher = Command::new("env");
         launcher.arg(format!("--default-signal={signal}"));
-        let setup = Setup::new("signal").launcher(launcher);
+        let setup = Setup::new("signal").launcher(launcher).without_config();
         let bump = setup.pair("net_null0", "net_null1").start();
         bump.signal(signal);
+        // A terminal that closes hangs up twice and more.
+        if signal == "HUP" {
+            bump.signal(signal);
+        }
         let ended = bump.wait();
-        ended.assert_good();
+        ended.assert_balanced();
         assert!(ended.stdout.contains("received ="), "{}", ended.stdout);
     }
+}
+
+#[test]
+fn a_hang_up_reloads_the_file_as_it_is_then() {
+    let mut launcher = Command::new("env");
+    launcher.arg("--default-signal=HUP");
+    let setup = Setup::new("reload").launcher(launcher);
+    let mut bump = setup.pair("net_null0,no-rx=1", "net_null1,no-rx=1").start();
+    let file = bump.path("bump.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    bump.signal("HUP");
+    bump.wait_for_message("reloaded: timers of 0 connections come up sooner");
+    std::fs::write(&file, "[table]\ncapacity = 1\n").unwrap();
+    bump.signal("HUP");
+    bump.wait_for_message("takes a restart; the instance runs with 4096");
+    std::fs::write(&file, before).unwrap();
+    bump.signal("HUP");
+    bump.signal("HUP");
+    bump.wait_until("one more reload", |bump| bump.stderr().matches("reloaded").count() >= 2);
+    let ended = bump.finish();
+    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    ended.assert_balanced();
+}
+
+/// The kernel hangs up once more when the shell ends.
+#[test]
+fn a_run_with_a_file_ends_when_its_terminal_closes() {
+    if !crate::has_tools(&["script"]) {
+        return;
+    }
+    let _turn = crate::bump::turn();
+    let scratch = Scratch::new("terminal");
+    let [file, out, socket] = ["bump.toml", "t.json", "t.sock"].map(|name| scratch.path(name));
+    std::fs::write(&file, "[table]\ncapacity = 4096\n").unwrap();
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let run = format!(
+        "exec env --default-signal=HUP {program} run {file} -q --json {out} --socket {socket} --duration 300 --pair \
+         net_null0,no-rx=1,net_null1,no-rx=1"
+    );
+    let mut terminal = mortal("script");
+    terminal.args(["-q", "-c", &run, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let terminal = Process::spawn(&mut terminal);
+    wait_until("packets can flow", || std::path::Path::new(&socket).exists());
+    drop(terminal);
+    wait_until("its summary", || {
+        let summary: Option<Value> = serde_json::from_str(&scratch.read("t.json")).ok();
+        summary.is_some_and(|summary| summary["ledger"]["balanced"] == true)
+    });
 }
 
 #[test]

@@ -115,6 +115,18 @@ impl Lan {
     /// as on a real wire: no checksum and no cutting is left to hardware. `None` where there is no
     /// veth.
     pub(crate) fn with_cables() -> Option<Self> {
+        let lan = Self::with_plain_cables()?;
+        for (host, end) in [&lan.a, &lan.b].into_iter().zip(ENDS) {
+            for (namespace, interface) in [(&host.namespace, host.interface), (&lan.bump, end)] {
+                let off = "tx off tso off gso off gro off txvlan off";
+                namespace.run(&format!("ethtool -K {interface} {off}"));
+            }
+        }
+        Some(lan)
+    }
+
+    /// The same with all that the kernel leaves to hardware by default.
+    pub(crate) fn with_plain_cables() -> Option<Self> {
         let lan = Self::new()?;
         for (host, end) in [&lan.a, &lan.b].into_iter().zip(ENDS) {
             let Host { namespace, interface, .. } = host;
@@ -125,8 +137,6 @@ impl Lan {
             }
             for (namespace, interface) in [(namespace, *interface), (&lan.bump, end)] {
                 namespace.run(&format!("ip link set dev {interface} addrgenmode none"));
-                let off = "tx off tso off gso off gro off txvlan off";
-                namespace.run(&format!("ethtool -K {interface} {off}"));
             }
         }
         Some(lan)
@@ -211,7 +221,7 @@ impl Host {
         self.namespace.run(&format!("ip address add dev {interface} {address}{rest}"));
     }
 
-    fn mac(&self) -> String {
+    pub(crate) fn mac(&self) -> String {
         let text = self.namespace.run(&format!("ip -j link show dev {}", self.interface));
         let value: Value = serde_json::from_str(&text).expect("ip prints JSON");
         value[0]["address"].as_str().expect("an Ethernet interface has an address").to_owned()

@@ -27,7 +27,7 @@ fn a_port_that_no_driver_takes_is_named() {
 fn a_port_whose_driver_refuses_is_named_with_the_reason() {
     let texts = ["port `net_pcap0,rx_pcap=/nowhere.pcap`", "No such file or directory"];
     assert_fails(["net_pcap0,rx_pcap=/nowhere.pcap", "net_null0"], &texts);
-    let texts = ["port `net_af_packet0,iface=nowhere`"];
+    let texts = ["port `net_af_packet0,iface=nowhere`: there is no Linux interface nowhere"];
     assert_fails(["net_af_packet0,iface=nowhere", "net_null0"], &texts);
 }
 
@@ -81,8 +81,8 @@ fn workers_without_a_queue_or_a_cpu_are_refused() {
 
 #[test]
 fn what_is_no_device_is_told_how_to_be_one() {
-    let texts = ["--pair", "\"eth0\" is no device", "net_af_packet0,iface=eth1"];
-    assert_wrong_use(["eth0", "net_null0"], &[], &texts);
+    let texts = ["--pair", "\"18:00\" is no port", "write a Linux interface (eth1)"];
+    assert_wrong_use(["18:00", "net_null0"], &[], &texts);
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn what_a_file_says_is_refused_with_status_1() {
 #[test]
 fn a_wrong_command_line_is_status_2_whatever_the_file_says() {
     let setup = Setup::new("both").config("[eal]\nmbuffs = 16384\n");
-    let texts = ["bump.toml:", "eal.mbuffs", "--pair: pair[0]: \"eth0\" is no device"];
-    setup.pair("eth0", "net_null1").assert_refused(2, &texts);
+    let texts = ["bump.toml:", "eal.mbuffs", "--pair: pair[0]: \"18:00\" is no port"];
+    setup.pair("18:00", "net_null1").assert_refused(2, &texts);
 }
 
 #[test]

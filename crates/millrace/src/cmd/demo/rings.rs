@@ -10,9 +10,10 @@ use crate::host::{Cpus, Memory};
 use crate::live::{Live, Wire};
 use crate::output::tell;
 use crate::plan::{OffloadPlan, engine_bytes};
+use crate::start::start_eal;
 use crate::{signals, units};
 use anyhow::Context;
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, ring_cable};
+use dpdk::{EalConfig, Mempool, Port, PortConfig, ring_cable};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -42,7 +43,8 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         tell(io::stdout(), title);
     }
     let (mut live, generator) = start(source)?;
-    let until = Until { duration: Some(args.duration), interrupted: &interrupted };
+    let until =
+        Until { duration: Some(args.duration), interrupted: &interrupted, each_turn: &mut || () };
     let lost = watch(&mut live, &mut sink, until, outputs.report, &args.output);
     let fed = generator.finish();
     let finished = live.finish(&mut sink);
@@ -109,7 +111,7 @@ impl Generator {
 /// Brings up DPDK, both cables, the bump and the generator.
 fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
     let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
-    let mut eal = Eal::init(&eal_config(data_bytes))?;
+    let mut eal = start_eal(&eal_config(data_bytes))?;
     let mempool = Mempool::new(&eal, "demo", MBUFS, data_bytes, None)?;
     let (a, mut far_a) = ring_cable(&eal, "demo_a", 1, CABLE)?;
     let (b, mut far_b) = ring_cable(&eal, "demo_b", 1, CABLE)?;
@@ -122,6 +124,9 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
         zone: engine::ZoneFrom::OuterVlan,
+        mtu: [None; 2],
+        interface_mtu: [None; 2],
+        cuts_from: [None; 2],
     };
     let config = engine::Config { secret: secret()?, ..engine::Config::default() };
     let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off(), vec![]), None)?;
@@ -149,6 +154,7 @@ fn far_end(port: &mut Port, mempool: Mempool) -> anyhow::Result<(dpdk::RxQueue, 
         rxd: DESCRIPTORS,
         txd: DESCRIPTORS,
         mempools: vec![mempool],
+        mtu: None,
     };
     let (rx, tx) = port.configure(&config)?;
     let queues = rx.into_iter().zip(tx).next();

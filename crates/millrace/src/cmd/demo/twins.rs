@@ -15,6 +15,7 @@ use crate::output::tell;
 use crate::plan::{OffloadPlan, engine_bytes};
 use crate::records::RecordSink;
 use crate::signals;
+use crate::start::start_eal;
 use ::twin::Personality;
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, EalError, Lcore, Mempool, Port};
@@ -149,7 +150,7 @@ impl<'a> Stage<'a> {
         let drivers = vec![driver];
         let config =
             EalConfig { lcores: vec![worker], no_huge, memory_mb, drivers, ..EalConfig::default() };
-        let mut eal = Eal::init(&config)?;
+        let mut eal = start_eal(&config)?;
         drop(Port::probe(&eal, "net_twin0")?);
         let mempool = Mempool::new(&eal, "demo", MBUFS, DATA_BYTES, None)?;
         let lcores = eal.take_lcores();
@@ -242,6 +243,9 @@ impl<'a> Stage<'a> {
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
             zone: engine::ZoneFrom::OuterVlan,
+            mtu: [None; 2],
+            interface_mtu: [None; 2],
+            cuts_from: [None; 2],
         })
     }
 

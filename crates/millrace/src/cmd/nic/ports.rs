@@ -2,8 +2,9 @@
 //! Ports of `millrace nic`: DPDK is started with them, each has the same queues and is started.
 
 use crate::host::Memory;
+use crate::start::start_eal;
 use crate::twin;
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
+use dpdk::{EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
 
 /// Queues of each port where nobody says how many.
 const QUEUES: u16 = 4;
@@ -29,7 +30,7 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
     let mbufs = u32::from(wanted) * u32::from(2 * DESCRIPTORS) + 511;
     let pages = mbufs.div_ceil((1 << 20) / 4096) * ports.len() as u32;
     let memory_mb = EAL_MB + pages;
-    let eal = Eal::init(&EalConfig {
+    let eal = start_eal(&EalConfig {
         no_huge: Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb),
         memory_mb,
         ports: ports.to_vec(),
@@ -52,6 +53,7 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
             rxd: DESCRIPTORS,
             txd: DESCRIPTORS,
             mempools: vec![mempool],
+            mtu: None,
         })?;
         Ok(StartedPort { port, queues, mempool })
     };

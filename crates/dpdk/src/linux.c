@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls of Linux that Rust reaches only through pointers: descriptors across exec, and what an
+ * interface does to frames before its port sees them. Called at start and at the end.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/if_packet.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bindings.h"
+
+/* Of linux/close_range.h, which older headers lack; Linux 5.11. */
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+
+/* Marks every descriptor above the standard ones close-on-exec; 0, or a negative errno. */
+int
+shim_close_on_exec(void)
+{
+	struct dirent *entry;
+	DIR *all;
+
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
+		return 0;
+#endif
+	all = opendir("/proc/self/fd");
+	if (all == NULL)
+		return -errno;
+	while ((entry = readdir(all)) != NULL) {
+		int fd = atoi(entry->d_name);
+
+		if (fd > STDERR_FILENO)
+			fcntl(fd, F_SETFD, FD_CLOEXEC);
+	}
+	closedir(all);
+	return 0;
+}
+
+static int
+ethtool(const char *interface, struct ethtool_value *value)
+{
+	struct ifreq request = { .ifr_data = (char *)value };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
+	ret = ioctl(fd, SIOCETHTOOL, &request) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+/*
+ * Says whether an offload of an interface is on (1) or off (0), and first switches it so where
+ * `wanted` is one of both and not -1. A negative errno where the kernel refuses.
+ */
+int
+shim_offload(const char *interface, enum shim_offload offload, int wanted)
+{
+	static const struct {
+		__u32 get, set, bit;
+	} commands[] = {
+		[SHIM_GRO] = { ETHTOOL_GGRO, ETHTOOL_SGRO, 1 },
+		[SHIM_LRO] = { ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO },
+		[SHIM_TX_CHECKSUMS] = { ETHTOOL_GTXCSUM, ETHTOOL_STXCSUM, 1 },
+	};
+	const __u32 bit = commands[offload].bit;
+	struct ethtool_value value = { .cmd = commands[offload].get };
+	int ret = ethtool(interface, &value);
+
+	if (ret < 0 || wanted < 0)
+		return ret < 0 ? ret : (value.data & bit) != 0;
+	value.cmd = commands[offload].set;
+	value.data = wanted ? value.data | bit : value.data & ~bit;
+	ret = ethtool(interface, &value);
+	return ret < 0 ? ret : wanted;
+}
+
+/*
+ * Has an interface receive frames of any destination until the descriptor that is returned is
+ * closed, by whatever end of the process. A negative errno on failure.
+ */
+int
+shim_hold_promiscuous(unsigned int if_index)
+{
+	const struct packet_mreq all = { .mr_ifindex = (int)if_index, .mr_type = PACKET_MR_PROMISC };
+	/* Protocol 0 receives nothing. */
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (fd >= 0 && setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all)) == 0)
+		return fd;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	return -error;
+}
+
+/*
+ * Takes the place of the C library's in the whole program, for the one call of net_af_packet that
+ * joins its sockets to a fanout group: it asks the kernel to put IPv4 fragments together there
+ * (rte_eth_af_packet.c, 22.11 and 24.11). The whole is longer than the MTU of the other interface,
+ * and the kernel refuses to send it: fragments would not pass.
+ */
+int
+setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	int fanout;
+
+	if (level == SOL_PACKET && name == PACKET_FANOUT && length == sizeof(fanout)) {
+		memcpy(&fanout, value, sizeof(fanout));
+		fanout &= ~(PACKET_FANOUT_FLAG_DEFRAG << 16);
+		value = &fanout;
+	}
+	return (int)syscall(SYS_setsockopt, fd, level, name, value, length);
+}

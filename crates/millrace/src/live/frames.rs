@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which frames of a direction can be forwarded whole. One that was cut, or that the next port
+//! refuses for its length, is dropped here with a reason: no driver would count it.
+
+use super::Wire;
+use dpdk::Burst;
+use wire::Packet;
+
+/// Ethernet header.
+const HEADER: u32 = 14;
+/// One VLAN tag, which an interface takes beyond its MTU.
+const TAG: u32 = 4;
+/// TPIDs of IEEE 802.1Q and 802.1ad.
+const TPIDS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+
+/// The limits of one direction, in bytes of a frame without FCS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameLimits {
+    /// Longer ones are looked at: none below is cut or too long.
+    suspect: u32,
+    /// From here on the port may have cut it.
+    cuts_from: u32,
+    /// The MTU of the port it should leave by.
+    mtu: u32,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    Whole,
+    Cut,
+    TooLong,
+}
+
+impl FrameLimits {
+    /// Of both directions of a wire, first that from port A; `None` where every frame that arrives
+    /// is whole and may leave. A NIC drops what is longer than its MTU; what a Linux interface hands
+    /// over may have any length, and one that it has no MTU for it refuses without a word.
+    pub(super) fn of(wire: &Wire) -> [Option<Self>; 2] {
+        let [a, b] = wire.interface_mtu;
+        [Self::between(wire.cuts_from[0], b), Self::between(wire.cuts_from[1], a)]
+    }
+
+    fn between(cuts_from: Option<u32>, mtu: Option<u32>) -> Option<Self> {
+        (mtu.is_some() || cuts_from.is_some())
+            .then(|| Self::new(cuts_from.unwrap_or(u32::MAX), mtu.unwrap_or(u32::MAX)))
+    }
+
+    fn new(cuts_from: u32, mtu: u32) -> Self {
+        let suspect = mtu.saturating_add(HEADER).min(cuts_from - 1);
+        Self { suspect, cuts_from, mtu }
+    }
+
+    /// Frees the frames that cannot be forwarded whole; returns how many were cut, and how many are
+    /// too long.
+    #[inline]
+    pub(super) fn keep_whole(&self, burst: &mut Burst) -> (u64, u64) {
+        if burst.iter().all(|mbuf| mbuf.frame_len() as u32 <= self.suspect) {
+            return (0, 0);
+        }
+        self.drop_others(burst)
+    }
+
+    #[cold]
+    fn drop_others(&self, burst: &mut Burst) -> (u64, u64) {
+        let (mut cut, mut too_long) = (0, 0);
+        burst.sort_out(|_, mbuf| match self.judge(mbuf.frame_len() as u32, mbuf.head()) {
+            Fit::Whole => Some(mbuf),
+            Fit::Cut => {
+                cut += 1;
+                None
+            }
+            Fit::TooLong => {
+                too_long += 1;
+                None
+            }
+        });
+        (cut, too_long)
+    }
+
+    /// A frame of `length` bytes that begins with `bytes`.
+    fn judge(&self, length: u32, bytes: &[u8]) -> Fit {
+        let is_tag =
+            |at: usize| bytes.get(at..at + 2).is_some_and(|it| TPIDS.iter().any(|t| t == it));
+        let tags = if !is_tag(12) { 0 } else { 1 + u32::from(is_tag(16)) };
+        if length >= self.cuts_from {
+            Fit::Cut
+        } else if length > self.mtu.saturating_add(HEADER + tags * TAG) {
+            Fit::TooLong
+        } else {
+            Fit::Whole
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_no_payload_and_what_may_be_cut_goes_first() {
+        let limits = FrameLimits::new(1982, 1500);
+        let frame = |types: &[[u8; 2]]| {
+            let mut bytes = [0; 64];
+            for (tag, tpid) in types.iter().enumerate() {
+                bytes[12 + 4 * tag..][..2].copy_from_slice(tpid);
+            }
+            bytes
+        };
+        let plain = frame(&[[0x08, 0x00]]);
+        assert_eq!(limits.judge(1514, &plain), Fit::Whole);
+        assert_eq!(limits.judge(1515, &plain), Fit::TooLong);
+        assert_eq!(limits.judge(1518, &frame(&TPIDS[..1])), Fit::Whole);
+        assert_eq!(limits.judge(1519, &frame(&TPIDS[..1])), Fit::TooLong);
+        assert_eq!(limits.judge(1522, &frame(&[TPIDS[1], TPIDS[0]])), Fit::Whole);
+        assert_eq!(limits.judge(1523, &frame(&[TPIDS[1], TPIDS[0]])), Fit::TooLong);
+        assert_eq!(limits.judge(1982, &plain), Fit::Cut);
+        assert_eq!((limits.suspect, FrameLimits::new(1000, u32::MAX).suspect), (1514, 999));
+    }
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Linux interfaces as ports of a bump: how their frames come to DPDK and go back, what is changed
+//! on the host for that, and that it is put back in the end.
+//!
+//! The frames of an interface that is named as such, `eth1`, are redirected to a device that DPDK
+//! reads ([`redirect`]): the host sees none of them. Ports whose driver reads an interface beside the host's stack, `net_af_packet`
+//! and `net_pcap`, need that interface to join no segments, and the host to keep out of the wire.
+
+mod keeper;
+mod lock;
+mod netlink;
+mod redirect;
+
+pub(crate) use keeper::{SUBCOMMAND as KEEPER, keep};
+pub(crate) use netlink::Device;
+
+use crate::config::Devargs;
+use dpdk::{Missed, Port, linux};
+use keeper::{Keeper, Offload, Undo};
+use lock::{InterfaceLock, NotLocked};
+use netlink::Netlink;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Longest name of a Linux interface (`IFNAMSIZ` less its final zero).
+const NAME_MAX: usize = 15;
+/// The MTU of Ethernet.
+const ETHERNET_MTU: u32 = 1500;
+/// Frames that wait for a port behind a redirect: 4 ms at a million a second.
+const QUEUE: u32 = 4096;
+
+/// An interface cannot be a port.
+#[derive(Debug, thiserror::Error)]
+#[error("port `{port}`: {fault}")]
+pub(crate) struct NetdevError {
+    port: String,
+    fault: Fault,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("there is no Linux interface {name}; there are {}", .all.join(", "))]
+    NoSuch { name: String, all: Vec<String> },
+    #[error(
+        "{} has a bump on this interface: two would forward every frame twice",
+        .0.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    InUse(Option<i32>),
+    #[error(
+        "it carries the default route: this host would lose its network; take another interface, or \
+         its route away"
+    )]
+    DefaultRoute,
+    #[error("it belongs to a bridge or bond: ip link set {0} nomaster")]
+    HasController(String),
+    #[error("{step}: {error}{}", way_out(.error))]
+    Failed { step: &'static str, error: io::Error },
+}
+
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; be root, or have CAP_NET_ADMIN and CAP_NET_RAW",
+        _ => "",
+    }
+}
+
+/// What turns an error of the system into a [`Fault`].
+fn failed(step: &'static str) -> impl Fn(io::Error) -> Fault {
+    move |error| Fault::Failed { step, error }
+}
+
+/// The Linux interfaces of a run. Dropping it puts everything back.
+pub(crate) struct Interfaces {
+    netlink: Option<Netlink>,
+    /// By the name of the port they are.
+    used: BTreeMap<String, Used>,
+    keeper: Option<Keeper>,
+    /// What to tell the user, a line each.
+    notes: Vec<String>,
+}
+
+/// An interface of a port.
+struct Used {
+    device: Device,
+    /// That of the port, if it was left to us.
+    driver: Option<Driver>,
+    /// Number of the device that its frames are redirected to, once it is there.
+    far: Option<u32>,
+    _lock: InterfaceLock,
+    /// Holds it promiscuous.
+    _promiscuous: Option<OwnedFd>,
+}
+
+/// How the frames of an interface come to DPDK.
+struct Driver {
+    /// What the port is opened with.
+    devargs: String,
+    /// The device that frames are redirected to, if they are.
+    far: Option<String>,
+}
+
+impl Interfaces {
+    /// Takes the interface of each port that has one, and prepares it. `mtu` is what its pair asks
+    /// for. Nothing of DPDK is started yet.
+    pub(crate) fn prepare<'a>(
+        ports: impl Iterator<Item = (&'a Devargs, Option<u16>)>,
+    ) -> Result<Self, NetdevError> {
+        let (used, notes) = (BTreeMap::new(), Vec::new());
+        let mut interfaces = Self { netlink: None, used, keeper: None, notes };
+        for (port, mtu) in ports {
+            if let Some(name) = port.host_interface() {
+                let taken = interfaces.take(port, name, mtu);
+                taken.map_err(|fault| NetdevError { port: port.to_string(), fault })?;
+            }
+        }
+        Ok(interfaces)
+    }
+
+    /// What to tell the user, a line each.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What `port` is opened with.
+    pub(crate) fn devargs(&self, port: &Devargs) -> String {
+        let used = self.used.get(&port.name);
+        let driver = used.and_then(|used| used.driver.as_ref());
+        driver.map_or_else(|| port.to_string(), |driver| driver.devargs.clone())
+    }
+
+    /// The MTU that DPDK is to set for `port` of a pair with MTU `written`. That of an interface is
+    /// set already, and few of its drivers take one.
+    pub(crate) fn mtu(&self, port: &Devargs, written: Option<u16>) -> Option<u16> {
+        let Some(used) = self.used.get(&port.name) else { return written };
+        let is_tap = used.driver.as_ref().is_some_and(|it| it.devargs.starts_with("net_tap"));
+        is_tap.then(|| u16::try_from(used.device.mtu).ok()).flatten()
+    }
+
+    /// The MTU of the interface of `port`, if it has one.
+    pub(crate) fn interface_mtu(&self, port: &Devargs) -> Option<u32> {
+        Some(self.used.get(&port.name)?.device.mtu)
+    }
+
+    /// Bytes of a frame from which on the driver of `port` may have cut it.
+    pub(crate) fn cuts_from(&self, port: &Devargs) -> Option<u32> {
+        let opened = Devargs::parse(&self.devargs(port)).ok();
+        opened.as_ref().unwrap_or(port).cuts_from()
+    }
+
+    fn take(&mut self, port: &Devargs, name: &str, mtu: Option<u16>) -> Result<(), Fault> {
+        let mut netlink = Netlink::open().map_err(failed("cannot ask the kernel"))?;
+        let device = netlink.device(name).map_err(failed("cannot ask the kernel"))?;
+        let Some(mut device) = device else {
+            let all = netlink.names().unwrap_or_default();
+            return Err(Fault::NoSuch { name: name.to_owned(), all });
+        };
+        let lock = InterfaceLock::take(device.index).map_err(|error| match error {
+            NotLocked::InUse(by) => Fault::InUse(by),
+            NotLocked::Failed(error) => failed("cannot lock it")(error),
+        })?;
+        self.netlink = Some(netlink);
+        if port.is_interface() {
+            self.refuse_what_the_host_needs(&device)?;
+        }
+        if let Some(mtu) = mtu.filter(|mtu| u32::from(*mtu) != device.mtu) {
+            self.change(&Undo::Mtu { index: device.index, mtu: device.mtu }, |netlink| {
+                set_mtu(netlink, device.index, mtu.into())
+            })
+            .map_err(failed("cannot set its MTU"))?;
+            device.mtu = mtu.into();
+        }
+        if !device.is_up {
+            self.change(&Undo::Down { index: device.index }, |netlink| {
+                netlink.set_flag(device.index, LinkFlags::Up, true)
+            })
+            .map_err(failed("cannot set it up"))?;
+        }
+        let driver = port.is_interface().then(|| self.choose_driver(&device)).transpose()?;
+        let mut promiscuous = None;
+        if driver.as_ref().is_some_and(|driver| driver.far.is_some()) {
+            let held = linux::hold_promiscuous(device.index);
+            promiscuous = Some(held.map_err(failed("cannot make it promiscuous"))?);
+        } else {
+            self.keep_host_out(&device)?;
+        }
+        let used = Used { device, driver, far: None, _lock: lock, _promiscuous: promiscuous };
+        self.used.insert(port.name.clone(), used);
+        Ok(())
+    }
+
+    fn refuse_what_the_host_needs(&mut self, device: &Device) -> Result<(), Fault> {
+        let name = &device.name;
+        if device.controller.is_some() {
+            return Err(Fault::HasController(name.clone()));
+        }
+        if carries_default_route(name) {
+            return Err(Fault::DefaultRoute);
+        }
+        let addresses = self.netlink.as_mut().and_then(|link| link.addresses(device.index).ok());
+        let addresses: Vec<_> = addresses.iter().flatten().map(ToString::to_string).collect();
+        if !addresses.is_empty() {
+            let list = addresses.join(", ");
+            self.notes.push(format!(
+                "port {name}: this host has {list} there, and hears nothing there any more"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The devargs of the port that an interface becomes, and the device that its frames are
+    /// redirected to, where the kernel can do that.
+    ///
+    /// A tap hands over what the kernel would put on a wire, byte for byte. DPDK's driver of it
+    /// knows no MTU above that of Ethernet (`max_rx_pktlen` in rte_eth_tap.c): longer frames go
+    /// through a veth whose other end is a `net_af_packet`.
+    fn choose_driver(&mut self, device: &Device) -> Result<Driver, Fault> {
+        let Device { name, index, mtu, .. } = device;
+        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        let redirect = redirect::try_out(netlink, *index);
+        let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+        let far = far_name(name, *index);
+        let (driver, how) = match (redirect, tun) {
+            (Ok(()), Ok(_)) if *mtu <= ETHERNET_MTU => {
+                let devargs = format!("net_tap_{name},iface={far}");
+                let how = format!("net_tap, by a tc redirect to {far}");
+                (Driver { devargs, far: Some(far) }, how)
+            }
+            (Ok(()), _) => {
+                let near = self.lay_veth(device, &far);
+                let near = near.map_err(failed("cannot lay a veth to its port"))?;
+                let sizes = af_packet_sizes(*mtu);
+                let devargs = format!("net_af_packet_{name},iface={near}{sizes}");
+                let how = format!("net_af_packet, by a tc redirect to {far}");
+                (Driver { devargs, far: Some(far) }, how)
+            }
+            (Err(error), _) => {
+                let devargs = format!("net_af_packet_{name},iface={name}{}", af_packet_sizes(*mtu));
+                let how = format!(
+                    "net_af_packet, as tc cannot redirect its frames ({error}): checksums and \
+                     segments that a sender leaves to hardware arrive unfinished"
+                );
+                (Driver { devargs, far: None }, how)
+            }
+        };
+        self.notes.push(format!("port {name}: {how}; MTU {mtu}"));
+        Ok(driver)
+    }
+
+    /// A cable from the device `far`, which leaves nothing to hardware, to another one, whose name
+    /// is returned. The host is kept out of both.
+    fn lay_veth(&mut self, device: &Device, far: &str) -> io::Result<String> {
+        let near = format!("mp{}", &far[2..]);
+        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        // A killed instance whose keeper was killed too.
+        if let Some(old) = netlink.device(far)? {
+            netlink.remove(old.index)?;
+        }
+        netlink.add_veth([far, &near], device.mtu)?;
+        let ends = [netlink.device(far)?, netlink.device(&near)?];
+        for end in ends.into_iter().flatten() {
+            let index = end.index;
+            if end.name == far {
+                self.change(&Undo::Remove { index }, |_| Ok(()))?;
+            }
+            linux::set_offload(&end.name, linux::Offload::TxChecksums, false)?;
+            for (family, key, value) in [("ipv6", "disable_ipv6", "1"), ("ipv4", "arp_ignore", "8")]
+            {
+                let path = format!("/proc/sys/net/{family}/conf/{}/{key}", end.name);
+                let _ = fs::write(path, value);
+            }
+            self.netlink.as_mut().expect("it was asked before").set_flag(
+                index,
+                LinkFlags::Up,
+                true,
+            )?;
+        }
+        Ok(near)
+    }
+
+    /// Has the interface join no segments, as its port would be handed frames that fit nowhere, and
+    /// the host answer nothing: it sees the frames beside the port.
+    fn keep_host_out(&mut self, device: &Device) -> Result<(), Fault> {
+        let (name, index) = (&device.name, device.index);
+        if !device.is_promiscuous {
+            let noted = self.change(&Undo::NotPromiscuous { index }, |_| Ok(()));
+            noted.map_err(failed("cannot start what puts it back"))?;
+        }
+        for offload in [Offload::Gro, Offload::Lro] {
+            // What cannot be asked is not there.
+            if linux::offload(name, offload.into()).unwrap_or(false) {
+                let undo = Undo::Offload { interface: name.clone(), offload, is_on: true };
+                let change = |_: &mut Netlink| linux::set_offload(name, offload.into(), false);
+                self.change(&undo, change).map_err(failed("cannot switch its GRO or LRO off"))?;
+            }
+        }
+        let addresses = self.netlink.as_mut().and_then(|link| link.addresses(device.index).ok());
+        let has_ipv6 = addresses.iter().flatten().any(|address| address.is_ipv6());
+        // 8: answer for no address (ip-sysctl, arp_ignore). Switching IPv6 off takes addresses away.
+        self.set_sysctl(format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore"), "8");
+        if !has_ipv6 {
+            self.set_sysctl(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+        }
+        Ok(())
+    }
+
+    /// Writes to a file below `/proc/sys`. Where that is not allowed, in a container, the user is
+    /// told what to do.
+    fn set_sysctl(&mut self, path: String, wanted: &str) {
+        let Ok(before) = fs::read_to_string(&path) else { return };
+        if before.trim_end() == wanted {
+            return;
+        }
+        let undo = Undo::Sysctl { path: path.clone(), text: before };
+        if let Err(error) = self.change(&undo, |_| fs::write(&path, wanted)) {
+            let key = path.trim_start_matches("/proc/sys/").replace('/', ".");
+            self.notes.push(format!("cannot keep the host out: sysctl -w {key}={wanted}: {error}"));
+        }
+    }
+
+    /// Changes something of the host, once the keeper knows how to put it back.
+    fn change(
+        &mut self,
+        undo: &Undo,
+        change: impl FnOnce(&mut Netlink) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.keeper.is_none() {
+            self.keeper = Some(Keeper::start()?);
+        }
+        self.keeper.as_mut().expect("it was just started").note(undo)?;
+        change(self.netlink.as_mut().expect("an interface was asked for before"))
+    }
+
+    /// Makes `open`, which is not started, stand for the interface that `port` names: by its name,
+    /// its link and its losses.
+    pub(crate) fn adopt(&mut self, port: &Devargs, open: &mut Port) -> Result<(), NetdevError> {
+        let Some(used) = self.used.get_mut(&port.name) else { return Ok(()) };
+        let Some(driver) = &used.driver else { return Ok(()) };
+        let mut missed: Missed = Box::new(|| 0);
+        if let Some(far) = driver.far.clone() {
+            let netlink = self.netlink.as_mut().expect("it was asked for this device");
+            let index = prepare_far(netlink, &far);
+            used.far = Some(index.map_err(|fault| NetdevError { port: port.to_string(), fault })?);
+            missed = Box::new(move || {
+                let device = Netlink::open().and_then(|mut netlink| netlink.device(&far));
+                device.ok().flatten().map_or(0, |device| device.tx_dropped)
+            });
+        }
+        open.stand_for(&used.device.name, used.device.index, missed);
+        Ok(())
+    }
+
+    /// Redirects frames from now on, both ways.
+    pub(crate) fn connect(&mut self) -> Result<(), NetdevError> {
+        let pairs: Vec<_> = self
+            .used
+            .iter()
+            .filter_map(|(port, used)| Some((port.clone(), used.device.index, used.far?)))
+            .collect();
+        for (port, index, far) in pairs {
+            let redirected =
+                self.redirect(index, far).map_err(failed("cannot redirect its frames"));
+            redirected.map_err(|fault| NetdevError { port, fault })?;
+        }
+        Ok(())
+    }
+
+    fn redirect(&mut self, index: u32, far: u32) -> io::Result<()> {
+        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        redirect::add(netlink, far, index)?;
+        let made_clsact = redirect::add_clsact(netlink, index)?;
+        let undo = Undo::Redirect { index, made_clsact };
+        self.change(&undo, |netlink| redirect::add(netlink, index, far))
+    }
+}
+
+/// Prepares the device that frames are redirected to, which its driver has made; returns its number.
+fn prepare_far(netlink: &mut Netlink, far: &str) -> Result<u32, Fault> {
+    let device = netlink.device(far).map_err(failed("cannot ask the kernel"))?;
+    let none = || io::Error::other("its driver has made none");
+    let device = device.ok_or_else(none).map_err(failed("cannot find its other end"))?;
+    // What the host says there would leave by the interface.
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{far}/disable_ipv6"), "1");
+    let queue = LinkAttribute::TxQueueLen(QUEUE);
+    netlink.set(device.index, queue).map_err(failed("cannot size its queue"))?;
+    Ok(device.index)
+}
+
+/// Sets the MTU of a device.
+fn set_mtu(netlink: &mut Netlink, index: u32, mtu: u32) -> io::Result<()> {
+    netlink.set(index, LinkAttribute::Mtu(mtu))
+}
+
+/// The MTU of a Linux interface, if there is one.
+pub(crate) fn mtu(name: &str) -> Option<u32> {
+    Some(Netlink::open().ok()?.device(name).ok()??.mtu)
+}
+
+/// Name of the device that the frames of an interface are redirected to.
+fn far_name(interface: &str, index: u32) -> String {
+    let name = format!("mr-{interface}");
+    if name.len() <= NAME_MAX { name } else { format!("mr-{index}") }
+}
+
+/// The arguments by which `net_af_packet` takes whole frames of an interface with this MTU.
+pub(crate) fn af_packet_sizes(mtu: u32) -> String {
+    let frame = Devargs::af_packet_frame(mtu);
+    // A block is a whole number of frames and of pages: 4 frames of a multiple of 1024.
+    format!(",framesz={frame},blocksz={}", frame * 4)
+}
+
+/// True if the default route of IPv4 or IPv6 leaves by this interface.
+fn carries_default_route(interface: &str) -> bool {
+    let v4 = fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let v6 = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
+    // Interface, destination, gateway, flags, ...; mask is the eighth.
+    let is_v4 = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        words.first() == Some(&interface)
+            && words.get(1) == Some(&"00000000")
+            && words.get(7) == Some(&"00000000")
+    };
+    // Destination, length of its prefix, ...; the interface is the last.
+    let is_v6 = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let is_default = words.get(1) == Some(&"00")
+            && words.first().is_some_and(|to| to.bytes().all(|digit| digit == b'0'));
+        is_default && words.last() == Some(&interface)
+    };
+    v4.lines().any(is_v4) || v6.lines().any(is_v6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_have_names_that_linux_takes() {
+        assert_eq!(far_name("eth1", 7), "mr-eth1");
+        assert_eq!(far_name("enp130s0f1np1", 7), "mr-7");
+    }
+}

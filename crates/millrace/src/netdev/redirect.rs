@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A redirect: every frame that arrives at one device leaves by another, before the host's own
+//! stack sees it (tc-mirred(8) behind tc-u32(8), at the ingress of the `clsact` queueing
+//! discipline).
+//!
+//! Where the second device is a tap, its kernel side does what was left to hardware: it cuts joined
+//! segments up, fills in checksums and puts VLAN tags back (`validate_xmit_skb` in net/core/dev.c).
+
+use super::netlink::{Netlink, is_no_device};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::tc::{
+    TcAction, TcActionAttribute, TcActionGeneric, TcActionMirror, TcActionMirrorOption,
+    TcActionOption, TcActionType, TcAttribute, TcFilterU32, TcFilterU32Option, TcHandle, TcHeader,
+    TcMessage, TcMirror, TcMirrorActionType, TcOption, TcU32Key, TcU32Selector, TcU32SelectorFlags,
+};
+use rustix::io::Errno;
+use std::io;
+
+/// Priority of our filters, by which they are found again: `mr` in ASCII.
+const PRIORITY: u16 = 0x6d72;
+/// Frames of every protocol, in network byte order.
+const ALL_PROTOCOLS: u16 = 0x0003_u16.to_be();
+
+/// Which frames a redirect takes.
+#[derive(Clone, Copy)]
+enum Takes {
+    All,
+    /// None: it only shows that the kernel can.
+    None,
+}
+
+/// Has every frame that arrives at device `from` leave by device `to`. Takes the place of a
+/// redirect that a killed instance has left.
+pub(super) fn add(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<()> {
+    add_clsact(netlink, from)?;
+    remove_filter(netlink, from)?;
+    add_filter(netlink, from, to, Takes::All)
+}
+
+/// Finds out whether the kernel can redirect what arrives at device `from`.
+pub(super) fn try_out(netlink: &mut Netlink, from: u32) -> io::Result<()> {
+    let made = add_clsact(netlink, from)?;
+    let result = remove_filter(netlink, from)
+        .and_then(|()| add_filter(netlink, from, from, Takes::None))
+        .and_then(|()| remove_filter(netlink, from));
+    if made {
+        remove_clsact(netlink, from)?;
+    }
+    result
+}
+
+/// Ends the redirect of device `from`, if it has one.
+pub(super) fn remove_filter(netlink: &mut Netlink, from: u32) -> io::Result<()> {
+    let request = RouteNetlinkMessage::DelTrafficFilter(message(from, ingress(), PRIORITY));
+    accept(netlink.ask(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
+}
+
+/// Gives device `index` the queueing discipline that filters of ours hang on; true if it was not
+/// there.
+pub(super) fn add_clsact(netlink: &mut Netlink, index: u32) -> io::Result<bool> {
+    let mut message = message(index, TcHandle::CLSACT, 0);
+    message.header.handle = TcHandle { major: 0xffff, minor: 0 };
+    message.attributes.push(TcAttribute::Kind("clsact".to_owned()));
+    let request = RouteNetlinkMessage::NewQueueDiscipline(message);
+    match netlink.ask(request, NLM_F_CREATE | NLM_F_EXCL) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes it away again.
+pub(super) fn remove_clsact(netlink: &mut Netlink, index: u32) -> io::Result<()> {
+    let mut message = message(index, TcHandle::CLSACT, 0);
+    message.header.handle = TcHandle { major: 0xffff, minor: 0 };
+    let request = RouteNetlinkMessage::DelQueueDiscipline(message);
+    accept(netlink.ask(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
+}
+
+fn add_filter(netlink: &mut Netlink, from: u32, to: u32, takes: Takes) -> io::Result<()> {
+    let mut mirror = TcMirror::default();
+    let mut generic = TcActionGeneric::default();
+    generic.action = TcActionType::Stolen;
+    mirror.generic = generic;
+    mirror.eaction = TcMirrorActionType::EgressRedir;
+    mirror.ifindex = to;
+    let mut action = TcAction::default();
+    action.tab = 1;
+    action.attributes = vec![
+        TcActionAttribute::Kind(TcActionMirror::KIND.to_owned()),
+        TcActionAttribute::Options(vec![TcActionOption::Mirror(TcActionMirrorOption::Parms(
+            mirror,
+        ))]),
+    ];
+    let mut key = TcU32Key::default();
+    if let Takes::None = takes {
+        // No IP packet begins with these bits.
+        (key.mask, key.val) = (u32::MAX, u32::MAX);
+    }
+    let mut selector = TcU32Selector::default();
+    selector.flags = TcU32SelectorFlags::Terminal;
+    selector.nkeys = 1;
+    selector.keys = vec![key];
+    let options = vec![
+        TcOption::U32(TcFilterU32Option::Selector(selector)),
+        TcOption::U32(TcFilterU32Option::Action(vec![action])),
+    ];
+    let mut message = message(from, ingress(), PRIORITY);
+    message.attributes.push(TcAttribute::Kind(TcFilterU32::KIND.to_owned()));
+    message.attributes.push(TcAttribute::Options(options));
+    let request = RouteNetlinkMessage::NewTrafficFilter(message);
+    netlink.ask(request, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+}
+
+fn ingress() -> TcHandle {
+    TcHandle { major: 0xffff, minor: TcHandle::MIN_INGRESS }
+}
+
+fn message(index: u32, parent: TcHandle, priority: u16) -> TcMessage {
+    let mut message = TcMessage::default();
+    message.header = TcHeader { index: index as i32, parent, ..TcHeader::default() };
+    if priority > 0 {
+        message.header.info = TcHandle { major: priority, minor: ALL_PROTOCOLS }.into();
+    }
+    message
+}
+
+/// Takes some errors for success: what should go is gone.
+fn accept<T>(result: io::Result<T>, errors: &[Errno]) -> io::Result<()> {
+    match result {
+        Err(error) if is_no_device(&error) => Ok(()),
+        Err(error) => {
+            let is_one = |one: &Errno| error.raw_os_error() == Some(one.raw_os_error());
+            if errors.iter().any(is_one) { Ok(()) } else { Err(error) }
+        }
+        Ok(_) => Ok(()),
+    }
+}

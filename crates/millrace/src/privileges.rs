@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The capabilities that a run keeps once its ports and files are open (capabilities(7)).
+
+use crate::output::tell;
+use crate::plan::Plan;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A set of capabilities, bit n being capability n of linux/capability.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities(u64);
+
+impl Capabilities {
+    const NONE: Self = Self(0);
+    const DAC_OVERRIDE: Self = Self(1 << 1);
+    /// An interface is taken out of promiscuous mode, a flow rule of some NICs made.
+    const NETWORK: Self = Self(1 << 12 | 1 << 13);
+    /// `IPC_LOCK`, `SYS_RAWIO` and `SYS_ADMIN`: memory that a NIC reads is locked and looked up
+    /// when a port is reset.
+    const DEVICES: Self = Self(1 << 14 | 1 << 17 | 1 << 21);
+
+    fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What a run with this plan still needs, whose files are `files`.
+    pub(crate) fn of(plan: &Plan, files: &[PathBuf]) -> Self {
+        let ports = plan.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
+        let of_ports = ports.fold(Self::NONE, |all, port| match () {
+            () if port.is_pci() => all.and(Self::NETWORK).and(Self::DEVICES),
+            () if port.interface().is_some() || port.name.starts_with("net_t") => {
+                all.and(Self::NETWORK)
+            }
+            () => all,
+        });
+        match files.iter().all(|file| is_ours(file)) {
+            true => of_ports,
+            false => of_ports.and(Self::DAC_OVERRIDE),
+        }
+    }
+
+    /// Gives all others up, for good.
+    pub(crate) fn keep_only(self) {
+        if !dpdk::linux::limit_privileges(self.0) {
+            let words = "millrace: not every thread could give up its privileges; the run goes on";
+            tell(io::stderr(), words);
+        }
+    }
+}
+
+/// True if this user can open the file again by being its folder's owner.
+fn is_ours(file: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_own = |path: &Path| fs::metadata(path).is_ok_and(|found| found.uid() == own);
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    is_own(folder) && (!file.exists() || is_own(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_others_take_a_capability() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flows.jsonl");
+        assert!(is_ours(&file));
+        fs::write(&file, "").unwrap();
+        assert!(is_ours(&file));
+        assert_eq!(is_ours(Path::new("/proc/1/nowhere")), rustix::process::geteuid().is_root());
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Starts DPDK, as every command does it: a signal ends it at once, and who holds it up is told.
+
+use crate::host::locks;
+use crate::output::tell;
+use crate::signals;
+use dpdk::{Eal, EalConfig, EalError};
+use std::io;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Starts DPDK with hugepages or without, as `config` says.
+pub(crate) fn start_eal(config: &EalConfig) -> Result<Eal, EalError> {
+    let _start_up = signals::start_up();
+    let _watch = LockWatch::begin();
+    Eal::init(config)
+}
+
+/// A thread that says for which program's lock this process waits. EAL locks the directory of
+/// hugepages while it starts, and waits without a word for another program that does.
+struct LockWatch {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LockWatch {
+    /// Who waits for less has no need to know.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn begin() -> Self {
+        let (stop, stopped) = channel::<()>();
+        let watch = move || {
+            while stopped.recv_timeout(Self::PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                if let Some(holder) = locks::holder_waited_for(std::process::id()) {
+                    let what = "waiting for the directory of hugepages, locked by";
+                    tell(io::stderr(), format_args!("millrace: {what} {holder}"));
+                    return;
+                }
+            }
+        };
+        // Without it the start is as good, and says less.
+        let thread = std::thread::Builder::new().name("lock-watch".to_owned()).spawn(watch).ok();
+        Self { stop: Some(stop), thread }
+    }
+}
+
+impl Drop for LockWatch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("a panic ends the process");
+        }
+    }
+}

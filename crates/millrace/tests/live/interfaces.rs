@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Linux interfaces as ports, by their names and by devargs: whatever the kernel of a host sends
+//! arrives whole, the host of the bump keeps out of the wire, and its interfaces are as they were
+//! in the end.
+
+use crate::bump::{Bump, Setup, count};
+use crate::lan::{ENDS, Host, Lan};
+use crate::process::Process;
+use crate::{has_root_and, skip, wait_until};
+use std::fs;
+use std::process::{Command, Stdio};
+
+const TOOLS: [&str; 8] = ["ip", "tc", "unshare", "nsenter", "setpriv", "python3", "curl", "ping"];
+const PAIR: &str = "end-a,end-b";
+
+/// Two hosts whose cables have this MTU, with all that their kernels leave to hardware.
+fn lan(mtu: u32) -> Option<Lan> {
+    if !has_root_and(&TOOLS) {
+        return None;
+    }
+    let lan = Lan::with_plain_cables()?;
+    for Host { namespace, interface, .. } in [&lan.a, &lan.b] {
+        namespace.run(&format!("ip link set dev {interface} mtu {mtu}"));
+    }
+    for end in ENDS {
+        lan.bump.run(&format!("ip link set dev {end} mtu {mtu}"));
+    }
+    Some(lan)
+}
+
+/// A bump on both interfaces, by their names.
+fn start(lan: &Lan, setup: Setup) -> Bump {
+    let setup = setup.launcher(lan.bump.command("env")).args(&["--pair", PAIR]);
+    let bump = setup.start();
+    lan.set_up();
+    lan.assign_addresses();
+    bump
+}
+
+/// What tells whether the interfaces of the bump are as they were.
+fn state_of_ends(lan: &Lan) -> String {
+    let of_end = |end: &str| {
+        let link = lan.bump.run(&format!("ip -d -o link show dev {end}"));
+        // The kernel gives an interface its root queueing discipline once it is set up.
+        let link: Vec<_> =
+            link.split_whitespace().filter(|word| !["noop", "noqueue"].contains(word)).collect();
+        let offloads = lan.bump.run(&format!("ethtool -k {end}"));
+        let sysctl = |key: &str| lan.bump.run(&format!("sysctl -n net.{key}"));
+        let arp = sysctl(&format!("ipv4.conf.{end}.arp_ignore"));
+        let ipv6 = sysctl(&format!("ipv6.conf.{end}.disable_ipv6"));
+        format!("{link:?} {offloads} {arp} {ipv6}")
+    };
+    let all = lan.bump.run("ip -br link").lines().count();
+    let tc = lan.bump.run("tc qdisc show").matches("clsact").count();
+    format!("{all} devices, {tc} filtered, {}", ENDS.map(of_end).join("\n"))
+}
+
+#[track_caller]
+fn assert_ping(host: &Host, args: &str) {
+    let mut ping = host.namespace.command("ping");
+    ping.args(["-c", "2", "-i", "0.02", "-W", "5"]).args(args.split(' '));
+    let output = ping.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(" 0% packet loss"), "{args}: {text}");
+}
+
+/// Moves `bytes` of TCP from host B to host A, which must be equal at both ends.
+fn assert_tcp(lan: &Lan, setup_path: &str, bytes: usize) {
+    let data: Vec<u8> = (0..bytes).map(|i| (i * 2_654_435_761 >> 11) as u8).collect();
+    fs::write(format!("{setup_path}/data"), &data).unwrap();
+    let mut server = lan.b.namespace.command("python3");
+    server.args(["-m", "http.server", "8080", "--bind", "::", "--directory", setup_path]);
+    let _server = Process::spawn(server.stdout(Stdio::null()).stderr(Stdio::null()));
+    let probe = "curl --silent --output /dev/null http://[::1]:8080/";
+    wait_until("the web server answers", || lan.b.namespace.succeeds(probe));
+    for address in [lan.b.v4.to_owned(), format!("[{}]", lan.b.v6)] {
+        let copy = format!("{setup_path}/copy");
+        let fetch = format!(
+            "curl --silent --fail --max-time 60 http://{address}:8080/data --output {copy}"
+        );
+        lan.a.namespace.run(&fetch);
+        assert!(fs::read(&copy).unwrap() == data, "{address}: it arrived otherwise");
+    }
+}
+
+/// No `ethtool`, no `sysctl`: what the kernel leaves to hardware, and fragments, pass.
+#[test]
+fn named_interfaces_pass_what_hosts_send_by_default() {
+    for (mtu, driver) in [(1500, "net_tap"), (9000, "net_af_packet")] {
+        let Some(lan) = lan(mtu) else { return };
+        let before = state_of_ends(&lan);
+        let setup = Setup::new("named").without_flows();
+        let folder = setup.path("");
+        let bump = start(&lan, setup);
+        let told = bump.stderr();
+        for end in ENDS {
+            let line = format!("port {end}: {driver}, by a tc redirect to mr-{end}; MTU {mtu}");
+            assert!(told.contains(&line), "{told}");
+        }
+        assert_ping(&lan.a, lan.b.v4);
+        assert_ping(&lan.a, &format!("-M do -s {} {}", mtu - 28, lan.b.v4));
+        assert_ping(&lan.a, &format!("-s {} {}", mtu * 3, lan.b.v4));
+        assert_ping(&lan.b, &format!("-s {} {}", mtu * 3, lan.a.v6));
+        assert_tcp(&lan, &folder, 2 << 20);
+        let ended = bump.finish();
+        assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+        let summary = ended.summary();
+        let (ledger, drops) = (&summary["ledger"], &summary["drops"]);
+        assert_eq!((&ledger["balanced"], count(&ledger["dropped"])), (&true.into(), 0), "{drops}");
+        assert_eq!(summary["ports"][0]["name"], ENDS[0], "{}", summary["ports"]);
+        // Checksums were filled in, so that connections were tracked.
+        assert_eq!(summary["invalid"]["checksum"], 0, "{}", summary["invalid"]);
+        assert_eq!(state_of_ends(&lan), before);
+    }
+}
+
+#[test]
+fn a_bump_that_is_killed_leaves_its_interfaces_as_they_were() {
+    let Some(lan) = lan(1500) else { return };
+    let before = state_of_ends(&lan);
+    for pair in [PAIR, "net_af_packet0,iface=end-a,net_af_packet1,iface=end-b"] {
+        let setup = Setup::new("killed").launcher(lan.bump.command("env"));
+        // The devices are set up, and their MTU is raised.
+        let bump = setup.args(&["--pair", pair, "--mtu", "4000"]).start();
+        assert_ne!(state_of_ends(&lan), before);
+        bump.signal("KILL");
+        bump.wait_for_status();
+        wait_until("all is put back", || state_of_ends(&lan) == before);
+    }
+}
+
+#[test]
+fn a_second_bump_on_an_interface_is_refused_and_named_the_first() {
+    let Some(lan) = lan(1500) else { return };
+    let bump = start(&lan, Setup::new("first"));
+    let told = format!("process {} has a bump on this interface", bump.id());
+    for pair in ["end-a,net_null0", "net_null0,net_af_packet0,iface=end-a"] {
+        let mut second = lan.bump.command(env!("CARGO_BIN_EXE_millrace"));
+        let output = second.args(["run", "--pair", pair, "--duration", "1"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && text.contains(&told), "{text}");
+    }
+    assert_ping(&lan.a, lan.b.v4);
+    assert_eq!(bump.finish().status, Some(0));
+}
+
+/// The host of the bump has the address of host B on another interface, and answers neither its ARP
+/// requests nor its packets.
+#[test]
+fn the_host_of_the_bump_keeps_out_of_the_wire() {
+    let pairs = [PAIR, "net_af_packet0,iface=end-a,net_af_packet1,iface=end-b"];
+    for pair in pairs {
+        let Some(lan) = lan(1500) else { return };
+        lan.bump.run(&format!("ip address add {}/32 dev lo", lan.b.v4));
+        lan.bump.run(&format!("ip address add {}/128 dev lo", lan.b.v6));
+        let setup = Setup::new("own").launcher(lan.bump.command("env")).args(&["--pair", pair]);
+        let bump = setup.start();
+        lan.set_up();
+        lan.assign_addresses();
+        assert_ping(&lan.a, lan.b.v4);
+        assert_ping(&lan.a, lan.b.v6);
+        let neighbours = lan.a.namespace.run("ip neigh show");
+        let mac = lan.b.mac();
+        for address in [lan.b.v4, lan.b.v6] {
+            let entry = neighbours.lines().find(|line| line.starts_with(address));
+            assert!(entry.is_some_and(|entry| entry.contains(&mac)), "{mac}: {neighbours}");
+        }
+        assert_eq!(bump.finish().status, Some(0));
+    }
+}
+
+/// `net_af_packet` cuts what is longer than its frames, and the kernel refuses what is longer than
+/// an MTU: neither is forwarded, and both are counted.
+#[test]
+fn frames_that_do_not_fit_are_dropped_with_a_reason() {
+    let small = "net_af_packet0,iface=end-a,framesz=2048,net_af_packet1,iface=end-b,framesz=2048";
+    for (pair, mtu_b, reason) in [(small, 9000, "cut"), (PAIR, 1500, "over_mtu")] {
+        let Some(lan) = lan(9000) else { return };
+        lan.bump.run(&format!("ip link set dev {} mtu {mtu_b}", ENDS[1]));
+        let setup = Setup::new("long").without_flows().launcher(lan.bump.command("env"));
+        let bump = setup.args(&["--pair", pair]).start();
+        lan.set_up();
+        lan.assign_addresses();
+        lan.introduce();
+        assert_ping(&lan.a, lan.b.v4);
+        let received = lan.b.traffic().received.1;
+        let long = format!("ping -c 3 -i 0.02 -W 1 -M do -s 8000 {}", lan.b.v4);
+        assert!(!lan.a.namespace.succeeds(&long));
+        // Hosts have more to say, but nothing long.
+        assert!(lan.b.traffic().received.1 < received + 3 * 1000, "something arrived");
+        let ended = bump.finish();
+        let summary = ended.summary();
+        assert_eq!(count(&summary["drops"][reason]), 3, "{}", summary["drops"]);
+        assert_eq!(summary["ledger"]["balanced"], true);
+    }
+}
+
+/// The driver has the kernel put IPv4 fragments together; this program has it leave them alone.
+#[test]
+fn fragments_pass_net_af_packet_and_its_interface_joins_no_segments() {
+    if !has_root_and(&["ethtool"]) {
+        return;
+    }
+    let Some(lan) = lan(1500) else { return };
+    for end in ENDS {
+        lan.bump.run(&format!("ethtool -K {end} gro on"));
+    }
+    let is_on = || lan.bump.run(&format!("ethtool -k {}", ENDS[0])).contains("receive-offload: on");
+    assert!(is_on());
+    let [a, b] = Lan::ports();
+    let setup = Setup::new("fragments").without_flows().launcher(lan.bump.command("env"));
+    let bump = setup.pair(&a, &b).start();
+    assert!(!is_on());
+    lan.set_up();
+    lan.assign_addresses();
+    assert_ping(&lan.a, &format!("-s 5000 {}", lan.b.v4));
+    let ended = bump.finish();
+    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    // Two requests and two answers, 4 fragments each.
+    let ledger = &ended.summary()["ledger"];
+    assert!(count(&ledger["rx"]) >= 16 && ledger["rx"] == ledger["tx"], "{ledger}");
+    assert!(is_on());
+}
+
+#[test]
+fn an_interface_that_cannot_be_a_port_is_refused_with_the_reason() {
+    let Some(lan) = lan(1500) else { return };
+    let assert_refused = |pair: &str, text: &str| {
+        let setup = Setup::new("refused").launcher(lan.bump.command("env"));
+        setup.args(&["--pair", pair]).assert_refused(1, &[text]);
+    };
+    assert_refused(
+        "end-a,end-x",
+        "port `end-x`: there is no Linux interface end-x; there are lo, end-a, end-b",
+    );
+    lan.bump.run("ip link set dev end-a up");
+    lan.bump.run("ip address add 10.9.0.9/24 dev end-a");
+    lan.bump.run("ip route add default via 10.9.0.1 dev end-a");
+    assert_refused(PAIR, "port `end-a`: it carries the default route");
+    if !lan.bump.succeeds("ip link add dev bridge type bridge") {
+        skip("no bridge can be made here");
+        return;
+    }
+    lan.bump.run("ip link set dev end-b master bridge");
+    assert_refused("end-b,net_null0", "it belongs to a bridge or bond: ip link set end-b nomaster");
+}
+
+/// The lines of the README, as they are pasted.
+#[test]
+fn the_quick_start_works_as_it_is_written() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let _turn = crate::bump::turn();
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
+    let readme = readme.unwrap();
+    let (_, rest) = readme.split_once("two hosts and a bump between them").expect("a quick start");
+    let (_, block) = rest.split_once("```sh\n").expect("its commands");
+    let (block, _) = block.split_once("```").expect("its end");
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_millrace")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    // Its namespaces are seen by nobody else, and end with it.
+    let script = format!(
+        "mount -t tmpfs none /run && mkdir /run/netns || exit 7\nsudo() {{ \"$@\"; }}\n{block}"
+    );
+    let mut shell = Command::new("timeout");
+    shell.args(["60", "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]);
+    shell.args(["bash", "-ec", &script]).env("PATH", path).stdin(Stdio::null());
+    let output = shell.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text.matches(" 0% packet loss").count(), 3, "{text}");
+}
