@@ -6,7 +6,9 @@
 //! of the packet.
 
 use crate::flow::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
-use crate::parse::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, Opening, ROUTING, extension_len};
+use crate::parse::{
+    FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, Opening, ROUTING, extension_len, total_len4,
+};
 use std::ops::Range;
 use wire::Packet;
 use wire::checksum::{Crc32c, Sum, internet};
@@ -120,7 +122,7 @@ fn are_right(
     if !is_v6 && internet(ip) != 0 {
         return false;
     }
-    let covered = if is_v6 { covered_v6(ip, len, l4) } else { covered_v4(ip, l4) };
+    let covered = if is_v6 { covered_v6(ip, len, l4) } else { covered_v4(ip, len, l4) };
     let Some((addresses, range)) = covered else { return true };
     let transport = bytes.get(l4..).unwrap_or(&[]);
     if proto == PROTO_SCTP {
@@ -135,10 +137,10 @@ fn are_right(
 }
 
 /// Sum of the addresses, and where the IP packet has its payload; `None` for a fragment.
-fn covered_v4(ip: &[u8], l4: usize) -> Option<(Sum, Range<usize>)> {
+fn covered_v4(ip: &[u8], frame_len: usize, l4: usize) -> Option<(Sum, Range<usize>)> {
     let header: &[u8; 20] = ip.first_chunk()?;
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
-    let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let len = total_len4(header, frame_len, l4 - ip.len());
     let addresses = Sum::default().add_bytes(&header[12..]);
     (fragment == 0).then_some((addresses, l4..l4 + len.checked_sub(ip.len())?))
 }

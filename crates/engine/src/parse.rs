@@ -29,7 +29,7 @@ mod quoted;
 mod short;
 
 pub(crate) use general::{
-    FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, zone_of,
+    FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4, zone_of,
 };
 pub(crate) use icmp::{is_reply, ports as icmp_ports};
 pub(crate) use part::{PART, Part};

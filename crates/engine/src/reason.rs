@@ -153,7 +153,7 @@ impl Reason {
             Reason::IpTruncated => "frame ends inside the IP header",
             Reason::IpVersion => "IP version field disagrees with the EtherType",
             Reason::IpHeaderLength => "IPv4 header length below 20 or beyond the total length",
-            Reason::IpLength => "IP length beyond the frame, or below 20",
+            Reason::IpLength => "IP length beyond the frame, or from 1 to 19",
             Reason::ExtensionTruncated => "IPv6 extension header ends beyond the packet",
             Reason::TransportTruncated => "packet ends inside the transport header",
             Reason::TcpOffset => "TCP data offset below 5 or beyond the packet",

@@ -220,7 +220,7 @@ pub(crate) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
 
 fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     let header: [u8; IPV4_MIN] = frame.read(l3, Reason::IpTruncated)?;
-    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let total_len = total_len4(&header, frame.len, l3);
     let header_len = usize::from(header[0] & 0x0f) * 4;
     if header[0] >> 4 != 4 {
         return Err(Reason::IpVersion);
@@ -250,6 +250,20 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     let piece = piece.map(|piece| Piece { front: front(frame, transport, &ends), ..piece });
     let (key, swapped) = key4(addresses, ends.ports, zone_proto);
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
+}
+
+/// Returns the length of an IPv4 packet whose header begins at `l3` of a frame of so many bytes.
+///
+/// A host that leaves segmentation to its NIC leaves the length to it as well: a capture on that
+/// host has 0 there. The packet is then as long as the frame, unless it is a fragment: no NIC
+/// segments those.
+pub(crate) fn total_len4(header: &[u8; IPV4_MIN], frame_len: usize, l3: usize) -> usize {
+    let [_, _, len @ .., _, _, a, b] = *header.first_chunk::<8>().expect("8 bytes of 20");
+    let is_fragment = u16::from_be_bytes([a, b]) & 0x3fff != 0;
+    match u16::from_be_bytes(len) {
+        0 if !is_fragment => frame_len.saturating_sub(l3),
+        len => usize::from(len),
+    }
 }
 
 fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {

@@ -9,9 +9,9 @@ use crate::{
     BURST_MAX, Checksums, Config, Engine, FlowRecord, FragmentLimits, Malformed, Reason, Stats,
     Verdict,
 };
-use etherparse::err::Layer;
 use etherparse::err::packet::SliceError;
-use etherparse::{IpPayloadSlice, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
+use etherparse::err::{Layer, LenError};
+use etherparse::{IpPayloadSlice, LenSource, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use std::fmt;
 use std::net::IpAddr;
@@ -326,10 +326,11 @@ fn only_they_refuse(error: &SliceError, flow: &FlowRecord) -> bool {
         || match error {
             // Hop-by-hop options that come late, an authentication header without a body.
             SliceError::Ipv6Exts(_) => true,
-            SliceError::Len(error) => matches!(
-                error.layer,
-                // They want an authentication header to have all its fixed fields.
-                Layer::IpAuthHeader
+            SliceError::Len(error) => {
+                matches!(
+                    error.layer,
+                    // They want an authentication header to have all its fixed fields.
+                    Layer::IpAuthHeader
                 // Eight bytes of every message, the whole body of timestamps; in either IP version.
                 | Layer::Icmpv4
                 | Layer::Icmpv4Timestamp
@@ -337,9 +338,17 @@ fn only_they_refuse(error: &SliceError, flow: &FlowRecord) -> bool {
                 | Layer::Icmpv6
                 // Any protocol here.
                 | Layer::Igmp
-            ),
+                ) || is_to_be_segmented(error)
+            }
             _ => false,
         }
+}
+
+/// Whether the packet has a total length of 0: here it is as long as the frame.
+fn is_to_be_segmented(error: &LenError) -> bool {
+    error.layer == Layer::Ipv4Packet
+        && error.len_source == LenSource::Ipv4HeaderTotalLen
+        && error.len == 0
 }
 
 /// Compares a packet that etherparse takes, and lists where the two may differ.

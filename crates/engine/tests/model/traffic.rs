@@ -545,7 +545,8 @@ fn wrong_ip(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
     match (dice.below(4), draft.is_v4()) {
         (0, _) => (builder.ip_version(dice.pick(&[0, 5, 15])).build(), Reason::IpVersion),
         (1, _) => (builder.ip_len(too_long).build(), Reason::IpLength),
-        (2, true) => (builder.ip_len(dice.below(20) as u16).build(), Reason::IpLength),
+        // 0 is the length of what a NIC is to segment.
+        (2, true) => (builder.ip_len(1 + dice.below(19) as u16).build(), Reason::IpLength),
         (3, true) if dice.one_in(2) => {
             (builder.header_words(15).ip_len(59).pad_to(200).build(), Reason::IpHeaderLength)
         }

@@ -11,6 +11,7 @@ mod formats;
 mod links;
 mod outputs;
 mod real;
+mod tcp;
 
 use captures::{Packet, Pcap};
 use serde_json::Value;

@@ -83,8 +83,8 @@ pub(crate) const RULES: [Rule; 23] = [
     },
     Rule {
         reason: "ip_length",
-        why: "the IP packet is longer than the frame, or shorter than its header (0 before \
-              segmentation offload cuts it); tshark goes on with the frame's length",
+        why: "the IP packet is longer than the frame, or shorter than its header; tshark goes on \
+              with the frame's length",
         holds: |packet| {
             let (len, least) = (packet.ip_len(), 20);
             let most = packet.frame_len() - packet.link_len().unwrap_or(0);

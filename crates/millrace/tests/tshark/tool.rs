@@ -63,7 +63,7 @@ const DISSECTORS: [&str; 26] = [
 /// No reassembly, no guess about lengths that are 0.
 const PREFERENCES: &str = "\
 ip.defragment: FALSE
-ip.tso_support: FALSE
+ip.tso_support: TRUE
 ipv6.defragment: FALSE
 ipv6.tso_support: FALSE
 tcp.desegment_tcp_streams: FALSE

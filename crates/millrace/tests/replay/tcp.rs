@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Captures of TCP conversations that lack something which was on the wire.
+
+use crate::captures::{Packet, Pcap};
+use crate::{START_NS, flows_of, summary_of};
+use serde_json::{Value, json};
+use wire::FrameBuilder;
+use wire::tcp::{ACK, SYN};
+
+const CLIENT: [u8; 4] = [192, 0, 2, 1];
+const SERVER: [u8; 4] = [198, 51, 100, 2];
+
+/// A segment of the client, or of the server, and its numbers, counted from the SYN of each.
+fn segment(of_client: bool, flags: u8, seq: u32, ack: u32) -> FrameBuilder {
+    let frame = FrameBuilder::ipv4(CLIENT, SERVER).tcp(40_000, 80);
+    let frame = if of_client { frame } else { frame.reversed() };
+    frame.flags(flags).seq(seq).ack(ack).window(500)
+}
+
+/// A capture of these, a millisecond apart, of which each has at most `snap_len` bytes.
+fn capture(frames: &[FrameBuilder], snap_len: usize) -> Vec<u8> {
+    let packet = |(ms, frame): (u64, &FrameBuilder)| {
+        let mut packet = Packet::new(START_NS + ms * 1_000_000, frame.build());
+        packet.bytes.truncate(snap_len);
+        packet
+    };
+    let packets: Vec<_> = (0..).zip(frames).map(packet).collect();
+    Pcap::plain().file(&packets)
+}
+
+/// Nothing in a capture is irregular, or has no connection.
+fn assert_fits(capture: &[u8]) {
+    let summary = summary_of(capture).summary();
+    let counts = ["passed", "drops", "invalid", "ignored"].map(|class| &summary[class]);
+    let counts = counts.into_iter().filter_map(Value::as_object).flatten();
+    for (reason, count) in counts {
+        assert_eq!(count, 0, "{reason}");
+    }
+}
+
+#[test]
+fn segments_that_the_nic_is_to_cut_are_as_long_as_their_frames() {
+    let capture = capture(
+        &[
+            segment(true, SYN, 0, 0),
+            segment(false, SYN | ACK, 0, 1).window(60_000),
+            segment(true, ACK, 1, 1).payload([1; 8000]).ip_len(0),
+            segment(false, ACK, 1, 8001),
+        ],
+        usize::MAX,
+    );
+    let run = flows_of(&capture);
+    run.assert_good();
+    let orig = json!({"packets": 2, "bytes": 54 + 8054, "ip_bytes": 40 + 8040, "tcp_flags": 18});
+    assert_eq!(run.records()[0]["orig"], orig);
+    assert_fits(&capture);
+}
