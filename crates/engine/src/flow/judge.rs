@@ -162,7 +162,7 @@ impl<const W: usize> Hot<W> {
     fn event_of_sound(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
         let meta = packet.meta;
         let judged = if self.is_judged() { packet.segment() } else { None };
-        let Some(segment) = judged else { return self.event_by_flags(packet) };
+        let Some(segment) = judged else { return self.event_without_numbers(packet) };
         let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
         if !is_sound(flags) {
             return Err(Irregular::TcpFlags);
@@ -186,6 +186,17 @@ impl<const W: usize> Hot<W> {
             _ => self.after_data(direction, flags, segment.numbers)?,
         };
         Ok(Event::entering(next, phase))
+    }
+
+    /// What a packet does by its flags: its flow is not judged, or a capture has cut its numbers. A
+    /// connection whose beginning lacks numbers is not judged: nothing could be held against them.
+    #[inline(never)]
+    fn event_without_numbers(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+        if self.is_judged() && self.phase().is_first() == 1 {
+            self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
+            self.window = Window::NONE;
+        }
+        self.event_by_flags(packet)
     }
 
     /// Whether a connection of which one side was heard, and not its SYN, has to give way to this

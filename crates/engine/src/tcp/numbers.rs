@@ -97,7 +97,8 @@ impl Numbers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) numbers: Numbers,
-    /// The shift that a SYN offers for its sender's windows, if it does.
+    /// The shift that a SYN offers for its sender's windows, if it does. If a capture has cut the
+    /// options, the largest one: nobody knows, and a smaller one would refuse what may be right.
     pub(crate) scale: Option<u8>,
 }
 
@@ -165,21 +166,28 @@ fn gather<'a, P: Packet>(packet: &P, l4: usize, gathered: &'a mut Gathered) -> O
     Some(&gathered[..len])
 }
 
-/// In a header of so many words, by what is behind its fixed part.
+/// Returns the shift that is offered in a header of so many words; `behind` is what was captured
+/// behind its fixed part.
 #[inline(never)]
 fn scale_offered(words: u8, behind: &[u8]) -> Option<u8> {
     let len = (usize::from(words) * 4).checked_sub(HEADER)?;
-    let mut options = behind.get(..len.min(behind.len()))?;
+    // Where a capture has cut the options, any shift may be in the missing ones.
+    let missing = (behind.len() < len).then_some(SCALE_MAX);
+    let mut options = &behind[..len.min(behind.len())];
     while let [kind, rest @ ..] = options {
         options = match (*kind, rest) {
             (END, _) => return None,
             (NO_OPERATION, rest) => rest,
             (WINDOW_SCALE, [3, scale, ..]) => return Some((*scale).min(SCALE_MAX)),
-            (_, [len, ..]) if *len >= 2 => options.get(usize::from(*len)..)?,
+            (WINDOW_SCALE, [3] | []) | (_, []) => return missing,
+            (_, [len, ..]) if *len >= 2 => match options.get(usize::from(*len)..) {
+                Some(options) => options,
+                None => return missing,
+            },
             _ => return None,
         };
     }
-    None
+    missing
 }
 
 #[cfg(test)]
@@ -206,6 +214,37 @@ mod tests {
         assert_eq!(offered(&[3, 3, 0]), Some(0));
         for none in [&[][..], &[0, 3, 3, 7], &[3, 2, 7], &[2, 0, 3, 3, 7], &[8, 255], &[3]] {
             assert_eq!(offered(none), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn the_scale_is_unknown_where_the_capture_has_cut_it() {
+        let scale_of = |frame: &[u8], captured: usize, l4: usize| {
+            let packet = BytesPacket::captured(&frame[..captured], frame.len(), frame.len());
+            let opening = Opening::plain(0, l4 - 14);
+            let (mut gathered, meta) = (None, Meta::new(frame.len() as u32, 14, SYN));
+            let header = Header::of(&packet, &opening, &mut gathered);
+            header.map(|header| header.read(meta, &opening).scale)
+        };
+        let options = [2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 0, 3];
+        let v4 = FrameBuilder::ipv4([1; 4], [2; 4]).tcp(1, 2).flags(SYN).tcp_options(&options);
+        let v6 = FrameBuilder::ipv6([1; 16], [2; 16]).tcp(1, 2).flags(SYN).tcp_options(&options);
+        let none = FrameBuilder::ipv4([1; 4], [2; 4]).tcp(1, 2).flags(SYN);
+        for (frame, l4) in [(v4.build(), 34), (v6.build(), 54)] {
+            let options = l4 + 20;
+            assert_eq!(scale_of(&frame, options - 1, l4), None);
+            for captured in options..options + 8 {
+                assert_eq!(scale_of(&frame, captured, l4), Some(Some(SCALE_MAX)), "{captured}");
+            }
+            for captured in options + 8..=frame.len() {
+                assert_eq!(scale_of(&frame, captured, l4), Some(Some(7)), "{captured}");
+            }
+        }
+        assert_eq!(scale_of(&none.clone().payload([0; 9]).build(), 54, 34), Some(None));
+        // What says that there is none is believed, whatever is cut behind it.
+        for sure in [[0, 1, 1, 1], [1, 0, 1, 1], [2, 0, 3, 3]] {
+            let frame = none.clone().tcp_options(&sure).build();
+            assert_eq!(scale_of(&frame, 54 + 3, 34), Some(None), "{sure:?}");
         }
     }
 

@@ -362,6 +362,18 @@ impl Draft {
         has_sum && !self.is_fragment
     }
 
+    /// Of a segment of which so many bytes of the frame were captured: a scale that may have been
+    /// in the rest may be any. No window is larger than with the largest one.
+    fn forget_scale(&mut self, captured: usize) {
+        let options = OPTIONS.into_iter().find(|(options, scale, _)| {
+            self.header_len == 20 + options.len() && self.said.scale == *scale
+        });
+        let captured = captured.saturating_sub(self.l4() + 20);
+        if let (proto::TCP, Some((.., needed))) = (self.proto, options) {
+            self.said.scale = if captured < needed { Some(14) } else { self.said.scale };
+        }
+    }
+
     fn finish(mut self, dice: &mut Dice) -> Packet {
         let is_of_ip = dice.one_in(4);
         let is_spoilt = dice.one_in(12) && self.spoil(is_of_ip);
@@ -373,13 +385,18 @@ impl Draft {
             0..=3 => Shape::Whole,
             4 => Shape::Cut(dice.below(frame.len() as u64 + 1) as usize),
             _ => {
-                let needed = self.l4() + self.header_len;
+                let is_tcp = self.proto == proto::TCP;
+                let header_len = if is_tcp && dice.one_in(2) { 20 } else { self.header_len };
+                let needed = self.l4() + header_len;
                 let bytes = needed + dice.below((frame.len() - needed) as u64 + 1) as usize;
                 // Another link type: its header may be longer than the Ethernet header shown.
                 let wire_len = frame.len() + dice.pick(&[0, 2, 30_000]);
                 Shape::Captured { bytes, frame_len: frame.len(), wire_len }
             }
         };
+        if let Shape::Captured { bytes, .. } = shape {
+            self.forget_scale(bytes);
+        }
         let whole = self.l3() + self.builder.build_packet().len();
         let (bytes, is_cut) = match shape {
             Shape::Captured { bytes, wire_len, .. } => (wire_len as u64, bytes < whole),
@@ -432,17 +449,21 @@ fn any_numbers(dice: &mut Dice) -> (Said, &'static [u8]) {
     ];
     let (seq, ack) = (dice.pick(&NUMBERS), dice.pick(&NUMBERS));
     let window = dice.pick(&[100, 65_535, 0, 1, 30]);
-    let (options, scale): (&[u8], _) = dice.pick(&[
-        (&[][..], None),
-        (&[1; 9], None),
-        (&[1, 3, 3, 2], Some(2)),
-        (&[2, 4, 5, 0xb4, 1, 3, 3, 0], Some(0)),
-        (&[3, 3, 15], Some(15)),
-        (&[0, 3, 3, 7], None),
-        (&[3, 2, 7, 0], None),
-    ]);
+    let (options, scale, _) = dice.pick(&OPTIONS);
     (Said { seq, ack, window, data: 0, scale }, options)
 }
+
+/// Options, the scale that they offer, and how many of their bytes it takes to know that; behind
+/// them are zeros.
+const OPTIONS: [(&[u8], Option<u8>, usize); 7] = [
+    (&[], None, 0),
+    (&[1; 9], None, 10),
+    (&[1, 3, 3, 2], Some(2), 4),
+    (&[2, 4, 5, 0xb4, 1, 3, 3, 0], Some(0), 8),
+    (&[3, 3, 15], Some(15), 3),
+    (&[0, 3, 3, 7], None, 1),
+    (&[3, 2, 7, 0, 0], None, 4),
+];
 
 /// A protocol without ports: how many bytes of its header count, and the number that its packets
 /// have in common.

@@ -55,3 +55,20 @@ fn segments_that_the_nic_is_to_cut_are_as_long_as_their_frames() {
     assert_eq!(run.records()[0]["orig"], orig);
     assert_fits(&capture);
 }
+
+#[test]
+fn windows_whose_scale_the_capture_has_cut_may_be_of_any() {
+    let scale = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 3, 3, 7];
+    let capture = capture(
+        &[
+            segment(true, SYN, 0, 0).tcp_options(&scale),
+            segment(false, SYN | ACK, 0, 1).tcp_options(&scale),
+            segment(true, ACK, 1, 1),
+            segment(false, ACK, 1, 1).payload([1; 1400]),
+            segment(false, ACK, 1401, 1).payload([1; 1400]),
+            segment(true, ACK, 1, 2801),
+        ],
+        68,
+    );
+    assert_fits(&capture);
+}
