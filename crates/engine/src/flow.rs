@@ -11,6 +11,7 @@ mod bypass;
 mod embryonic;
 mod judge;
 mod phase;
+mod resync;
 mod saved;
 mod usual;
 mod vital;
@@ -26,6 +27,7 @@ use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
 use crate::{CtState, Irregular, Nanos};
 pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
+pub(crate) use resync::OUT_OF_SYNC_TIMEOUT;
 pub(crate) use vital::Micros;
 use vital::Vital;
 

@@ -8,7 +8,7 @@
 
 use crate::hash::{Hasher, Purpose, derive};
 use crate::key::Key;
-use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES};
+use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES, MISFIT_BYTES};
 use crate::zones::{ZONES, Zones};
 use crate::{BURST_MAX, Config, Nanos, Reason};
 use std::net::IpAddr;
@@ -51,7 +51,7 @@ impl Limits {
     pub(crate) fn bytes(config: &Config) -> usize {
         let sources = config.source_max.map_or(0, |_| 2 * Sources::counts(config));
         let of_zones = size_of::<u32>() + size_of::<Pace>() + 2 * EMBRYONIC_BYTES;
-        ZONES * of_zones + sources * size_of::<u32>() + 2 * FORGOTTEN_BYTES
+        ZONES * of_zones + sources * size_of::<u32>() + 2 * (FORGOTTEN_BYTES + MISFIT_BYTES)
     }
 
     pub(crate) fn new(config: &Config) -> Self {

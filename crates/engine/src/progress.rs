@@ -129,8 +129,9 @@ impl Phase {
             Phase::TcpSynSent2 => Progress::SynSent2,
             Phase::TcpPickedUp => Progress::PickedUp,
             Phase::TcpSynRecv => Progress::SynRecv,
-            // What has to be learnt anew after a restart changes nothing for those who look.
+            // What has to be learnt anew changes nothing for those who look.
             Phase::TcpEstablished
+            | Phase::TcpOutOfSync
             | Phase::TcpResumed
             | Phase::TcpResumedOrig
             | Phase::TcpResumedReply

@@ -222,6 +222,7 @@ impl Phase {
     pub(crate) fn saved(self) -> Option<SavedPhase> {
         Some(match self {
             Phase::TcpEstablished
+            | Phase::TcpOutOfSync
             | Phase::TcpResumed
             | Phase::TcpResumedOrig
             | Phase::TcpResumedReply => SavedPhase::TcpEstablished,

@@ -15,6 +15,7 @@ mod places;
 pub(crate) mod raw;
 mod replace;
 mod resume;
+mod resync;
 mod rules;
 mod usual;
 
@@ -35,6 +36,7 @@ use crate::{
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;
 pub(crate) use forgotten::FORGOTTEN_BYTES;
+pub(crate) use resync::{MISFIT_BYTES, Said};
 
 use embryonic::Embryonic;
 use forgotten::Forgotten;
@@ -42,6 +44,7 @@ use index::Index;
 use lifetimes::Lifetimes;
 use marking::Markings;
 use raw::{Memory, Region};
+use resync::OutOfSync;
 use rules::Due;
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,6 +68,7 @@ pub(crate) struct FlowTable<const W: usize> {
     side: Option<Side>,
     embryonic: Embryonic,
     forgotten: Forgotten,
+    out_of_sync: OutOfSync,
     /// Flows there are.
     live: u32,
     /// Rules of the NIC, if there may be any.
@@ -112,6 +116,7 @@ impl<const W: usize> FlowTable<W> {
             side: None,
             embryonic: Embryonic::new(capacity, config),
             forgotten: Forgotten::new(),
+            out_of_sync: OutOfSync::new(),
             live: 0,
             free: NONE,
             fresh: 0,
@@ -252,7 +257,8 @@ impl<const W: usize> FlowTable<W> {
         let hot = &mut self.hot[record as usize];
         let before = hot.phase();
         let event = hot.event(packet);
-        let event = match event.or_else(|reason| self.agree(record, packet, reason)) {
+        let event = event.or_else(|reason| self.agree(record, packet, reason));
+        let event = match event.or_else(|reason| self.resync(record, packet, reason)) {
             Ok(event) => event,
             Err(reason) => return self.ignore(record, packet, reason, outcome),
         };
@@ -456,6 +462,7 @@ impl<const W: usize> FlowTable<W> {
     fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let flow = self.record(record, reason);
         self.forgotten.end(record);
+        self.out_of_sync.end(record);
         self.leave_embryonic(record);
         self.live -= 1;
         let hot = &mut self.hot[record as usize];

@@ -68,6 +68,7 @@ impl<const W: usize> Hot<W> {
                     [true, true] => Phase::TcpTimeWait,
                 });
             }
+            (false, Phase::TcpOutOfSync) => self.enter(Phase::TcpEstablished),
             // Which acknowledgment is the last one is known by its number.
             (false, Phase::TcpLastAck) => self.enter(Phase::TcpTimeWait),
             _ => {}
@@ -292,17 +293,7 @@ impl<const W: usize> Hot<W> {
         if heard == Some(direction) {
             return self.phase();
         }
-        let has_fin = |of: usize| {
-            let now = if of == direction { flags } else { 0 };
-            (self.counters[of].tcp_flags() | now) & FIN != 0
-        };
-        match (has_fin(0), has_fin(1)) {
-            (false, false) => Phase::TcpEstablished,
-            (true, false) => Phase::TcpFinWait,
-            (false, true) => Phase::TcpCloseWait,
-            (true, true) if self.window.is_all_acked() => Phase::TcpTimeWait,
-            (true, true) => Phase::TcpLastAck,
-        }
+        self.phase_by_fins(direction, flags)
     }
 
     /// After something that is no SYN, where there should be an answer to one.

@@ -2,7 +2,7 @@
 //! Where a flow is in its life: decides its timeout, and which of its packets do more than to be
 //! counted.
 
-use super::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use super::{OUT_OF_SYNC_TIMEOUT, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
 use crate::record::State;
 use crate::tcp::Kind;
 use crate::{Nanos, Timeouts};
@@ -23,6 +23,8 @@ pub(crate) enum Phase {
     /// SYN+ACK is the answer.
     TcpSynRecv = 0x22,
     TcpEstablished = 0x02,
+    /// The same, and a FIN or an RST of both sides did not fit.
+    TcpOutOfSync = 0x3a,
     /// It was established before a restart, and nobody was heard since.
     TcpResumed = 0x26,
     /// The same, and the originator was heard; or the responder.
@@ -79,12 +81,13 @@ impl Phase {
     pub(crate) const BITS: usize = 64;
 
     /// Every one of them.
-    const ALL: [Phase; 34] = [
+    const ALL: [Phase; 35] = [
         Phase::TcpSynSent,
         Phase::TcpSynSent2,
         Phase::TcpPickedUp,
         Phase::TcpSynRecv,
         Phase::TcpEstablished,
+        Phase::TcpOutOfSync,
         Phase::TcpResumed,
         Phase::TcpResumedOrig,
         Phase::TcpResumedReply,
@@ -153,6 +156,8 @@ impl Phase {
             (Phase::IcmpFirst, 1) => Phase::IcmpReply,
             (Phase::SctpHeartbeat, 1) => Phase::SctpEstablished,
             (Phase::OtherFirst, 1) => Phase::OtherMultiple,
+            // Something fits after all.
+            (Phase::TcpOutOfSync, _) => kind.leads(Phase::TcpEstablished, direction),
             _ => kind.leads(self, direction),
         }
     }
@@ -215,6 +220,7 @@ impl Phase {
             | Phase::TcpResumed
             | Phase::TcpResumedOrig
             | Phase::TcpResumedReply => timeouts.tcp_established,
+            Phase::TcpOutOfSync => timeouts.tcp_established.min(OUT_OF_SYNC_TIMEOUT),
             Phase::TcpFinWait | Phase::TcpCloseWait | Phase::TcpLastAck => timeouts.tcp_fin_wait,
             Phase::TcpTimeWait => timeouts.tcp_time_wait,
             Phase::TcpClose | Phase::TcpStray => timeouts.tcp_close,

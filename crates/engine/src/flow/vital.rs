@@ -61,8 +61,12 @@ impl Vital {
         Vital(self.0 & !Micros::MASK | now.0)
     }
 
+    pub(super) fn micros(self) -> Micros {
+        Micros(self.0 & Micros::MASK)
+    }
+
     pub(super) fn last_seen(self, start: Nanos) -> Nanos {
-        Micros(self.0 & Micros::MASK).since(start)
+        self.micros().since(start)
     }
 
     /// The bits of the [`Phase`].

@@ -39,6 +39,7 @@ impl<const W: usize> FlowTable<W> {
         }
         self.waiting = self.waiting.filter(|due| !due.is_of(record));
         self.forgotten.end(record);
+        self.out_of_sync.end(record);
         self.leave_embryonic(record);
         let hot = &mut self.hot[record as usize];
         let cold = &mut self.cold.0[record as usize];

@@ -165,6 +165,15 @@ impl Window {
         }
     }
 
+    /// After a segment and the answer to it, which this direction has sent.
+    pub(crate) fn answered_by(direction: usize, asked: Numbers, answer: Numbers) -> Self {
+        let by_sender = |first: Numbers, second: Numbers| {
+            let [ends, acks] = [[first.end(), second.end()], [first.ack, second.ack]];
+            Window { ends, acks, rooms: [first.window, second.window] }
+        };
+        if direction == 0 { by_sender(answer, asked) } else { by_sender(asked, answer) }
+    }
+
     /// Whether a SYN is the one that asked, once more.
     pub(crate) fn is_asked_by(&self, syn: Numbers) -> bool {
         self.acks[1] == syn.seq.wrapping_add(1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Who sees nothing of a connection and guesses its numbers (RFC 5961).
 
-use crate::{MILLISECOND, Tried, config, sized};
+use crate::{MILLISECOND, SECOND, Tried, config, sized};
 use engine::{Cursor, EndReason, Irregular, Query, Side, State, Verdict};
 use fastrand::Rng;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
@@ -128,4 +128,86 @@ fn who_is_at_one_side_cannot_say_that_both_ends_have_forgotten() {
     for side in [Side::A, Side::B] {
         assert!(!are_believed([side; 2], false));
     }
+}
+
+/// Gives the engine a packet that came by this side; whether it fitted.
+fn fits(tried: &mut Tried, side: Side, now: u64, frame: &[u8]) -> bool {
+    let irregular = |tried: &Tried| tried.engine.stats().irregular.iter().sum::<u64>();
+    let before = irregular(tried);
+    let packets = [BytesPacket::new(frame)];
+    tried.engine.process_from(side, now, &packets, &mut [Verdict::Drop]);
+    tried.engine.expire(now, engine::BURST_MAX);
+    irregular(tried) == before
+}
+
+#[test]
+fn who_is_at_one_side_cannot_speak_for_both_ends() {
+    let (mut tried, mut rng) = (Tried::new(&config(64)), Rng::with_seed(61));
+    let [a, b] = [rng.u32(..), rng.u32(..)];
+    let next = [a.wrapping_add(1), b.wrapping_add(1)];
+    assert!(fits(&mut tried, Side::A, 0, &frame(0, 0, SYN, (a, 0))));
+    assert!(fits(&mut tried, Side::B, 0, &frame(0, 1, SYN | ACK, (b, next[0]))));
+    assert!(fits(&mut tried, Side::A, 0, &frame(0, 0, ACK, (next[0], next[1]))));
+    let mut now = 0;
+    for i in 0..sized(20_000, 1_000_000) {
+        // A dialogue of two ends that fit each other, and the end of it, all by one port.
+        let numbers = (rng.u32(..), rng.u32(..));
+        let steps = [
+            (0, FIN | ACK, numbers),
+            (1, FIN | ACK, (numbers.1, numbers.0.wrapping_add(1))),
+            (1, RST, numbers),
+            (0, RST, numbers),
+        ];
+        let side = if i % 2 == 0 { Side::A } else { Side::B };
+        for (from, flags, numbers) in steps {
+            now += 1000;
+            let is_right = numbers.0 == next[from] || numbers.0 == next[from].wrapping_sub(1);
+            if !is_right {
+                // What no end says itself, its peer never answers at the other port.
+                fits(&mut tried, side, now, &frame(0, from, flags, numbers));
+            }
+        }
+        // In between something comes by that fits, as the ends answer (RFC 9293 section 3.10.7.4).
+        now += 1000;
+        let from = usize::from(side == Side::A);
+        let answer = frame(0, from, ACK, (next[from], next[1 - from]));
+        assert!(fits(&mut tried, [Side::A, Side::B][from], now, &answer));
+    }
+    now += 301 * SECOND;
+    assert!(fits(&mut tried, Side::A, now, &frame(0, 0, ACK, (next[0], next[1]))));
+    assert_eq!(are_open(&mut tried), 1);
+    assert!(tried.engine.next_record().is_none());
+}
+
+#[test]
+fn who_guesses_brings_no_connection_back_that_has_lost_a_packet() {
+    let (mut tried, mut rng) = (Tried::new(&config(64)), Rng::with_seed(62));
+    let [a, b] = [rng.u32(..), rng.u32(..)];
+    let next = [a.wrapping_add(1), b.wrapping_add(1)];
+    fits(&mut tried, Side::A, 0, &frame(0, 0, SYN, (a, 0)));
+    fits(&mut tried, Side::B, 0, &frame(0, 1, SYN | ACK, (b, next[0])));
+    fits(&mut tried, Side::A, 0, &frame(0, 0, ACK, (next[0], next[1])));
+    // Of a request of 100 bytes nothing was seen but that the server has it.
+    let asked = next[0].wrapping_add(100);
+    let answer = frame(0, 1, FIN | ACK, (next[1], asked));
+    for i in 0..sized(50_000, 1_000_000) {
+        let now = u64::from(i) * 1000;
+        if i % 16 == 0 {
+            assert!(!fits(&mut tried, Side::B, now, &answer));
+        }
+        // He knows one number of two at most, as nobody has told him the other.
+        let guessed = [(asked, rng.u32(..)), (rng.u32(..), next[1].wrapping_add(1))];
+        let guess = guessed[rng.usize(0..2)];
+        // In the window of the client, and acknowledging what came before, it is what it seems.
+        let guess = (guess.0, if guess.1 == next[1] { 0 } else { guess.1 });
+        let (flags, is_near) = ([ACK, PSH | ACK][rng.usize(0..2)], guess.0 == asked);
+        let is_old = is_near && guess.1.wrapping_sub(next[1]) > 1 << 31;
+        if !is_old {
+            assert!(!fits(&mut tried, Side::A, now, &frame(0, 0, flags, guess)));
+        }
+    }
+    let now = 2 * SECOND;
+    assert!(!fits(&mut tried, Side::B, now, &answer));
+    assert!(fits(&mut tried, Side::A, now, &frame(0, 0, ACK, (asked, next[1].wrapping_add(1)))));
+    assert_eq!(are_open(&mut tried), 1);
 }

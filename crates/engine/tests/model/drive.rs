@@ -206,7 +206,8 @@ impl Pair {
             59 => self.now = self.now.saturating_sub(dice.below(10) * TICK),
             60 => self.expire(usize::MAX),
             61 => {
-                for packet in traffic::talk(&mut dice, self.case.pools) {
+                let talks = [traffic::talk, traffic::dialogue];
+                for packet in dice.pick(&talks)(&mut dice, self.case.pools) {
                     self.waiting.push(packet);
                     if self.waiting.len() == self.case.burst {
                         self.burst();

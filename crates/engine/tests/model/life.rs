@@ -16,6 +16,8 @@ pub(crate) enum Tcp {
     /// There was an answer to the SYN, and nothing to the answer.
     Answered,
     Confirmed,
+    /// The same, and both sides have ended it with numbers that do not fit.
+    OutOfSync,
     /// The same before a restart; its numbers are to be learnt.
     Resumed(Learning),
     /// A FIN of one side, while the other may send.
@@ -32,7 +34,7 @@ impl Tcp {
     pub(crate) fn is_assured(self) -> bool {
         match self {
             Tcp::Confirmed | Tcp::HalfClosed | Tcp::LastAck | Tcp::Closed => true,
-            Tcp::Resumed(_) => true,
+            Tcp::OutOfSync | Tcp::Resumed(_) => true,
             Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp | Tcp::Answered | Tcp::Reset => false,
         }
     }
@@ -75,7 +77,9 @@ impl Tcp {
             // Data may follow the answer before anyone has confirmed it.
             Tcp::Answered if is_syn || !is_orig => Tcp::Answered,
             Tcp::Answered => Tcp::Confirmed,
-            Tcp::Confirmed if is_fin => Tcp::HalfClosed,
+            Tcp::Confirmed | Tcp::OutOfSync if is_fin => Tcp::HalfClosed,
+            // Something fits after all.
+            Tcp::OutOfSync => Tcp::Confirmed,
             same => same,
         }
     }

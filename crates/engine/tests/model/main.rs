@@ -4,6 +4,7 @@
 
 mod association;
 mod bypass;
+mod drift;
 mod drive;
 mod fragments;
 mod icmp;

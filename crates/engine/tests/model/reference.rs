@@ -6,6 +6,7 @@
 //! tick, so [`Model::expired`] is shown what the engine ended and judges that.
 
 use crate::association::{Association, Spoken};
+use crate::drift::{self, Drift, Drifted};
 use crate::icmp::{Icmp, Quote};
 use crate::life::Tcp;
 use crate::resumed::{self, Heard, Learning};
@@ -175,6 +176,8 @@ pub(crate) struct Flow {
     began: bool,
     /// A SYN that was let pass and changed nothing, and when the connection was seen last.
     asked: Option<(Seen, u64)>,
+    /// What did not fit since.
+    drift: Drift,
 }
 
 impl Flow {
@@ -205,6 +208,7 @@ impl Flow {
             is_assured,
             began: tcp != Tcp::Reset,
             asked: None,
+            drift: Drift::default(),
         };
         let first = flow.first.clone();
         flow.tally(&first);
@@ -242,6 +246,52 @@ impl Flow {
         let holds = is_of_syn && is_answer && more <= syn.said.data && is_silent && is_across;
         // Where both ends are the same, nobody answers himself.
         (holds && !packet.is_spoilt && syn.src != syn.dst).then(|| syn.clone())
+    }
+
+    /// Whether a packet that does not fit brings the connection back to the numbers of its ends.
+    fn comes_back(
+        &mut self,
+        packet: &Seen,
+        irregular: Irregular,
+        now: u64,
+        policy: ZonePolicy,
+    ) -> bool {
+        use Tcp::{Answered, Confirmed, HalfClosed, LastAck, OutOfSync, PickedUp};
+        let may_drift = [Answered, Confirmed, HalfClosed, LastAck, OutOfSync, PickedUp];
+        let Some(sequence) = self.sequence.as_mut().filter(|_| may_drift.contains(&self.tcp))
+        else {
+            return false;
+        };
+        let from = usize::from(packet.src != self.first.src);
+        match self.drift.hear(packet, from, self.last, irregular) {
+            Drifted::Nothing => false,
+            Drifted::Over => {
+                let short = policy.timeouts.tcp_established.min(drift::SHORT);
+                let is_shorter = self.deadline(policy) > now.saturating_add(short);
+                if self.tcp == Tcp::Confirmed && is_shorter {
+                    (self.tcp, self.last, self.drift) = (OutOfSync, now, Drift::default());
+                }
+                false
+            }
+            Drifted::Back(asked) => {
+                let said = |seen: &Seen| (seen.said, seen.tcp_flags);
+                sequence.come_back(from, said(&asked), said(packet));
+                let is_all_acked = sequence.is_all_acked();
+                let of_asker = if from == 0 { &mut self.reply } else { &mut self.orig };
+                of_asker.tcp_flags |= asked.tcp_flags;
+                self.last = now;
+                self.tally(packet);
+                self.sound = self.sound.map(|sound| sound + 1);
+                self.tcp = match [&self.orig, &self.reply].map(|of| of.tcp_flags & FIN != 0) {
+                    [false, false] => Confirmed,
+                    [true, true] if is_all_acked => Tcp::Closed,
+                    [true, true] => LastAck,
+                    _ => HalfClosed,
+                };
+                self.is_assured = true;
+                true
+            }
+        }
     }
 
     /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
@@ -379,12 +429,14 @@ impl Flow {
     fn resume(mut self, is_judged: bool) -> Option<Self> {
         let is_known = self.sequence.is_some() && is_judged;
         self.tcp = match self.tcp {
-            Tcp::Confirmed | Tcp::Resumed(_) if is_known => Tcp::Resumed(Learning::Nothing),
-            Tcp::Resumed(_) => Tcp::Confirmed,
+            Tcp::Confirmed | Tcp::OutOfSync | Tcp::Resumed(_) if is_known => {
+                Tcp::Resumed(Learning::Nothing)
+            }
+            Tcp::OutOfSync | Tcp::Resumed(_) => Tcp::Confirmed,
             Tcp::LastAck => Tcp::Closed,
             tcp => tcp,
         };
-        self.asked = None;
+        (self.asked, self.drift) = (None, Drift::default());
         if let Some(association) = &mut self.association {
             association.resume(is_judged);
         }
@@ -412,6 +464,7 @@ impl Flow {
                     Tcp::Resumed(_) if has_fin => Tcp::HalfClosed,
                     Tcp::Resumed(_) => Tcp::Confirmed,
                     Tcp::LastAck => Tcp::Closed,
+                    Tcp::OutOfSync => Tcp::Confirmed,
                     tcp => tcp,
                 };
             }
@@ -484,6 +537,7 @@ impl Flow {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
                 Tcp::Answered => t.tcp_syn_recv,
                 Tcp::Confirmed | Tcp::Resumed(_) => t.tcp_established,
+                Tcp::OutOfSync => t.tcp_established.min(drift::SHORT),
                 Tcp::HalfClosed | Tcp::LastAck => t.tcp_fin_wait,
                 Tcp::Closed => t.tcp_time_wait,
                 Tcp::Reset => t.tcp_close,
@@ -593,7 +647,8 @@ impl Model {
             return (self.error(zone, quote), vec![]);
         }
         let key = self.key_of(seen);
-        let is_judged = self.policy(key.zone).tcp == TcpNumbers::Judged;
+        let policy = self.policy(key.zone);
+        let is_judged = policy.tcp == TcpNumbers::Judged;
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
             || seen.spoken.is_some_and(|spoken| spoken.is_init())
@@ -606,7 +661,10 @@ impl Model {
             let next = Flow::begin(seen, is_judged, self.now);
             return self.reuse(&key, seen, next);
         }
-        let irregular = flow.count(seen, self.now);
+        let irregular = flow.count(seen, self.now).filter(|irregular| {
+            flow.agrees_on(seen, *irregular).is_some()
+                || !flow.comes_back(seen, *irregular, self.now, policy)
+        });
         let asked = irregular.and_then(|irregular| flow.agrees_on(seen, irregular));
         let verdict = match irregular {
             Some(_) if asked.is_some() => {

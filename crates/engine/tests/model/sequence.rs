@@ -129,6 +129,20 @@ impl Sequence {
         Sequence { ends, ..self.clone() }
     }
 
+    /// A segment of the other end and what this one says to it are all that counts.
+    pub(crate) fn come_back(
+        &mut self,
+        from: usize,
+        (asked, asked_flags): (Said, u8),
+        (said, flags): (Said, u8),
+    ) {
+        for (end, said, flags) in [(1 - from, asked, asked_flags), (from, said, flags)] {
+            let unit = self.ends[end].unit;
+            let edge = said.ack.wrapping_add((i64::from(said.window) * unit) as u32);
+            self.ends[end] = End { sent: said.end(flags), acked: said.ack, edge, unit };
+        }
+    }
+
     /// Whether the peer has acknowledged all up to this number of an end, and no more.
     pub(crate) fn is_expected(&self, from: usize, seq: u32) -> bool {
         self.ends[1 - from].acked == seq || self.ends[from].sent == seq

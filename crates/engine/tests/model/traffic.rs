@@ -134,6 +134,33 @@ pub(crate) fn talk(dice: &mut Dice, pools: Pools) -> Vec<Packet> {
     (0..count).map(step).collect()
 }
 
+/// What two ends of TCP say, of which some is not seen: now and then each continues just where the
+/// other one has come to.
+pub(crate) fn dialogue(dice: &mut Dice, pools: Pools) -> Vec<Packet> {
+    let of_ends = Draft::new(&mut Dice(dice.0), Pools { is_sctp: false, ..pools });
+    let ends = [(of_ends.src.0, PORTS[0]), (of_ends.dst.0, PORTS[pools.ports - 1])];
+    let mut next = [dice.pick(&[1000, u32::MAX]), dice.pick(&[1 << 31, 5])];
+    let count = 6 + dice.below(20) as usize;
+    let mut packets = vec![];
+    for n in 0..count {
+        let mut dice = Dice((dice.0 ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
+        let (from, flags) = match [(0, SYN), (1, SYN | ACK), (0, ACK)].get(n) {
+            Some(step) => *step,
+            None => (n % 2, dice.pick(&[ACK, ACK, ACK, ACK, ACK, FIN | ACK, RST, RST | ACK])),
+        };
+        // What is not seen of each, and who speaks out of turn.
+        let from = if n > 2 && dice.one_in(6) { 1 - from } else { from };
+        if n > 2 && dice.one_in(4) {
+            next[from] = next[from].wrapping_add(dice.pick(&[500, 70_000, 3 << 29]));
+        }
+        let numbers = (next[from], next[1 - from]);
+        let ends = (ends[from], ends[1 - from]);
+        packets.push(Draft::said(&mut dice, ends, flags, numbers).finish(&mut dice));
+        next[from] = next[from].wrapping_add(u32::from(flags & (SYN | FIN) != 0));
+    }
+    packets
+}
+
 /// A sound packet in the making.
 pub(crate) struct Draft {
     pub(crate) builder: FrameBuilder,

@@ -163,13 +163,14 @@ impl Both {
         let number = self.packets;
         self.packets += 1;
         let mut verdict = [Verdict::Forward];
-        self.one.process(self.now, &[&packet], &mut verdict);
+        let side = side_of(&packet);
+        self.one.process_from(side, self.now, &[&packet], &mut verdict);
         match verdict[0] {
             Verdict::Hold => self.keep(0, number, frame),
             verdict => _ = self.ends[0].insert(number, verdict),
         }
         let me = self.nic.worker(frame);
-        self.several[me].process(self.now, &[&packet], &mut verdict);
+        self.several[me].process_from(side, self.now, &[&packet], &mut verdict);
         match verdict[0] {
             Verdict::Hold => self.keep(1 + me, number, frame),
             Verdict::Elsewhere => {
@@ -190,7 +191,8 @@ impl Both {
     fn take_over(&mut self, number: usize, packet: BytesPacket, errand: Errand) {
         let other = &mut self.several[usize::from(errand.worker())];
         let mut verdict = [Verdict::Hold];
-        other.take_over((Side::A, self.now), &[packet], &[errand], &mut verdict);
+        let side = side_of(&packet);
+        other.take_over((side, self.now), &[packet], &[errand], &mut verdict);
         assert!(matches!(verdict[0], Verdict::Forward | Verdict::Drop));
         assert!(other.handed().is_empty() && other.held().is_empty());
         self.ends[1].insert(number, verdict[0]);
@@ -244,6 +246,15 @@ impl Both {
         self.compare();
         self.several.iter().map(|engine| engine.stats().taken).sum()
     }
+}
+
+/// Where a packet comes in: anywhere, but whoever handles it is told the same.
+fn side_of(packet: &BytesPacket) -> Side {
+    let mut sum = 0_u8;
+    wire::Packet::segments(packet, &mut |bytes| {
+        sum = bytes.iter().fold(sum, |sum, byte| sum.wrapping_add(*byte));
+    });
+    if sum % 2 == 0 { Side::A } else { Side::B }
 }
 
 /// What does not depend on who has a packet.

@@ -5,7 +5,7 @@ use crate::captures::{Packet, Pcap};
 use crate::{START_NS, flows_of, summary_of};
 use serde_json::{Value, json};
 use wire::FrameBuilder;
-use wire::tcp::{ACK, SYN};
+use wire::tcp::{ACK, FIN, PSH, SYN};
 
 const CLIENT: [u8; 4] = [192, 0, 2, 1];
 const SERVER: [u8; 4] = [198, 51, 100, 2];
@@ -71,4 +71,25 @@ fn windows_whose_scale_the_capture_has_cut_may_be_of_any() {
         68,
     );
     assert_fits(&capture);
+}
+
+#[test]
+fn a_conversation_of_which_a_packet_was_lost_goes_on_and_ends() {
+    let (request, answer) = ([1; 100], [2; 50]);
+    let mut frames =
+        vec![segment(true, SYN, 0, 0), segment(false, SYN | ACK, 0, 1), segment(true, ACK, 1, 1)];
+    for n in 0..10 {
+        let (of_client, of_server) = (1 + 100 * n, 1 + 50 * n);
+        frames.push(segment(true, PSH | ACK, of_client, of_server).payload(request));
+        frames.push(segment(false, PSH | ACK, of_server, of_client + 100).payload(answer));
+    }
+    frames.push(segment(true, FIN | ACK, 1001, 501));
+    frames.push(segment(false, FIN | ACK, 501, 1002));
+    frames.push(segment(true, ACK, 1002, 502));
+    frames.remove(3 + 2 * 4);
+    let capture = capture(&frames, usize::MAX);
+    let records = flows_of(&capture).records();
+    assert_eq!((records.len(), &records[0]["state"]), (1, &json!("closing")));
+    let summary = summary_of(&capture).summary();
+    assert_eq!(summary["invalid"]["tcp_ack_beyond"], 1);
 }

@@ -11,12 +11,13 @@ use std::cell::Cell;
 use wire::FrameBuilder;
 
 /// The states of TCP that are judged by numbers, and others.
-const PHASES: [Phase; 14] = [
+const PHASES: [Phase; 15] = [
     Phase::TcpSynSent,
     Phase::TcpSynSent2,
     Phase::TcpPickedUp,
     Phase::TcpSynRecv,
     Phase::TcpEstablished,
+    Phase::TcpOutOfSync,
     Phase::TcpResumed,
     Phase::TcpResumedOrig,
     Phase::TcpResumedReply,

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A TCP connection that is out of sync with its ends: where it goes on, and how long it lives.
+
+use super::{Event, FIN, Hot, Micros, Phase};
+use crate::Nanos;
+use crate::table::Said;
+use crate::tcp::Window;
+
+/// How long a connection lives whose ends have both sent a FIN or an RST that does not fit:
+/// Linux's `nf_conntrack_tcp_timeout_unacknowledged`.
+pub(crate) const OUT_OF_SYNC_TIMEOUT: Nanos = 300_000_000_000;
+
+impl<const W: usize> Hot<W> {
+    /// Goes on with the numbers of a segment and of the answer to it, which this direction has
+    /// sent. The flags of neither have been counted.
+    pub(crate) fn resync(&mut self, direction: usize, asked: Said, answer: Said) -> Event {
+        self.window = Window::answered_by(direction, asked.numbers, answer.numbers);
+        let peer = &mut self.counters[1 - (direction & 1)];
+        peer.0 |= u64::from(asked.flags);
+        Event::entering(self.phase_by_fins(direction, answer.flags), self.phase())
+    }
+
+    /// Where a connection is whose numbers are known anew, by the FINs of both sides, with these
+    /// flags of one of them.
+    pub(super) fn phase_by_fins(&self, direction: usize, flags: u8) -> Phase {
+        let has_fin = |of: usize| {
+            let now = if of == direction { flags } else { 0 };
+            (self.counters[of].tcp_flags() | now) & FIN != 0
+        };
+        match (has_fin(0), has_fin(1)) {
+            (false, false) => Phase::TcpEstablished,
+            (true, false) => Phase::TcpFinWait,
+            (false, true) => Phase::TcpCloseWait,
+            (true, true) if self.window.is_all_acked() => Phase::TcpTimeWait,
+            (true, true) => Phase::TcpLastAck,
+        }
+    }
+
+    /// Both ends have ended it with numbers that do not fit: it lives a while from now on.
+    pub(crate) fn lose_sync(&mut self, now: Micros) {
+        self.vital = self.vital.at(now);
+        self.enter(Phase::TcpOutOfSync);
+    }
+
+    /// When its last packet came that fits, as far as a flow keeps it.
+    pub(crate) fn last_micros(&self) -> Micros {
+        self.vital.micros()
+    }
+}
+
+impl Phase {
+    /// Whether both ends know the connection, and its numbers are judged.
+    pub(crate) fn can_be_out_of_sync(self) -> bool {
+        matches!(
+            self,
+            Phase::TcpPickedUp
+                | Phase::TcpSynRecv
+                | Phase::TcpEstablished
+                | Phase::TcpOutOfSync
+                | Phase::TcpFinWait
+                | Phase::TcpCloseWait
+                | Phase::TcpLastAck
+        )
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! TCP connections whose ends go on with other numbers than the table has: a packet was not seen,
+//! and everything behind it acknowledges that.
+//!
+//! Two segments bring such a connection back: one that does not fit, and the other side's answer
+//! to it, with just the numbers that the first one asks for, before anything that fits. And where
+//! a FIN or an RST of each side does not fit, the connection is most likely over and lives
+//! [`OUT_OF_SYNC_TIMEOUT`] from there on, as in Linux since 6.1 (`nf_tcp_handle_invalid`).
+//!
+//! A stranger at one side can do neither: what two sides say has to come in at different ports.
+//! Records have no room for it, so there are a few places beside the table, which records share.
+//!
+//! [`OUT_OF_SYNC_TIMEOUT`]: crate::flow::OUT_OF_SYNC_TIMEOUT
+
+use super::FlowTable;
+use crate::burst::Arrival;
+use crate::flow::{Event, Micros, Phase};
+use crate::offload::Side;
+use crate::tcp::{FIN, Numbers, RST, SYN};
+use crate::{Irregular, Nanos};
+
+/// Places for connections.
+const PLACES: usize = 1024;
+/// Bytes of those of a table.
+pub(crate) const MISFIT_BYTES: usize = PLACES * size_of::<Option<Misfits>>();
+
+/// The last packets of a connection that do not fit it.
+#[derive(Clone, Copy)]
+struct Misfits {
+    record: u32,
+    /// When something was seen last that fitted.
+    last_seen: Micros,
+    /// The last segment that is no RST.
+    segment: Option<(Speaker, Said)>,
+    /// Who has sent a FIN or an RST last.
+    closer: Option<Speaker>,
+}
+
+/// Who has sent a packet: 0 for the originator; and where it came in, if that is known.
+#[derive(Clone, Copy)]
+struct Speaker {
+    direction: usize,
+    side: Option<Side>,
+}
+
+/// What a segment says.
+#[derive(Clone, Copy)]
+pub(crate) struct Said {
+    pub(crate) flags: u8,
+    pub(crate) numbers: Numbers,
+}
+
+/// The connections of which something is kept: each record has one place.
+pub(super) struct OutOfSync {
+    misfits: Box<[Option<Misfits>]>,
+}
+
+impl OutOfSync {
+    pub(super) fn new() -> Self {
+        Self { misfits: vec![None; PLACES].into() }
+    }
+
+    fn place(&mut self, record: u32) -> &mut Option<Misfits> {
+        &mut self.misfits[record as usize % PLACES]
+    }
+
+    /// The connection in a record has ended.
+    pub(super) fn end(&mut self, record: u32) {
+        let place = self.place(record);
+        if place.is_some_and(|misfits| misfits.record == record) {
+            *place = None;
+        }
+    }
+}
+
+impl Speaker {
+    /// Whether the other one is the other end, at the other port.
+    fn is_across(self, other: Speaker) -> bool {
+        let is_across = self.side.zip(other.side).is_none_or(|(a, b)| a != b);
+        self.direction != other.direction && is_across
+    }
+}
+
+impl Said {
+    /// Whether a segment of the other side continues just where this one says, and acknowledges
+    /// all of it.
+    fn is_answered_by(self, answer: Numbers) -> bool {
+        (answer.seq, answer.ack) == (self.numbers.ack, self.numbers.end())
+    }
+}
+
+impl<const W: usize> FlowTable<W> {
+    /// Returns what a packet does that does not fit for this reason: nothing, unless it answers
+    /// another one that does not fit either.
+    pub(super) fn resync(
+        &mut self,
+        record: u32,
+        packet: &Arrival,
+        reason: Irregular,
+    ) -> Result<Event, Irregular> {
+        let hot = &mut self.hot[record as usize];
+        let flags = packet.meta.tcp_flags();
+        let segment = packet.segment().filter(|_| is_misfit(reason) && flags & SYN == 0);
+        let Some(segment) = segment.filter(|_| hot.phase().can_be_out_of_sync()) else {
+            return Err(reason);
+        };
+        let said = Said { flags, numbers: segment.numbers };
+        let speaker = Speaker { direction: hot.direction(packet.meta), side: self.side };
+        let last_seen = hot.last_micros();
+        let place = self.out_of_sync.place(record);
+        let before = place.filter(|one| one.record == record && one.last_seen == last_seen);
+        let mut after =
+            before.unwrap_or(Misfits { record, last_seen, segment: None, closer: None });
+        if flags & RST == 0 {
+            let asked = after.segment.filter(|(from, asked)| {
+                from.is_across(speaker) && asked.is_answered_by(said.numbers)
+            });
+            if let Some((_, asked)) = asked.filter(|_| packet.is_intact(&hot.key)) {
+                *place = None;
+                return Ok(hot.resync(speaker.direction, asked, said));
+            }
+            after.segment = Some((speaker, said));
+        }
+        let closes = flags & (FIN | RST) != 0 && packet.is_intact(&hot.key);
+        let is_closed = closes && after.closer.is_some_and(|closer| closer.is_across(speaker));
+        if closes {
+            after.closer = Some(speaker);
+        }
+        *place = Some(after);
+        if is_closed {
+            self.shorten(record, packet.now);
+        }
+        Err(reason)
+    }
+
+    /// Both sides have ended the connection in `record` with numbers that do not fit.
+    fn shorten(&mut self, record: u32, now: Nanos) {
+        let (hot, cold) = self.parts(record);
+        let deadline = now.saturating_add(self.lifetimes.of_phase(hot, Phase::TcpOutOfSync));
+        if hot.phase() != Phase::TcpEstablished || self.deadline(hot, cold) <= deadline {
+            return;
+        }
+        self.out_of_sync.end(record);
+        self.hot[record as usize].lose_sync(Micros::of(now));
+        self.entered(record);
+        self.hasten(record, deadline);
+    }
+}
+
+/// Whether these are numbers that do not fit.
+fn is_misfit(reason: Irregular) -> bool {
+    matches!(
+        reason,
+        Irregular::TcpBeyondWindow
+            | Irregular::TcpAckBeyond
+            | Irregular::TcpOld
+            | Irregular::TcpAckOld
+            | Irregular::TcpRst
+            | Irregular::TcpRstInWindow
+    )
+}
