@@ -25,6 +25,7 @@ const LOOK: usize = 128;
 const CHUNKS_MAX: usize = 8;
 const T_BIT: u8 = 1;
 const HEARTBEAT: u8 = 4;
+const HEARTBEAT_ACK: u8 = 5;
 
 /// What a packet is for: the first of its chunks that is not of the last kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,13 @@ pub(crate) enum Kind {
     Error,
 }
 
+/// A packet that does nothing but to try whether its peer is there (RFC 9260 section 8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    Heartbeat,
+    HeartbeatAck,
+}
+
 /// What is read of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunks {
@@ -55,6 +63,8 @@ pub(crate) struct Chunks {
     pub(crate) initiate: u32,
     /// Its first chunk is a HEARTBEAT.
     pub(crate) is_heartbeat: bool,
+    /// If its only chunk is a HEARTBEAT or the answer to one.
+    pub(crate) probe: Option<Probe>,
     /// No chunk, one without a length, or one with others that stands alone (section 3).
     pub(crate) is_garbled: bool,
     /// Its zone judges tags.
@@ -193,6 +203,7 @@ impl Chunks {
             reflects: false,
             initiate: 0,
             is_heartbeat: false,
+            probe: None,
             is_garbled: len < COMMON + CHUNK,
             is_judged: true,
         };
@@ -209,10 +220,15 @@ impl Chunks {
                 chunks.is_garbled = true;
                 return Some(chunks);
             }
-            chunks.is_heartbeat |= count == 0 && *kind == HEARTBEAT;
-            let kind = Kind::of(*kind);
             // What is behind the end may be in a later fragment: it is not judged.
             let next = at + chunk_len.next_multiple_of(4);
+            chunks.is_heartbeat |= count == 0 && *kind == HEARTBEAT;
+            chunks.probe = match *kind {
+                HEARTBEAT if count == 0 && next >= len => Some(Probe::Heartbeat),
+                HEARTBEAT_ACK if count == 0 && next >= len => Some(Probe::HeartbeatAck),
+                _ => None,
+            };
+            let kind = Kind::of(*kind);
             match kind {
                 Kind::Other => {}
                 Kind::Error => chunks.kind = Kind::Error,

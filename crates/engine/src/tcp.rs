@@ -63,11 +63,14 @@ pub enum Irregular {
     SctpInit,
     /// A reply of ICMP that nobody has asked for.
     IcmpReply,
+    /// A HEARTBEAT with a verification tag that its association does not have: between other
+    /// addresses it may have begun anew, which the answer says.
+    SctpHeartbeat,
 }
 
 impl Irregular {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Irregular; 16] = [
+    pub const ALL: [Irregular; 17] = [
         Irregular::TcpFlags,
         Irregular::TcpRst,
         Irregular::TcpBeyondWindow,
@@ -84,6 +87,7 @@ impl Irregular {
         Irregular::SctpNoInit,
         Irregular::SctpInit,
         Irregular::IcmpReply,
+        Irregular::SctpHeartbeat,
     ];
 
     /// Whether its connection cannot have it. The others are such as their receiver has to see: it
@@ -105,7 +109,8 @@ impl Irregular {
             | Irregular::TcpSyn
             | Irregular::TcpOld
             | Irregular::TcpAckOld
-            | Irregular::SctpInit => false,
+            | Irregular::SctpInit
+            | Irregular::SctpHeartbeat => false,
         }
     }
 
@@ -128,6 +133,7 @@ impl Irregular {
             Irregular::SctpNoInit => "sctp_no_init",
             Irregular::SctpInit => "sctp_init",
             Irregular::IcmpReply => "icmp_reply",
+            Irregular::SctpHeartbeat => "sctp_heartbeat",
         }
     }
 
@@ -150,6 +156,7 @@ impl Irregular {
             Irregular::SctpNoInit => "SCTP without an INIT before it, where there has to be one",
             Irregular::SctpInit => "SCTP INIT where there is an association",
             Irregular::IcmpReply => "ICMP reply that nobody has asked for",
+            Irregular::SctpHeartbeat => "SCTP HEARTBEAT with another tag, not answered yet",
         }
     }
 }

@@ -8,8 +8,13 @@
 //! carries it decides, as only who has seen the INIT ACK can send that. INIT alone, which anybody
 //! can send, decides nothing; and whoever sends both INIT and INIT ACK would have to be at both
 //! ports of the wire.
+//!
+//! Where an association has begun anew between other addresses, its first packet between these is
+//! a HEARTBEAT with a tag that is not known here. The HEARTBEAT ACK of the other side, at the other
+//! port, says that it is right: nobody answers one with a wrong tag (section 8.5). Linux takes over
+//! tags likewise (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
 
-use super::{Chunks, Kind};
+use super::{Chunks, Kind, Probe};
 use crate::{Irregular, Side};
 
 /// Tags of the packets of the originator and of the responder; 0 for none.
@@ -18,28 +23,29 @@ pub(crate) struct Tags {
     pub(crate) known: [u32; 2],
     /// Those that an INIT and an INIT ACK have agreed upon since.
     pub(crate) offered: [u32; 2],
-    /// What the last INIT has asked for, if it was not the first.
+    /// What the last INIT has asked for, if it was not the first; or the tag of a HEARTBEAT since.
     pub(crate) asked: u32,
     pub(crate) asker: Asker,
 }
 
 /// Who has sent an INIT: the originator (0) or the responder (1), and by which port, if there are
-/// two.
+/// two. Or it was a HEARTBEAT with another tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asker {
     sender: u8,
     side: Option<Side>,
+    is_probe: bool,
 }
 
 impl Asker {
-    /// In three bits.
+    /// In four bits.
     pub(crate) fn to_bits(self) -> u8 {
         let side = match self.side {
             None => 0,
             Some(Side::A) => 2,
             Some(Side::B) => 4,
         };
-        self.sender & 1 | side
+        self.sender & 1 | side | u8::from(self.is_probe) << 3
     }
 
     /// What [`to_bits`](Self::to_bits) has made.
@@ -49,7 +55,7 @@ impl Asker {
             4 => Some(Side::B),
             _ => None,
         };
-        Asker { sender: bits & 1, side }
+        Asker { sender: bits & 1, side, is_probe: bits & 8 != 0 }
     }
 
     /// Whether this can be the one who answers: the other end, at the other port.
@@ -93,13 +99,16 @@ impl Tags {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let tag = chunks.tag;
         if chunks.kind == Kind::Init {
-            let asker = Asker { sender: sender as u8, side };
+            let asker = Asker { sender: sender as u8, side, is_probe: false };
             return self.take_init(asker, chunks.initiate, is_asking);
         }
         // Nobody has told the originator which tag it is to send, but an INIT of both.
         let has_none = is_asking && sender == 0;
         let is_init_ack = chunks.kind == Kind::InitAck;
-        let answers = is_init_ack && tag == self.asked && self.asker.is_answered_by(sender, side);
+        let answers = is_init_ack
+            && !self.asker.is_probe
+            && tag == self.asked
+            && self.asker.is_answered_by(sender, side);
         if tag == 0 || has_none && !answers {
             return Err(Irregular::SctpTag);
         }
@@ -121,10 +130,41 @@ impl Tags {
         }
         match self.known[sender] {
             0 => self.known[sender] = tag,
-            known if known != tag => return Err(Irregular::SctpTag),
+            known if known != tag => return self.take_probe((sender, side), chunks),
+            // They are the right ones after all.
+            _ if chunks.probe.is_some() && self.asker.is_probe => self.forget_asked(),
             _ => {}
         }
         Ok(Told::Fits)
+    }
+
+    /// Takes a packet whose tag is not the known one: a HEARTBEAT is remembered, and its answer
+    /// makes both tags known.
+    fn take_probe(
+        &mut self,
+        (sender, side): (usize, Option<Side>),
+        chunks: &Chunks,
+    ) -> Result<Told, Irregular> {
+        match chunks.probe {
+            Some(Probe::Heartbeat) => {
+                self.asked = chunks.tag;
+                self.asker = Asker { sender: sender as u8, side, is_probe: true };
+                Err(Irregular::SctpHeartbeat)
+            }
+            Some(Probe::HeartbeatAck)
+                if self.asker.is_probe && self.asker.is_answered_by(sender, side) =>
+            {
+                let mut known = [self.asked; 2];
+                known[sender] = chunks.tag;
+                *self = Tags { known, ..Self::default() };
+                Ok(Told::Restarts)
+            }
+            _ => Err(Irregular::SctpTag),
+        }
+    }
+
+    fn forget_asked(&mut self) {
+        (self.asked, self.asker) = (0, Asker::default());
     }
 
     fn take_init(

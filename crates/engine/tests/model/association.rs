@@ -21,6 +21,12 @@ pub(crate) enum Act {
     Other,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    Asks,
+    Answers,
+}
+
 /// What a packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spoken {
@@ -30,6 +36,8 @@ pub(crate) struct Spoken {
     /// The T bit.
     reflects: bool,
     is_heartbeat: bool,
+    /// It is a HEARTBEAT, or the answer to one, and nothing else.
+    probe: Option<Probe>,
     /// No packet is made like this.
     pub(crate) is_bad: bool,
     /// The port of the wire by which it came, if there are two.
@@ -83,6 +91,8 @@ pub(crate) struct Association {
     offer: Option<[u32; 2]>,
     /// What another INIT has asked its peer to carry; who sent it, and from where.
     wanted: Option<(u32, usize, Option<Side>)>,
+    /// The tag of a HEARTBEAT that was not known; who sent it, and from where.
+    tried: Option<(u32, usize, Option<Side>)>,
 }
 
 impl Association {
@@ -98,7 +108,7 @@ impl Association {
             _ => (Stage::Probed, [tag, None]),
         };
         let is_judged = is_judged && stage != Stage::Stray;
-        Association { is_judged, stage, tags, offer: None, wanted: None }
+        Association { is_judged, stage, tags, offer: None, wanted: None, tried: None }
     }
 
     /// A packet of the originator (0) or of the responder (1).
@@ -137,7 +147,7 @@ impl Association {
         match act {
             Act::Init if peer == Some(said.initiate) => return Ok(true),
             Act::Init => {
-                self.wanted = Some((said.initiate, from, said.side));
+                (self.wanted, self.tried) = (Some((said.initiate, from, said.side)), None);
                 return if is_alone { Ok(true) } else { Err(Irregular::SctpInit) };
             }
             _ if said.tag == 0 => return Err(Irregular::SctpTag),
@@ -172,6 +182,7 @@ impl Association {
             Act::CookieEcho => {
                 if let Some(offer) = self.offer.filter(|offer| offer[from] == said.tag) {
                     (self.tags, self.offer, self.wanted) = (offer.map(Some), None, None);
+                    self.tried = None;
                     if matches!(self.stage, Stage::ShuttingDown | Stage::BothShutDown) {
                         self.stage = Stage::Up;
                     }
@@ -181,11 +192,36 @@ impl Association {
             _ => {}
         }
         match own {
-            Some(tag) if tag != said.tag => Err(Irregular::SctpTag),
+            Some(tag) if tag != said.tag => self.try_other(from, said),
             _ => {
+                if own.is_some() && said.probe.is_some() {
+                    self.tried = None;
+                }
                 self.tags[from] = Some(said.tag);
                 Ok(true)
             }
+        }
+    }
+
+    /// RFC 9260 section 8.5: nobody answers a HEARTBEAT whose tag is wrong.
+    fn try_other(&mut self, from: usize, said: &Spoken) -> Result<bool, Irregular> {
+        match (said.probe, self.tried) {
+            (Some(Probe::Asks), _) => {
+                (self.tried, self.wanted) = (Some((said.tag, from, said.side)), None);
+                Err(Irregular::SctpHeartbeat)
+            }
+            (Some(Probe::Answers), Some((tag, who, side)))
+                if who != from && side.zip(said.side).is_none_or(|(a, b)| a != b) =>
+            {
+                self.tags[from] = Some(said.tag);
+                self.tags[who] = Some(tag);
+                (self.offer, self.wanted, self.tried) = (None, None, None);
+                if matches!(self.stage, Stage::ShuttingDown | Stage::BothShutDown) {
+                    self.stage = Stage::Up;
+                }
+                Ok(true)
+            }
+            _ => Err(Irregular::SctpTag),
         }
     }
 
@@ -219,7 +255,7 @@ impl Association {
             stage => stage,
         };
         let tags = if self.is_judged && is_judged { self.tags } else { [None; 2] };
-        *self = Association { is_judged, stage, tags, offer: None, wanted: None };
+        *self = Association { is_judged, stage, tags, offer: None, wanted: None, tried: None };
     }
 
     /// Whether tags are judged may have changed.
@@ -227,7 +263,7 @@ impl Association {
         let is_so = !is_judged || self.stage == Stage::Up;
         if is_so && self.is_judged != is_judged {
             let (tags, offer, wanted) = ([None; 2], None, None);
-            *self = Association { is_judged, tags, offer, wanted, ..self.clone() };
+            *self = Association { is_judged, tags, offer, wanted, tried: None, ..self.clone() };
         }
     }
 
@@ -300,7 +336,8 @@ pub(crate) fn one_chunk(
     chunk[..4].copy_from_slice(&[kind, 0, 0, if is_bad { 3 } else { len as u8 }]);
     let (act, is_heartbeat) = (Act::Other, kind == 4 && !is_bad);
     let (initiate, reflects, side) = (0, false, None);
-    let spoken = Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad, side };
+    let probe = is_heartbeat.then_some(Probe::Asks);
+    let spoken = Spoken { act, tag, initiate, reflects, is_heartbeat, probe, is_bad, side };
     (builder.verification_tag(tag).payload(chunk), Some(spoken))
 }
 
@@ -318,6 +355,8 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
         (Act::ShutdownComplete, 14),
         (Act::Init, 1),
         (Act::Other, 4),
+        (Act::Other, 4),
+        (Act::Other, 5),
         (Act::Error, 9),
         (Act::Abort, 6),
     ]);
@@ -333,8 +372,13 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
     let mut is_bad = act == Act::Init && tag != 0;
     let mut builder = builder.verification_tag(tag);
     let mut is_heartbeat = kind == 4;
+    let mut probe = match kind {
+        4 => Some(Probe::Asks),
+        5 => Some(Probe::Answers),
+        _ => None,
+    };
     if !is_alone && dice.one_in(3) {
-        is_heartbeat = dice.one_in(2);
+        (is_heartbeat, probe) = (dice.one_in(2), None);
         builder = builder.chunk(if is_heartbeat { 4 } else { 3 }, 1, &[7; 5]);
     }
     (builder, is_bad) = match (fault, is_init) {
@@ -352,8 +396,9 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
     };
     if [5, 9].contains(&fault) && dice.one_in(4) {
         is_bad |= is_alone;
+        probe = None;
         builder = builder.chunk(0, 3, &[1; 6]);
     }
     let reflects = t_bit && matches!(act, Act::Abort | Act::ShutdownComplete);
-    (builder, Spoken { act, tag, initiate, reflects, is_heartbeat, is_bad, side: None })
+    (builder, Spoken { act, tag, initiate, reflects, is_heartbeat, probe, is_bad, side: None })
 }
