@@ -197,6 +197,10 @@ fn transport_sum(
     }
 }
 
+/// Chunks of SCTP that are not to come without a checksum.
+const INIT: u8 = 1;
+const COOKIE_ECHO: u8 = 10;
+
 /// The CRC of a packet of SCTP on its way (RFC 9260 section 6.8): over zeros in its own place.
 #[derive(Clone, Copy, Default)]
 struct SctpSum {
@@ -215,11 +219,13 @@ impl SctpSum {
         SctpSum { crc: crc.add_bytes(&piece[to..]), len: self.len + piece.len() }
     }
 
-    /// Whether it is what the header says. 0 is none (RFC 9653).
-    fn agrees_with(self, header: &[u8]) -> bool {
-        let sum = header.get(Self::PLACE).and_then(|sum| sum.first_chunk());
+    /// Whether it is what the header says. 0 is none, but where both ends have not agreed upon that
+    /// yet (RFC 9653 section 5.2): beside an INIT or a COOKIE ECHO, which come first.
+    fn agrees_with(self, packet: &[u8]) -> bool {
+        let sum = packet.get(Self::PLACE).and_then(|sum| sum.first_chunk());
         let sum = sum.map_or(0, |sum| u32::from_le_bytes(*sum));
-        sum == 0 || sum == self.crc.finish()
+        let is_needed = matches!(packet.get(Self::PLACE.end), Some(&(INIT | COOKIE_ECHO)));
+        sum == 0 && !is_needed || sum == self.crc.finish()
     }
 }
 
@@ -396,6 +402,7 @@ mod tests {
             (v6().fragment(0, true).tcp(1, 2).checksum(1), 6, 48),
             (v6().routing(&[0, 1, 0, 0, 0, 0]).tcp(1, 2).checksum(1), 6, 48),
             (v4().sctp(1, 2).checksum(0), 132, 20),
+            (v4().sctp(1, 2).init_chunk(2, 7).checksum(0), 132, 20),
             (v4().sctp(1, 2).fragment(0, true).checksum(1), 132, 20),
             (v4().protocol(58).payload([9; 40]), 58, 20),
             (v6().protocol(1).payload([9; 40]), 1, 40),
@@ -403,6 +410,14 @@ mod tests {
         for (builder, proto, ip_header) in unknown {
             let frame = builder.build();
             assert!(is_right_of(&BytesPacket::new(&frame), proto, ip_header), "{builder:?}");
+        }
+        for chunk in [INIT, COOKIE_ECHO] {
+            let sctp = FrameBuilder::ipv6([1; 16], [2; 16]).sctp(1, 2).chunk(chunk, 0, &[0; 16]);
+            assert!(is_right_of(&BytesPacket::new(&sctp.build()), 132, 40));
+            let frame = sctp.checksum(0).build();
+            for packet in [BytesPacket::new(&frame), BytesPacket::cut(&frame, 60)] {
+                assert!(!is_right_of(&packet, 132, 40), "{chunk}");
+            }
         }
         let frame = v4().tcp(1, 2).checksum(1).build();
         let cut = BytesPacket::captured(&frame[..60], frame.len(), frame.len());
