@@ -62,7 +62,12 @@ fn x710_takes_any_subset_and_forgets_what_it_cannot_mask() {
         "eth / ipv4 src / tcp dst",
         "eth / ipv4 src:part / tcp dst:part",
         "eth / vlan tci / ipv4 src dst",
-        "eth dst",
+        "eth type",
+        "eth dst / ipv4 / udp",
+        "eth / ipv4 src proto",
+        "eth / ipv4 src tos ttl / tcp dst",
+        "eth / ipv6 src proto",
+        "eth / ipv6 src tc hop / udp dst",
         "eth / ipv6 / sctp tag",
     ] {
         expect(good, "mark 1", "taken");
@@ -76,7 +81,19 @@ fn x710_takes_any_subset_and_forgets_what_it_cannot_mask() {
         ("eth dst / ipv4 src", "EINVAL Item L2 and L3 input set are exclusive."),
         ("eth / ipv4 total_length", "EINVAL Item Invalid IPv4 mask."),
         ("eth / ipv4 fragment_offset", "EINVAL Item Invalid IPv4 fragment_offset mask"),
+        // Kinds of packets that do not have the field.
+        ("eth dst", "EINVAL Item Invalid input set"),
+        ("eth src type", "EINVAL Item Invalid input set"),
+        ("eth src / vlan tci", "EINVAL Item Invalid input set"),
+        ("eth src / ipv6", "EINVAL Item Invalid input set"),
+        ("eth dst / vlan / ipv4 / sctp dst", "EINVAL Item Invalid input set"),
         // The words of the parser that is tried last.
+        ("eth / ipv4 proto dst / udp dst", "EINVAL Item Invalid IPv4 item"),
+        ("eth / ipv4 proto / tcp", "EINVAL Item Invalid IPv4 item"),
+        ("eth / ipv4 proto / sctp", "EINVAL Item Invalid IPv4 item"),
+        ("eth / ipv6 proto / udp dst", "EINVAL Item Invalid IPv6 item"),
+        ("eth dst / ipv4 / sctp", "EINVAL Item Invalid ETH item"),
+        ("eth dst / ipv6 / tcp", "EINVAL Item Invalid ETH item"),
         ("eth dst / ipv4 / tcp dst", "EINVAL Item Invalid ETH item"),
         ("eth / ipv4 src / tcp flags", "EINVAL Item Invalid IPv4 item"),
     ] {
@@ -105,6 +122,19 @@ fn e810_wants_full_masks_and_a_field_at_least() {
     expect("eth / ipv4 hdr_checksum", "queue 1", "EINVAL Item Invalid IPv4 mask.");
     expect("eth / ipv4 / tcp flags", "queue 1", "EINVAL Item Invalid TCP mask");
     expect("ipv4 src", "queue 1", "EINVAL Item Unsupported pattern");
+    expect("eth dst / ipv6 src proto / udp dst", "mark 1", "taken");
+    expect("eth / ipv4 tos / udp / vxlan / eth dst / ipv4 tos / tcp dst", "mark 1", "taken");
+    // Kinds of packets that do not have the field.
+    for pattern in [
+        "eth src / ipv6 src",
+        "eth src / ipv6 src / udp dst",
+        "eth / ipv4 / udp dst / vxlan vni / ipv4 src",
+        "eth / ipv4 / udp / vxlan vni / ipv4 tos",
+        "eth / ipv4 tos / udp / gtpu teid",
+        "eth / ipv6 / udp dst / gtpu teid",
+    ] {
+        expect(pattern, "mark 1", "EINVAL ItemSpec Invalid input set");
+    }
     for (list, expected) in [
         ("queue 1 / drop", "EINVAL Action Unsupported action combination"),
         ("mark 1 / mark 2", "EINVAL Action Too many mark actions"),

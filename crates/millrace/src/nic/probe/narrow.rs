@@ -7,6 +7,7 @@ use super::chains::{Taken, write};
 use super::frame::NO_ETHER_TYPE;
 use super::pattern::{Bits, Pattern};
 use super::rules::is_maskable;
+use twin::personality::{FieldFacts, MaskRule};
 use twin::{Field, Item};
 
 /// Finds it, and puts it into the draft.
@@ -39,6 +40,21 @@ fn maskable(bench: &Bench<'_>, chain: &Taken) -> Vec<(usize, Field)> {
     fields.collect()
 }
 
+/// Fields that have one of a few masks, and one of those.
+fn with_special_masks(bench: &Bench<'_>, chain: &Taken) -> Vec<(usize, Field, u64)> {
+    let headers = chain.headers.iter().enumerate();
+    let fields = headers.flat_map(|(at, proto)| {
+        let facts = bench.draft.items.get(proto.name());
+        proto.fields().iter().filter_map(move |&field| match facts?.fields.get(field.name)? {
+            FieldFacts::Detailed { mask: MaskRule::These, these, .. } => {
+                these.first().map(|&mask| (at, field, mask))
+            }
+            _ => None,
+        })
+    });
+    fields.collect()
+}
+
 /// With a value that nobody minds.
 fn masked(pattern: Pattern, at: usize, field: Field) -> Pattern {
     let pattern = pattern.masked(at, field, Bits::Full);
@@ -51,8 +67,14 @@ fn masked(pattern: Pattern, at: usize, field: Field) -> Pattern {
 /// Names of the fields that may be masked; `None` if that are all.
 fn allowed(bench: &mut Bench<'_>, chain: &Taken) -> Result<Option<Vec<String>>, Stopped> {
     let (mut names, mut refused) = (Vec::new(), Vec::new());
-    for (at, field) in maskable(bench, chain) {
-        let question = bench.about(&masked(Pattern::of(&chain.headers), at, field));
+    let pattern = Pattern::of(&chain.headers);
+    let full = maskable(bench, chain).into_iter();
+    let full = full.map(|(at, field)| (at, field, masked(pattern.clone(), at, field)));
+    let special = with_special_masks(bench, chain).into_iter();
+    let special = special
+        .map(|(at, field, mask)| (at, field, pattern.clone().masked(at, field, Bits::These(mask))));
+    for (at, field, pattern) in full.chain(special).collect::<Vec<_>>() {
+        let question = bench.about(&pattern);
         let answer = bench.ask(&question)?;
         // What the draft refuses as well has another reason.
         let is_news = answer.is_err() && bench.drafted(&question).is_ok();
