@@ -387,6 +387,18 @@ fn front(frame: &Frame, transport: Transport, ends: &Ends) -> Front {
     Front { seq, ack, flags, len: (data + marks) as u16 }
 }
 
+const TRUNCATED: Reason = Reason::TransportTruncated;
+
+/// What is read of a packet; `None` if the capture has cut it before that. Where its ports are
+/// there it is counted all the same, as one of which no more is known: TCP has no flags then.
+fn captured<T>(read: Result<T, Reason>) -> Result<Option<T>, Reason> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(Reason::CaptureCut) => Ok(None),
+        Err(reason) => Err(reason),
+    }
+}
+
 /// Ports, or what stands in for them.
 fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Reason> {
     let Transport { proto, at, end, fragment, is_jumbogram } = transport;
@@ -401,7 +413,9 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
     match proto {
         PROTO_TCP => {
             need(TCP_MIN)?;
-            let [offset, tcp_flags] = frame.read(at + 12, Reason::TransportTruncated)?;
+            let Some([offset, tcp_flags]) = captured(frame.read(at + 12, TRUNCATED))? else {
+                return Ok(Ends::of_pair(at, ports()?, 0));
+            };
             let header_len = usize::from(offset >> 4) * 4;
             if header_len < TCP_MIN || (at + header_len > end && !is_fragment) {
                 return Err(Reason::TcpOffset);
@@ -411,7 +425,10 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
         }
         PROTO_UDP => {
             need(UDP)?;
-            let len = usize::from(frame.u16(at + 4, Reason::TransportTruncated)?);
+            let Some(len) = captured(frame.u16(at + 4, TRUNCATED))? else {
+                return Ok(Ends::of_pair(at, ports()?, 0));
+            };
+            let len = usize::from(len);
             let is_short = len < UDP && !(len == 0 && is_jumbogram);
             if is_short || (at + len > end && !is_fragment) {
                 return Err(Reason::UdpLength);

@@ -128,15 +128,13 @@ pub(crate) const RULES: [Rule; 23] = [
     },
     Rule {
         reason: "capture_cut",
-        why: "captured bytes end in front of what is read of the transport header: flags of TCP, \
-              length of UDP, ports, identifier; tshark may have seen the ports before that",
+        why: "captured bytes end in front of what is read of the transport header: ports, type, \
+              identifier; tshark may have seen the type before that",
         holds: |packet| {
             packet.transport().is_some_and(|transport| {
                 transport.captured
                     < match transport.proto {
-                        TCP => 14,
-                        UDP => 6,
-                        SCTP | ESP => 4,
+                        TCP | UDP | SCTP | ESP => 4,
                         GRE if packet.gre_len() > 4 => packet.gre_len(),
                         GRE => 2,
                         _ if packet.is_icmp() && packet.has_icmp_identifier() => 6,
