@@ -1,27 +1,52 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The pcap format: one header, then records. All magic numbers: µs and ns in both byte orders,
-//! and the little-endian "modified" format of old Linux tools.
+//! and the little-endian "modified" format of old Linux tools. All versions, of which old ones have
+//! the lengths of a record the other way round.
 
 use super::fault::Cause;
 use super::input::Input;
 use super::{LinkType, Located, PACKET_MAX};
-use pcap_parser::nom::IResult;
-use pcap_parser::{
-    LegacyPcapBlock, PcapError, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified,
-    parse_pcap_header,
-};
+use pcap_parser::{PcapHeader, parse_pcap_header};
 
 const FILE_HEADER_LEN: usize = 24;
 
-type ParseRecord = fn(&[u8]) -> IResult<&[u8], LegacyPcapBlock<'_>, PcapError<&[u8]>>;
-
 /// What the file header says about the records.
 pub(super) struct File {
-    parse_record: ParseRecord,
+    is_big_endian: bool,
+    lengths: Lengths,
     record_header_len: usize,
     nanos_per_fraction: u64,
     link_type: LinkType,
     fcs_len: usize,
+}
+
+/// In which order a record has its two lengths.
+#[derive(Clone, Copy)]
+enum Lengths {
+    CapturedFirst,
+    OriginalFirst,
+    /// The larger one is the original one.
+    Either,
+}
+
+/// What all record headers begin with.
+struct RecordHeader {
+    seconds: u32,
+    fraction: u32,
+    captured: usize,
+    original: usize,
+}
+
+impl Lengths {
+    /// Before version 2.3 the original length came first, and in 2.3 with some writers; so it did
+    /// in 543.0, of DG/UX (libpcap, sf-pcap.c).
+    fn of(header: &PcapHeader) -> Self {
+        match (header.version_major, header.version_minor) {
+            (543, _) | (2, ..=2) => Lengths::OriginalFirst,
+            (2, 3) => Lengths::Either,
+            _ => Lengths::CapturedFirst,
+        }
+    }
 }
 
 impl File {
@@ -40,18 +65,11 @@ impl File {
             }
         };
         input.take(FILE_HEADER_LEN);
-        let (parse_record, record_header_len): (ParseRecord, usize) = if header.is_modified_format()
-        {
-            (parse_pcap_frame_modified, 24)
-        } else if header.is_bigendian() {
-            (parse_pcap_frame_be, 16)
-        } else {
-            (parse_pcap_frame, 16)
-        };
         let (link_type, fcs_len) = split_network(header.network.0 as u32);
         Ok(Self {
-            parse_record,
-            record_header_len,
+            is_big_endian: header.is_bigendian(),
+            lengths: Lengths::of(&header),
+            record_header_len: if header.is_modified_format() { 24 } else { 16 },
             nanos_per_fraction: if header.is_nanosecond_precision() { 1 } else { 1000 },
             link_type,
             fcs_len,
@@ -63,36 +81,48 @@ impl File {
         if window.is_empty() {
             return Ok(None);
         }
-        let available = window.len();
-        let record_len = match (self.parse_record)(window) {
-            Ok((rest, _)) => available - rest.len(),
-            Err(error) => available + missing(&error),
+        let truncated = |needed: usize, found: usize| Cause::Truncated {
+            needed: needed as u64,
+            found: found as u64,
         };
-        let captured = record_len.saturating_sub(self.record_header_len);
-        if captured > PACKET_MAX {
-            return Err(Cause::PacketTooLong(captured as u64));
+        if window.len() < self.record_header_len {
+            return Err(truncated(self.record_header_len, window.len()));
         }
+        let header = self.record_header(window);
+        if header.captured > PACKET_MAX {
+            return Err(Cause::PacketTooLong(header.captured as u64));
+        }
+        let record_len = self.record_header_len + header.captured;
         let window = input.fill(record_len)?;
-        let truncated = Cause::Truncated { needed: record_len as u64, found: window.len() as u64 };
-        let (_, record) = (self.parse_record)(window).map_err(|_| truncated)?;
-        let time_ns = u64::from(record.ts_sec) * 1_000_000_000
-            + u64::from(record.ts_usec) * self.nanos_per_fraction;
+        if window.len() < record_len {
+            return Err(truncated(record_len, window.len()));
+        }
         Ok(Some(Located {
-            time_ns,
+            time_ns: u64::from(header.seconds) * 1_000_000_000
+                + u64::from(header.fraction) * self.nanos_per_fraction,
             bytes: self.record_header_len..record_len,
-            original_len: record.origlen as usize,
+            original_len: header.original,
             link_type: self.link_type,
             fcs_len: self.fcs_len,
             record_len,
         }))
     }
-}
 
-/// Bytes the parser misses, which it always knows.
-fn missing<E>(error: &pcap_parser::nom::Err<E>) -> usize {
-    match error {
-        pcap_parser::nom::Err::Incomplete(pcap_parser::nom::Needed::Size(n)) => n.get(),
-        _ => 0,
+    /// Reads the first four words of a record, which are all that counts.
+    fn record_header(&self, window: &[u8]) -> RecordHeader {
+        let word = |at: usize| {
+            let word = [0, 1, 2, 3].map(|i| window[4 * at + i]);
+            if self.is_big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
+        };
+        let [seconds, fraction] = [0, 1].map(word);
+        let [first, second] = [2, 3].map(|at| word(at) as usize);
+        let is_exchanged = match self.lengths {
+            Lengths::CapturedFirst => false,
+            Lengths::OriginalFirst => true,
+            Lengths::Either => first > second,
+        };
+        let (captured, original) = if is_exchanged { (second, first) } else { (first, second) };
+        RecordHeader { seconds, fraction, captured, original }
     }
 }
 

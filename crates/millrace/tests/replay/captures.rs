@@ -17,7 +17,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    fn u16(self, value: u16) -> [u8; 2] {
+    pub(crate) fn u16(self, value: u16) -> [u8; 2] {
         if self == Order::Big { value.to_be_bytes() } else { value.to_le_bytes() }
     }
 

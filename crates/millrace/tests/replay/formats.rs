@@ -210,3 +210,35 @@ fn the_report_names_what_happened() {
         assert!(run.stdout.contains(line), "{line:?} not in {}", run.stdout);
     }
 }
+
+#[test]
+fn lengths_of_old_versions_come_in_either_order() {
+    let packet = |time_ns, payload, captured| {
+        let mut packet = Packet::new(time_ns, crate::datagram(1000, payload).build());
+        packet.bytes.truncate(captured);
+        packet
+    };
+    let packets = [packet(START_NS, 0, 42), packet(START_NS + SECOND_NS, 20, 50)];
+    for order in ORDERS {
+        // The version, and whether the original length is the first one.
+        let versions =
+            [((2, 4), false), ((2, 3), false), ((2, 3), true), ((2, 2), true), ((543, 0), true)];
+        for ((major, minor), is_exchanged) in versions {
+            let pcap = Pcap { order, ..Pcap::plain() };
+            let mut file = pcap.header();
+            file[4..6].copy_from_slice(&order.u16(major));
+            file[6..8].copy_from_slice(&order.u16(minor));
+            for packet in &packets {
+                let mut record = pcap.record(packet);
+                if is_exchanged {
+                    record[8..16].rotate_left(4);
+                }
+                file.extend(record);
+            }
+            let run = flows_of(&file);
+            run.assert_good();
+            let orig = json!({"packets": 2, "bytes": 42 + 62, "ip_bytes": 28 + 48, "tcp_flags": 0});
+            assert_eq!(run.records()[0]["orig"], orig, "{order:?} {major}.{minor}");
+        }
+    }
+}
