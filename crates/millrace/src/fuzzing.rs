@@ -10,7 +10,7 @@ use crate::control::{Ask, LIMIT_MAX, receive};
 use crate::host::Cpus;
 use crate::nic::flow::{Command, World, complete, parse, print_rule};
 use crate::plan::Plan;
-use crate::records::{RecordSink, RecordWriter};
+use crate::records::{Existing, Format, RecordSink, Target, Writer};
 use crate::snapshot::{self, Reader};
 use crate::top::Top;
 use engine::SavedFlow;
@@ -73,7 +73,8 @@ pub fn read_capture(source: impl Read + 'static) -> Reading {
 pub fn replay(source: impl Read + 'static) -> u64 {
     const WRITTEN: &str = "what is written to nowhere is written";
     let config = engine::Config { capacity_ipv4: 4, capacity_ipv6: 2, ..engine::Config::default() };
-    let nowhere = RecordWriter::JsonLines(Box::new(io::sink()));
+    let nowhere = Target::File("/dev/null".into(), Format::JsonLines);
+    let nowhere = Writer::open(&nowhere, Existing::Keep, false).expect(WRITTEN);
     let mut player = Player::new(&config, RecordSink::new(Some(nowhere), Top::new(1)));
     if let Ok(mut capture) = Capture::new("capture", source) {
         player.play(&mut capture, &AtomicBool::new(false)).expect(WRITTEN);

@@ -132,8 +132,6 @@ struct Running {
 /// What is left of a bump.
 pub(crate) struct Finished {
     pub(crate) summary: Summary,
-    /// Whether the last records were.
-    pub(crate) written: io::Result<()>,
     /// Of the workers, idle again.
     pub(crate) lcores: Vec<Lcore>,
 }
@@ -221,13 +219,12 @@ impl Live {
 
     /// One turn of the control thread: goes on with resets, takes the flow records there are, then
     /// sleeps a little.
-    pub(crate) fn turn(&mut self, sink: &mut RecordSink) -> io::Result<()> {
+    pub(crate) fn turn(&mut self, sink: &mut RecordSink) {
         for (watched, rules) in self.ports.iter_mut().zip(&self.rules) {
             self.news.extend(watched.recovery.step(rules.count()));
         }
-        self.take_records(sink)?;
+        self.take_records(sink);
         std::thread::sleep(TURN);
-        Ok(())
     }
 
     /// What became of resets since the last call.
@@ -320,14 +317,15 @@ impl Live {
     /// Stops the workers, takes their last records and closes the account.
     pub(crate) fn finish(mut self, sink: &mut RecordSink) -> Finished {
         let duration = self.elapsed();
-        // An error of writing must not leave the workers waiting for room in their rings.
-        let mut written = self.save_last(sink);
+        // Nobody who reads no more leaves the workers waiting for room in their rings.
+        sink.hurry();
+        self.save_last(sink);
         self.stop.store(true, Ordering::Relaxed);
         while !self.workers.iter().all(|worker| worker.job.is_finished()) {
-            written = written.and(self.take_records(sink));
+            self.take_records(sink);
             std::thread::sleep(Duration::from_millis(1));
         }
-        written = written.and(self.take_records(sink));
+        self.take_all_records(sink);
         let mut ports = end_rules(self.rules);
         let (mut lcores, mut reports) = (Vec::new(), Vec::new());
         for Running { lcore, wire, job, .. } in self.workers {
@@ -343,19 +341,17 @@ impl Live {
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
         let mut summary = report::summary(&self.inquiry.ports, &reports, (duration, offload));
         summary.snapshot = self.inquiry.gauge.read();
-        Finished { summary, written, lcores }
+        Finished { summary, lcores }
     }
 
     /// Has the connections saved before they end.
-    fn save_last(&mut self, sink: &mut RecordSink) -> io::Result<()> {
-        let Some(saving) = self.saving.take() else { return Ok(()) };
-        let mut written = Ok(());
+    fn save_last(&mut self, sink: &mut RecordSink) {
+        let Some(saving) = self.saving.take() else { return };
         saving.stop();
         while !saving.is_finished() {
-            written = written.and(self.take_records(sink));
+            self.take_records(sink);
             std::thread::sleep(Duration::from_millis(1));
         }
-        written
     }
 
     /// What was wrong with snapshots of the run before, since the last call.
@@ -363,14 +359,23 @@ impl Live {
         self.inquiry.gauge.complaints()
     }
 
-    fn take_records(&mut self, sink: &mut RecordSink) -> io::Result<()> {
-        let mut result = Ok(());
+    /// Takes the records there are, as far as there is room for them. Returns whether all were.
+    fn take_records(&mut self, sink: &mut RecordSink) -> bool {
         for worker in &mut self.workers {
-            while let Ok(record) = worker.records.pop() {
-                result = result.and_then(|()| sink.take(&record));
+            while !worker.records.is_empty() {
+                if !sink.has_room() {
+                    return false;
+                }
+                worker.records.pop().iter().for_each(|record| sink.take(record));
             }
         }
-        result
+        true
+    }
+
+    fn take_all_records(&mut self, sink: &mut RecordSink) {
+        while !self.take_records(sink) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

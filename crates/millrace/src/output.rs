@@ -1,25 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a run writes besides stderr: flow records, the summary, the report.
 
-use crate::records::{RecordSink, RecordWriter, Target};
+mod patient;
+mod replaceable;
+mod standstill;
+
+pub(crate) use patient::{Patient, is_ready};
+pub(crate) use replaceable::Replaceable;
+pub(crate) use standstill::Standstill;
+
+use crate::records::{Existing, OpenError, RecordSink, Target, Writer};
 use crate::summary::Summary;
 use crate::top::Top;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The flags for it.
 #[derive(clap::Args)]
 pub(crate) struct OutputArgs {
     /// Write one flow record per flow: JSON Lines to FILE.jsonl or `-`, CSV to FILE.csv
+    ///
+    /// `run` appends to a FILE of flow records, `replay` and `demo` write it anew; a file of
+    /// anything else is refused. SIGUSR1 makes `run` close FILE and open it by its name again.
     #[arg(long, value_name = "FILE")]
     flows: Option<Target>,
-    /// Write the summary as JSON to FILE, or `-`
+    /// Write the summary as JSON to FILE, or `-`; only a summary or an empty FILE is overwritten
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Busiest flows to print
@@ -27,28 +39,48 @@ pub(crate) struct OutputArgs {
     top: u16,
 }
 
+/// What `--json` overwrites: every summary, of a run and of a demonstration, begins so.
+const JSON_BEGIN: &str = "{\n  \"version\": ";
+
 /// The outputs, opened before work begins.
 pub(crate) struct Outputs {
-    json: Option<Box<dyn Write>>,
+    json: Option<Json>,
     /// Whether stdout is free for the report.
     pub(crate) report: bool,
 }
 
+/// Where the summary goes.
+enum Json {
+    Stdout,
+    File(Replaceable),
+}
+
+/// The command that opens its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Run,
+    Demo,
+    /// Ends at the first record that cannot be written, and waits for a reader as long as it takes.
+    Replay,
+}
+
 impl OutputArgs {
-    /// Creates every output. None of them may be one of the `inputs`, which are still to be read.
-    pub(crate) fn open(&self, inputs: &[PathBuf]) -> anyhow::Result<(Outputs, RecordSink)> {
+    /// Opens or creates every output. None of them may be one of the `inputs`, which the command
+    /// still has to read.
+    pub(crate) fn open(
+        &self,
+        command: Command,
+        inputs: &[PathBuf],
+    ) -> anyhow::Result<(Outputs, RecordSink)> {
         let flows_on_stdout = self.flows == Some(Target::Stdout);
-        let json_on_stdout = self.json.as_deref().is_some_and(is_dash);
+        let json_on_stdout = self.json.as_deref().is_some_and(names_stdout);
         if flows_on_stdout && json_on_stdout {
             let message = "--flows and --json cannot both write to standard output\n";
             clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
         }
         self.refuse_to_overwrite(inputs);
-        let create_flows = |target| {
-            RecordWriter::create(target).with_context(|| format!("cannot create {target}"))
-        };
-        let flows = self.flows.as_ref().map(create_flows).transpose()?;
-        let json = self.json.as_deref().map(create_json).transpose()?;
+        let json = self.json.as_deref().map(open_json).transpose()?;
+        let flows = self.flows.as_ref().map(|target| open_flows(target, command)).transpose()?;
         let sink = RecordSink::new(flows, Top::new(usize::from(self.top)));
         Ok((Outputs { json, report: !flows_on_stdout && !json_on_stdout }, sink))
     }
@@ -59,7 +91,7 @@ impl OutputArgs {
         let flows = self.flows.as_ref().and_then(Target::path);
         let outputs = [("--flows", flows), ("--json", self.json.as_deref())];
         let named = outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?)));
-        let named: Vec<_> = named.filter(|(_, path)| !is_dash(path)).collect();
+        let named: Vec<_> = named.filter(|(_, path)| !names_stdout(path)).collect();
         for (i, (flag, path)) in named.iter().enumerate() {
             let others = named[..i].iter().map(|(_, other)| *other);
             let mut others = others.chain(inputs.iter().map(PathBuf::as_path));
@@ -78,26 +110,40 @@ impl OutputArgs {
     }
 }
 
-/// Writes a line. A bump carries its packets whether or not anyone is left to read it.
-pub(crate) fn tell(mut to: impl Write, line: impl fmt::Display) {
-    let _ = writeln!(to, "{line}");
+/// Writes a line. Skips it if nobody reads for a second: a bump carries its packets whether or not
+/// anyone reads.
+pub(crate) fn tell(mut to: impl Write + AsFd, line: impl fmt::Display) {
+    if is_ready(&to, Patient::PATIENCE) {
+        let _ = writeln!(to, "{line}");
+    }
+}
+
+/// Writes a line to standard output. Skips it if that would have to wait.
+pub(crate) fn tell_at_once(line: impl fmt::Display) {
+    if is_ready(io::stdout(), Duration::ZERO) {
+        tell(io::stdout(), line);
+    }
 }
 
 impl Outputs {
     /// Writes `summary`, of whatever it is, as JSON where that was asked for.
     pub(crate) fn finish_with(self, summary: &impl Serialize) -> anyhow::Result<()> {
-        let Some(mut json) = self.json else { return Ok(()) };
-        serde_json::to_writer_pretty(&mut json, summary).context("cannot write the summary")?;
-        writeln!(json).and_then(|()| json.flush()).context("cannot write the summary")
+        let Some(json) = self.json else { return Ok(()) };
+        let mut text = serde_json::to_vec_pretty(summary)?;
+        text.push(b'\n');
+        let written = match json {
+            Json::Stdout => Patient::stdout().and_then(|mut out| out.write_all(&text)),
+            Json::File(file) => file.write(&text).map(|_| ()),
+        };
+        written.context("cannot write the summary")
     }
 
     /// Writes the summary and, where stdout is free for it, the report under `title`. An unbalanced
     /// ledger is an error, once all is written.
-    pub(crate) fn finish(mut self, title: &str, summary: &Summary, top: Top) -> anyhow::Result<()> {
-        if let Some(json) = &mut self.json {
-            summary.write_json(json).context("cannot write the summary")?;
-        }
-        if self.report {
+    pub(crate) fn finish(self, title: &str, summary: &Summary, top: Top) -> anyhow::Result<()> {
+        let reports = self.report;
+        self.finish_with(summary)?;
+        if reports {
             print_report(title, summary, top).context("cannot write the report")?;
         }
         if !summary.ledger.balanced {
@@ -108,7 +154,7 @@ impl Outputs {
 }
 
 fn print_report(title: &str, summary: &Summary, top: Top) -> io::Result<()> {
-    let out = &mut BufWriter::new(io::stdout().lock());
+    let out = &mut BufWriter::new(Patient::stdout()?);
     writeln!(out, "{title}")?;
     summary.print(out)?;
     top.print(out)?;
@@ -129,10 +175,29 @@ pub(crate) fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn create_json(path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    if is_dash(path) {
-        return Ok(Box::new(io::stdout()));
+/// True for the names of standard output. Opened by its second one, a file would be written to from
+/// its begin.
+pub(crate) fn names_stdout(path: &Path) -> bool {
+    is_dash(path) || path == Path::new("/dev/stdout")
+}
+
+fn open_json(path: &Path) -> anyhow::Result<Json> {
+    if names_stdout(path) {
+        return Ok(Json::Stdout);
     }
-    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    Ok(Box::new(file))
+    let is_ours = |head: &str| head.starts_with(JSON_BEGIN);
+    Replaceable::open(path, "summary", is_ours).map(Json::File)
+}
+
+/// Opens the target of flow records. `run` appends, as nobody can make the records of a wire again.
+/// The others replace what is there, as they can be run again.
+fn open_flows(target: &Target, command: Command) -> anyhow::Result<Writer> {
+    let existing = if command == Command::Run { Existing::Keep } else { Existing::Replace };
+    let opened = Writer::open(target, existing, command != Command::Replay);
+    opened.map_err(|error| match error {
+        OpenError::Io(error) => {
+            anyhow::Error::new(error).context(format!("cannot create {target}"))
+        }
+        refusal => anyhow::anyhow!("{target}: {refusal}"),
+    })
 }

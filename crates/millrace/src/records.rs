@@ -2,15 +2,19 @@
 //! Writes flow records as JSON Lines or CSV. Members, their order and their names are a promise to
 //! other tools (docs/flow-records.md): later versions add at the end of a group, and rename none.
 
+mod existing;
+mod file;
 mod sink;
+mod writer;
 
+pub(crate) use file::{Existing, OpenError};
 pub(crate) use sink::RecordSink;
+pub(crate) use writer::Writer;
 
+use crate::output::names_stdout;
 use engine::{CtMark, FlowRecord, Tally};
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -32,6 +36,14 @@ pub(crate) enum Format {
 }
 
 impl Target {
+    /// In which format records are written there.
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Target::Stdout => Format::JsonLines,
+            Target::File(_, format) => *format,
+        }
+    }
+
     /// The file, if it is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
@@ -45,7 +57,7 @@ impl FromStr for Target {
     type Err = UnknownExtension;
 
     fn from_str(text: &str) -> Result<Self, UnknownExtension> {
-        if text == "-" {
+        if names_stdout(Path::new(text)) {
             return Ok(Target::Stdout);
         }
         let path = PathBuf::from(text);
@@ -72,59 +84,59 @@ impl fmt::Display for Target {
 #[error("the file's name must end in .jsonl (JSON Lines) or .csv, or be `-` for standard output")]
 pub(crate) struct UnknownExtension;
 
-/// An open flow-record file. Buffered: call [`finish`](RecordWriter::finish) to see its last error.
-pub(crate) enum RecordWriter {
-    JsonLines(Box<dyn Write>),
-    Csv(Box<csv::Writer<File>>),
+/// Lines of flow records in memory, in one format.
+pub(crate) enum Lines {
+    JsonLines(Vec<u8>),
+    Csv(Box<csv::Writer<Vec<u8>>>),
 }
 
-impl RecordWriter {
-    /// Creates (or empties) the target.
-    pub(crate) fn create(target: &Target) -> io::Result<Self> {
-        Ok(match target {
-            Target::Stdout => Self::JsonLines(Box::new(BufWriter::new(io::stdout()))),
-            Target::File(path, Format::JsonLines) => {
-                Self::JsonLines(Box::new(BufWriter::new(File::create(path)?)))
+impl Lines {
+    pub(crate) fn new(format: Format) -> Self {
+        match format {
+            Format::JsonLines => Self::JsonLines(Vec::new()),
+            Format::Csv => {
+                let mut builder = csv::WriterBuilder::new();
+                Self::Csv(Box::new(builder.has_headers(false).from_writer(Vec::new())))
             }
-            Target::File(path, Format::Csv) => {
-                // The headings are written here: they belong into a file of no flows, too.
-                let file = File::create(path)?;
-                let mut out = csv::WriterBuilder::new().has_headers(false).from_writer(file);
-                out.write_record(CSV_COLUMNS).map_err(into_io_error)?;
-                Self::Csv(Box::new(out))
-            }
-        })
+        }
     }
 
-    /// Writes one record.
-    pub(crate) fn write(&mut self, record: &FlowRecord) -> io::Result<()> {
+    /// Appends the line of a record.
+    pub(crate) fn append(&mut self, record: &FlowRecord) {
+        const WRITTEN: &str = "a record can be written to memory";
         match self {
             Self::JsonLines(out) => {
-                serde_json::to_writer(&mut *out, &JsonRecord::from(record))?;
-                out.write_all(b"\n")
+                serde_json::to_writer(&mut *out, &JsonRecord::from(record)).expect(WRITTEN);
+                out.push(b'\n');
             }
-            Self::Csv(out) => out.serialize(CsvRecord::from(record)).map_err(into_io_error),
+            Self::Csv(out) => out.serialize(CsvRecord::from(record)).expect(WRITTEN),
         }
     }
 
-    /// Writes out what is buffered.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self {
-            Self::JsonLines(out) => out.flush(),
-            Self::Csv(out) => out.flush(),
+            Self::JsonLines(out) => out,
+            Self::Csv(out) => out.into_inner().expect("memory can be flushed"),
         }
-    }
-
-    /// Writes out what is buffered and closes the target.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.flush()
     }
 }
 
-fn into_io_error(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("{other:?}")),
+impl Format {
+    /// Returns the line that a file begins with; it belongs into a file of no flows, too.
+    pub(crate) fn heading(self) -> String {
+        match self {
+            Format::JsonLines => String::new(),
+            Format::Csv => CSV_COLUMNS.join(",") + "\n",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::JsonLines => "JSON Lines",
+            Format::Csv => "CSV",
+        })
     }
 }
 

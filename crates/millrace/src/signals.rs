@@ -5,7 +5,8 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{
-    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR2, SIGVTALRM, SIGXCPU,
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+    SIGXCPU, SIGXFSZ,
 };
 use signal_hook::flag;
 use std::io::{self, IsTerminal};
@@ -40,6 +41,9 @@ fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
         }
         flag::register(signal, Arc::clone(interrupted))?;
     }
+    // Caught, so that a file that would become too large is an error of who writes to it. Rust does
+    // the same for pipes whose reader has gone.
+    flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
 }
 
@@ -66,6 +70,7 @@ pub(crate) struct RunSignals {
     /// Set by the first signal that ends the run.
     pub(crate) interrupted: Arc<AtomicBool>,
     hung_up: Arc<AtomicBool>,
+    reopen: Arc<AtomicBool>,
     had_terminal: bool,
     can_reload: bool,
 }
@@ -73,13 +78,20 @@ pub(crate) struct RunSignals {
 impl RunSignals {
     /// Catches them. A hang-up ends a run that cannot reload.
     pub(crate) fn catch(can_reload: bool) -> io::Result<Self> {
-        let [interrupted, hung_up] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let [interrupted, hung_up, reopen] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         catch_ends(&interrupted)?;
         if !is_hang_up_ignored() {
             flag::register(SIGHUP, Arc::clone(&hung_up))?;
         }
+        flag::register(SIGUSR1, Arc::clone(&reopen))?;
         let had_terminal = io::stdin().is_terminal() && !is_terminal_gone();
-        Ok(Self { interrupted, hung_up, had_terminal, can_reload })
+        Ok(Self { interrupted, hung_up, reopen, had_terminal, can_reload })
+    }
+
+    /// True if SIGUSR1 came since the last call: log rotation asks for output files to be opened
+    /// again.
+    pub(crate) fn take_reopen(&self) -> bool {
+        self.reopen.swap(false, Ordering::Relaxed)
     }
 
     /// True if a hang-up asks for a reload; several since the last call are one. A hang-up of a

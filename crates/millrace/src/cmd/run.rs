@@ -6,7 +6,7 @@ use crate::control::{self, OpenError, Request, Server, Taker};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::netdev::Interfaces;
-use crate::output::{OutputArgs, tell};
+use crate::output::{Command, OutputArgs, tell, tell_at_once};
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
 use crate::reload::{Reload, Reloader};
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let mut eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
     eal.drivers.extend(twin::driver(&eal.ports)?);
-    let (outputs, mut sink) = args.output.open(args.plan.files())?;
+    let (outputs, mut sink) = args.output.open(Command::Run, args.plan.files())?;
     let signals = RunSignals::catch(args.plan.has_file()).context("cannot catch signals")?;
     let interfaces = prepare(&plan)?;
     let wants_huge_pages = !eal.no_huge;
@@ -95,14 +95,18 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let server = match serve(&socket, &live, Arc::clone(&reload)) {
         Ok(server) => server,
         Err(error) => {
-            live.finish(&mut sink).written?;
+            live.finish(&mut sink);
+            let _ = sink.finish();
             return Err(error);
         }
     };
     warn_at_start(&live, wants_huge_pages);
     let print_lines = outputs.report && !args.quiet;
     let mut reloader = Reloader::new(live.inquiry(), reload);
-    let each_turn = &mut || {
+    let each_turn = &mut |sink: &mut RecordSink| {
+        if signals.take_reopen() {
+            sink.reopen();
+        }
         if signals.take_reload() {
             reloader.want();
         }
@@ -110,15 +114,16 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     let interrupted = &signals.interrupted;
     let until = Until { duration: args.duration, interrupted, each_turn };
-    let lost = watch(&mut live, &mut sink, until, print_lines, &args.output);
-    let closed = close(server, &mut live, &mut sink);
+    watch(&mut live, &mut sink, until, print_lines);
+    sink.hurry();
+    close(server, &mut live, &mut sink);
     let has_given_up = live.has_given_up();
     drop(interfaces);
     let finished = live.finish(&mut sink);
     let (top, written) = sink.finish();
     outputs.finish("", &finished.summary, top)?;
-    let status = records_written(lost, closed.and(finished.written).and(written), &args.output)?;
-    Ok(if has_given_up { ExitCode::FAILURE } else { status })
+    // What was lost of the records was told when it happened.
+    Ok(if has_given_up || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Says what is less than it could be.
@@ -207,28 +212,12 @@ fn serve(socket: &Socket, live: &Live, reload: Arc<Reload>) -> anyhow::Result<Op
 }
 
 /// Answers no more. Records are taken meanwhile: who ends flows for a client waits for that.
-fn close(server: Option<Server>, live: &mut Live, sink: &mut RecordSink) -> io::Result<()> {
+fn close(server: Option<Server>, live: &mut Live, sink: &mut RecordSink) {
     live.inquiry().end();
-    let Some(server) = server else { return Ok(()) };
+    let Some(server) = server else { return };
     server.close();
-    let mut taken = Ok(());
     while !server.is_closed() {
-        taken = taken.and(live.turn(sink));
-    }
-    taken
-}
-
-/// The exit status as far as flow records go: `lost` was told when it happened. Whoever closed the
-/// other end of a pipe has seen enough, which is no failure.
-pub(super) fn records_written(
-    lost: Option<io::Error>,
-    rest: io::Result<()>,
-    output: &OutputArgs,
-) -> anyhow::Result<ExitCode> {
-    match lost {
-        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Some(_) => Ok(ExitCode::FAILURE),
-        None => rest.map(|()| ExitCode::SUCCESS).with_context(|| output.writing()),
+        live.turn(sink);
     }
 }
 
@@ -310,43 +299,29 @@ pub(super) struct Until<'a> {
     pub(super) duration: Option<Duration>,
     pub(super) interrupted: &'a AtomicBool,
     /// Called in each turn of the control thread.
-    pub(super) each_turn: &'a mut dyn FnMut(),
+    pub(super) each_turn: &'a mut dyn FnMut(&mut RecordSink),
 }
 
-/// Takes records and prints lines until the run is over. Records that cannot be written end the
-/// records, not the bump: the error is told and returned.
-pub(super) fn watch(
-    live: &mut Live,
-    sink: &mut RecordSink,
-    until: Until<'_>,
-    print_lines: bool,
-    output: &OutputArgs,
-) -> Option<io::Error> {
-    let mut lost = None;
+/// Takes records and prints lines until the run is over.
+pub(super) fn watch(live: &mut Live, sink: &mut RecordSink, until: Until<'_>, print_lines: bool) {
     let mut meter = Meter::new();
     tell_port_events(live);
     if print_lines {
-        tell(io::stdout(), Meter::heading(live));
+        tell_at_once(Meter::heading(live));
     }
     while !until.interrupted.load(Ordering::Relaxed)
         && until.duration.is_none_or(|duration| live.elapsed() < duration)
     {
-        (until.each_turn)();
-        let taken = live.turn(sink);
+        (until.each_turn)(sink);
+        live.turn(sink);
         live.news().iter().for_each(tell_port_event);
         if live.has_given_up() {
             break;
         }
-        let line = meter.line(live);
-        let flushed = if line.is_some() { sink.flush() } else { Ok(()) };
-        if let Err(error) = taken.and(flushed) {
-            let writing = output.writing();
-            tell(io::stderr(), format_args!("millrace: {writing}: {error}; the bump goes on"));
-            lost = Some(error);
-        }
-        let Some(line) = line else { continue };
+        let Some(line) = meter.line(live) else { continue };
+        sink.flush();
         if print_lines {
-            tell(io::stdout(), line);
+            tell_at_once(line);
         }
         tell_port_events(live);
         if live.all_removed() {
@@ -354,7 +329,6 @@ pub(super) fn watch(
             break;
         }
     }
-    lost
 }
 
 fn tell_port_events(live: &mut Live) {

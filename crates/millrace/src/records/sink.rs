@@ -1,50 +1,218 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Where a run's flow records go: to a file if one was asked for, and past the busiest.
 
-use super::RecordWriter;
+use super::writer::Order;
+use super::{Lines, Writer};
+use crate::output::{Standstill, tell};
 use crate::top::Top;
+use crate::units::thousands;
 use engine::FlowRecord;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Takes every flow record of a run. The first error of writing is the last: what comes after it is
-/// offered to the busiest flows only.
+/// Records that are written at a time, if nobody wants them before.
+const BLOCK: u64 = 128;
+/// Between two looks whether there is room.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Takes every flow record of a run.
 pub(crate) struct RecordSink {
-    writer: Option<RecordWriter>,
+    file: Option<Block>,
     top: Top,
+    /// `replay` waits for its reader until this is set.
+    interrupted: Option<Arc<AtomicBool>>,
+}
+
+/// Lines on their way to the thread that writes them.
+struct Block {
+    writer: Writer,
+    lines: Lines,
+    records: u64,
+    /// The block before, for which the queue had no room yet.
+    waiting: Option<Order>,
+    /// Records of all blocks.
+    taken: u64,
+    wants_reopen: bool,
+    /// At the end of a run.
+    hurry: Option<Standstill>,
 }
 
 impl RecordSink {
-    /// Writes to `writer`, if there is one, and offers to `top`.
-    pub(crate) fn new(writer: Option<RecordWriter>, top: Top) -> Self {
-        Self { writer, top }
+    /// Gives records to `writer`, if there is one, and offers them to `top`.
+    pub(crate) fn new(writer: Option<Writer>, top: Top) -> Self {
+        Self { file: writer.map(Block::new), top, interrupted: None }
+    }
+
+    /// Makes [`take_in_time`](RecordSink::take_in_time) and `finish` wait for a reader until this
+    /// is set.
+    pub(crate) fn wait_until(&mut self, interrupted: Arc<AtomicBool>) {
+        self.interrupted = Some(interrupted);
     }
 
     /// Whether it does anything with records.
     pub(crate) fn wants_some(&self) -> bool {
-        self.writer.is_some() || self.top.wants_some()
+        self.file.is_some() || self.top.wants_some()
     }
 
-    /// Takes one record.
-    pub(crate) fn take(&mut self, record: &FlowRecord) -> io::Result<()> {
+    /// True if the sink takes one more record now. At the end of a run it also takes records after
+    /// the thread made no progress for a while; those are lost.
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.file.as_mut().is_none_or(Block::has_room)
+    }
+
+    /// Takes one record, for which there must be room.
+    pub(crate) fn take(&mut self, record: &FlowRecord) {
         self.top.offer(record);
-        self.write(|writer| writer.write(record))
-    }
-
-    /// Writes out what is buffered, for those who read along.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.write(RecordWriter::flush)
-    }
-
-    fn write(&mut self, write: impl FnOnce(&mut RecordWriter) -> io::Result<()>) -> io::Result<()> {
-        let written = self.writer.as_mut().map_or(Ok(()), write);
-        if written.is_err() {
-            self.writer = None;
+        if let Some(file) = &mut self.file {
+            file.lines.append(record);
+            file.records += 1;
+            file.taken += 1;
         }
-        written
     }
 
-    /// Writes out what is buffered; the busiest flows are there whether or not that succeeds.
-    pub(crate) fn finish(self) -> (Top, io::Result<()>) {
-        (self.top, self.writer.map_or(Ok(()), RecordWriter::finish))
+    /// Waits for room and takes one record; returns the first error of writing, with which
+    /// everything ends.
+    pub(crate) fn take_in_time(&mut self, record: &FlowRecord) -> io::Result<()> {
+        while !self.has_room() {
+            self.hurry_if_interrupted();
+            std::thread::sleep(NAP);
+        }
+        self.take(record);
+        let Some(Block { writer, .. }) = &self.file else { return Ok(()) };
+        match writer.take_error() {
+            Some(error) => Err(error),
+            None if writer.is_over() => Err(io::ErrorKind::BrokenPipe.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes out what is there, for those who read along.
+    pub(crate) fn flush(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.hand_over();
+        }
+    }
+
+    /// Opens the file anew by its name, as it may have been moved away, and closes the old one.
+    pub(crate) fn reopen(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.wants_reopen = true;
+            file.hand_over();
+        }
+    }
+
+    /// Limits from now on how long anybody waits for a reader that does not read.
+    pub(crate) fn hurry(&mut self) {
+        if let Some(file) = self.file.as_mut().filter(|file| file.hurry.is_none()) {
+            file.hurry = Some(Standstill::new(file.writer.steps()));
+        }
+    }
+
+    /// Removes that limit, as one of several runs is over and the next one begins.
+    pub(crate) fn take_time(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.hurry = None;
+        }
+    }
+
+    /// Writes out what is there. The busiest flows are there whether or not that succeeds.
+    pub(crate) fn finish(mut self) -> (Top, io::Result<()>) {
+        if self.interrupted.is_none() {
+            self.hurry();
+        }
+        while !self.file.as_mut().is_none_or(Block::is_finished) {
+            self.hurry_if_interrupted();
+            std::thread::sleep(NAP);
+        }
+        (self.top, self.file.map_or(Ok(()), Block::result))
+    }
+
+    fn hurry_if_interrupted(&mut self) {
+        let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        if self.interrupted.as_ref().is_some_and(is_set) {
+            self.hurry();
+        }
+    }
+}
+
+impl Block {
+    fn new(writer: Writer) -> Self {
+        let lines = Lines::new(writer.target.format());
+        Self {
+            writer,
+            lines,
+            records: 0,
+            waiting: None,
+            taken: 0,
+            wants_reopen: false,
+            hurry: None,
+        }
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.records < BLOCK || self.hand_over() || self.is_given_up()
+    }
+
+    /// Gives the thread all lines so far; false if the queue is full.
+    fn hand_over(&mut self) -> bool {
+        if self.waiting.is_none() && self.records > 0 {
+            self.waiting = Some(Order::Write(self.take_lines(), self.records));
+            self.records = 0;
+        }
+        self.waiting = self.waiting.take().and_then(|order| self.writer.order(order));
+        if self.waiting.is_none() && self.wants_reopen {
+            self.wants_reopen = self.writer.order(Order::Reopen).is_some();
+        }
+        self.waiting.is_none()
+    }
+
+    fn take_lines(&mut self) -> Vec<u8> {
+        let format = self.writer.target.format();
+        std::mem::replace(&mut self.lines, Lines::new(format)).into_bytes()
+    }
+
+    /// True at the end of a run if the thread made no progress for too long. Drops what waits.
+    fn is_given_up(&mut self) -> bool {
+        let steps = self.writer.steps();
+        let lasts = self.hurry.as_mut().map(|standstill| standstill.lasts(steps));
+        let is_given_up = lasts.is_some_and(|lasts| lasts >= self.writer.patience);
+        if is_given_up {
+            self.take_lines();
+            self.records = 0;
+        }
+        is_given_up
+    }
+
+    /// True if everything is written, or given up. What is not given to the thread by then is lost.
+    fn is_finished(&mut self) -> bool {
+        if self.hand_over() {
+            self.writer.close();
+        }
+        self.writer.is_finished() || self.is_given_up()
+    }
+
+    /// Returns an error if records were lost. Call it once `is_finished` is true.
+    fn result(self) -> io::Result<()> {
+        let Self { writer, taken, .. } = self;
+        if writer.is_finished() || writer.is_over() {
+            let error = || writer.take_error().unwrap_or_else(|| io::ErrorKind::Other.into());
+            return if writer.lost() == 0 { Ok(()) } else { Err(error()) };
+        }
+        let lost = taken.saturating_sub(writer.settled());
+        if lost == 0 {
+            return Ok(());
+        }
+        let (seconds, lost) = (writer.patience.as_secs(), thousands(lost));
+        let message = format!("no progress for {seconds} s; records lost: {lost}");
+        if writer.is_told {
+            let target = &writer.target;
+            tell(
+                io::stderr(),
+                format_args!("millrace: cannot write flow records to {target}: {message}"),
+            );
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, message))
     }
 }

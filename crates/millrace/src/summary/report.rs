@@ -7,13 +7,6 @@ use crate::units;
 use std::io::{self, Write};
 
 impl Summary {
-    /// Writes the summary as one JSON object.
-    pub(crate) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
-        writeln!(out)?;
-        out.flush()
-    }
-
     /// Prints the report.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         print_counts(out, "packets passed without a flow", &self.passed)?;

@@ -39,6 +39,8 @@ pub(crate) struct Setup {
     config: String,
     has_file: bool,
     duration: String,
+    /// Where its summary goes, if not where the others have theirs.
+    json: Option<String>,
     flows: &'static str,
     _turn: MutexGuard<'static, ()>,
 }
@@ -88,8 +90,8 @@ impl Setup {
         // Every run ends by itself, in case that nobody is left to end it.
         let duration = "300".to_owned();
         let (args, config, flows) = (Vec::new(), CONFIG.to_owned(), "flows.jsonl");
-        let (has_file, _turn) = (true, turn());
-        Self { scratch, launcher, args, config, has_file, duration, flows, _turn }
+        let (has_file, json, _turn) = (true, None, turn());
+        Self { scratch, launcher, args, config, has_file, duration, json, flows, _turn }
     }
 
     pub(crate) fn pair(self, a: &str, b: &str) -> Self {
@@ -140,6 +142,12 @@ impl Setup {
     /// Name of the file of flow records; none if it is empty.
     pub(crate) fn flows(mut self, name: &'static str) -> Self {
         self.flows = name;
+        self
+    }
+
+    /// Another file for the summary.
+    pub(crate) fn json(mut self, path: &str) -> Self {
+        self.json = Some(path.to_owned());
         self
     }
 
@@ -198,7 +206,8 @@ impl Setup {
 
     /// Starts, and waits for nothing.
     pub(crate) fn spawn(self) -> Bump {
-        let Self { scratch, mut launcher, args, config, has_file, duration, flows, _turn } = self;
+        let Self { scratch, mut launcher, args, config, has_file, duration, json, flows, _turn } =
+            self;
         std::fs::write(scratch.path("bump.toml"), config).unwrap();
         let file = |name: &str| File::create(scratch.path(name)).unwrap();
         launcher.arg("run");
@@ -206,7 +215,7 @@ impl Setup {
             launcher.arg(scratch.path("bump.toml"));
         }
         launcher.args(["--duration", &duration]);
-        launcher.args(["--json", &scratch.path("run.json")]);
+        launcher.args(["--json", &json.unwrap_or_else(|| scratch.path("run.json"))]);
         if !flows.is_empty() {
             launcher.args(["--flows", &scratch.path(flows)]);
         }

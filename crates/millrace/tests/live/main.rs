@@ -29,6 +29,7 @@ mod links;
 mod memif;
 mod memory;
 mod offload;
+mod outputs;
 mod ovs;
 mod pairs;
 mod peer;

@@ -4,11 +4,11 @@
 
 use super::DemoArgs;
 use crate::capture::Capture;
-use crate::cmd::run::{Until, records_written, secret, watch};
+use crate::cmd::run::{Until, secret, watch};
 use crate::feed::{Fed, Feeder, Frames, Source};
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Wire};
-use crate::output::tell;
+use crate::output::{Command, tell};
 use crate::plan::{OffloadPlan, engine_bytes};
 use crate::start::start_eal;
 use crate::{signals, units};
@@ -36,7 +36,7 @@ const EAL_MB: u32 = 64;
 
 pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     Memory::refuse_more_than_there_is(engine_bytes(&engine::Config::default()))?;
-    let (outputs, mut sink) = args.output.open(args.capture.as_slice())?;
+    let (outputs, mut sink) = args.output.open(Command::Demo, args.capture.as_slice())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let (source, title) = source(args)?;
     if outputs.report {
@@ -44,16 +44,15 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     }
     let (mut live, generator) = start(source)?;
     let until =
-        Until { duration: Some(args.duration), interrupted: &interrupted, each_turn: &mut || () };
-    let lost = watch(&mut live, &mut sink, until, outputs.report, &args.output);
+        Until { duration: Some(args.duration), interrupted: &interrupted, each_turn: &mut |_| () };
+    watch(&mut live, &mut sink, until, outputs.report);
     let fed = generator.finish();
     let finished = live.finish(&mut sink);
     let (top, written) = sink.finish();
     let title = generator_line(fed);
     outputs.finish(&title, &finished.summary, top)?;
     let is_lossless = fed.received == fed.sent && finished.summary.ledger.rx == fed.sent;
-    let written = records_written(lost, finished.written.and(written), &args.output)?;
-    Ok(if is_lossless { written } else { ExitCode::FAILURE })
+    Ok(if is_lossless && written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn generator_line(fed: Fed) -> String {

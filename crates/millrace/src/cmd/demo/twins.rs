@@ -11,7 +11,7 @@ use crate::comparison::{Comparison, Readings, Run};
 use crate::config::Policy;
 use crate::host::{Cpus, Memory, Processor};
 use crate::live::{Live, Wire};
-use crate::output::tell;
+use crate::output::{Command, tell};
 use crate::plan::{OffloadPlan, engine_bytes};
 use crate::records::RecordSink;
 use crate::signals;
@@ -78,8 +78,8 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
     let personality = Personality::named(&args.personality)?;
     Memory::refuse_more_than_there_is(engine_bytes(&engine::Config::default()))?;
     let report = ReportFile::open(args.report.as_deref())?;
-    let inputs: Vec<_> = report.iter().map(|report| report.path.clone()).collect();
-    let (outputs, mut sink) = args.output.open(&inputs)?;
+    let inputs: Vec<_> = report.iter().map(|report| report.path().to_owned()).collect();
+    let (outputs, mut sink) = args.output.open(Command::Demo, &inputs)?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut stage = match Stage::new(args, driver) {
         Err(error) if !is_want_of_hugepages(&error) => {
@@ -93,7 +93,7 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
         // Files may be wanted even where nobody reads this; the tables tell an error.
         let _ = comparison.print_heading(&mut io::stdout().lock());
     }
-    let lost = stage.run_all(&mut comparison, &mut sink, &interrupted)?;
+    stage.run_all(&mut comparison, &mut sink, &interrupted)?;
     let (_, written) = sink.finish();
     let is_told = outputs.report;
     // Who has no room for one of them may have it for the others.
@@ -105,8 +105,7 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
         tell(io::stdout(), format_args!("Report: {}", path.display()));
     }
     printed.context("cannot write the tables")?;
-    lost.and(written).with_context(|| args.output.writing())?;
-    let is_good = comparison.is_balanced();
+    let is_good = comparison.is_balanced() && written.is_ok();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -160,27 +159,24 @@ impl<'a> Stage<'a> {
         Ok(Self { args, eal, mempool, lcores, bar })
     }
 
-    /// Every run until one is interrupted. Records that cannot be written end no run.
+    /// Every run until one is interrupted.
     fn run_all(
         &mut self,
         comparison: &mut Comparison,
         sink: &mut RecordSink,
         interrupted: &AtomicBool,
-    ) -> anyhow::Result<io::Result<()>> {
-        let mut written = Ok(());
+    ) -> anyhow::Result<()> {
         for load in Load::ALL {
             for offload in [false, true] {
                 if interrupted.load(Ordering::Relaxed) {
                     continue;
                 }
-                let (run, taken) = self.run(load, offload, sink, interrupted)?;
-                written = written.and(taken);
-                comparison.runs.push(run);
+                comparison.runs.push(self.run(load, offload, sink, interrupted)?);
             }
         }
         comparison.interrupted = interrupted.load(Ordering::Relaxed);
         self.bar.finish_and_clear();
-        Ok(written)
+        Ok(())
     }
 
     fn run(
@@ -189,7 +185,7 @@ impl<'a> Stage<'a> {
         offload: bool,
         sink: &mut RecordSink,
         interrupted: &AtomicBool,
-    ) -> anyhow::Result<(Run, io::Result<()>)> {
+    ) -> anyhow::Result<Run> {
         let word = if offload { "on" } else { "off" };
         self.bar.set_prefix(format!("{}, {word}", load.name()));
         let wire = self.wire(load)?;
@@ -198,7 +194,6 @@ impl<'a> Stage<'a> {
         let plan = OffloadPlan { policy, ..OffloadPlan::off() };
         let mut live = Live::start(&self.eal, vec![wire], (&config, plan, vec![]), None)?;
         let mut readings = Readings::default();
-        let mut written = Ok(());
         let step = (self.args.duration / STEPS).max(STEP_MIN);
         let mut next = Duration::ZERO;
         loop {
@@ -212,12 +207,12 @@ impl<'a> Stage<'a> {
             if is_over {
                 break;
             }
-            written = written.and(live.turn(sink));
+            live.turn(sink);
         }
         let finished = live.finish(sink);
         self.lcores = finished.lcores;
-        let run = readings.finish(load.name(), offload, finished.summary);
-        Ok((run, written.and(finished.written)))
+        sink.take_time();
+        Ok(readings.finish(load.name(), offload, finished.summary))
     }
 
     /// Two ports that receive a load, and the worker between them.

@@ -150,7 +150,7 @@ impl Player {
 
     fn take_records(&mut self) -> io::Result<()> {
         while let Some(record) = self.engine.next_record() {
-            self.records.take(&record)?;
+            self.records.take_in_time(&record)?;
         }
         Ok(())
     }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A file, pipe or device to which flow records are written, and what keeps every line of it whole.
+//!
+//! A regular file is written to at its end only, by one program at a time.
+
+use super::existing::{End, find_end};
+use super::{Format, Target};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, Metadata};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+
+/// A pipe takes so many bytes at once as soon as there is any room.
+const PIECE: usize = 4096;
+
+/// What becomes of records that a file holds already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// They stay, and new ones follow.
+    Keep,
+    /// New ones take their place.
+    Replace,
+}
+
+/// Why a file is not written to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(
+        "it holds something else than flow records in {0} as this version writes them, and is left \
+         as it is: name another file, or move this one away"
+    )]
+    NotRecords(Format),
+    #[error("another program writes flow records to it: name another file, or end that program")]
+    Locked,
+}
+
+/// Where records are written to.
+pub(super) struct RecordFile {
+    file: File,
+    is_regular: bool,
+    /// What is to be written before the next record. A disk that is full at the start may have room
+    /// by then.
+    missing: String,
+}
+
+/// True for a pipe with a name: it is opened when its reader is there, which may take long.
+pub(super) fn is_named_pipe(target: &Target) -> bool {
+    let found = target.path().and_then(|path| path.metadata().ok());
+    found.is_some_and(|found| found.file_type().is_fifo())
+}
+
+/// True for a file on a disk: nobody needs to read it for more to be written.
+pub(super) fn is_regular(target: &Target) -> bool {
+    let stdout = || File::from(io::stdout().as_fd().try_clone_to_owned()?).metadata();
+    let found = target.path().map_or_else(stdout, |path| path.metadata());
+    found.is_ok_and(|found| found.is_file())
+}
+
+impl RecordFile {
+    /// Opens the target, creates it if it is not there, and mends its last line.
+    pub(super) fn open(target: &Target, existing: Existing) -> Result<Self, OpenError> {
+        let Some(path) = target.path() else {
+            let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            let is_regular = file.metadata()?.is_file();
+            return Ok(Self { file, is_regular, missing: String::new() });
+        };
+        let mut options = File::options();
+        // Records say who talks with whom. Reading a pipe would keep its reader from its end.
+        options.read(!is_named_pipe(target)).append(true).create(true).mode(0o600);
+        let file = options.open(path)?;
+        let is_regular = file.metadata()?.is_file();
+        let missing = target.format().heading();
+        let mut opened = Self { file, is_regular, missing };
+        if is_regular {
+            opened.prepare(target.format(), existing)?;
+        }
+        Ok(opened)
+    }
+
+    /// True if the file of this name is the one that is open.
+    pub(super) fn is_at(&self, target: &Target) -> bool {
+        let of = |found: Metadata| (found.dev(), found.ino());
+        let there = target.path().map(|path| path.metadata().map(of).ok());
+        there.is_none_or(|there| there == self.file.metadata().map(of).ok())
+    }
+
+    fn prepare(&mut self, format: Format, existing: Existing) -> Result<(), OpenError> {
+        // A file system that has no locks has none to respect.
+        let locked = flock(&self.file, FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(rustix::io::Errno::WOULDBLOCK) {
+            return Err(OpenError::Locked);
+        }
+        let found = find_end(&self.file, format)?.ok_or(OpenError::NotRecords(format))?;
+        let End { whole, lacks_line_feed } = match existing {
+            Existing::Keep => found,
+            Existing::Replace => End { whole: 0, lacks_line_feed: false },
+        };
+        if self.file.metadata()?.len() != whole {
+            self.file.set_len(whole)?;
+        }
+        if whole > 0 {
+            self.missing = if lacks_line_feed { "\n".to_owned() } else { String::new() };
+        }
+        Ok(())
+    }
+
+    /// Writes lines, and gives `wrote` each piece that is written. After an error the file has the
+    /// lines that were given whole, and no part of another one.
+    pub(super) fn write(&mut self, lines: &[u8], wrote: impl FnMut(&[u8])) -> io::Result<()> {
+        let missing = std::mem::take(&mut self.missing);
+        if let Err(error) = self.put(missing.as_bytes(), |_| {}) {
+            self.missing = missing;
+            return Err(error);
+        }
+        self.put(lines, wrote)
+    }
+
+    fn put(&mut self, lines: &[u8], mut wrote: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut written = 0;
+        while written < lines.len() {
+            let rest = &lines[written..];
+            let piece = if self.is_regular { rest } else { &rest[..rest.len().min(PIECE)] };
+            match self.file.write(piece) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    wrote(&piece[..count]);
+                    written += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Whoever shares our standard output may have made it so.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], None)?;
+                }
+                Err(error) => {
+                    self.remove_cut_line(&lines[..written]);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back the beginning of a line. What fails here leaves a line that the next run mends.
+    fn remove_cut_line(&mut self, written: &[u8]) {
+        let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |feed| feed + 1);
+        let cut = (written.len() - whole) as u64;
+        if !self.is_regular || cut == 0 {
+            return;
+        }
+        if let Ok(found) = self.file.metadata() {
+            let _ = self.file.set_len(found.len().saturating_sub(cut));
+            // Standard output need not be open for appending.
+            let _ = self.file.seek(SeekFrom::End(0));
+        }
+    }
+}

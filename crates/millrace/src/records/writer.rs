@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The thread that writes flow records, so that nobody else waits for a disk or for a reader.
+//!
+//! The thread takes blocks of whole lines from a bounded queue. If it cannot write a block, it
+//! counts the records as lost and tries the next block: a full disk may have room again. Only a
+//! reader that closed its pipe ends the records, which is no failure.
+
+use super::Target;
+use super::file::{Existing, OpenError, RecordFile, is_named_pipe, is_regular};
+use crate::output::tell;
+use crate::units::thousands;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Blocks on their way to the thread.
+const QUEUE: usize = 64;
+/// How long the thread may make no progress at the end of a run: for a reader, and for a disk.
+const READER_PATIENCE: Duration = Duration::from_secs(1);
+const DISK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the thread is to do.
+pub(super) enum Order {
+    /// Write these lines, one for each of so many records.
+    Write(Vec<u8>, u64),
+    /// Open the file that has the name now, or create it, and close the one before.
+    Reopen,
+}
+
+/// The thread, seen from outside.
+pub(crate) struct Writer {
+    pub(super) target: Target,
+    /// How long it may make no progress at the end of a run.
+    pub(super) patience: Duration,
+    /// It says on standard error when records begin to be lost, and when that is over.
+    pub(super) is_told: bool,
+    orders: Option<SyncSender<Order>>,
+    progress: Arc<Progress>,
+    thread: JoinHandle<()>,
+}
+
+/// What the thread has done.
+#[derive(Default)]
+struct Progress {
+    bytes: AtomicU64,
+    /// Records.
+    written: AtomicU64,
+    lost: AtomicU64,
+    /// The reader has gone.
+    is_over: AtomicBool,
+    error: Mutex<Option<io::Error>>,
+}
+
+/// The thread, seen from inside.
+struct Work {
+    target: Target,
+    /// `None`: a pipe that is to be opened.
+    file: Option<RecordFile>,
+    progress: Arc<Progress>,
+    is_told: bool,
+    /// Records lost since they began to be.
+    gap: Option<u64>,
+}
+
+impl Writer {
+    /// Opens the target, and starts the thread. The thread opens a pipe with a name: it waits for
+    /// the reader.
+    pub(crate) fn open(
+        target: &Target,
+        existing: Existing,
+        is_told: bool,
+    ) -> Result<Self, OpenError> {
+        let is_pipe = is_named_pipe(target);
+        let file = (!is_pipe).then(|| RecordFile::open(target, existing)).transpose()?;
+        let patience = if is_regular(target) { DISK_PATIENCE } else { READER_PATIENCE };
+        let (progress, target) = (Arc::new(Progress::default()), target.clone());
+        let (orders, taken) = sync_channel(QUEUE);
+        let of_thread = Arc::clone(&progress);
+        let work = Work { target: target.clone(), file, progress: of_thread, is_told, gap: None };
+        let thread = std::thread::Builder::new().name("records".to_owned());
+        let thread = thread.spawn(move || work.run(&taken))?;
+        Ok(Self { target, patience, is_told, orders: Some(orders), progress, thread })
+    }
+
+    /// Hands an order over; gives it back where the queue is full.
+    pub(super) fn order(&self, order: Order) -> Option<Order> {
+        match self.orders.as_ref().map(|orders| orders.try_send(order)) {
+            Some(Err(TrySendError::Full(order))) => Some(order),
+            _ => None,
+        }
+    }
+
+    /// The thread ends when it has done everything.
+    pub(super) fn close(&mut self) {
+        self.orders = None;
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Grows with everything that the thread does.
+    pub(super) fn steps(&self) -> u64 {
+        self.progress.bytes.load(Ordering::Relaxed) + self.lost()
+    }
+
+    /// Records that could not be written.
+    pub(super) fn lost(&self) -> u64 {
+        self.progress.lost.load(Ordering::Relaxed)
+    }
+
+    /// Records that were written or lost.
+    pub(super) fn settled(&self) -> u64 {
+        self.progress.written.load(Ordering::Relaxed) + self.lost()
+    }
+
+    /// True if the reader has gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.progress.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Returns the first error since the last call.
+    pub(super) fn take_error(&self) -> Option<io::Error> {
+        self.progress.error().take()
+    }
+}
+
+impl Progress {
+    fn error(&self) -> MutexGuard<'_, Option<io::Error>> {
+        // A panic ends the process.
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Work {
+    fn run(mut self, orders: &Receiver<Order>) {
+        // A reader waits, and headings are to be there, whether or not there will be records.
+        self.write(&[], 0);
+        for order in orders {
+            match order {
+                Order::Write(lines, records) => self.write(&lines, records),
+                Order::Reopen => self.reopen(),
+            }
+        }
+        if let Some(lost) = self.gap {
+            let lost = thousands(lost);
+            self.tell(format_args!("{}: flow records lost until the end: {lost}", self.target));
+        }
+    }
+
+    fn write(&mut self, lines: &[u8], records: u64) {
+        if self.progress.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut written = 0;
+        let progress = &self.progress;
+        let wrote = |piece: &[u8]| {
+            let feeds = piece.iter().filter(|byte| **byte == b'\n').count() as u64;
+            written += feeds;
+            progress.written.fetch_add(feeds, Ordering::Relaxed);
+            progress.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        };
+        match open(&mut self.file, &self.target).and_then(|file| file.write(lines, wrote)) {
+            Ok(()) if lines.is_empty() => {}
+            Ok(()) => self.end_gap(),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.progress.is_over.store(true, Ordering::Relaxed);
+            }
+            Err(error) => self.lose(records - written, error),
+        }
+    }
+
+    fn lose(&mut self, records: u64, error: io::Error) {
+        if self.gap.is_none() {
+            let what = "the bump goes on, and records are lost until a write succeeds";
+            self.tell(format_args!(
+                "cannot write flow records to {}: {error}; {what}",
+                self.target
+            ));
+        }
+        self.gap = Some(self.gap.unwrap_or(0) + records);
+        self.progress.error().get_or_insert(error);
+        self.progress.lost.fetch_add(records, Ordering::Relaxed);
+    }
+
+    fn end_gap(&mut self) {
+        let Some(lost) = self.gap.take() else { return };
+        let lost = thousands(lost);
+        self.tell(format_args!(
+            "flow records are written to {} again; records lost meanwhile: {lost}",
+            self.target
+        ));
+    }
+
+    /// Keeps the file that is open where another one cannot be had.
+    fn reopen(&mut self) {
+        if self.file.as_ref().is_some_and(|file| file.is_at(&self.target)) {
+            return;
+        }
+        match RecordFile::open(&self.target, Existing::Keep) {
+            Ok(file) => {
+                self.file = Some(file);
+                self.progress.is_over.store(false, Ordering::Relaxed);
+                self.write(&[], 0);
+            }
+            Err(error) => self.tell(format_args!(
+                "cannot reopen {}: {error}; flow records go on to the file that was open",
+                self.target
+            )),
+        }
+    }
+
+    fn tell(&self, message: std::fmt::Arguments<'_>) {
+        if self.is_told {
+            tell(io::stderr(), format_args!("millrace: {message}"));
+        }
+    }
+}
+
+/// The file, opened now if it is not open.
+fn open<'a>(file: &'a mut Option<RecordFile>, target: &Target) -> io::Result<&'a mut RecordFile> {
+    let opened = match file.take() {
+        Some(opened) => opened,
+        None => RecordFile::open(target, Existing::Keep).map_err(|error| match error {
+            OpenError::Io(error) => error,
+            other => io::Error::other(other),
+        })?,
+    };
+    Ok(file.insert(opened))
+}

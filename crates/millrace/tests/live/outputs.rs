@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Flow records over restarts, rotation of logs, files that are full, and readers that do not read.
+
+use crate::bump::{Bump, Setup, count};
+use crate::captures::{Talk, write_pcap};
+use crate::records::read_records;
+use crate::{Scratch, has_tools, wait_until};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+/// A run that has so many connections, which end when it does.
+fn with_flows(setup: Setup, flows: u16) -> Setup {
+    let capture = setup.path("in.pcap");
+    let [there, back] = Talk::new(1, flows).frames;
+    write_pcap(&capture, &there.into_iter().chain(back).collect::<Vec<_>>());
+    setup.capacity(1 << 14).pair(&format!("net_pcap0,rx_pcap={capture}"), "net_null0,no-rx=1")
+}
+
+/// The same, once all of them are known.
+fn started(setup: Setup, flows: u16) -> Bump {
+    // A name of a socket is short.
+    let (setup, socket) = (setup, Scratch::in_folder(&std::env::temp_dir(), "asked"));
+    let path = socket.path("s");
+    let bump = with_flows(setup, flows).args(&["--socket", &path]).start();
+    wait_until("all flows", || ct(&path, &["count"])["connections"] == flows);
+    bump
+}
+
+fn ct(socket: &str, args: &[&str]) -> serde_json::Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let output = command.arg("ct").args(args).args(["--instance", socket, "--json"]).output();
+    serde_json::from_slice(&output.unwrap().stdout).expect("the answer is JSON")
+}
+
+#[test]
+fn records_of_the_runs_before_stay_and_what_a_kill_has_cut_goes() {
+    for name in ["flows.jsonl", "flows.csv"] {
+        let scratch = Scratch::new("append");
+        let kept = scratch.path(name);
+        let run = || {
+            let setup = Setup::new("append").without_flows().duration("0.3");
+            let ended = with_flows(setup.args(&["--flows", &kept]), 20).run();
+            assert_eq!((ended.status, ended.stderr.as_str()), (Some(0), ""));
+        };
+        run();
+        assert_eq!(read_records(&kept).len(), 20);
+        assert_eq!(fs::metadata(&kept).unwrap().mode() & 0o777, 0o600);
+        let whole = fs::read(&kept).unwrap();
+        fs::write(&kept, &whole[..whole.len() - 9]).unwrap();
+        run();
+        assert_eq!(read_records(&kept).len(), 19 + 20, "{name}");
+    }
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_left_as_it_is() {
+    let scratch = Scratch::new("keep");
+    for (flag, name, text) in [
+        ("--flows", "keep.jsonl", "{}"),
+        ("--flows", "keep.csv", "a,b\n1,2\n"),
+        ("--json", "keep.json", "{\"mine\": 1}\n"),
+    ] {
+        let path = scratch.path(name);
+        fs::write(&path, text).unwrap();
+        let setup = Setup::new("keep").without_flows().pair("net_null0", "net_null1");
+        // The run has its own summary, of which there can be one only.
+        let setup = if flag == "--json" { setup.json(&path) } else { setup.args(&[flag, &path]) };
+        setup.assert_refused(1, &[&path, "left as it is", "name another file"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_file_that_another_run_writes_is_refused() {
+    let setup = Setup::new("shared").duration("300");
+    let kept = setup.path("flows.jsonl");
+    let bump = started(setup, 20);
+    let mut other = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let other = other.args(["replay", "--flows", &kept, &bump.path("in.pcap")]).output().unwrap();
+    let told = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert_eq!(other.status.code(), Some(1), "{told}");
+    assert!(told.contains(&kept) && told.contains("another program writes"), "{told}");
+    let ended = bump.finish();
+    ended.assert_good();
+    assert_eq!(ended.records().len(), 20);
+}
+
+#[test]
+fn a_signal_lets_log_rotation_take_the_file_away() {
+    let setup = Setup::new("rotate");
+    let (kept, old) = (setup.path("flows.jsonl"), setup.path("flows.jsonl.1"));
+    let mut bump = started(setup, 20);
+    // A file that is where it was stays open.
+    bump.signal("USR1");
+    fs::rename(&kept, &old).unwrap();
+    bump.signal("USR1");
+    bump.wait_until("a new file", |_| fs::metadata(&kept).is_ok());
+    assert_eq!(fs::metadata(&kept).unwrap().mode() & 0o777, 0o600);
+    let ended = bump.finish();
+    ended.assert_good();
+    assert_eq!((read_records(&kept).len(), fs::metadata(&old).unwrap().len()), (20, 0));
+}
+
+/// A limit on the length of files is an error as a full disk is one, and can be lifted.
+#[test]
+fn records_go_on_when_there_is_room_again() {
+    if !has_tools(&["prlimit"]) {
+        return;
+    }
+    for name in ["flows.jsonl", "flows.csv"] {
+        let mut launcher = Command::new("prlimit");
+        launcher.arg("--fsize=2000:unlimited");
+        let setup = Setup::new("room").launcher(launcher).flows(name);
+        let sockets = Scratch::in_folder(&std::env::temp_dir(), "room");
+        let socket = sockets.path("s");
+        let kept = setup.path(name);
+        // Standard output and error are files, too.
+        let setup = with_flows(setup, 100).args(&["--socket", &socket, "-q"]);
+        let mut bump = setup.json("/dev/null").spawn();
+        bump.wait_until("all flows", |_| {
+            fs::metadata(&socket).is_ok() && ct(&socket, &["count"])["connections"] == 100
+        });
+        assert_eq!(count(&ct(&socket, &["flush", "--proto", "udp"])["flushed"]), 40);
+        bump.wait_for_message("cannot write flow records to ");
+        let written = read_records(&kept).len();
+        assert!((1..40).contains(&written), "{written}");
+        let limit = format!("--pid={}", bump.id());
+        assert!(
+            Command::new("prlimit").args([&limit, "--fsize=unlimited"]).status().unwrap().success()
+        );
+        assert_eq!(count(&ct(&socket, &["flush", "--proto", "icmp"])["flushed"]), 20);
+        let lost = 40 - written;
+        bump.wait_for_message(&format!("again; records lost meanwhile: {lost}\n"));
+        let ended = bump.finish();
+        assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 2, "{}", ended.stderr);
+        assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
+        assert_eq!(ended.records().len(), 100 - lost);
+    }
+}
+
+/// More records than pipe and queue take.
+#[test]
+fn a_reader_that_does_not_read_does_not_hold_up_the_end() {
+    let setup = Setup::new("unread").flows("pipe.jsonl");
+    let pipe = setup.path("pipe.jsonl");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let bump = started(setup, 5000);
+    // Nobody has opened it yet, and the bump is at work.
+    let mut reader = File::options().read(true).write(true).open(&pipe).unwrap();
+    let ended = bump.finish();
+    assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+    let told = format!("cannot write flow records to {pipe}: no progress for 1 s; records lost: ");
+    assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+    let lost = ended.stderr.trim().rsplit(' ').next().unwrap().replace('_', "");
+    assert!(ended.stdout.contains("balanced"), "{}", ended.stdout);
+    // What the pipe holds are whole records, as far as it goes.
+    let mut held = vec![0; 1 << 17];
+    let len = reader.read(&mut held).unwrap();
+    let whole = held[..len].iter().filter(|byte| **byte == b'\n').count() as u64;
+    assert_eq!(whole + lost.parse::<u64>().unwrap(), 5000);
+}
