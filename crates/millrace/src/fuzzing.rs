@@ -11,7 +11,7 @@ use crate::host::Cpus;
 use crate::nic::flow::{Command, World, complete, parse, print_rule};
 use crate::plan::Plan;
 use crate::records::{Existing, Format, RecordSink, Target, Writer};
-use crate::snapshot::{self, Reader};
+use crate::snapshot::{self, Damage, Reader};
 use crate::top::Top;
 use engine::SavedFlow;
 use std::io::{self, Read};
@@ -158,7 +158,7 @@ pub fn control_request(sent: &[u8]) -> Result<String, String> {
 /// What was read of a file of connections.
 #[derive(Debug)]
 pub struct Restoring {
-    /// Every connection before the end or the fault.
+    /// Every connection of the pages that are good.
     pub flows: Vec<SavedFlow>,
     /// It was read to its end.
     pub is_whole: bool,
@@ -184,10 +184,10 @@ pub fn restore_snapshot(file: &[u8]) -> Option<Restoring> {
     let mut engine = engine::Engine::new(&config);
     let mut flows = Vec::new();
     loop {
-        match reader.block(&mut flows) {
-            Ok(true) => {}
+        match reader.next(&mut flows) {
+            Ok(true) | Err(Damage::Page) => {}
             end => {
-                restoring.is_whole = end.is_ok();
+                restoring.is_whole = end.is_ok() && reader.damaged == 0;
                 break;
             }
         }

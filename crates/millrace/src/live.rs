@@ -346,9 +346,9 @@ impl Live {
 
     /// Has the connections saved before they end.
     fn save_last(&mut self, sink: &mut RecordSink) {
-        let Some(saving) = self.saving.take() else { return };
+        let Some(mut saving) = self.saving.take() else { return };
         saving.stop();
-        while !saving.is_finished() {
+        while !saving.is_over() {
             self.take_records(sink);
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections on disk, so that the next run knows them: what a file has in it, and where files
-//! are.
+//! Snapshots: connections on disk, so that the next run knows them. Format and place of the files.
 //!
-//! A file is a header and blocks, each with its length and a checksum that also covers the header
-//! and its number, and at last one that says how many connections there were. So a file that is
-//! cut, damaged, or made of parts of two is read as far as it is good, and known not to be whole.
-//! All numbers are little endian. Nothing in a file is believed: it may be anyone's.
+//! A file is a sequence of pages of 4096 bytes. The first page has a header, the last one the
+//! number of connections. Each page has a checksum that also covers the header and the page number.
+//! The reader skips a page with a wrong checksum, which costs its connections (44 at most), and
+//! knows that the file is not whole. All numbers are little endian. The reader trusts nothing in a
+//! file.
+//!
+//! Files of format 1 have blocks of up to 64 KiB, one behind the other. They are read up to the
+//! first damage.
 
 mod flow;
 mod reader;
@@ -16,7 +19,7 @@ mod store;
 mod tests;
 mod writer;
 
-pub(crate) use reader::{Reader, Refusal};
+pub(crate) use reader::{Damage, Reader, Refusal};
 pub(crate) use resume::{Resume, Resumed, Snapshots};
 pub(crate) use sample::{repair, sample};
 pub(crate) use store::{Place, Store};
@@ -29,12 +32,15 @@ use flate2::Crc;
 /// Begins every file.
 const MAGIC: [u8; 8] = *b"mlr-snap";
 /// Of what is written. A reader takes this and all before it.
-const FORMAT: u16 = 1;
-/// A block is no longer than this; it is what a reader needs of memory.
+const FORMAT: u16 = 2;
+/// Length of a page: of its checksum, kind, length of what is in it, and zeros behind that.
+const PAGE: usize = 4096;
+const PAGE_HEAD: usize = 7;
+/// A block of format 1 is no longer than this; it is what a reader needs of memory.
 const BLOCK_MAX: usize = 64 << 10;
 /// The same of the part of a header that is not the same in all formats.
 const HEADER_MAX: usize = 4096;
-/// Kinds of blocks: connections; the end.
+/// Kinds of pages and blocks: connections; the end.
 const FLOWS: u8 = 1;
 const END: u8 = 2;
 
@@ -55,7 +61,7 @@ pub(crate) struct Header {
     pub(crate) rss: [u8; RSS_SECRET_LEN],
 }
 
-/// The checksum of a block, in a file with this checksum of the header.
+/// The checksum of a page or block, in a file with this checksum of the header.
 fn checksum(header: u32, number: u32, payload: &[u8]) -> u32 {
     let mut crc = Crc::new();
     for part in [&header.to_le_bytes()[..], &number.to_le_bytes(), payload] {

@@ -6,13 +6,14 @@
 //! and waits for nothing.
 
 use super::clock::{Clock, system_now};
-use crate::output::tell;
+use crate::output::{Standstill, tell};
 use crate::snapshot::{Place, Resume, Resumed, Snapshots};
 use crate::summary;
 use dpdk::tsc;
 use engine::{Cursor, Engine, Nanos, SavedFlow};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,6 +25,8 @@ const SAVED: usize = 16;
 const RING: usize = 2048;
 /// Between two looks whether there are more.
 const NAP: Duration = Duration::from_micros(200);
+/// How long a disk may take nothing of the last snapshot of a run.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker's end.
 pub(super) struct Saver {
@@ -119,6 +122,8 @@ pub(super) struct Saving {
     /// That of the workers.
     clock: Clock,
     gauge: Gauge,
+    /// Connections taken from workers, and files begun and finished.
+    steps: Arc<AtomicU64>,
 }
 
 /// What a worker that is one of so many gives, and what it is to read, if connections are saved.
@@ -134,11 +139,15 @@ pub(super) fn of_worker(
 pub(super) struct Running {
     thread: JoinHandle<()>,
     stop: Sender<()>,
+    steps: Arc<AtomicU64>,
+    /// Since it was told to stop.
+    standstill: Option<Standstill>,
 }
 
 impl Saving {
     pub(super) fn new(snapshots: Snapshots, clock: Clock, gauge: &Gauge) -> Self {
-        Self { snapshots, sources: Vec::new(), clock, gauge: gauge.clone() }
+        let (sources, gauge, steps) = (Vec::new(), gauge.clone(), Arc::default());
+        Self { snapshots, sources, clock, gauge, steps }
     }
 
     /// The end of a worker, which is one of so many.
@@ -151,9 +160,10 @@ impl Saving {
     /// Without a thread nothing is saved, and packets are carried all the same.
     pub(super) fn start(self) -> Option<Running> {
         let (stop, stopped) = channel();
+        let steps = Arc::clone(&self.steps);
         let thread = std::thread::Builder::new().name("snapshots".to_owned());
         match thread.spawn(move || self.run(&stopped)) {
-            Ok(thread) => Some(Running { thread, stop }),
+            Ok(thread) => Some(Running { thread, stop, steps, standstill: None }),
             Err(error) => {
                 tell(io::stderr(), format_args!("millrace: no snapshots: no thread: {error}"));
                 None
@@ -190,7 +200,7 @@ impl Saving {
         let (begun, mut bytes) = (Instant::now(), 0);
         let mut result = Ok(());
         for source in &mut self.sources {
-            match source.write(&self.snapshots, self.clock) {
+            match source.write(&self.snapshots, self.clock, &self.steps) {
                 Ok(more) => bytes += more,
                 Err(error) => {
                     let path = self.snapshots.store.path(source.place);
@@ -212,7 +222,7 @@ impl Saving {
 impl Source {
     /// Writes the file of a worker; returns its length. Whatever fails, all is taken that the
     /// worker gives, or the next file would have the rest.
-    fn write(&mut self, snapshots: &Snapshots, clock: Clock) -> io::Result<u64> {
+    fn write(&mut self, snapshots: &Snapshots, clock: Clock, steps: &AtomicU64) -> io::Result<u64> {
         let clocks = Clocks { system: system_now(), workers: clock.at(tsc()) };
         let header = snapshots.header(self.place, self.workers, clocks.system);
         let mut file = Some(snapshots.store.begin(&header)?);
@@ -223,6 +233,7 @@ impl Source {
         loop {
             match self.saved.pop() {
                 Ok(Some(flow)) => {
+                    steps.fetch_add(1, Ordering::Relaxed);
                     let written =
                         file.as_mut().map_or(Ok(()), |file| file.flow(&clocks.kept(flow)));
                     if let Err(error) = written {
@@ -262,12 +273,21 @@ impl Clocks {
 
 impl Running {
     /// Asks for the last one, and for the end.
-    pub(super) fn stop(&self) {
+    pub(super) fn stop(&mut self) {
         let _ = self.stop.send(());
+        self.standstill = Some(Standstill::new(self.steps.load(Ordering::Relaxed)));
     }
 
-    pub(super) fn is_finished(&self) -> bool {
-        self.thread.is_finished()
+    /// True once the last snapshot is written, or given up because the disk made no progress for
+    /// too long.
+    pub(super) fn is_over(&mut self) -> bool {
+        let steps = self.steps.load(Ordering::Relaxed);
+        let lasts = self.standstill.as_mut().map(|standstill| standstill.lasts(steps));
+        let is_given_up = lasts.is_some_and(|lasts| lasts >= PATIENCE);
+        if is_given_up {
+            tell(io::stderr(), "millrace: the last snapshot is given up: no progress for 30 s");
+        }
+        self.thread.is_finished() || is_given_up
     }
 }
 
@@ -306,7 +326,8 @@ mod tests {
         let before = engine(clock.at(tsc()), 10 * SECOND);
         let snapshots = open(scratch.path());
         std::thread::scope(|scope| {
-            let write = scope.spawn(|| source.write(&snapshots, clock).unwrap());
+            let write =
+                scope.spawn(|| source.write(&snapshots, clock, &AtomicU64::new(0)).unwrap());
             while !write.is_finished() {
                 saver.serve(&before);
             }

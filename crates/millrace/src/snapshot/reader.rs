@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads a file of connections as far as it is good. Never a panic, never more memory than a block,
+//! Reads what is good of a file of connections. Never a panic, never more memory than a block,
 //! whatever is in it.
 
 use super::flow::Bytes;
-use super::{BLOCK_MAX, END, FLOWS, FORMAT, HEADER_MAX, Header, MAGIC, Place, checksum};
+use super::{
+    BLOCK_MAX, END, FLOWS, FORMAT, HEADER_MAX, Header, MAGIC, PAGE, PAGE_HEAD, Place, checksum,
+};
 use engine::{SavedFlow, ZoneFrom};
 use flate2::Crc;
 use std::io::{self, Read};
+
+/// Pages that are not good before a reader believes in no more good ones: 4 MiB.
+const DAMAGED_MAX: u32 = 1024;
 
 /// Why nothing is read of a file.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +29,7 @@ pub(crate) enum Refusal {
     Newer { format: u16, program: String },
 }
 
-/// Why a file ends before its end. What was read before is good.
+/// Why connections are missing. What is read before and behind is good.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Damage {
     #[error("{0}")]
@@ -33,15 +38,23 @@ pub(crate) enum Damage {
     Cut,
     #[error("it is damaged")]
     Damaged,
+    /// There are more pages.
+    #[error("a page of it is damaged")]
+    Page,
 }
 
 /// A file whose header is good.
 pub(crate) struct Reader<R> {
     source: R,
     pub(crate) header: Header,
+    format: u16,
     checksum: u32,
     number: u32,
     flows: u64,
+    /// Pages that are not good.
+    pub(crate) damaged: u32,
+    /// Connections of such pages, known at the end.
+    pub(crate) lost: u64,
 }
 
 impl<R: Read> Reader<R> {
@@ -72,12 +85,56 @@ impl<R: Read> Reader<R> {
             return Err(Refusal::Header);
         }
         let header = bytes.header(program).ok_or(Refusal::Header)?;
-        Ok(Self { source, header, checksum: sum.sum(), number: 0, flows: 0 })
+        if format > 1 {
+            let behind = PAGE.checked_sub(fixed.len() + payload.len() + crc.len());
+            let mut behind = vec![0; behind.ok_or(Refusal::Header)?];
+            fill(&mut source, &mut behind, Refusal::Header)?;
+        }
+        let checksum = sum.sum();
+        Ok(Self { source, header, format, checksum, number: 0, flows: 0, damaged: 0, lost: 0 })
     }
 
-    /// Puts the connections of the next block in place of those in `flows`. False: that was all.
-    pub(crate) fn block(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
+    /// Puts the connections of the next page or block in place of those in `flows`. False: that was
+    /// all. Behind [`Damage::Page`] there may be more.
+    pub(crate) fn next(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
         flows.clear();
+        let more = if self.format > 1 { self.page(flows) } else { self.block(flows) };
+        if more.is_err() {
+            flows.clear();
+        }
+        self.flows += flows.len() as u64;
+        more
+    }
+
+    fn page(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
+        let mut page = [0; PAGE];
+        fill(&mut self.source, &mut page, Damage::Cut)?;
+        let (crc, covered) = page.split_at(4);
+        let is_good = checksum(self.checksum, self.number, covered).to_le_bytes() == *crc;
+        self.number = self.number.wrapping_add(1);
+        if !is_good {
+            self.damaged += 1;
+            return Err(if self.damaged < DAMAGED_MAX { Damage::Page } else { Damage::Damaged });
+        }
+        let len = usize::from(u16::from_le_bytes([page[5], page[6]]));
+        let inside = page[PAGE_HEAD..].get(..len).ok_or(Damage::Damaged)?;
+        match page[4] {
+            FLOWS => read_flows(inside, flows).map(|()| true),
+            END => self.end(inside).map(|()| false),
+            _ => Err(Damage::Damaged),
+        }
+    }
+
+    /// The last page or block says how many connections all of them had.
+    fn end(&mut self, inside: &[u8]) -> Result<(), Damage> {
+        let mut bytes = Bytes(inside);
+        let all = bytes.u64().filter(|_| bytes.0.is_empty());
+        self.lost = all.and_then(|all| all.checked_sub(self.flows)).ok_or(Damage::Damaged)?;
+        if self.lost > 0 && self.damaged == 0 { Err(Damage::Damaged) } else { Ok(()) }
+    }
+
+    /// The same in format 1.
+    fn block(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
         let mut head = [0; 8];
         fill(&mut self.source, &mut head, Damage::Cut)?;
         let [a, b, c, d, crc @ ..] = head;
@@ -91,24 +148,20 @@ impl<R: Read> Reader<R> {
             return Err(Damage::Damaged);
         }
         self.number += 1;
-        let mut bytes = Bytes(&payload);
-        let more = match bytes.u8() {
-            Some(FLOWS) => {
-                while !bytes.0.is_empty() {
-                    let Some(flow) = bytes.flow() else {
-                        flows.clear();
-                        return Err(Damage::Damaged);
-                    };
-                    flows.push(flow);
-                }
-                true
-            }
-            Some(END) if bytes.u64() == Some(self.flows) && bytes.0.is_empty() => false,
-            _ => return Err(Damage::Damaged),
-        };
-        self.flows += flows.len() as u64;
-        Ok(more)
+        match payload.split_first() {
+            Some((&FLOWS, inside)) => read_flows(inside, flows).map(|()| true),
+            Some((&END, inside)) => self.end(inside).map(|()| false),
+            _ => Err(Damage::Damaged),
+        }
     }
+}
+
+fn read_flows(inside: &[u8], flows: &mut Vec<SavedFlow>) -> Result<(), Damage> {
+    let mut bytes = Bytes(inside);
+    while !bytes.0.is_empty() {
+        flows.push(bytes.flow().ok_or(Damage::Damaged)?);
+    }
+    Ok(())
 }
 
 impl Bytes<'_> {

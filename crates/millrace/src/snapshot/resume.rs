@@ -2,14 +2,12 @@
 //! What a run finds of the one before: which files each worker reads, and what becomes of the
 //! connections in them.
 
-use super::store::buffered;
-use super::{Header, Place, Reader, Refusal, Store};
+use super::{Damage, Header, Place, Reader, Refusal, Store};
 use crate::plan::SnapshotPlan;
 use dpdk::{rss_secret, use_rss_secret};
-use engine::{Engine, Nanos, Restored, ZoneFrom};
+use engine::{Engine, Nanos, Restored, SavedFlow, ZoneFrom};
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 type FileReader = Reader<BufReader<File>>;
@@ -28,7 +26,7 @@ pub(crate) struct Snapshots {
 
 /// Files that a worker is to read before its first packet.
 #[derive(Default)]
-pub(crate) struct Resume(Vec<PathBuf>);
+pub(crate) struct Resume(Vec<(Store, Place)>);
 
 /// What became of it.
 #[derive(Debug, Default)]
@@ -88,8 +86,7 @@ impl Snapshots {
                 false => &mut found,
             };
             rss.get_or_insert(reader.header.rss);
-            let path = self.store.path(place);
-            readers.iter_mut().for_each(|resume| resume.0.push(path.clone()));
+            readers.iter_mut().for_each(|resume| resume.0.push((self.store.clone(), place)));
         }
         found
     }
@@ -141,10 +138,11 @@ impl Resume {
     /// Makes all connections known that are still alive.
     pub(crate) fn restore(self, engine: &mut Engine, now: impl Fn() -> Nanos) -> Resumed {
         let (mut resumed, begun) = (Resumed::default(), Instant::now());
-        for path in self.0 {
+        for (store, place) in self.0 {
             let before = resumed.restored;
-            if let Err(why) = resumed.read(&path, engine, &now) {
-                let (path, known) = (path.display(), resumed.restored - before);
+            if let Err(why) = resumed.read((&store, place), engine, &now) {
+                let (path, known) = (store.path(place), resumed.restored - before);
+                let path = path.display();
                 let complaint = format!("snapshot {path}: {why}: {known} connections are known");
                 resumed.complaints.push(complaint);
             }
@@ -155,26 +153,37 @@ impl Resume {
 }
 
 impl Resumed {
-    /// Reads one file, as far as it is good.
+    /// Reads what is good of one file.
     fn read(
         &mut self,
-        path: &Path,
+        (store, place): (&Store, Place),
         engine: &mut Engine,
         now: impl Fn() -> Nanos,
     ) -> Result<(), String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let mut reader = Reader::open(buffered(file)).map_err(|refusal| refusal.to_string())?;
+        let reader = store.read(place).map_err(|refusal| refusal.to_string())?;
+        let mut reader = reader.ok_or("it is gone")?;
         let mut flows = Vec::new();
-        while reader.block(&mut flows).map_err(|damage| damage.to_string())? {
-            let now = now();
-            for flow in &flows {
-                *match engine.restore(flow, now) {
-                    Restored::Known => &mut self.restored,
-                    Restored::Expired => &mut self.expired,
-                    Restored::Refused => &mut self.refused,
-                } += 1;
+        loop {
+            match reader.next(&mut flows) {
+                Ok(true) => self.restore(&flows, engine, now()),
+                Ok(false) if reader.damaged == 0 => return Ok(()),
+                Ok(false) => {
+                    let (pages, lost) = (reader.damaged, reader.lost);
+                    return Err(format!("damaged pages: {pages}, {lost} connections are lost"));
+                }
+                Err(Damage::Page) => {}
+                Err(damage) => return Err(damage.to_string()),
             }
         }
-        Ok(())
+    }
+
+    fn restore(&mut self, flows: &[SavedFlow], engine: &mut Engine, now: Nanos) {
+        for flow in flows {
+            *match engine.restore(flow, now) {
+                Restored::Known => &mut self.restored,
+                Restored::Expired => &mut self.expired,
+                Restored::Refused => &mut self.refused,
+            } += 1;
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Files for the fuzzer, which cannot guess a checksum: a good one, and one that is made good.
 
-use super::{Header, Place, Writer, checksum};
+use super::{Header, PAGE, Place, Writer, checksum};
 use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags, ZoneFrom};
 use flate2::Crc;
 use std::net::IpAddr;
@@ -58,21 +58,38 @@ pub(crate) fn sample(count: usize) -> Vec<u8> {
     writer.finish().expect(WRITTEN).0
 }
 
-/// Puts checksums right, of the header and of the blocks there are.
+/// Puts checksums right, of the header and of the pages there are, or of the blocks in format 1.
 pub(crate) fn repair(file: &mut [u8]) {
-    let Some([low, high]) = file.get(10..12).and_then(|len| <[u8; 2]>::try_from(len).ok()) else {
+    let Some([format, _, low, high]) = file.get(8..12).and_then(|it| <[u8; 4]>::try_from(it).ok())
+    else {
         return;
     };
     let end = 12 + usize::from(u16::from_le_bytes([low, high]));
-    let Some((head, mut rest)) = file.split_at_mut_checked(end) else { return };
+    let Some((head, rest)) = file.split_at_mut_checked(end) else { return };
     let mut crc = Crc::new();
     crc.update(head);
     let header = crc.sum();
-    let mut number = 0;
-    let put = |place: &mut [u8], crc: u32| place.copy_from_slice(&crc.to_le_bytes());
     let Some((place, blocks)) = rest.split_at_mut_checked(4) else { return };
     put(place, header);
-    rest = blocks;
+    match format {
+        1 => repair_blocks(header, blocks),
+        _ => repair_pages(header, file.get_mut(PAGE..).unwrap_or_default()),
+    }
+}
+
+fn put(place: &mut [u8], crc: u32) {
+    place.copy_from_slice(&crc.to_le_bytes());
+}
+
+fn repair_pages(header: u32, pages: &mut [u8]) {
+    for (number, page) in pages.chunks_exact_mut(PAGE).enumerate() {
+        let (place, covered) = page.split_at_mut(4);
+        put(place, checksum(header, number as u32, covered));
+    }
+}
+
+fn repair_blocks(header: u32, blocks: &mut [u8]) {
+    let (mut number, mut rest) = (0, blocks);
     while let Some((head, behind)) = rest.split_at_mut_checked(8) {
         let len = head.first_chunk().map_or(0, |len| u32::from_le_bytes(*len) as usize);
         let Some((payload, behind)) = behind.split_at_mut_checked(len) else { return };

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Where files of connections are: one for each worker, in a folder of their own.
 //!
-//! A file takes the place of the one before when it is whole and on disk, and not before.
+//! A file replaces the one before once it is whole and on disk. The store opens the folder once and
+//! files by name in it, so that nobody can put another folder in its place. It refuses a folder or
+//! file that is not the user's or root's, or that group or others may write to. It refuses links,
+//! pipes and devices without waiting for them.
 
 use super::{Header, Reader, Refusal, Writer};
+use crate::control::user;
 use engine::SavedFlow;
-use std::fs::{self, File, OpenOptions};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Who may write besides the owner: group and others. A group may have members that nobody here
+/// knows.
+const OTHERS_WRITE: u32 = 0o022;
+/// Nothing here makes an `open` wait, follows a link, or lets a terminal be ours.
+const AT_ONCE: OFlags =
+    OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
 /// A worker by its number in its pair, and the number of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,67 +35,113 @@ pub(crate) struct Place {
 /// The folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
-    folder: PathBuf,
+    path: PathBuf,
+    folder: Arc<OwnedFd>,
 }
 
-/// A file that is to take the place of the one before.
+/// A file that is to take the place of the one before. It goes if it never does.
 pub(crate) struct Pending {
-    writer: Writer<BufWriter<File>>,
-    path: PathBuf,
-    temporary: PathBuf,
+    writer: Option<Writer<BufWriter<File>>>,
+    folder: Arc<OwnedFd>,
+    place: Place,
+}
+
+impl Place {
+    fn name(self) -> String {
+        format!("{}-{}.snapshot", self.pair, self.worker)
+    }
+
+    fn temporary(self) -> String {
+        format!("{}-{}.tmp", self.pair, self.worker)
+    }
 }
 
 impl Store {
     /// The folder, made if it is not there. What is in it says who talks with whom: it is ours.
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        Ok(Self { folder: folder.to_owned() })
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty())?;
+        refuse_others(&fstat(&folder)?, path)?;
+        Ok(Self { path: path.to_owned(), folder: Arc::new(folder) })
     }
 
-    pub(crate) fn path(&self, Place { pair, worker }: Place) -> PathBuf {
-        self.folder.join(format!("{pair}-{worker}.snapshot"))
+    pub(crate) fn path(&self, place: Place) -> PathBuf {
+        self.path.join(place.name())
     }
 
     /// Opens the file of a worker; `None` if there is none.
     pub(crate) fn read(&self, place: Place) -> Result<Option<Reader<BufReader<File>>>, Refusal> {
-        match File::open(self.path(place)) {
-            Ok(file) => Reader::open(buffered(file)).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
+        let file = match openat(&self.folder, place.name(), AT_ONCE, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP | Errno::NXIO) => return Err(no_file().into()),
+            Err(error) => return Err(Refusal::Io(error.into())),
+        };
+        let found = fstat(&file).map_err(io::Error::from)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(no_file().into());
         }
+        refuse_others(&found, &self.path(place))?;
+        let file = BufReader::with_capacity(1 << 18, File::from(file));
+        Reader::open(file).map(Some)
     }
 
     /// Begins the next file of a worker.
     pub(crate) fn begin(&self, header: &Header) -> io::Result<Pending> {
-        let path = self.path(header.place);
-        let temporary = path.with_extension("tmp");
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        let writer = Writer::new(BufWriter::with_capacity(1 << 18, file), header)?;
-        Ok(Pending { writer, path, temporary })
+        let (place, folder) = (header.place, Arc::clone(&self.folder));
+        // A run that was killed leaves one.
+        match unlinkat(&folder, place.temporary(), AtFlags::empty()) {
+            Err(error) if error != Errno::NOENT => return Err(error.into()),
+            _ => {}
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | AT_ONCE;
+        let file = openat(&folder, place.temporary(), flags, Mode::RUSR | Mode::WUSR)?;
+        let mut pending = Pending { writer: None, folder, place };
+        let file = BufWriter::with_capacity(1 << 18, File::from(file));
+        pending.writer = Some(Writer::new(file, header)?);
+        Ok(pending)
     }
 }
 
-pub(super) fn buffered(file: File) -> BufReader<File> {
-    BufReader::with_capacity(1 << 18, file)
+fn no_file() -> io::Error {
+    io::Error::other("it is a link, pipe, device or folder and no file: remove it")
+}
+
+/// An error that says what to type where somebody else may write to `path`.
+fn refuse_others(found: &Stat, path: &Path) -> io::Result<()> {
+    let (owner, mode, us) = (found.st_uid, found.st_mode & 0o7777, user());
+    let (why, command) = if owner != us && owner != 0 {
+        (format!("it belongs to user {owner}"), format!("chown {us}"))
+    } else if mode & OTHERS_WRITE != 0 {
+        (format!("others may write to it (mode {mode:o})"), "chmod go-w".to_owned())
+    } else {
+        return Ok(());
+    };
+    let path = path.display();
+    Err(io::Error::other(format!("{why}; if nobody has changed what is in it: {command} {path}")))
 }
 
 impl Pending {
     pub(crate) fn flow(&mut self, flow: &SavedFlow) -> io::Result<()> {
-        self.writer.flow(flow)
+        self.writer.as_mut().map_or(Ok(()), |writer| writer.flow(flow))
     }
 
     /// Puts the file in its place; returns its length.
-    pub(crate) fn finish(self) -> io::Result<u64> {
-        let (out, bytes) = self.writer.finish()?;
+    pub(crate) fn finish(mut self) -> io::Result<u64> {
+        let Some(writer) = self.writer.take() else { return Ok(0) };
+        let (out, bytes) = writer.finish()?;
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        fs::rename(&self.temporary, &self.path)?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()?;
+        let (place, folder) = (self.place, &self.folder);
+        renameat(folder, place.temporary(), folder, place.name())?;
+        fsync(folder)?;
         Ok(bytes)
+    }
+}
+
+/// Once it is renamed, no file has this name.
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.folder, self.place.temporary(), AtFlags::empty());
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files of connections: what is written is read; what is not whole is read as far as it is.
+//! Files of connections: what is written is read; of what is not whole, the pages that are good.
 
-use super::reader::Damage;
+use super::store::Pending;
 use super::*;
 use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags};
 use proptest::prelude::*;
@@ -58,21 +58,38 @@ fn written(flows: &[SavedFlow]) -> Vec<u8> {
     bytes
 }
 
-/// What is read before the end, and whether that was the end.
-fn read(bytes: &[u8]) -> Result<(Vec<SavedFlow>, Result<(), Damage>), Refusal> {
+/// What is read of a file.
+#[derive(Debug)]
+struct Read {
+    flows: Vec<SavedFlow>,
+    damaged: u32,
+    lost: u64,
+    end: Result<(), Damage>,
+}
+
+fn read(bytes: &[u8]) -> Result<Read, Refusal> {
     let mut reader = Reader::open(bytes)?;
     assert_eq!(reader.header, header());
     let (mut all, mut flows) = (vec![], vec![]);
     loop {
-        let more = reader.block(&mut flows);
+        let more = reader.next(&mut flows);
         assert!(more.is_ok() || flows.is_empty());
         all.append(&mut flows);
-        match more {
-            Ok(true) => {}
-            Ok(false) => return Ok((all, Ok(()))),
-            Err(damage) => return Ok((all, Err(damage))),
-        }
+        let end = match more {
+            Ok(true) | Err(Damage::Page) => continue,
+            Ok(false) => Ok(()),
+            Err(damage) => Err(damage),
+        };
+        let Reader { damaged, lost, .. } = reader;
+        return Ok(Read { flows: all, damaged, lost, end });
     }
+}
+
+/// What is read of a file that is whole.
+fn read_whole(bytes: &[u8]) -> Vec<SavedFlow> {
+    let read = read(bytes).unwrap();
+    assert!(read.end.is_ok() && (read.damaged, read.lost) == (0, 0), "{:?}", read.end);
+    read.flows
 }
 
 fn flows(count: u16) -> Vec<SavedFlow> {
@@ -93,11 +110,40 @@ fn a_header_says_where_zones_come_from() {
 #[test]
 fn what_is_written_is_read() {
     for count in [0, 1, 2, 600, 3000] {
-        let (all, end) = read(&written(&flows(count))).unwrap();
-        assert!(end.is_ok());
-        assert_eq!(all, flows(count));
+        let bytes = written(&flows(count));
+        assert_eq!(bytes.len() % PAGE, 0);
+        assert_eq!(read_whole(&bytes), flows(count));
     }
-    assert!(written(&flows(3000)).len() > 4 * BLOCK_MAX, "it has several blocks");
+}
+
+/// Whatever of a page is damaged, only its connections are lost, and those are few.
+#[test]
+fn a_damaged_page_costs_its_connections_and_no_others() {
+    let plain = |i: u16| SavedFlow { tags: [0; 2], ct_mark: CtMark::default(), ..flow(2 * i) };
+    let all: Vec<_> = (0..1000).map(plain).collect();
+    let bytes = written(&all);
+    let flows_of = |page: usize| 44 * page..44 * (page + 1);
+    for (page, at) in [(0, 0), (0, 4), (3, 5), (3, 2000), (7, PAGE - 1)] {
+        let mut damaged = bytes.clone();
+        damaged[PAGE * (1 + page) + at] ^= 0x10;
+        let read = read(&damaged).unwrap();
+        assert!(read.end.is_ok() && (read.damaged, read.lost) == (1, 44), "{read:?}");
+        let mut others = all.clone();
+        others.drain(flows_of(page));
+        assert_eq!(read.flows, others);
+    }
+    // The end, and a hole of zeros without end.
+    let mut damaged = bytes.clone();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    assert!(matches!(read(&damaged).unwrap().end, Err(Damage::Cut)));
+    let endless = std::io::Read::chain(&bytes[..PAGE], std::io::repeat(0));
+    let mut reader = Reader::open(endless).unwrap();
+    let mut pages = 0;
+    while matches!(reader.next(&mut vec![]), Err(Damage::Page)) {
+        pages += 1;
+    }
+    assert_eq!(pages, 1023);
 }
 
 #[test]
@@ -114,7 +160,7 @@ fn a_connection_is_never_longer_than_there_is_room_for() {
     assert_eq!(length(1, CtMark::default(), [0, 0]), super::flow::FLOW_MAX - 28);
 }
 
-/// A prefix of whole blocks, and that it is one.
+/// A prefix of whole pages, and that it is one.
 #[test]
 fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
     let all = flows(1400);
@@ -123,11 +169,11 @@ fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
     for len in (0..bytes.len()).filter(|len| len % 97 == 0 || *len < 600 || len + 600 > bytes.len())
     {
         match read(&bytes[..len]) {
-            Ok((read, Err(Damage::Cut))) => {
-                assert_eq!(read, all[..read.len()]);
-                lengths.insert(read.len());
+            Ok(Read { flows, damaged: 0, end: Err(Damage::Cut), .. }) => {
+                assert_eq!(flows, all[..flows.len()]);
+                lengths.insert(flows.len());
             }
-            Err(Refusal::NotOne | Refusal::Header) => assert!(len < 400),
+            Err(Refusal::NotOne | Refusal::Header) => assert!(len < PAGE),
             other => panic!("{len}: {other:?}"),
         }
     }
@@ -135,24 +181,25 @@ fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn blocks_of_another_file_or_place_are_none_of_it() {
+fn pages_of_another_file_or_place_are_none_of_it() {
     let all = flows(1400);
     let bytes = written(&all);
     let mut other = Writer::new(Vec::new(), &Header { created: 1, ..header() }).unwrap();
     all.iter().for_each(|flow| other.flow(flow).unwrap());
     let (other, _) = other.finish().unwrap();
     // The head of one and the rest of the other.
-    let head = Writer::new(Vec::new(), &header()).unwrap().finish().unwrap().1 as usize - 17;
-    let mixed = [&bytes[..head], &other[head..]].concat();
-    assert!(matches!(read(&mixed), Ok((flows, Err(Damage::Damaged))) if flows.is_empty()));
-    // The second block in the place of the first.
-    let len = u32::from_le_bytes(bytes[head..head + 4].try_into().unwrap()) as usize + 8;
-    let swapped = [&bytes[..head], &bytes[head + len..]].concat();
-    assert!(matches!(read(&swapped), Ok((flows, Err(Damage::Damaged))) if flows.is_empty()));
-    // The last block of all missing, and the end after it there.
-    let end = bytes.len() - 17;
-    let short = [&bytes[..head + len], &bytes[end..]].concat();
-    assert!(matches!(read(&short), Ok((flows, Err(Damage::Damaged))) if flows.len() < 1400));
+    let mixed = [&bytes[..PAGE], &other[PAGE..]].concat();
+    let mixed = read(&mixed).unwrap();
+    assert!(mixed.flows.is_empty() && matches!(mixed.end, Err(Damage::Cut)), "{mixed:?}");
+    // The second page in the place of the first.
+    let swapped = [&bytes[..PAGE], &bytes[2 * PAGE..3 * PAGE], &bytes[2 * PAGE..]].concat();
+    let swapped = read(&swapped).unwrap();
+    assert!(swapped.end.is_ok() && swapped.damaged == 1, "{:?}", swapped.end);
+    assert!(all.ends_with(&swapped.flows) && swapped.flows.len() as u64 + swapped.lost == 1400);
+    // One page missing, and all behind it in another place.
+    let short = [&bytes[..2 * PAGE], &bytes[3 * PAGE..]].concat();
+    let short = read(&short).unwrap();
+    assert!(matches!(short.end, Err(Damage::Cut)) && all.starts_with(&short.flows));
 }
 
 #[test]
@@ -165,15 +212,16 @@ fn what_is_of_later_is_refused_by_name() {
     crc.update(&bytes[..payload_end]);
     bytes[payload_end..payload_end + 4].copy_from_slice(&crc.sum().to_le_bytes());
     let refusal = read(&bytes).unwrap_err().to_string();
-    let wanted = "it was written by Millrace 0.1.0 in format 9; this version knows formats up to 1";
+    let wanted = "it was written by Millrace 0.1.0 in format 9; this version knows formats up to 2";
     assert_eq!(refusal, wanted);
     assert!(matches!(read(b"not a snapshot"), Err(Refusal::NotOne)));
     assert!(matches!(read(b""), Err(Refusal::NotOne)));
 }
 
-/// A file as the first version wrote it, made by hand: every later one reads it.
+/// A file as the first version wrote it, and one of the next, made by hand: every later one reads
+/// both.
 #[test]
-fn format_1_is_read_for_ever() {
+fn all_formats_are_read_for_ever() {
     let mut bytes = b"mlr-snap\x01\x00\x16\x01\x050.1.0".to_vec();
     bytes.extend(1_700_000_000_000_000_000_u64.to_le_bytes());
     bytes.extend([1, 1, 0, 2, 0, 3, 0]);
@@ -207,10 +255,22 @@ fn format_1_is_read_for_ever() {
         tags: [0; 2],
         ct_mark: CtMark::default(),
     };
-    assert_eq!(written(std::slice::from_ref(&expected)), bytes);
-    let (flows, end) = read(&bytes).unwrap();
-    assert!(end.is_ok());
-    assert_eq!(flows, [expected]);
+    assert_eq!(read_whole(&bytes), std::slice::from_ref(&expected));
+
+    // The same connection in format 2.
+    let mut pages = bytes[..290].to_vec();
+    pages[8] = 2;
+    pages.resize(PAGE, 0);
+    pages.extend([0, 0, 0, 0, 1, 91, 0]);
+    pages.extend(&bytes[303..394]);
+    pages.resize(2 * PAGE, 0);
+    pages.extend([0, 0, 0, 0, 2, 8, 0, 1]);
+    pages.resize(3 * PAGE, 0);
+    for (place, crc) in [(290, 0x83e0_6049_u32), (PAGE, 0x320c_0b70), (2 * PAGE, 0xea8a_17ca)] {
+        pages[place..place + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+    assert_eq!(read_whole(&pages), std::slice::from_ref(&expected));
+    assert_eq!(written(&[expected]), pages);
 }
 
 #[test]
@@ -226,7 +286,7 @@ fn the_store_keeps_the_file_before_until_the_next_is_whole() {
         let mut flows = vec![];
         let mut reader = store.read(place).unwrap().unwrap();
         let mut count = 0;
-        while reader.block(&mut flows).unwrap() {
+        while reader.next(&mut flows).unwrap() {
             count += flows.len();
         }
         count
@@ -244,8 +304,70 @@ fn the_store_keeps_the_file_before_until_the_next_is_whole() {
     assert_eq!(mode(&scratch.path().join("a/b")), 0o700);
 }
 
+/// Whoever can write to the folder could put anything in the place of a file.
+#[test]
+fn a_folder_that_others_may_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("kept");
+    Store::open(&folder).unwrap();
+    for (mode, is_taken) in [(0o777, false), (0o1777, false), (0o770, false), (0o755, true)] {
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(mode)).unwrap();
+        let opened = Store::open(&folder);
+        assert_eq!(opened.is_ok(), is_taken, "{mode:o}");
+        let told = opened.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(is_taken || told.contains(&format!("chmod go-w {}", folder.display())), "{told}");
+    }
+    // Only root can give a folder away.
+    if std::os::unix::fs::chown(&folder, Some(12345), None).is_ok() {
+        let told = Store::open(&folder).err().unwrap().to_string();
+        assert!(told.contains("belongs to user 12345") && told.contains("chown 0 "), "{told}");
+    }
+}
+
+/// Each in the place of a file, and of the file that is to be the next: nothing is waited for,
+/// followed or left behind.
+#[test]
+fn what_is_no_file_of_ours_is_refused_at_once() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("kept");
+    let store = Store::open(&folder).unwrap();
+    let (place, victim) = (header().place, scratch.path().join("victim"));
+    let temporary = folder.join("1-2.tmp");
+    let save = |store: &Store| store.begin(&header()).and_then(Pending::finish);
+    let good = |store: &Store| matches!(store.read(place), Ok(Some(_)));
+    type Make<'a> = &'a dyn Fn(&std::path::Path);
+    let strange: [(&str, Make<'_>); 3] = [
+        ("a pipe", &|path| {
+            let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+            assert!(made.success());
+        }),
+        ("a link", &|path| symlink(&victim, path).unwrap()),
+        ("a file of others", &|path| {
+            std::fs::write(path, b"").unwrap();
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
+        }),
+    ];
+    for (what, make) in strange {
+        std::fs::write(&victim, "precious").unwrap();
+        make(&store.path(place));
+        make(&temporary);
+        assert!(matches!(store.read(place), Err(Refusal::Io(_))), "{what}");
+        save(&store).unwrap();
+        assert!(good(&store) && !temporary.exists(), "{what}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        std::fs::remove_file(store.path(place)).unwrap();
+    }
+    // What cannot be renamed goes.
+    std::fs::create_dir_all(store.path(place).join("below")).unwrap();
+    assert!(matches!(store.read(place), Err(Refusal::Io(_))));
+    assert!(save(&store).is_err());
+    assert!(!temporary.exists());
+}
+
 proptest! {
-    /// Whatever flips, what is read is a prefix of what was written.
+    /// Whatever flips, what is read was written, and few connections are lost with each.
     #[test]
     fn flipped_bits_are_found(
         count in 0..1200_u16,
@@ -254,15 +376,18 @@ proptest! {
         let all = flows(count);
         let mut bytes = written(&all);
         let good = bytes.clone();
-        for (at, bits) in flips {
+        for (at, bits) in &flips {
             bytes[at.index(good.len())] ^= bits;
         }
-        match read(&bytes) {
-            Ok((read, end)) if bytes != good => {
-                prop_assert!(end.is_err());
-                prop_assert_eq!(&read[..], &all[..read.len()]);
-            }
-            _ => {}
+        let Ok(read) = read(&bytes) else { return Ok(()) };
+        let mut rest = all.iter();
+        prop_assert!(read.flows.iter().all(|flow| rest.any(|other| other == flow)));
+        prop_assert!(all.len() - read.flows.len() <= 44 * flips.len());
+        let is_whole = read.end.is_ok() && read.damaged == 0;
+        // Zeros behind the header mean nothing.
+        prop_assert_eq!(is_whole, bytes[PAGE..] == good[PAGE..]);
+        if read.end.is_ok() {
+            prop_assert_eq!(all.len() as u64, read.flows.len() as u64 + read.lost);
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes a file of connections, block by block.
+//! Writes a file of connections, page by page.
 
 use super::flow::{self, FLOW_MAX};
-use super::{BLOCK_MAX, END, FLOWS, FORMAT, Header, MAGIC, checksum};
+use super::{END, FLOWS, FORMAT, Header, MAGIC, PAGE, PAGE_HEAD, checksum};
 use engine::{SavedFlow, ZoneFrom};
 use flate2::Crc;
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use std::io::{self, Write};
 pub(crate) struct Writer<W> {
     out: W,
     header: u32,
-    /// Of blocks.
+    /// Of the next page behind the header.
     number: u32,
-    payload: Vec<u8>,
+    /// With room for its head.
+    page: Vec<u8>,
     flows: u64,
-    bytes: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -28,42 +28,44 @@ impl<W: Write> Writer<W> {
         let mut crc = Crc::new();
         crc.update(&bytes);
         bytes.extend(crc.sum().to_le_bytes());
+        bytes.resize(PAGE, 0);
         out.write_all(&bytes)?;
-        let (header, bytes) = (crc.sum(), bytes.len() as u64);
-        Ok(Self { out, header, number: 0, payload: vec![FLOWS], flows: 0, bytes })
+        Ok(Self { out, header: crc.sum(), number: 0, page: vec![0; PAGE_HEAD], flows: 0 })
     }
 
     pub(crate) fn flow(&mut self, flow: &SavedFlow) -> io::Result<()> {
-        if self.payload.len() + FLOW_MAX > BLOCK_MAX {
-            self.block()?;
-            self.payload.push(FLOWS);
+        if self.page.len() + FLOW_MAX > PAGE {
+            self.page(FLOWS)?;
         }
-        flow::write(flow, &mut self.payload);
+        flow::write(flow, &mut self.page);
         self.flows += 1;
         Ok(())
     }
 
     /// Writes the end; returns where it was written, and how many bytes there are.
     pub(crate) fn finish(mut self) -> io::Result<(W, u64)> {
-        if self.payload.len() > 1 {
-            self.block()?;
+        if self.page.len() > PAGE_HEAD {
+            self.page(FLOWS)?;
         }
-        self.payload.clear();
-        self.payload.push(END);
-        self.payload.extend(self.flows.to_le_bytes());
-        self.block()?;
+        self.page.extend(self.flows.to_le_bytes());
+        self.page(END)?;
         self.out.flush()?;
-        Ok((self.out, self.bytes))
+        let pages = 1 + u64::from(self.number);
+        Ok((self.out, pages * PAGE as u64))
     }
 
-    fn block(&mut self) -> io::Result<()> {
-        let crc = checksum(self.header, self.number, &self.payload);
-        self.out.write_all(&(self.payload.len() as u32).to_le_bytes())?;
-        self.out.write_all(&crc.to_le_bytes())?;
-        self.out.write_all(&self.payload)?;
-        self.bytes += 8 + self.payload.len() as u64;
+    /// Writes the page and begins the next one.
+    fn page(&mut self, kind: u8) -> io::Result<()> {
+        let len = (self.page.len() - PAGE_HEAD) as u16;
+        self.page.resize(PAGE, 0);
+        self.page[4] = kind;
+        self.page[5..PAGE_HEAD].copy_from_slice(&len.to_le_bytes());
+        let crc = checksum(self.header, self.number, &self.page[4..]);
+        self.page[..4].copy_from_slice(&crc.to_le_bytes());
+        self.out.write_all(&self.page)?;
         self.number += 1;
-        self.payload.clear();
+        self.page.clear();
+        self.page.resize(PAGE_HEAD, 0);
         Ok(())
     }
 }

@@ -51,6 +51,8 @@ mod twin_async;
 mod twin_sources;
 mod twin_switch;
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -124,7 +126,8 @@ impl Scratch {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("live-{test}-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        // As snapshots ask for it, whatever the umask is.
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).unwrap();
         Self(path)
     }
 

@@ -15,6 +15,7 @@ use crate::twin::driver;
 use crate::{Scratch, has_cpus, has_root_and, wait_until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 
@@ -244,6 +245,16 @@ fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
     assert!(ended.stderr.contains(&folder), "{}", ended.stderr);
     assert_eq!(count(&ended.summary()["snapshot"]["written"]), 0);
 
+    // One that anybody may write to.
+    let folder = scratch.path("open");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let ended = replayed(in_tmp().config(&snapshot(Path::new(&folder), 1)), &frames());
+    ended.assert_balanced();
+    assert!(ended.stderr.contains("no snapshots: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("chmod go-w {folder}")), "{}", ended.stderr);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+
     // One whose files cannot be made.
     std::fs::create_dir_all(scratch.path("full/0-0.tmp")).unwrap();
     let folder = scratch.path("full");
@@ -251,6 +262,21 @@ fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
     ended.assert_balanced();
     assert!(ended.stderr.contains("cannot write snapshot "), "{}", ended.stderr);
     assert!(ended.stderr.contains("the bump goes on"), "{}", ended.stderr);
+}
+
+/// Opened as files are, pipes would keep the start from carrying packets, and the end from coming.
+#[test]
+fn pipes_in_the_place_of_files_are_not_waited_for() {
+    let scratch = Scratch::new("kept");
+    let names = ["0-0.snapshot", "0-0.tmp"].map(|name| scratch.path(name));
+    assert!(Command::new("mkfifo").args(&names).status().unwrap().success());
+    let ended = replayed(in_tmp().config(&snapshot(&scratch.0, 0)), &frames());
+    ended.assert_balanced();
+    let told = format!("millrace: snapshot {}: it is a link, pipe, device or folder", names[0]);
+    assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
+    assert_eq!(count(&ended.summary()["snapshot"]["written"]), 1);
+    let [file, temporary] = names.map(|name| std::fs::metadata(name).map(|found| found.is_file()));
+    assert!(file.unwrap() && temporary.is_err());
 }
 
 #[test]
@@ -277,6 +303,16 @@ fn files_that_are_not_whole_are_told_and_read_as_far_as_they_go() {
     let ended = none(in_tmp());
     assert!(ended.stderr.contains("it is cut short"), "{}", ended.stderr);
     assert_eq!(count(&ended.summary()["snapshot"]["restored"]), restored);
+
+    // A page of several.
+    let mut damaged = whole.clone();
+    damaged[4096 + 100] ^= 1;
+    std::fs::write(&file, &damaged).unwrap();
+    let ended = none(in_tmp());
+    let few = count(&ended.summary()["snapshot"]["restored"]);
+    let told = format!("damaged pages: 1, {} connections are lost: {few} con", restored - few);
+    assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+    assert!(few > 0 && restored - few <= 44, "{few} of {restored}");
 
     let mut newer = whole.clone();
     newer[8] = 0xff;
