@@ -30,6 +30,8 @@ pub(crate) fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
         // No second one ends it at once: a terminal that closes sends several.
         flag::register(SIGHUP, Arc::clone(&interrupted))?;
     }
+    // There is nothing to open again, and it is meant for no harm.
+    flag::register(SIGUSR1, Arc::default())?;
     Ok(interrupted)
 }
 
