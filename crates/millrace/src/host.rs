@@ -8,11 +8,15 @@ mod cpus;
 pub(crate) mod locks;
 mod memory;
 mod nics;
+mod processes;
 mod software;
 
-pub(crate) use cpus::{Cpus, Processor, format_cpus};
+#[cfg(test)]
+pub(crate) use cpus::CpuLoad;
+pub(crate) use cpus::{CPU_MAX, CpuList, Cpus, Processor, format_cpus};
 pub(crate) use memory::{HugepagePool, Memory, NO_LIMIT, start_again_without_hugepages};
 pub(crate) use nics::{Interface, Nic};
+pub(crate) use processes::{Process, busiest_process_on};
 pub(crate) use software::{Privileges, Software};
 
 use std::path::Path;

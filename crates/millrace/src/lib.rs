@@ -21,6 +21,7 @@ mod live;
 mod netdev;
 mod nic;
 mod output;
+mod placement;
 mod plan;
 mod protocols;
 mod records;

@@ -123,6 +123,11 @@ impl Plan {
         let snapshot = SnapshotPlan::new(snapshot, &mut settings);
         Ok(Self { eal, pairs, engine, zone_timeouts, offload, socket, snapshot, settings })
     }
+
+    /// The cpu of each worker, pair after pair.
+    pub(crate) fn worker_cpus(&self) -> Vec<u32> {
+        self.pairs.iter().flat_map(|pair| &pair.workers).copied().collect()
+    }
 }
 
 /// The engine of a `config` whose pairs, if it has any, are not used.

@@ -123,6 +123,54 @@ fn flags_come_before_the_file() {
     assert_eq!(plan["pair"][0]["workers"]["from"], "computed");
 }
 
+/// The cpus that this process may use.
+fn usable_cpus() -> Vec<u32> {
+    let plan = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\nworkers = [1023]\n";
+    let config = Config::new("usable", plan);
+    let message = text(&check(&[config.path()]).stderr).to_owned();
+    let (_, list) = message.trim().rsplit_once("it has ").or(message.rsplit_once("use ")).unwrap();
+    let range = |item: &str| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        first.parse::<u32>().unwrap()..=last.trim().parse::<u32>().unwrap()
+    };
+    list.split(',').flat_map(range).collect()
+}
+
+#[test]
+fn cpus_of_the_command_line_are_dealt_out_to_the_pairs() {
+    let usable = usable_cpus();
+    let two = ["--pair", "net_null0,net_null1", "--pair", "net_null2,net_null3"];
+    let config = Config::new("cpus", "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n");
+    let workers =
+        |output: &Output, pair: usize| json(output)["plan"]["pair"][pair]["workers"].clone();
+    let last = usable.last().unwrap().to_string();
+    for also in [&[][..], &["--workers", "1"]] {
+        let output = check(&[&[config.path(), "--json", "--cpus", &last], also].concat());
+        let expected = serde_json::json!({ "value": [usable.last()], "from": "flag" });
+        assert_eq!(workers(&output, 0), expected);
+    }
+    if let [first, second, ..] = usable[..] {
+        let list = format!("{second},{first}");
+        let output = check(&[&two[..], &["--json", "--cpus", &list]].concat());
+        assert_eq!(workers(&output, 0)["value"], serde_json::json!([second]));
+        assert_eq!(workers(&output, 1)["value"], serde_json::json!([first]));
+    }
+    let refused = |arguments: &[&str], message: &str| {
+        let output = check(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let told = text(&output.stderr);
+        assert!(told.contains(message), "{message:?} not in {told:?}");
+    };
+    let uneven = "--cpus: 1 cpus cannot be dealt out evenly to 2 pairs; name a multiple of 2";
+    refused(&[&two[..], &["--cpus", &last]].concat(), uneven);
+    let both = "--cpus: 2 workers per pair need 2 cpus, and --cpus names 1; leave out one of";
+    refused(&[config.path(), "--workers", "2", "--cpus", &last], both);
+    let twice = format!("--cpus: pair[0].workers[1]: cpu {last} already has a worker (--cpus)");
+    refused(&[config.path(), "--cpus", &format!("{last},{last}")], &twice);
+    refused(&[config.path(), "--cpus", "1023"], "cpu 1023; it ");
+    refused(&[config.path(), "--cpus", "2-1"], "must be cpus from 0 to 1023 and ranges of them");
+}
+
 #[test]
 fn what_is_no_text_is_refused_where_it_ends_to_be_one() {
     let config = Config::new("binary", b"[table]\ncapacity = 5 # \xc3\xbc\xfc\n");

@@ -8,7 +8,9 @@ mod twins;
 
 use crate::cmd::run::seconds;
 use crate::config::Policy;
+use crate::host::Cpus;
 use crate::output::{OutputArgs, tell};
+use crate::placement::describe_placement;
 use crate::twin;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -96,6 +98,14 @@ fn go_on_with_rings(reason: &anyhow::Error) -> io::Error {
         Err(error) => return error,
     };
     Command::new(program).args(env::args_os().skip(1)).arg("--rings").exec()
+}
+
+/// Chooses the cpu of the worker as `run` does; also returns the line that says which.
+fn choose_cpu() -> (usize, String) {
+    let cpus = Cpus::of_this_host();
+    cpus.measure_load();
+    let worker = cpus.by_preference().first().copied().unwrap_or_default();
+    (worker as usize, describe_placement(&[worker], &cpus))
 }
 
 /// The rate of a link as the software NIC reads it.

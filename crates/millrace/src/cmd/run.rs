@@ -7,6 +7,7 @@ use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::netdev::Interfaces;
 use crate::output::{Command, OutputArgs, tell, tell_at_once};
+use crate::placement::describe_placement;
 use crate::plan::{Plan, PlanArgs};
 use crate::records::RecordSink;
 use crate::reload::{Reload, Reloader};
@@ -50,6 +51,8 @@ Examples:
       Two Linux interfaces; needs root, or CAP_NET_ADMIN and CAP_NET_RAW.
   millrace run --pair net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1 --duration 10
       A capture from memory, over and over, as fast as one worker goes; needs no privilege.
+  millrace run --pair 18:00.0,18:00.1 --cpus 2,4-6
+      Four workers, each on the cpu that you choose for it.
   millrace run bump.toml --flows flows.jsonl --json summary.json
       A configuration; `millrace check bump.toml` shows what it comes to.
 
@@ -86,11 +89,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let wants_huge_pages = !eal.no_huge;
     let socket = plan.socket.clone();
     let settings = std::mem::take(&mut plan.settings);
+    cpus.measure_load();
+    let placement = describe_placement(&plan.worker_cpus(), &cpus);
     let reload = Arc::new(Reload::new(&args.plan, cpus, settings));
     let snapshots = snapshots(&plan);
     plan.engine.records = sink.wants_some();
     let start_up = signals::start_up();
-    let (mut live, interfaces) = start(plan, &eal, snapshots, interfaces)?;
+    let (mut live, interfaces) = start(plan, (&eal, &placement), snapshots, interfaces)?;
     drop(start_up);
     let server = match serve(&socket, &live, Arc::clone(&reload)) {
         Ok(server) => server,
@@ -231,10 +236,10 @@ fn without_huge_pages(tables: engine::Memory) -> String {
     )
 }
 
-/// Brings up DPDK and the bump.
+/// Brings up DPDK, prints the line about the workers' cpus, and brings up the bump.
 fn start(
     mut plan: Plan,
-    eal: &EalConfig,
+    (eal, placement): (&EalConfig, &str),
     snapshots: Option<Snapshots>,
     mut interfaces: Interfaces,
 ) -> anyhow::Result<(Live, Interfaces)> {
@@ -247,6 +252,7 @@ fn start(
         }
         _ => error.into(),
     })?;
+    tell(io::stderr(), placement);
     let mut lcores = eal.take_lcores().into_iter();
     let all_workers: usize = plan.pairs.iter().map(|pair| pair.workers.len()).sum();
     // Every worker has the same share of the packet buffers.

@@ -138,6 +138,13 @@ pub(crate) enum Fault {
     CpuNotAllowed { cpu: u32, usable: String },
     #[error("{wanted} workers per pair need {needed} cpus; {free} are free for workers")]
     TooFewCpus { wanted: u32, needed: usize, free: usize },
+    #[error("{named} cpus cannot be dealt out evenly to {pairs} pairs; name a multiple of {pairs}")]
+    UnevenCpus { named: usize, pairs: usize },
+    #[error(
+        "{wanted} workers per pair need {needed} cpus, and --cpus names {named}; leave out one of \
+         --workers and --cpus"
+    )]
+    CpusAndWorkers { wanted: u32, needed: usize, named: usize },
     #[error("{found} packet buffers are too few: {needed} can be in use at one time")]
     TooFewMbufs { found: u32, needed: u64 },
     #[error(

@@ -6,6 +6,7 @@
 
 use super::problem::{Fault, Place, Problem, Written, nearest};
 use super::{Choices, Devargs};
+use crate::host::CPU_MAX;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::iter;
@@ -136,7 +137,7 @@ impl<'a> Section<'a> {
 
     /// Cpus of workers: a list of at least one.
     pub(crate) fn cpus(&self, key: &'static str) -> Option<Written<Vec<Written<u32>>>> {
-        self.integers(key, 0..=1023, Fault::NoWorkers)
+        self.integers(key, 0..=CPU_MAX, Fault::NoWorkers)
     }
 
     /// Numbers of zones: a list of at least one, which must be there.

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cpus: which there are, which are set apart, and how steady they run.
+//! Cpus: which there are, which are set apart, how busy they are, and how steady they run.
 
 use super::Root;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 const CPU: &str = "sys/devices/system/cpu";
+/// Time over which the load of cpus is measured. The kernel counts in hundredths of a second.
+pub(super) const LOAD_WINDOW: Duration = Duration::from_millis(100);
+/// A cpu is busy if it was not idle for more than this share of its time, in percent. That is two
+/// of the kernel's ten ticks: one may be an accident.
+const BUSY_PERCENT: f64 = 20.0;
 
 /// Sets of cpus, each ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,12 +31,50 @@ pub(crate) struct Cpus {
     pub(crate) nohz_full: Vec<u32>,
     /// Those whose RCU work is done elsewhere (`rcu_nocbs`).
     pub(crate) rcu_nocbs: Vec<u32>,
+    /// How busy they were, once that was measured.
+    pub(crate) load: OnceLock<CpuLoad>,
 }
 
 impl Cpus {
     /// Reads the cpus of this host.
     pub(crate) fn of_this_host() -> Self {
-        Self::read(Root(std::path::Path::new("/")))
+        Self::read(Root(Path::new("/")))
+    }
+
+    /// Measures how busy the cpus of this host are, which takes a tenth of a second. Only the first
+    /// call does: later on the workers of this process are a part of the load.
+    pub(crate) fn measure_load(&self) {
+        self.load.get_or_init(|| {
+            let root = Root(Path::new("/"));
+            let before = CpuTimes::read(root);
+            std::thread::sleep(LOAD_WINDOW);
+            CpuLoad::between(&before, &CpuTimes::read(root))
+        });
+    }
+
+    /// Share of its time that a cpu was not idle, in percent; `None` if that is not known.
+    pub(crate) fn busy_percent(&self, cpu: u32) -> Option<f64> {
+        self.load.get()?.0.get(&cpu).copied()
+    }
+
+    /// True if somebody uses a cpu so much that a worker there would be kept from it.
+    pub(crate) fn is_busy(&self, cpu: u32) -> bool {
+        self.busy_percent(cpu).is_some_and(|percent| percent > BUSY_PERCENT)
+    }
+
+    /// The usable cpus, best for a worker first. Cpus that are not busy come before busy ones, and
+    /// of these the least busy first. Among equals isolated cpus come first, being meant for this,
+    /// and the first cpu comes last, being the best one for all other work.
+    pub(crate) fn by_preference(&self) -> Vec<u32> {
+        let first = self.allowed.first();
+        let mut cpus = self.usable();
+        let rank = |cpu: &u32| {
+            let load = self.busy_percent(*cpu).filter(|_| self.is_busy(*cpu));
+            let is_isolated = self.isolated.contains(cpu);
+            (load.map_or(0, |percent| percent as u32), !is_isolated, first == Some(cpu))
+        };
+        cpus.sort_by_key(rank);
+        cpus
     }
 
     /// Cpus a worker can have. Isolated ones are not among those a process is given by itself, yet
@@ -52,7 +99,54 @@ impl Cpus {
             nohz_full: set("nohz_full").unwrap_or_default(),
             rcu_nocbs: rcu_nocbs.map(parse_cpus).unwrap_or_default(),
             online,
+            load: OnceLock::new(),
         }
+    }
+}
+
+/// Share of its time that each cpu was not idle, in percent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CpuLoad(pub(crate) BTreeMap<u32, f64>);
+
+// A share of a time that has passed is a number.
+impl Eq for CpuLoad {}
+
+impl CpuLoad {
+    /// Of the time between two readings. A cpu whose time stands still is left out.
+    fn between(before: &CpuTimes, after: &CpuTimes) -> Self {
+        let share = |(cpu, now): (&u32, &CpuTime)| {
+            let then = before.0.get(cpu)?;
+            let all = now.all.checked_sub(then.all).filter(|all| *all > 0)?;
+            // The kernel may take idle time back.
+            let idle = now.idle.saturating_sub(then.idle).min(all);
+            Some((*cpu, 100.0 * (all - idle) as f64 / all as f64))
+        };
+        Self(after.0.iter().filter_map(share).collect())
+    }
+}
+
+/// Time that each cpu has spent since boot (proc_stat(5)).
+struct CpuTimes(BTreeMap<u32, CpuTime>);
+
+/// In ticks of the kernel, usually hundredths of a second.
+struct CpuTime {
+    /// Without work, or with nothing but waiting for a disk.
+    idle: u64,
+    all: u64,
+}
+
+impl CpuTimes {
+    fn read(root: Root) -> Self {
+        let text = root.text("proc/stat").unwrap_or_default();
+        let cpu = |line: &str| {
+            let (number, times) = line.strip_prefix("cpu")?.split_once(' ')?;
+            // The times of guests behind the first eight are a part of `user` and `nice`.
+            let times = times.split_whitespace().take(8).map(|time| time.parse::<u64>().ok());
+            let times: Vec<_> = times.collect::<Option<_>>()?;
+            let idle = times.get(3)? + times.get(4).unwrap_or(&0);
+            Some((number.parse().ok()?, CpuTime { idle, all: times.iter().sum() }))
+        };
+        Self(text.lines().filter_map(cpu).collect())
     }
 }
 
@@ -74,7 +168,7 @@ pub(crate) struct Processor {
 impl Processor {
     /// What it calls itself, on architectures where it does.
     pub(crate) fn name_of_this_host() -> Option<String> {
-        Root(std::path::Path::new("/")).field("proc/cpuinfo", "model name")
+        Root(Path::new("/")).field("proc/cpuinfo", "model name")
     }
 
     pub(super) fn read(root: Root) -> Self {
@@ -104,6 +198,36 @@ fn parse_cpus(list: &str) -> Vec<u32> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
+/// The highest number of a cpu that can have a worker.
+pub(crate) const CPU_MAX: u32 = 1023;
+
+/// Cpus as a person lists them, in that order: `2,4-6`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// Not a list of cpus.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be cpus from 0 to {CPU_MAX} and ranges of them, such as 2,4-6")]
+pub(crate) struct NoCpuList;
+
+impl FromStr for CpuList {
+    type Err = NoCpuList;
+
+    fn from_str(list: &str) -> Result<Self, NoCpuList> {
+        let mut cpus = Vec::new();
+        for item in list.split(',') {
+            let (first, last) = item.split_once('-').unwrap_or((item, item));
+            let [first, last] = [first, last].map(|cpu| cpu.trim().parse().map_err(|_| NoCpuList));
+            let (first, last): (u32, u32) = (first?, last?);
+            if first > last || last > CPU_MAX {
+                return Err(NoCpuList);
+            }
+            cpus.extend(first..=last);
+        }
+        Ok(Self(cpus))
+    }
+}
+
 /// Writes a list as the kernel does.
 pub(crate) fn format_cpus(cpus: &[u32]) -> String {
     let mut text = String::new();
@@ -128,5 +252,68 @@ mod tests {
             assert_eq!(format_cpus(&parse_cpus(list)), list);
         }
         assert_eq!(parse_cpus("managed_irq,domain,2-3"), [2, 3]);
+    }
+
+    #[test]
+    fn a_list_of_a_person_keeps_its_order() {
+        let read = |list: &str| list.parse().map(|CpuList(cpus)| cpus);
+        assert_eq!(read("2"), Ok(vec![2]));
+        assert_eq!(read("8, 2,4-6"), Ok(vec![8, 2, 4, 5, 6]));
+        for bad in ["", ",", "2,", "a", "-1", "1-", "6-4", "1024", "0-4294967295", "1-2-3", "1.5"] {
+            assert_eq!(read(bad), Err(NoCpuList), "{bad}");
+        }
+    }
+
+    /// Reads the times of a host with this `/proc/stat`.
+    fn times(stat: &str) -> CpuTimes {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("proc")).unwrap();
+        std::fs::write(folder.path().join("proc/stat"), stat).unwrap();
+        CpuTimes::read(Root(folder.path()))
+    }
+
+    #[test]
+    fn the_load_of_a_cpu_is_the_time_it_was_not_idle() {
+        let before = times(
+            "cpu  1 1 1 1 1 1 1 1 1 1\n\
+             cpu0 100 0 50 1000 7 0 3 0 0 0\n\
+             cpu1 5 5 5 5 5 5 5 5 5 5\n\
+             cpu2 9 0 0 90 0 0 0 0 0 0\n\
+             cpu3 9 0 0 90 9 0 0 0 0 0\n\
+             intr 12345 1 2 3\n",
+        );
+        let after = times(
+            "cpu0 100 0 50 1006 11 0 3 0 0 0\n\
+             cpu1 6 6 6 5 5 6 6 15 900 900\n\
+             cpu2 9 0 0 90 0 0 0 0 0 0\n\
+             cpu3 11 0 0 98 8 0 0 0 0 0\n\
+             cpu9 1 0 0 9 0 0 0 0 0 0\n",
+        );
+        // A wait for a disk is idle, what a hypervisor steals is not, and guests count once. The
+        // time of cpu 2 stands still, and nothing is known of cpu 9 before.
+        let load = CpuLoad::between(&before, &after);
+        assert_eq!(
+            load.0.into_iter().collect::<Vec<_>>(),
+            [(0, 0.0), (1, 100.0), (3, 200.0 / 9.0)]
+        );
+        assert!(CpuTimes::read(Root(Path::new("/nowhere"))).0.is_empty());
+    }
+
+    #[test]
+    fn the_least_busy_cpu_comes_first() {
+        let cpus = |isolated: &[u32], load: &[f64]| {
+            let load = CpuLoad((0..).zip(load.iter().copied()).collect());
+            let online = vec![0, 1, 2, 3];
+            let isolated = isolated.to_vec();
+            Cpus { allowed: online.clone(), online, isolated, load: load.into(), ..Cpus::default() }
+        };
+        assert_eq!(cpus(&[], &[]).by_preference(), [1, 2, 3, 0]);
+        // A little load is nobody's, and changes nothing from one run to the next.
+        assert_eq!(cpus(&[], &[0.0, 20.0, 10.0, 0.0]).by_preference(), [1, 2, 3, 0]);
+        assert_eq!(cpus(&[], &[0.0, 97.0, 50.0, 0.0]).by_preference(), [3, 0, 2, 1]);
+        assert_eq!(cpus(&[3], &[]).by_preference(), [3, 1, 2, 0]);
+        // Another instance may poll on an isolated one.
+        assert_eq!(cpus(&[2, 3], &[0.0, 0.0, 0.0, 99.0]).by_preference(), [2, 1, 0, 3]);
+        assert_eq!(cpus(&[3], &[99.0, 99.0, 99.0, 99.0]).by_preference(), [3, 1, 2, 0]);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Snapshot {
     /// Cycles in turns with and without packets.
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
+    /// Cycles in turns that were interrupted.
+    pub(crate) stalled_cycles: u64,
     /// Of the engine.
     pub(crate) memory: Memory,
 }
@@ -39,7 +41,7 @@ impl Snapshot {
 /// A snapshot that one thread writes and others read.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    counters: [AtomicU64; 15],
+    counters: [AtomicU64; 16],
     /// The longest time between two polls, in cycles, that nobody has taken yet.
     longest_gap: AtomicU64,
 }
@@ -47,11 +49,12 @@ pub(crate) struct Board {
 impl Board {
     pub(crate) fn write(&self, snapshot: &Snapshot) {
         let Snapshot { sent: [up, down], received, dropped, active, .. } = *snapshot;
-        let Snapshot { marked, aside, busy_cycles, idle_cycles, memory, .. } = *snapshot;
+        let Snapshot { marked, aside, busy_cycles, idle_cycles, stalled_cycles, memory, .. } =
+            *snapshot;
         let Memory { bytes, huge_page_bytes, refused_bytes } = memory;
         let [bytes, huge, refused] = [bytes, huge_page_bytes, refused_bytes].map(|n| n as u64);
         let counters = [up.0, up.1, down.0, down.1, received, dropped, active, marked];
-        let rest = [busy_cycles, idle_cycles, bytes, huge, refused];
+        let rest = [busy_cycles, idle_cycles, stalled_cycles, bytes, huge, refused];
         let values = counters.into_iter().chain(aside).chain(rest);
         for (place, value) in self.counters.iter().zip(values) {
             place.store(value, Ordering::Relaxed);
@@ -71,7 +74,7 @@ impl Board {
     pub(crate) fn read(&self) -> Snapshot {
         let values = self.counters.each_ref().map(|place| place.load(Ordering::Relaxed));
         let [up, up_bytes, down, down_bytes, received, dropped, active, marked, rest @ ..] = values;
-        let [aside_a, aside_b, busy_cycles, idle_cycles, memory @ ..] = rest;
+        let [aside_a, aside_b, busy_cycles, idle_cycles, stalled_cycles, memory @ ..] = rest;
         let [bytes, huge_page_bytes, refused_bytes] = memory.map(|n| n as usize);
         let sent = [(up, up_bytes), (down, down_bytes)];
         let memory = Memory { bytes, huge_page_bytes, refused_bytes };
@@ -84,6 +87,7 @@ impl Board {
             aside: [aside_a, aside_b],
             busy_cycles,
             idle_cycles,
+            stalled_cycles,
             memory,
         }
     }
@@ -106,6 +110,7 @@ mod tests {
             aside: [14, 15],
             busy_cycles: 8,
             idle_cycles: 9,
+            stalled_cycles: 16,
             memory: Memory { bytes: 10, huge_page_bytes: 11, refused_bytes: 12 },
         };
         board.write(&snapshot);

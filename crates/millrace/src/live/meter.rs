@@ -35,7 +35,9 @@ impl Meter {
             names += &format!("  {:>6}  {:>9}", "marked", "rules");
             units += &format!("  {:>6}  {:>9}", "%", "now");
         }
-        format!("{names}  {:>6}\n{units}  {:>6}", "wait", "us")
+        names += &format!("  {:>6}  {:>6}", "stolen", "wait");
+        units += &format!("  {:>6}  {:>6}", "%", "us");
+        format!("{names}\n{units}")
     }
 
     /// The next line, if a second has gone by.
@@ -70,8 +72,11 @@ impl Meter {
             let marked = percent(now.marked - last.marked, now.received - last.received);
             format!("  {marked:>6.1}  {:>9}", units::thousands(rules))
         });
+        let stalled = now.stalled_cycles - last.stalled_cycles;
+        let stolen = percent(stalled, busy + idle + stalled);
         let wait = live.take_longest_gap().as_micros() as u64;
-        Some(format!("{line}{}  {:>6}", marked.unwrap_or_default(), units::thousands(wait)))
+        let (marked, wait) = (marked.unwrap_or_default(), units::thousands(wait));
+        Some(format!("{line}{marked}  {stolen:>6.1}  {wait:>6}"))
     }
 }
 
@@ -97,6 +102,7 @@ pub(super) fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
         aside,
         busy_cycles: sum.busy_cycles + next.busy_cycles,
         idle_cycles: sum.idle_cycles + next.idle_cycles,
+        stalled_cycles: sum.stalled_cycles + next.stalled_cycles,
         memory: [sum.memory, next.memory].into_iter().sum(),
     }
 }

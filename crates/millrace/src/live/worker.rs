@@ -412,6 +412,7 @@ impl Worker {
     fn snapshot(&self) -> Snapshot {
         let (account, stats) = (&self.account, self.engine.stats());
         Snapshot {
+            stalled_cycles: account.stalled_cycles,
             sent: account.sent,
             received: account.received,
             dropped: stats.dropped.iter().sum::<u64>() + account.dropped(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The parts of a command line that make a plan, or an engine only: a file, flags, or both.
 
-use super::{Plan, engine_config};
+use super::{Plan, engine_config, workers};
 use crate::config::{
     Config, MTU_MAX, MTU_MIN, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair,
 };
-use crate::host::Cpus;
+use crate::host::{CpuList, Cpus};
 use crate::netdev;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,18 @@ pub(crate) struct PlanArgs {
     /// begins where a device name follows one
     #[arg(long = "pair", value_name = "A,B")]
     pairs: Vec<String>,
-    /// Workers per pair on cpus that the program chooses, instead of the workers of the file
+    /// Workers per pair on cpus that the program chooses, the least busy ones, instead of the
+    /// workers of the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     workers: Option<u32>,
     /// MTU of all ports, instead of that of the file: bytes of payload that a frame may carry. By
     /// default ports keep the MTU they have
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,
+    /// The cpus of the workers, such as 2,4-6, instead of the workers of the file. Each pair gets
+    /// as many of them: the first ones belong to the first pair, and so on
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuList>,
     /// Which connections get rules of the NIC: `off`, `all`, or `after N` packets of a direction;
     /// instead of the policy of the file
     #[arg(long, value_name = "POLICY")]
@@ -102,6 +107,10 @@ impl PlanArgs {
             config.workers = Some(Written { value, place: Place::Flag { flag: "--workers" } });
             config.pairs.iter_mut().for_each(|pair| pair.workers = None);
         }
+        if let Some(CpuList(named)) = &self.cpus {
+            let dealt = workers::deal_out(named, &mut config.pairs, config.workers.as_ref());
+            config.problems.extend(dealt.err());
+        }
         if let Some(text) = &self.offload {
             let place = Place::Flag { flag: "--offload" };
             match text.parse::<Policy>() {
@@ -118,6 +127,9 @@ impl PlanArgs {
         };
         if let Some((value, flag)) = socket {
             config.control.socket = Some(Written { value, place: Place::Flag { flag } });
+        }
+        if config.pairs.iter().any(|pair| pair.workers.is_none()) {
+            cpus.measure_load();
         }
         Plan::new(config, cpus).map_err(|list| Problems { file, list })
     }

@@ -30,20 +30,42 @@ pub(super) fn impossible(pairs: &[Pair], cpus: &Cpus) -> Vec<Problem> {
     problems
 }
 
-/// The cpus of each pair's workers: those written down, or `count` (default 1) that are free.
-/// Isolated cpus come first, being meant for this; the first cpu comes last, being the
-/// best one for all other work.
+/// Gives each pair as many of the cpus that `--cpus` names: the first ones to the first pair, and
+/// so on. `count` is the number of workers of a pair, if `--workers` says one as well.
+pub(super) fn deal_out(
+    named: &[u32],
+    pairs: &mut [Pair],
+    count: Option<&Written<u32>>,
+) -> Result<(), Problem> {
+    let place = Place::Flag { flag: "--cpus" };
+    let problem = |fault| Problem { place, key: String::new(), fault };
+    let (cpus, pair_count) = (named.len(), pairs.len().max(1));
+    if let Some(wanted) = count.map(|count| count.value) {
+        let needed = wanted as usize * pair_count;
+        if needed != cpus {
+            return Err(problem(Fault::CpusAndWorkers { wanted, needed, named: cpus }));
+        }
+    }
+    if cpus % pair_count != 0 {
+        return Err(problem(Fault::UnevenCpus { named: cpus, pairs: pair_count }));
+    }
+    for (pair, cpus) in pairs.iter_mut().zip(named.chunks(cpus / pair_count)) {
+        let value = cpus.iter().map(|cpu| Written { value: *cpu, place }).collect();
+        pair.workers = Some(Written { value, place });
+    }
+    Ok(())
+}
+
+/// The cpus of each pair's workers: those written down, or `count` (default 1) that are free, in
+/// the order of [`Cpus::by_preference`].
 pub(super) fn assign(
     pairs: &[Pair],
     count: Option<&Written<u32>>,
     cpus: &Cpus,
 ) -> Result<Vec<Vec<u32>>, Problem> {
     let written: Vec<u32> = pairs.iter().flat_map(written_workers).collect();
-    let (first, others) = cpus.allowed.split_at(cpus.allowed.len().min(1));
-    let others = others.iter().filter(|cpu| !cpus.isolated.contains(cpu));
-    let first = first.iter().filter(|cpu| !cpus.isolated.contains(cpu));
-    let candidates = cpus.isolated.iter().chain(others).chain(first);
-    let free: Vec<u32> = candidates.filter(|cpu| !written.contains(cpu)).copied().collect();
+    let mut free = cpus.by_preference();
+    free.retain(|cpu| !written.contains(cpu));
 
     let wanted = count.map_or(1, |count| count.value);
     let needed = wanted as usize * pairs.iter().filter(|pair| pair.workers.is_none()).count();

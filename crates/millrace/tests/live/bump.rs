@@ -69,6 +69,7 @@ pub(crate) struct Line {
     pub(crate) down_kpps: f64,
     pub(crate) dropped: f64,
     pub(crate) flows: f64,
+    pub(crate) stolen_percent: f64,
     pub(crate) wait_us: f64,
 }
 
@@ -237,8 +238,15 @@ impl Bump {
         self.scratch.read("out")
     }
 
+    /// Standard error, but for the line about the cpus of workers.
     pub(crate) fn stderr(&self) -> String {
-        self.scratch.read("err")
+        without_placement(&self.scratch.read("err"))
+    }
+
+    /// The line about the cpus of workers.
+    pub(crate) fn placement(&self) -> String {
+        let text = self.scratch.read("err");
+        text.lines().find(|line| is_placement(line)).expect("the cpus of workers").to_owned()
     }
 
     /// The lines printed so far, one a second.
@@ -250,9 +258,9 @@ impl Bump {
             words.map(|word| word.replace('_', "").parse().ok()).collect::<Option<Vec<f64>>>()
         };
         let line = |line| match numbers(line).as_deref() {
-            Some(&[_, up_kpps, _, down_kpps, _, dropped, _, flows, .., wait_us]) => {
-                Some(Line { up_kpps, down_kpps, dropped, flows, wait_us })
-            }
+            Some(
+                &[_, up_kpps, _, down_kpps, _, dropped, _, flows, .., stolen_percent, wait_us],
+            ) => Some(Line { up_kpps, down_kpps, dropped, flows, stolen_percent, wait_us }),
             _ => None,
         };
         complete.lines().filter_map(line).collect()
@@ -348,6 +356,16 @@ impl Ended {
     pub(crate) fn path(&self, name: &str) -> String {
         self.scratch.path(name)
     }
+}
+
+/// True for the line that says which cpus the workers have: what it says depends on the host.
+fn is_placement(line: &str) -> bool {
+    line.starts_with("millrace: worker ") || line.starts_with("millrace: workers ")
+}
+
+/// The lines that do not depend on the host.
+pub(crate) fn without_placement(stderr: &str) -> String {
+    stderr.split_inclusive('\n').filter(|line| !is_placement(line)).collect()
 }
 
 /// A counter.

@@ -2,7 +2,10 @@
 //! Where the cycles of a worker went: a bump that has nothing to do is idle, one that never waits
 //! is busy, and all of its time is in one account.
 
-use crate::bump::{Ended, Setup, count};
+use crate::bump::{Bump, Ended, Line, Setup, count};
+use crate::{has_cpus, process};
+use serde_json::Value;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Runs for a second between these ports; checks that busy, idle and stalled cycles come to what
@@ -21,6 +24,41 @@ fn run(test: &str, a: &str, b: &str) -> Ended {
     assert!(accounted <= cycles, "more than {cycles}: {worker}");
     assert!(accounted as f64 > 0.9 * of_run, "not most of {of_run}: {worker}");
     ended
+}
+
+#[test]
+fn a_cpu_on_which_another_instance_polls_is_busy() {
+    if !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("polling").pair("net_null0,no-rx=1", "net_null1,no-rx=1");
+    let bump = setup.start();
+    let line = bump.placement();
+    let (_, cpu) = line.split_once("worker 0 on cpu ").expect("a worker");
+    let cpu = cpu.split([',', ';']).next().unwrap();
+    let warning = |cpu: &str| format!("packets will wait while others use {cpu}: ");
+    let said_on = |cpu: &str| {
+        let mut second = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        second.args(["run", "--pair", "net_null2,no-rx=1,net_null3,no-rx=1", "--cpus", cpu]);
+        let second = second.args(["--duration", "0.1"]).output().unwrap();
+        String::from_utf8(second.stderr).unwrap()
+    };
+    let said = said_on(cpu);
+    assert!(said.contains(&warning(cpu)), "{said}");
+
+    let mut check = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    check.args(["check", "--json", "--pair", "net_null2,net_null3"]);
+    let mut chooses_another = || {
+        let plan: Value = serde_json::from_str(&process::run(&mut check)).unwrap();
+        let chosen = plan["plan"]["pair"][0]["workers"]["value"][0].as_u64();
+        chosen != cpu.parse().ok()
+    };
+    let other = if cpu == "0" { "1" } else { "0" };
+    // Somebody else may keep every other cpu as busy.
+    let is_other_busy = || said_on(other).contains(&warning(other));
+    let mut attempts = (0..5).map(|_| chooses_another() || is_other_busy());
+    assert!(attempts.any(|is_good| is_good), "cpu {cpu} is chosen, and cpu {other} is idle");
+    bump.finish().assert_good();
 }
 
 fn utilization(ended: &Ended) -> f64 {
@@ -48,7 +86,10 @@ fn who_takes_the_cpu_away_is_seen_in_the_line_of_that_second() {
     bump.signal("STOP");
     std::thread::sleep(Duration::from_millis(500));
     bump.signal("CONT");
-    bump.wait_for_line("what it waited", |line| line.wait_us >= 400_000.0);
+    let seen = |bump: &Bump, condition: fn(&Line) -> bool| bump.lines().iter().any(condition);
+    bump.wait_until("what it waited", |bump| seen(bump, |line| line.wait_us >= 400_000.0));
+    // Of a second that may have become longer by that.
+    bump.wait_until("the share", |bump| seen(bump, |line| line.stolen_percent >= 20.0));
     // It is not said again.
     bump.wait_until("another line", |bump| bump.lines().last().unwrap().wait_us < 400_000.0);
     bump.finish().assert_good();

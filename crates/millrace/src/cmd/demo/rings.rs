@@ -2,11 +2,11 @@
 //! The bump between two rings in memory, with a generator at their far ends. Nothing is needed for
 //! it, and nothing is offloaded.
 
-use super::DemoArgs;
+use super::{DemoArgs, choose_cpu};
 use crate::capture::Capture;
 use crate::cmd::run::{Until, secret, watch};
 use crate::feed::{Fed, Feeder, Frames, Source};
-use crate::host::{Cpus, Memory};
+use crate::host::Memory;
 use crate::live::{Live, Wire};
 use crate::output::{Command, tell};
 use crate::plan::{OffloadPlan, engine_bytes};
@@ -110,7 +110,9 @@ impl Generator {
 /// Brings up DPDK, both cables, the bump and the generator.
 fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
     let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
-    let mut eal = start_eal(&eal_config(data_bytes))?;
+    let (worker, placement) = choose_cpu();
+    let mut eal = start_eal(&eal_config(worker, data_bytes))?;
+    tell(io::stderr(), placement);
     let mempool = Mempool::new(&eal, "demo", MBUFS, data_bytes, None)?;
     let (a, mut far_a) = ring_cable(&eal, "demo_a", 1, CABLE)?;
     let (b, mut far_b) = ring_cable(&eal, "demo_b", 1, CABLE)?;
@@ -136,9 +138,8 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
     Ok((live, Generator { thread, stop }))
 }
 
-/// One worker on the last cpu; the generator and this thread have the others.
-fn eal_config(data_bytes: u16) -> EalConfig {
-    let worker = Cpus::of_this_host().allowed.last().map_or(0, |cpu| *cpu as usize);
+/// One worker; the generator and this thread have the other cpus.
+fn eal_config(worker: usize, data_bytes: u16) -> EalConfig {
     // Without hugepages a page holds one mbuf only.
     let mbuf_bytes = (u32::from(data_bytes) + 1024).next_multiple_of(4096);
     let memory_mb = EAL_MB + MBUFS.div_ceil((1 << 20) / mbuf_bytes);

@@ -5,11 +5,11 @@
 //! packet buffers stay.
 
 use super::report::ReportFile;
-use super::{DemoArgs, go_on_with_rings};
+use super::{DemoArgs, choose_cpu, go_on_with_rings};
 use crate::cmd::run::secret;
 use crate::comparison::{Comparison, Readings, Run};
 use crate::config::Policy;
-use crate::host::{Cpus, Memory, Processor};
+use crate::host::{Memory, Processor};
 use crate::live::{Live, Wire};
 use crate::output::{Command, tell};
 use crate::plan::{OffloadPlan, engine_bytes};
@@ -142,7 +142,7 @@ struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Starts DPDK, and sees whether the driver works.
     fn new(args: &'a DemoArgs, driver: PathBuf) -> anyhow::Result<Self> {
-        let worker = Cpus::of_this_host().allowed.last().map_or(0, |cpu| *cpu as usize);
+        let (worker, placement) = choose_cpu();
         // Without hugepages a page holds one mbuf only.
         let memory_mb = EAL_MB + MBUFS.div_ceil((1 << 20) / 4096);
         let no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb);
@@ -151,6 +151,7 @@ impl<'a> Stage<'a> {
             EalConfig { lcores: vec![worker], no_huge, memory_mb, drivers, ..EalConfig::default() };
         let mut eal = start_eal(&config)?;
         drop(Port::probe(&eal, "net_twin0")?);
+        tell(io::stderr(), placement);
         let mempool = Mempool::new(&eal, "demo", MBUFS, DATA_BYTES, None)?;
         let lcores = eal.take_lcores();
         let style = ProgressStyle::with_template("{prefix:16} {bar:30} {msg}");
