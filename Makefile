@@ -8,10 +8,8 @@ BUILD_TWIN = $(CARGO) build --release --locked -p twin && scripts/build-twin "$(
 HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
 PROVE = $(CARGO) test --locked --package millrace --test live -- --nocapture
-
 .DEFAULT_GOAL := help
-.PHONY: run build test twin check bench bench-peers aarch64 prove-offload prove-conntrack
-.PHONY: prove-restart fuzz asan smoke clean help components prove-attacks
+.PHONY: $(shell sed -n 's/^## \([^:]*\):.*/\1/p' Makefile)
 
 ## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
@@ -21,6 +19,11 @@ run: build
 ## build: the program, optimised
 build: deps-run
 	$(CARGO) build --release --locked --package millrace
+
+## install: what was built, with completions, man pages and a sample configuration; PREFIX, DESTDIR
+## uninstall: removes what install has put there
+install uninstall:
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install $@ "$(TARGET)" "$(TWIN)"
 
 ## test: every test; those that lack root or a tool say why they skip
 test: deps-test
@@ -33,7 +36,7 @@ twin: deps-run
 	$(BUILD_TWIN)
 
 ## check: format, lints and documentation, without a warning
-check: deps-run components
+check: deps-check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
@@ -73,10 +76,7 @@ prove-restart: deps-test
 
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
-	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { echo "fuzz: missing tools:" \
-		"rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
-	for target in $$($(CARGO) +nightly fuzz list); do $(CARGO) +nightly fuzz run $$target -- \
-		-max_total_time=$${FUZZ_SECONDS:-60} || exit 1; done
+	CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}
 
 ## asan: flow rules and packets through the C of the software NIC for ASAN_SECONDS; needs nightly
 asan: deps-run
@@ -95,10 +95,6 @@ clean:
 help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8
 
-# Distribution packages; does nothing where all are there.
-deps-run deps-bench deps-test deps-ci: deps-%:
+# Distribution packages and parts of Rust; does nothing where all are there.
+deps-run deps-check deps-bench deps-test deps-ci: deps-%:
 	@scripts/install-deps $*
-
-components:
-	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
-	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy

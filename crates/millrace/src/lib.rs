@@ -59,6 +59,8 @@ enum Command {
     Ct(cmd::ct::CtArgs),
     Offload(cmd::offload::OffloadArgs),
     Stats(cmd::stats::StatsArgs),
+    Completions(cmd::completions::CompletionsArgs),
+    Man(cmd::man::ManArgs),
     /// Put back what a run has changed on interfaces, once it has ended; started by the run
     #[command(hide = true, name = netdev::KEEPER)]
     PutBackInterfaces,
@@ -77,6 +79,8 @@ pub fn main() -> ExitCode {
         Command::Ct(args) => cmd::ct::run(&args),
         Command::Offload(args) => cmd::offload::run(&args),
         Command::Stats(args) => cmd::stats::run(&args),
+        Command::Completions(args) => cmd::completions::run(&args),
+        Command::Man(args) => cmd::man::run(&args),
         Command::PutBackInterfaces => netdev::keep(),
     };
     result.unwrap_or_else(|error| {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Begins the devargs of its ports.
 const PREFIX: &str = "net_twin";
-/// Says where it is, if not where `make twin` puts it.
+/// Says where it is, if neither where `make twin` puts it nor where `make install` does.
 const VARIABLE: &str = "MILLRACE_TWIN";
 
 /// Whether these are devargs of the software NIC.
@@ -41,7 +41,32 @@ pub(crate) fn there() -> Option<PathBuf> {
 }
 
 fn path() -> PathBuf {
+    if let Some(named) = env::var_os(VARIABLE) {
+        return PathBuf::from(named);
+    }
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let usual = || home.join(".local/lib/millrace/librte_net_twin.so");
-    env::var_os(VARIABLE).map_or_else(usual, PathBuf::from)
+    let built = home.join(".local/lib/millrace/librte_net_twin.so");
+    installed_for(env::current_exe().ok()).filter(|_| !built.is_file()).unwrap_or(built)
+}
+
+/// The driver that was installed together with a program, which is in `PREFIX/bin`.
+fn installed_for(program: Option<PathBuf>) -> Option<PathBuf> {
+    let prefix = program?.parent()?.parent()?.to_owned();
+    Some(prefix.join("lib/millrace/librte_net_twin.so")).filter(|driver| driver.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_of_an_installed_program_is_below_its_prefix() {
+        let prefix = tempfile::tempdir().unwrap();
+        let program = || Some(prefix.path().join("bin/millrace"));
+        assert_eq!(installed_for(program()), None);
+        let driver = prefix.path().join("lib/millrace/librte_net_twin.so");
+        std::fs::create_dir_all(driver.parent().unwrap()).unwrap();
+        std::fs::write(&driver, "").unwrap();
+        assert_eq!(installed_for(program()), Some(driver));
+    }
 }

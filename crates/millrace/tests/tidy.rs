@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 const COLUMNS_MAX: usize = 100;
 const LINES_MAX: usize = 500;
 const MODULE_DOC_LINES_MAX: usize = 15;
-const MAKEFILE_LINES_MAX: usize = 104;
+const MAKEFILE_LINES_MAX: usize = 100;
 const SHIM_LINES_MAX: usize = 150;
 
 /// Who may depend on whom, and on how many crates from elsewhere.
@@ -25,7 +25,7 @@ const CRATES: [(&str, &[&str], usize); 7] = [
     ("twin", &["wire"], 5),
     ("offload", &["engine"], 0),
     ("dpdk", &["wire"], 4),
-    ("millrace", &["engine", "offload", "traffic", "dpdk", "twin", "wire"], 20),
+    ("millrace", &["engine", "offload", "traffic", "dpdk", "twin", "wire"], 22),
 ];
 
 /// The only places of unsafe Rust.

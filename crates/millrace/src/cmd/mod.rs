@@ -2,10 +2,12 @@
 //! One file per subcommand: its arguments and what it does with them.
 
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod ct;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod flows;
+pub(crate) mod man;
 pub(crate) mod nic;
 pub(crate) mod offload;
 pub(crate) mod replay;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{Huge, Policy};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use traffic::PcapWriter;
 
@@ -260,6 +261,47 @@ fn the_program_chooses_free_cpus() {
     let isolated = Cpus { isolated: vec![2, 3], ..four };
     assert_eq!(chosen(two, None, &isolated).unwrap(), [[2], [3]]);
     assert_eq!(chosen(&format!("{two}workers = [2]\n"), None, &isolated).unwrap(), [[3], [2]]);
+}
+
+const EVERY_KEY: &str = include_str!("../config/every_key.toml");
+/// A configuration with comments, as `make install` installs it.
+const SAMPLE: &str = include_str!("../../../../etc/millrace.toml");
+
+#[test]
+fn the_sample_configuration_has_every_key_with_its_default() {
+    let values = |text: &str| -> BTreeMap<String, String> {
+        let plan = Plan::new(Config::read(text), &cpus(0..4));
+        plan.unwrap_or_else(|problems| panic!("{problems:?}"))
+            .settings
+            .values()
+            .into_iter()
+            .collect()
+    };
+    // A `#` with a blank behind it begins a comment; without one it hides a key or a section.
+    let reveal = |line: &str| {
+        let hidden =
+            line.strip_prefix('#').filter(|rest| !rest.is_empty() && !rest.starts_with(' '));
+        format!("{}\n", hidden.unwrap_or(line))
+    };
+    let revealed: String = SAMPLE.lines().map(reveal).collect();
+    let defaults = values(SAMPLE);
+    let written = values(&revealed);
+    for (key, default) in &defaults {
+        assert_eq!(written.get(key), Some(default), "{key}");
+    }
+    assert_ne!(written.len(), defaults.len(), "the examples are read as well");
+    // Sections that nobody has by default are examples, with every key as well.
+    let key_of = |line: &str| {
+        let (key, _) = line.trim_start_matches(['#', ' ']).split_once(" = ")?;
+        key.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte))
+            .then(|| key.to_owned())
+    };
+    let keys: BTreeSet<String> = SAMPLE.lines().filter_map(key_of).collect();
+    let planned = defaults.keys().map(|key| key.rsplit('.').next().unwrap().to_owned());
+    let every: BTreeSet<String> = EVERY_KEY.lines().filter_map(key_of).chain(planned).collect();
+    let missing: Vec<_> = every.difference(&keys).collect();
+    assert!(missing.is_empty(), "not in the sample: {missing:?}");
 }
 
 #[test]
