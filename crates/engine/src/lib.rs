@@ -133,8 +133,10 @@ pub struct Engine {
     flushed: (u32, u32),
 }
 
-/// One burst in this many is measured by stage: the counter itself costs as much as a stage.
-const SAMPLE_EVERY: u32 = 64;
+/// One burst in this many is measured by stage: the counter itself costs as much as a stage. An odd
+/// number: a worker takes bursts from two ports in turn, and an even one would measure the bursts
+/// of one port only.
+pub const SAMPLE_EVERY: u32 = 63;
 impl Engine {
     /// Takes all the memory `config` asks for, touched once so that no page fault is left for the
     /// packet path.
@@ -228,6 +230,7 @@ impl Engine {
                 let spent = cycles.wrapping_sub(last);
                 if spent < STALL_CYCLES {
                     engine.books.stats.stage_cycles[stage as usize] += spent;
+                    engine.books.stats.stage_readings[stage as usize] += 1;
                 }
                 last = cycles;
             });

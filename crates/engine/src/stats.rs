@@ -35,6 +35,8 @@ pub struct Stats {
     pub records_lost: u64,
     /// Cycles per [`Stage`] over the sampled bursts, but for stages longer than [`STALL_CYCLES`].
     pub stage_cycles: [u64; Stage::ALL.len()],
+    /// Readings of the cycle counter that these cycles contain, by [`Stage`]: each takes some.
+    pub stage_readings: [u64; Stage::ALL.len()],
     /// Packets in the sampled bursts.
     pub sampled_packets: u64,
 }

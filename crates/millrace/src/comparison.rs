@@ -11,7 +11,7 @@ pub(crate) use page::{is_ours, page};
 
 use crate::live::{Rates, Totals};
 use crate::summary::{OffloadPort, Summary};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Everything there is to tell of a demonstration.
 #[derive(Debug, Serialize)]
@@ -47,6 +47,9 @@ pub(crate) struct Run {
     pub(crate) measured_from_s: f64,
     /// From then on.
     pub(crate) measured: Rates,
+    /// Cycles per packet of the same time by stage; together `measured.cycles_per_packet`.
+    #[serde(serialize_with = "serialize_stages")]
+    pub(crate) measured_stages: Vec<(&'static str, f64)>,
     /// Rules that both ports had in the end.
     pub(crate) rules: u64,
     /// What making rules took; `None` if there were none.
@@ -120,6 +123,7 @@ impl Readings {
             offload,
             measured_from_s: from.at.as_secs_f64(),
             measured: last.since(&from),
+            measured_stages: last.stages_per_packet_since(&from),
             rules: last.rules,
             programming: Programming::of(&summary.offload.ports),
             samples: self.0.windows(2).map(sample).collect(),
@@ -207,21 +211,14 @@ impl Run {
     fn has_sent(&self) -> bool {
         self.measured.up_mbps + self.measured.down_mbps > 0.0
     }
+}
 
-    /// Cycles per packet by stage, over the whole run.
-    fn stages(&self) -> Vec<(&'static str, f64)> {
-        let workers = &self.summary.workers;
-        let packets = workers.iter().map(|worker| worker.packets).sum::<u64>().max(1) as f64;
-        let stages = workers.iter().map(|worker| worker.stage_cycles.named());
-        let mut sums: Vec<(&'static str, f64)> = Vec::new();
-        for (name, cycles) in stages.flatten() {
-            match sums.iter_mut().find(|sum| sum.0 == name) {
-                Some(sum) => sum.1 += cycles as f64 / packets,
-                None => sums.push((name, cycles as f64 / packets)),
-            }
-        }
-        sums
-    }
+/// As an object with a member for each stage.
+fn serialize_stages<S: Serializer>(
+    stages: &[(&'static str, f64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(stages.iter().copied())
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ pub(crate) struct PollGap {
     pub(crate) max: f64,
 }
 
-/// Cycles per stage of a packet's path.
+/// Cycles per stage of a packet's path. Together they are the busy cycles.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct StageCycles {
     pub(crate) rx: u64,
@@ -109,12 +109,14 @@ pub(crate) struct StageCycles {
     pub(crate) miss: u64,
     pub(crate) tx: u64,
     pub(crate) housekeeping: u64,
+    /// Between the stages.
+    pub(crate) other: u64,
 }
 
 impl StageCycles {
     /// All of them, in the order of a packet's path.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 8] {
-        let Self { rx, mark, parse, lookup, track, miss, tx, housekeeping } = *self;
+    pub(crate) fn named(&self) -> [(&'static str, u64); 9] {
+        let Self { rx, mark, parse, lookup, track, miss, tx, housekeeping, other } = *self;
         [
             ("rx", rx),
             ("mark", mark),
@@ -124,6 +126,7 @@ impl StageCycles {
             ("miss", miss),
             ("tx", tx),
             ("housekeeping", housekeeping),
+            ("other", other),
         ]
     }
 }

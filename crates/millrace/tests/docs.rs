@@ -326,6 +326,23 @@ fn every_state_and_every_end_of_connections_is_documented() {
     assert_same("ends", &documented, &real.into_iter().collect());
 }
 
+#[test]
+fn the_stages_that_are_shown_add_up_to_the_cycles_per_packet() {
+    let text = read("README.md");
+    let rows: Vec<_> = ["IMIX", "small TCP"]
+        .into_iter()
+        .flat_map(|load| ["off", "on"].map(|offload| format!("{load:<15} {offload:<8} ")))
+        .map(|begin| text.lines().filter_map(|line| line.strip_prefix(&begin)).collect::<Vec<_>>())
+        .collect();
+    for rows in rows {
+        let [measured, stages] = rows[..] else { panic!("a row of each table: {rows:?}") };
+        // Up, down, cpu and Mpps come before it.
+        let cycles: f64 = measured.split_whitespace().nth(4).unwrap().parse().unwrap();
+        let sum: f64 = stages.split_whitespace().map(|word| word.parse::<f64>().unwrap()).sum();
+        assert!((sum / cycles - 1.0).abs() < 0.01, "{sum} of {cycles}: {stages}");
+    }
+}
+
 /// Paths of all members: `ports[].name`, `drops.REASON`.
 fn members(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
     match value {

@@ -353,7 +353,12 @@ pub(crate) fn sorted(mut records: Vec<Record>) -> Vec<Record> {
 
 /// The counters that depend on packets alone, not on the sampling of bursts.
 pub(crate) fn without_cycles(stats: &Stats) -> Stats {
-    Stats { stage_cycles: Default::default(), sampled_packets: 0, ..stats.clone() }
+    Stats {
+        stage_cycles: Default::default(),
+        stage_readings: Default::default(),
+        sampled_packets: 0,
+        ..stats.clone()
+    }
 }
 
 /// With the secrets that are drawn where sources have limits, no source of this traffic shares both

@@ -122,11 +122,16 @@ fn in_bars(comparison: &Comparison) -> Result<Markup, NotDrawn> {
     let cpu = bars("%", 1, &of(|run| run.measured.cpu_percent))?;
     let stacked = comparison.runs.iter().map(|run| Bar {
         name: name(run),
-        parts: STAGES.into_iter().zip(run.stages()).map(|(c, (_, cycles))| (c, cycles)).collect(),
+        parts: STAGES
+            .into_iter()
+            .zip(&run.measured_stages)
+            .map(|(c, stage)| (c, stage.1))
+            .collect(),
     });
     let stages = bars("cycles", 2, &stacked.collect::<Vec<_>>())?;
-    let names = comparison.runs.first().map(Run::stages).unwrap_or_default();
-    let keys = STAGES.into_iter().zip(names).map(|(colour, (name, _))| (name, colour));
+    let names = comparison.runs.first().map(|run| run.measured_stages.as_slice());
+    let names = names.unwrap_or_default().iter().map(|(name, _)| *name);
+    let keys = names.zip(STAGES);
     Ok(html! {
         h2 { "Side by side" }
         (legend([("without offload", OFF), ("with offload", ON)]))
@@ -135,7 +140,7 @@ fn in_bars(comparison: &Comparison) -> Result<Markup, NotDrawn> {
             (figure("CPU utilisation of the worker", &cpu))
         }
         (legend(keys))
-        div.charts { (figure("Cycles of a packet by stage, whole run", &stages)) }
+        div.charts { (figure("Cycles of a packet by stage", &stages)) }
     })
 }
 

@@ -15,7 +15,7 @@ const INK: RGBColor = RGBColor(0, 0, 0);
 pub(super) const OFF: RGBColor = RGBColor(0xb4, 0x53, 0x09);
 pub(super) const ON: RGBColor = RGBColor(0x1d, 0x4e, 0xd8);
 /// Of stages, in their order.
-pub(super) const STAGES: [RGBColor; 8] = [
+pub(super) const STAGES: [RGBColor; 9] = [
     RGBColor(0x64, 0x74, 0x8b),
     RGBColor(0x1d, 0x4e, 0xd8),
     RGBColor(0x0e, 0x74, 0x90),
@@ -24,6 +24,7 @@ pub(super) const STAGES: [RGBColor; 8] = [
     RGBColor(0xbe, 0x12, 0x3c),
     RGBColor(0x94, 0xa3, 0xb8),
     RGBColor(0x7e, 0x22, 0xce),
+    RGBColor(0xdb, 0x27, 0x77),
 ];
 
 /// A colour as plotters writes it.

@@ -41,7 +41,10 @@ impl Comparison {
                 writeln!(out, "  ({NOTHING_MARKED})")?;
             }
         }
-        writeln!(out, "Measured in the second half of each run, stages over all of it.")?;
+        writeln!(
+            out,
+            "Measured in the second half of each run. Stages add up to the cycles per packet."
+        )?;
         for run in self.runs.iter().filter(|run| !run.summary.ledger.balanced) {
             let ledger = &run.summary.ledger;
             writeln!(
@@ -57,13 +60,13 @@ impl Comparison {
     fn print_stages(&self, out: &mut impl Write) -> io::Result<()> {
         let Some(first) = self.runs.first() else { return Ok(()) };
         write!(out, "\n{:<24}", "cycles per packet")?;
-        for (name, _) in first.stages() {
+        for (name, _) in &first.measured_stages {
             write!(out, " {name:>w$}", w = name.len().max(6))?;
         }
         writeln!(out)?;
         for run in &self.runs {
             write!(out, "{:<15} {:<8}", run.load, run.offload_word())?;
-            for (name, cycles) in run.stages() {
+            for (name, cycles) in &run.measured_stages {
                 write!(out, " {cycles:>w$.1}", w = name.len().max(6))?;
             }
             writeln!(out)?;

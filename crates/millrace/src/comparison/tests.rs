@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::live::Totals;
-use crate::summary::{Ledger, RuleCounts, StageCycles, Times, Worker};
+use crate::summary::{Ledger, RuleCounts, Times, Worker};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::time::Duration;
 
@@ -20,6 +20,9 @@ fn readings(kpps: u64, rules: u64) -> Readings {
         totals.workers.received += 2 * packets;
         totals.workers.busy_cycles += 2 * packets * 200;
         totals.workers.idle_cycles += 100_000_000;
+        // A burst of 64 packets, with another split into stages in the first half.
+        let fetched = if second <= 5 { 9_000 } else { 1_280 };
+        totals.workers.sample.add_burst(64, [0, fetched, 10_880, 12_800]);
         totals.rules = rules.min(second * rules / 5);
         totals.inserts = totals.rules;
         totals.insert_time = Duration::from_micros(22 * totals.rules);
@@ -30,8 +33,7 @@ fn readings(kpps: u64, rules: u64) -> Readings {
 }
 
 fn summary(packets: u64) -> Summary {
-    let stage_cycles = StageCycles { rx: 20 * packets, tx: 30 * packets, ..Default::default() };
-    let workers = vec![Worker { packets, stage_cycles, ..Worker::default() }];
+    let workers = vec![Worker { packets, ..Worker::default() }];
     let ledger = Ledger { rx: packets, tx: packets, balanced: true, ..Ledger::default() };
     Summary { workers, ledger, ..Summary::new() }
 }
@@ -54,6 +56,27 @@ fn comparison() -> Comparison {
         seed: 1,
         interrupted: false,
         runs: runs.collect(),
+    }
+}
+
+#[test]
+fn stages_add_up_to_the_cycles_per_packet() {
+    let comparison = comparison();
+    let mut out = Vec::new();
+    comparison.print(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let (_, stages) = text.split_once("\ncycles per packet").unwrap();
+    for (run, row) in comparison.runs.iter().zip(stages.lines().skip(1)) {
+        let cycles = run.measured.cycles_per_packet;
+        let is_near = |sum: f64| (sum - cycles).abs() < 0.01 * cycles;
+        let in_row = row.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
+        assert!(is_near(in_row.sum()), "{cycles}: {row}");
+        let json = serde_json::to_value(run).unwrap();
+        let in_json = json["measured_stages"].as_object().unwrap().values();
+        assert!(is_near(in_json.map(|cycles| cycles.as_f64().unwrap()).sum()), "{json}");
+        // Of the second half, as the total is: 20 cycles a packet.
+        let (name, rx) = run.measured_stages[0];
+        assert!(name == "rx" && rx < 25.0, "{run:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! One writer, which copies its own counters here about a thousand times a second; plain loads and
 //! stores, no lock. A reader may see one counter a moment older than the next.
 
+use super::stages::StageSample;
 use engine::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +30,8 @@ pub(crate) struct Snapshot {
     pub(crate) stalled_cycles: u64,
     /// Of the engine.
     pub(crate) memory: Memory,
+    /// Of its sampled bursts.
+    pub(crate) sample: StageSample,
 }
 
 impl Snapshot {
@@ -42,6 +45,7 @@ impl Snapshot {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     counters: [AtomicU64; 16],
+    sample: [AtomicU64; StageSample::COUNTERS],
     /// The longest time between two polls, in cycles, that nobody has taken yet.
     longest_gap: AtomicU64,
 }
@@ -56,7 +60,8 @@ impl Board {
         let counters = [up.0, up.1, down.0, down.1, received, dropped, active, marked];
         let rest = [busy_cycles, idle_cycles, stalled_cycles, bytes, huge, refused];
         let values = counters.into_iter().chain(aside).chain(rest);
-        for (place, value) in self.counters.iter().zip(values) {
+        let values = values.chain(snapshot.sample.to_counters());
+        for (place, value) in self.counters.iter().chain(&self.sample).zip(values) {
             place.store(value, Ordering::Relaxed);
         }
     }
@@ -72,6 +77,8 @@ impl Board {
     }
 
     pub(crate) fn read(&self) -> Snapshot {
+        let sample = self.sample.each_ref().map(|place| place.load(Ordering::Relaxed));
+        let sample = StageSample::from_counters(sample);
         let values = self.counters.each_ref().map(|place| place.load(Ordering::Relaxed));
         let [up, up_bytes, down, down_bytes, received, dropped, active, marked, rest @ ..] = values;
         let [aside_a, aside_b, busy_cycles, idle_cycles, stalled_cycles, memory @ ..] = rest;
@@ -89,6 +96,7 @@ impl Board {
             idle_cycles,
             stalled_cycles,
             memory,
+            sample,
         }
     }
 }
@@ -112,6 +120,7 @@ mod tests {
             idle_cycles: 9,
             stalled_cycles: 16,
             memory: Memory { bytes: 10, huge_page_bytes: 11, refused_bytes: 12 },
+            sample: StageSample { bursts: 17, housekeeping_cycles: 18, ..StageSample::default() },
         };
         board.write(&snapshot);
         assert_eq!(board.read(), snapshot);

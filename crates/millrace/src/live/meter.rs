@@ -104,5 +104,6 @@ pub(super) fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
         idle_cycles: sum.idle_cycles + next.idle_cycles,
         stalled_cycles: sum.stalled_cycles + next.stalled_cycles,
         memory: [sum.memory, next.memory].into_iter().sum(),
+        sample: sum.sample.plus(next.sample),
     }
 }

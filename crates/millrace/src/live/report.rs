@@ -2,9 +2,9 @@
 //! The summary of a live run, from the reports of its workers and the counters of its ports.
 
 use super::meter::{percent, wire_mbps};
-use super::{Account, Report, SharedPort};
-use crate::summary::{self, Ledger, Offload, StageCycles, Summary};
-use engine::{Stage, Stats};
+use super::{Report, SharedPort, StageSample};
+use crate::summary::{self, Ledger, Offload, Summary};
+use engine::Stats;
 use std::time::Duration;
 
 /// Closes the account of a run of `duration`.
@@ -111,32 +111,15 @@ fn worker(lcore: u32, Report { account, stats, memory, poll_gap, .. }: &Report) 
         stalled_cycles: account.stalled_cycles,
         cycles_per_packet: account.busy_cycles as f64 / packets.max(1) as f64,
         poll_gap_us: *poll_gap,
-        stage_cycles: stage_cycles(account, stats),
+        stage_cycles: StageSample::of(account, stats).split(account.busy_cycles),
         table_bytes: memory.bytes as u64,
         table_huge_page_bytes: memory.huge_page_bytes as u64,
     }
 }
 
-/// Stages are measured in a sample of the bursts; this is what they come to for all packets.
-fn stage_cycles(account: &Account, stats: &Stats) -> StageCycles {
-    let scale = |cycles: u64, sampled: u64| {
-        (cycles as f64 * account.received as f64 / sampled.max(1) as f64) as u64
-    };
-    let engine = |stage: Stage| scale(stats.stage_cycles[stage as usize], stats.sampled_packets);
-    StageCycles {
-        rx: scale(account.sampled_rx_cycles, account.sampled_packets),
-        mark: engine(Stage::Mark),
-        parse: engine(Stage::Parse),
-        lookup: engine(Stage::Lookup),
-        track: engine(Stage::Track),
-        miss: engine(Stage::Miss),
-        tx: scale(account.sampled_tx_cycles, account.sampled_packets),
-        housekeeping: account.housekeeping_cycles,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Account;
     use super::*;
     use engine::Reason;
 

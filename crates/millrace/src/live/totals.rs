@@ -64,6 +64,16 @@ impl Totals {
     }
 }
 
+impl Totals {
+    /// Busy cycles per packet by stage since an earlier time.
+    pub(crate) fn stages_per_packet_since(&self, before: &Self) -> Vec<(&'static str, f64)> {
+        let (now, then) = (&self.workers, &before.workers);
+        let packets = (now.received - then.received).max(1) as f64;
+        let stages = now.sample.since(then.sample).split(now.busy_cycles - then.busy_cycles);
+        stages.named().map(|(name, cycles)| (name, cycles as f64 / packets)).into()
+    }
+}
+
 impl Live {
     /// What was counted so far.
     pub(crate) fn totals(&self) -> Totals {

@@ -14,6 +14,7 @@ use super::held::Shelf;
 use super::loan::{Borrower, Order, Pair};
 use super::offload::Wishes;
 use super::saving::{Gauge, Saver};
+use super::stages::StageSample;
 use crate::snapshot::Resume;
 use crate::summary::PollGap;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
@@ -39,8 +40,8 @@ const TIMERS: usize = 16;
 const RULES: usize = 16;
 /// Events told in one round beside one for each packet that came in it.
 const EVENTS: usize = 16;
-/// One burst in this many is measured by stage.
-const SAMPLE_EVERY: u64 = 64;
+/// One burst in this many is measured by stage, and the engine measures the same ones.
+const SAMPLE_EVERY: u64 = engine::SAMPLE_EVERY as u64;
 /// Time between two snapshots.
 const SNAPSHOT_NS: u64 = 1_000_000;
 
@@ -106,10 +107,8 @@ pub(crate) struct Account {
     /// In turns of more than [`STALL_CYCLES`]: neither busy nor idle, but interrupted.
     pub(crate) stalled_cycles: u64,
     pub(crate) housekeeping_cycles: u64,
-    /// Cycles of receiving and sending in the sampled bursts, and their packets.
-    pub(crate) sampled_rx_cycles: u64,
-    pub(crate) sampled_tx_cycles: u64,
-    pub(crate) sampled_packets: u64,
+    /// Of the sampled bursts; without what the engine measures in them.
+    pub(crate) sampled: StageSample,
 }
 
 impl Account {
@@ -129,10 +128,6 @@ impl Account {
         *account += cycles;
         work > 0 && cycles < STALL_CYCLES
     }
-}
-
-fn unless_stalled(cycles: u64) -> u64 {
-    if cycles < STALL_CYCLES { cycles } else { 0 }
 }
 
 /// How a worker stands, at one moment between two bursts, and what is left of it in the end.
@@ -294,9 +289,7 @@ impl Worker {
         account.received += received as u64;
         account.bursts += 1;
         let is_sampled = account.bursts % SAMPLE_EVERY == 0;
-        if is_sampled {
-            account.sampled_rx_cycles += unless_stalled(tsc().wrapping_sub(since));
-        }
+        let fetched = if is_sampled { tsc() } else { 0 };
         if let Some(limits) = &self.outlets.limits[direction] {
             let (cut, over_mtu) = limits.keep_whole(burst);
             account.cut += cut;
@@ -331,8 +324,7 @@ impl Worker {
         *sent_packets += sent as u64;
         *sent_bytes += bytes;
         if is_sampled {
-            account.sampled_tx_cycles += unless_stalled(tsc().wrapping_sub(judged));
-            account.sampled_packets += received as u64;
+            account.sampled.add_burst(received as u64, [since, fetched, judged, tsc()]);
         }
         if self.engine.has_releases() {
             self.let_go();
@@ -412,7 +404,6 @@ impl Worker {
     fn snapshot(&self) -> Snapshot {
         let (account, stats) = (&self.account, self.engine.stats());
         Snapshot {
-            stalled_cycles: account.stalled_cycles,
             sent: account.sent,
             received: account.received,
             dropped: stats.dropped.iter().sum::<u64>() + account.dropped(),
@@ -421,7 +412,9 @@ impl Worker {
             aside: SIDES.map(|side| self.engine.offload_state(side).kinds_aside.into()),
             busy_cycles: account.busy_cycles,
             idle_cycles: account.idle_cycles,
+            stalled_cycles: account.stalled_cycles,
             memory: self.engine.memory(),
+            sample: StageSample::of(account, stats),
         }
     }
 

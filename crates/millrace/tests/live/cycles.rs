@@ -2,7 +2,7 @@
 //! Where the cycles of a worker went: a bump that has nothing to do is idle, one that never waits
 //! is busy, and all of its time is in one account.
 
-use crate::bump::{Bump, Ended, Line, Setup, count};
+use crate::bump::{Bump, Ended, Line, Setup, count, total};
 use crate::{has_cpus, process};
 use serde_json::Value;
 use std::process::Command;
@@ -23,6 +23,7 @@ fn run(test: &str, a: &str, b: &str) -> Ended {
     let accounted: u64 = accounts.iter().map(|account| count(&worker[account])).sum();
     assert!(accounted <= cycles, "more than {cycles}: {worker}");
     assert!(accounted as f64 > 0.9 * of_run, "not most of {of_run}: {worker}");
+    assert_eq!(total(&worker["stage_cycles"]), count(&worker["busy_cycles"]), "{worker}");
     ended
 }
 

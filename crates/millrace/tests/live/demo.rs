@@ -130,6 +130,9 @@ fn each_load_is_run_without_and_with_offload() {
         let is_marked = marked > 0.0 && count(&run["rules"]) > 0;
         assert!(is_marked || run["offload"] == false, "{run}");
         assert_eq!(run["programming"].is_object(), run["offload"] == true, "{run}");
+        let [stages, cycles] = [&run["measured_stages"], &run["measured"]["cycles_per_packet"]];
+        let sum = stages.as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
+        assert!((sum / cycles.as_f64().unwrap() - 1.0).abs() < 0.01, "{run}");
     }
     // A record for each connection of each run.
     assert_eq!(scratch.read("flows.jsonl").lines().count(), 2 * (1195 + 1194));

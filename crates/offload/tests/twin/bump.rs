@@ -293,7 +293,12 @@ fn taken(engine: &mut Engine) -> Vec<FlowRecord> {
 }
 
 fn without_cycles(stats: &Stats) -> Stats {
-    Stats { stage_cycles: Default::default(), sampled_packets: 0, ..stats.clone() }
+    Stats {
+        stage_cycles: Default::default(),
+        stage_readings: Default::default(),
+        sampled_packets: 0,
+        ..stats.clone()
+    }
 }
 
 /// Flows that end soon: rules come and go.

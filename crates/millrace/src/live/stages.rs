@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Where the busy cycles of a worker went: by stage, so that stages add up to all of them.
+//!
+//! Stages are measured in a sample of the bursts. Reading the clock between stages makes these
+//! bursts slower than others: by the readings, and as the processor no longer overlaps stages. So
+//! the readings are taken out, and what is left says only which share each stage has of the busy
+//! cycles, which are measured always.
+
+use super::Account;
+use crate::summary::StageCycles;
+use dpdk::tsc;
+use engine::{STALL_CYCLES, Stage, Stats};
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+const STAGES: usize = Stage::ALL.len();
+/// Readings of the clock in a sampled burst beside those at the end of the engine's stages: after
+/// receiving, at the start and behind the end of the engine, and after sending.
+const READINGS: u64 = 4;
+
+/// What was measured of a worker, or of several, in their sampled bursts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StageSample {
+    /// Sampled bursts, and packets in them.
+    pub(super) bursts: u64,
+    pub(super) packets: u64,
+    /// Cycles from the start of these bursts to the end of sending.
+    pub(super) cycles: u64,
+    /// The parts of it that receiving and sending took.
+    pub(super) rx_cycles: u64,
+    pub(super) tx_cycles: u64,
+    /// Packets in the bursts that the engine sampled.
+    pub(super) engine_packets: u64,
+    /// Cycles of the engine's stages there, and readings of the clock in these.
+    pub(super) stage_cycles: [u64; STAGES],
+    pub(super) stage_readings: [u64; STAGES],
+    /// Of all busy rounds, not of a sample.
+    pub(super) housekeeping_cycles: u64,
+}
+
+impl StageSample {
+    /// What a worker has measured so far.
+    pub(super) fn of(account: &Account, stats: &Stats) -> Self {
+        Self {
+            engine_packets: stats.sampled_packets,
+            stage_cycles: stats.stage_cycles,
+            stage_readings: stats.stage_readings,
+            housekeeping_cycles: account.housekeeping_cycles,
+            ..account.sampled
+        }
+    }
+
+    /// Adds a burst unless it was interrupted: when it began, and when receiving, judging and
+    /// sending were over.
+    pub(crate) fn add_burst(&mut self, packets: u64, at: [u64; 4]) {
+        let [since, fetched, judged, sent] = at;
+        let cycles = sent.wrapping_sub(since);
+        if cycles < STALL_CYCLES {
+            self.bursts += 1;
+            self.packets += packets;
+            self.cycles += cycles;
+            self.rx_cycles += fetched.wrapping_sub(since);
+            self.tx_cycles += sent.wrapping_sub(judged);
+        }
+    }
+
+    /// All numbers, for a board.
+    pub(super) fn to_counters(self) -> [u64; Self::COUNTERS] {
+        let Self { bursts, packets, cycles, rx_cycles, tx_cycles, .. } = self;
+        let rest = [self.engine_packets, self.housekeeping_cycles];
+        let of_worker = [bursts, packets, cycles, rx_cycles, tx_cycles].into_iter().chain(rest);
+        let mut all = of_worker.chain(self.stage_cycles).chain(self.stage_readings);
+        std::array::from_fn(|_| all.next().expect("as many as counted"))
+    }
+
+    /// The same from a board.
+    pub(super) fn from_counters(counters: [u64; Self::COUNTERS]) -> Self {
+        let [bursts, packets, cycles, rx_cycles, tx_cycles, engine_packets, rest @ ..] = counters;
+        let [housekeeping_cycles, stages @ ..] = rest;
+        Self {
+            bursts,
+            packets,
+            cycles,
+            rx_cycles,
+            tx_cycles,
+            engine_packets,
+            stage_cycles: std::array::from_fn(|stage| stages[stage]),
+            stage_readings: std::array::from_fn(|stage| stages[STAGES + stage]),
+            housekeeping_cycles,
+        }
+    }
+
+    pub(super) const COUNTERS: usize = 7 + 2 * STAGES;
+
+    /// The sum of both.
+    pub(super) fn plus(self, other: Self) -> Self {
+        let (a, b) = (self.to_counters(), other.to_counters());
+        Self::from_counters(std::array::from_fn(|i| a[i] + b[i]))
+    }
+
+    /// What came since an earlier time.
+    pub(super) fn since(self, before: Self) -> Self {
+        let (now, then) = (self.to_counters(), before.to_counters());
+        Self::from_counters(std::array::from_fn(|i| now[i].saturating_sub(then[i])))
+    }
+
+    /// Splits the busy cycles of the same time into stages; their sum is `busy_cycles`.
+    pub(super) fn split(&self, busy_cycles: u64) -> StageCycles {
+        self.split_with(busy_cycles, reading_cycles())
+    }
+
+    /// The same with a clock whose reading takes so many cycles.
+    fn split_with(&self, busy_cycles: u64, reading: u64) -> StageCycles {
+        let housekeeping = self.housekeeping_cycles.min(busy_cycles);
+        let of_bursts = busy_cycles - housekeeping;
+        // Both samples are of the same bursts unless the worker takes packets over from others.
+        let per_packet = |cycles: u64, readings: u64, packets: u64| {
+            cycles.saturating_sub(readings * reading) as f64 / packets.max(1) as f64
+        };
+        let engine = |stage: Stage| {
+            let stage = stage as usize;
+            per_packet(self.stage_cycles[stage], self.stage_readings[stage], self.engine_packets)
+        };
+        let engine = Stage::ALL.map(engine);
+        let rx = per_packet(self.rx_cycles, self.bursts, self.packets);
+        let tx = per_packet(self.tx_cycles, self.bursts, self.packets);
+        let readings = self.stage_readings.iter().sum::<u64>() + READINGS * self.bursts;
+        let all = per_packet(self.cycles, readings, self.packets);
+        let named = rx + tx + engine.iter().sum::<f64>();
+        // What lies between the stages, if it is more than the noise of the clock.
+        let scale = of_bursts as f64 / all.max(named).max(f64::MIN_POSITIVE);
+        let share = |per_packet: f64| (per_packet * scale) as u64;
+        let [mark, parse, lookup, track, miss] = engine.map(share);
+        let (rx, tx) = (share(rx), share(tx));
+        let other = of_bursts.saturating_sub(rx + mark + parse + lookup + track + miss + tx);
+        StageCycles { rx, mark, parse, lookup, track, miss, tx, housekeeping, other }
+    }
+}
+
+/// Cycles that one reading of the clock takes, as the engine reads it: the median of the times
+/// between two readings. Measured at the first call.
+fn reading_cycles() -> u64 {
+    static CYCLES: OnceLock<u64> = OnceLock::new();
+    *CYCLES.get_or_init(|| {
+        let clock: fn() -> u64 = black_box(tsc);
+        let mut last = clock();
+        let mut between: [u64; 1001] = std::array::from_fn(|_| {
+            let before = std::mem::replace(&mut last, clock());
+            last.wrapping_sub(before)
+        });
+        between.sort_unstable();
+        between[between.len() / 2]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten bursts of 8 packets; a reading of the clock takes 40 cycles.
+    fn sample() -> StageSample {
+        StageSample {
+            bursts: 10,
+            packets: 80,
+            // Of which the forty readings of the worker and the forty of the engine took 3200.
+            cycles: 8_400 + 3_200,
+            rx_cycles: 2_000 + 400,
+            tx_cycles: 1_000 + 400,
+            engine_packets: 80,
+            stage_cycles: [0, 1_000 + 400, 2_000 + 800, 1_000 + 400, 0],
+            stage_readings: [0, 10, 20, 10, 0],
+            housekeeping_cycles: 5_000,
+        }
+    }
+
+    fn sum(stages: &StageCycles) -> u64 {
+        stages.named().iter().map(|(_, cycles)| cycles).sum()
+    }
+
+    #[test]
+    fn stages_add_up_to_the_busy_cycles() {
+        // A hundred times the packets of the sample, at the same price without readings.
+        let stages = sample().split_with(840_000 + 5_000, 40);
+        assert_eq!((stages.rx, stages.tx, stages.housekeeping), (200_000, 100_000, 5_000));
+        assert_eq!((stages.parse, stages.lookup, stages.track), (100_000, 200_000, 100_000));
+        assert_eq!((stages.mark, stages.miss, stages.other), (0, 0, 140_000));
+        assert_eq!(sum(&stages), 845_000);
+    }
+
+    #[test]
+    fn stages_add_up_whatever_was_measured() {
+        for busy in [0, 1, 4_999, 5_000, 123_457, 1 << 50] {
+            for reading in [0, 40, 1_000_000] {
+                assert_eq!(sum(&sample().split_with(busy, reading)), busy);
+                assert_eq!(sum(&StageSample::default().split_with(busy, reading)), busy);
+            }
+        }
+        // Less than its parts: the sample of the worker and that of the engine were others.
+        let odd = StageSample { cycles: 100, ..sample() };
+        let stages = odd.split_with(100_000, 0);
+        assert!(sum(&stages) == 100_000 && stages.other < 10, "{stages:?}");
+    }
+
+    #[test]
+    fn counters_are_the_sample() {
+        let sample = sample();
+        assert_eq!(StageSample::from_counters(sample.to_counters()), sample);
+        assert_eq!(sample.plus(sample).since(sample), sample);
+    }
+
+    #[test]
+    fn a_reading_of_the_clock_takes_little() {
+        assert!(reading_cycles() < 10_000);
+    }
+}
