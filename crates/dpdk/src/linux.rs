@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Calls of Linux around a start: descriptors across `exec`, offloads of interfaces, and privileges.
+//! Calls of Linux around a start: descriptors across `exec`, offloads of interfaces, privileges.
 //! Nothing here knows DPDK.
 
 use crate::sys;
@@ -14,8 +14,8 @@ pub enum Offload {
     Gro,
     /// Large receive offload: the NIC joins TCP segments.
     Lro,
-    /// Frames are sent with checksums left to hardware. Off, the kernel cuts segments up itself too:
-    /// each needs a sum of its own.
+    /// Frames are sent with checksums left to hardware. Off, the kernel cuts segments up itself
+    /// too: each needs a sum of its own.
     TxChecksums,
 }
 

@@ -207,7 +207,8 @@ impl Port {
         &self.info
     }
 
-    /// Sets queues, offloads and MTU, starts the port and lets it receive frames of any destination.
+    /// Sets queues, offloads and MTU, starts the port, and lets it receive frames of any
+    /// destination.
     ///
     /// # Panics
     /// If called twice, or with receive queues and no mempool.

@@ -23,6 +23,7 @@ mod nic;
 mod output;
 mod placement;
 mod plan;
+mod privileges;
 mod protocols;
 mod records;
 mod reload;

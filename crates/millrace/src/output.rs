@@ -103,6 +103,12 @@ impl OutputArgs {
         }
     }
 
+    /// The files that are opened by their names again while the command runs.
+    pub(crate) fn reopened_files(&self) -> Vec<PathBuf> {
+        let flows = self.flows.as_ref().and_then(Target::path);
+        flows.filter(|path| !names_stdout(path)).map(Path::to_owned).into_iter().collect()
+    }
+
     /// What an error of writing flow records is about.
     pub(crate) fn writing(&self) -> String {
         let target = self.flows.as_ref().map(Target::to_string).unwrap_or_default();

@@ -9,6 +9,7 @@ use crate::netdev::Interfaces;
 use crate::output::{Command, OutputArgs, tell, tell_at_once};
 use crate::placement::describe_placement;
 use crate::plan::{Plan, PlanArgs};
+use crate::privileges::Capabilities;
 use crate::records::RecordSink;
 use crate::reload::{Reload, Reloader};
 use crate::signals::{self, RunSignals};
@@ -88,6 +89,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let interfaces = prepare(&plan)?;
     let wants_huge_pages = !eal.no_huge;
     let socket = plan.socket.clone();
+    let kept = Capabilities::of(&plan, &files_of(args, &plan));
     let settings = std::mem::take(&mut plan.settings);
     cpus.measure_load();
     let placement = describe_placement(&plan.worker_cpus(), &cpus);
@@ -105,6 +107,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Err(error);
         }
     };
+    kept.keep_only();
     warn_at_start(&live, wants_huge_pages);
     let print_lines = outputs.report && !args.quiet;
     let mut reloader = Reloader::new(live.inquiry(), reload);
@@ -158,6 +161,13 @@ fn warn_at_start(live: &Live, wants_huge_pages: bool) {
         );
         tell(io::stderr(), warning);
     }
+}
+
+/// The files that the run opens by their names while packets flow.
+fn files_of(args: &RunArgs, plan: &Plan) -> Vec<PathBuf> {
+    let snapshot = plan.snapshot.folder.iter().map(|folder| folder.join("0-0.snapshot"));
+    let configuration = args.plan.files().iter().cloned();
+    configuration.chain(snapshot).chain(args.output.reopened_files()).collect()
 }
 
 /// Takes the Linux interfaces of the plan, and says what was chosen for each.

@@ -83,6 +83,11 @@ impl Devargs {
         }
     }
 
+    /// True for a PCI address.
+    pub(crate) fn is_pci(&self) -> bool {
+        pci_address(&self.name).is_some()
+    }
+
     /// True for a Linux interface, and false for a device string.
     pub(crate) fn is_interface(&self) -> bool {
         !is_device(&self.name)

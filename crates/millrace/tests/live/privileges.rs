@@ -3,7 +3,8 @@
 
 use crate::bump::Setup;
 use crate::captures::{Talk, is_complete, read_pcap};
-use crate::{Scratch, is_installed, is_root, skip};
+use crate::{Scratch, has_root_and, is_installed, is_root, skip};
+use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
@@ -37,6 +38,44 @@ fn an_unprivileged_user_runs_a_bump() {
     let ended = bump.finish();
     ended.assert_good();
     assert_eq!(read_pcap(&b_out), talk.frames[0]);
+}
+
+/// The effective capabilities of every thread of a process, and whether `exec` may give it more.
+fn privileges(id: u32) -> BTreeSet<(u64, bool)> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
+    let of_task = |task: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let [effective, permitted] = ["CapEff:", "CapPrm:"]
+            .map(|name| u64::from_str_radix(field(name).unwrap().trim(), 16).unwrap());
+        Some((effective | permitted, field("NoNewPrivs:").unwrap().trim() == "0"))
+    };
+    tasks.filter_map(of_task).collect()
+}
+
+/// Threads of DPDK and of its drivers among them.
+#[test]
+fn a_run_of_root_keeps_only_what_it_needs() {
+    if !has_root_and(&[]) {
+        return;
+    }
+    const NETWORK: u64 = 1 << 12 | 1 << 13;
+    const DAC_OVERRIDE: u64 = 1 << 1;
+    for (pair, needed) in [("net_null0", 0), ("net_tap0,iface=priv-tap", NETWORK)] {
+        let mut bump = Setup::new("root").pair(pair, "net_null1,no-rx=1").start();
+        let kept = BTreeSet::from([(needed, false)]);
+        let id = bump.id();
+        bump.wait_until("privileges are given up", |_| privileges(id) == kept);
+        assert_eq!(bump.finish().status, Some(0));
+    }
+    // A file in a folder of somebody else is opened again by name.
+    let setup = Setup::new("others");
+    chown(setup.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut bump = setup.pair("net_null0", "net_null1,no-rx=1").start();
+    let kept = BTreeSet::from([(DAC_OVERRIDE, false)]);
+    let id = bump.id();
+    bump.wait_until("privileges are given up", |_| privileges(id) == kept);
+    assert_eq!(bump.finish().status, Some(0));
 }
 
 /// Starts what follows as `nobody`, where that user can read the program.
