@@ -3,8 +3,9 @@
 //! on the host for that, and that it is put back in the end.
 //!
 //! The frames of an interface that is named as such, `eth1`, are redirected to a device that DPDK
-//! reads ([`redirect`]): the host sees none of them. Ports whose driver reads an interface beside the host's stack, `net_af_packet`
-//! and `net_pcap`, need that interface to join no segments, and the host to keep out of the wire.
+//! reads ([`redirect`]): the host sees none of them. Ports whose driver reads an interface beside
+//! the host's stack, `net_af_packet` and `net_pcap`, need that interface to join no segments, and
+//! the host to keep out of the wire.
 
 mod keeper;
 mod lock;
@@ -50,8 +51,8 @@ enum Fault {
     )]
     InUse(Option<i32>),
     #[error(
-        "it carries the default route: this host would lose its network; take another interface, or \
-         its route away"
+        "it carries the default route: this host would lose its network; take another interface, \
+         or its route away"
     )]
     DefaultRoute,
     #[error("it belongs to a bridge or bond: ip link set {0} nomaster")]
@@ -236,6 +237,9 @@ impl Interfaces {
                 let how = format!("net_af_packet, by a tc redirect to {far}");
                 (Driver { devargs, far: Some(far) }, how)
             }
+            (Err(error), _) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(failed("cannot redirect its frames")(error));
+            }
             (Err(error), _) => {
                 let devargs = format!("net_af_packet_{name},iface={name}{}", af_packet_sizes(*mtu));
                 let how = format!(
@@ -298,7 +302,8 @@ impl Interfaces {
         }
         let addresses = self.netlink.as_mut().and_then(|link| link.addresses(device.index).ok());
         let has_ipv6 = addresses.iter().flatten().any(|address| address.is_ipv6());
-        // 8: answer for no address (ip-sysctl, arp_ignore). Switching IPv6 off takes addresses away.
+        // 8: answer for no address (ip-sysctl, arp_ignore). Where IPv6 is switched off, addresses
+        // are lost.
         self.set_sysctl(format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore"), "8");
         if !has_ipv6 {
             self.set_sysctl(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
@@ -376,7 +381,8 @@ impl Interfaces {
     }
 }
 
-/// Prepares the device that frames are redirected to, which its driver has made; returns its number.
+/// Prepares the device that frames are redirected to, which its driver has made; returns its
+/// number.
 fn prepare_far(netlink: &mut Netlink, far: &str) -> Result<u32, Fault> {
     let device = netlink.device(far).map_err(failed("cannot ask the kernel"))?;
     let none = || io::Error::other("its driver has made none");

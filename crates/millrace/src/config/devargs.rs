@@ -126,14 +126,15 @@ impl Devargs {
     /// (net/packet/af_packet.c) for TPACKET_V2.
     const AF_PACKET_HEADER: u32 = 66;
 
-    /// The frame size by which `net_af_packet` takes whole frames of an MTU, two VLAN tags included.
+    /// The frame size by which `net_af_packet` takes whole frames of an MTU, two VLAN tags
+    /// included.
     pub(crate) fn af_packet_frame(mtu: u32) -> u32 {
         let frame = mtu + 14 + 8 + 1 + Self::AF_PACKET_HEADER;
         frame.next_multiple_of(1024).max(Self::AF_PACKET_FRAME)
     }
 
-    /// The same port with more arguments, where it is a `net_af_packet` that says no `framesz`: those
-    /// by which frames of this MTU fit.
+    /// Adds arguments to a `net_af_packet` that says no `framesz`: those by which frames of this
+    /// MTU fit.
     pub(crate) fn fit_for(&mut self, mtu: u32) {
         let frame = Self::af_packet_frame(mtu);
         let is_silent = self.cuts_from().is_some() && self.values("framesz").next().is_none();

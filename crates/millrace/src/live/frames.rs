@@ -34,8 +34,8 @@ enum Fit {
 
 impl FrameLimits {
     /// Of both directions of a wire, first that from port A; `None` where every frame that arrives
-    /// is whole and may leave. A NIC drops what is longer than its MTU; what a Linux interface hands
-    /// over may have any length, and one that it has no MTU for it refuses without a word.
+    /// is whole and may leave. A NIC drops what is longer than its MTU. What a Linux interface
+    /// hands over may have any length, and it refuses frames beyond its MTU without a word.
     pub(super) fn of(wire: &Wire) -> [Option<Self>; 2] {
         let [a, b] = wire.interface_mtu;
         [Self::between(wire.cuts_from[0], b), Self::between(wire.cuts_from[1], a)]

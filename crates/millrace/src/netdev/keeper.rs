@@ -66,6 +66,8 @@ impl Keeper {
     pub(super) fn start() -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        // It holds up nobody who wants to unmount where the run was started.
+        command.current_dir("/");
         let mut process = command.spawn()?;
         let list = process.stdin.take();
         Ok(Self { process, list })
