@@ -197,6 +197,11 @@ impl Port {
         self.missed = Some(missed);
     }
 
+    /// True if it stands for a Linux interface.
+    pub fn stands_for_interface(&self) -> bool {
+        self.missed.is_some()
+    }
+
     /// DPDK's number of the port, by which flow rules name it.
     pub fn id(&self) -> u16 {
         self.open.id()

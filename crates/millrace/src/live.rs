@@ -81,6 +81,8 @@ pub(crate) struct Wire {
     pub(crate) zone: ZoneFrom,
     /// What each port is to have; `None` leaves it as it is.
     pub(crate) mtu: [Option<u16>; 2],
+    /// The Linux interface that each port reads beside the host's stack, if it does.
+    pub(crate) read_beside: [Option<String>; 2],
     /// MTU of the Linux interface of each port, if it has one.
     pub(crate) interface_mtu: [Option<u32>; 2],
     /// Bytes of a frame from which on the driver of each port may have cut it.
@@ -191,9 +193,10 @@ impl Live {
                 let work = move || worker().resume(resume, &gauge).run();
                 ready.push((lcore, number, work, board, records));
             }
-            ports.extend(shared.into_iter().zip(lenders).map(|(port, lenders)| {
+            let of_ports = shared.into_iter().zip(lenders).zip(wire.read_beside);
+            ports.extend(of_ports.map(|((port, lenders), read_beside)| {
                 let recovery = Recovery::new(port.clone(), lenders);
-                Watched::new(port, recovery, workers > 1)
+                Watched::new(port, recovery, (workers > 1, read_beside))
             }));
         }
         // Only now: a port that cannot be configured must not leave workers behind.
@@ -295,9 +298,22 @@ impl Live {
 
     /// What happened to the ports since the last call; the first time, what is not as it should be.
     pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
-        let unmarked = self.unmarked();
-        let events = self.ports.iter_mut().zip(unmarked);
-        events.flat_map(|(port, is)| [port.event(), port.unmarked(is)]).flatten().collect()
+        let (unmarked, wrong) = (self.unmarked(), self.with_wrong_checksums());
+        let events = self.ports.iter_mut().zip(unmarked).zip(wrong);
+        let of_port = |((port, is_unmarked), has_wrong): ((&mut Watched, bool), bool)| {
+            [port.event(), port.unmarked(is_unmarked), port.unfinished(has_wrong)]
+        };
+        events.flat_map(of_port).flatten().collect()
+    }
+
+    /// By port, whether packets of its wire had wrong checksums.
+    fn with_wrong_checksums(&self) -> Vec<bool> {
+        let mut wrong = vec![false; self.ports.len()];
+        for Running { wire, board, .. } in &self.workers {
+            let has_some = board.wrong_checksums() > 0;
+            wrong[2 * wire..][..2].iter_mut().for_each(|port| *port |= has_some);
+        }
+        wrong
     }
 
     /// By port, whether some kind of rules has no effect there.

@@ -140,6 +140,13 @@ impl Interfaces {
         is_tap.then(|| u16::try_from(used.device.mtu).ok()).flatten()
     }
 
+    /// The interface of `port`, if it is read beside the host's stack.
+    pub(crate) fn read_beside(&self, port: &Devargs) -> Option<String> {
+        let used = self.used.get(&port.name)?;
+        let is_redirected = used.driver.as_ref().is_some_and(|driver| driver.far.is_some());
+        (!is_redirected).then(|| used.device.name.clone())
+    }
+
     /// The MTU of the interface of `port`, if it has one.
     pub(crate) fn interface_mtu(&self, port: &Devargs) -> Option<u32> {
         Some(self.used.get(&port.name)?.device.mtu)

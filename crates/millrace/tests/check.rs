@@ -197,7 +197,7 @@ fn a_wrong_command_line_is_wrong_use() {
     let message = "pair: no pair of ports: write [[pair]] with a and b, or give --pair A,B\n";
     assert_eq!(text(&output.stderr), message);
 
-    let output = check(&["--pair", "eth1,net_null0", "--json"]);
+    let output = check(&["--pair", "18:00,net_null0", "--json"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(json(&output)["problems"][0]["flag"], "--pair");
 

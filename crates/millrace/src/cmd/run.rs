@@ -293,6 +293,7 @@ fn start(
             tx_descriptors: pair.tx_descriptors,
             zone,
             mtu: [&pair.a, &pair.b].map(|port| interfaces.mtu(port, pair.mtu)),
+            read_beside: [&pair.a, &pair.b].map(|port| interfaces.read_beside(port)),
             interface_mtu: [&pair.a, &pair.b].map(|port| interfaces.interface_mtu(port)),
             cuts_from: [&pair.a, &pair.b].map(|port| interfaces.cuts_from(port)),
         });

@@ -48,6 +48,8 @@ pub(crate) struct Board {
     sample: [AtomicU64; StageSample::COUNTERS],
     /// The longest time between two polls, in cycles, that nobody has taken yet.
     longest_gap: AtomicU64,
+    /// Packets with wrong checksums.
+    wrong_checksums: AtomicU64,
 }
 
 impl Board {
@@ -64,6 +66,16 @@ impl Board {
         for (place, value) in self.counters.iter().chain(&self.sample).zip(values) {
             place.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// So many packets had wrong checksums so far.
+    pub(crate) fn set_wrong_checksums(&self, packets: u64) {
+        self.wrong_checksums.store(packets, Ordering::Relaxed);
+    }
+
+    /// Packets with wrong checksums so far.
+    pub(crate) fn wrong_checksums(&self) -> u64 {
+        self.wrong_checksums.load(Ordering::Relaxed)
     }
 
     /// Its queues have waited so many cycles at most, since it said so before.

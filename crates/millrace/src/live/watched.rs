@@ -15,6 +15,8 @@ pub(super) struct Watched {
     pub(super) has_several_queues: bool,
     /// It was told that rules have no effect.
     is_unmarked: bool,
+    /// The Linux interface that it reads beside the host's stack, until it was told what that means.
+    read_beside: Option<String>,
     /// What was told of the link last. One that is up from the start needs no word.
     up: bool,
     pub(super) removed: bool,
@@ -35,6 +37,8 @@ pub(crate) enum PortEvent {
     OutOfSight(String),
     /// It takes rules, and packets come without the marks.
     Unmarked(String),
+    /// Its packets have wrong checksums, and it reads a Linux interface beside the host's stack.
+    UnfinishedChecksums { port: String, interface: String },
     /// It was reset, as its driver asked.
     Reset {
         port: String,
@@ -68,6 +72,12 @@ impl fmt::Display for PortEvent {
                 "port {port}: rules have no effect: packets come without the marks that they ask \
                  for; no more of the kind are made for a while, and connections stay in software"
             ),
+            PortEvent::UnfinishedChecksums { port, interface } => write!(
+                f,
+                "port {port}: checksums are wrong: a sender leaves them to hardware that is not \
+                 there; on the sending host: ethtool -K INTERFACE tx off; or name the interface, \
+                 {interface}, as the port: then they are filled in"
+            ),
             PortEvent::Reset { port, took, rules } => {
                 write!(f, "port {port}: was reset; back after {} ms", took.as_millis())?;
                 match rules {
@@ -86,12 +96,17 @@ impl fmt::Display for PortEvent {
 }
 
 impl Watched {
-    pub(super) fn new(port: SharedPort, recovery: Recovery, has_several_queues: bool) -> Self {
+    pub(super) fn new(
+        port: SharedPort,
+        recovery: Recovery,
+        (has_several_queues, read_beside): (bool, Option<String>),
+    ) -> Self {
         Self {
             port,
             recovery,
             has_several_queues,
             is_unmarked: false,
+            read_beside,
             up: true,
             removed: false,
             out_of_sight: false,
@@ -106,6 +121,13 @@ impl Watched {
         Some(PortEvent::Unmarked(self.port.lock().info().devargs.clone()))
     }
 
+    /// The word about checksums that nobody has filled in, once.
+    pub(super) fn unfinished(&mut self, has_wrong_checksums: bool) -> Option<PortEvent> {
+        let interface = if has_wrong_checksums { self.read_beside.take() } else { None }?;
+        let port = self.port.lock().info().devargs.clone();
+        Some(PortEvent::UnfinishedChecksums { port, interface })
+    }
+
     /// What happened to it since the last call.
     pub(super) fn event(&mut self) -> Option<PortEvent> {
         if self.removed || self.out_of_sight || self.recovery.is_out() {
@@ -115,7 +137,7 @@ impl Watched {
         let name = || port.info().devargs.clone();
         if port.removed() {
             // A tap that was moved into another network namespace works on.
-            self.out_of_sight = port.info().driver == "net_tap";
+            self.out_of_sight = port.info().driver == "net_tap" && !port.stands_for_interface();
             self.removed = !self.out_of_sight;
             let event = if self.removed { PortEvent::Removed } else { PortEvent::OutOfSight };
             return Some(event(name()));

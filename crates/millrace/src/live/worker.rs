@@ -19,8 +19,8 @@ use crate::snapshot::Resume;
 use crate::summary::PollGap;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
-    BURST_MAX, Engine, FlowRecord, MarkStats, Memory, OffloadState, OffloadStats, STALL_CYCLES,
-    Side, Stats, Verdict,
+    BURST_MAX, Engine, FlowRecord, Irregular, MarkStats, Memory, OffloadState, OffloadStats,
+    STALL_CYCLES, Side, Stats, Verdict,
 };
 use rtrb::Producer;
 use std::sync::Arc;
@@ -198,6 +198,8 @@ impl Worker {
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
+                let irregular = self.engine.stats().irregular;
+                self.outlets.board.set_wrong_checksums(irregular[Irregular::Checksum as usize]);
                 self.outlets.board.has_waited(self.gaps.take_longest());
             }
             let cycles = tsc().wrapping_sub(since);

@@ -195,6 +195,22 @@ fn frames_that_do_not_fit_are_dropped_with_a_reason() {
     }
 }
 
+/// By default a kernel leaves the checksums of what it sends by a veth to hardware.
+#[test]
+fn checksums_that_nobody_fills_in_are_told_with_what_to_do() {
+    let Some(lan) = lan(1500) else { return };
+    let [a, b] = Lan::ports();
+    let setup = Setup::new("sums").without_flows().launcher(lan.bump.command("env"));
+    let mut bump = setup.pair(&a, &b).start();
+    lan.set_up();
+    lan.assign_addresses();
+    let fetch = format!("curl --silent --max-time 2 http://{}/", lan.b.v4);
+    assert!(!lan.a.namespace.succeeds(&fetch));
+    bump.wait_for_message("on the sending host: ethtool -K INTERFACE tx off");
+    let ended = bump.finish();
+    assert_eq!(ended.stderr.matches("checksums are wrong").count(), 2, "{}", ended.stderr);
+}
+
 /// The driver has the kernel put IPv4 fragments together; this program has it leave them alone.
 #[test]
 fn fragments_pass_net_af_packet_and_its_interface_joins_no_segments() {

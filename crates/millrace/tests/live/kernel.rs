@@ -4,7 +4,7 @@
 
 use crate::bump::{Ended, Setup, count, total};
 use crate::captures::{Talk, is_a, read_pcap};
-use crate::lan::{Host, Lan, Namespace, Traffic, nothing_is_under_way};
+use crate::lan::{ENDS, Host, Lan, Namespace, Traffic, nothing_is_under_way};
 use crate::process::{Process, run};
 use crate::records::{Record, Tally, conversations};
 use crate::{has_root_and, skip, wait_until};
@@ -197,10 +197,24 @@ fn tags_stay_on_packets_through_af_packet() {
     assert!(count(&ended.summary()["passed"]["non_ip"]) >= 4);
 }
 
-/// The same for every kind of frame, without VLAN interfaces. A service tag (802.1ad) becomes one
-/// of 802.1Q: `net_af_packet` writes back no other, whatever was taken out.
+/// The same for every kind of frame, without VLAN interfaces, by the ports' names too. A service
+/// tag (802.1ad) becomes one of 802.1Q in `net_af_packet`: it writes back no other, whatever was
+/// taken out.
 #[test]
-fn tagged_frames_cross_af_packet() {
+fn tagged_frames_cross_linux_interfaces() {
+    let keep = |frame: Vec<u8>| frame;
+    let without_service_tags = |mut frame: Vec<u8>| {
+        if frame[12..14] == [0x88, 0xa8] {
+            frame[12..14].copy_from_slice(&[0x81, 0x00]);
+        }
+        frame
+    };
+    assert_tagged_frames_cross(Lan::ports(), without_service_tags);
+    assert_tagged_frames_cross(ENDS.map(str::to_owned), keep);
+}
+
+/// Frames of every kind come out as `expected` says.
+fn assert_tagged_frames_cross([a, b]: [String; 2], expected: fn(Vec<u8>) -> Vec<u8>) {
     const SEND: &str = "import socket, sys
 out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 out.bind((sys.argv[1], 0))
@@ -211,7 +225,6 @@ for frame in sys.stdin: out.send(bytes.fromhex(frame))";
     let Some(lan) = Lan::with_cables() else { return };
     let setup = Setup::new("tags");
     let capture = setup.path("capture");
-    let [a, b] = Lan::ports();
     let talk = Talk::new(1, 150);
     let frames = &talk.frames[0];
     let lines: String = frames.iter().map(|frame| hex(frame) + "\n").collect();
@@ -227,14 +240,8 @@ for frame in sys.stdin: out.send(bytes.fromhex(frame))";
     run(lan.a.namespace.command("python3").args(["-c", SEND, lan.a.interface]).stdin(lines));
     wait_until("all frames", || dumpcap.ended().is_some());
     let ended = bump.finish();
-    ended.assert_good();
-    let without_service_tags = |mut frame: Vec<u8>| {
-        if frame[12..14] == [0x88, 0xa8] {
-            frame[12..14].copy_from_slice(&[0x81, 0x00]);
-        }
-        frame
-    };
-    let expected: Vec<_> = frames.iter().cloned().map(without_service_tags).collect();
+    ended.assert_balanced();
+    let expected: Vec<_> = frames.iter().cloned().map(expected).collect();
     assert!(read_pcap(&capture) == expected);
     let mut sent = talk.conversations;
     sent.values_mut().for_each(|sides| sides[1] = Tally::default());

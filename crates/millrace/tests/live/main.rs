@@ -126,8 +126,8 @@ impl Scratch {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("live-{test}-{}-{number}", std::process::id()));
-        // As snapshots ask for it, whatever the umask is.
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).unwrap();
+        // Nobody else writes there, as snapshots ask for it, whatever the umask is.
+        DirBuilder::new().recursive(true).mode(0o755).create(&path).unwrap();
         Self(path)
     }
 

@@ -126,6 +126,7 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         tx_descriptors: DESCRIPTORS,
         zone: engine::ZoneFrom::OuterVlan,
         mtu: [None; 2],
+        read_beside: [None, None],
         interface_mtu: [None; 2],
         cuts_from: [None; 2],
     };

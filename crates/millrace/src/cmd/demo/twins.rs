@@ -240,6 +240,7 @@ impl<'a> Stage<'a> {
             tx_descriptors: DESCRIPTORS,
             zone: engine::ZoneFrom::OuterVlan,
             mtu: [None; 2],
+            read_beside: [None, None],
             interface_mtu: [None; 2],
             cuts_from: [None; 2],
         })
