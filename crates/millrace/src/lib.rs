@@ -40,7 +40,7 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// A bump in the wire that knows every connection.
+/// A transparent inline (bump-in-the-wire) connection tracker on DPDK.
 #[derive(Parser)]
 #[command(version, propagate_version = true, disable_help_subcommand = true)]
 struct Args {
@@ -62,7 +62,7 @@ enum Command {
     Stats(cmd::stats::StatsArgs),
     Completions(cmd::completions::CompletionsArgs),
     Man(cmd::man::ManArgs),
-    /// Put back what a run has changed on interfaces, once it has ended; started by the run
+    /// Restore the interfaces that a run has changed, once it has ended; started by the run
     #[command(hide = true, name = netdev::KEEPER)]
     PutBackInterfaces,
 }

@@ -25,16 +25,16 @@ use std::time::Duration;
 /// The flags for it.
 #[derive(clap::Args)]
 pub(crate) struct OutputArgs {
-    /// Write one flow record per flow: JSON Lines to FILE.jsonl or `-`, CSV to FILE.csv
+    /// Write a flow record per connection: JSON Lines to FILE.jsonl or `-`, CSV to FILE.csv
     ///
-    /// `run` appends to a FILE of flow records, `replay` and `demo` write it anew; a file of
-    /// anything else is refused. SIGUSR1 makes `run` close FILE and open it by its name again.
+    /// `run` appends to a FILE of flow records; `replay` and `demo` replace its records. All refuse
+    /// a file with anything else. On SIGUSR1 `run` closes FILE and opens it by its name again.
     #[arg(long, value_name = "FILE")]
     flows: Option<Target>,
-    /// Write the summary as JSON to FILE, or `-`; only a summary or an empty FILE is overwritten
+    /// Write the summary as JSON to FILE or `-`. FILE must be new, empty or a summary
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Busiest flows to print
+    /// Print the N busiest flows
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: u16,
 }

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 /// Begins the devargs of its ports.
 const PREFIX: &str = "net_twin";
-/// Says where it is, if neither where `make twin` puts it nor where `make install` does.
+/// Environment variable with the path of the driver. It takes precedence over the places where
+/// `make twin` and `make install` put the driver.
 const VARIABLE: &str = "MILLRACE_TWIN";
 
 /// Whether these are devargs of the software NIC.

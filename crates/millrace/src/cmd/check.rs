@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Check a configuration and print the whole plan: what `run` would do with the same arguments
+/// Validate a configuration and print the effective settings
 ///
-/// Starts nothing and touches no port. The plan is a configuration itself; all that is wrong is
-/// told at once, each fault with its place and what to write instead.
+/// Prints what `run` would use with the same arguments: every setting, its origin, and the memory
+/// needed. The output is itself a configuration. Reports all faults at once, each with its place
+/// and the way out. Starts nothing and touches no port.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CheckArgs {
@@ -26,11 +27,11 @@ pub(crate) struct CheckArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace check bump.toml
-      What a configuration comes to, or what is wrong with it.
+      The effective settings of a file, or its faults.
   millrace check --pair 0000:18:00.0,0000:18:00.1 > bump.toml
-      A configuration with every key, to begin from.
+      Write a configuration with every key, to start from.
   millrace check bump.toml --workers 4 --json | jq .memory
-      The memory that four workers for each pair take.
+      The memory needed by four workers per pair.
 
 Exit status: 0 good; 1 the file is refused; 2 wrong use.";
 

@@ -6,20 +6,20 @@ use clap_complete::Shell;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Print the completion script of a shell
+/// Print the completion script for a shell
 ///
-/// `make install` puts the scripts of bash, zsh and fish where these shells look for them.
+/// `make install` installs the scripts for bash, zsh and fish where these shells find them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell that completes
     shell: Shell,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   source <(millrace completions bash)
-      Completion in this shell.";
+      Complete in the current bash.";
 
 pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();

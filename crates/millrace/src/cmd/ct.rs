@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use which::FilterArgs;
 
-/// List, count, mark or end the connections of a running instance, or change what holds for them
+/// List, count, mark or end connections of a running instance, or change policies at run time
 #[derive(clap::Args)]
 pub(crate) struct CtArgs {
     #[command(subcommand)]
@@ -96,7 +96,7 @@ struct ZonesArgs {
     json: bool,
 }
 
-/// Print what becomes of connections, when it happens: beginnings, states, ends; until Ctrl-C
+/// Print new, update and destroy events of connections as they happen, until Ctrl-C
 ///
 /// The instance waits for nobody: who does not read fast enough is told how many are missing.
 #[derive(clap::Args)]

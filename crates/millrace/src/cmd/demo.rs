@@ -18,17 +18,17 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use std::{env, io};
 
-/// Show the bump at work, without and with offload, on a software NIC
+/// Measure the bump on a software NIC, without and with offload
 ///
-/// Needs no NIC, no hugepages, no privilege and no configuration. Two ports of the software NIC are
-/// joined by the bump, and receive the loads of the article on FlowTable: IMIX over 2 x 1194 UDP
-/// flows, then small TCP. Each load is run twice, and the second time the NIC marks the packets of
-/// the connections it has rules for. Prints throughput, CPU utilisation and cycles per packet, and
-/// writes a report with plots.
+/// Needs no NIC, no hugepages, no privilege and no configuration. The bump forwards between two
+/// ports of the software NIC, which receive the loads of the article on FlowTable: IMIX over
+/// 2 x 1194 UDP flows, then small TCP. Each load runs twice. In the second run the NIC marks the
+/// packets of connections that have flow rules. Prints throughput, CPU utilisation and cycles per
+/// packet, and writes a report with plots.
 ///
-/// Where the software NIC was not built (`make twin`), and with --rings or --capture, two rings in
-/// memory are joined instead: a generator sends a mix of TCP, UDP and ICMP over IPv4 and IPv6, with
-/// and without VLAN tags, as fast as it can, and takes every packet back.
+/// Without the software NIC (`make twin` builds it), and with --rings or --capture, the bump
+/// forwards between two rings in memory. A generator sends a mix of TCP, UDP and ICMP over IPv4 and
+/// IPv6, with and without VLAN tags, as fast as it can, and takes every packet back.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {

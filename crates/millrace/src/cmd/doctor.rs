@@ -25,7 +25,7 @@ pub(crate) struct DoctorArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace doctor
-      What this host lacks for packets at speed.
+      Check this host.
   millrace doctor --json | jq '.findings[] | select(.status == \"warn\")'
       What costs speed here, for another program to read.
   millrace doctor --root copy

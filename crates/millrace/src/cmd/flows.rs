@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-/// Show the connections that a running instance tracks, and which of them have rules of the NIC
+/// List connections of a running instance; with each, why it is offloaded or not
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FlowsArgs {

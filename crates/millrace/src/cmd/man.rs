@@ -8,18 +8,18 @@ use std::process::ExitCode;
 
 /// Write the man pages, one for each subcommand, into a folder
 ///
-/// Existing pages are overwritten. `make install` puts them where `man` looks for them.
+/// Overwrites pages with the same names. `make install` installs the pages where `man` finds them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// The folder, which must exist
+    /// Existing folder to write to
     folder: PathBuf,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   millrace man /tmp && man /tmp/millrace-run.1
-      The page of `millrace run`.";
+      Read the page of `millrace run`.";
 
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let written = clap_mangen::generate_to(crate::Args::command(), &args.folder);

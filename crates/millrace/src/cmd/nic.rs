@@ -10,7 +10,7 @@ mod script;
 
 use std::process::ExitCode;
 
-/// Ask NICs what they do with packets by themselves
+/// Try flow rules on NICs, and find out what NICs do with them
 #[derive(clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct NicArgs {

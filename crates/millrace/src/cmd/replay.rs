@@ -25,11 +25,11 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Run the engine over captures with their own clock
+/// Track the connections in captures, by the time stamps of the packets
 ///
-/// Reads pcap and pcapng files, plain or gzip-compressed, in the order given, as one stream: time
-/// is that of the packets, and never runs backwards, so give the oldest capture first. Prints what
-/// became of the packets and the busiest flows.
+/// Reads pcap and pcapng files, plain or gzip-compressed, in the order given, as one stream. Time
+/// never runs backwards, so give the oldest capture first. Prints how many packets were tracked,
+/// passed and dropped, and the busiest flows.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {

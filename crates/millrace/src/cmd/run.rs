@@ -25,19 +25,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Run the bump in the wire on DPDK ports
+/// Forward packets between two ports, and track their connections
 ///
-/// Everything that arrives at one port of a pair leaves by the other, and every packet is counted
-/// to its flow on the way. Prints a line every second; Ctrl-C ends the run with its summary.
+/// Forwards every packet between the two ports of a pair, and accounts it to its connection.
+/// Prints a line per second. Ctrl-C ends the run, which then prints its summary.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// End after this many seconds
+    /// Stop after S seconds (a positive decimal number)
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Do not print a line every second
+    /// Print no line per second
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -47,15 +47,15 @@ pub(crate) struct RunArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace run --pair 0000:18:00.0,0000:18:00.1 --workers 4
-      Two ports of a NIC that are bound to vfio-pci.
+      Two ports of a NIC that are bound to vfio-pci; four workers.
   millrace run --pair eth1,eth2
       Two Linux interfaces; needs root, or CAP_NET_ADMIN and CAP_NET_RAW.
   millrace run --pair net_pcap0,rx_pcap=f.pcap,infinite_rx=1,net_null0,no-rx=1 --duration 10
-      A capture from memory, over and over, as fast as one worker goes; needs no privilege.
+      Replay a capture from memory, as fast as one worker takes it; needs no privilege.
   millrace run --pair 18:00.0,18:00.1 --cpus 2,4-6
-      Four workers, each on the cpu that you choose for it.
+      Four workers, on the cpus that you name.
   millrace run bump.toml --flows flows.jsonl --json summary.json
-      A configuration; `millrace check bump.toml` shows what it comes to.
+      A configuration file; `millrace check bump.toml` validates it.
 
 Exit status: 0 good; 1 the run failed or its ledger is not balanced; 2 wrong use.";
 

@@ -15,32 +15,31 @@ use std::path::{Path, PathBuf};
 pub(crate) struct PlanArgs {
     /// Configuration file (TOML)
     config: Option<PathBuf>,
-    /// A wire between two ports, each a Linux interface (eth1), a PCI address (0000:18:00.0) or a
-    /// vdev with its arguments; instead of the pairs of the file. Arguments may hold commas: B
-    /// begins where a device name follows one
+    /// Bridge ports A and B. Each is a Linux interface (eth1), a PCI address (0000:18:00.0) or a
+    /// vdev with its arguments. Replaces the pairs of the file. Arguments may have commas: B begins
+    /// at the comma that a device name follows
     #[arg(long = "pair", value_name = "A,B")]
     pairs: Vec<String>,
-    /// Workers per pair on cpus that the program chooses, the least busy ones, instead of the
-    /// workers of the file
+    /// Run N workers per pair, on the least busy cpus. Replaces the workers of the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     workers: Option<u32>,
-    /// MTU of all ports, instead of that of the file: bytes of payload that a frame may carry. By
-    /// default ports keep the MTU they have
+    /// Set the MTU of all ports: bytes of payload that a frame may carry. Replaces that of the
+    /// file. By default each port keeps its own
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,
-    /// The cpus of the workers, such as 2,4-6, instead of the workers of the file. Each pair gets
-    /// as many of them: the first ones belong to the first pair, and so on
+    /// Run one worker on each of these cpus, such as 2,4-6. Replaces the workers of the file. Pairs
+    /// share the list evenly, in its order
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
-    /// Which connections get rules of the NIC: `off`, `all`, or `after N` packets of a direction;
-    /// instead of the policy of the file
+    /// Choose the connections that get flow rules: `measured`, `off`, `all`, `after N` packets of a
+    /// direction, or `rate > N` packets per second. Replaces the policy of the file
     #[arg(long, value_name = "POLICY")]
     offload: Option<String>,
-    /// Where `millrace flows`, `ct`, `offload` and `stats` may ask the instance, instead of the
-    /// place where they look
+    /// Open the control socket for `millrace flows`, `ct`, `offload` and `stats` at PATH, instead
+    /// of the usual place
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Nobody may ask the instance
+    /// Do not open the control socket
     #[arg(long, conflicts_with = "socket")]
     no_socket: bool,
 }
