@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// What a Linux interface may do to frames, or leave to the next one.
+/// An offload of a Linux interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// Generic receive offload: the kernel joins TCP segments.

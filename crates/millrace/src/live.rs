@@ -79,7 +79,7 @@ pub(crate) struct Wire {
     pub(crate) tx_descriptors: u16,
     /// Where the zone of its connections comes from.
     pub(crate) zone: ZoneFrom,
-    /// What each port is to have; `None` leaves it as it is.
+    /// MTU to set for each port; `None` keeps the port's own.
     pub(crate) mtu: [Option<u16>; 2],
     /// The Linux interface that each port reads beside the host's stack, if it does.
     pub(crate) read_beside: [Option<String>; 2],

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Linux interfaces as ports of a bump: how their frames come to DPDK and go back, what is changed
-//! on the host for that, and that it is put back in the end.
+//! Linux interfaces as ports: prepares them at the start, and has them restored at the end.
 //!
-//! The frames of an interface that is named as such, `eth1`, are redirected to a device that DPDK
-//! reads ([`redirect`]): the host sees none of them. Ports whose driver reads an interface beside
-//! the host's stack, `net_af_packet` and `net_pcap`, need that interface to join no segments, and
-//! the host to keep out of the wire.
+//! The kernel redirects the frames of an interface that is named as such, `eth1`, to a device that
+//! DPDK reads ([`redirect`]). The host sees none of them. `net_af_packet` and `net_pcap` read an
+//! interface beside the host's stack. There the kernel must not join segments, and the host must
+//! not answer.
 
 mod keeper;
 mod lock;
@@ -68,7 +67,7 @@ fn way_out(error: &io::Error) -> &'static str {
     }
 }
 
-/// What turns an error of the system into a [`Fault`].
+/// Returns a function that turns an error of the system into a [`Fault`].
 fn failed(step: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Fault::Failed { step, error }
 }
@@ -79,7 +78,7 @@ pub(crate) struct Interfaces {
     /// By the name of the port they are.
     used: BTreeMap<String, Used>,
     keeper: Option<Keeper>,
-    /// What to tell the user, a line each.
+    /// Notes for the user, a line each.
     notes: Vec<String>,
 }
 
@@ -97,15 +96,15 @@ struct Used {
 
 /// How the frames of an interface come to DPDK.
 struct Driver {
-    /// What the port is opened with.
+    /// Devargs that open the port.
     devargs: String,
     /// The device that frames are redirected to, if they are.
     far: Option<String>,
 }
 
 impl Interfaces {
-    /// Takes the interface of each port that has one, and prepares it. `mtu` is what its pair asks
-    /// for. Nothing of DPDK is started yet.
+    /// Locks and prepares the interface of each port that has one. Each port comes with the MTU
+    /// that its pair asks for. DPDK has not started yet.
     pub(crate) fn prepare<'a>(
         ports: impl Iterator<Item = (&'a Devargs, Option<u16>)>,
     ) -> Result<Self, NetdevError> {
@@ -120,12 +119,12 @@ impl Interfaces {
         Ok(interfaces)
     }
 
-    /// What to tell the user, a line each.
+    /// Returns the notes for the user, a line each.
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What `port` is opened with.
+    /// Returns the devargs that open `port`.
     pub(crate) fn devargs(&self, port: &Devargs) -> String {
         let used = self.used.get(&port.name);
         let driver = used.and_then(|used| used.driver.as_ref());

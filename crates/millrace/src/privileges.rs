@@ -25,7 +25,7 @@ impl Capabilities {
         Self(self.0 | other.0)
     }
 
-    /// What a run with this plan still needs, whose files are `files`.
+    /// Returns the capabilities that a run with this plan still needs if it opens `files` again.
     pub(crate) fn of(plan: &Plan, files: &[PathBuf]) -> Self {
         let ports = plan.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
         let of_ports = ports.fold(Self::NONE, |all, port| match () {
@@ -41,7 +41,7 @@ impl Capabilities {
         }
     }
 
-    /// Gives all others up, for good.
+    /// Gives up all capabilities but these, for good.
     pub(crate) fn keep_only(self) {
         if !dpdk::linux::limit_privileges(self.0) {
             let words = "millrace: not every thread could give up its privileges; the run goes on";

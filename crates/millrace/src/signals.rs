@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What signals do. SIGINT, SIGTERM and SIGQUIT end a command in order, a second one at once;
+//! Signal handlers. SIGINT, SIGTERM and SIGQUIT end a command in order, a second one at once;
 //! while DPDK starts the first one does. A hang-up ends a command too, or has a run reload its
 //! configuration. Signals without a meaning here end it in order: none kills it without a summary.
 

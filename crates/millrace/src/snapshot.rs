@@ -36,7 +36,7 @@ const FORMAT: u16 = 2;
 /// Length of a page: of its checksum, kind, length of what is in it, and zeros behind that.
 const PAGE: usize = 4096;
 const PAGE_HEAD: usize = 7;
-/// A block of format 1 is no longer than this; it is what a reader needs of memory.
+/// Longest block of format 1, and so the memory that a reader takes.
 const BLOCK_MAX: usize = 64 << 10;
 /// The same of the part of a header that is not the same in all formats.
 const HEADER_MAX: usize = 4096;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts DPDK, as every command does it: a signal ends it at once, and who holds it up is told.
+//! Starts DPDK for every command. A signal ends the start at once. If another program holds up the
+//! start, standard error names that program.
 
 use crate::host::locks;
 use crate::output::tell;
@@ -25,7 +26,7 @@ struct LockWatch {
 }
 
 impl LockWatch {
-    /// Who waits for less has no need to know.
+    /// A shorter wait is not worth a message.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn begin() -> Self {

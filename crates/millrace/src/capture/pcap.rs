@@ -29,7 +29,7 @@ enum Lengths {
     Either,
 }
 
-/// What all record headers begin with.
+/// The common beginning of all record headers.
 struct RecordHeader {
     seconds: u32,
     fraction: u32,

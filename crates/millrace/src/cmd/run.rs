@@ -134,7 +134,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(if has_given_up || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Says what is less than it could be.
+/// Warns of connections that were not restored, and of ports and tables that lack hugepages,
+/// symmetric RSS, flow rules or bypass.
 fn warn_at_start(live: &Live, wants_huge_pages: bool) {
     for complaint in live.not_restored() {
         tell(io::stderr(), format_args!("millrace: {complaint}"));

@@ -2,8 +2,8 @@
 //! Names of ports: device strings as DPDK takes them, `0000:18:00.2` or `net_pcap0,rx_pcap=f.pcap`,
 //! and Linux interfaces, `eth1`.
 //!
-//! Of a device string only the name is understood here, since two ports must not have the same one,
-//! and what it says of Linux interfaces. The rest belongs to the driver, which is the judge of it.
+//! Millrace reads the name in a device string, because two ports must not share one, and the
+//! arguments that name Linux interfaces. The driver reads all other arguments.
 
 use std::path::Path;
 
@@ -120,9 +120,9 @@ impl Devargs {
         self.cuts_from().map(|from| from + Self::AF_PACKET_HEADER)
     }
 
-    /// Frame size of `net_af_packet` unless it is told otherwise.
+    /// Default frame size of `net_af_packet`.
     const AF_PACKET_FRAME: u32 = 2048;
-    /// What the kernel puts before a frame in its ring: `macoff` of `tpacket_rcv`
+    /// Bytes that the kernel puts before a frame in its ring: `macoff` of `tpacket_rcv`
     /// (net/packet/af_packet.c) for TPACKET_V2.
     const AF_PACKET_HEADER: u32 = 66;
 

@@ -24,7 +24,7 @@ pub(super) struct FrameLimits {
     mtu: u32,
 }
 
-/// What becomes of a frame.
+/// Whether a frame can be forwarded whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fit {
     Whole,

@@ -140,7 +140,7 @@ pub(super) struct Running {
     thread: JoinHandle<()>,
     stop: Sender<()>,
     steps: Arc<AtomicU64>,
-    /// Since it was told to stop.
+    /// Measures progress after the order to stop; `None` before it.
     standstill: Option<Standstill>,
 }
 

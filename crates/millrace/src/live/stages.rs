@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the busy cycles of a worker went: by stage, so that stages add up to all of them.
+//! Splits the busy cycles of a worker into stages, which add up to them.
 //!
-//! Stages are measured in a sample of the bursts. Reading the clock between stages makes these
-//! bursts slower than others: by the readings, and as the processor no longer overlaps stages. So
-//! the readings are taken out, and what is left says only which share each stage has of the busy
-//! cycles, which are measured always.
+//! Stages are measured in a sample of the bursts. Sampled bursts are slower than others: reading
+//! the clock takes time, and keeps the processor from overlapping stages. So the cost of the
+//! readings is subtracted, and the sample gives only the share of each stage in the busy cycles,
+//! which are measured always.
 
 use super::Account;
 use crate::summary::StageCycles;
@@ -18,7 +18,7 @@ const STAGES: usize = Stage::ALL.len();
 /// receiving, at the start and behind the end of the engine, and after sending.
 const READINGS: u64 = 4;
 
-/// What was measured of a worker, or of several, in their sampled bursts.
+/// Measurements of the sampled bursts of one or more workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StageSample {
     /// Sampled bursts, and packets in them.
@@ -39,7 +39,7 @@ pub(crate) struct StageSample {
 }
 
 impl StageSample {
-    /// What a worker has measured so far.
+    /// Returns the measurements of a worker so far.
     pub(super) fn of(account: &Account, stats: &Stats) -> Self {
         Self {
             engine_packets: stats.sampled_packets,
@@ -73,7 +73,7 @@ impl StageSample {
         std::array::from_fn(|_| all.next().expect("as many as counted"))
     }
 
-    /// The same from a board.
+    /// Reads the numbers from a board.
     pub(super) fn from_counters(counters: [u64; Self::COUNTERS]) -> Self {
         let [bursts, packets, cycles, rx_cycles, tx_cycles, engine_packets, rest @ ..] = counters;
         let [housekeeping_cycles, stages @ ..] = rest;
@@ -98,18 +98,18 @@ impl StageSample {
         Self::from_counters(std::array::from_fn(|i| a[i] + b[i]))
     }
 
-    /// What came since an earlier time.
+    /// Returns the difference to an earlier sample.
     pub(super) fn since(self, before: Self) -> Self {
         let (now, then) = (self.to_counters(), before.to_counters());
         Self::from_counters(std::array::from_fn(|i| now[i].saturating_sub(then[i])))
     }
 
-    /// Splits the busy cycles of the same time into stages; their sum is `busy_cycles`.
+    /// Splits `busy_cycles` of the same time into stages, whose sum they are.
     pub(super) fn split(&self, busy_cycles: u64) -> StageCycles {
         self.split_with(busy_cycles, reading_cycles())
     }
 
-    /// The same with a clock whose reading takes so many cycles.
+    /// Splits `busy_cycles` if one reading of the clock takes `reading` cycles.
     fn split_with(&self, busy_cycles: u64, reading: u64) -> StageCycles {
         let housekeeping = self.housekeeping_cycles.min(busy_cycles);
         let of_bursts = busy_cycles - housekeeping;

@@ -107,7 +107,7 @@ pub(crate) struct Account {
     /// In turns of more than [`STALL_CYCLES`]: neither busy nor idle, but interrupted.
     pub(crate) stalled_cycles: u64,
     pub(crate) housekeeping_cycles: u64,
-    /// Of the sampled bursts; without what the engine measures in them.
+    /// Measurements of the sampled bursts, without those of the engine.
     pub(crate) sampled: StageSample,
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The keeper: a process of its own that puts back what a run has changed on interfaces of the
-//! host, whatever way the run ends, by SIGKILL too.
+//! The keeper: a process that restores the interfaces of the host when a run ends, also after
+//! SIGKILL.
 //!
-//! The run writes what is to be put back, a line each, before it changes anything. The keeper does
-//! it once the pipe is closed, the last change first.
+//! Before each change the run writes a line to a pipe that says how to undo it. Once the pipe is
+//! closed, the keeper undoes the changes, the last one first.
 
 use super::netlink::{Netlink, is_no_device};
 use super::redirect;
@@ -18,7 +18,7 @@ use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 /// Name of the subcommand that is the keeper.
 pub(crate) const SUBCOMMAND: &str = "put-back-interfaces";
 
-/// What is to be put back.
+/// How to undo one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Undo {
     /// Switch an offload of the interface.
@@ -73,7 +73,7 @@ impl Keeper {
         Ok(Self { process, list })
     }
 
-    /// Notes what is to be put back in the end.
+    /// Tells the keeper how to undo the next change.
     pub(super) fn note(&mut self, undo: &Undo) -> io::Result<()> {
         let mut line = serde_json::to_string(undo)?;
         line.push('\n');

@@ -22,7 +22,7 @@ pub(super) struct Netlink {
     sequence: u32,
 }
 
-/// What the kernel says of a network device.
+/// A network device, as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Device {
     pub(crate) mtu: u32,
     /// Set up by the administrator.
     pub(crate) is_up: bool,
-    /// Made to receive frames of any destination by somebody who is no packet socket.
+    /// True if it is promiscuous by its own flag, not because of a packet socket.
     pub(crate) is_promiscuous: bool,
     /// Number of the bridge or bond that it belongs to.
     pub(crate) controller: Option<u32>,

@@ -38,7 +38,7 @@ pub(super) fn add(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<()> {
     add_filter(netlink, from, to, Takes::All)
 }
 
-/// Finds out whether the kernel can redirect what arrives at device `from`.
+/// Tries whether the kernel can redirect frames that arrive at device `from`.
 pub(super) fn try_out(netlink: &mut Netlink, from: u32) -> io::Result<()> {
     let made = add_clsact(netlink, from)?;
     let result = remove_filter(netlink, from)
@@ -126,7 +126,7 @@ fn message(index: u32, parent: TcHandle, priority: u16) -> TcMessage {
     message
 }
 
-/// Takes some errors for success: what should go is gone.
+/// Takes some errors for success: the thing to remove is already gone.
 fn accept<T>(result: io::Result<T>, errors: &[Errno]) -> io::Result<()> {
     match result {
         Err(error) if is_no_device(&error) => Ok(()),

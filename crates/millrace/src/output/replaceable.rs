@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A file that is written at the end of the work, as a whole. It is opened before, so that nobody
-//! waits for what cannot be written, and keeps what it has until then.
+//! A file that is written at the end of the work, as a whole. It is opened at the start, so that a
+//! file that cannot be written is refused at once. It keeps its contents until the end.
 
 use super::Patient;
 use anyhow::{Context, bail};
@@ -63,7 +63,7 @@ impl Replaceable {
         Ok(Self { path: path.to_owned(), file: Some(file), is_new })
     }
 
-    /// Writes in place of what was there; returns where.
+    /// Replaces the contents of the file; returns its path.
     pub(crate) fn write(mut self, bytes: &[u8]) -> io::Result<PathBuf> {
         let mut file = match self.file.take() {
             Some(file) => file,

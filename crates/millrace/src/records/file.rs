@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A file, pipe or device to which flow records are written, and what keeps every line of it whole.
+//! A file, pipe or device to which flow records are written. Every line of a file stays whole.
 //!
 //! A regular file is written to at its end only, by one program at a time.
 
@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 /// A pipe takes so many bytes at once as soon as there is any room.
 const PIECE: usize = 4096;
 
-/// What becomes of records that a file holds already.
+/// What to do with records that a file holds already: append or replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
     /// They stay, and new ones follow.
@@ -42,8 +42,8 @@ pub(crate) enum OpenError {
 pub(super) struct RecordFile {
     file: File,
     is_regular: bool,
-    /// What is to be written before the next record. A disk that is full at the start may have room
-    /// by then.
+    /// Text to write before the next record: a disk that is full at the start may have room by
+    /// then.
     missing: String,
 }
 
@@ -144,7 +144,7 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Takes back the beginning of a line. What fails here leaves a line that the next run mends.
+    /// Removes an incomplete line. If that fails, the next run repairs the file.
     fn remove_cut_line(&mut self, written: &[u8]) {
         let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |feed| feed + 1);
         let cut = (written.len() - whole) as u64;

@@ -88,7 +88,7 @@ impl RecordSink {
         }
     }
 
-    /// Writes out what is there, for those who read along.
+    /// Writes out all buffered records, so that readers see them now.
     pub(crate) fn flush(&mut self) {
         if let Some(file) = &mut self.file {
             file.hand_over();
@@ -117,7 +117,7 @@ impl RecordSink {
         }
     }
 
-    /// Writes out what is there. The busiest flows are there whether or not that succeeds.
+    /// Writes out all records. Returns the busiest flows, and whether all records were written.
     pub(crate) fn finish(mut self) -> (Top, io::Result<()>) {
         if self.interrupted.is_none() {
             self.hurry();
@@ -173,7 +173,8 @@ impl Block {
         std::mem::replace(&mut self.lines, Lines::new(format)).into_bytes()
     }
 
-    /// True at the end of a run if the thread made no progress for too long. Drops what waits.
+    /// True at the end of a run if the thread made no progress for too long. Drops the records that
+    /// wait for it.
     fn is_given_up(&mut self) -> bool {
         let steps = self.writer.steps();
         let lasts = self.hurry.as_mut().map(|standstill| standstill.lasts(steps));
@@ -185,7 +186,8 @@ impl Block {
         is_given_up
     }
 
-    /// True if everything is written, or given up. What is not given to the thread by then is lost.
+    /// True if all records are written or given up. Records that the thread has not got by then are
+    /// lost.
     fn is_finished(&mut self) -> bool {
         if self.hand_over() {
             self.writer.close();

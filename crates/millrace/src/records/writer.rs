@@ -22,7 +22,7 @@ const QUEUE: usize = 64;
 const READER_PATIENCE: Duration = Duration::from_secs(1);
 const DISK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the thread is to do.
+/// A task for the thread.
 pub(super) enum Order {
     /// Write these lines, one for each of so many records.
     Write(Vec<u8>, u64),
@@ -42,7 +42,7 @@ pub(crate) struct Writer {
     thread: JoinHandle<()>,
 }
 
-/// What the thread has done.
+/// Results of the thread.
 #[derive(Default)]
 struct Progress {
     bytes: AtomicU64,

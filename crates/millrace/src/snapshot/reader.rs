@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads what is good of a file of connections. Never a panic, never more memory than a block,
-//! whatever is in it.
+//! Reads the undamaged part of a file of connections. Whatever the file holds, reading never panics
+//! and never takes more memory than a block.
 
 use super::flow::Bytes;
 use super::{
@@ -29,7 +29,7 @@ pub(crate) enum Refusal {
     Newer { format: u16, program: String },
 }
 
-/// Why connections are missing. What is read before and behind is good.
+/// Why connections are missing. Connections before and behind the damage are good.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Damage {
     #[error("{0}")]
@@ -133,7 +133,7 @@ impl<R: Read> Reader<R> {
         if self.lost > 0 && self.damaged == 0 { Err(Damage::Damaged) } else { Ok(()) }
     }
 
-    /// The same in format 1.
+    /// Reads the next block of a file of format 1.
     fn block(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
         let mut head = [0; 8];
         fill(&mut self.source, &mut head, Damage::Cut)?;

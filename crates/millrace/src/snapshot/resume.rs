@@ -153,7 +153,7 @@ impl Resume {
 }
 
 impl Resumed {
-    /// Reads what is good of one file.
+    /// Reads the undamaged part of one file.
     fn read(
         &mut self,
         (store, place): (&Store, Place),

@@ -33,7 +33,7 @@ impl ReportFile {
         &self.0.path
     }
 
-    /// Writes the report in place of what was there; returns where.
+    /// Replaces the contents of the file by the report; returns its path.
     pub(super) fn write(self, comparison: &Comparison) -> anyhow::Result<PathBuf> {
         let page = page(comparison)?;
         let writing = format!("cannot write {}", self.path().display());
