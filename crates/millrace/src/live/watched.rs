@@ -15,7 +15,7 @@ pub(super) struct Watched {
     pub(super) has_several_queues: bool,
     /// It was told that rules have no effect.
     is_unmarked: bool,
-    /// The Linux interface that it reads beside the host's stack, until it was told what that means.
+    /// Linux interface that it reads beside the host's stack; `None` once the user was warned.
     read_beside: Option<String>,
     /// What was told of the link last. One that is up from the start needs no word.
     up: bool,

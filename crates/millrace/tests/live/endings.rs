@@ -73,8 +73,8 @@ fn a_run_with_a_file_ends_when_its_terminal_closes() {
     std::fs::write(&file, "[table]\ncapacity = 4096\n").unwrap();
     let program = env!("CARGO_BIN_EXE_millrace");
     let run = format!(
-        "exec env --default-signal=HUP {program} run {file} -q --json {out} --socket {socket} --duration 300 --pair \
-         net_null0,no-rx=1,net_null1,no-rx=1"
+        "exec env --default-signal=HUP {program} run {file} -q --json {out} --socket {socket} \
+         --duration 300 --pair net_null0,no-rx=1,net_null1,no-rx=1"
     );
     let mut terminal = mortal("script");
     terminal.args(["-q", "-c", &run, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::null());
