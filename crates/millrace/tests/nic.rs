@@ -107,6 +107,29 @@ fn a_refusal_ends_a_script_unless_it_may_go_on() {
     );
 }
 
+/// As in DPDK's test plans. What the NIC does not take is refused by the NIC, not by the shell.
+#[test]
+fn rss_is_written_as_in_testpmd() {
+    if !has_twin() {
+        return;
+    }
+    let rule = |rss: &str| {
+        format!("flow create 0 ingress pattern eth / ipv4 / udp / end actions rss {rss} / end\n")
+    };
+    let script = rule("func toeplitz types ipv4-udp end key_len 40 queues 0 1 2 3 end");
+    let (status, stdout, stderr) = told(flow(&[], &script));
+    assert_eq!((status, stdout.as_str(), stderr.as_str()), (Some(0), "Flow rule #0 created\n", ""));
+    for (rss, words) in [
+        ("types all end queues 0 1 end", "a type that is not supported"),
+        ("key 0102 key_len 40 queues 0 end", "another key than that of the port"),
+    ] {
+        let (status, _, stderr) = told(flow(&[], &rule(rss)));
+        let refusal = "error type 15 (action configuration): action 1 (rss): ";
+        assert_eq!(status, Some(1));
+        assert!(stderr.contains(&format!("{refusal}{words}")), "{stderr}");
+    }
+}
+
 #[test]
 fn every_answer_is_an_object_of_json() {
     if !has_twin() {

@@ -65,6 +65,8 @@ pub struct Rss {
     pub types: u64,
     /// Key of the hash; empty for that of the port, by a null pointer.
     pub key: Vec<u8>,
+    /// Length that goes with the null pointer of an empty key: drivers look at it, too.
+    pub null_key_len: u32,
     /// The queues; empty for a null pointer.
     pub queues: Vec<u16>,
 }
@@ -92,7 +94,7 @@ impl HashFunction {
 }
 
 /// Bits of [`Rss::types`] with the names that DPDK's programs give them, groups last.
-pub const RSS_TYPES: [(&str, u64); 50] = [
+pub const RSS_TYPES: [(&str, u64); 53] = [
     ("ipv4", 1 << 2),
     ("ipv4-frag", 1 << 3),
     ("ipv4-tcp", 1 << 4),
@@ -143,4 +145,8 @@ pub const RSS_TYPES: [(&str, u64); 50] = [
     ("tcp", 0x1_0410),
     ("udp", 0x2_0820),
     ("sctp", 0x1040),
+    ("tunnel", 0x38_0000),
+    ("vlan", 0x600_0000),
+    // What testpmd of DPDK 22.11 means by it (`rss_type_table`).
+    ("all", 0x13_7f83_fffc),
 ];

@@ -223,7 +223,7 @@ fn rss_of(rss: &Rss) -> sys::rte_flow_action_rss {
         func: number.expect("every function is in the table"),
         level: rss.level,
         types: rss.types,
-        key_len: rss.key.len() as u32,
+        key_len: if rss.key.is_empty() { rss.null_key_len } else { rss.key.len() as u32 },
         queue_num: rss.queues.len() as u32,
         key: if rss.key.is_empty() { null() } else { rss.key.as_ptr() },
         queue: if rss.queues.is_empty() { null() } else { rss.queues.as_ptr() },
@@ -243,6 +243,7 @@ pub(super) unsafe fn rss_from(rss: &sys::rte_flow_action_rss) -> Rss {
             level: rss.level,
             types: rss.types,
             key: array(rss.key, rss.key_len),
+            null_key_len: if rss.key.is_null() { rss.key_len } else { 0 },
             queues: array(rss.queue, rss.queue_num),
         }
     }
@@ -320,7 +321,7 @@ mod tests {
         let mut ipv6 = Item::any(ItemKind::Ipv6);
         ipv6.last = Some(Value::new(&[0xff; 41]));
         let mark = item(ItemKind::Mark, &[0, 0, 1, 2]);
-        let rss = Rss { queues: vec![3, 1], types: 4, ..Rss::default() };
+        let rss = Rss { queues: vec![3, 1], types: 4, null_key_len: 40, ..Rss::default() };
         Rule {
             attributes: Attributes { group: 7, transfer: true, ..Attributes::default() },
             pattern: vec![eth, ipv6, mark],
@@ -350,7 +351,7 @@ mod tests {
             assert_eq!(ipv6.last.cast::<[u8; 40]>().read(), [0xff; 40]);
             assert_eq!(mark.spec.cast::<u32>().read(), 0x0102);
             let rss = &*lowered.actions[1].conf.cast::<sys::rte_flow_action_rss>();
-            assert!(rss.key.is_null());
+            assert!(rss.key.is_null() && rss.key_len == 40);
             assert_eq!(std::slice::from_raw_parts(rss.queue, 2), [3, 1]);
             let age = &*lowered.actions[2].conf.cast::<sys::rte_flow_action_age>();
             assert_eq!(
@@ -359,7 +360,7 @@ mod tests {
             );
             assert_eq!(
                 super::rss_from(rss),
-                Rss { queues: vec![3, 1], types: 4, ..Rss::default() }
+                Rss { queues: vec![3, 1], types: 4, null_key_len: 40, ..Rss::default() }
             );
         }
         assert!(lowered.actions[0].conf.is_null());

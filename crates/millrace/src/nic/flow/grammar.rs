@@ -309,6 +309,9 @@ pub(super) fn rss_types() -> impl Iterator<Item = (&'static str, u64)> {
     RSS_TYPES.into_iter().chain([("none", 0)])
 }
 
+/// The longest key that testpmd takes (`RSS_HASH_KEY_LENGTH`).
+const RSS_KEY_MAX: u128 = 64;
+
 fn rss(reader: &mut Reader<'_>, queues: u16) -> Result<Rss, SyntaxError> {
     let default_types = rss_types().find(|(name, _)| *name == DEFAULT_RSS_TYPES);
     let mut rss = Rss {
@@ -325,7 +328,9 @@ fn rss(reader: &mut Reader<'_>, queues: u16) -> Result<Rss, SyntaxError> {
         } else if reader.take("types") {
             rss.types = types(reader)?;
         } else if reader.take("key") {
-            rss.key = reader.hex("HEX")?;
+            (rss.key, rss.null_key_len) = (reader.hex("HEX")?, 0);
+        } else if reader.take("key_len") {
+            set_key_len(&mut rss, reader.number("BYTES", RSS_KEY_MAX)? as u32);
         } else if reader.take("queues") {
             rss.queues.clear();
             while !reader.take("end") {
@@ -336,6 +341,16 @@ fn rss(reader: &mut Reader<'_>, queues: u16) -> Result<Rss, SyntaxError> {
         }
     }
     Ok(rss)
+}
+
+/// Sets the length of the key: of the one that is given, which is cut or filled with zeros, or of
+/// none, as testpmd does.
+fn set_key_len(rss: &mut Rss, len: u32) {
+    if rss.key.is_empty() {
+        rss.null_key_len = len;
+    } else {
+        rss.key.resize(len as usize, 0);
+    }
 }
 
 /// The types up to the `end`; those that have no name may be given as bits.

@@ -31,7 +31,7 @@ pub(crate) fn help(word: Option<&str>) -> Option<Vec<String>> {
 
 const PORT_ID: &str = "action port_id [original 0|1] [id PORT]";
 const RSS: &str = "action rss [func FUNCTION] [level LEVEL] [types TYPE... end] [key HEX] \
-                   [queues QUEUE... end]";
+                   [key_len BYTES] [queues QUEUE... end]";
 
 fn overview() -> Vec<String> {
     let mut lines: Vec<_> = COMMANDS.iter().map(|(_, usage)| (*usage).to_owned()).collect();

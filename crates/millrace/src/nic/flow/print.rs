@@ -121,6 +121,8 @@ pub(super) fn print_rss(rss: &Rss) -> String {
     if !rss.key.is_empty() {
         let key: String = rss.key.iter().map(|byte| format!("{byte:02x}")).collect();
         words.push(format!("key {key}"));
+    } else if rss.null_key_len != 0 {
+        words.push(format!("key_len {}", rss.null_key_len));
     }
     words.push("queues".to_owned());
     words.extend(rss.queues.iter().map(u16::to_string));

@@ -106,10 +106,45 @@ fn rss_without_queues_means_all_of_them() {
         level: 2,
         types: 0x1_0410 | 4 | 0x20,
         key: vec![1, 2, 255],
+        null_key_len: 0,
         queues: vec![3],
     };
     assert_eq!(rss(full), expected);
     assert_eq!(rss("rss types none end queues end"), Rss::default());
+}
+
+/// Those of DPDK 22.11: cmdline_flow.c and, for types, config.c.
+#[test]
+fn rss_has_the_words_of_testpmd() {
+    let rss = |text: &str| match &rule(&format!("pattern end actions {text} / end")).actions[0] {
+        Action::Rss(rss) => rss.clone(),
+        other => panic!("{other:?}"),
+    };
+    // The groups; single types are bits with names.
+    let of = |bits: &[u32]| bits.iter().fold(0u64, |types, bit| types | 1 << bit);
+    let all: Vec<u32> = (2..=17).chain([23, 24, 25, 26, 27, 28, 29, 30, 32, 33, 36]).collect();
+    for (word, bits) in [
+        ("all", &all[..]),
+        ("ip", &[2, 3, 7, 8, 9, 13, 15]),
+        ("udp", &[5, 11, 17]),
+        ("tcp", &[4, 10, 16]),
+        ("sctp", &[6, 12]),
+        ("tunnel", &[19, 20, 21]),
+        ("vlan", &[25, 26]),
+    ] {
+        assert_eq!(rss(&format!("rss types {word} end")).types, of(bits), "{word}");
+    }
+    for word in ["default", "toeplitz", "simple_xor", "symmetric_toeplitz"] {
+        rss(&format!("rss func {word}"));
+    }
+    // A length without a key goes to the driver; a key is cut, or filled up with zeros.
+    let of_key = |text: &str| (rss(text).key, rss(text).null_key_len);
+    assert_eq!(of_key("rss key_len 40"), (vec![], 40));
+    assert_eq!(of_key("rss key_len 40 key 0102"), (vec![1, 2], 0));
+    assert_eq!(of_key("rss key 0102 key_len 1"), (vec![1], 0));
+    assert_eq!(of_key("rss key 0102 key_len 4"), (vec![1, 2, 0, 0], 0));
+    let line = "flow create 0 pattern end actions rss key_len 65 / end";
+    assert!(parse(line, 4).unwrap_err().message().contains("\"65\" is more than 64"));
 }
 
 #[test]
@@ -204,6 +239,7 @@ fn any_action() -> impl Strategy<Value = Action> {
         any::<u32>(),
         any::<u64>(),
         proptest::collection::vec(any::<u8>(), 0..5),
+        0..=64u32,
         proptest::collection::vec(any::<u16>(), 0..5),
     );
     prop_oneof![
@@ -216,8 +252,9 @@ fn any_action() -> impl Strategy<Value = Action> {
         any::<Option<u32>>().prop_map(Action::PortId),
         any::<u16>().prop_map(Action::RepresentedPort),
         any::<u16>().prop_map(Action::PortRepresentor),
-        rss.prop_map(|(func, level, types, key, queues)| {
-            Action::Rss(Rss { func, level, types, key, queues })
+        rss.prop_map(|(func, level, types, key, len, queues)| {
+            let null_key_len = if key.is_empty() { len } else { 0 };
+            Action::Rss(Rss { func, level, types, key, null_key_len, queues })
         }),
     ]
 }
