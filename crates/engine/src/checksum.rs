@@ -126,6 +126,7 @@ fn are_right(
     let Some((addresses, range)) = covered else { return true };
     let transport = bytes.get(l4..).unwrap_or(&[]);
     if proto == PROTO_SCTP {
+        let transport = transport.get(..range.len()).unwrap_or(transport);
         return crc_of(range).is_none_or(|sum| sum.agrees_with(transport));
     }
     match transport_sum(addresses, range, (proto, is_v6), transport) {
@@ -197,9 +198,13 @@ fn transport_sum(
     }
 }
 
-/// Chunks of SCTP that are not to come without a checksum.
+/// Chunks of SCTP that are not to come without a checksum (RFC 9653 section 5.2). Both ends have
+/// not agreed upon that before the INIT; ASCONF is the first packet from another address.
 const INIT: u8 = 1;
 const COOKIE_ECHO: u8 = 10;
+const ASCONF: u8 = 0xc1;
+/// Chunks that are looked at. AUTH, and not much else, stands before ASCONF.
+const CHUNKS_MAX: usize = 8;
 
 /// The CRC of a packet of SCTP on its way (RFC 9260 section 6.8): over zeros in its own place.
 #[derive(Clone, Copy, Default)]
@@ -219,13 +224,25 @@ impl SctpSum {
         SctpSum { crc: crc.add_bytes(&piece[to..]), len: self.len + piece.len() }
     }
 
-    /// Whether it is what the header says. 0 is none, but where both ends have not agreed upon that
-    /// yet (RFC 9653 section 5.2): beside an INIT or a COOKIE ECHO, which come first.
+    /// Whether it is what the header says. 0 is none, where that is allowed.
     fn agrees_with(self, packet: &[u8]) -> bool {
         let sum = packet.get(Self::PLACE).and_then(|sum| sum.first_chunk());
         let sum = sum.map_or(0, |sum| u32::from_le_bytes(*sum));
-        let is_needed = matches!(packet.get(Self::PLACE.end), Some(&(INIT | COOKIE_ECHO)));
-        sum == 0 && !is_needed || sum == self.crc.finish()
+        sum == 0 && !Self::is_needed(packet) || sum == self.crc.finish()
+    }
+
+    /// True if the packet has a chunk that is not to come without a checksum.
+    fn is_needed(packet: &[u8]) -> bool {
+        let mut chunks = packet.get(Self::PLACE.end..).unwrap_or(&[]);
+        for _ in 0..CHUNKS_MAX {
+            let Some(&[kind, _, hi, lo]) = chunks.first_chunk() else { return false };
+            if matches!(kind, INIT | COOKIE_ECHO | ASCONF) {
+                return true;
+            }
+            let len = usize::from(u16::from_be_bytes([hi, lo])).next_multiple_of(4);
+            chunks = chunks.get(len.max(4)..).unwrap_or(&[]);
+        }
+        false
     }
 }
 
@@ -419,6 +436,12 @@ mod tests {
                 assert!(!is_right_of(&packet, 132, 40), "{chunk}");
             }
         }
+        // RFC 5061 section 4.1.1 has an AUTH before it.
+        let sctp = FrameBuilder::ipv4([1; 4], [2; 4]).sctp(1, 2).chunk(15, 0, &[0; 21]);
+        let acknowledged = sctp.clone().chunk(0x80, 0, &[0; 4]).checksum(0).build();
+        assert!(is_right_of(&BytesPacket::new(&acknowledged), 132, 20));
+        let asconf = sctp.chunk(ASCONF, 0, &[0; 4]).checksum(0).build();
+        assert!(!is_right_of(&BytesPacket::new(&asconf), 132, 20));
         let frame = v4().tcp(1, 2).checksum(1).build();
         let cut = BytesPacket::captured(&frame[..60], frame.len(), frame.len());
         assert!(is_right_of(&cut, 6, 20));
