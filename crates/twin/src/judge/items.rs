@@ -81,9 +81,9 @@ impl Judge<'_> {
             let told = self.personality.pattern.unknown.as_ref();
             return self.refuse(told, UNKNOWN, Place::Item(place));
         }
-        let Structure { l4_without_l3, l3_after_l4, l2_after_l3, two_l3, two_l4 } =
-            &self.personality.pattern.structure;
-        let mut highest = 0;
+        let structure = &self.personality.pattern.structure;
+        let Structure { l4_without_l3, l3_after_l4, l2_after_l3, two_l3, two_l4, .. } = structure;
+        let (mut highest, mut before) = (0, None);
         for (place, item) in items.iter().enumerate() {
             let layer = item.proto.layer();
             let told = match (highest, layer) {
@@ -92,13 +92,19 @@ impl Judge<'_> {
                 (4, 3) => l3_after_l4,
                 (3 | 4, 2) => l2_after_l3,
                 (0 | 2, 4) => l4_without_l3,
-                _ => &None,
+                _ => match (before, item.proto) {
+                    (Some(Proto::Vlan), Proto::Vlan) => &structure.two_tags,
+                    (Some(Proto::Udp), _) => &None,
+                    (_, Proto::Vxlan | Proto::Gtpu) => &structure.tunnel_without_udp,
+                    _ => &None,
+                },
             };
             if told.is_some() {
                 return self.refuse(told.as_ref(), UNKNOWN, Place::Item(place));
             }
             // Behind a tunnel's header everything begins anew.
             highest = if item.proto.is_tunnel() { 0 } else { layer };
+            before = Some(item.proto);
         }
         Ok(())
     }

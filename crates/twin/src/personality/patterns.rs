@@ -90,6 +90,12 @@ pub struct Structure {
     /// Two transport headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub two_l4: Option<Told>,
+    /// A tag behind a tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub two_tags: Option<Told>,
+    /// A tunnel's header that is one of UDP, without UDP before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel_without_udp: Option<Told>,
 }
 
 /// A list of headers that is taken.
@@ -116,6 +122,14 @@ impl Chain {
     /// All names of fields in it: `HEADER.FIELD`, behind [`INNER`] or not.
     pub(super) fn fields(&self) -> impl Iterator<Item = &String> {
         [&self.exactly, &self.only].into_iter().flatten().flatten()
+    }
+
+    /// True if a field of a header, inside of a tunnel or outside, may be masked.
+    pub fn has(&self, header: &str, field: &str) -> bool {
+        let is_it = |name: &String| {
+            name.strip_prefix(INNER).unwrap_or(name).split_once('.') == Some((header, field))
+        };
+        self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
     }
 }
 

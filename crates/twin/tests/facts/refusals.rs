@@ -87,6 +87,8 @@ fn x710_takes_any_subset_and_forgets_what_it_cannot_mask() {
         ("eth src / vlan tci", "EINVAL Item Invalid input set"),
         ("eth src / ipv6", "EINVAL Item Invalid input set"),
         ("eth dst / vlan / ipv4 / sctp dst", "EINVAL Item Invalid input set"),
+        ("eth / vlan inner_type / ipv4 src", "EINVAL Item Invalid input set"),
+        ("eth / vlan inner_type / ipv6 / tcp", "EINVAL Item Invalid input set"),
         // The words of the parser that is tried last.
         ("eth / ipv4 proto dst / udp dst", "EINVAL Item Invalid IPv4 item"),
         ("eth / ipv4 proto / tcp", "EINVAL Item Invalid IPv4 item"),
@@ -199,7 +201,9 @@ fn e810_has_a_switch_that_takes_any_mask_and_no_mark() {
 
 #[test]
 fn connectx_takes_any_mask_and_needs_a_fate() {
-    for personality in ["cx5", "cx6dx"] {
+    let (by_dv, by_hw) =
+        ("ENOTSUP Item item not supported", "EINVAL Unspecified Unsupported item type");
+    for (personality, unknown) in [("cx5", by_dv), ("cx6dx", by_hw)] {
         let expect = |pattern, list, expected| {
             assert_eq!(answer(personality, pattern, list), expected, "{pattern} {list}");
         };
@@ -223,7 +227,10 @@ fn connectx_takes_any_mask_and_needs_a_fate() {
             ("eth / ipv4 / ipv6", "ENOTSUP Item multiple L3 layers not supported"),
             ("eth / ipv4 total_length", unsupported),
             ("eth / ipv4 / tcp sent_seq", unsupported),
-            ("eth / ipv4 / sctp", "ENOTSUP Item item not supported"),
+            ("eth / ipv4 / sctp", unknown),
+            ("eth / vlan / vlan", "EINVAL Item multiple VLAN layers not supported"),
+            ("eth / ipv4 / vxlan vni", "EINVAL Item no outer UDP layer found"),
+            ("eth / ipv6 / tcp / gtpu teid", "EINVAL Item no outer UDP layer found"),
             ("eth / ipv4 proto:part", "EINVAL ItemMask partial mask is not supported for protocol"),
         ] {
             expect(pattern, "queue 1", expected);
@@ -241,6 +248,8 @@ fn connectx_takes_any_mask_and_needs_a_fate() {
             expect("eth / ipv4", list, expected);
         }
     }
+    assert_eq!(answer("cx5", "eth / ipv6 / ipv6_frag_ext", "queue 1"), "taken");
+    assert_eq!(answer("cx6dx", "eth / ipv6 / ipv6_frag_ext", "queue 1"), by_hw);
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn pattern(personality: &Personality, rule: &Modelled, refusal: Refusal) -> Vec<
     };
     if let Some(item) = item {
         let name = item.proto.name();
-        lines.extend(personality.items.get(name).map(|facts| fields(name, facts)));
+        lines.extend(personality.items.get(name).map(|facts| fields(name, facts, chain)));
     }
     for exclusive in &personality.exclusives {
         let (one, other) = (exclusive.one.join(" or "), exclusive.other.join(", "));
@@ -172,10 +172,14 @@ fn pattern(personality: &Personality, rule: &Modelled, refusal: Refusal) -> Vec<
     lines
 }
 
-/// `in ipv4 it takes src, dst with all bits of the mask or none; ...`
-fn fields(name: &str, facts: &ItemFacts) -> String {
+/// `in ipv4 it takes src, dst with all bits of the mask or none; ...`, as far as the list of
+/// headers has them.
+fn fields(name: &str, facts: &ItemFacts, chain: Option<&Chain>) -> String {
     let mut by_rule: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (field, facts) in &facts.fields {
+        if facts.rule() != MaskRule::Ignored && !chain.is_none_or(|chain| chain.has(name, field)) {
+            continue;
+        }
         by_rule.entry(words(facts)).or_default().push(field);
     }
     let parts = by_rule.iter().map(|(words, fields)| format!("{} {words}", fields.join(", ")));

@@ -9,7 +9,7 @@
 use super::Modelled;
 use super::model::is_port;
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
-use twin::personality::{ActionFacts, Chain, FieldFacts, INNER, MaskRule, Ports, Steps};
+use twin::personality::{ActionFacts, Chain, FieldFacts, MaskRule, Ports, Steps};
 use twin::{Field, Personality, Proto};
 
 /// The rule, if one is found: where an engine that is asked first has all its actions, by that.
@@ -147,12 +147,8 @@ fn set_fields(personality: &Personality, chain: Option<&Chain>, item: &mut Item)
         item.mask = None;
     }
     let facts = personality.items.get(name);
-    if let Some(only) = chain.and_then(|chain| chain.only.as_ref()) {
-        let is_good = |field: &&Field| {
-            let names = only.iter().map(|wanted| wanted.strip_prefix(INNER).unwrap_or(wanted));
-            names.into_iter().any(|wanted| wanted.split_once('.') == Some((name, field.name)))
-        };
-        let bad = fields(item.kind).iter().filter(|field| !is_good(field));
+    if let Some(chain) = chain {
+        let bad = fields(item.kind).iter().filter(|field| !chain.has(name, field.name));
         bad.for_each(|field| clear_mask(item, field));
     }
     if let Some(exactly) = chain.and_then(|chain| chain.exactly.as_ref()) {
@@ -193,9 +189,10 @@ fn fields(kind: ItemKind) -> &'static [Field] {
     Proto::of_name(kind.name()).map_or(&[], Proto::fields)
 }
 
+/// Clears the value as well: a value that nothing asks for would read as if it were wanted.
 fn clear_mask(item: &mut Item, field: &Field) {
-    if let Some(mask) = &mut item.mask {
-        mask.set_bits(field.bit, field.len, 0);
+    for bits in item.mask.iter_mut().chain(&mut item.spec) {
+        bits.set_bits(field.bit, field.len, 0);
     }
 }
 

@@ -71,6 +71,13 @@ fn what_was_given_is_kept() {
             "ingress pattern eth / ipv4 / udp dst is 53 / end actions queue index 0 / mark id 9 \
              / end",
         ),
+        // Of UDP it does not look at the protocol of IP: no value of it is left.
+        (
+            "x710",
+            "ingress pattern eth / ipv4 proto is 17 dst is 192.0.2.7 / udp dst is 9 / end \
+             actions drop / end",
+            "ingress pattern eth / ipv4 dst is 192.0.2.7 / udp dst is 9 / end actions drop / end",
+        ),
         (
             "x710",
             "ingress pattern eth dst is 02:00:00:00:00:05 / ipv4 src is 10.0.0.1 / end \
@@ -84,6 +91,14 @@ fn what_was_given_is_kept() {
         assert_eq!(instead.as_deref(), Some(expected), "{personality}: {refused}: {advice:?}");
         assert!(!advice.facts.is_empty());
     }
+}
+
+/// Of a header the facts name what may be masked in this list of headers.
+#[test]
+fn facts_are_those_of_the_headers() {
+    let rule = "ingress pattern eth / ipv4 proto is 17 / udp / end actions drop / end";
+    let facts = advice("x710", rule).facts.join("\n");
+    assert!(facts.contains("dst, src, tos, ttl with") && !facts.contains("proto"), "{facts}");
 }
 
 /// Whatever is advised is taken by what is known; where a rule is good, no other is advised.

@@ -229,14 +229,16 @@ fn are_free(
 
 /// How headers are refused that cannot follow each other.
 fn structure(bench: &mut Bench<'_>) -> Result<(), Stopped> {
-    use Proto::{Eth, Ipv4, Ipv6, Tcp, Udp};
+    use Proto::{Eth, Ipv4, Ipv6, Tcp, Udp, Vlan, Vxlan};
     type Slot = fn(&mut Structure) -> &mut Option<Told>;
-    let cases: [(&[Proto], Slot); 5] = [
+    let cases: [(&[Proto], Slot); 7] = [
         (&[Eth, Tcp], |structure| &mut structure.l4_without_l3),
         (&[Eth, Ipv4, Udp, Ipv4], |structure| &mut structure.l3_after_l4),
         (&[Ipv4, Eth], |structure| &mut structure.l2_after_l3),
         (&[Eth, Ipv4, Ipv6], |structure| &mut structure.two_l3),
         (&[Eth, Ipv4, Tcp, Udp], |structure| &mut structure.two_l4),
+        (&[Eth, Vlan, Vlan], |structure| &mut structure.two_tags),
+        (&[Eth, Ipv4, Vxlan], |structure| &mut structure.tunnel_without_udp),
     ];
     for (headers, slot) in cases {
         let question = bench.about(&Pattern::of(headers));
