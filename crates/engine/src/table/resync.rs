@@ -53,22 +53,39 @@ pub(crate) struct Said {
 /// The connections of which something is kept: each record has one place.
 pub(super) struct OutOfSync {
     misfits: Box<[Option<Misfits>]>,
+    /// Places that are taken, usually none: then the end of a connection need not look.
+    taken: u32,
 }
 
 impl OutOfSync {
     pub(super) fn new() -> Self {
-        Self { misfits: vec![None; PLACES].into() }
+        Self { misfits: vec![None; PLACES].into(), taken: 0 }
     }
 
-    fn place(&mut self, record: u32) -> &mut Option<Misfits> {
-        &mut self.misfits[record as usize % PLACES]
+    /// Returns what is kept of the connection in a record.
+    fn of(&self, record: u32) -> Option<Misfits> {
+        self.misfits[record as usize % PLACES].filter(|misfits| misfits.record == record)
+    }
+
+    /// Keeps this, in place of what another connection has there.
+    fn keep(&mut self, misfits: Misfits) {
+        let before = self.misfits[misfits.record as usize % PLACES].replace(misfits);
+        self.taken += u32::from(before.is_none());
     }
 
     /// The connection in a record has ended.
+    #[inline(always)]
     pub(super) fn end(&mut self, record: u32) {
-        let place = self.place(record);
-        if place.is_some_and(|misfits| misfits.record == record) {
-            *place = None;
+        if self.taken != 0 {
+            self.forget(record);
+        }
+    }
+
+    #[inline(never)]
+    fn forget(&mut self, record: u32) {
+        if self.of(record).is_some() {
+            self.misfits[record as usize % PLACES] = None;
+            self.taken -= 1;
         }
     }
 }
@@ -107,8 +124,7 @@ impl<const W: usize> FlowTable<W> {
         let said = Said { flags, numbers: segment.numbers };
         let speaker = Speaker { direction: hot.direction(packet.meta), side: self.side };
         let last_seen = hot.last_micros();
-        let place = self.out_of_sync.place(record);
-        let before = place.filter(|one| one.record == record && one.last_seen == last_seen);
+        let before = self.out_of_sync.of(record).filter(|one| one.last_seen == last_seen);
         let mut after =
             before.unwrap_or(Misfits { record, last_seen, segment: None, closer: None });
         if flags & RST == 0 {
@@ -116,7 +132,7 @@ impl<const W: usize> FlowTable<W> {
                 from.is_across(speaker) && asked.is_answered_by(said.numbers)
             });
             if let Some((_, asked)) = asked.filter(|_| packet.is_intact(&hot.key)) {
-                *place = None;
+                self.out_of_sync.end(record);
                 return Ok(hot.resync(speaker.direction, asked, said));
             }
             after.segment = Some((speaker, said));
@@ -126,7 +142,7 @@ impl<const W: usize> FlowTable<W> {
         if closes {
             after.closer = Some(speaker);
         }
-        *place = Some(after);
+        self.out_of_sync.keep(after);
         if is_closed {
             self.shorten(record, packet.now);
         }
