@@ -76,8 +76,9 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
 }
 
-/// Frames that were lost before a driver could hand them over, by a count of somebody else.
-pub type Missed = Box<dyn Fn() -> u64 + Send>;
+/// Frames that were lost before a driver could hand them over, by a count of somebody else, who is
+/// told how many it has handed over.
+pub type Missed = Box<dyn Fn(u64) -> u64 + Send>;
 
 /// The port's own counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -345,7 +346,8 @@ impl Port {
                 opackets: stats.opackets,
                 ibytes: stats.ibytes,
                 obytes: stats.obytes,
-                imissed: stats.imissed + self.missed.as_ref().map_or(0, |missed| missed()),
+                imissed: stats.imissed
+                    + self.missed.as_ref().map_or(0, |missed| missed(stats.ipackets)),
                 ierrors: stats.ierrors,
                 oerrors: stats.oerrors,
                 rx_nombuf: stats.rx_nombuf,

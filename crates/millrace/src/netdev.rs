@@ -16,7 +16,7 @@ pub(crate) use netlink::Device;
 
 use crate::config::Devargs;
 use dpdk::{Missed, Port, linux};
-use keeper::{Keeper, Offload, Undo};
+use keeper::{Keeper, Offload, Step, Undo};
 use lock::{InterfaceLock, NotLocked};
 use netlink::Netlink;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags};
@@ -29,6 +29,8 @@ use std::os::fd::OwnedFd;
 const NAME_MAX: usize = 15;
 /// The MTU of Ethernet.
 const ETHERNET_MTU: u32 = 1500;
+/// By which a device is known to be ours.
+const ALIAS: &str = "made by millrace";
 /// Frames that wait for a port behind a redirect: 4 ms at a million a second.
 const QUEUE: u32 = 4096;
 
@@ -56,6 +58,8 @@ enum Fault {
     DefaultRoute,
     #[error("it belongs to a bridge or bond: ip link set {0} nomaster")]
     HasController(String),
+    #[error("a device {0} is in the way: ip link delete {0}")]
+    InTheWay(String),
     #[error("{step}: {error}{}", way_out(.error))]
     Failed { step: &'static str, error: io::Error },
 }
@@ -169,19 +173,19 @@ impl Interfaces {
             NotLocked::Failed(error) => failed("cannot lock it")(error),
         })?;
         self.netlink = Some(netlink);
-        if port.is_interface() {
-            self.refuse_what_the_host_needs(&device)?;
-        }
+        self.refuse_what_the_host_needs(&device, port.is_interface())?;
         if let Some(mtu) = mtu.filter(|mtu| u32::from(*mtu) != device.mtu) {
-            self.change(&Undo::Mtu { index: device.index, mtu: device.mtu }, |netlink| {
-                set_mtu(netlink, device.index, mtu.into())
+            let index = device.index;
+            self.change(&device, Step::Mtu(device.mtu), |netlink| {
+                set_mtu(netlink, index, mtu.into())
             })
             .map_err(failed("cannot set its MTU"))?;
             device.mtu = mtu.into();
         }
         if !device.is_up {
-            self.change(&Undo::Down { index: device.index }, |netlink| {
-                netlink.set_flag(device.index, LinkFlags::Up, true)
+            let index = device.index;
+            self.change(&device, Step::Down, |netlink| {
+                netlink.set_flag(index, LinkFlags::Up, true)
             })
             .map_err(failed("cannot set it up"))?;
         }
@@ -198,21 +202,29 @@ impl Interfaces {
         Ok(())
     }
 
-    fn refuse_what_the_host_needs(&mut self, device: &Device) -> Result<(), Fault> {
+    /// Refuses an interface that the host needs; notes the addresses of the host there.
+    fn refuse_what_the_host_needs(
+        &mut self,
+        device: &Device,
+        is_redirected: bool,
+    ) -> Result<(), Fault> {
         let name = &device.name;
         if device.controller.is_some() {
             return Err(Fault::HasController(name.clone()));
         }
-        if carries_default_route(name) {
+        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        if netlink.has_default_route(device.index).map_err(failed("cannot ask for routes"))? {
             return Err(Fault::DefaultRoute);
         }
-        let addresses = self.netlink.as_mut().and_then(|link| link.addresses(device.index).ok());
-        let addresses: Vec<_> = addresses.iter().flatten().map(ToString::to_string).collect();
+        let addresses = netlink.addresses(device.index).unwrap_or_default();
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         if !addresses.is_empty() {
             let list = addresses.join(", ");
-            self.notes.push(format!(
-                "port {name}: this host has {list} there, and hears nothing there any more"
-            ));
+            let so = match is_redirected {
+                true => "hears nothing there any more",
+                false => "answers no ARP request there any more",
+            };
+            self.notes.push(format!("port {name}: this host has {list} there, and {so}"));
         }
         Ok(())
     }
@@ -229,17 +241,17 @@ impl Interfaces {
         let redirect = redirect::try_out(netlink, *index);
         let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
         let far = far_name(name, *index);
+        self.clear_the_way(&far)?;
         let (driver, how) = match (redirect, tun) {
             (Ok(()), Ok(_)) if *mtu <= ETHERNET_MTU => {
-                let devargs = format!("net_tap_{name},iface={far}");
+                let devargs = format!("net_tap_{index},iface={far}");
                 let how = format!("net_tap, by a tc redirect to {far}");
                 (Driver { devargs, far: Some(far) }, how)
             }
             (Ok(()), _) => {
-                let near = self.lay_veth(device, &far);
-                let near = near.map_err(failed("cannot lay a veth to its port"))?;
+                let near = self.lay_veth(device, &far)?;
                 let sizes = af_packet_sizes(*mtu);
-                let devargs = format!("net_af_packet_{name},iface={near}{sizes}");
+                let devargs = format!("net_af_packet_{index},iface={near}{sizes}");
                 let how = format!("net_af_packet, by a tc redirect to {far}");
                 (Driver { devargs, far: Some(far) }, how)
             }
@@ -247,7 +259,8 @@ impl Interfaces {
                 return Err(failed("cannot redirect its frames")(error));
             }
             (Err(error), _) => {
-                let devargs = format!("net_af_packet_{name},iface={name}{}", af_packet_sizes(*mtu));
+                let sizes = af_packet_sizes(*mtu);
+                let devargs = format!("net_af_packet_{index},iface={name}{sizes}");
                 let how = format!(
                     "net_af_packet, as tc cannot redirect its frames ({error}): checksums and \
                      segments that a sender leaves to hardware arrive unfinished"
@@ -259,33 +272,38 @@ impl Interfaces {
         Ok(driver)
     }
 
-    /// A cable from the device `far`, which leaves nothing to hardware, to another one, whose name
-    /// is returned. The host is kept out of both.
-    fn lay_veth(&mut self, device: &Device, far: &str) -> io::Result<String> {
-        let near = format!("mp{}", &far[2..]);
+    /// Removes a device that an instance has left whose keeper was killed too; refuses one of
+    /// somebody else with this name.
+    fn clear_the_way(&mut self, far: &str) -> Result<(), Fault> {
         let netlink = self.netlink.as_mut().expect("it was asked for this device");
-        // A killed instance whose keeper was killed too.
-        if let Some(old) = netlink.device(far)? {
-            netlink.remove(old.index)?;
+        match netlink.device(far).map_err(failed("cannot ask the kernel"))? {
+            None => Ok(()),
+            Some(old) if old.alias.as_deref() == Some(ALIAS) => {
+                netlink.remove(old.index).map_err(failed("cannot remove an old device"))
+            }
+            Some(_) => Err(Fault::InTheWay(far.to_owned())),
         }
-        netlink.add_veth([far, &near], device.mtu)?;
-        let ends = [netlink.device(far)?, netlink.device(&near)?];
-        for end in ends.into_iter().flatten() {
-            let index = end.index;
-            if end.name == far {
-                self.change(&Undo::Remove { index }, |_| Ok(()))?;
+    }
+
+    /// Lays a veth cable from the device `far`, which leaves nothing to hardware, to another one;
+    /// returns its name. The host is kept out of both.
+    fn lay_veth(&mut self, device: &Device, far: &str) -> Result<String, Fault> {
+        let failed = failed("cannot lay a veth to its port");
+        let near = near_name(far);
+        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        netlink.add_veth([far, &near], device.mtu).map_err(&failed)?;
+        for name in [far, &near] {
+            let netlink = self.netlink.as_mut().expect("it was asked before");
+            let end = netlink.device(name).map_err(&failed)?.unwrap_or_default();
+            let alias = LinkAttribute::IfAlias(ALIAS.to_owned());
+            netlink.set(end.index, alias).map_err(&failed)?;
+            if name == far {
+                self.change(&end, Step::Remove, |_| Ok(())).map_err(&failed)?;
             }
-            linux::set_offload(&end.name, linux::Offload::TxChecksums, false)?;
-            for (family, key, value) in [("ipv6", "disable_ipv6", "1"), ("ipv4", "arp_ignore", "8")]
-            {
-                let path = format!("/proc/sys/net/{family}/conf/{}/{key}", end.name);
-                let _ = fs::write(path, value);
-            }
-            self.netlink.as_mut().expect("it was asked before").set_flag(
-                index,
-                LinkFlags::Up,
-                true,
-            )?;
+            linux::set_offload(name, linux::Offload::TxChecksums, false).map_err(&failed)?;
+            silence(name)?;
+            let netlink = self.netlink.as_mut().expect("it was asked before");
+            netlink.set_flag(end.index, LinkFlags::Up, true).map_err(&failed)?;
         }
         Ok(near)
     }
@@ -293,50 +311,55 @@ impl Interfaces {
     /// Has the interface join no segments, as its port would be handed frames that fit nowhere, and
     /// the host answer nothing: it sees the frames beside the port.
     fn keep_host_out(&mut self, device: &Device) -> Result<(), Fault> {
-        let (name, index) = (&device.name, device.index);
+        let name = &device.name;
         if !device.is_promiscuous {
-            let noted = self.change(&Undo::NotPromiscuous { index }, |_| Ok(()));
+            let noted = self.change(device, Step::NotPromiscuous, |_| Ok(()));
             noted.map_err(failed("cannot start what puts it back"))?;
         }
         for offload in [Offload::Gro, Offload::Lro] {
             // What cannot be asked is not there.
             if linux::offload(name, offload.into()).unwrap_or(false) {
-                let undo = Undo::Offload { interface: name.clone(), offload, is_on: true };
+                let step = Step::Offload { offload, is_on: true };
                 let change = |_: &mut Netlink| linux::set_offload(name, offload.into(), false);
-                self.change(&undo, change).map_err(failed("cannot switch its GRO or LRO off"))?;
+                self.change(device, step, change)
+                    .map_err(failed("cannot switch its GRO or LRO off"))?;
             }
         }
         let addresses = self.netlink.as_mut().and_then(|link| link.addresses(device.index).ok());
         let has_ipv6 = addresses.iter().flatten().any(|address| address.is_ipv6());
         // 8: answer for no address (ip-sysctl, arp_ignore). Where IPv6 is switched off, addresses
         // are lost.
-        self.set_sysctl(format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore"), "8");
+        self.set_sysctl(device, ("ipv4", "arp_ignore"), "8");
         if !has_ipv6 {
-            self.set_sysctl(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+            self.set_sysctl(device, ("ipv6", "disable_ipv6"), "1");
         }
         Ok(())
     }
 
-    /// Writes to a file below `/proc/sys`. Where that is not allowed, in a container, the user is
-    /// told what to do.
-    fn set_sysctl(&mut self, path: String, wanted: &str) {
-        let Ok(before) = fs::read_to_string(&path) else { return };
+    /// Sets a key of `device` below `/proc/sys/net`. Where that is not allowed, in a container, the
+    /// user is told what to do.
+    fn set_sysctl(&mut self, device: &Device, name: (&str, &str), wanted: &str) {
+        let Some(before) = keeper::sysctl(&device.name, name) else { return };
         if before.trim_end() == wanted {
             return;
         }
-        let undo = Undo::Sysctl { path: path.clone(), text: before };
-        if let Err(error) = self.change(&undo, |_| fs::write(&path, wanted)) {
-            let key = path.trim_start_matches("/proc/sys/").replace('/', ".");
+        let (family, key) = name;
+        let step = Step::Sysctl { family: family.into(), key: key.into(), text: before };
+        let change = |_: &mut Netlink| keeper::set_sysctl(&device.name, name, wanted);
+        if let Err(error) = self.change(device, step, change) {
+            let key = format!("net.{family}.conf.{}.{key}", device.name);
             self.notes.push(format!("cannot keep the host out: sysctl -w {key}={wanted}: {error}"));
         }
     }
 
-    /// Changes something of the host, once the keeper knows how to put it back.
+    /// Changes something of `device`, once the keeper knows the step that undoes it.
     fn change(
         &mut self,
-        undo: &Undo,
+        device: &Device,
+        step: Step,
         change: impl FnOnce(&mut Netlink) -> io::Result<()>,
     ) -> io::Result<()> {
+        let undo = Undo { index: device.index, mac: device.mac.clone(), step };
         if self.keeper.is_none() {
             self.keeper = Some(Keeper::start()?);
         }
@@ -349,15 +372,13 @@ impl Interfaces {
     pub(crate) fn adopt(&mut self, port: &Devargs, open: &mut Port) -> Result<(), NetdevError> {
         let Some(used) = self.used.get_mut(&port.name) else { return Ok(()) };
         let Some(driver) = &used.driver else { return Ok(()) };
-        let mut missed: Missed = Box::new(|| 0);
+        let mut missed: Missed = Box::new(|_| 0);
         if let Some(far) = driver.far.clone() {
             let netlink = self.netlink.as_mut().expect("it was asked for this device");
             let index = prepare_far(netlink, &far);
             used.far = Some(index.map_err(|fault| NetdevError { port: port.to_string(), fault })?);
-            missed = Box::new(move || {
-                let device = Netlink::open().and_then(|mut netlink| netlink.device(&far));
-                device.ok().flatten().map_or(0, |device| device.tx_dropped)
-            });
+            let near = driver.devargs.contains("af_packet").then(|| near_name(&far));
+            missed = Box::new(move |received| frames_missed(&far, near.as_deref(), received));
         }
         open.stand_for(&used.device.name, used.device.index, missed);
         Ok(())
@@ -368,23 +389,36 @@ impl Interfaces {
         let pairs: Vec<_> = self
             .used
             .iter()
-            .filter_map(|(port, used)| Some((port.clone(), used.device.index, used.far?)))
+            .filter_map(|(port, used)| Some((port.clone(), used.device.clone(), used.far?)))
             .collect();
-        for (port, index, far) in pairs {
+        for (port, device, far) in pairs {
             let redirected =
-                self.redirect(index, far).map_err(failed("cannot redirect its frames"));
+                self.redirect(&device, far).map_err(failed("cannot redirect its frames"));
             redirected.map_err(|fault| NetdevError { port, fault })?;
         }
         Ok(())
     }
 
-    fn redirect(&mut self, index: u32, far: u32) -> io::Result<()> {
+    fn redirect(&mut self, device: &Device, far: u32) -> io::Result<()> {
+        let index = device.index;
         let netlink = self.netlink.as_mut().expect("it was asked for this device");
         redirect::add(netlink, far, index)?;
         let made_clsact = redirect::add_clsact(netlink, index)?;
-        let undo = Undo::Redirect { index, made_clsact };
-        self.change(&undo, |netlink| redirect::add(netlink, index, far))
+        let step = Step::Redirect { made_clsact };
+        self.change(device, step, |netlink| redirect::add(netlink, index, far))
     }
+}
+
+/// Frames that came to the device `far` and not to the port, which has received so many: the queue
+/// of a tap had no room, or the ring of the port at the other end, `near`, of a veth.
+fn frames_missed(far: &str, near: Option<&str>, received: u64) -> u64 {
+    let device = |name: &str| {
+        let found = Netlink::open().and_then(|mut netlink| netlink.device(name));
+        found.ok().flatten()
+    };
+    let dropped = device(far).map_or(0, |far| far.tx_dropped);
+    let near = near.and_then(device);
+    dropped + near.map_or(0, |near| near.rx_packets.saturating_sub(received))
 }
 
 /// Prepares the device that frames are redirected to, which its driver has made; returns its
@@ -393,11 +427,19 @@ fn prepare_far(netlink: &mut Netlink, far: &str) -> Result<u32, Fault> {
     let device = netlink.device(far).map_err(failed("cannot ask the kernel"))?;
     let none = || io::Error::other("its driver has made none");
     let device = device.ok_or_else(none).map_err(failed("cannot find its other end"))?;
-    // What the host says there would leave by the interface.
-    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{far}/disable_ipv6"), "1");
+    silence(far)?;
     let queue = LinkAttribute::TxQueueLen(QUEUE);
     netlink.set(device.index, queue).map_err(failed("cannot size its queue"))?;
     Ok(device.index)
+}
+
+/// Keeps the host from speaking and listening on a device that was made for frames of the wire.
+fn silence(device: &str) -> Result<(), Fault> {
+    let keys = [("ipv6", "disable_ipv6", "1"), ("ipv4", "arp_ignore", "8")];
+    keys.iter().try_for_each(|&(family, key, value)| {
+        let set = keeper::set_sysctl(device, (family, key), value);
+        set.map_err(failed("cannot keep the host out: /proc/sys must be writable"))
+    })
 }
 
 /// Sets the MTU of a device.
@@ -416,32 +458,16 @@ fn far_name(interface: &str, index: u32) -> String {
     if name.len() <= NAME_MAX { name } else { format!("mr-{index}") }
 }
 
+/// Name of the other end of its cable, where it is a veth.
+fn near_name(far: &str) -> String {
+    format!("mp{}", &far[2..])
+}
+
 /// The arguments by which `net_af_packet` takes whole frames of an interface with this MTU.
 pub(crate) fn af_packet_sizes(mtu: u32) -> String {
     let frame = Devargs::af_packet_frame(mtu);
     // A block is a whole number of frames and of pages: 4 frames of a multiple of 1024.
     format!(",framesz={frame},blocksz={}", frame * 4)
-}
-
-/// True if the default route of IPv4 or IPv6 leaves by this interface.
-fn carries_default_route(interface: &str) -> bool {
-    let v4 = fs::read_to_string("/proc/net/route").unwrap_or_default();
-    let v6 = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
-    // Interface, destination, gateway, flags, ...; mask is the eighth.
-    let is_v4 = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        words.first() == Some(&interface)
-            && words.get(1) == Some(&"00000000")
-            && words.get(7) == Some(&"00000000")
-    };
-    // Destination, length of its prefix, ...; the interface is the last.
-    let is_v6 = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let is_default = words.get(1) == Some(&"00")
-            && words.first().is_some_and(|to| to.bytes().all(|digit| digit == b'0'));
-        is_default && words.last() == Some(&interface)
-    };
-    v4.lines().any(is_v4) || v6.lines().any(is_v6)
 }
 
 #[cfg(test)]

@@ -18,8 +18,20 @@ const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGQUIT];
 /// By default they kill the process, and nobody sends them for a reason that we know.
 const OTHERS: [i32; 6] = [SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXCPU, SIGUSR2];
 
+/// Power fails, a coprocessor's stack did: as little as the others, and without names here.
+const UNNAMED: [i32; 2] = [16, 30];
+
 /// True while DPDK starts.
 static STARTING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// True once a signal has asked for the end.
+static IS_END_ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// True if a signal has asked for the end. From this call on one kills the process: who executes
+/// the program again would lose it.
+pub(crate) fn is_end_asked_before_exec() -> bool {
+    STARTING.store(true, Ordering::SeqCst);
+    IS_END_ASKED.load(Ordering::SeqCst)
+}
 
 /// Set by the first signal that ends a command, a hang-up among them. A hang-up that is ignored
 /// from the start stays so: that is what `nohup` is for.
@@ -36,12 +48,16 @@ pub(crate) fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
 }
 
 fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
-    for signal in ENDS.into_iter().chain(OTHERS) {
-        flag::register_conditional_default(signal, Arc::clone(&STARTING))?;
+    for signal in ENDS.into_iter().chain(OTHERS).chain(UNNAMED) {
+        // The library does not know what those do by default.
+        if !UNNAMED.contains(&signal) {
+            flag::register_conditional_default(signal, Arc::clone(&STARTING))?;
+        }
         if ENDS.contains(&signal) {
             flag::register_conditional_shutdown(signal, 1, Arc::clone(interrupted))?;
         }
         flag::register(signal, Arc::clone(interrupted))?;
+        flag::register(signal, Arc::clone(&IS_END_ASKED))?;
     }
     // Caught, so that a file that would become too large is an error of who writes to it. Rust does
     // the same for pipes whose reader has gone.

@@ -2,7 +2,7 @@
 //! Memory: what is free, hugepages, and what the process may lock.
 
 use super::{Root, cgroup};
-use crate::units;
+use crate::{signals, units};
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -73,7 +73,7 @@ const HUGEPAGES_OF_OTHERS: &str = "MILLRACE_NO_HUGEPAGES";
 pub(crate) fn start_again_without_hugepages() {
     if let (Ok(program), None) = (env::current_exe(), env::var_os(HUGEPAGES_OF_OTHERS)) {
         let arguments = env::args_os().skip(1);
-        if dpdk::linux::close_on_exec().is_err() {
+        if dpdk::linux::close_on_exec().is_err() || signals::is_end_asked_before_exec() {
             return;
         }
         // It returns only to say why it cannot; what was wrong before is told anyway.

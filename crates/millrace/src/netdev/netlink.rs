@@ -12,6 +12,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 use std::net::IpAddr;
@@ -34,6 +35,12 @@ pub(crate) struct Device {
     pub(crate) is_up: bool,
     /// True if it is promiscuous by its own flag, not because of a packet socket.
     pub(crate) is_promiscuous: bool,
+    /// Its address on the link.
+    pub(crate) mac: Vec<u8>,
+    /// A note of its administrator.
+    pub(crate) alias: Option<String>,
+    /// Frames that came to it.
+    pub(crate) rx_packets: u64,
     /// Number of the bridge or bond that it belongs to.
     pub(crate) controller: Option<u32>,
     /// `veth`, `tun` and the like; `None` for hardware.
@@ -54,6 +61,37 @@ impl Netlink {
     pub(super) fn device(&mut self, name: &str) -> io::Result<Option<Device>> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        self.find(link)
+    }
+
+    /// The device with this number; `None` if there is none.
+    pub(super) fn device_by_index(&mut self, index: u32) -> io::Result<Option<Device>> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        self.find(link)
+    }
+
+    /// True if a default route of any table leaves by the device with this number, or a route of
+    /// half of all addresses does.
+    pub(super) fn has_default_route(&mut self, index: u32) -> io::Result<bool> {
+        let all = RouteNetlinkMessage::GetRoute(RouteMessage::default());
+        let answers = self.ask(all, NLM_F_DUMP)?;
+        let leaves_here = |attribute: &RouteAttribute| match attribute {
+            RouteAttribute::Oif(device) => *device == index,
+            RouteAttribute::MultiPath(hops) => hops.iter().any(|hop| hop.interface_index == index),
+            _ => false,
+        };
+        Ok(answers.iter().any(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => {
+                route.header.destination_prefix_length <= 1
+                    && route.header.kind == RouteType::Unicast
+                    && route.attributes.iter().any(leaves_here)
+            }
+            _ => false,
+        }))
+    }
+
+    fn find(&mut self, link: LinkMessage) -> io::Result<Option<Device>> {
         match self.ask(RouteNetlinkMessage::GetLink(link), 0) {
             Ok(answers) => Ok(answers.into_iter().find_map(|answer| match answer {
                 RouteNetlinkMessage::NewLink(link) => Some(Device::read(link)),
@@ -185,7 +223,11 @@ impl Device {
                 LinkAttribute::IfName(name) => device.name = name,
                 LinkAttribute::Mtu(mtu) => device.mtu = mtu,
                 LinkAttribute::Controller(index) => device.controller = Some(index),
-                LinkAttribute::Stats64(stats) => device.tx_dropped = stats.tx_dropped,
+                LinkAttribute::Address(mac) => device.mac = mac,
+                LinkAttribute::IfAlias(alias) => device.alias = Some(alias),
+                LinkAttribute::Stats64(stats) => {
+                    (device.tx_dropped, device.rx_packets) = (stats.tx_dropped, stats.rx_packets);
+                }
                 LinkAttribute::LinkInfo(infos) => {
                     device.kind = infos.into_iter().find_map(|info| match info {
                         LinkInfo::Kind(kind) => Some(kind.to_string()),

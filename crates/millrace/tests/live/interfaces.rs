@@ -5,7 +5,7 @@
 
 use crate::bump::{Bump, Setup, count};
 use crate::lan::{ENDS, Host, Lan};
-use crate::process::Process;
+use crate::process::{Process, run};
 use crate::{has_root_and, skip, wait_until};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -127,6 +127,35 @@ fn a_bump_that_is_killed_leaves_its_interfaces_as_they_were() {
         bump.wait_for_status();
         wait_until("all is put back", || state_of_ends(&lan) == before);
     }
+}
+
+/// The run itself puts back what a keeper that was killed, or stopped, does not.
+#[test]
+fn a_keeper_that_is_gone_is_done_without() {
+    let Some(lan) = lan(1500) else { return };
+    let before = state_of_ends(&lan);
+    for signal in ["KILL", "STOP"] {
+        let setup = Setup::new("keeper").launcher(lan.bump.command("env"));
+        let bump = setup.args(&["--pair", PAIR, "--mtu", "4000"]).start();
+        run(Command::new("pkill").args(["-P", &bump.id().to_string(), &format!("-{signal}")]));
+        assert_eq!(bump.finish().status, Some(0));
+        assert_eq!(state_of_ends(&lan), before, "{signal}");
+    }
+}
+
+/// Both may have got names of others, and others theirs.
+#[test]
+fn what_is_put_back_is_what_was_changed() {
+    let Some(lan) = lan(1500) else { return };
+    let arp = |device: &str| lan.bump.run(&format!("sysctl -n net.ipv4.conf.{device}.arp_ignore"));
+    let setup = Setup::new("renamed").launcher(lan.bump.command("env"));
+    let bump = setup.pair("net_af_packet0,iface=end-a", "net_null0,no-rx=1").start();
+    assert_eq!(arp("end-a"), "8\n");
+    lan.bump.run("ip link set dev end-a name was-a");
+    lan.bump.run("ip link set dev end-b name end-a");
+    lan.bump.run("sysctl -q -w net.ipv4.conf.end-a.arp_ignore=3");
+    assert_eq!(bump.finish().status, Some(0));
+    assert_eq!((arp("was-a"), arp("end-a")), ("0\n".to_owned(), "3\n".to_owned()));
 }
 
 #[test]
@@ -253,6 +282,17 @@ fn an_interface_that_cannot_be_a_port_is_refused_with_the_reason() {
     lan.bump.run("ip address add 10.9.0.9/24 dev end-a");
     lan.bump.run("ip route add default via 10.9.0.1 dev end-a");
     assert_refused(PAIR, "port `end-a`: it carries the default route");
+    lan.bump.run("ip route del default");
+    lan.bump.run("ip link add dev mr-end-b type veth peer name other");
+    assert_refused("end-b,net_null0", "a device mr-end-b is in the way: ip link delete mr-end-b");
+    lan.bump.run("ip link del dev mr-end-b");
+    // The second way of a default route with several, in another table.
+    lan.bump.run("ip link set dev end-b up");
+    lan.bump.run("ip address add 10.8.0.9/24 dev end-b");
+    let ways = "nexthop via 10.9.0.1 dev end-a nexthop via 10.8.0.1 dev end-b";
+    lan.bump.run(&format!("ip route add default table 100 {ways}"));
+    assert_refused("end-b,net_null0", "port `end-b`: it carries the default route");
+    lan.bump.run("ip route del default table 100");
     if !lan.bump.succeeds("ip link add dev bridge type bridge") {
         skip("no bridge can be made here");
         return;
