@@ -108,7 +108,7 @@ fn a_table_is_for_people() {
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     for line in [
-        "headers      eth / vlan?",
+        "headers      eth / ipv4, not for packets with TCP, UDP or SCTP",
         "IGNORED",
         "conflicts    one set of fields at a time for each kind of packet",
         "DO NOT HIT",
