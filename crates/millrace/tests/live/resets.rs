@@ -106,7 +106,7 @@ fn endless(test: &str, arguments: &str) -> Setup {
 fn marked_and_rules(bump: &Bump) -> Option<(f64, u64)> {
     let text = bump.stdout();
     let words: Vec<_> = text.lines().last()?.split_whitespace().collect();
-    let [.., marked, rules, _] = words[..] else { return None };
+    let [.., marked, rules, _stolen, _wait] = words[..] else { return None };
     Some((marked.parse().ok()?, rules.replace('_', "").parse().ok()?))
 }
 
