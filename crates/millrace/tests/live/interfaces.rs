@@ -301,6 +301,32 @@ fn an_interface_that_cannot_be_a_port_is_refused_with_the_reason() {
     assert_refused("end-b,net_null0", "it belongs to a bridge or bond: ip link set end-b nomaster");
 }
 
+/// Linux names a USB NIC so: 15 characters, the most there may be.
+#[test]
+fn an_interface_with_a_long_name_is_a_port() {
+    let Some(lan) = lan(1500) else { return };
+    lan.bump.run("ip link set dev end-a name enx001122334455");
+    let setup = Setup::new("long-name").launcher(lan.bump.command("env"));
+    let bump = setup.pair("enx001122334455", "net_null0,no-rx=1").start();
+    assert!(bump.stderr().contains("port enx001122334455: net_tap, by a tc redirect to mr-"));
+    assert_eq!(bump.finish().status, Some(0));
+}
+
+/// As in many containers. The host's IPv6 would speak into the wire.
+#[test]
+fn a_host_that_cannot_be_kept_out_is_refused() {
+    let Some(lan) = lan(1500) else { return };
+    let before = state_of_ends(&lan);
+    let mut launcher = lan.bump.command("unshare");
+    let script = "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && \
+                  exec \"$@\"";
+    launcher.args(["--mount", "sh", "-c", script, "sh"]);
+    let setup = Setup::new("read-only").launcher(launcher).args(&["--pair", PAIR]);
+    setup
+        .assert_refused(1, &["port `end-a`: cannot keep the host out: /proc/sys must be writable"]);
+    assert_eq!(state_of_ends(&lan), before);
+}
+
 /// The lines of the README, as they are pasted.
 #[test]
 fn the_quick_start_works_as_it_is_written() {
