@@ -134,7 +134,8 @@ shim_limit_privileges(uint64_t capabilities)
 		if (threads != NULL)
 			closedir(threads);
 	} while (is_new);
-	if (signal > 0)
+	/* A thread that has not answered may still get the signal, whose default is to kill. */
+	if (signal > 0 && is_good)
 		sigaction(signal, &before, NULL);
 	return is_good && atomic_load(&failures) == 0 ? 0 : -1;
 }
