@@ -37,7 +37,7 @@ pub use lcore::{Job, Lcore};
 pub use log::{Log, LogLevel};
 pub use mbuf::{DoesNotFit, Mbuf};
 pub use mempool::Mempool;
-pub use port::{Link, Missed, Port, PortConfig, PortInfo, PortStats, Queues, Resets};
+pub use port::{Link, LossCounter, Losses, Port, PortConfig, PortInfo, PortStats, Queues, Resets};
 pub use queue::{RxQueue, TxQueue};
 pub use rss::{RSS_SECRET_LEN, SymmetricRss, rss_secret, use_rss_secret};
 pub use spread::PortSpread;

@@ -31,8 +31,8 @@ pub struct Port {
     times_reset: u64,
     /// Its counters before the last reset.
     stats_before: PortStats,
-    /// Frames lost on their way to it.
-    missed: Option<Missed>,
+    /// Counts frames lost between it and the interface that it stands for.
+    losses: Option<LossCounter>,
     _one_user: PhantomData<Cell<()>>,
 }
 
@@ -76,9 +76,17 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
 }
 
-/// Frames that were lost before a driver could hand them over, by a count of somebody else, who is
-/// told how many it has handed over.
-pub type Missed = Box<dyn Fn(u64) -> u64 + Send>;
+/// Frames lost between a port and the interface that it stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// On their way to the port.
+    pub missed: u64,
+    /// After the port has sent them.
+    pub unsent: u64,
+}
+
+/// Counts such frames. It is told how many frames the port has received.
+pub type LossCounter = Box<dyn Fn(u64) -> Losses + Send>;
 
 /// The port's own counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +103,8 @@ pub struct PortStats {
     pub imissed: u64,
     /// Packets received with an error.
     pub ierrors: u64,
-    /// Packets that could not be sent.
+    /// Packets that could not be sent. For a Linux interface also those that the kernel took, which
+    /// count as sent, and could not pass on to it.
     pub oerrors: u64,
     /// Times that no mbuf was left for a received packet.
     pub rx_nombuf: u64,
@@ -181,26 +190,26 @@ impl Port {
             queues: [0; 2],
             times_reset: 0,
             stats_before: PortStats::default(),
-            missed: None,
+            losses: None,
             _one_user: PhantomData,
         })
     }
 
     /// Makes the port stand for a Linux interface: its name is that of the port from now on, its
-    /// link is the port's, and `missed` counts frames lost between both.
+    /// link is the port's, and `losses` counts frames lost between both.
     ///
     /// # Panics
     /// If the port is configured.
-    pub fn stand_for(&mut self, interface: &str, if_index: u32, missed: Missed) {
+    pub fn stand_for(&mut self, interface: &str, if_index: u32, losses: LossCounter) {
         let open = Arc::get_mut(&mut self.open).expect("a port without queues");
         open.set_interface(if_index);
         self.info.devargs = interface.to_owned();
-        self.missed = Some(missed);
+        self.losses = Some(losses);
     }
 
     /// True if it stands for a Linux interface.
     pub fn stands_for_interface(&self) -> bool {
-        self.missed.is_some()
+        self.losses.is_some()
     }
 
     /// DPDK's number of the port, by which flow rules name it.
@@ -339,20 +348,18 @@ impl Port {
         if self.open.is_down() {
             return self.stats_before;
         }
-        self.open.stats().map_or_else(
-            |_| PortStats::default(),
-            |stats| PortStats {
-                ipackets: stats.ipackets,
-                opackets: stats.opackets,
-                ibytes: stats.ibytes,
-                obytes: stats.obytes,
-                imissed: stats.imissed
-                    + self.missed.as_ref().map_or(0, |missed| missed(stats.ipackets)),
-                ierrors: stats.ierrors,
-                oerrors: stats.oerrors,
-                rx_nombuf: stats.rx_nombuf,
-            },
-        )
+        let Ok(stats) = self.open.stats() else { return PortStats::default() };
+        let losses = self.losses.as_ref().map(|losses| losses(stats.ipackets)).unwrap_or_default();
+        PortStats {
+            ipackets: stats.ipackets,
+            opackets: stats.opackets,
+            ibytes: stats.ibytes,
+            obytes: stats.obytes,
+            imissed: stats.imissed + losses.missed,
+            ierrors: stats.ierrors,
+            oerrors: stats.oerrors + losses.unsent,
+            rx_nombuf: stats.rx_nombuf,
+        }
     }
 
     /// State of the link, without waiting for it: that of the port, and for a virtual device that

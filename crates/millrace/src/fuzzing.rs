@@ -81,7 +81,7 @@ pub fn replay(source: impl Read + 'static) -> u64 {
     }
     let (summary, records) = player.finish().expect(WRITTEN);
     summary.print(&mut io::sink()).expect(WRITTEN);
-    records.finish().0.print(&mut io::sink()).expect(WRITTEN);
+    records.finish().top.print(&mut io::sink()).expect(WRITTEN);
     assert!(summary.ledger.balanced, "{summary:?}");
     let flows = &summary.flows;
     assert_eq!((flows.active, flows.created), (0, flows.ended.total()), "{summary:?}");

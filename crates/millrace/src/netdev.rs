@@ -15,7 +15,7 @@ pub(crate) use keeper::{SUBCOMMAND as KEEPER, keep};
 pub(crate) use netlink::Device;
 
 use crate::config::Devargs;
-use dpdk::{Missed, Port, linux};
+use dpdk::{LossCounter, Losses, Port, linux};
 use keeper::{Keeper, Offload, Step, Undo};
 use lock::{InterfaceLock, NotLocked};
 use netlink::Netlink;
@@ -330,6 +330,7 @@ impl Interfaces {
         // 8: answer for no address (ip-sysctl, arp_ignore). Where IPv6 is switched off, addresses
         // are lost.
         self.set_sysctl(device, ("ipv4", "arp_ignore"), "8");
+        self.set_sysctl(device, ("ipv4", "forwarding"), "0");
         if !has_ipv6 {
             self.set_sysctl(device, ("ipv6", "disable_ipv6"), "1");
         }
@@ -372,15 +373,16 @@ impl Interfaces {
     pub(crate) fn adopt(&mut self, port: &Devargs, open: &mut Port) -> Result<(), NetdevError> {
         let Some(used) = self.used.get_mut(&port.name) else { return Ok(()) };
         let Some(driver) = &used.driver else { return Ok(()) };
-        let mut missed: Missed = Box::new(|_| 0);
+        let mut losses: LossCounter = Box::new(|_| Losses::default());
         if let Some(far) = driver.far.clone() {
             let netlink = self.netlink.as_mut().expect("it was asked for this device");
             let index = prepare_far(netlink, &far);
             used.far = Some(index.map_err(|fault| NetdevError { port: port.to_string(), fault })?);
             let near = driver.devargs.contains("af_packet").then(|| near_name(&far));
-            missed = Box::new(move |received| frames_missed(&far, near.as_deref(), received));
+            let passage = Passage { device: used.device.clone(), far, near };
+            losses = Box::new(move |received| passage.losses(received).unwrap_or_default());
         }
-        open.stand_for(&used.device.name, used.device.index, missed);
+        open.stand_for(&used.device.name, used.device.index, losses);
         Ok(())
     }
 
@@ -409,16 +411,31 @@ impl Interfaces {
     }
 }
 
-/// Frames that came to the device `far` and not to the port, which has received so many: the queue
-/// of a tap had no room, or the ring of the port at the other end, `near`, of a veth.
-fn frames_missed(far: &str, near: Option<&str>, received: u64) -> u64 {
-    let device = |name: &str| {
-        let found = Netlink::open().and_then(|mut netlink| netlink.device(name));
-        found.ok().flatten()
-    };
-    let dropped = device(far).map_or(0, |far| far.tx_dropped);
-    let near = near.and_then(device);
-    dropped + near.map_or(0, |near| near.rx_packets.saturating_sub(received))
+/// The way of frames from an interface to its port and back.
+struct Passage {
+    /// The interface, as it was at the start.
+    device: Device,
+    /// The device that frames are redirected to.
+    far: String,
+    /// The other end of its cable, if it is a veth.
+    near: Option<String>,
+}
+
+impl Passage {
+    /// Counts frames lost on the way since the start. The port has received `received` frames.
+    fn losses(&self, received: u64) -> io::Result<Losses> {
+        let mut netlink = Netlink::open()?;
+        let far = netlink.device(&self.far)?.unwrap_or_default();
+        let near = self.near.as_ref().map(|near| netlink.device(near)).transpose()?.flatten();
+        // No room in the queue of a tap, or in the ring of the port at the near end of a veth.
+        let missed =
+            far.tx_dropped + near.map_or(0, |near| near.rx_packets.saturating_sub(received));
+        // Either the redirect or the interface counts a frame that it drops, or both do.
+        let device = netlink.device_by_index(self.device.index)?.unwrap_or_default();
+        let dropped = device.tx_dropped.saturating_sub(self.device.tx_dropped);
+        let failed = redirect::failures(&mut netlink, far.index)?;
+        Ok(Losses { missed, unsent: dropped.max(failed) })
+    }
 }
 
 /// Prepares the device that frames are redirected to, which its driver has made; returns its
@@ -454,8 +471,9 @@ pub(crate) fn mtu(name: &str) -> Option<u32> {
 
 /// Name of the device that the frames of an interface are redirected to.
 fn far_name(interface: &str, index: u32) -> String {
+    // No interface of the name 7 gets the same.
     let name = format!("mr-{interface}");
-    if name.len() <= NAME_MAX { name } else { format!("mr-{index}") }
+    if name.len() <= NAME_MAX { name } else { format!("mr.{index}") }
 }
 
 /// Name of the other end of its cable, where it is a veth.
@@ -477,6 +495,6 @@ mod tests {
     #[test]
     fn redirects_have_names_that_linux_takes() {
         assert_eq!(far_name("eth1", 7), "mr-eth1");
-        assert_eq!(far_name("enp130s0f1np1", 7), "mr-7");
+        assert_eq!(far_name("enp130s0f1np1", 7), "mr.7");
     }
 }

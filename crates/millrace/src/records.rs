@@ -8,7 +8,7 @@ mod sink;
 mod writer;
 
 pub(crate) use file::{Existing, OpenError};
-pub(crate) use sink::RecordSink;
+pub(crate) use sink::{RecordSink, WrittenRecords};
 pub(crate) use writer::Writer;
 
 use crate::output::names_stdout;

@@ -21,6 +21,9 @@ const OTHERS: [i32; 6] = [SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXCPU, SIGUSR2];
 /// Power fails, a coprocessor's stack did: as little as the others, and without names here.
 const UNNAMED: [i32; 2] = [16, 30];
 
+/// Those that a program may give a meaning. The C library has two below for itself.
+const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
+
 /// True while DPDK starts.
 static STARTING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// True once a signal has asked for the end.
@@ -106,6 +109,16 @@ impl RunSignals {
         Ok(Self { interrupted, hung_up, reopen, had_terminal, can_reload })
     }
 
+    /// Catches real-time signals that nobody else has caught, so that they end the run in order.
+    /// DPDK has started by then: its drivers take some of them.
+    pub(crate) fn catch_real_time(&self) -> io::Result<()> {
+        let taken = signals_of("SigCgt") | signals_of("SigIgn");
+        for signal in REAL_TIME.filter(|signal| taken & 1 << (signal - 1) == 0) {
+            flag::register(signal, Arc::clone(&self.interrupted))?;
+        }
+        Ok(())
+    }
+
     /// True if SIGUSR1 came since the last call: log rotation asks for output files to be opened
     /// again.
     pub(crate) fn take_reopen(&self) -> bool {
@@ -135,10 +148,13 @@ fn is_terminal_gone() -> bool {
         && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-/// By the kernel's mask of ignored signals, whose bit 0 is signal 1, the hang-up.
 fn is_hang_up_ignored() -> bool {
+    signals_of("SigIgn") & 1 << (SIGHUP - 1) != 0
+}
+
+/// A mask of signals of this process, as the kernel tells it: bit 0 is signal 1 (proc(5), status).
+fn signals_of(mask: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & 1 != 0)
+    let value = status.lines().find_map(|line| line.strip_prefix(mask)?.strip_prefix(':'));
+    value.and_then(|value| u64::from_str_radix(value.trim(), 16).ok()).unwrap_or(0)
 }

@@ -164,7 +164,7 @@ pub(crate) struct Flows {
     pub(crate) ended: Counts,
     /// Packets of new flows that found no room.
     pub(crate) table_full: u64,
-    /// Flow records lost because they were not written fast enough.
+    /// Flow records lost because they came too fast, or could not be written.
     pub(crate) records_lost: u64,
 }
 

@@ -13,6 +13,7 @@ use crate::cmd::run::secret;
 use crate::host::Memory;
 use crate::output::{Command, OutputArgs, is_dash, tell};
 use crate::plan::{EngineArgs, engine_bytes};
+use crate::records::WrittenRecords;
 use crate::summary::Summary;
 use crate::{signals, units};
 use anyhow::Context;
@@ -78,8 +79,8 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let good = play_all(&mut player, &args.captures, &interrupted).with_context(writing)?;
     let (summary, records) = player.finish().with_context(writing)?;
-    let (top, written) = records.finish();
-    written.with_context(writing)?;
+    let WrittenRecords { top, result, .. } = records.finish();
+    result.with_context(writing)?;
     outputs.finish(&title(&summary, started), &summary, top)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -10,7 +10,7 @@ use crate::output::{Command, OutputArgs, tell, tell_at_once};
 use crate::placement::describe_placement;
 use crate::plan::{Plan, PlanArgs};
 use crate::privileges::Capabilities;
-use crate::records::RecordSink;
+use crate::records::{RecordSink, WrittenRecords};
 use crate::reload::{Reload, Reloader};
 use crate::signals::{self, RunSignals};
 use crate::snapshot::Snapshots;
@@ -108,6 +108,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     kept.keep_only();
+    signals.catch_real_time().context("cannot catch signals")?;
     warn_at_start(&live, wants_huge_pages);
     let print_lines = outputs.report && !args.quiet;
     let mut reloader = Reloader::new(live.inquiry(), reload);
@@ -127,8 +128,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     close(server, &mut live, &mut sink);
     let has_given_up = live.has_given_up();
     drop(interfaces);
-    let finished = live.finish(&mut sink);
-    let (top, written) = sink.finish();
+    let mut finished = live.finish(&mut sink);
+    let WrittenRecords { top, lost, result: written } = sink.finish();
+    finished.summary.flows.records_lost += lost;
     outputs.finish("", &finished.summary, top)?;
     // What was lost of the records was told when it happened.
     Ok(if has_given_up || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -171,14 +173,10 @@ fn files_of(args: &RunArgs, plan: &Plan) -> Vec<PathBuf> {
     configuration.chain(snapshot).chain(args.output.reopened_files()).collect()
 }
 
-/// Takes the Linux interfaces of the plan, and says what was chosen for each.
+/// Takes the Linux interfaces of the plan.
 fn prepare(plan: &Plan) -> anyhow::Result<Interfaces> {
     let ports = plan.pairs.iter().flat_map(|pair| [(&pair.a, pair.mtu), (&pair.b, pair.mtu)]);
-    let interfaces = Interfaces::prepare(ports)?;
-    for note in interfaces.notes() {
-        tell(io::stderr(), format_args!("millrace: {note}"));
-    }
-    Ok(interfaces)
+    Ok(Interfaces::prepare(ports)?)
 }
 
 /// What the run before has left. Nothing of it is a reason to carry no packets.
@@ -263,6 +261,10 @@ fn start(
         }
         _ => error.into(),
     })?;
+    // Not before: without hugepages the program starts once more, and would say it again.
+    for note in interfaces.notes() {
+        tell(io::stderr(), format_args!("millrace: {note}"));
+    }
     tell(io::stderr(), placement);
     let mut lcores = eal.take_lcores().into_iter();
     let all_workers: usize = plan.pairs.iter().map(|pair| pair.workers.len()).sum();

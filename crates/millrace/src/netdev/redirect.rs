@@ -7,18 +7,21 @@
 //! segments up, fills in checksums and puts VLAN tags back (`validate_xmit_skb` in net/core/dev.c).
 
 use super::netlink::{Netlink, is_no_device};
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{
     TcAction, TcActionAttribute, TcActionGeneric, TcActionMirror, TcActionMirrorOption,
     TcActionOption, TcActionType, TcAttribute, TcFilterU32, TcFilterU32Option, TcHandle, TcHeader,
-    TcMessage, TcMirror, TcMirrorActionType, TcOption, TcU32Key, TcU32Selector, TcU32SelectorFlags,
+    TcMessage, TcMirror, TcMirrorActionType, TcOption, TcStats2, TcU32Key, TcU32Selector,
+    TcU32SelectorFlags,
 };
 use rustix::io::Errno;
 use std::io;
 
 /// Priority of our filters, by which they are found again: `mr` in ASCII.
 const PRIORITY: u16 = 0x6d72;
+/// Bytes of it.
+const ETHERNET_HEADER: i32 = 14;
 /// Frames of every protocol, in network byte order.
 const ALL_PROTOCOLS: u16 = 0x0003_u16.to_be();
 
@@ -54,6 +57,36 @@ pub(super) fn try_out(netlink: &mut Netlink, from: u32) -> io::Result<()> {
 pub(super) fn remove_filter(netlink: &mut Netlink, from: u32) -> io::Result<()> {
     let request = RouteNetlinkMessage::DelTrafficFilter(message(from, ingress(), PRIORITY));
     accept(netlink.ask(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
+}
+
+/// Counts frames that the redirect of device `from` could not pass on, as the other device was down
+/// or its queue full (`overlimits` of tcf_mirred_act in net/sched/act_mirred.c).
+pub(super) fn failures(netlink: &mut Netlink, from: u32) -> io::Result<u64> {
+    let request = RouteNetlinkMessage::GetTrafficFilter(message(from, ingress(), PRIORITY));
+    let answers = netlink.ask(request, NLM_F_DUMP)?;
+    let filters = answers.iter().filter_map(|answer| match answer {
+        RouteNetlinkMessage::NewTrafficFilter(filter) => Some(filter.attributes.iter()),
+        _ => None,
+    });
+    let options = filters.flatten().filter_map(|attribute| match attribute {
+        TcAttribute::Options(options) => Some(options.iter()),
+        _ => None,
+    });
+    let actions = options.flatten().filter_map(|option| match option {
+        TcOption::U32(TcFilterU32Option::Action(actions)) => Some(actions.iter()),
+        _ => None,
+    });
+    let stats = actions.flatten().flat_map(|action| &action.attributes).filter_map(|attribute| {
+        match attribute {
+            TcActionAttribute::Stats(stats) => Some(stats.iter()),
+            _ => None,
+        }
+    });
+    let overlimits = stats.flatten().map(|stats| match stats {
+        TcStats2::Queue(queue) => u64::from(queue.overlimits),
+        _ => 0,
+    });
+    Ok(overlimits.sum())
 }
 
 /// Gives device `index` the queueing discipline that filters of ours hang on; true if it was not
@@ -93,10 +126,12 @@ fn add_filter(netlink: &mut Netlink, from: u32, to: u32, takes: Takes) -> io::Re
             mirror,
         ))]),
     ];
+    // The Ethernet header: frames may be shorter than a key behind it.
     let mut key = TcU32Key::default();
+    key.off = -ETHERNET_HEADER;
     if let Takes::None = takes {
-        // No IP packet begins with these bits.
-        (key.mask, key.val) = (u32::MAX, u32::MAX);
+        // No mask can leave such a value.
+        key.val = u32::MAX;
     }
     let mut selector = TcU32Selector::default();
     selector.flags = TcU32SelectorFlags::Terminal;

@@ -25,6 +25,15 @@ pub(crate) struct RecordSink {
     interrupted: Option<Arc<AtomicBool>>,
 }
 
+/// What became of all records.
+pub(crate) struct WrittenRecords {
+    pub(crate) top: Top,
+    /// Records that were not written.
+    pub(crate) lost: u64,
+    /// An error if there are any.
+    pub(crate) result: io::Result<()>,
+}
+
 /// Lines on their way to the thread that writes them.
 struct Block {
     writer: Writer,
@@ -117,8 +126,8 @@ impl RecordSink {
         }
     }
 
-    /// Writes out all records. Returns the busiest flows, and whether all records were written.
-    pub(crate) fn finish(mut self) -> (Top, io::Result<()>) {
+    /// Writes out all records.
+    pub(crate) fn finish(mut self) -> WrittenRecords {
         if self.interrupted.is_none() {
             self.hurry();
         }
@@ -126,7 +135,8 @@ impl RecordSink {
             self.hurry_if_interrupted();
             std::thread::sleep(NAP);
         }
-        (self.top, self.file.map_or(Ok(()), Block::result))
+        let lost = self.file.as_ref().map_or(0, Block::lost);
+        WrittenRecords { top: self.top, lost, result: self.file.map_or(Ok(()), Block::result) }
     }
 
     fn hurry_if_interrupted(&mut self) {
@@ -178,7 +188,7 @@ impl Block {
     fn is_given_up(&mut self) -> bool {
         let steps = self.writer.steps();
         let lasts = self.hurry.as_mut().map(|standstill| standstill.lasts(steps));
-        let is_given_up = lasts.is_some_and(|lasts| lasts >= self.writer.patience);
+        let is_given_up = lasts.is_some_and(|lasts| lasts >= self.writer.patience());
         if is_given_up {
             self.take_lines();
             self.records = 0;
@@ -195,18 +205,25 @@ impl Block {
         self.writer.is_finished() || self.is_given_up()
     }
 
+    /// Records that were not written; none of those that a reader did not want. Call it once
+    /// `is_finished` is true.
+    fn lost(&self) -> u64 {
+        match self.writer.is_finished() || self.writer.is_over() {
+            true => self.writer.lost(),
+            false => self.taken.saturating_sub(self.writer.written()),
+        }
+    }
+
     /// Returns an error if records were lost. Call it once `is_finished` is true.
     fn result(self) -> io::Result<()> {
-        let Self { writer, taken, .. } = self;
-        if writer.is_finished() || writer.is_over() {
-            let error = || writer.take_error().unwrap_or_else(|| io::ErrorKind::Other.into());
-            return if writer.lost() == 0 { Ok(()) } else { Err(error()) };
-        }
-        let lost = taken.saturating_sub(writer.settled());
+        let (writer, lost) = (&self.writer, self.lost());
         if lost == 0 {
             return Ok(());
         }
-        let (seconds, lost) = (writer.patience.as_secs(), thousands(lost));
+        if writer.is_finished() || writer.is_over() {
+            return Err(writer.take_error().unwrap_or_else(|| io::ErrorKind::Other.into()));
+        }
+        let (seconds, lost) = (writer.patience().as_secs(), thousands(lost));
         let message = format!("no progress for {seconds} s; records lost: {lost}");
         if writer.is_told {
             let target = &writer.target;

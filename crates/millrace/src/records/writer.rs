@@ -33,8 +33,7 @@ pub(super) enum Order {
 /// The thread, seen from outside.
 pub(crate) struct Writer {
     pub(super) target: Target,
-    /// How long it may make no progress at the end of a run.
-    pub(super) patience: Duration,
+    patience: Duration,
     /// It says on standard error when records begin to be lost, and when that is over.
     pub(super) is_told: bool,
     orders: Option<SyncSender<Order>>,
@@ -112,9 +111,15 @@ impl Writer {
         self.progress.lost.load(Ordering::Relaxed)
     }
 
-    /// Records that were written or lost.
-    pub(super) fn settled(&self) -> u64 {
-        self.progress.written.load(Ordering::Relaxed) + self.lost()
+    /// Records that were written.
+    pub(super) fn written(&self) -> u64 {
+        self.progress.written.load(Ordering::Relaxed)
+    }
+
+    /// How long it may make no progress at the end of a run. A pipe may have taken the place of the
+    /// file that was opened first.
+    pub(super) fn patience(&self) -> Duration {
+        if is_named_pipe(&self.target) { READER_PATIENCE } else { self.patience }
     }
 
     /// True if the reader has gone.

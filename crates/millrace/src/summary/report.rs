@@ -18,7 +18,7 @@ impl Summary {
         print_counts(out, "flows ended", &self.flows.ended)?;
         if self.flows.records_lost > 0 {
             let lost = units::thousands(self.flows.records_lost);
-            writeln!(out, "flow records lost, not written fast enough: {lost}")?;
+            writeln!(out, "flow records lost: {lost}")?;
         }
         self.print_snapshot(out)?;
         self.offload.print(out)?;

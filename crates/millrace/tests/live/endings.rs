@@ -23,7 +23,7 @@ fn time_ends_a_run() {
 #[test]
 fn a_signal_ends_a_run_with_its_summary() {
     // The others have no meaning: by default they would kill it.
-    for signal in ["INT", "TERM", "QUIT", "HUP", "USR2", "ALRM", "XCPU", "PWR"] {
+    for signal in ["INT", "TERM", "QUIT", "HUP", "USR2", "ALRM", "XCPU", "PWR", "RTMIN+1"] {
         let mut launcher = Command::new("env");
         launcher.arg(format!("--default-signal={signal}"));
         let setup = Setup::new("signal").launcher(launcher).without_config();

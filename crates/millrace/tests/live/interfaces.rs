@@ -48,7 +48,8 @@ fn state_of_ends(lan: &Lan) -> String {
         let sysctl = |key: &str| lan.bump.run(&format!("sysctl -n net.{key}"));
         let arp = sysctl(&format!("ipv4.conf.{end}.arp_ignore"));
         let ipv6 = sysctl(&format!("ipv6.conf.{end}.disable_ipv6"));
-        format!("{link:?} {offloads} {arp} {ipv6}")
+        let forwarding = sysctl(&format!("ipv4.conf.{end}.forwarding"));
+        format!("{link:?} {offloads} {arp} {ipv6} {forwarding}")
     };
     let all = lan.bump.run("ip -br link").lines().count();
     let tc = lan.bump.run("tc qdisc show").matches("clsact").count();
@@ -117,6 +118,7 @@ fn named_interfaces_pass_what_hosts_send_by_default() {
 #[test]
 fn a_bump_that_is_killed_leaves_its_interfaces_as_they_were() {
     let Some(lan) = lan(1500) else { return };
+    lan.bump.run("sysctl -q -w net.ipv4.ip_forward=1");
     let before = state_of_ends(&lan);
     for pair in [PAIR, "net_af_packet0,iface=end-a,net_af_packet1,iface=end-b"] {
         let setup = Setup::new("killed").launcher(lan.bump.command("env"));
@@ -224,6 +226,41 @@ fn frames_that_do_not_fit_are_dropped_with_a_reason() {
     }
 }
 
+/// A packet socket sends frames of any length from an Ethernet header on.
+#[test]
+fn the_shortest_frames_pass_between_named_interfaces() {
+    let Some(lan) = lan(1500) else { return };
+    let setup = Setup::new("short").launcher(lan.bump.command("env")).args(&["--pair", PAIR]);
+    let bump = setup.start();
+    // Without addresses hosts have nothing else to say.
+    lan.set_up();
+    let send = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); \
+                s.bind((\"host-a\", 0)); s.send(bytes(6) + bytes([2, 0, 0, 0, 0, 1, 8, 0]) + b\".\")";
+    assert!(lan.a.namespace.command("python3").args(["-c", send]).status().unwrap().success());
+    let ended = bump.finish();
+    assert_eq!(ended.summary()["ports"][0]["rx_packets"], 1);
+}
+
+/// Frames that the kernel takes from a port and cannot put on the wire are not lost in silence.
+#[test]
+fn frames_for_an_interface_that_went_down_are_counted() {
+    for down in ["the interface", "its other end"] {
+        let Some(lan) = lan(1500) else { return };
+        let bump = start(&lan, Setup::new("down").without_flows());
+        lan.introduce();
+        assert_ping(&lan.a, lan.b.v4);
+        match down {
+            "the interface" => lan.bump.run(&format!("ip link set dev {} down", ENDS[1])),
+            _ => lan.b.namespace.run(&format!("ip link set dev {} down", lan.b.interface)),
+        };
+        assert!(!lan.a.namespace.succeeds(&format!("ping -c 5 -i 0.02 -W 1 {}", lan.b.v4)));
+        let ended = bump.finish();
+        let summary = ended.summary();
+        let unsent = count(&summary["ports"][1]["oerrors"]);
+        assert!((5..20).contains(&unsent), "{down}: {}", summary["ports"]);
+    }
+}
+
 /// By default a kernel leaves the checksums of what it sends by a veth to hardware.
 #[test]
 fn checksums_that_nobody_fills_in_are_told_with_what_to_do() {
@@ -308,7 +345,7 @@ fn an_interface_with_a_long_name_is_a_port() {
     lan.bump.run("ip link set dev end-a name enx001122334455");
     let setup = Setup::new("long-name").launcher(lan.bump.command("env"));
     let bump = setup.pair("enx001122334455", "net_null0,no-rx=1").start();
-    assert!(bump.stderr().contains("port enx001122334455: net_tap, by a tc redirect to mr-"));
+    assert!(bump.stderr().contains("port enx001122334455: net_tap, by a tc redirect to mr."));
     assert_eq!(bump.finish().status, Some(0));
 }
 

@@ -138,6 +138,8 @@ fn records_go_on_when_there_is_room_again() {
         assert_eq!(ended.stderr.lines().count(), 2, "{}", ended.stderr);
         assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
         assert_eq!(ended.records().len(), 100 - lost);
+        let told = format!("flow records lost: {lost}\n");
+        assert!(ended.stdout.contains(&told), "{}", ended.stdout);
     }
 }
 
@@ -155,10 +157,36 @@ fn a_reader_that_does_not_read_does_not_hold_up_the_end() {
     let told = format!("cannot write flow records to {pipe}: no progress for 1 s; records lost: ");
     assert!(ended.stderr.contains(&told), "{}", ended.stderr);
     let lost = ended.stderr.trim().rsplit(' ').next().unwrap().replace('_', "");
+    assert_eq!(ended.summary()["flows"]["records_lost"].to_string(), lost);
     assert!(ended.stdout.contains("balanced"), "{}", ended.stdout);
     // What the pipe holds are whole records, as far as it goes.
     let mut held = vec![0; 1 << 17];
     let len = reader.read(&mut held).unwrap();
     let whole = held[..len].iter().filter(|byte| **byte == b'\n').count() as u64;
     assert_eq!(whole + lost.parse::<u64>().unwrap(), 5000);
+}
+
+/// Nobody opens the pipe that has taken the place of the file.
+#[test]
+fn a_pipe_in_place_of_the_file_does_not_hold_up_the_end() {
+    let setup = Setup::new("swapped");
+    let kept = setup.path("flows.jsonl");
+    let mut bump = started(setup, 20);
+    fs::remove_file(&kept).unwrap();
+    assert!(Command::new("mkfifo").arg(&kept).status().unwrap().success());
+    bump.signal("USR1");
+    let process = bump.id();
+    bump.wait_until("it opens the pipe", |_| is_opening_something(process));
+    let ended = bump.finish();
+    assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no progress for 1 s; records lost: 20"), "{}", ended.stderr);
+    assert_eq!(ended.summary()["flows"]["records_lost"], 20);
+}
+
+/// True while a thread of the process is in openat(2): for x86-64 or arm64.
+fn is_opening_something(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let calls =
+        threads.filter_map(|it| fs::read_to_string(it.unwrap().path().join("syscall")).ok());
+    calls.into_iter().any(|call| ["257 ", "56 "].iter().any(|openat| call.starts_with(openat)))
 }

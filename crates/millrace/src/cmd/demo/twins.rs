@@ -94,7 +94,7 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
         let _ = comparison.print_heading(&mut io::stdout().lock());
     }
     stage.run_all(&mut comparison, &mut sink, &interrupted)?;
-    let (_, written) = sink.finish();
+    let written = sink.finish().result;
     let is_told = outputs.report;
     // Who has no room for one of them may have it for the others.
     let json = outputs.finish_with(&comparison);
