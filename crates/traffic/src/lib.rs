@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Seeded traffic: the same seed gives the same frames, byte by byte.
 //!
-//! [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the frames of the
-//! benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet floods made to
-//! collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
+//! [`stream`] has the stateless streams of the generator, with [`Stamp`]s by which a receiver knows
+//! every packet. [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the
+//! frames of the benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet
+//! floods made to collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
 //!
 //! Pure: no clock, no thread, no file, and no randomness but the seed's. Every frame has correct
 //! lengths and checksums.
@@ -12,18 +13,27 @@
 pub mod article;
 pub mod flood;
 pub mod scenario;
+pub mod stream;
 
 mod endpoints;
+mod filler;
 mod flow;
 mod ledger;
 mod pcap;
 mod profile;
+mod sequence;
+mod source;
+mod stamp;
 mod template;
 mod workload;
 
+pub use filler::{Filler, Window};
 pub use ledger::Ledger;
 pub use pcap::PcapWriter;
 pub use profile::Profile;
+pub use sequence::{Arrival, Sequence};
+pub use source::{ROOM, Source};
+pub use stamp::{Stamp, StampKey};
 pub use workload::Workload;
 
 /// Bytes of the longest frame that this crate makes: two VLAN tags and an IP packet of 1500 bytes.

@@ -4,4 +4,5 @@
 mod article;
 mod scenario;
 mod seen;
+mod streams;
 mod workload;

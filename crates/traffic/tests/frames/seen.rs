@@ -41,7 +41,7 @@ pub(crate) struct Seen {
 /// # Panics
 /// If a length or a checksum is wrong.
 pub(crate) fn see(frame: &[u8]) -> Option<Seen> {
-    assert!(frame.len() >= 60 && frame.len() <= traffic::MAX_FRAME);
+    assert!(frame.len() >= 60 && frame.len() <= traffic::ROOM);
     let sliced = SlicedPacket::from_ethernet(frame).expect("a correct frame");
     let (src, dst, ip_len) = match sliced.net.as_ref()? {
         NetSlice::Ipv4(ip) => {

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rates as the user writes them, and when frames are due at a rate.
+
+/// Bytes that a frame takes on the wire beside itself: preamble and start delimiter 8, gap 12.
+const WIRE_EXTRA: f64 = 20.0;
+
+/// How much to send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// Frames per second.
+    Packets(f64),
+    /// Bits per second on the wire: frames with FCS, preamble and gap (layer 1).
+    WireBits(f64),
+    /// Bits per second of frames with FCS (layer 2).
+    FrameBits(f64),
+    /// Share of the link's rate, from 0 to 100.
+    Percent(f64),
+    /// As much as the port takes.
+    Max,
+}
+
+/// Why a text is no rate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no rate: write 1Mpps, 10Gbps (on the wire), 10Gbps-l2 (frames with FCS), 50% (of the \
+     link) or max"
+)]
+pub struct RateError(pub String);
+
+/// A rate in percent of a link whose speed nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a rate in % needs a link with a speed: write it in pps or bps")]
+pub struct NoLinkSpeed;
+
+impl Rate {
+    /// Reads a rate. K, M and G are powers of 1000.
+    pub fn parse(text: &str) -> Result<Self, RateError> {
+        let error = || RateError(text.to_owned());
+        if text == "max" {
+            return Ok(Rate::Max);
+        }
+        let lower = text.to_ascii_lowercase();
+        type Make = fn(f64) -> Rate;
+        let units: [(&str, Make); 4] = [
+            ("pps", Rate::Packets),
+            ("bps-l2", Rate::FrameBits),
+            ("bps", Rate::WireBits),
+            ("%", Rate::Percent),
+        ];
+        let found = units.iter().find_map(|(unit, make)| Some((lower.strip_suffix(unit)?, make)));
+        let (number, make) = found.ok_or_else(error)?;
+        let value = parse_scaled(number.trim()).filter(|value| *value > 0.0 && *value < 1e15);
+        match (value.ok_or_else(error)?, make(1.0)) {
+            (value, Rate::Percent(_)) if value > 100.0 => Err(error()),
+            (value, _) => Ok(make(value)),
+        }
+    }
+
+    /// Frames per second of `mean` bytes with FCS; `None` for as many as the port takes.
+    pub fn packets_per_second(
+        self,
+        mean: f64,
+        link_mbps: Option<u32>,
+    ) -> Result<Option<f64>, NoLinkSpeed> {
+        let on_wire = |bits: f64| bits / 8.0 / (mean + WIRE_EXTRA);
+        Ok(Some(match self {
+            Rate::Packets(rate) => rate,
+            Rate::WireBits(bits) => on_wire(bits),
+            Rate::FrameBits(bits) => bits / 8.0 / mean,
+            Rate::Percent(percent) => {
+                let mbps = link_mbps.filter(|mbps| *mbps > 0).ok_or(NoLinkSpeed)?;
+                on_wire(f64::from(mbps) * 1e4 * percent)
+            }
+            Rate::Max => return Ok(None),
+        }))
+    }
+}
+
+fn parse_scaled(text: &str) -> Option<f64> {
+    let scales = [("k", 1e3), ("m", 1e6), ("g", 1e9)];
+    let found = scales.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
+    let (number, scale) = found.unwrap_or((text, &1.0));
+    // Digits only: no "inf", no "1e9".
+    let is_plain = number.chars().all(|it| it.is_ascii_digit() || it == '.' || it == '_');
+    let number = number.replace('_', "");
+    is_plain.then(|| number.parse::<f64>().ok()).flatten().map(|number| number * scale)
+}
+
+/// Departures at a constant rate, without drift: frame `n` is due `n` intervals after the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interval(u64);
+
+/// Bits behind the binary point of an interval in nanoseconds: at 30 million frames a second the
+/// rate is exact to 2 in a billion, and intervals may be up to 18 minutes long.
+const FRACTION_BITS: u32 = 24;
+
+impl Interval {
+    /// Of no rate: every frame is due at once.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Returns the interval at `rate` frames per second, at least one in 1000 seconds.
+    pub(crate) fn at_rate(rate: f64) -> Self {
+        let scale = (1_u64 << FRACTION_BITS) as f64;
+        Self((1e9 / rate.max(1e-3) * scale).round() as u64)
+    }
+
+    /// Nanoseconds from the start at which frame `number` is due.
+    #[inline(always)]
+    pub(crate) fn due(self, number: u64) -> u64 {
+        (u128::from(self.0) * u128::from(number) >> FRACTION_BITS) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_write_a_rate() {
+        let cases = [
+            ("1Mpps", Rate::Packets(1e6)),
+            ("14.88mpps", Rate::Packets(14.88e6)),
+            ("1_000pps", Rate::Packets(1000.0)),
+            ("10Gbps", Rate::WireBits(1e10)),
+            ("10Gbps-L2", Rate::FrameBits(1e10)),
+            ("33%", Rate::Percent(33.0)),
+            ("max", Rate::Max),
+        ];
+        for (text, rate) in cases {
+            assert_eq!(Rate::parse(text), Ok(rate));
+        }
+        for text in ["", "pps", "0pps", "-1pps", "infpps", "1e3pps", "101%", "10", "1Tbps", "NaN%"]
+        {
+            assert!(Rate::parse(text).is_err(), "{text}");
+        }
+    }
+
+    /// 64 bytes at 10 Gb/s are 14.88 million frames a second.
+    #[test]
+    fn bits_are_packets_of_their_size() {
+        let pps = |rate: Rate, mean, link| rate.packets_per_second(mean, link);
+        assert_eq!(pps(Rate::WireBits(1e10), 64.0, None), Ok(Some(1e10 / 672.0)));
+        assert_eq!(pps(Rate::FrameBits(1e10), 64.0, None), Ok(Some(1e10 / 512.0)));
+        assert_eq!(pps(Rate::Percent(100.0), 64.0, Some(10_000)), Ok(Some(1e10 / 672.0)));
+        assert_eq!(pps(Rate::Percent(50.0), 64.0, None), Err(NoLinkSpeed));
+        assert_eq!(pps(Rate::Max, 64.0, None), Ok(None));
+    }
+
+    #[test]
+    fn the_rate_holds_to_a_hundred_millionth_over_a_day() {
+        for rate in [0.5, 3.0, 1e6, 6_731_400.0, 30e6] {
+            let number = (rate * 86_400.0) as u64;
+            let expected = number as f64 * 1e9 / rate;
+            let error = (Interval::at_rate(rate).due(number) as f64 - expected).abs();
+            assert!(error < 86_400e9 * 1e-8, "{rate}: {error} ns");
+        }
+        assert_eq!(Interval::NONE.due(1 << 40), 0);
+    }
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A stream as the user writes it: keys and values, from the command line or a file.
+
+use super::rate::{Rate, RateError};
+use super::size::{SizeError, Sizes};
+use super::values::{Kind, Values, ValuesError};
+use crate::Side;
+use std::net::IpAddr;
+use wire::{proto, tcp};
+
+/// The keys of a stream.
+pub const KEYS: [&str; 22] = [
+    "name",
+    "side",
+    "rate",
+    "size",
+    "count",
+    "burst",
+    "flows",
+    "src_mac",
+    "dst_mac",
+    "outer_vlan",
+    "vlan",
+    "src",
+    "dst",
+    "proto",
+    "sport",
+    "dport",
+    "ttl",
+    "tos",
+    "flags",
+    "seq",
+    "ack",
+    "window",
+];
+
+/// What a stream sends, and how much of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamSpec {
+    /// Names it in results.
+    pub name: String,
+    /// The port that sends it.
+    pub side: Side,
+    /// How much to send.
+    pub rate: Rate,
+    /// Packets after which it ends.
+    pub count: Option<u64>,
+    /// Packets that leave together.
+    pub burst: u64,
+    /// Different packets after which its fields begin anew.
+    pub flows: Option<u64>,
+    pub(crate) sizes: Sizes,
+    pub(crate) packet: PacketSpec,
+}
+
+/// Headers of its packets.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PacketSpec {
+    pub(crate) is_ipv6: bool,
+    pub(crate) protocol: u8,
+    pub(crate) tcp_flags: u8,
+    pub(crate) src_mac: Option<Values>,
+    pub(crate) dst_mac: Option<Values>,
+    pub(crate) outer_vlan: Option<Values>,
+    pub(crate) vlan: Option<Values>,
+    pub(crate) src: Values,
+    pub(crate) dst: Values,
+    pub(crate) sport: Values,
+    pub(crate) dport: Values,
+    pub(crate) ttl: Values,
+    pub(crate) tos: Values,
+    pub(crate) seq: Values,
+    pub(crate) ack: Values,
+    pub(crate) window: Values,
+}
+
+/// Why keys and values make no stream.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SpecError {
+    /// A key that streams do not have.
+    #[error("a stream has no key {key:?}; its keys are {}", KEYS.join(", "))]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// A key is there twice.
+    #[error("{0} is there twice")]
+    Twice(String),
+    /// A value that its key does not take.
+    #[error("{key}: {fault}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What is wrong with its value.
+        fault: ValueFault,
+    },
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ValueFault {
+    /// No values of the field.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    /// No sizes.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// No rate.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// One of a few words.
+    #[error("{text:?} is none of {words}")]
+    Word {
+        /// The value.
+        text: String,
+        /// The words that belong there.
+        words: &'static str,
+    },
+    /// Source and destination are not of one family.
+    #[error("src is an address of one family and dst of the other")]
+    Families,
+    /// A field that the packets do not have.
+    #[error("packets with proto={0} have none")]
+    NoSuchField(String),
+    /// The headers, and the stamp of a verified packet, need more room.
+    #[error("{size} bytes are too few: these headers need at least {least} with FCS")]
+    TooShort {
+        /// The shortest size, with FCS.
+        size: usize,
+        /// The least size, with FCS.
+        least: usize,
+    },
+}
+
+/// Keys and values on their way to a stream.
+struct Reader {
+    pairs: Vec<(String, String)>,
+}
+
+impl Reader {
+    fn take(&mut self, key: &str) -> Option<String> {
+        let place = self.pairs.iter().position(|(name, _)| name == key)?;
+        Some(self.pairs.swap_remove(place).1)
+    }
+
+    /// The value of `key`, read by `read`; `default` if it is not there.
+    fn read<T, E: Into<ValueFault>>(
+        &mut self,
+        key: &'static str,
+        default: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, SpecError> {
+        let text = self.take(key).unwrap_or_else(|| default.to_owned());
+        read(&text).map_err(|fault| SpecError::Value { key, fault: fault.into() })
+    }
+
+    fn optional<T, E: Into<ValueFault>>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, SpecError> {
+        match self.pairs.iter().any(|(name, _)| name == key) {
+            true => self.read(key, "", read).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn field(&mut self, key: &'static str, default: &str, max: u64) -> Result<Values, SpecError> {
+        self.read(key, default, |text| Values::parse(text, Kind::Number(max)))
+    }
+}
+
+fn number(text: &str) -> Result<u64, ValuesError> {
+    let values = Values::parse(text, Kind::Number(u64::MAX >> 1))?;
+    match values.count() {
+        1 => Ok(values.first() as u64),
+        _ => Err(ValuesError::NotOne { text: text.to_owned(), kind: "single number".to_owned() }),
+    }
+}
+
+/// A number of packets: at least one.
+fn positive(text: &str) -> Result<u64, ValuesError> {
+    let refused =
+        || ValuesError::NotOne { text: text.to_owned(), kind: "number from 1".to_owned() };
+    number(text).and_then(|number| if number > 0 { Ok(number) } else { Err(refused()) })
+}
+
+fn word<T: Copy>(text: &str, words: &'static str, of: &[(&str, T)]) -> Result<T, ValueFault> {
+    let found = of.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| ValueFault::Word { text: text.to_owned(), words })
+}
+
+fn protocol(text: &str) -> Result<u8, ValueFault> {
+    let names = [("udp", proto::UDP), ("tcp", proto::TCP), ("icmp", 1), ("sctp", proto::SCTP)];
+    word(text, "udp, tcp, icmp, sctp", &names)
+}
+
+/// Letters of TCP flags, as tcpdump has them, with the later ones E and C.
+fn tcp_flags(text: &str) -> Result<u8, ValueFault> {
+    let letters = [
+        ('F', tcp::FIN),
+        ('S', tcp::SYN),
+        ('R', tcp::RST),
+        ('P', tcp::PSH),
+        ('A', tcp::ACK),
+        ('U', 0x20),
+        ('E', 0x40),
+        ('C', 0x80),
+    ];
+    let words = "the letters F S R P A U E C";
+    let bit = |letter| letters.iter().find(|(name, _)| *name == letter).map(|(_, bit)| *bit);
+    let bits: Option<Vec<u8>> = text.chars().map(bit).collect();
+    let bits = bits.ok_or_else(|| ValueFault::Word { text: text.to_owned(), words })?;
+    Ok(bits.into_iter().fold(0, |all, bit| all | bit))
+}
+
+fn side(text: &str) -> Result<Side, ValueFault> {
+    word(text, "a, b", &[("a", Side::A), ("b", Side::B)])
+}
+
+/// The family of an address with anything behind it.
+fn is_ipv6(text: &str) -> bool {
+    let begin = text.strip_prefix("random:").unwrap_or(text);
+    let end = begin.find(['-', '/', ',']).unwrap_or(begin.len());
+    begin[..end].trim().parse().is_ok_and(|address: IpAddr| address.is_ipv6())
+}
+
+impl StreamSpec {
+    /// Reads a stream from keys and values. `number` names it if it has no name.
+    pub fn from_pairs(
+        number: usize,
+        pairs: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, SpecError> {
+        let mut reader = Reader { pairs: Vec::new() };
+        for (key, value) in pairs {
+            if !KEYS.contains(&key.as_str()) {
+                return Err(SpecError::UnknownKey { key });
+            }
+            if reader.pairs.iter().any(|(name, _)| *name == key) {
+                return Err(SpecError::Twice(key));
+            }
+            reader.pairs.push((key, value));
+        }
+        Self::read(number, &mut reader)
+    }
+
+    fn read(number: usize, reader: &mut Reader) -> Result<Self, SpecError> {
+        let spec = Self {
+            name: reader.take("name").unwrap_or_else(|| format!("stream{number}")),
+            side: reader.read("side", "a", side)?,
+            rate: reader.read("rate", "max", Rate::parse)?,
+            count: reader.optional("count", positive)?,
+            burst: reader.read("burst", "1", positive)?,
+            flows: reader.optional("flows", positive)?,
+            sizes: reader.read("size", "64", Sizes::parse)?,
+            packet: PacketSpec::read(reader)?,
+        };
+        match reader.pairs.first() {
+            None => Ok(spec),
+            // Known, and nobody took it.
+            Some((key, _)) => {
+                let key = KEYS.into_iter().find(|known| known == key).unwrap_or("proto");
+                let fault = ValueFault::NoSuchField(spec.packet.protocol_name().to_owned());
+                Err(SpecError::Value { key, fault })
+            }
+        }
+    }
+
+    /// Mean bytes of its frames, with FCS.
+    pub fn mean_size(&self) -> f64 {
+        self.sizes.mean()
+    }
+}
+
+impl PacketSpec {
+    fn read(reader: &mut Reader) -> Result<Self, SpecError> {
+        let (src, dst) = (reader.take("src"), reader.take("dst"));
+        let given = src.iter().chain(&dst).next();
+        let is_ipv6 = given.is_some_and(|text| is_ipv6(text));
+        // The networks of RFC 2544 and RFC 5180 for tests.
+        let (kind, defaults) = match is_ipv6 {
+            false => (Kind::Ipv4, ["198.18.0.1", "198.19.0.1"]),
+            true => (Kind::Ipv6, ["2001:2::1", "2001:2:0:8000::1"]),
+        };
+        let address = |key: &'static str, text: Option<String>, default: &str| {
+            let text = text.unwrap_or_else(|| default.to_owned());
+            if is_ipv6 != self::is_ipv6(&text) && Values::parse(&text, kind).is_err() {
+                let is_address = Values::parse(&text, Kind::Ipv4).is_ok() || self::is_ipv6(&text);
+                if is_address {
+                    return Err(SpecError::Value { key, fault: ValueFault::Families });
+                }
+            }
+            let values = Values::parse(&text, kind);
+            values.map_err(|fault| SpecError::Value { key, fault: fault.into() })
+        };
+        let (src, dst) = (address("src", src, defaults[0])?, address("dst", dst, defaults[1])?);
+        let protocol = reader.read("proto", "udp", protocol)?;
+        let (is_tcp, has_ports) = (protocol == proto::TCP, protocol != 1);
+        let mac = |text: &str| Values::parse(text, Kind::Mac);
+        let vlan = |text: &str| Values::parse(text, Kind::Number(4095));
+        let only = |is_there: bool, max: u64| if is_there { max } else { 0 };
+        let mut field = |key, default: &str, max: u64| match max {
+            // It stays among the keys, and is refused in the end.
+            0 => Ok(Values::parse("0", Kind::Number(0)).expect("a number")),
+            _ => reader.field(key, default, max),
+        };
+        Ok(Self {
+            is_ipv6,
+            protocol,
+            sport: field("sport", "49152", only(has_ports, 65_535))?,
+            dport: field("dport", if is_tcp { "80" } else { "7" }, only(has_ports, 65_535))?,
+            ttl: field("ttl", "64", 255)?,
+            tos: field("tos", "0", 255)?,
+            seq: field("seq", "1", only(is_tcp, u64::from(u32::MAX)))?,
+            ack: field("ack", "0", only(is_tcp, u64::from(u32::MAX)))?,
+            window: field("window", "65535", only(is_tcp, 65_535))?,
+            tcp_flags: if is_tcp { reader.read("flags", "A", tcp_flags)? } else { 0 },
+            src_mac: reader.optional("src_mac", mac)?,
+            dst_mac: reader.optional("dst_mac", mac)?,
+            outer_vlan: reader.optional("outer_vlan", vlan)?,
+            vlan: reader.optional("vlan", vlan)?,
+            src,
+            dst,
+        })
+    }
+
+    fn protocol_name(&self) -> &'static str {
+        match self.protocol {
+            proto::UDP => "udp",
+            proto::TCP => "tcp",
+            proto::SCTP => "sctp",
+            _ => "icmp",
+        }
+    }
+}

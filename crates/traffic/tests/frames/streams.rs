@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Frames of streams: headers and checksums by an independent parser, values, sizes and times.
+
+use crate::seen::see;
+use proptest::prelude::*;
+use std::collections::HashSet;
+use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{Filler, ROOM, Side, Source, Stamp, StampKey, Window};
+use wire::checksum::crc32c;
+
+const SEED: u64 = 9;
+
+fn setup(is_stamped: bool) -> StreamSetup {
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    StreamSetup { macs, link_mbps: [Some(10_000); 2], seed: SEED, is_stamped }
+}
+
+fn spec(text: &str) -> StreamSpec {
+    let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    StreamSpec::from_pairs(0, pairs).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn streams(texts: &[&str], is_stamped: bool) -> Streams {
+    let specs: Vec<_> = texts.iter().map(|text| spec(text)).collect();
+    Streams::new(&specs, &setup(is_stamped)).unwrap()
+}
+
+/// A frame, when it is due, and on which side.
+struct Sent {
+    due: u64,
+    side: Side,
+    bytes: Vec<u8>,
+}
+
+fn take(streams: &mut Streams, count: usize) -> Vec<Sent> {
+    // The room holds what was there before.
+    let mut room = vec![0xee; ROOM];
+    let next = || {
+        let due = streams.due()?;
+        let (side, len) = streams.write(&mut room, due + 7);
+        Some(Sent { due, side, bytes: room[..len].to_vec() })
+    };
+    std::iter::from_fn(next).take(count).collect()
+}
+
+#[test]
+fn a_stream_without_keys_is_the_smallest_udp_packet() {
+    let sent = take(&mut streams(&[""], false), 2);
+    let seen = see(&sent[0].bytes).unwrap();
+    assert_eq!((sent[0].bytes.len(), seen.payload_len), (60, 18));
+    assert_eq!(seen.direction.src, ("198.18.0.1".parse().unwrap(), 49_152));
+    assert_eq!(seen.direction.dst, ("198.19.0.1".parse().unwrap(), 7));
+    assert_eq!(sent[0].bytes[..12], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+    assert_eq!(sent[0].bytes, sent[1].bytes);
+}
+
+#[test]
+fn every_combination_of_values_comes_once() {
+    let text = "src=198.18.0.1-198.18.0.20 sport=1000-1999 dport=53,80 size=64,1518";
+    let mut streams = streams(&[text], false);
+    let sent = take(&mut streams, 2 * 20 * 1000 * 2);
+    let tuples = |sent: &[Sent]| {
+        let tuples = sent.iter().map(|it| see(&it.bytes).unwrap().direction);
+        tuples.collect::<HashSet<_>>().len()
+    };
+    assert_eq!(tuples(&sent[..40_000]), 40_000);
+    assert_eq!(tuples(&sent), 40_000, "then they begin anew");
+    let sport = |sent: &Sent| see(&sent.bytes).unwrap().direction.src.1;
+    assert_eq!([sport(&sent[0]), sport(&sent[1]), sport(&sent[1000])], [1000, 1001, 1000]);
+    assert_eq!([sent[0].bytes.len(), sent[1].bytes.len()], [60, 1514]);
+}
+
+#[test]
+fn random_values_of_a_flow_come_again() {
+    let text = "src=random:198.18.0.0/16 sport=random:1024-65535 flows=1194";
+    let sent = take(&mut streams(&[text], false), 3 * 1194);
+    let tuples: Vec<_> = sent.iter().map(|it| see(&it.bytes).unwrap().direction).collect();
+    assert_eq!(tuples[..1194], tuples[1194..2388]);
+    assert!(tuples.iter().collect::<HashSet<_>>().len() > 1190);
+    let ports: HashSet<_> = tuples.iter().map(|it| it.src.1).collect();
+    assert!(ports.len() > 1100, "{} ports", ports.len());
+}
+
+#[test]
+fn streams_of_different_rates_keep_them() {
+    let texts =
+        ["rate=1000pps", "rate=3000pps", "rate=3000pps side=b count=600", "rate=100pps burst=10"];
+    let sent = take(&mut streams(&texts, false), 7000);
+    assert!(sent.windows(2).all(|pair| pair[0].due <= pair[1].due), "in order");
+    let second: Vec<_> = sent.iter().filter(|it| it.due < 1_000_000_000).collect();
+    assert_eq!(second.len(), 1000 + 3000 + 600 + 100);
+    let of_b: Vec<_> = sent.iter().filter(|it| it.side == Side::B).collect();
+    assert_eq!(of_b.len(), 600);
+    // In 200 ms, at its own rate, although it takes turns with another one.
+    assert!((199_000_000..200_000_001).contains(&of_b[599].due), "{}", of_b[599].due);
+    assert_eq!(of_b[0].bytes[..6], [2, 0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn a_stamped_packet_is_told_from_every_other() {
+    let mut streams =
+        streams(&["size=64,200,9216 rate=1Mpps", "proto=tcp rate=1Mpps size=128"], true);
+    let (key, filler) = (StampKey::new(SEED), Filler::new(SEED));
+    let mut next = [0, 0];
+    for sent in take(&mut streams, 600) {
+        let seen = see(&sent.bytes).unwrap();
+        let payload = &sent.bytes[sent.bytes.len() - seen.payload_len..];
+        let stamp = Stamp::read(payload.first_chunk().unwrap(), key).expect("a stamp");
+        assert_eq!(stamp.sent_ns, sent.due + 7);
+        assert_eq!(stamp.index, next[usize::from(stamp.lane)]);
+        next[usize::from(stamp.lane)] += 1;
+        let rest = &payload[Stamp::LEN..];
+        assert_eq!(rest, filler.bytes(Window::of(stamp.lane, stamp.index), rest.len()));
+    }
+    assert_eq!(next, [300, 300]);
+    assert_eq!(streams.sent().collect::<Vec<_>>(), [300, 300]);
+}
+
+/// The first octets of a frame of SCTP that other programs take for right.
+#[test]
+fn sctp_is_a_data_chunk_with_its_crc() {
+    let sent = take(&mut streams(&["proto=sctp size=100 sport=0x8044"], true), 1);
+    let mut packet = sent[0].bytes[34..].to_vec();
+    let crc = u32::from_le_bytes(packet[8..12].try_into().unwrap());
+    packet[8..12].fill(0);
+    assert_eq!(crc, crc32c(&packet));
+    assert_eq!(packet[..2], [0x80, 0x44]);
+    assert_eq!((packet[12], packet[13]), (0, 3), "DATA, a whole message");
+    assert_eq!(usize::from(u16::from_be_bytes([packet[14], packet[15]])), packet.len() - 12);
+}
+
+#[test]
+fn what_makes_no_stream_is_refused() {
+    let told = |text: &str| {
+        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let spec = StreamSpec::from_pairs(3, pairs);
+        let streams = spec.map_err(|error| error.to_string());
+        let streams = streams
+            .and_then(|spec| Streams::new(&[spec], &setup(true)).map_err(|it| it.to_string()));
+        streams.expect_err(text)
+    };
+    assert!(told("sizes=64").starts_with("a stream has no key \"sizes\"; its keys are name, side"));
+    assert_eq!(told("size=64 size=65"), "size is there twice");
+    assert_eq!(told("proto=icmp dport=7"), "dport: packets with proto=icmp have none");
+    assert_eq!(told("flags=S"), "flags: packets with proto=udp have none");
+    assert_eq!(told("proto=tcp flags=SX"), "flags: \"SX\" is none of the letters F S R P A U E C");
+    assert!(told("proto=gre").contains("is none of udp, tcp, icmp, sctp"));
+    assert!(told("src=::1 dst=10.0.0.1").contains("dst: src is an address of one family"));
+    assert!(told("src=10.0.0.1 dst=::1").contains("dst: src is an address of one family"));
+    assert!(told("src=10.0.0.300").contains("src: \"10.0.0.300\" is no IPv4 address"));
+    assert!(told("count=0").contains("count: \"0\" is no number from 1"));
+    assert_eq!(
+        told("src=2001:2::1"),
+        "stream stream3: size: 64 bytes are too few: these headers need at least 84 with FCS"
+    );
+    assert!(told("src=2001:2::1 size=64-100").contains("at least 84"));
+}
+
+/// Any stream of the keys that change headers.
+fn any_stream() -> impl Strategy<Value = String> {
+    let addresses = prop_oneof![
+        Just("src=198.18.0.0/24 dst=random:198.19.0.0/16"),
+        Just("src=10.255.255.250-10.255.255.255"),
+        Just("src=2001:2::fff0-2001:2::1:3 dst=2001:2:0:8000::/80"),
+        Just("dst=2001:db8:1::1,2001:db8:2::ffff:ffff:ffff:ffff"),
+    ];
+    let transport = prop_oneof![
+        Just("proto=udp sport=random:1024-65535"),
+        Just("proto=tcp flags=SA sport=1-60000+7 dport=80,443 seq=random:0-4294967295 ack=0,9"),
+        Just("proto=tcp window=random:0-65535"),
+        Just("proto=icmp"),
+    ];
+    let tags = prop_oneof![Just(""), Just("vlan=1-4094"), Just("vlan=7 outer_vlan=random:0-4095")];
+    let rest = prop_oneof![
+        Just(""),
+        Just("ttl=1-255 tos=0,184"),
+        Just(
+            "src_mac=02:00:00:00:00:01-02:00:00:01:00:00+255 dst_mac=random:02:00:00:00:00:00-02:ff:ff:ff:ff:ff"
+        ),
+    ];
+    let size = prop_oneof![
+        Just("110".to_owned()),
+        (110..9217_u16).prop_map(|size| format!("110,{size},{size}"))
+    ];
+    (addresses, transport, tags, rest, size)
+        .prop_map(|(a, b, c, d, size)| format!("{a} {b} {c} {d} size={size}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_frame_is_right(text in any_stream(), is_stamped: bool) {
+        let mut streams = streams(&[&text], is_stamped);
+        for sent in take(&mut streams, 300) {
+            let seen = see(&sent.bytes);
+            prop_assert!(seen.is_some(), "{}", text);
+        }
+    }
+
+    #[test]
+    fn arbitrary_values_are_read_or_refused(key in 0..22_usize, value in "[ -~]{0,30}") {
+        let key = traffic::stream::KEYS[key].to_owned();
+        if let Ok(spec) = StreamSpec::from_pairs(0, [(key, value)]) {
+            if let Ok(mut streams) = Streams::new(&[spec], &setup(false)) {
+                take(&mut streams, 3);
+            }
+        }
+    }
+}
