@@ -25,6 +25,7 @@ mod sequence;
 mod source;
 mod stamp;
 mod template;
+mod verify;
 mod workload;
 
 pub use filler::{Filler, Window};
@@ -34,6 +35,7 @@ pub use profile::Profile;
 pub use sequence::{Arrival, Sequence};
 pub use source::{ROOM, Source};
 pub use stamp::{Stamp, StampKey};
+pub use verify::{Finding, Verifier};
 pub use workload::Workload;
 
 /// Bytes of the longest frame that this crate makes: two VLAN tags and an IP packet of 1500 bytes.

@@ -5,7 +5,7 @@ use crate::seen::see;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Filler, ROOM, Side, Source, Stamp, StampKey, Window};
+use traffic::{Filler, Finding, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
 use wire::checksum::crc32c;
 
 const SEED: u64 = 9;
@@ -131,6 +131,24 @@ fn sctp_is_a_data_chunk_with_its_crc() {
 }
 
 #[test]
+fn packets_of_others_are_told_from_ours() {
+    let verifier = Verifier::new(SEED);
+    let examine = |texts: &[&str], is_stamped| {
+        verifier.examine(&take(&mut streams(texts, is_stamped), 1)[0].bytes)
+    };
+    assert!(matches!(examine(&["proto=sctp size=100"], true), Finding::Good(_)));
+    for text in ["", "proto=tcp", "proto=sctp size=100", "proto=icmp", "src=2001:2::1 size=100"] {
+        assert_eq!(examine(&[text], false), Finding::Foreign, "{text}");
+    }
+    for len in 0..60 {
+        assert_eq!(verifier.examine(&vec![0; len]), Finding::Foreign);
+    }
+    let other = Verifier::new(SEED + 1);
+    let sent = take(&mut streams(&["size=300"], true), 1);
+    assert_eq!(other.examine(&sent[0].bytes), Finding::Foreign);
+}
+
+#[test]
 fn what_makes_no_stream_is_refused() {
     let told = |text: &str| {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
@@ -197,6 +215,26 @@ proptest! {
         for sent in take(&mut streams, 300) {
             let seen = see(&sent.bytes);
             prop_assert!(seen.is_some(), "{}", text);
+        }
+    }
+
+    /// A bit of the IP packet that is not as it was sent.
+    #[test]
+    fn a_damaged_packet_is_found(text in any_stream(), bit: prop::sample::Index) {
+        let verifier = Verifier::new(SEED);
+        for sent in take(&mut streams(&[&text], true), 20) {
+            let mut bytes = sent.bytes;
+            let good = verifier.examine(&bytes);
+            prop_assert!(matches!(good, Finding::Good(stamp) if stamp.sent_ns == sent.due + 7));
+            let header = 14 + 4 * see(&bytes).unwrap().vlans;
+            let bit = bit.index(8 * (bytes.len() - header));
+            bytes[header + bit / 8] ^= 0x80 >> (bit % 8);
+            // Of IPv6, routers may change traffic class and hop limit, and no sum has the label.
+            let is_free = bytes[header] >> 4 == 6 && bit < 64;
+            // A checksum of 0 says that there is none.
+            let has_no_sum = bytes[header + 9] == 17 && bytes[header + 26..header + 28] == [0; 2];
+            let is_good = matches!(verifier.examine(&bytes), Finding::Good(_));
+            prop_assert!(!is_good || is_free || has_no_sum, "{}: bit {}", text, bit);
         }
     }
 

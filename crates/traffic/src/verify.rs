@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Judges a frame that arrived: a stamped packet as it was sent, a damaged one, or another's.
+//!
+//! Addresses, ports, VLAN tags and TTL may differ, as devices on the way change them; checksums
+//! must be right for what arrived.
+
+use crate::filler::{Filler, Window};
+use crate::stamp::{Stamp, StampKey};
+use wire::checksum::{Crc32c, Sum};
+use wire::ethernet::{Ethernet, ether_type};
+use wire::{icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, tcp::Tcp, udp::Udp, vlan};
+
+/// Bytes of the header of a DATA chunk (RFC 9260 section 3.3.1).
+const DATA_CHUNK: usize = 16;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A packet of this run, as it was sent.
+    Good(Stamp),
+    /// A damaged packet; with its stamp, if that is whole.
+    Damaged(Option<Stamp>),
+    /// No packet of this run.
+    Foreign,
+}
+
+/// Knows the packets of a run.
+#[derive(Debug)]
+pub struct Verifier {
+    filler: Filler,
+    key: StampKey,
+}
+
+/// A transport segment with its place in the frame.
+struct Segment<'a> {
+    /// Transport header and payload.
+    bytes: &'a [u8],
+    header_len: usize,
+    protocol: u8,
+    /// Of the pseudo header, where the protocol has one.
+    pseudo: Sum,
+    is_ip_header_right: bool,
+}
+
+impl Verifier {
+    /// Returns a verifier for packets that were sent with the same seed.
+    pub fn new(seed: u64) -> Self {
+        Self { filler: Filler::new(seed), key: StampKey::new(seed) }
+    }
+
+    /// Judges a frame of one segment.
+    #[inline]
+    pub fn examine(&self, frame: &[u8]) -> Finding {
+        let Some(segment) = Segment::find(frame) else { return Finding::Foreign };
+        let payload = &segment.bytes[segment.header_len..];
+        let Some((stamp, rest)) = payload.split_first_chunk() else { return Finding::Foreign };
+        let Some(stamp) = Stamp::read(stamp, self.key) else {
+            let sum = Sum::default().add_bytes(segment.bytes);
+            let is_right = segment.is_ip_header_right && segment.is_right(|| sum);
+            return if is_right { Finding::Foreign } else { Finding::Damaged(None) };
+        };
+        let window = Window::of(stamp.lane, stamp.index);
+        if rest.len() > crate::ROOM || rest != self.filler.bytes(window, rest.len()) {
+            return Finding::Damaged(Some(stamp));
+        }
+        // What was compared need not be added up.
+        let sum = || {
+            let header = Sum::default().add_bytes(&segment.bytes[..segment.header_len]);
+            header + stamp.sum(self.key) + self.filler.sum(window, rest.len())
+        };
+        match segment.is_ip_header_right && segment.is_right(sum) {
+            true => Finding::Good(stamp),
+            false => Finding::Damaged(Some(stamp)),
+        }
+    }
+}
+
+impl<'a> Segment<'a> {
+    #[inline]
+    fn find(frame: &'a [u8]) -> Option<Self> {
+        let mut at = Ethernet::LEN;
+        let mut kind = be16(frame, 12)?;
+        while vlan::is_tag(kind) {
+            kind = be16(frame, at + 2)?;
+            at += 4;
+        }
+        let packet = frame.get(at..)?;
+        match kind {
+            ether_type::IPV4 => Self::in_ipv4(packet),
+            ether_type::IPV6 => Self::in_ipv6(packet),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn in_ipv4(packet: &'a [u8]) -> Option<Self> {
+        let ip = Ipv4::new(packet)?;
+        if ip.more_fragments() || ip.fragment_offset() > 0 {
+            return None;
+        }
+        let (header_len, total) = (ip.header_len(), usize::from(ip.total_len()));
+        let bytes = packet.get(header_len..total)?;
+        let header = &packet[..header_len];
+        let is_ip_header_right = match header.first_chunk() {
+            Some(header) if header_len == Ipv4::LEN => Sum::default().add_header(header).is_zero(),
+            _ => Sum::default().add_bytes(header).is_zero(),
+        };
+        let pseudo = match ip.protocol() {
+            proto::ICMP => Sum::default(),
+            protocol => {
+                let addresses = Sum::default().add_bytes(&header[12..20]);
+                addresses.add_u16(protocol.into()).add_u16(bytes.len() as u16)
+            }
+        };
+        Self::with_header(bytes, ip.protocol(), pseudo, is_ip_header_right)
+    }
+
+    #[inline]
+    fn in_ipv6(packet: &'a [u8]) -> Option<Self> {
+        let ip = Ipv6::new(packet)?;
+        let end = Ipv6::LEN + usize::from(be16(packet, 4)?);
+        let bytes = packet.get(Ipv6::LEN..end)?;
+        let protocol = ip.next_header();
+        let addresses = Sum::default().add_bytes(&packet[8..40]);
+        let pseudo = addresses.add_u16(protocol.into()).add_u16(bytes.len() as u16);
+        Self::with_header(bytes, protocol, pseudo, true)
+    }
+
+    #[inline]
+    fn with_header(
+        bytes: &'a [u8],
+        protocol: u8,
+        pseudo: Sum,
+        is_ip_header_right: bool,
+    ) -> Option<Self> {
+        let header_len = match protocol {
+            proto::UDP => Udp::LEN,
+            proto::TCP => usize::from(*bytes.get(12)? >> 4) * 4,
+            proto::SCTP => Sctp::LEN + DATA_CHUNK,
+            proto::ICMP | proto::ICMPV6 => Icmp::LEN,
+            _ => return None,
+        };
+        let is_whole = header_len >= Udp::LEN && header_len <= bytes.len();
+        is_whole.then_some(Self { bytes, header_len, protocol, pseudo, is_ip_header_right })
+    }
+
+    /// True if the checksum of the transport is right. `sum` is that of all its bytes.
+    #[inline]
+    fn is_right(&self, sum: impl FnOnce() -> Sum) -> bool {
+        let field = |at: usize| [self.bytes[at], self.bytes[at + 1]];
+        match self.protocol {
+            proto::SCTP => {
+                let (before, crc) = self.bytes[..Sctp::LEN].split_at(8);
+                let zeros = Crc32c::default().add_bytes(before).add_bytes(&[0; 4]);
+                zeros.add_bytes(&self.bytes[Sctp::LEN..]).finish().to_le_bytes() == *crc
+            }
+            // There is none, which tunnels may choose.
+            proto::UDP if field(6) == [0, 0] => true,
+            _ => (self.pseudo + sum()).is_zero(),
+        }
+    }
+}
+
+#[inline]
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+const _: () = assert!(Tcp::LEN >= Udp::LEN);
