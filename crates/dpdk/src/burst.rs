@@ -74,6 +74,14 @@ impl Burst {
         Ok(())
     }
 
+    /// Removes the last mbuf.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Mbuf> {
+        self.len = self.len.checked_sub(1)?;
+        // SAFETY: it was initialised, and does not count as such any more.
+        Some(unsafe { self.mbufs[self.len].assume_init_read() })
+    }
+
     /// Frees every mbuf in bulk; returns how many.
     pub fn free_all(&mut self) -> usize {
         let count = std::mem::take(&mut self.len);

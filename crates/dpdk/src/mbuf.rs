@@ -42,6 +42,34 @@ impl Mbuf {
         Ok(())
     }
 
+    /// Replaces the packet by what `write` writes to the room of this one segment, which holds bytes
+    /// of packets before; `write` returns how many.
+    ///
+    /// # Panics
+    /// If the mbuf is a chain, or `write` returns more bytes than there is room.
+    #[inline(always)]
+    pub fn write_with(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+        let segment = Segment(self.0);
+        assert!(segment.next().is_none(), "a chain of mbufs");
+        let room = segment.room();
+        // SAFETY:
+        // - `room` bytes from `data()` lie within the segment's buffer, which is memory that the
+        //   system has given DPDK, and so initialised;
+        // - `&mut self` is the only reference to that buffer.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(segment.data(), room) };
+        let len = write(bytes);
+        assert!(len <= room, "{len} bytes in a room of {room}");
+        segment.set_len(len);
+    }
+
+    /// The bytes of a packet of one segment; of a chain those of its first.
+    #[inline(always)]
+    pub fn head_mut(&mut self) -> &mut [u8] {
+        let segment = Segment(self.0);
+        // SAFETY: as in `segments`; `&mut self` is the only reference to the buffer.
+        unsafe { std::slice::from_raw_parts_mut(segment.data(), segment.data_len()) }
+    }
+
     /// Whether a flow rule flagged the packet, with a number or without.
     pub fn is_flagged(&self) -> bool {
         self.flags() & sys::BIND_FLAG_MATCHED != 0

@@ -9,9 +9,25 @@ pub trait Source {
     fn due(&self) -> Option<u64>;
 
     /// Writes that frame to the begin of `room`, which has [`ROOM`] bytes at least, and goes on to
-    /// the next. Returns the port that sends it, and its length without FCS. `now_ns` is the time
-    /// of the sender, for stamps.
-    fn write(&mut self, room: &mut [u8], now_ns: u64) -> (Side, usize);
+    /// the next. `now_ns` is the time of the sender, for stamps.
+    fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written;
+
+    /// Number of its lanes.
+    fn lanes(&self) -> usize;
+
+    /// Frames of a lane that were written.
+    fn written(&self, lane: usize) -> u64;
+}
+
+/// A frame that a source has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The port that sends it.
+    pub side: Side,
+    /// Bytes without FCS.
+    pub len: usize,
+    /// The lane that it belongs to.
+    pub lane: u16,
 }
 
 /// Bytes that a frame may take, without FCS.

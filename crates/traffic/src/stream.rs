@@ -17,7 +17,7 @@ pub use values::ValuesError;
 
 use crate::Side;
 use crate::filler::Filler;
-use crate::source::Source;
+use crate::source::{Source, Written};
 use crate::stamp::{Stamp, StampKey};
 use rate::Interval;
 use std::sync::Arc;
@@ -154,11 +154,6 @@ impl Streams {
         Ok(())
     }
 
-    /// Packets of each stream so far, in the order of their lanes.
-    pub fn sent(&self) -> impl Iterator<Item = u64> + '_ {
-        self.streams.iter().map(|stream| stream.index)
-    }
-
     fn find_next(&mut self) {
         let dues = self.groups.iter().map(|group| group.due).enumerate();
         self.next = dues.min_by_key(|(_, due)| *due).map_or(0, |(group, _)| group);
@@ -172,7 +167,7 @@ impl Source for Streams {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut [u8], now_ns: u64) -> (Side, usize) {
+    fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written {
         let group = &mut self.groups[self.next];
         let lane = group.members[group.turn];
         let stream = &mut self.streams[usize::from(lane)];
@@ -190,7 +185,15 @@ impl Source for Streams {
         if self.groups.len() > 1 {
             self.find_next();
         }
-        (side, len)
+        Written { side, len, lane }
+    }
+
+    fn lanes(&self) -> usize {
+        self.streams.len()
+    }
+
+    fn written(&self, lane: usize) -> u64 {
+        self.streams[lane].index
     }
 }
 

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How workers run tasks, and how the control thread ends them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What tasks do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// Send and receive.
+    Send,
+    /// Receive what is still on its way.
+    Drain,
+    /// End.
+    End,
+}
+
+/// The stage of a run, set by the control thread and read by all workers.
+#[derive(Clone, Debug)]
+pub struct Phase(Arc<AtomicU8>);
+
+impl Phase {
+    /// A run that sends.
+    pub fn new() -> Self {
+        Self(Arc::new(AtomicU8::new(Stage::Send as u8)))
+    }
+
+    /// Sets the stage; none follows an earlier one.
+    pub fn set(&self, stage: Stage) {
+        self.0.fetch_max(stage as u8, Ordering::Release);
+    }
+
+    /// The stage now.
+    #[inline(always)]
+    pub fn get(&self) -> Stage {
+        match self.0.load(Ordering::Acquire) {
+            0 => Stage::Send,
+            1 => Stage::Drain,
+            _ => Stage::End,
+        }
+    }
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A task that shares a worker with others.
+pub trait Task: Send {
+    /// Does a bounded piece of work at time `now`, in nanoseconds of the run; true if it did
+    /// anything.
+    fn turn(&mut self, now: u64, stage: Stage) -> bool;
+
+    /// Hands over the last report.
+    fn finish(&mut self, now: u64);
+}
+
+/// Runs tasks in turn until the run ends; returns them.
+pub fn run_tasks(
+    mut tasks: Vec<Box<dyn Task>>,
+    clock: crate::Clock,
+    phase: &Phase,
+) -> Vec<Box<dyn Task>> {
+    loop {
+        let stage = phase.get();
+        for task in &mut tasks {
+            task.turn(clock.now(), stage);
+        }
+        if stage == Stage::End {
+            tasks.iter_mut().for_each(|task| task.finish(clock.now()));
+            return tasks;
+        }
+    }
+}
