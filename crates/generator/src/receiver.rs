@@ -2,6 +2,7 @@
 //! Receives frames and, if they are to be verified, judges each of them: loss, order, duplicates,
 //! damage, latency.
 
+use crate::Clock;
 use crate::reports::{Outbox, Report};
 use crate::sender::{count_interval, delays};
 use crate::task::{Stage, Task};
@@ -80,6 +81,7 @@ impl Report for ReceiverReport {
 /// Receives from queues of one or more ports.
 pub struct Receiver {
     queues: Vec<RxQueue>,
+    clock: Clock,
     burst: Burst,
     check: Option<Check>,
     interval_ns: u64,
@@ -172,8 +174,21 @@ impl Check {
 
 impl Receiver {
     /// Receives from `queues` and counts.
-    pub fn new(queues: Vec<RxQueue>, outbox: Outbox<ReceiverReport>, interval_ns: u64) -> Self {
-        Self { queues, burst: Burst::new(), check: None, interval_ns, last_turn: None, outbox }
+    pub fn new(
+        queues: Vec<RxQueue>,
+        clock: Clock,
+        outbox: Outbox<ReceiverReport>,
+        interval_ns: u64,
+    ) -> Self {
+        Self {
+            clock,
+            queues,
+            burst: Burst::new(),
+            check: None,
+            interval_ns,
+            last_turn: None,
+            outbox,
+        }
     }
 
     /// Verifies each packet too. Each of the `lanes` has a window of `window` packets, in which
@@ -215,6 +230,8 @@ impl Task for Receiver {
             report.packets += received;
             report.bytes += self.burst.iter().map(|mbuf| mbuf.frame_len() as u64).sum::<u64>();
             if let Some(check) = &mut self.check {
+                // Later than every packet of the burst was sent.
+                let now = self.clock.now();
                 for mbuf in self.burst.iter() {
                     check.see(mbuf, now, self.interval_ns, report);
                 }

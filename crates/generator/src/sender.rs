@@ -164,6 +164,16 @@ impl<S: Source> Sender<S> {
         }
     }
 
+    /// Frames that ports have taken since the last report.
+    pub fn sent_since_report(&mut self) -> u64 {
+        self.outbox.current().packets.iter().sum()
+    }
+
+    /// Ends it; returns its queues.
+    pub fn into_queues(self) -> [Option<TxQueue>; 2] {
+        self.ports.map(|out| out.map(|out| out.queue))
+    }
+
     /// Makes the frames that are due.
     #[inline(always)]
     fn fill(&mut self, now: u64) {

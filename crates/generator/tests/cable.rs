@@ -48,7 +48,7 @@ fn run(eal: &Eal, pool: Mempool, name: &str, texts: &[&str]) -> (Totals, Reflect
     let source = streams(texts, true);
     let mut sender = Sender::new(source, [near_tx.pop(), None], pool, outbox, INTERVAL_NS);
     let (outbox, received) = mailbox(INTERVAL_NS, || ReceiverReport::new(lanes));
-    let receiver = Receiver::new(near_rx, outbox, INTERVAL_NS);
+    let receiver = Receiver::new(near_rx, clock, outbox, INTERVAL_NS);
     let mut receiver = receiver.verifying(Verifier::new(SEED), lanes, 4096);
     let (outbox, mut turned) = mailbox(INTERVAL_NS, ReflectorReport::default);
     let reflection = Reflection { swap: Swap::Ports, tries: 0 };

@@ -19,7 +19,7 @@ mod zone_rules;
 mod zones;
 
 pub(crate) use control::{Control, Socket};
-pub(crate) use devargs::{Devargs, split_pair};
+pub(crate) use devargs::{Devargs, PairError, split_pair};
 pub(crate) use fragments::Fragments;
 pub(crate) use marks::Mark;
 pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};

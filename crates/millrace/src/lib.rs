@@ -23,6 +23,7 @@ mod nic;
 mod output;
 mod placement;
 mod plan;
+mod ports;
 mod privileges;
 mod protocols;
 mod records;
@@ -52,6 +53,8 @@ struct Args {
 enum Command {
     Run(cmd::run::RunArgs),
     Demo(cmd::demo::DemoArgs),
+    Gen(cmd::generate::GenArgs),
+    Reflect(cmd::reflect::ReflectArgs),
     Replay(cmd::replay::ReplayArgs),
     Check(cmd::check::CheckArgs),
     Doctor(cmd::doctor::DoctorArgs),
@@ -72,6 +75,8 @@ pub fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Demo(args) => cmd::demo::run(&args),
+        Command::Gen(args) => cmd::generate::run(&args),
+        Command::Reflect(args) => cmd::reflect::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),

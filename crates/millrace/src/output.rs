@@ -44,7 +44,7 @@ const JSON_BEGIN: &str = "{\n  \"version\": ";
 
 /// The outputs, opened before work begins.
 pub(crate) struct Outputs {
-    json: Option<Json>,
+    json: JsonFile,
     /// Whether stdout is free for the report.
     pub(crate) report: bool,
 }
@@ -53,6 +53,33 @@ pub(crate) struct Outputs {
 enum Json {
     Stdout,
     File(Replaceable),
+}
+
+/// Where results go as JSON, if anywhere.
+pub(crate) struct JsonFile(Option<Json>);
+
+impl JsonFile {
+    /// Opens or creates it. A file of something else is refused.
+    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        path.map(open_json).transpose().map(Self)
+    }
+
+    /// True if standard output is not free for people.
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self.0, Some(Json::Stdout))
+    }
+
+    /// Writes `results`.
+    pub(crate) fn write(self, results: &impl Serialize) -> anyhow::Result<()> {
+        let Some(json) = self.0 else { return Ok(()) };
+        let mut text = serde_json::to_vec_pretty(results)?;
+        text.push(b'\n');
+        let written = match json {
+            Json::Stdout => Patient::stdout().and_then(|mut out| out.write_all(&text)),
+            Json::File(file) => file.write(&text).map(|_| ()),
+        };
+        written.context("cannot write the summary")
+    }
 }
 
 /// The command that opens its outputs.
@@ -79,7 +106,7 @@ impl OutputArgs {
             clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
         }
         self.refuse_to_overwrite(inputs);
-        let json = self.json.as_deref().map(open_json).transpose()?;
+        let json = JsonFile::open(self.json.as_deref())?;
         let flows = self.flows.as_ref().map(|target| open_flows(target, command)).transpose()?;
         let sink = RecordSink::new(flows, Top::new(usize::from(self.top)));
         Ok((Outputs { json, report: !flows_on_stdout && !json_on_stdout }, sink))
@@ -134,14 +161,7 @@ pub(crate) fn tell_at_once(line: impl fmt::Display) {
 impl Outputs {
     /// Writes `summary`, of whatever it is, as JSON where that was asked for.
     pub(crate) fn finish_with(self, summary: &impl Serialize) -> anyhow::Result<()> {
-        let Some(json) = self.json else { return Ok(()) };
-        let mut text = serde_json::to_vec_pretty(summary)?;
-        text.push(b'\n');
-        let written = match json {
-            Json::Stdout => Patient::stdout().and_then(|mut out| out.write_all(&text)),
-            Json::File(file) => file.write(&text).map(|_| ()),
-        };
-        written.context("cannot write the summary")
+        self.json.write(summary)
     }
 
     /// Writes the summary and, where stdout is free for it, the report under `title`. An unbalanced

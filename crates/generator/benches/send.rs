@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Cycles that one worker takes to make and send a frame, into a port that swallows all.
+
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
+use generator::{Clock, Sender, SenderReport, Stage, Task, mailbox};
+use traffic::stream::{StreamSetup, StreamSpec, Streams};
+
+const INTERVAL_NS: u64 = 1_000_000_000;
+const REPETITIONS: usize = 7;
+const FRAMES: u64 = 4_000_000;
+
+fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
+    let spec = |number| {
+        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').expect("KEY=VALUE"));
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        StreamSpec::from_pairs(number, pairs).expect("a stream")
+    };
+    let specs: Vec<_> = (0..count).map(spec).collect();
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let setup = StreamSetup { macs, link_mbps: [None; 2], seed: 1, is_stamped };
+    Streams::new(&specs, &setup).expect("streams")
+}
+
+/// Cycles a frame: the least of some repetitions, as in the others the cpu was taken away.
+fn cycles(sender: &mut Sender<Streams>, clock: Clock) -> f64 {
+    let mut least = f64::MAX;
+    for _ in 0..REPETITIONS {
+        let begin = (tsc(), sender.sent_since_report());
+        let mut frames = 0;
+        while frames < FRAMES {
+            for _ in 0..1000 {
+                sender.turn(clock.now(), Stage::Send);
+            }
+            frames = sender.sent_since_report() - begin.1;
+        }
+        least = least.min((tsc() - begin.0) as f64 / frames as f64);
+    }
+    least
+}
+
+fn main() {
+    let port = std::env::var("MILLRACE_BENCH_PORT").unwrap_or("net_null0,no-rx=1".to_owned());
+    let no_huge = std::env::var_os("MILLRACE_BENCH_NO_HUGE").is_some();
+    let config = EalConfig { no_huge, memory_mb: 128, ..EalConfig::default() };
+    let eal = Eal::init(&config).expect("EAL");
+    let pool = Mempool::new(&eal, "bench", 8191, 2048, None).expect("a pool");
+    let mut port = Port::probe(&eal, &port).expect("a port");
+    let queues = PortConfig {
+        rx_queues: 1,
+        tx_queues: 1,
+        rxd: 1024,
+        txd: 1024,
+        mempools: vec![pool],
+        mtu: None,
+    };
+    let (_rx, mut tx) = port.configure(&queues).expect("queues");
+    let mut queue = tx.pop();
+    let clock = Clock::new(&eal);
+    let varying = "src=198.18.0.1-198.18.0.250 sport=1024-65000";
+    let random = "src=random:198.18.0.0/16 sport=random:1024-65535";
+    let cases = [
+        ("64 B, 1 stream", 1, "", false),
+        ("64 B, 1 stream, varying", 1, varying, false),
+        ("64 B, 1000 streams, varying", 1000, varying, false),
+        ("64 B, 1000 streams, random", 1000, random, false),
+        ("64 B, 1 stream, stamped", 1, "", true),
+        ("64 B, 1000 streams, varying, stamped", 1000, varying, true),
+        ("1518 B, 1 stream", 1, "size=1518", false),
+        ("1518 B, 1 stream, stamped", 1, "size=1518", true),
+        ("IMIX, 1 stream, varying, stamped", 1, &format!("size=imix {varying}"), true),
+    ];
+    let mhz = tsc_hz(&eal) as f64 / 1e6;
+    for (name, count, text, is_stamped) in cases {
+        // No report is due in this time.
+        let (outbox, _inbox) = mailbox(u64::MAX, || SenderReport::new(count));
+        let source = streams(count, text, is_stamped);
+        let mut sender = Sender::new(source, [queue.take(), None], pool, outbox, INTERVAL_NS);
+        let cycles = cycles(&mut sender, clock);
+        println!("{name:40} {cycles:7.1} cycles/frame, {:6.2} Mpps", mhz / cycles);
+        queue = sender.into_queues()[0].take();
+    }
+}

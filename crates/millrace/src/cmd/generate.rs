@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace gen`: sends streams of packets, and verifies those that come back.
+
+mod report;
+mod run;
+
+use crate::cmd::run::seconds;
+use crate::ports::PortNames;
+use std::path::PathBuf;
+use std::time::Duration;
+use traffic::stream::{Rate, RateError, StreamSpec};
+
+pub(crate) use run::run;
+
+/// Send streams of packets from one port or two, and verify what arrives
+///
+/// Sends from port A, or from A and B, and receives on both. Prints a line per second. Ctrl-C ends
+/// the run, which then waits for packets on their way and prints its results.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct GenArgs {
+    /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0) or vdevs (net_...)
+    ports: PortNames,
+    /// A stream, as blank-separated KEY=VALUE; may be repeated
+    ///
+    /// Keys: name, side (a or b), rate, size, count, burst, flows, src_mac, dst_mac, outer_vlan,
+    /// vlan, src, dst, proto (udp, tcp, icmp, sctp), sport, dport, ttl, tos, flags, seq, ack,
+    /// window. Values: 80, 1024-2047, 1024-2047+16, 53,80,443, 198.18.0.0/16, random: before any
+    /// of them. Sizes are those of frames with FCS: 64, 64-1518+2, imix, 64*7,594*4,1518*1,
+    /// genome:aaafg.
+    #[arg(long = "stream", value_name = "STREAM", default_value = "", value_parser = pairs)]
+    streams: Vec<Vec<(String, String)>>,
+    /// Rate of each stream that names none: 1Mpps, 10Gbps (on the wire), 5Gbps-l2, 50%, max
+    #[arg(long, value_name = "RATE", default_value = "1Mpps", value_parser = rate)]
+    rate: String,
+    /// Stamp and check every packet: loss, order, duplicates, damage, latency
+    #[arg(long)]
+    verify: bool,
+    /// Stop after S seconds (a positive decimal number)
+    #[arg(long, short, value_name = "S", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// Workers: 1 sends and receives by turns, 2 do it on a cpu each; by default as many as fit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    workers: Option<u8>,
+    /// Other random values and another payload
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Bytes of payload that a frame may carry
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
+    /// Write the results as JSON to FILE or `-`. FILE must be new, empty or such results
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print no line per second
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace gen net_null0 --rate max --duration 5
+      How many packets of 64 bytes one worker makes.
+  millrace gen eth1,eth2 --verify --stream \"size=imix rate=1Gbps src=198.18.0.1-198.18.3.232\"
+      1000 flows from eth1 through a device to eth2, each packet verified.
+  millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
+      A million packets to a reflector and back.
+
+Exit status: 0 good; 1 packets were lost, damaged or not sent, or the run failed; 2 wrong use.";
+
+/// Splits a stream into keys and values.
+fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
+    let split = |word: &str| match word.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => Err(format!("{word:?} is no KEY=VALUE")),
+    };
+    let pairs: Vec<_> = text.split_whitespace().map(split).collect::<Result<_, _>>()?;
+    StreamSpec::from_pairs(0, pairs.clone()).map_err(|error| error.to_string())?;
+    Ok(pairs)
+}
+
+fn rate(text: &str) -> Result<String, RateError> {
+    Rate::parse(text).map(|_| text.to_owned())
+}
+
+impl GenArgs {
+    /// The streams as they are sent.
+    fn specs(&self) -> Vec<StreamSpec> {
+        let specs = self.streams.iter().enumerate().map(|(number, pairs)| {
+            let mut pairs = pairs.clone();
+            if !pairs.iter().any(|(key, _)| key == "rate") {
+                pairs.push(("rate".to_owned(), self.rate.clone()));
+            }
+            StreamSpec::from_pairs(number, pairs).expect("it was read before")
+        });
+        specs.collect()
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Runs the generator: ports, workers, and the control thread's part.
+
+use super::GenArgs;
+use super::report::{Meter, Results};
+use crate::output::{JsonFile, tell_at_once};
+use crate::ports::OpenPorts;
+use crate::signals;
+use anyhow::{Context, bail};
+use dpdk::Job;
+use generator::{
+    Clock, Ledger, Phase, Receiver, ReceiverReport, Sender, SenderReport, Stage, Task, mailbox,
+    run_tasks,
+};
+use std::io;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{Side, Verifier};
+
+/// Length of an interval.
+const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_NS: u64 = INTERVAL.as_nanos() as u64;
+/// How often the control thread looks.
+const TURN: Duration = Duration::from_millis(10);
+/// How often workers report.
+const REPORT_NS: u64 = INTERVAL_NS / 10;
+/// How long packets may be on their way when sending is over; later ones are lost.
+const DRAIN: Duration = Duration::from_millis(500);
+/// Latest packets of a stream among which duplicates are found: 64 Ki for one, less for many.
+const WINDOW_MAX: usize = 1 << 16;
+const WINDOWS_TOTAL: usize = 1 << 24;
+
+pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
+    let specs = args.specs();
+    let json = JsonFile::open(args.json.as_deref())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let cpus = crate::host::Cpus::of_this_host().usable().len();
+    let workers = args.workers.map_or(cpus.clamp(1, 2), usize::from);
+    let mut open = args.ports.open(workers, args.mtu)?;
+    if open.ports.len() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
+        bail!("side=b needs a port B: name two ports, A,B");
+    }
+    let clock = Clock::new(&open.eal);
+    let phase = Phase::new();
+    let (tasks, ledger) = tasks(args, &specs, &mut open, clock)?;
+    let jobs = launch(tasks, &mut open, clock, &phase);
+    let mut control = Control { ledger, phase, begun: Instant::now(), meter: Meter::new(args) };
+    let is_printed = !args.quiet && !json.is_stdout();
+    let sent_for = control.watch(args.duration, &interrupted, is_printed);
+    control.poll_for(DRAIN);
+    control.phase.set(Stage::End);
+    jobs.into_iter().for_each(|job| _ = job.join());
+    control.ledger.poll();
+    if is_printed {
+        control.meter.last_lines(&mut control.ledger).iter().for_each(tell_at_once);
+    }
+    let results = Results::new(args, &specs, control.ledger.totals(), &open.ports, sent_for);
+    open.close();
+    if !json.is_stdout() {
+        results.print(&mut io::stdout().lock()).context("cannot write the results")?;
+    }
+    json.write(&results)?;
+    Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The tasks of the workers, and what adds up their reports.
+fn tasks(
+    args: &GenArgs,
+    specs: &[StreamSpec],
+    open: &mut OpenPorts,
+    clock: Clock,
+) -> anyhow::Result<([Box<dyn Task>; 2], Ledger)> {
+    let lanes = specs.len();
+    let source = Streams::new(specs, &setup(args, open))?;
+    let mut queues = open.queues.drain(..);
+    let mut next =
+        || queues.next().map(|(mut rx, mut tx)| (rx.pop(), tx.pop())).unwrap_or_default();
+    let ((a_rx, a_tx), (b_rx, b_tx)) = (next(), next());
+    drop(queues);
+    let (outbox, sent) = mailbox(REPORT_NS, || SenderReport::new(lanes));
+    let sender = Sender::new(source, [a_tx, b_tx], open.mempool, outbox, INTERVAL_NS);
+    let (outbox, received) = mailbox(REPORT_NS, || ReceiverReport::new(lanes));
+    let queues = a_rx.into_iter().chain(b_rx).collect();
+    let mut receiver = Receiver::new(queues, clock, outbox, INTERVAL_NS);
+    if args.verify {
+        let window = (WINDOWS_TOTAL / lanes).clamp(64, WINDOW_MAX);
+        receiver = receiver.verifying(Verifier::new(args.seed), lanes, window);
+    }
+    Ok(([Box::new(sender), Box::new(receiver)], Ledger::new(vec![sent], vec![received], lanes)))
+}
+
+fn setup(args: &GenArgs, open: &OpenPorts) -> StreamSetup {
+    // Nobody's: a locally administered address.
+    const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    let mac = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
+    let speed = |number: usize| open.ports.get(number).and_then(|port| port.link().speed_mbps);
+    StreamSetup {
+        macs: [mac(0), mac(1)],
+        link_mbps: [speed(0), speed(1)],
+        seed: args.seed,
+        is_stamped: args.verify,
+    }
+}
+
+/// Gives each worker its tasks: one has both, or each has one.
+fn launch(
+    tasks: [Box<dyn Task>; 2],
+    open: &mut OpenPorts,
+    clock: Clock,
+    phase: &Phase,
+) -> Vec<Job<()>> {
+    let mut lcores = std::mem::take(&mut open.lcores);
+    let mut shares: Vec<Vec<Box<dyn Task>>> = lcores.iter().map(|_| Vec::new()).collect();
+    for (number, task) in tasks.into_iter().enumerate() {
+        let worker = number % shares.len();
+        shares[worker].push(task);
+    }
+    let jobs = lcores.drain(..).zip(shares).map(|(lcore, tasks)| {
+        let phase = phase.clone();
+        lcore.launch(move || drop(run_tasks(tasks, clock, &phase)))
+    });
+    jobs.collect()
+}
+
+/// The control thread's part of a run.
+struct Control {
+    ledger: Ledger,
+    phase: Phase,
+    begun: Instant,
+    meter: Meter,
+}
+
+impl Control {
+    /// Waits until sending is over; returns how long it took.
+    fn watch(
+        &mut self,
+        duration: Option<Duration>,
+        interrupted: &AtomicBool,
+        is_printed: bool,
+    ) -> Duration {
+        if is_printed {
+            tell_at_once(Meter::HEADING);
+        }
+        loop {
+            self.ledger.poll();
+            for line in self.meter.lines(&mut self.ledger, self.begun.elapsed()) {
+                if is_printed {
+                    tell_at_once(line);
+                }
+            }
+            let elapsed = self.begun.elapsed();
+            let is_over = duration.is_some_and(|duration| elapsed >= duration);
+            if is_over || interrupted.load(Ordering::Relaxed) || self.ledger.is_all_sent() {
+                self.phase.set(Stage::Drain);
+                return elapsed;
+            }
+            std::thread::sleep(duration.map_or(TURN, |it| TURN.min(it - elapsed)));
+        }
+    }
+
+    /// Takes reports for so long.
+    fn poll_for(&mut self, duration: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < duration {
+            std::thread::sleep(TURN);
+            self.ledger.poll();
+        }
+    }
+}

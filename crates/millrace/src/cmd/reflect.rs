@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace reflect`: sends every packet back to where it came from.
+
+use crate::cmd::run::seconds;
+use crate::output::{JsonFile, tell_at_once};
+use crate::ports::PortNames;
+use crate::{signals, units};
+use anyhow::Context;
+use clap::ValueEnum;
+use generator::{
+    Clock, Inbox, Phase, Reflection, Reflector, ReflectorReport, Stage, Task, mailbox, run_tasks,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use traffic::{NotTurned, Swap};
+
+/// Send every packet back to where it came from, with addresses and ports exchanged
+///
+/// Each port is on its own: what arrives there leaves there. Prints a line per second. Ctrl-C ends
+/// the run, which then prints its counters.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReflectArgs {
+    /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0) or vdevs (net_...)
+    ports: PortNames,
+    /// What to exchange: ports (and addresses), ip (and MAC addresses), mac, or none
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]
+    swap: What,
+    /// How often to offer packets to a port that has no room
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    tries: u32,
+    /// Stop after S seconds (a positive decimal number)
+    #[arg(long, short, value_name = "S", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// Bytes of payload that a frame may carry
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
+    /// Write the counters as JSON to FILE or `-`. FILE must be new, empty or such counters
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print no line per second
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace reflect eth1
+      A reflector on a Linux interface; `millrace gen` at the other end measures both ways.
+  millrace reflect 18:00.0,18:00.1 --swap mac
+      Two ports of a NIC, each on its own, at the least cost.
+
+Exit status: 0 good; 1 the run failed; 2 wrong use.";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    Ports,
+    Ip,
+    Mac,
+    None,
+}
+
+impl From<What> for Swap {
+    fn from(what: What) -> Self {
+        match what {
+            What::Ports => Self::Ports,
+            What::Ip => Self::Ip,
+            What::Mac => Self::Mac,
+            What::None => Self::None,
+        }
+    }
+}
+
+/// Counters of a reflector.
+#[derive(Default, Serialize)]
+struct Counters {
+    version: &'static str,
+    received: u64,
+    /// Without FCS.
+    received_bytes: u64,
+    reflected: u64,
+    /// Packets that were not reflected, by reason; `port_full`: the port had no room for them.
+    dropped: BTreeMap<&'static str, u64>,
+    /// Longest time in which the worker did not look, nanoseconds.
+    longest_gap_ns: u64,
+}
+
+const INTERVAL: Duration = Duration::from_secs(1);
+const REPORT_NS: u64 = INTERVAL.as_nanos() as u64 / 10;
+const TURN: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
+    let json = JsonFile::open(args.json.as_deref())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let mut open = args.ports.open(1, args.mtu)?;
+    let (clock, phase) = (Clock::new(&open.eal), Phase::new());
+    let queues = open.queues.drain(..).filter_map(|(mut rx, mut tx)| rx.pop().zip(tx.pop()));
+    let reflection = Reflection { swap: args.swap.into(), tries: args.tries };
+    let (outbox, mut inbox) = mailbox(REPORT_NS, ReflectorReport::default);
+    let task: Box<dyn Task> = Box::new(Reflector::new(queues.collect(), reflection, outbox));
+    let lcore = open.lcores.pop().context("no cpu for a worker")?;
+    let of_worker = phase.clone();
+    let job = lcore.launch(move || drop(run_tasks(vec![task], clock, &of_worker)));
+    let is_printed = !args.quiet && !json.is_stdout();
+    let mut counters = Counters::new();
+    let (begun, mut told) = (Instant::now(), 0);
+    let is_over = |elapsed| args.duration.is_some_and(|duration| elapsed >= duration);
+    while !interrupted.load(Ordering::Relaxed) && !is_over(begun.elapsed()) {
+        std::thread::sleep(TURN);
+        counters.take(&mut inbox);
+        if is_printed && begun.elapsed().as_secs() > told {
+            told = begun.elapsed().as_secs();
+            tell_at_once(counters.line(told));
+        }
+    }
+    phase.set(Stage::End);
+    job.join();
+    counters.take(&mut inbox);
+    open.close();
+    if !json.is_stdout() {
+        counters.print(&mut io::stdout().lock()).context("cannot write the counters")?;
+    }
+    json.write(&counters)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Counters {
+    fn new() -> Self {
+        let reasons = NotTurned::ALL.map(NotTurned::name).into_iter().chain(["port_full"]);
+        let dropped = reasons.map(|reason| (reason, 0)).collect();
+        Self { version: env!("CARGO_PKG_VERSION"), dropped, ..Self::default() }
+    }
+
+    fn take(&mut self, inbox: &mut Inbox<ReflectorReport>) {
+        inbox.take_all(|report| {
+            self.received += report.received;
+            self.received_bytes += report.bytes;
+            self.reflected += report.reflected;
+            for reason in NotTurned::ALL {
+                *self.dropped.entry(reason.name()).or_default() +=
+                    report.not_turned[reason as usize];
+            }
+            *self.dropped.entry("port_full").or_default() += report.port_full;
+            self.longest_gap_ns = self.longest_gap_ns.max(report.longest_gap_ns);
+        });
+    }
+
+    fn line(&self, second: u64) -> String {
+        let [received, reflected] = [self.received, self.reflected].map(units::thousands);
+        format!("{second:6}  received {received:>14}  reflected {reflected:>14}")
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let [received, reflected] = [self.received, self.reflected].map(units::thousands);
+        writeln!(out, "\nreceived {received}, reflected {reflected}")?;
+        for (reason, count) in self.dropped.iter().filter(|(_, count)| **count > 0) {
+            writeln!(out, "  dropped, {reason}: {}", units::thousands(*count))?;
+        }
+        Ok(())
+    }
+}
