@@ -104,8 +104,29 @@ pub struct Totals {
 pub struct Ledger {
     senders: Vec<(Inbox<SenderReport>, bool)>,
     receivers: Vec<(Inbox<ReceiverReport>, Vec<LaneReport>)>,
-    intervals: BTreeMap<u64, Interval>,
+    intervals: Intervals,
     totals: Totals,
+}
+
+/// Intervals that nobody has taken yet.
+#[derive(Debug, Default)]
+struct Intervals {
+    open: BTreeMap<u64, Interval>,
+    /// Number of the first one that may be open.
+    first: u64,
+}
+
+impl Intervals {
+    /// The interval in which a worker has reported; the oldest open one if that is closed.
+    fn reported(&mut self, number: u64) -> &mut Interval {
+        self.open.entry(number.max(self.first)).or_insert_with(Interval::new)
+    }
+
+    /// The interval in which packets were made, if it is open.
+    fn made(&mut self, number: u64) -> Option<&mut Interval> {
+        let is_open = number >= self.first;
+        is_open.then(|| self.open.entry(number).or_insert_with(Interval::new))
+    }
 }
 
 impl Ledger {
@@ -134,7 +155,7 @@ impl Ledger {
         Self {
             senders: senders.into_iter().map(|inbox| (inbox, false)).collect(),
             receivers: receivers.into_iter().map(|inbox| (inbox, Vec::new())).collect(),
-            intervals: BTreeMap::new(),
+            intervals: Intervals::default(),
             totals,
         }
     }
@@ -172,13 +193,17 @@ impl Ledger {
 
     /// Removes and returns the oldest interval below `number`.
     pub fn take_interval(&mut self, number: u64) -> Option<(u64, Interval)> {
-        let first = self.intervals.first_entry()?;
-        (*first.key() < number).then(|| first.remove_entry())
+        let oldest = self.intervals.open.first_entry()?;
+        if *oldest.key() >= number {
+            return None;
+        }
+        self.intervals.first = *oldest.key() + 1;
+        Some(oldest.remove_entry())
     }
 }
 
-fn add_sender(report: &SenderReport, intervals: &mut BTreeMap<u64, Interval>, totals: &mut Totals) {
-    let interval = intervals.entry(report.interval).or_insert_with(Interval::new);
+fn add_sender(report: &SenderReport, intervals: &mut Intervals, totals: &mut Totals) {
+    let interval = intervals.reported(report.interval);
     for port in 0..2 {
         interval.sent[port] += report.packets[port];
         interval.sent_bytes[port] += report.bytes[port];
@@ -186,7 +211,7 @@ fn add_sender(report: &SenderReport, intervals: &mut BTreeMap<u64, Interval>, to
         totals.sent_bytes[port] += report.bytes[port];
     }
     for (number, packets) in report.stamped.iter().filter(|(_, packets)| *packets > 0) {
-        intervals.entry(*number).or_insert_with(Interval::new).made += packets;
+        intervals.made(*number).into_iter().for_each(|interval| interval.made += packets);
     }
     totals.unsent += report.unsent;
     totals.port_full += report.port_full;
@@ -199,12 +224,8 @@ fn add_sender(report: &SenderReport, intervals: &mut BTreeMap<u64, Interval>, to
     let _ = totals.gap_error.add(&report.gap_error);
 }
 
-fn add_receiver(
-    report: &ReceiverReport,
-    intervals: &mut BTreeMap<u64, Interval>,
-    totals: &mut Totals,
-) {
-    let interval = intervals.entry(report.interval).or_insert_with(Interval::new);
+fn add_receiver(report: &ReceiverReport, intervals: &mut Intervals, totals: &mut Totals) {
+    let interval = intervals.reported(report.interval);
     interval.received += report.packets;
     interval.received_bytes += report.bytes;
     interval.damaged += report.damaged;
@@ -212,7 +233,7 @@ fn add_receiver(
     interval.longest_gap_ns = interval.longest_gap_ns.max(report.longest_gap_ns);
     let _ = interval.latency.add(&report.latency);
     for (number, packets) in report.arrived.iter().filter(|(_, packets)| *packets > 0) {
-        intervals.entry(*number).or_insert_with(Interval::new).arrived += packets;
+        intervals.made(*number).into_iter().for_each(|interval| interval.arrived += packets);
     }
     totals.received += report.packets;
     totals.received_bytes += report.bytes;

@@ -206,8 +206,9 @@ impl Receiver {
                 *to = lane.report;
             }
         }
-        self.outbox.hand_over(now);
-        self.outbox.current().interval = now / self.interval_ns;
+        if let Some(next) = self.outbox.hand_over(now) {
+            next.interval = now / self.interval_ns;
+        }
     }
 }
 

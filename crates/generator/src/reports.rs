@@ -57,14 +57,16 @@ impl<R: Report> Outbox<R> {
         now >= self.end
     }
 
-    /// Hands the report over, and begins the interval of time `now`.
-    pub fn hand_over(&mut self, now: u64) {
-        self.end = (now / self.length_ns + 1) * self.length_ns;
-        let Ok(mut next) = self.empty.pop() else { return };
+    /// Hands the report over, and begins the interval of time `now`. Returns the new report; `None`
+    /// if none has come back, so that the old one goes on.
+    pub fn hand_over(&mut self, now: u64) -> Option<&mut R> {
+        self.end = (now / self.length_ns).saturating_add(1).saturating_mul(self.length_ns);
+        let mut next = self.empty.pop().ok()?;
         next.clear();
         let report = std::mem::replace(&mut self.current, next);
         // There is room for every report.
         let _ = self.full.push(report);
+        Some(&mut self.current)
     }
 }
 

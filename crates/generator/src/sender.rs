@@ -263,8 +263,9 @@ impl<S: Source> Sender<S> {
             *sent = self.source.written(lane) - unsent;
         }
         report.is_done = self.is_done;
-        self.outbox.hand_over(now);
-        self.outbox.current().interval = now / self.interval_ns;
+        if let Some(next) = self.outbox.hand_over(now) {
+            next.interval = now / self.interval_ns;
+        }
     }
 
     /// Reports at once that all is sent.
