@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod impair;
 mod ledger;
 mod receiver;
 mod reflector;
@@ -15,6 +16,7 @@ mod sender;
 mod task;
 
 pub use clock::Clock;
+pub use impair::{Impaired, Impairer, Impairments};
 pub use ledger::{Interval, Ledger, StreamTotals, Totals};
 pub use receiver::{LaneReport, Receiver, ReceiverReport};
 pub use reflector::{Reflection, Reflector, ReflectorReport};

@@ -1,52 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A sender, a reflector and a receiver at two ends of a cable, without hardware.
 
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
+mod common;
+
+use common::{Bench, streams};
 use generator::{
-    Clock, Ledger, Phase, Receiver, ReceiverReport, Reflection, Reflector, ReflectorReport, Sender,
+    Ledger, Phase, Receiver, ReceiverReport, Reflection, Reflector, ReflectorReport, Sender,
     SenderReport, Stage, Task, Totals, mailbox,
 };
-use traffic::Swap;
-use traffic::Verifier;
-use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{Swap, Verifier};
 
 const SEED: u64 = 5;
 const INTERVAL_NS: u64 = 10_000_000;
 
-fn configure(port: &mut Port, pool: Mempool) -> Queues {
-    let config = PortConfig {
-        rx_queues: 1,
-        tx_queues: 1,
-        rxd: 512,
-        txd: 512,
-        mempools: vec![pool],
-        mtu: None,
-    };
-    port.configure(&config).unwrap()
-}
-
-fn streams(texts: &[&str], is_stamped: bool) -> Streams {
-    let spec = |(number, text): (usize, &&str)| {
-        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
-        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        StreamSpec::from_pairs(number, pairs).unwrap()
-    };
-    let specs: Vec<_> = texts.iter().enumerate().map(spec).collect();
-    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    let setup = StreamSetup { macs, link_mbps: [None; 2], seed: SEED, is_stamped };
-    Streams::new(&specs, &setup).unwrap()
-}
-
 /// Sends all of the streams by one end, turns them round at the other, and receives them.
-fn run(eal: &Eal, pool: Mempool, name: &str, texts: &[&str]) -> (Totals, ReflectorReport) {
-    let (mut near, mut far) = ring_cable(eal, name, 1, 1024).unwrap();
-    let (near_rx, mut near_tx) = configure(&mut near, pool);
-    let (mut far_rx, mut far_tx) = configure(&mut far, pool);
-    let clock = Clock::new(eal);
-    let lanes = texts.len();
+fn run(bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
+    let [(near_rx, mut near_tx), (mut far_rx, mut far_tx)] = bench.cable();
+    let (clock, lanes) = (bench.clock, texts.len());
     let (outbox, sent) = mailbox(INTERVAL_NS, || SenderReport::new(lanes));
-    let source = streams(texts, true);
-    let mut sender = Sender::new(source, [near_tx.pop(), None], pool, outbox, INTERVAL_NS);
+    let source = streams(texts, SEED);
+    let mut sender = Sender::new(source, [near_tx.pop(), None], bench.mempool, outbox, INTERVAL_NS);
     let (outbox, received) = mailbox(INTERVAL_NS, || ReceiverReport::new(lanes));
     let receiver = Receiver::new(near_rx, clock, outbox, INTERVAL_NS);
     let mut receiver = receiver.verifying(Verifier::new(SEED), lanes, 4096);
@@ -77,16 +50,14 @@ fn run(eal: &Eal, pool: Mempool, name: &str, texts: &[&str]) -> (Totals, Reflect
 
 #[test]
 fn every_packet_comes_back_and_is_verified() {
-    let config = EalConfig { no_huge: true, memory_mb: 64, ..EalConfig::default() };
-    let eal = Eal::init(&config).unwrap();
-    let pool = Mempool::new(&eal, "cable", 4095, 2048, None).unwrap();
+    let mut bench = Bench::new();
     let texts = [
         "count=20000 rate=max",
         "count=1000 rate=1Mpps proto=tcp size=128-1518+10 sport=1024-2047",
         "count=500 rate=100kpps proto=sctp size=200 vlan=5",
         "count=700 rate=500kpps src=2001:2::1 size=100 sport=random:1-65535",
     ];
-    let (totals, reflected) = run(&eal, pool, "a", &texts);
+    let (totals, reflected) = run(&mut bench, &texts);
     let sent = [20_000, 1000, 500, 700];
     assert_eq!(totals.streams.iter().map(|it| it.sent).collect::<Vec<_>>(), sent);
     assert_eq!(totals.sent[0], sent.iter().sum());
@@ -98,5 +69,5 @@ fn every_packet_comes_back_and_is_verified() {
     assert_eq!(totals.received, totals.sent[0]);
     assert_eq!(totals.latency.len(), totals.received);
     assert_eq!((reflected.received, reflected.reflected), (22_200, 22_200));
-    assert_eq!(pool.in_use(), 0);
+    assert_eq!(bench.mempool.in_use(), 0);
 }

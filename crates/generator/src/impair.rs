@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A wire that loses, doubles, reorders and damages packets, and knows exactly how many: what a
+//! receiver finds can be held against it.
+
+use crate::task::{Stage, Task};
+use dpdk::{Burst, Mbuf, Mempool, RxQueue, TxQueue};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use traffic::{Finding, Verifier};
+use wire::Packet;
+
+/// How many packets of a million meet each fate, at random; at most one each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Impairments {
+    /// Lost.
+    pub lost: u32,
+    /// Sent twice.
+    pub duplicated: u32,
+    /// Sent after the next packet of their stream.
+    pub reordered: u32,
+    /// With one bit changed.
+    pub damaged: u32,
+}
+
+/// What was done to packets so far; for any thread.
+#[derive(Debug, Default)]
+pub struct Impaired {
+    lost: AtomicU64,
+    duplicated: AtomicU64,
+    reordered: AtomicU64,
+    damaged: AtomicU64,
+}
+
+impl Impaired {
+    /// Packets lost, duplicated, reordered, damaged.
+    pub fn counts(&self) -> [u64; 4] {
+        let counters = [&self.lost, &self.duplicated, &self.reordered, &self.damaged];
+        counters.map(|counter| counter.load(Ordering::Acquire))
+    }
+}
+
+/// Carries packets from one cable to another, in one direction.
+pub struct Impairer {
+    from: RxQueue,
+    to: TxQueue,
+    mempool: Mempool,
+    impairments: Impairments,
+    impaired: Arc<Impaired>,
+    verifier: Verifier,
+    rng: u64,
+    arrived: Burst,
+    /// Packets that the far cable has had no room for, in order.
+    leaving: VecDeque<Mbuf>,
+    offered: Burst,
+    /// A packet that waits for the next one of its lane.
+    held: Option<(u16, Mbuf)>,
+}
+
+/// What happens to a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Lost,
+    Duplicated,
+    Reordered,
+    Damaged,
+    None,
+}
+
+impl Impairer {
+    /// Carries stamped packets of runs with `seed`, which also decides which of them are impaired.
+    pub fn new(
+        from: RxQueue,
+        to: TxQueue,
+        mempool: Mempool,
+        impairments: Impairments,
+        seed: u64,
+    ) -> Self {
+        Self {
+            from,
+            to,
+            mempool,
+            impairments,
+            impaired: Arc::default(),
+            verifier: Verifier::new(seed),
+            rng: seed | 1,
+            arrived: Burst::new(),
+            leaving: VecDeque::with_capacity(4 * dpdk::BURST_MAX),
+            offered: Burst::new(),
+            held: None,
+        }
+    }
+
+    /// What was done to packets, as it goes on.
+    pub fn impaired(&self) -> Arc<Impaired> {
+        Arc::clone(&self.impaired)
+    }
+
+    fn random(&mut self) -> u64 {
+        // xorshift64* (Vigna 2016).
+        self.rng ^= self.rng >> 12;
+        self.rng ^= self.rng << 25;
+        self.rng ^= self.rng >> 27;
+        self.rng.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn draw(&mut self) -> Fate {
+        let drawn = (self.random() >> 32) * 1_000_000 >> 32;
+        let Impairments { lost, duplicated, reordered, damaged } = self.impairments;
+        let fates = [
+            (lost, Fate::Lost),
+            (duplicated, Fate::Duplicated),
+            (reordered, Fate::Reordered),
+            (damaged, Fate::Damaged),
+        ];
+        let mut sum = 0;
+        let found = fates.into_iter().find(|(share, _)| {
+            sum += u64::from(*share);
+            drawn < sum
+        });
+        found.map_or(Fate::None, |(_, fate)| fate)
+    }
+
+    fn carry(&mut self, mbuf: Mbuf) {
+        let Finding::Good(stamp) = self.verifier.examine(mbuf.head()) else {
+            return self.send(mbuf);
+        };
+        match self.draw() {
+            Fate::Lost => count(&self.impaired.lost),
+            Fate::Damaged => self.damage(mbuf),
+            Fate::Reordered if self.held.is_none() => self.held = Some((stamp.lane, mbuf)),
+            Fate::Duplicated => {
+                if let Some(copy) = self.copy(&mbuf) {
+                    self.send(copy);
+                    count(&self.impaired.duplicated);
+                }
+                self.pass(stamp.lane, mbuf);
+            }
+            Fate::Reordered | Fate::None => self.pass(stamp.lane, mbuf),
+        }
+    }
+
+    /// Sends a whole packet, and behind it one of the same lane that waits.
+    fn pass(&mut self, lane: u16, mbuf: Mbuf) {
+        self.send(mbuf);
+        if let Some((_, late)) = self.held.take_if(|(held, _)| *held == lane) {
+            self.send(late);
+            count(&self.impaired.reordered);
+        }
+    }
+
+    /// Changes a bit of the stamp or behind it.
+    fn damage(&mut self, mut mbuf: Mbuf) {
+        let random = self.random();
+        let bytes = mbuf.head_mut();
+        let bits = 8 * traffic::Stamp::LEN as u64;
+        let bit = 8 * bytes.len() - 1 - (random % bits) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        self.send(mbuf);
+        count(&self.impaired.damaged);
+    }
+
+    fn copy(&self, mbuf: &Mbuf) -> Option<Mbuf> {
+        let mut burst = Burst::new();
+        self.mempool.alloc_bulk(&mut burst, 1);
+        let mut copy = burst.pop()?;
+        copy.write(mbuf.head()).ok()?;
+        Some(copy)
+    }
+
+    fn send(&mut self, mbuf: Mbuf) {
+        self.leaving.push_back(mbuf);
+    }
+
+    /// Sends what the far cable has room for; true if that is all.
+    fn flush(&mut self) -> bool {
+        loop {
+            while self.offered.room() > 0 {
+                let Some(mbuf) = self.leaving.pop_front() else { break };
+                // There is room.
+                let _ = self.offered.push(mbuf);
+            }
+            if self.offered.is_empty() {
+                return true;
+            }
+            if self.to.burst(&mut self.offered) == 0 {
+                return false;
+            }
+        }
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Release);
+}
+
+impl Task for Impairer {
+    fn turn(&mut self, _now: u64, stage: Stage) -> bool {
+        if !self.flush() {
+            return false;
+        }
+        let received = self.from.burst(&mut self.arrived);
+        let mut packets: [Option<Mbuf>; dpdk::BURST_MAX] = [const { None }; dpdk::BURST_MAX];
+        // The last one comes first.
+        packets[..received].iter_mut().rev().for_each(|place| *place = self.arrived.pop());
+        packets.into_iter().flatten().for_each(|mbuf| self.carry(mbuf));
+        if received == 0 && stage != Stage::Send {
+            // Nothing comes behind it, so it is in order.
+            if let Some((_, late)) = self.held.take() {
+                self.send(late);
+            }
+        }
+        self.flush();
+        received > 0
+    }
+
+    fn finish(&mut self, _now: u64) {}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! DPDK without hugepages, cables between rings, and streams from text.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
+use generator::Clock;
+use traffic::stream::{StreamSetup, StreamSpec, Streams};
+
+/// What tests of this crate need of DPDK, which starts once in a process.
+pub(crate) struct Bench {
+    eal: Eal,
+    pub(crate) mempool: Mempool,
+    pub(crate) clock: Clock,
+    cables: usize,
+    ports: Vec<Port>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let config = EalConfig { no_huge: true, memory_mb: 64, ..EalConfig::default() };
+        let eal = Eal::init(&config).unwrap();
+        let mempool = Mempool::new(&eal, "bench", 8191, 2048, None).unwrap();
+        let clock = Clock::new(&eal);
+        Self { eal, mempool, clock, cables: 0, ports: Vec::new() }
+    }
+
+    /// Closes the ports of all cables, whose queues are dropped.
+    pub(crate) fn close_cables(&mut self) {
+        self.ports.clear();
+    }
+
+    /// The queues at both ends of a new cable.
+    pub(crate) fn cable(&mut self) -> [Queues; 2] {
+        self.cables += 1;
+        let name = format!("c{}", self.cables);
+        let (near, far) = ring_cable(&self.eal, &name, 1, 1024).unwrap();
+        [near, far].map(|mut port| {
+            let config = PortConfig {
+                rx_queues: 1,
+                tx_queues: 1,
+                rxd: 512,
+                txd: 512,
+                mempools: vec![self.mempool],
+                mtu: None,
+            };
+            let queues = port.configure(&config).unwrap();
+            self.ports.push(port);
+            queues
+        })
+    }
+}
+
+/// Stamped streams, each with a text of keys and values.
+pub(crate) fn streams(texts: &[&str], seed: u64) -> Streams {
+    let spec = |(number, text): (usize, &&str)| {
+        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        StreamSpec::from_pairs(number, pairs).unwrap()
+    };
+    let specs: Vec<_> = texts.iter().enumerate().map(spec).collect();
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let setup = StreamSetup { macs, link_mbps: [None; 2], seed, is_stamped: true };
+    Streams::new(&specs, &setup).unwrap()
+}

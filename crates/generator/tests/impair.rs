@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a wire does to packets is what the receiver finds, packet by packet.
+
+mod common;
+
+use common::{Bench, streams};
+use generator::{
+    Impairer, Impairments, Receiver, ReceiverReport, Sender, SenderReport, Stage, Task, mailbox,
+};
+use generator::{Ledger, Phase};
+use traffic::Verifier;
+
+const INTERVAL_NS: u64 = 10_000_000;
+
+/// Sends the streams through a wire with these impairments; checks what is found.
+fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64) {
+    bench.close_cables();
+    let ([mut near, mut wire_in], [mut wire_out, mut far]) = (bench.cable(), bench.cable());
+    let lanes = texts.len();
+    let (outbox, sent) = mailbox(INTERVAL_NS, || SenderReport::new(lanes));
+    let source = streams(texts, seed);
+    let mut sender = Sender::new(source, [near.1.pop(), None], bench.mempool, outbox, INTERVAL_NS);
+    let (from, to) = (wire_in.0.pop().unwrap(), wire_out.1.pop().unwrap());
+    let mut impairer = Impairer::new(from, to, bench.mempool, impairments, seed);
+    let impaired = impairer.impaired();
+    let (outbox, received) = mailbox(INTERVAL_NS, || ReceiverReport::new(lanes));
+    let queues = vec![far.0.pop().unwrap()];
+    let receiver = Receiver::new(queues, bench.clock, outbox, INTERVAL_NS);
+    let mut receiver = receiver.verifying(Verifier::new(seed), lanes, 4096);
+    let mut ledger = Ledger::new(vec![sent], vec![received], lanes);
+    let mut tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
+    let phase = Phase::new();
+    let mut quiet = 0;
+    while quiet < 100 {
+        let mut is_any = false;
+        tasks.iter_mut().for_each(|task| is_any |= task.turn(bench.clock.now(), phase.get()));
+        ledger.poll();
+        if ledger.is_all_sent() {
+            phase.set(Stage::Drain);
+            quiet = if is_any { 0 } else { quiet + 1 };
+        }
+    }
+    tasks.iter_mut().for_each(|task| task.finish(bench.clock.now()));
+    ledger.poll();
+    let totals = ledger.totals();
+    let [lost, duplicated, reordered, damaged] = impaired.counts();
+    let sum = |of: fn(&generator::LaneReport) -> u64| -> u64 {
+        totals.streams.iter().map(|stream| of(&stream.received)).sum()
+    };
+    let found_lost: u64 = totals.streams.iter().map(generator::StreamTotals::lost).sum();
+    let what = format!("{impairments:?}, seed {seed}");
+    assert_eq!(found_lost, lost + damaged, "lost, {what}");
+    assert_eq!(sum(|lane| lane.duplicates), duplicated, "duplicates, {what}");
+    assert_eq!(sum(|lane| lane.reordered), reordered, "reordered, {what}");
+    assert_eq!(totals.damaged, damaged, "damaged, {what}");
+    assert_eq!((totals.foreign, sum(|lane| lane.too_late)), (0, 0), "{what}");
+    let is_asked = [impairments.lost, impairments.duplicated, impairments.reordered];
+    for (asked, found) in is_asked.into_iter().zip([lost, duplicated, reordered]) {
+        assert_eq!(asked > 0, found > 0, "something is done where it is asked for, {what}");
+    }
+}
+
+#[test]
+fn every_impairment_is_found_and_nothing_else() {
+    let mut bench = Bench::new();
+    let texts = [
+        "count=20000 rate=max",
+        "count=10000 rate=max size=80-1518+10 proto=tcp",
+        "count=5000 rate=max size=100 src=2001:2::1 sport=random:1-65535",
+    ];
+    let none = Impairments::default();
+    check(&mut bench, &texts, none, 1);
+    check(&mut bench, &texts, Impairments { lost: 10_000, ..none }, 2);
+    check(&mut bench, &texts, Impairments { duplicated: 10_000, ..none }, 3);
+    check(&mut bench, &texts, Impairments { reordered: 10_000, ..none }, 4);
+    check(&mut bench, &texts, Impairments { damaged: 10_000, ..none }, 5);
+    for seed in 6..26 {
+        let all =
+            Impairments { lost: 30_000, duplicated: 20_000, reordered: 50_000, damaged: 9000 };
+        check(&mut bench, &texts, all, seed);
+    }
+    assert_eq!(bench.mempool.in_use(), 0);
+}
