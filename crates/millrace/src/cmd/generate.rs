@@ -3,6 +3,7 @@
 
 mod report;
 mod run;
+mod selftest;
 
 use crate::cmd::run::seconds;
 use crate::ports::PortNames;
@@ -20,7 +21,8 @@ pub(crate) use run::run;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GenArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0) or vdevs (net_...)
-    ports: PortNames,
+    #[arg(value_name = "PORTS", required_unless_present = "selftest")]
+    ports: Option<PortNames>,
     /// A stream, as blank-separated KEY=VALUE; may be repeated
     ///
     /// Keys: name, side (a or b), rate, size, count, burst, flows, src_mac, dst_mac, outer_vlan,
@@ -51,6 +53,9 @@ pub(crate) struct GenArgs {
     /// Write the results as JSON to FILE or `-`. FILE must be new, empty or such results
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Check the generator itself: through a wire in this process that impairs packets
+    #[arg(long, conflicts_with_all = ["ports", "streams", "json", "duration"])]
+    selftest: bool,
     /// Print no line per second
     #[arg(long, short)]
     quiet: bool,
@@ -58,6 +63,8 @@ pub(crate) struct GenArgs {
 
 const EXAMPLES: &str = "\
 Examples:
+  millrace gen --selftest
+      Losses, duplicates, reordering and damage, all of them found; needs no hardware.
   millrace gen net_null0 --rate max --duration 5
       How many packets of 64 bytes one worker makes.
   millrace gen eth1,eth2 --verify --stream \"size=imix rate=1Gbps src=198.18.0.1-198.18.3.232\"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the generator: ports, workers, and the control thread's part.
 
-use super::GenArgs;
 use super::report::{Meter, Results};
+use super::{GenArgs, selftest};
 use crate::output::{JsonFile, tell_at_once};
 use crate::ports::OpenPorts;
 use crate::signals;
@@ -33,12 +33,16 @@ const WINDOW_MAX: usize = 1 << 16;
 const WINDOWS_TOTAL: usize = 1 << 24;
 
 pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
+    let Some(names) = &args.ports else {
+        let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+        return selftest::run(args.seed, &interrupted);
+    };
     let specs = args.specs();
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let cpus = crate::host::Cpus::of_this_host().usable().len();
     let workers = args.workers.map_or(cpus.clamp(1, 2), usize::from);
-    let mut open = args.ports.open(workers, args.mtu)?;
+    let mut open = names.open(workers, args.mtu)?;
     if open.ports.len() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
         bail!("side=b needs a port B: name two ports, A,B");
     }
