@@ -3,7 +3,8 @@
 //!
 //! [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the frames of the
 //! benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet floods made to
-//! collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
+//! collide in weak hashes, [`trex`] the traffic of TRex's profiles, and [`PcapWriter`] turns frames
+//! into a capture.
 //!
 //! Pure: no clock, no thread, no file, and no randomness but the seed's. Every frame has correct
 //! lengths and checksums.
@@ -12,6 +13,7 @@
 pub mod article;
 pub mod flood;
 pub mod scenario;
+pub mod trex;
 
 mod endpoints;
 mod flow;
