@@ -2,7 +2,7 @@
 //! Seeded traffic: the same seed gives the same frames, byte by byte.
 //!
 //! [`stream`] has the stateless streams of the generator, with [`Stamp`]s by which a receiver knows
-//! every packet. [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the
+//! every packet, [`trex`] the traffic of TRex's profiles. [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the
 //! frames of the benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet
 //! floods made to collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
 //!
@@ -14,6 +14,7 @@ pub mod article;
 pub mod flood;
 pub mod scenario;
 pub mod stream;
+pub mod trex;
 
 mod endpoints;
 mod filler;

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Pools of addresses, and the five-tuple of each flow.
+//!
+//! A tuple is a function of the flow's number, not of the flows before it. So it does not matter
+//! which thread sends a flow, and no table remembers which tuples are in use.
+
+use std::net::Ipv4Addr;
+
+/// Order in which a pool gives its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Distribution {
+    /// One after the other, from the first to the last and again.
+    Sequential,
+    /// All with the same probability.
+    Random,
+    /// Most often those in the middle; the range is six standard deviations wide.
+    Normal,
+}
+
+/// A range of addresses. That of a further port pair may go over the end of all addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pool {
+    pub(super) name: String,
+    pub(super) distribution: Distribution,
+    pub(super) first: Ipv4Addr,
+    pub(super) last: Ipv4Addr,
+}
+
+impl Pool {
+    /// Returns the number of addresses, at least 1.
+    pub(super) fn len(&self) -> u64 {
+        u64::from(self.last.to_bits().wrapping_sub(self.first.to_bits())) + 1
+    }
+
+    /// Returns the address of number `number`. `salt` separates the templates of a pool.
+    pub(super) fn address(&self, number: u64, salt: u64) -> u32 {
+        let len = self.len();
+        let index = match self.distribution {
+            Distribution::Sequential => number % len,
+            Distribution::Random => scale(mix(number ^ salt), len),
+            Distribution::Normal => scale(normal(number ^ salt), len),
+        };
+        self.first.to_bits().wrapping_add(index as u32)
+    }
+
+    /// Returns how many of the addresses with the numbers `from..to` are odd. For a random
+    /// distribution that is the expected count.
+    pub(super) fn count_odd(&self, from: u64, to: u64) -> f64 {
+        let len = self.len();
+        let odd_before = |index: u64| (index + u64::from(self.first.to_bits() & 1)) / 2;
+        let all = odd_before(len);
+        if self.distribution != Distribution::Sequential {
+            return (to - from) as f64 * all as f64 / len as f64;
+        }
+        let before = |number: u64| number / len * all + odd_before(number % len);
+        (before(to) - before(from)) as f64
+    }
+
+    /// Returns the part of the addresses that is odd.
+    pub(super) fn odd_part(&self) -> f64 {
+        let all = (self.len() + u64::from(self.first.to_bits() & 1)) / 2;
+        all as f64 / self.len() as f64
+    }
+}
+
+/// Maps a number of 64 random bits to `0..len`.
+fn scale(bits: u64, len: u64) -> u64 {
+    (u128::from(bits) * u128::from(len) >> 64) as u64
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): neighbours become unlike.
+fn mix(number: u64) -> u64 {
+    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Returns a normal variable as 64 bits: the mean is in the middle, the range is six standard
+/// deviations, and values outside fall on its ends. The sum of 12 uniform variables has the
+/// variance 1 (Irwin and Hall), and needs no floating-point function, whose last bit differs
+/// between machines.
+fn normal(number: u64) -> u64 {
+    let words = (0..3).map(|part| mix(mix(number) ^ part));
+    let quarters = words.flat_map(|word| (0..4).map(move |i| (word >> (16 * i)) as u16));
+    let sum: i128 = quarters.map(|it| i128::from(it) - (1 << 15)).sum();
+    // One deviation is 2^16 here and a sixth of 2^64 in the result.
+    let centred = (sum << 48) / 6;
+    (centred + (1 << 63)).clamp(0, u64::MAX.into()) as u64
+}
+
+/// Client ports are given from here up to 65535, as TRex does.
+pub(super) const FIRST_PORT: u64 = 1024;
+/// Number of client ports.
+pub(super) const PORTS: u64 = 65536 - FIRST_PORT;
+
+/// Addresses and client port of a flow. The server port is that of the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Tuple {
+    pub(super) client: u32,
+    pub(super) server: u32,
+    pub(super) client_port: u16,
+}
+
+/// Gives the flows of one template their tuples.
+#[derive(Clone, Debug)]
+pub(super) struct TupleMaker {
+    pub(super) clients: Pool,
+    pub(super) servers: Pool,
+    /// Flows in a row between the same two addresses: `w`.
+    pub(super) burst: u64,
+    /// Number of the template's first address pair.
+    pub(super) first_pair: u64,
+    /// Client ports of this template, which no other template of the pool has: a multiple of
+    /// `burst`.
+    pub(super) first_port: u16,
+    pub(super) ports: u64,
+    pub(super) salt: u64,
+}
+
+impl TupleMaker {
+    /// Returns the tuple of flow number `flow`.
+    pub(super) fn tuple(&self, flow: u64) -> Tuple {
+        let (pair, in_burst) =
+            if self.burst == 1 { (flow, 0) } else { (flow / self.burst, flow % self.burst) };
+        let number = self.first_pair + pair;
+        // One division for each round over the pool: a port serves all clients before the next.
+        let port = match self.clients.distribution {
+            Distribution::Sequential => {
+                let round = number / self.clients.len() - self.first_pair / self.clients.len();
+                round * self.burst + in_burst
+            }
+            _ => flow,
+        };
+        Tuple {
+            client: self.clients.address(number, self.salt),
+            server: self.servers.address(number, !self.salt),
+            client_port: self.first_port + (port % self.ports) as u16,
+        }
+    }
+
+    /// Returns how many of the flows `first..first + count` have an odd client address.
+    pub(super) fn odd_clients(&self, first: u64, count: u64) -> f64 {
+        let at = |flow: u64| (self.first_pair + flow / self.burst, flow % self.burst);
+        let (from, to) = (at(first), at(first + count));
+        let is_odd = |pair: u64| self.clients.count_odd(pair, pair + 1);
+        // Whole bursts, without the part of the first that lies before, with that of the last.
+        self.clients.count_odd(from.0, to.0) * self.burst as f64
+            - if from.1 == 0 { 0.0 } else { is_odd(from.0) * from.1 as f64 }
+            + if to.1 == 0 { 0.0 } else { is_odd(to.0) * to.1 as f64 }
+    }
+
+    /// Returns how many ports give `flows` flows different tuples.
+    pub(super) fn ports_for(clients: &Pool, first_pair: u64, flows: u64, burst: u64) -> u64 {
+        let pairs = flows.div_ceil(burst);
+        match clients.distribution {
+            Distribution::Sequential => {
+                (first_pair % clients.len() + pairs).div_ceil(clients.len()).saturating_mul(burst)
+            }
+            _ => pairs.saturating_mul(burst),
+        }
+    }
+
+    /// Returns how many flows have different tuples, if each has its own port or none has. Random
+    /// pools repeat by chance, not in turn: they have no such number.
+    pub(super) fn distinct(&self, varies_port: bool) -> u128 {
+        let is_sequential = |pool: &Pool| pool.distribution == Distribution::Sequential;
+        if !is_sequential(&self.clients) || !is_sequential(&self.servers) {
+            return u128::MAX;
+        }
+        let rounds = if varies_port { self.ports / self.burst } else { 1 };
+        let pairs = u128::from(self.clients.len()) * u128::from(rounds);
+        let servers = u128::from(self.servers.len());
+        let different = pairs / gcd(pairs, servers) * servers;
+        if varies_port { different * u128::from(self.burst) } else { different }
+    }
+}
+
+/// Returns the greatest common divisor of two numbers that are not 0.
+pub(super) fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

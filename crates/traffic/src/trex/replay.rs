@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The generator: frames in the order of their times, one at a time, without a clock.
+//!
+//! Templates wait in one heap for their next flow, flows under way in another for their next
+//! frame. A flow of one frame never enters the second. Both heaps have their whole memory at the
+//! start, so making frames allocates nothing.
+
+use super::decimal::Decimal;
+use super::frame::Link;
+use super::pace::{FlowRange, MULTIPLIER_MAX, Pace};
+use super::pool::TupleMaker;
+use super::script::Script;
+use super::traffic::Traffic;
+use crate::Side;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Flows under way at the same time in one [`Replay`]; each costs 32 bytes.
+pub const MAX_ACTIVE_FLOWS: u64 = 1 << 22;
+
+/// Rule that says by which port a frame leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Split {
+    /// Frames of clients leave by side A, those of servers by side B.
+    #[default]
+    Side,
+    /// All frames of a flow leave by one port: side A if the client's address is even, else side
+    /// B. Addresses stay as they are. It is TRex's `-p`.
+    Parity,
+}
+
+/// Options of a [`Replay`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Factor for the flow rate of each template: TRex's `-m`.
+    pub multiplier: Decimal,
+    /// Port of each frame.
+    pub split: Split,
+    /// Number of the port pair, from 0: the pools move by this many times `dual_port_mask`.
+    pub port_pair: u8,
+    /// MAC addresses of the ports of side A and side B; each sends to the other.
+    pub macs: [[u8; 6]; 2],
+    /// End of the replay in nanoseconds; `None` for never.
+    pub end_ns: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            multiplier: Decimal::ONE,
+            split: Split::Side,
+            port_pair: 0,
+            macs: [[2, 0, 0, 0, 0, 0xa], [2, 0, 0, 0, 0, 0xb]],
+            end_ns: None,
+        }
+    }
+}
+
+/// Reason why a profile cannot be replayed with some [`Options`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The multiplier is 0 or too large.
+    #[error("multiplier {multiplier} is not allowed; give a number from 0.000001 to 1000000")]
+    Multiplier {
+        /// The multiplier.
+        multiplier: Decimal,
+    },
+    /// Too many flows would be under way at the same time.
+    #[error(
+        "{flows} flows would be under way at the same time, at most {MAX_ACTIVE_FLOWS} may; \
+         lower the multiplier or use more threads"
+    )]
+    ActiveFlows {
+        /// The number of flows.
+        flows: u64,
+    },
+}
+
+/// Endless traffic of a profile: the frames in order, and the time of each.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    streams: Vec<Stream>,
+    /// Time of the next flow, and index of the stream.
+    arrivals: BinaryHeap<Reverse<(u64, u32)>>,
+    active: BinaryHeap<Reverse<Active>>,
+    link: Link,
+    split: Split,
+    end_ns: u64,
+}
+
+/// A template and the next of its flows.
+#[derive(Clone, Debug)]
+struct Stream {
+    script: Arc<Script>,
+    tuples: TupleMaker,
+    pace: Pace,
+    burst: u64,
+    range: FlowRange,
+    /// Number of the burst under way, and of the flow in it that is next.
+    burst_number: u64,
+    in_burst: u64,
+    /// Offset of the next flow in a repeated range.
+    offset: u64,
+}
+
+/// A flow under way. The order is that of time; then that of streams and flows, so that it does
+/// not depend on the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Active {
+    due_ns: u64,
+    flow: u64,
+    stream: u32,
+    step: u32,
+}
+
+const _: () = assert!(size_of::<Active>() <= 32);
+
+impl Traffic {
+    /// Returns the generator of the whole profile, or of the part that [`Traffic::share`] gave.
+    ///
+    /// # Errors
+    /// The multiplier is out of range, or more than [`MAX_ACTIVE_FLOWS`] flows would be under way.
+    pub fn replay(&self, options: &Options) -> Result<Replay, ReplayError> {
+        let multiplier = options.multiplier;
+        if multiplier == Decimal::ZERO || multiplier > MULTIPLIER_MAX {
+            return Err(ReplayError::Multiplier { multiplier });
+        }
+        let mut streams = Vec::with_capacity(self.streams.len());
+        let mut flows: u64 = 0;
+        for bound in &self.streams {
+            let Some(range) = FlowRange::new(&bound.template, self.share) else { continue };
+            let template = &bound.template;
+            let part = range.part(template);
+            if bound.script.steps.len() > 1 {
+                let rate =
+                    template.cps.to_f64() * multiplier.to_f64() * part.0 as f64 / part.1 as f64;
+                // Two bursts more: the first of the time span, and a rounded one.
+                let bursts = bound.script.duration_ns() as f64 * 1e-9 * rate
+                    + 2.0 * f64::from(template.burst);
+                flows = flows.saturating_add(bursts.ceil() as u64);
+            }
+            streams.push(Stream {
+                script: Arc::clone(&bound.script),
+                tuples: self.moved_tuples(&bound.tuples, options.port_pair),
+                pace: Pace::new(template.cps, multiplier, part, template.burst),
+                burst: template.burst.into(),
+                range,
+                burst_number: 0,
+                in_burst: 0,
+                offset: 0,
+            });
+        }
+        if flows > MAX_ACTIVE_FLOWS {
+            return Err(ReplayError::ActiveFlows { flows });
+        }
+        let link = Link {
+            macs: options.macs,
+            mac_override: self.settings.mac_override,
+            vlans: self.settings.vlans,
+        };
+        Ok(Replay {
+            arrivals: (0..streams.len() as u32).map(|index| Reverse((0, index))).collect(),
+            active: BinaryHeap::with_capacity(flows as usize),
+            streams,
+            link,
+            split: options.split,
+            end_ns: options.end_ns.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Returns the tuples of a further port pair.
+    fn moved_tuples(&self, tuples: &TupleMaker, port_pair: u8) -> TupleMaker {
+        let offset = self.dual_port_mask.wrapping_mul(port_pair.into());
+        let mut tuples = tuples.clone();
+        for pool in [&mut tuples.clients, &mut tuples.servers] {
+            pool.first = Ipv4Addr::from_bits(pool.first.to_bits().wrapping_add(offset));
+            pool.last = Ipv4Addr::from_bits(pool.last.to_bits().wrapping_add(offset));
+        }
+        tuples
+    }
+}
+
+impl Replay {
+    /// Returns the time of the next frame in nanoseconds since the start; `None` if the replay is
+    /// at its end, or has no frames.
+    #[must_use]
+    #[inline]
+    pub fn due(&self) -> Option<u64> {
+        let arrival = self.arrivals.peek().map(|Reverse((due_ns, _))| *due_ns);
+        let active = self.active.peek().map(|Reverse(flow)| flow.due_ns);
+        let due_ns = match (arrival, active) {
+            (Some(arrival), Some(active)) => arrival.min(active),
+            (one, other) => one.or(other)?,
+        };
+        (due_ns < self.end_ns).then_some(due_ns)
+    }
+
+    /// Writes the next frame to the start of `frame` and moves on. Returns the port by which the
+    /// frame leaves, and its length without FCS.
+    ///
+    /// # Panics
+    /// If the replay has no frames, or `frame` is shorter than [`Traffic::longest_frame`].
+    #[inline]
+    pub fn write(&mut self, frame: &mut [u8]) -> (Side, usize) {
+        let arrival_ns = self.arrivals.peek().map(|Reverse((due_ns, _))| *due_ns);
+        let active_ns = self.active.peek().map(|Reverse(flow)| flow.due_ns);
+        // Flows under way go first: what began earlier comes earlier.
+        let next = match (arrival_ns, active_ns) {
+            (Some(arrival_ns), Some(active_ns)) if arrival_ns < active_ns => self.begin_flow(),
+            (_, Some(_)) => self.continue_flow(),
+            _ => self.begin_flow(),
+        };
+        self.write_frame(next, frame)
+    }
+
+    /// Takes the first frame of the next flow.
+    #[inline]
+    fn begin_flow(&mut self) -> Active {
+        let mut top = self.arrivals.peek_mut().expect("a replay without frames is never written");
+        let Reverse((due_ns, index)) = *top;
+        let stream = &mut self.streams[index as usize];
+        let flow = stream.next_flow();
+        *top = Reverse((stream.pace.now_ns(), index));
+        drop(top);
+        let begun = Active { due_ns, flow, stream: index, step: 0 };
+        if let Some(step) = stream.script.steps.get(1) {
+            let due_ns = due_ns.saturating_add(step.gap_ns);
+            debug_assert!(self.active.len() < self.active.capacity(), "room for all flows");
+            self.active.push(Reverse(Active { due_ns, step: 1, ..begun }));
+        }
+        begun
+    }
+
+    /// Takes the next frame of the flow that is due first.
+    fn continue_flow(&mut self) -> Active {
+        let mut top = self.active.peek_mut().expect("the caller has seen it");
+        let Reverse(taken) = *top;
+        let steps = &self.streams[taken.stream as usize].script.steps;
+        match steps.get(taken.step as usize + 1) {
+            Some(step) => {
+                let due_ns = taken.due_ns.saturating_add(step.gap_ns);
+                *top = Reverse(Active { due_ns, step: taken.step + 1, ..taken });
+            }
+            None => {
+                PeekMut::pop(top);
+            }
+        }
+        taken
+    }
+
+    #[inline]
+    fn write_frame(&self, next: Active, frame: &mut [u8]) -> (Side, usize) {
+        let stream = &self.streams[next.stream as usize];
+        let tuple = stream.tuples.tuple(next.flow);
+        let step = &stream.script.steps[next.step as usize];
+        let is_first_port = match self.split {
+            Split::Side => step.frame.is_from_client,
+            Split::Parity => tuple.client & 1 == 0,
+        };
+        let side = if is_first_port { Side::A } else { Side::B };
+        (side, step.frame.write(frame, &tuple, side, &self.link))
+    }
+
+    /// Returns the number of flows under way.
+    #[must_use]
+    pub fn active_flows(&self) -> usize {
+        self.active.len()
+    }
+}
+
+impl Stream {
+    /// Returns the number of the next flow and moves on.
+    #[inline]
+    fn next_flow(&mut self) -> u64 {
+        let flow = match self.range {
+            FlowRange::Repeated { first, count } => {
+                let flow = first + self.offset;
+                self.offset = if self.offset + 1 == count { 0 } else { self.offset + 1 };
+                flow
+            }
+            FlowRange::Endless { first, step } => {
+                (first + self.burst_number * step) * self.burst + self.in_burst
+            }
+        };
+        self.in_burst += 1;
+        if self.in_burst == self.burst {
+            self.in_burst = 0;
+            self.burst_number += 1;
+            self.pace.advance();
+        }
+        flow
+    }
+}
