@@ -152,7 +152,7 @@ impl Check {
             return;
         };
         let counts = &mut lane.report;
-        match lane.sequence.add(stamp.index) {
+        match lane.sequence.add(stamp.full_index(lane.sequence.next())) {
             Arrival::InOrder => {}
             Arrival::Reordered(extent) => {
                 counts.reordered += 1;

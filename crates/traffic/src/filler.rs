@@ -24,8 +24,8 @@ pub struct Window(u16);
 impl Window {
     /// Returns the window of a packet: packets that follow each other have distant ones.
     #[inline(always)]
-    pub fn of(lane: u16, index: u64) -> Self {
-        let mixed = (index ^ u64::from(lane) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    pub fn of(lane: u16, index: u32) -> Self {
+        let mixed = (u64::from(index) ^ u64::from(lane) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self((mixed >> 52) as u16)
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The stamp of a verified packet: who sent it, as which packet, and when.
 //!
-//! It takes the first 18 bytes of the payload, all in network byte order: lane (2), check (2),
-//! index (6), time in nanoseconds (8). That is the whole UDP payload of a frame of 64 bytes.
+//! It takes the first 16 bytes of the payload, all in network byte order: lane (2), check (2),
+//! index (4), time in nanoseconds (8). So it fits into a frame of 64 bytes, and into the probes of
+//! 62 bytes by which TRex measures latency.
 
 use wire::checksum::Sum;
 
@@ -11,8 +12,8 @@ use wire::checksum::Sum;
 pub struct Stamp {
     /// The stream and the worker that sends it: indices count in a lane.
     pub lane: u16,
-    /// Number of the packet in its lane, from 0, below 2^48: nine years at a million a second.
-    pub index: u64,
+    /// Number of the packet in its lane, from 0; its lowest 32 bits.
+    pub index: u32,
     /// When it was sent, in nanoseconds of the sender's clock.
     pub sent_ns: u64,
 }
@@ -28,21 +29,16 @@ impl StampKey {
     }
 }
 
-const INDEX_BITS: u32 = 48;
-const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
-
 impl Stamp {
     /// Bytes of a stamp.
-    pub const LEN: usize = 18;
+    pub const LEN: usize = 16;
 
     /// Writes the stamp.
     #[inline(always)]
     pub fn write(self, to: &mut [u8; Self::LEN], key: StampKey) {
-        let [first, second] = self.words(key);
-        let (lane, rest) = to.split_at_mut(2);
-        lane.copy_from_slice(&self.lane.to_be_bytes());
-        rest[..8].copy_from_slice(&first.to_be_bytes());
-        rest[8..].copy_from_slice(&second.to_be_bytes());
+        let (first, second) = to.split_at_mut(8);
+        first.copy_from_slice(&self.first_word(key).to_be_bytes());
+        second.copy_from_slice(&self.sent_ns.to_be_bytes());
     }
 
     /// Reads a stamp; `None` if the bytes are not a stamp with this key: one in 65,536 is one by
@@ -50,35 +46,41 @@ impl Stamp {
     #[inline(always)]
     pub fn read(from: &[u8; Self::LEN], key: StampKey) -> Option<Self> {
         let word = |at: usize| {
-            let bytes = from[at..].first_chunk().expect("the stamp has 18 bytes");
+            let bytes = from[at..].first_chunk().expect("the stamp has 16 bytes");
             u64::from_be_bytes(*bytes)
         };
-        let lane = u16::from_be_bytes([from[0], from[1]]);
-        let stamp = Self { lane, index: word(2) & INDEX_MASK, sent_ns: word(10) };
-        (stamp.check(key) == (word(2) >> INDEX_BITS) as u16).then_some(stamp)
+        let first = word(0);
+        let stamp = Self { lane: (first >> 48) as u16, index: first as u32, sent_ns: word(8) };
+        (stamp.check(key) == (first >> 32) as u16).then_some(stamp)
     }
 
     /// Returns the sum of the stamp's bytes.
     #[inline(always)]
     pub fn sum(self, key: StampKey) -> Sum {
-        let halves = |word: u64| [(word >> 32) as u32, word as u32];
-        let words = self.words(key).map(halves);
-        let sum = Sum::default().add_u16(self.lane);
-        words.as_flattened().iter().fold(sum, |sum, half| sum.add_u32(*half))
+        let words = [self.first_word(key), self.sent_ns];
+        let halves = words.map(|word| [(word >> 32) as u32, word as u32]);
+        halves.as_flattened().iter().fold(Sum::default(), |sum, half| sum.add_u32(*half))
+    }
+
+    /// Returns the whole number of the packet. `next` is the number of one close to it: less than
+    /// 2^31 packets away.
+    #[inline(always)]
+    pub fn full_index(self, next: u64) -> u64 {
+        let distance = self.index.wrapping_sub(next as u32) as i32;
+        next.saturating_add_signed(i64::from(distance))
     }
 
     #[inline(always)]
-    fn words(self, key: StampKey) -> [u64; 2] {
-        let check = u64::from(self.check(key)) << INDEX_BITS;
-        [check | (self.index & INDEX_MASK), self.sent_ns]
+    fn first_word(self, key: StampKey) -> u64 {
+        u64::from(self.lane) << 48 | u64::from(self.check(key)) << 32 | u64::from(self.index)
     }
 
     #[inline(always)]
     fn check(self, key: StampKey) -> u16 {
-        let place = u64::from(self.lane) << INDEX_BITS | (self.index & INDEX_MASK);
+        let place = u64::from(self.lane) << 32 | u64::from(self.index);
         let mixed = (place ^ key.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 32 ^ self.sent_ns).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        (mixed >> INDEX_BITS) as u16
+        (mixed >> 48) as u16
     }
 }
 
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
     use wire::checksum::internet;
 
-    const STAMP: Stamp = Stamp { lane: 513, index: 0x1234_5678_9abc, sent_ns: u64::MAX - 5 };
+    const STAMP: Stamp = Stamp { lane: 513, index: 0x5678_9abc, sent_ns: u64::MAX - 5 };
 
     #[test]
     fn what_is_written_is_read() {
@@ -99,6 +101,17 @@ mod tests {
             assert_eq!(Stamp::read(&bytes, StampKey::new(2)), None);
             assert_eq!(stamp.sum(key).finish(), internet(&bytes));
         }
+    }
+
+    #[test]
+    fn the_whole_number_is_the_one_close_by() {
+        let full = |index, next| Stamp { index, ..STAMP }.full_index(next);
+        assert_eq!([full(0, 0), full(7, 5), full(5, 7)], [0, 7, 5]);
+        let wrap = 1_u64 << 32;
+        assert_eq!([full(2, wrap - 3), full(u32::MAX, wrap + 3)], [wrap + 2, wrap - 1]);
+        assert_eq!(full(9, 5 * wrap + 1), 5 * wrap + 9);
+        // Nothing comes before the first one.
+        assert_eq!(full(u32::MAX, 0), 0);
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Source for Streams {
         let stream = &mut self.streams[usize::from(lane)];
         let payload = match self.is_stamped {
             true => {
-                let stamp = Stamp { lane, index: stream.index, sent_ns: now_ns };
+                let stamp = Stamp { lane, index: stream.index as u32, sent_ns: now_ns };
                 Payload::Stamped(stamp, self.key)
             }
             false => Payload::Fixed,

@@ -52,9 +52,14 @@ impl Verifier {
     #[inline]
     pub fn examine(&self, frame: &[u8]) -> Finding {
         let Some(segment) = Segment::find(frame) else { return Finding::Foreign };
-        let payload = &segment.bytes[segment.header_len..];
-        let Some((stamp, rest)) = payload.split_first_chunk() else { return Finding::Foreign };
-        let Some(stamp) = Stamp::read(stamp, self.key) else {
+        let mut segment = segment;
+        let mut found = self.read_stamp(&segment);
+        if found.is_none() && segment.protocol == proto::SCTP {
+            // A probe that has no chunk, as those of TRex.
+            segment.header_len = Sctp::LEN;
+            found = self.read_stamp(&segment);
+        }
+        let Some((stamp, rest)) = found else {
             let sum = Sum::default().add_bytes(segment.bytes);
             let is_right = segment.is_ip_header_right && segment.is_right(|| sum);
             return if is_right { Finding::Foreign } else { Finding::Damaged(None) };
@@ -72,6 +77,15 @@ impl Verifier {
             true => Finding::Good(stamp),
             false => Finding::Damaged(Some(stamp)),
         }
+    }
+}
+
+impl Verifier {
+    /// Reads the stamp at the begin of the payload; returns it and the bytes behind it.
+    #[inline(always)]
+    fn read_stamp<'a>(&self, segment: &Segment<'a>) -> Option<(Stamp, &'a [u8])> {
+        let (stamp, rest) = segment.bytes.get(segment.header_len..)?.split_first_chunk()?;
+        Some((Stamp::read(stamp, self.key)?, rest))
     }
 }
 
@@ -140,7 +154,8 @@ impl<'a> Segment<'a> {
             proto::ICMP | proto::ICMPV6 => Icmp::LEN,
             _ => return None,
         };
-        let is_whole = header_len >= Udp::LEN && header_len <= bytes.len();
+        let least = if protocol == proto::SCTP { Sctp::LEN } else { header_len };
+        let is_whole = header_len >= Udp::LEN && least <= bytes.len();
         is_whole.then_some(Self { bytes, header_len, protocol, pseudo, is_ip_header_right })
     }
 
