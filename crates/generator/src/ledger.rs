@@ -18,9 +18,9 @@ pub struct Interval {
     pub received: u64,
     /// Bytes without FCS.
     pub received_bytes: u64,
-    /// Frames that were made in this interval.
+    /// Frames that were made and stamped in this interval.
     pub made: u64,
-    /// Verified packets among them that arrived, whenever that was.
+    /// Those among them that arrived, whenever that was.
     pub arrived: u64,
     /// Damaged frames received.
     pub damaged: u64,

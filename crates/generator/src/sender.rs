@@ -27,7 +27,7 @@ pub struct SenderReport {
     pub packets: [u64; 2],
     /// Bytes without FCS.
     pub bytes: [u64; 2],
-    /// Frames that were stamped with times of each of the latest intervals.
+    /// Frames that were stamped with times of each of the latest few intervals.
     pub stamped: [(u64, u64); 4],
     /// Calls in which a port took fewer frames than were offered.
     pub port_full: u64,
@@ -184,7 +184,7 @@ impl<S: Source> Sender<S> {
             return;
         }
         self.note_lateness(elapsed, due);
-        let mut made = 0;
+        let (mut stamped, stamped_lanes) = (0, self.source.stamped_lanes());
         while self.source.due().is_some_and(|due| due <= elapsed) {
             if self.ports.iter().flatten().any(|out| out.burst.room() == 0) {
                 break;
@@ -197,10 +197,10 @@ impl<S: Source> Sender<S> {
             });
             let out = self.ports[written.side as usize].as_mut();
             out.expect("a port for each side of a source").push(mbuf, written.lane);
-            made += 1;
+            stamped += u64::from(usize::from(written.lane) < stamped_lanes);
         }
         let interval = now / self.interval_ns;
-        count_interval(&mut self.outbox.current().stamped, interval, made);
+        count_interval(&mut self.outbox.current().stamped, interval, stamped);
     }
 
     /// Takes mbufs into stock; false if the pool has none left.

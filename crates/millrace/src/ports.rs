@@ -13,7 +13,7 @@ use std::io;
 
 /// Packet buffers of a worker: its rings, bursts and caches. One less than a power of two.
 const MBUFS: u32 = 16_383;
-/// Bytes of the longest frame of an Ethernet MTU, with two tags, in whole cache lines.
+/// Bytes for a frame, at least: one of an Ethernet MTU.
 const DATA_BYTES: u16 = 2048;
 /// What DPDK takes beside the packet buffers.
 const EAL_MB: u32 = 64;
@@ -46,8 +46,19 @@ impl std::str::FromStr for PortNames {
 }
 
 impl PortNames {
-    /// Starts DPDK with so many workers, and opens the ports with a queue of each kind.
-    pub(crate) fn open(&self, workers: usize, mtu: Option<u16>) -> anyhow::Result<OpenPorts> {
+    /// Number of ports.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Starts DPDK with so many workers, and opens the ports with a queue of each kind. Packet
+    /// buffers have room for frames of `longest` bytes.
+    pub(crate) fn open(
+        &self,
+        workers: usize,
+        mtu: Option<u16>,
+        longest: usize,
+    ) -> anyhow::Result<OpenPorts> {
         let cpus = Cpus::of_this_host();
         cpus.measure_load();
         let chosen: Vec<u32> = cpus.by_preference().into_iter().take(workers).collect();
@@ -58,8 +69,10 @@ impl PortNames {
         };
         config.drivers.extend(twin::driver(&config.ports)?);
         let interfaces = Interfaces::prepare(self.0.iter().map(|port| (port, mtu)))?;
-        // Without hugepages a page holds one buffer only.
-        config.memory_mb = EAL_MB + MBUFS.div_ceil((1 << 20) / 4096);
+        let data_bytes = longest.next_multiple_of(64).max(DATA_BYTES.into()) as u16;
+        // Without hugepages a page of 4096 bytes holds parts of one buffer only.
+        let pages = MBUFS * (u32::from(data_bytes) + 512).div_ceil(4096);
+        config.memory_mb = EAL_MB + pages.div_ceil((1 << 20) / 4096);
         config.no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(config.memory_mb);
         let mut eal = start_eal(&config)?;
         for note in interfaces.notes() {
@@ -67,7 +80,7 @@ impl PortNames {
         }
         tell(io::stderr(), describe_placement(&chosen, &cpus));
         let lcores = eal.take_lcores();
-        let mempool = Mempool::new(&eal, "frames", MBUFS, DATA_BYTES, None)?;
+        let mempool = Mempool::new(&eal, "frames", MBUFS, data_bytes, None)?;
         let (ports, queues) = (Vec::new(), Vec::new());
         let mut open = OpenPorts { eal, ports, queues, lcores, mempool, interfaces };
         for port in &self.0 {

@@ -2,9 +2,10 @@
 //! Seeded traffic: the same seed gives the same frames, byte by byte.
 //!
 //! [`stream`] has the stateless streams of the generator, with [`Stamp`]s by which a receiver knows
-//! every packet, [`trex`] the traffic of TRex's profiles. [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the
-//! frames of the benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet
-//! floods made to collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
+//! every packet, [`trex`] the traffic of TRex's profiles. [`Workload`] is an endless realistic mix
+//! for a bump in the wire, [`scenario`] the frames of the benchmarks, [`article`] the loads of the
+//! article on FlowTable, [`flood`] packet floods made to collide in weak hashes, and [`PcapWriter`]
+//! turns frames into a capture.
 //!
 //! Pure: no clock, no thread, no file, and no randomness but the seed's. Every frame has correct
 //! lengths and checksums.
@@ -21,6 +22,7 @@ mod filler;
 mod flow;
 mod ledger;
 mod pcap;
+mod probed;
 mod profile;
 mod reflect;
 mod sequence;
@@ -33,6 +35,7 @@ mod workload;
 pub use filler::{Filler, Window};
 pub use ledger::Ledger;
 pub use pcap::PcapWriter;
+pub use probed::ProbedReplay;
 pub use profile::Profile;
 pub use reflect::{NotTurned, Swap};
 pub use sequence::{Arrival, Sequence};

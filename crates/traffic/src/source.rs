@@ -15,6 +15,9 @@ pub trait Source {
     /// Number of its lanes.
     fn lanes(&self) -> usize;
 
+    /// Number of lanes whose frames are stamped: the first ones.
+    fn stamped_lanes(&self) -> usize;
+
     /// Frames of a lane that were written.
     fn written(&self, lane: usize) -> u64;
 }

@@ -192,6 +192,10 @@ impl Source for Streams {
         self.streams.len()
     }
 
+    fn stamped_lanes(&self) -> usize {
+        if self.is_stamped { self.streams.len() } else { 0 }
+    }
+
     fn written(&self, lane: usize) -> u64 {
         self.streams[lane].index
     }

@@ -131,7 +131,7 @@ impl<'a> Segment<'a> {
 
     #[inline]
     fn in_ipv6(packet: &'a [u8]) -> Option<Self> {
-        let ip = Ipv6::new(packet)?;
+        let ip = Ipv6::new(packet).filter(|ip| ip.version() == 6)?;
         let end = Ipv6::LEN + usize::from(be16(packet, 4)?);
         let bytes = packet.get(Ipv6::LEN..end)?;
         let protocol = ip.next_header();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace gen`: sends streams of packets, and verifies those that come back.
 
+mod profile;
 mod report;
 mod run;
 mod selftest;
@@ -35,6 +36,8 @@ pub(crate) struct GenArgs {
     /// Rate of each stream that names none: 1Mpps, 10Gbps (on the wire), 5Gbps-l2, 50%, max
     #[arg(long, value_name = "RATE", default_value = "1Mpps", value_parser = rate)]
     rate: String,
+    #[command(flatten)]
+    profile: profile::ProfileArgs,
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
@@ -69,6 +72,8 @@ Examples:
       How many packets of 64 bytes one worker makes.
   millrace gen eth1,eth2 --verify --stream \"size=imix rate=1Gbps src=198.18.0.1-198.18.3.232\"
       1000 flows from eth1 through a device to eth2, each packet verified.
+  millrace gen 18:00.0,18:00.1 -f cap2/imix_fast_1g.yaml -m 20 -p -c 3 -d 20 -l 1000
+      The mix of TRex, with its flags; 1000 probes a second from each port.
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.
 
@@ -90,6 +95,10 @@ fn rate(text: &str) -> Result<String, RateError> {
 }
 
 impl GenArgs {
+    fn has_profile(&self) -> bool {
+        self.profile.is_given()
+    }
+
     /// The streams as they are sent.
     fn specs(&self) -> Vec<StreamSpec> {
         let specs = self.streams.iter().enumerate().map(|(number, pairs)| {

@@ -97,7 +97,7 @@ const TURN: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let mut open = args.ports.open(1, args.mtu)?;
+    let mut open = args.ports.open(1, args.mtu, usize::from(args.mtu.unwrap_or(0)) + 22)?;
     let (clock, phase) = (Clock::new(&open.eal), Phase::new());
     let queues = open.queues.drain(..).filter_map(|(mut rx, mut tx)| rx.pop().zip(tx.pop()));
     let reflection = Reflection { swap: args.swap.into(), tries: args.tries };

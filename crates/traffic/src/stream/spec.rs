@@ -58,6 +58,8 @@ pub struct StreamSpec {
 pub(crate) struct PacketSpec {
     pub(crate) is_ipv6: bool,
     pub(crate) protocol: u8,
+    /// SCTP without a chunk.
+    pub(crate) is_bare: bool,
     pub(crate) tcp_flags: u8,
     pub(crate) src_mac: Option<Values>,
     pub(crate) dst_mac: Option<Values>,
@@ -190,9 +192,16 @@ fn word<T: Copy>(text: &str, words: &'static str, of: &[(&str, T)]) -> Result<T,
     found.ok_or_else(|| ValueFault::Word { text: text.to_owned(), words })
 }
 
-fn protocol(text: &str) -> Result<u8, ValueFault> {
-    let names = [("udp", proto::UDP), ("tcp", proto::TCP), ("icmp", 1), ("sctp", proto::SCTP)];
-    word(text, "udp, tcp, icmp, sctp", &names)
+/// The number of a protocol, and whether it is SCTP without a chunk.
+fn protocol(text: &str) -> Result<(u8, bool), ValueFault> {
+    let names = [
+        ("udp", (proto::UDP, false)),
+        ("tcp", (proto::TCP, false)),
+        ("icmp", (proto::ICMP, false)),
+        ("sctp", (proto::SCTP, false)),
+        ("sctp-bare", (proto::SCTP, true)),
+    ];
+    word(text, "udp, tcp, icmp, sctp, sctp-bare", &names)
 }
 
 /// Letters of TCP flags, as tcpdump has them, with the later ones E and C.
@@ -266,6 +275,11 @@ impl StreamSpec {
         }
     }
 
+    /// Bytes of its longest frame, without FCS.
+    pub fn longest(&self) -> usize {
+        self.sizes.pattern().iter().copied().max().map_or(0, usize::from)
+    }
+
     /// Mean bytes of its frames, with FCS.
     pub fn mean_size(&self) -> f64 {
         self.sizes.mean()
@@ -294,8 +308,8 @@ impl PacketSpec {
             values.map_err(|fault| SpecError::Value { key, fault: fault.into() })
         };
         let (src, dst) = (address("src", src, defaults[0])?, address("dst", dst, defaults[1])?);
-        let protocol = reader.read("proto", "udp", protocol)?;
-        let (is_tcp, has_ports) = (protocol == proto::TCP, protocol != 1);
+        let (protocol, is_bare) = reader.read("proto", "udp", protocol)?;
+        let (is_tcp, has_ports) = (protocol == proto::TCP, protocol != proto::ICMP);
         let mac = |text: &str| Values::parse(text, Kind::Mac);
         let vlan = |text: &str| Values::parse(text, Kind::Number(4095));
         let only = |is_there: bool, max: u64| if is_there { max } else { 0 };
@@ -307,6 +321,7 @@ impl PacketSpec {
         Ok(Self {
             is_ipv6,
             protocol,
+            is_bare,
             sport: field("sport", "49152", only(has_ports, 65_535))?,
             dport: field("dport", if is_tcp { "80" } else { "7" }, only(has_ports, 65_535))?,
             ttl: field("ttl", "64", 255)?,

@@ -37,6 +37,7 @@ pub(crate) struct Template {
     transport_at: usize,
     is_ipv6: bool,
     protocol: u8,
+    is_bare: bool,
     /// Of the IPv4 header, without its length.
     network_sum: Sum,
     /// Of pseudo header and transport header, without lengths.
@@ -101,6 +102,7 @@ impl Template {
             transport_at,
             is_ipv6: spec.is_ipv6,
             protocol: spec.protocol,
+            is_bare: spec.is_bare,
             network_sum: Sum::default().add_bytes(network),
             transport_sum: if has_pseudo(spec) { pseudo + transport_sum } else { transport_sum },
         };
@@ -187,7 +189,9 @@ impl Template {
             }
             proto::TCP => put16(frame, at + 16, sum.add_u16(len).finish()),
             proto::SCTP => {
-                put16(frame, at + 14, (16 + payload_len) as u16);
+                if !self.is_bare {
+                    put16(frame, at + 14, (16 + payload_len) as u16);
+                }
                 let crc = Crc32c::default().add_bytes(&frame[at..]).finish();
                 frame[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
             }
@@ -258,10 +262,12 @@ fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
             tcp.window(spec.window.first() as u16)
         }
         proto::SCTP => {
-            // A DATA chunk with all of a message: flags B and E.
-            let mut chunk = [0; 16];
-            chunk[1] = 3;
-            frame.sctp(sport, dport).verification_tag(1).payload(chunk)
+            let sctp = frame.sctp(sport, dport).verification_tag(1);
+            match spec.is_bare {
+                true => sctp,
+                // A DATA chunk with all of a message: flags B and E.
+                false => sctp.payload([0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            }
         }
         _ => frame.icmp_echo(ECHO_ID, 0),
     };

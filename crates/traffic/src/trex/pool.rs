@@ -139,6 +139,11 @@ impl TupleMaker {
         }
     }
 
+    /// Returns the first address of both pools.
+    pub(super) fn first_addresses(&self) -> [Ipv4Addr; 2] {
+        [self.clients.first, self.servers.first]
+    }
+
     /// Returns how many of the flows `first..first + count` have an odd client address.
     pub(super) fn odd_clients(&self, first: u64, count: u64) -> f64 {
         let at = |flow: u64| (self.first_pair + flow / self.burst, flow % self.burst);

@@ -8,6 +8,7 @@ use super::pool::{FIRST_PORT, PORTS, Pool, TupleMaker};
 use super::profile::{Profile, Settings, Template, Timing};
 use super::script::Script;
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// Choice for captures that the caller does not have and that no formula makes.
@@ -276,6 +277,13 @@ impl Traffic {
             }
         }
         notes
+    }
+
+    /// Returns the first addresses of clients and servers, between which TRex sends its probes.
+    #[must_use]
+    pub fn first_addresses(&self) -> [Ipv4Addr; 2] {
+        let first = self.streams.first().map(|stream| stream.tuples.first_addresses());
+        first.unwrap_or([Ipv4Addr::UNSPECIFIED; 2])
     }
 
     /// Returns the length of the longest frame, without FCS.

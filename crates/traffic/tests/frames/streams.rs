@@ -137,6 +137,8 @@ fn packets_of_others_are_told_from_ours() {
         verifier.examine(&take(&mut streams(texts, is_stamped), 1)[0].bytes)
     };
     assert!(matches!(examine(&["proto=sctp size=100"], true), Finding::Good(_)));
+    // The probe of TRex: 62 bytes without FCS.
+    assert!(matches!(examine(&["proto=sctp-bare size=66"], true), Finding::Good(_)));
     for text in ["", "proto=tcp", "proto=sctp size=100", "proto=icmp", "src=2001:2::1 size=100"] {
         assert_eq!(examine(&[text], false), Finding::Foreign, "{text}");
     }
@@ -164,7 +166,7 @@ fn what_makes_no_stream_is_refused() {
     assert_eq!(told("proto=icmp dport=7"), "dport: packets with proto=icmp have none");
     assert_eq!(told("flags=S"), "flags: packets with proto=udp have none");
     assert_eq!(told("proto=tcp flags=SX"), "flags: \"SX\" is none of the letters F S R P A U E C");
-    assert!(told("proto=gre").contains("is none of udp, tcp, icmp, sctp"));
+    assert!(told("proto=gre").contains("is none of udp, tcp, icmp, sctp, sctp-bare"));
     assert!(told("src=::1 dst=10.0.0.1").contains("dst: src is an address of one family"));
     assert!(told("src=10.0.0.1 dst=::1").contains("dst: src is an address of one family"));
     assert!(told("src=10.0.0.300").contains("src: \"10.0.0.300\" is no IPv4 address"));

@@ -25,8 +25,8 @@ impl Meter {
     pub(super) const HEADING: &str =
         "     s  sent Mpps    Gb/s  recv Mpps        lost  damaged       p50       p99       max";
 
-    pub(super) fn new(args: &GenArgs) -> Self {
-        Self { is_verified: args.verify }
+    pub(super) fn new(is_verified: bool) -> Self {
+        Self { is_verified }
     }
 
     /// The lines of intervals that are over.
@@ -120,7 +120,8 @@ struct Counted {
 struct Verified {
     lost: u64,
     damaged: u64,
-    foreign: u64,
+    /// Null where only probes are verified.
+    foreign: Option<u64>,
     latency: Option<Latency>,
     streams: Vec<StreamResult>,
 }
@@ -166,11 +167,12 @@ struct Pacing {
 impl Results {
     pub(super) fn new(
         args: &GenArgs,
-        specs: &[StreamSpec],
-        totals: &Totals,
+        (specs, totals): (&[StreamSpec], &Totals),
         ports: &[Port],
         sent_for: Duration,
     ) -> Self {
+        // Of a profile only the probes.
+        let is_verified = args.verify || !specs.is_empty() && args.has_profile();
         let seconds = sent_for.as_secs_f64();
         let counted = |packets: u64, bytes: u64| Counted {
             packets,
@@ -189,7 +191,7 @@ impl Results {
             unsent: totals.unsent,
             port_full: totals.port_full,
             put_off_s: totals.put_off_ns as f64 / 1e9,
-            verified: args.verify.then(|| Verified::new(specs, totals)),
+            verified: is_verified.then(|| Verified::new(specs, totals, args.verify)),
             pacing: Pacing::new(totals),
             longest_gap_ns: totals.longest_gap_ns,
         }
@@ -242,23 +244,25 @@ impl PortResult {
 }
 
 impl Verified {
-    fn new(specs: &[StreamSpec], totals: &Totals) -> Self {
+    fn new(specs: &[StreamSpec], totals: &Totals, is_all: bool) -> Self {
         let streams = specs.iter().zip(&totals.streams);
         let streams: Vec<_> =
             streams.map(|(spec, totals)| StreamResult::new(&spec.name, totals)).collect();
         Self {
             lost: streams.iter().map(|stream| stream.lost).sum(),
             damaged: totals.damaged,
-            foreign: totals.foreign,
+            foreign: is_all.then_some(totals.foreign),
             latency: Latency::new(&totals.latency),
             streams,
         }
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let [lost, damaged, foreign] =
-            [self.lost, self.damaged, self.foreign].map(units::thousands);
-        writeln!(out, "lost {lost}, damaged {damaged}, of others {foreign}")?;
+        let [lost, damaged] = [self.lost, self.damaged].map(units::thousands);
+        match self.foreign.map(units::thousands) {
+            Some(foreign) => writeln!(out, "lost {lost}, damaged {damaged}, of others {foreign}")?,
+            None => writeln!(out, "probes: lost {lost}, damaged {damaged}")?,
+        }
         if let Some(latency) = &self.latency {
             let of = [
                 ("min", latency.min_ns),

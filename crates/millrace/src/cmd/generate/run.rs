@@ -3,7 +3,7 @@
 
 use super::report::{Meter, Results};
 use super::{GenArgs, selftest};
-use crate::output::{JsonFile, tell_at_once};
+use crate::output::{JsonFile, tell, tell_at_once};
 use crate::ports::OpenPorts;
 use crate::signals;
 use anyhow::{Context, bail};
@@ -16,8 +16,8 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Side, Verifier};
+use traffic::stream::{StreamSetup, Streams};
+use traffic::{Side, Source, Verifier};
 
 /// Length of an interval.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -37,22 +37,38 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
         return selftest::run(args.seed, &interrupted);
     };
-    let specs = args.specs();
+    let profile = args.profile.load(names.count())?;
+    let specs = match &profile {
+        Some(profile) => profile.probes.clone(),
+        None => args.specs(),
+    };
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let cpus = crate::host::Cpus::of_this_host().usable().len();
     let workers = args.workers.map_or(cpus.clamp(1, 2), usize::from);
-    let mut open = names.open(workers, args.mtu)?;
+    let longest = profile.as_ref().map_or(0, |profile| profile.longest_frame());
+    let longest = specs.iter().map(|spec| spec.longest()).fold(longest, usize::max);
+    let mut open = names.open(workers, args.mtu, longest)?;
     if open.ports.len() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
         bail!("side=b needs a port B: name two ports, A,B");
     }
     let clock = Clock::new(&open.eal);
     let phase = Phase::new();
-    let (tasks, ledger) = tasks(args, &specs, &mut open, clock)?;
+    for note in profile.iter().flat_map(|profile| &profile.notes) {
+        tell(io::stderr(), format_args!("millrace: {note}"));
+    }
+    let setup = setup(args, profile.is_some(), &open);
+    let streams = Streams::new(&specs, &setup)?;
+    let (tasks, ledger) = match &profile {
+        Some(profile) => tasks(&setup, profile.source(streams, setup.macs)?, &mut open, clock),
+        None => tasks(&setup, streams, &mut open, clock),
+    };
     let jobs = launch(tasks, &mut open, clock, &phase);
-    let mut control = Control { ledger, phase, begun: Instant::now(), meter: Meter::new(args) };
+    let mut control =
+        Control { ledger, phase, begun: Instant::now(), meter: Meter::new(setup.is_stamped) };
     let is_printed = !args.quiet && !json.is_stdout();
-    let sent_for = control.watch(args.duration, &interrupted, is_printed);
+    let duration = args.duration.or(profile.as_ref().and_then(|profile| profile.duration));
+    let sent_for = control.watch(duration, &interrupted, is_printed);
     control.poll_for(DRAIN);
     control.phase.set(Stage::End);
     jobs.into_iter().for_each(|job| _ = job.join());
@@ -60,7 +76,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     if is_printed {
         control.meter.last_lines(&mut control.ledger).iter().for_each(tell_at_once);
     }
-    let results = Results::new(args, &specs, control.ledger.totals(), &open.ports, sent_for);
+    let results = Results::new(args, (&specs, control.ledger.totals()), &open.ports, sent_for);
     open.close();
     if !json.is_stdout() {
         results.print(&mut io::stdout().lock()).context("cannot write the results")?;
@@ -70,14 +86,13 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The tasks of the workers, and what adds up their reports.
-fn tasks(
-    args: &GenArgs,
-    specs: &[StreamSpec],
+fn tasks<S: Source + Send + 'static>(
+    setup: &StreamSetup,
+    source: S,
     open: &mut OpenPorts,
     clock: Clock,
-) -> anyhow::Result<([Box<dyn Task>; 2], Ledger)> {
-    let lanes = specs.len();
-    let source = Streams::new(specs, &setup(args, open))?;
+) -> ([Box<dyn Task>; 2], Ledger) {
+    let lanes = source.lanes();
     let mut queues = open.queues.drain(..);
     let mut next =
         || queues.next().map(|(mut rx, mut tx)| (rx.pop(), tx.pop())).unwrap_or_default();
@@ -88,14 +103,14 @@ fn tasks(
     let (outbox, received) = mailbox(REPORT_NS, || ReceiverReport::new(lanes));
     let queues = a_rx.into_iter().chain(b_rx).collect();
     let mut receiver = Receiver::new(queues, clock, outbox, INTERVAL_NS);
-    if args.verify {
+    if setup.is_stamped {
         let window = (WINDOWS_TOTAL / lanes).clamp(64, WINDOW_MAX);
-        receiver = receiver.verifying(Verifier::new(args.seed), lanes, window);
+        receiver = receiver.verifying(Verifier::new(setup.seed), lanes, window);
     }
-    Ok(([Box::new(sender), Box::new(receiver)], Ledger::new(vec![sent], vec![received], lanes)))
+    ([Box::new(sender), Box::new(receiver)], Ledger::new(vec![sent], vec![received], lanes))
 }
 
-fn setup(args: &GenArgs, open: &OpenPorts) -> StreamSetup {
+fn setup(args: &GenArgs, has_profile: bool, open: &OpenPorts) -> StreamSetup {
     // Nobody's: a locally administered address.
     const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 1];
     let mac = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
@@ -104,7 +119,8 @@ fn setup(args: &GenArgs, open: &OpenPorts) -> StreamSetup {
         macs: [mac(0), mac(1)],
         link_mbps: [speed(0), speed(1)],
         seed: args.seed,
-        is_stamped: args.verify,
+        // Probes always are.
+        is_stamped: args.verify || has_profile,
     }
 }
 

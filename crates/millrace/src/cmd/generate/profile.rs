@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! TRex profiles: found by name or as a file, with their captures, and probes beside them.
+
+use crate::capture::Capture as CaptureFile;
+use anyhow::{Context, bail};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use traffic::ProbedReplay;
+use traffic::stream::StreamSpec;
+use traffic::trex::{Capture, CapturedFrame, Decimal, Missing, Options, Profile, Split, Traffic};
+
+/// Packets of a capture that a template may have.
+const FRAMES_MAX: usize = 65_536;
+
+/// The flags for profiles, with the letters that TRex has for them.
+#[derive(clap::Args)]
+pub(super) struct ProfileArgs {
+    /// Send the traffic of a TRex profile: a YAML file, or the name of one that is built in
+    ///
+    /// Built in: imix_fast_1g, imix_fast_1g_7_4_1, imix_article, syn_synack, udp_20k_64; also with
+    /// folder and extension, as cap2/imix_fast_1g.yaml.
+    #[arg(long, short = 'f', value_name = "PROFILE", conflicts_with_all = ["streams", "verify"])]
+    profile: Option<String>,
+    /// Multiply the rates of the profile by M
+    #[arg(long, short = 'm', value_name = "M", default_value = "1", requires = "profile")]
+    multiplier: Decimal,
+    /// Send all packets of a flow from one port: A if the client's address is even, else B
+    #[arg(long = "parity", short = 'p', requires = "profile")]
+    is_parity: bool,
+    /// Divide the profile into N shares, as TRex does for its threads; the traffic is the same
+    #[arg(long, short = 'c', value_name = "N", requires = "profile",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    shares: Option<u32>,
+    /// Send HZ probes a second from each port, and measure their latency and loss
+    #[arg(long, short = 'l', value_name = "HZ", requires = "profile",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    probes: Option<u32>,
+    /// Protocol of probes
+    #[arg(long, value_name = "PROTOCOL", default_value = "sctp", requires = "profile",
+          value_parser = ["sctp", "udp", "icmp", "tcp"])]
+    probe: String,
+    /// Send UDP of the same rate for templates whose captures are missing
+    #[arg(long, requires = "profile")]
+    synthesise_missing: bool,
+}
+
+/// A profile that can be sent.
+pub(super) struct LoadedProfile {
+    traffic: Traffic,
+    multiplier: Decimal,
+    split: Split,
+    /// Of the profile itself.
+    pub(super) duration: Option<Duration>,
+    pub(super) probes: Vec<StreamSpec>,
+    /// What the user should know.
+    pub(super) notes: Vec<String>,
+}
+
+impl ProfileArgs {
+    pub(super) fn is_given(&self) -> bool {
+        self.profile.is_some()
+    }
+
+    /// Loads the profile that is asked for, to be sent by so many ports.
+    pub(super) fn load(&self, ports: usize) -> anyhow::Result<Option<LoadedProfile>> {
+        let Some(name) = &self.profile else { return Ok(None) };
+        let (profile, folder) = find(name)?;
+        let missing = if self.synthesise_missing { Missing::Synthesise } else { Missing::Refuse };
+        let mut fault = None;
+        let traffic = profile.bind(
+            |name| {
+                read_capture(name, &folder).unwrap_or_else(|error| {
+                    fault.get_or_insert(error);
+                    None
+                })
+            },
+            missing,
+        );
+        fault.map_or(Ok(()), Err)?;
+        let traffic = traffic?;
+        let split = if self.is_parity { Split::Parity } else { Split::Side };
+        let load = traffic.load(self.multiplier, split);
+        if ports == 1 && load.ports[1].packets_per_second > 0.0 {
+            bail!("{name} sends from two ports, too: name them, A,B");
+        }
+        let mut notes: Vec<_> = traffic.notes().iter().map(ToString::to_string).collect();
+        let aging = traffic.aging_notes(self.multiplier);
+        notes.extend(aging.iter().map(ToString::to_string));
+        notes.push(self.describe(name, &traffic, split));
+        let duration = profile.duration().map(|it| Duration::from_secs_f64(it.to_f64()));
+        let probes = self.probe_specs(&traffic, ports)?;
+        let multiplier = self.multiplier;
+        Ok(Some(LoadedProfile { traffic, multiplier, split, duration, probes, notes }))
+    }
+
+    /// What the profile comes to.
+    fn describe(&self, name: &str, traffic: &Traffic, split: Split) -> String {
+        let load = traffic.load(self.multiplier, split);
+        let total = load.total();
+        let tuples = match load.tuples {
+            Some(tuples) => format!("{tuples} tuples"),
+            None => format!("{:.0} flows a second", load.flows_per_second),
+        };
+        let mut line = format!(
+            "{name}: {tuples}, {:.3} Mpps, {:.2} Gb/s on the wire",
+            total.packets_per_second / 1e6,
+            total.wire_bits_per_second / 1e9
+        );
+        let [a, b] = load.ports.map(|port| port.wire_bits_per_second / 1e9);
+        if b > 0.0 {
+            line += &format!(" ({a:.2} from port A, {b:.2} from port B)");
+        }
+        if let Some(shares) = self.shares {
+            line += &format!("; {shares} shares on 1 sender");
+        }
+        line
+    }
+
+    /// A stream of probes for each port, as TRex sends them: between the first client and the first
+    /// server, from port 0x8044 to 0x0050, TTL 255, TOS 3.
+    fn probe_specs(&self, traffic: &Traffic, ports: usize) -> anyhow::Result<Vec<StreamSpec>> {
+        let Some(rate) = self.probes else { return Ok(Vec::new()) };
+        let [client, server] = traffic.first_addresses().map(|address| address.to_string());
+        let (protocol, size, ports_of) = match self.probe.as_str() {
+            "sctp" => ("sctp-bare", 66, true),
+            "icmp" => ("icmp", 66, false),
+            "tcp" => ("tcp", 74, true),
+            _ => ("udp", 66, true),
+        };
+        let sides = [("a", "A", &client, &server), ("b", "B", &server, &client)];
+        let specs = sides.iter().take(ports).enumerate().map(|(number, (side, port, src, dst))| {
+            let mut keys = vec![
+                ("name", format!("probe {port}")),
+                ("side", (*side).to_owned()),
+                ("rate", format!("{rate}pps")),
+                ("size", size.to_string()),
+                ("src", (*src).clone()),
+                ("dst", (*dst).clone()),
+                ("proto", protocol.to_owned()),
+                ("ttl", "255".to_owned()),
+                ("tos", "3".to_owned()),
+            ];
+            if ports_of {
+                keys.push(("sport", "0x8044".to_owned()));
+                keys.push(("dport", "0x50".to_owned()));
+            }
+            let pairs = keys.into_iter().map(|(key, value)| (key.to_owned(), value));
+            StreamSpec::from_pairs(number, pairs)
+        });
+        specs.collect::<Result<_, _>>().context("a probe")
+    }
+}
+
+impl LoadedProfile {
+    /// What is sent: the profile and, beside it, `probes`.
+    pub(super) fn source(
+        &self,
+        probes: traffic::stream::Streams,
+        macs: [[u8; 6]; 2],
+    ) -> anyhow::Result<ProbedReplay> {
+        let (multiplier, split) = (self.multiplier, self.split);
+        let options = Options { multiplier, split, macs, ..Options::default() };
+        Ok(ProbedReplay::new(probes, self.traffic.replay(&options)?))
+    }
+
+    /// Bytes of its longest frame, without FCS.
+    pub(super) fn longest_frame(&self) -> usize {
+        self.traffic.longest_frame()
+    }
+}
+
+/// Finds a profile, and the folder of its captures: a file with this name, or one that is built in.
+fn find(name: &str) -> anyhow::Result<(Profile, PathBuf)> {
+    let path = Path::new(name);
+    if path.is_file() {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        return Ok((Profile::parse(&text, name)?, folder));
+    }
+    match Profile::built_in(name) {
+        Some(profile) => Ok((profile, PathBuf::new())),
+        None => bail!(
+            "there is no profile {name}: no such file, and built in are {}",
+            Profile::BUILT_IN.join(", ")
+        ),
+    }
+}
+
+/// Reads a capture of a profile. Its name counts from the folder of TRex's scripts, which is the
+/// folder of the profile or the one above it; else from the current folder.
+fn read_capture(name: &str, folder: &Path) -> anyhow::Result<Option<Capture>> {
+    let places = [folder.join(name), folder.join("..").join(name), PathBuf::from(name)];
+    let Some(path) = places.iter().find(|path| path.is_file()) else { return Ok(None) };
+    let shown = path.display().to_string();
+    let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    let mut capture = CaptureFile::new(&shown, file)?;
+    let mut frames = Vec::new();
+    let mut start = None;
+    while let Some(packet) = capture.next()? {
+        if frames.len() == FRAMES_MAX {
+            bail!("{shown} has more than {FRAMES_MAX} packets: a template is one flow");
+        }
+        let at_ns = packet.time_ns.saturating_sub(*start.get_or_insert(packet.time_ns));
+        frames.push(CapturedFrame { at_ns, bytes: packet.bytes.to_vec() });
+    }
+    Ok(Some(Capture { frames }))
+}

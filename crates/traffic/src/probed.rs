@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The replay of a TRex profile, and stamped probes beside it that measure latency and loss.
+
+use crate::source::{Source, Written};
+use crate::stream::Streams;
+use crate::trex::Replay;
+
+/// Two sources in one: probes, and a replay whose frames have the lane behind theirs.
+#[derive(Debug)]
+pub struct ProbedReplay {
+    probes: Streams,
+    replay: Replay,
+    replayed: u64,
+}
+
+impl ProbedReplay {
+    /// Sends both, each at its own times.
+    pub fn new(probes: Streams, replay: Replay) -> Self {
+        Self { probes, replay, replayed: 0 }
+    }
+}
+
+impl Source for ProbedReplay {
+    #[inline]
+    fn due(&self) -> Option<u64> {
+        match (self.probes.due(), self.replay.due()) {
+            (Some(probe), Some(frame)) => Some(probe.min(frame)),
+            (probe, frame) => probe.or(frame),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written {
+        let probe = self.probes.due();
+        let is_probe = match self.replay.due() {
+            Some(frame) => probe.is_some_and(|probe| probe <= frame),
+            None => true,
+        };
+        if is_probe {
+            return self.probes.write(room, now_ns);
+        }
+        self.replayed += 1;
+        let (side, len) = self.replay.write(room);
+        Written { side, len, lane: self.probes.lanes() as u16 }
+    }
+
+    fn lanes(&self) -> usize {
+        self.probes.lanes() + 1
+    }
+
+    fn stamped_lanes(&self) -> usize {
+        self.probes.lanes()
+    }
+
+    fn written(&self, lane: usize) -> u64 {
+        if lane < self.probes.lanes() { self.probes.written(lane) } else { self.replayed }
+    }
+}
