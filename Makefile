@@ -37,7 +37,7 @@ twin: deps-run
 
 ## check: format, lints and documentation, without a warning
 check: deps-check
-	$(CARGO) fmt --all --check
+	$(CARGO) fmt --all --check && $(CARGO) check --locked --manifest-path fuzz/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 

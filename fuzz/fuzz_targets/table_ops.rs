@@ -7,6 +7,8 @@
 
 #[path = "../../crates/engine/tests/model/association.rs"]
 mod association;
+#[path = "../../crates/engine/tests/model/drift.rs"]
+mod drift;
 #[path = "../../crates/engine/tests/model/drive.rs"]
 mod drive;
 #[path = "../../crates/engine/tests/model/icmp.rs"]

@@ -235,7 +235,8 @@ fn the_shortest_frames_pass_between_named_interfaces() {
     // Without addresses hosts have nothing else to say.
     lan.set_up();
     let send = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); \
-                s.bind((\"host-a\", 0)); s.send(bytes(6) + bytes([2, 0, 0, 0, 0, 1, 8, 0]) + b\".\")";
+                s.bind((\"host-a\", 0)); \
+                s.send(bytes(6) + bytes([2, 0, 0, 0, 0, 1, 8, 0]) + b\".\")";
     assert!(lan.a.namespace.command("python3").args(["-c", send]).status().unwrap().success());
     let ended = bump.finish();
     assert_eq!(ended.summary()["ports"][0]["rx_packets"], 1);
