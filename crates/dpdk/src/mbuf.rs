@@ -42,8 +42,8 @@ impl Mbuf {
         Ok(())
     }
 
-    /// Replaces the packet by what `write` writes to the room of this one segment, which holds bytes
-    /// of packets before; `write` returns how many.
+    /// Replaces the packet by the bytes that `write` writes into the room of this one segment, and
+    /// whose number it returns. Before, the room holds bytes of earlier packets.
     ///
     /// # Panics
     /// If the mbuf is a chain, or `write` returns more bytes than there is room.

@@ -69,5 +69,6 @@ fn every_packet_comes_back_and_is_verified() {
     assert_eq!(totals.received, totals.sent[0]);
     assert_eq!(totals.latency.len(), totals.received);
     assert_eq!((reflected.received, reflected.reflected), (22_200, 22_200));
+    bench.close_cables();
     assert_eq!(bench.mempool.in_use(), 0);
 }

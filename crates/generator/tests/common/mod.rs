@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! DPDK without hugepages, cables between rings, and streams from text.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::Clock;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};

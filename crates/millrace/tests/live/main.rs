@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace run` and `demo` as their users run them: the real program on DPDK ports, with real
-//! packets, signals and neighbours; its outputs are held against what was sent and against the
-//! kernel's counters.
+//! `millrace run`, `demo`, `gen` and `reflect` as their users run them: the real program on DPDK
+//! ports, with real packets, signals and neighbours; its outputs are held against what was sent and
+//! against the kernel's counters.
 //!
 //! Tests take turns, because a worker keeps a cpu busy. Whatever a test starts (the bump, network
 //! namespaces, servers) ends with the test, however that ends. A test that lacks something (root, a
@@ -20,6 +20,7 @@ mod demo;
 mod endings;
 mod equivalence;
 mod fragments;
+mod generator;
 mod hostile;
 mod hugepages;
 mod interfaces;

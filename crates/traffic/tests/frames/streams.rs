@@ -197,7 +197,8 @@ fn any_stream() -> impl Strategy<Value = String> {
         Just(""),
         Just("ttl=1-255 tos=0,184"),
         Just(
-            "src_mac=02:00:00:00:00:01-02:00:00:01:00:00+255 dst_mac=random:02:00:00:00:00:00-02:ff:ff:ff:ff:ff"
+            "src_mac=02:00:00:00:00:01-02:00:00:01:00:00+255 \
+             dst_mac=random:02:00:00:00:00:00-02:ff:ff:ff:ff:ff"
         ),
     ];
     let size = prop_oneof![

@@ -42,6 +42,9 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         Some(profile) => profile.probes.clone(),
         None => args.specs(),
     };
+    if names.count() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
+        bail!("side=b needs a port B: name two ports, A,B");
+    }
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let cpus = crate::host::Cpus::of_this_host().usable().len();
@@ -49,9 +52,6 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let longest = profile.as_ref().map_or(0, |profile| profile.longest_frame());
     let longest = specs.iter().map(|spec| spec.longest()).fold(longest, usize::max);
     let mut open = names.open(workers, args.mtu, longest)?;
-    if open.ports.len() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
-        bail!("side=b needs a port B: name two ports, A,B");
-    }
     let clock = Clock::new(&open.eal);
     let phase = Phase::new();
     for note in profile.iter().flat_map(|profile| &profile.notes) {

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace gen` and `millrace reflect`: over the software NIC, between network namespaces, and
+//! with what cannot be sent.
+
+use crate::bump::{count, turn};
+use crate::lan::{ENDS, Lan};
+use crate::process::Process;
+use crate::twin::driver;
+use crate::{has_root_and, wait_until};
+use serde_json::Value;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+const TWINS: &str = "net_twin0,wire=gen,net_twin1,wire=gen";
+
+fn millrace(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_millrace")).args(args).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {stderr}"))
+}
+
+fn text(output: &Output) -> String {
+    let streams = [&output.stdout, &output.stderr];
+    streams.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
+}
+
+/// Sum of what ports missed: the receiver's own losses, where others have the cpu too.
+fn missed(results: &Value) -> u64 {
+    let ports = results["ports"].as_array().unwrap();
+    ports.iter().map(|port| count(&port["imissed"])).sum()
+}
+
+#[test]
+fn a_selftest_finds_all_that_its_wire_does() {
+    let _turn = turn();
+    let output = millrace(&["gen", "--selftest", "--seed", "7"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("good: every one was found"), "{}", text(&output));
+}
+
+#[test]
+fn what_a_receiver_missed_is_what_is_lost() {
+    if driver().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let streams = ["count=20000 rate=200kpps sport=1024-2047", "side=b count=5000 rate=50kpps"];
+    let mut args = vec!["gen", TWINS, "--verify", "--json", "-"];
+    args.extend(streams.iter().flat_map(|stream| ["--stream", stream]));
+    let output = millrace(&args);
+    let results = json(&output);
+    let of_streams = results["verified"]["streams"].as_array().unwrap();
+    let sent: Vec<_> = of_streams.iter().map(|stream| count(&stream["sent"])).collect();
+    assert_eq!(sent, [20_000, 5000]);
+    let lost = count(&results["verified"]["lost"]);
+    assert_eq!(lost, missed(&results), "{results:#}");
+    assert_eq!(count(&results["received"]["packets"]), 25_000 - lost);
+    assert_eq!((count(&results["verified"]["damaged"]), count(&results["unsent"])), (0, 0));
+    assert_eq!(count(&results["verified"]["foreign"]), 0);
+    assert_eq!(output.status.code(), Some(i32::from(lost > 0)));
+}
+
+/// As it is typed for TRex; slower, as the cpus may be those of others too.
+#[test]
+fn the_command_of_the_article_works_as_it_is_typed() {
+    if driver().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let mut args = vec!["gen", TWINS, "-f", "cap2/imix_fast_1g.yaml", "-m", "0.05", "-p"];
+    args.extend(["-c", "3", "-d", "2", "-l", "100", "--json", "-"]);
+    let output = millrace(&args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let told = "cap2/imix_fast_1g.yaml: 1194 tuples, 0.017 Mpps, 0.05 Gb/s on the wire (0.03 from \
+                port A, 0.03 from port B); 3 shares on 1 sender";
+    assert!(stderr.contains(told), "{stderr}");
+    let results = json(&output);
+    let probes = results["verified"]["streams"].as_array().unwrap();
+    let names: Vec<_> = probes.iter().map(|probe| probe["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["probe A", "probe B"]);
+    let sent: u64 = probes.iter().map(|probe| count(&probe["sent"])).sum();
+    assert!((1..=2 * 201).contains(&sent), "{sent} probes in 2 s, from two ports");
+    let all = count(&results["sent"]["packets"]);
+    let expected = (336_570.0 * 0.05 * 2.0) as u64 + sent;
+    assert!((sent + 1..expected + expected / 10).contains(&all), "{all} of {expected}");
+    assert_eq!(results["verified"]["foreign"], Value::Null);
+}
+
+#[test]
+fn packets_come_back_from_a_reflector_on_another_host() {
+    if !has_root_and(&["ip", "unshare", "nsenter"]) {
+        return;
+    }
+    let _turn = turn();
+    let Some(lan) = Lan::with_plain_cables() else { return };
+    lan.set_up();
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let mut reflector = lan.bump.command(program);
+    reflector.args(["reflect", ENDS[0], "--quiet", "--json", "-"]);
+    let mut reflector = Process::spawn(reflector.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    wait_until("the reflector is there", || lan.bump.run("ip -br link").contains("mr-end-a"));
+    wait_until("its redirect is, too", || {
+        lan.bump.run(&format!("tc filter show dev {} ingress", ENDS[0])).contains("mirred")
+    });
+    let mut generator = lan.a.namespace.command(program);
+    generator.args(["gen", lan.a.interface, "--verify", "--json", "-"]);
+    for stream in [
+        "count=3000 rate=5kpps size=imix sport=random:1024-65535",
+        "count=1000 rate=2kpps size=100 src=2001:2::1 proto=tcp",
+        "count=500 rate=1kpps size=200 proto=sctp",
+        "count=500 rate=1kpps size=128 proto=icmp",
+    ] {
+        generator.args(["--stream", stream]);
+    }
+    let results = json(&generator.output().unwrap());
+    assert_eq!(count(&results["sent"]["packets"]), 5000);
+    let verified = &results["verified"];
+    let found = ["lost", "damaged"].map(|member| count(&verified[member]));
+    assert_eq!(found, [0, 0], "{results:#}");
+    let latency = &verified["latency"];
+    assert!(count(&latency["min_ns"]) > 1 && count(&latency["max_ns"]) < 10_000_000_000);
+    reflector.signal("TERM");
+    let mut printed = String::new();
+    reflector.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let counters: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(count(&counters["reflected"]), 5000, "{counters:#}");
+    // Hosts say hello to groups.
+    let group = count(&counters["dropped"]["group"]);
+    assert_eq!(count(&counters["received"]), 5000 + group, "{counters:#}");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_the_way_out() {
+    let refused = |args: &[&str], status: i32, told: &str| {
+        let output = millrace(&[&["gen"], args].concat());
+        let text = text(&output);
+        assert!(output.status.code() == Some(status) && text.contains(told), "{args:?}: {text}");
+    };
+    let null = "net_null0,no-rx=1";
+    refused(&[], 2, "the following required arguments were not provided");
+    refused(&[null, "--rate", "10"], 2, "is no rate: write 1Mpps, 10Gbps (on the wire)");
+    refused(&[null, "--stream", "size=60"], 2, "frames have 64 to 9216 bytes with FCS");
+    refused(&[null, "--stream", "speed=1"], 2, "a stream has no key \"speed\"; its keys are name");
+    refused(&[null, "--stream", "tcp"], 2, "\"tcp\" is no KEY=VALUE");
+    refused(&[null, "--stream", "side=b"], 1, "side=b needs a port B: name two ports, A,B");
+    refused(&[null, "-f", "imix"], 1, "there is no profile imix: no such file, and built in are");
+    refused(&[null, "-f", "imix_article"], 1, "sends from two ports, too: name them, A,B");
+    refused(&[null, "-m", "2"], 2, "--profile <PROFILE>");
+    let long = ["--verify", "--stream", "src=2001:2::1"];
+    refused(&[&[null], &long[..]].concat(), 1, "these headers need at least 82 with FCS");
+}
