@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace gen`: sends streams of packets, and verifies those that come back.
 
+mod csv_file;
 mod profile;
 mod report;
 mod run;
 mod selftest;
+mod stream_file;
 
 use crate::cmd::run::seconds;
 use crate::ports::PortNames;
@@ -57,9 +59,15 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Check the generator itself: through a wire in this process that impairs packets
-    #[arg(long, conflicts_with_all = ["ports", "streams", "json", "duration"])]
+    #[arg(long, conflicts_with_all = ["ports", "streams", "json", "csv", "duration"])]
     selftest: bool,
-    /// Print no line per second
+    /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Length of an interval in seconds: of a line on the terminal and of one in the CSV
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    interval: Duration,
+    /// Print no line per interval
     #[arg(long, short)]
     quiet: bool,
 }
@@ -90,6 +98,15 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(pairs)
 }
 
+/// Shorter intervals end before their packets have come back.
+fn interval(text: &str) -> Result<Duration, String> {
+    let shortest = Duration::from_millis(50);
+    match seconds(text)? {
+        interval if interval >= shortest => Ok(interval),
+        _ => Err("must be 0.05 seconds at least".to_owned()),
+    }
+}
+
 fn rate(text: &str) -> Result<String, RateError> {
     Rate::parse(text).map(|_| text.to_owned())
 }
@@ -100,14 +117,15 @@ impl GenArgs {
     }
 
     /// The streams as they are sent.
-    fn specs(&self) -> Vec<StreamSpec> {
-        let specs = self.streams.iter().enumerate().map(|(number, pairs)| {
-            let mut pairs = pairs.clone();
+    fn specs(&self) -> anyhow::Result<Vec<StreamSpec>> {
+        let of_file = self.profile.stream_file().map(stream_file::read).transpose()?;
+        let streams = of_file.unwrap_or_else(|| self.streams.clone());
+        let specs = streams.into_iter().enumerate().map(|(number, mut pairs)| {
             if !pairs.iter().any(|(key, _)| key == "rate") {
                 pairs.push(("rate".to_owned(), self.rate.clone()));
             }
-            StreamSpec::from_pairs(number, pairs).expect("it was read before")
+            StreamSpec::from_pairs(number, pairs)
         });
-        specs.collect()
+        Ok(specs.collect::<Result<_, _>>()?)
     }
 }

@@ -6,7 +6,7 @@ use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
 use crate::process::Process;
 use crate::twin::driver;
-use crate::{has_root_and, wait_until};
+use crate::{Scratch, has_root_and, wait_until};
 use serde_json::Value;
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
@@ -48,7 +48,10 @@ fn what_a_receiver_missed_is_what_is_lost() {
     }
     let _turn = turn();
     let streams = ["count=20000 rate=200kpps sport=1024-2047", "side=b count=5000 rate=50kpps"];
-    let mut args = vec!["gen", TWINS, "--verify", "--json", "-"];
+    let scratch = Scratch::new("intervals");
+    let csv = scratch.path("intervals.csv");
+    let mut args = vec!["gen", TWINS, "--verify", "--json", "-", "--csv", &csv];
+    args.extend(["--interval", "0.05"]);
     args.extend(streams.iter().flat_map(|stream| ["--stream", stream]));
     let output = millrace(&args);
     let results = json(&output);
@@ -61,6 +64,18 @@ fn what_a_receiver_missed_is_what_is_lost() {
     assert_eq!((count(&results["verified"]["damaged"]), count(&results["unsent"])), (0, 0));
     assert_eq!(count(&results["verified"]["foreign"]), 0);
     assert_eq!(output.status.code(), Some(i32::from(lost > 0)));
+    // As the notebook of dpdk-project reads it.
+    let mut reader = csv::Reader::from_path(&csv).unwrap();
+    let heading: Vec<_> = reader.headers().unwrap().iter().take(5).map(str::to_owned).collect();
+    assert_eq!(heading, ["time", "tx_packets", "rx_packets", "drop_rate", "avg_latency"]);
+    let lines: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+    let sum = |column: usize| -> f64 {
+        lines.iter().map(|line| line[column].parse::<f64>().unwrap()).sum()
+    };
+    assert_eq!(sum(1), 25_000.0);
+    assert_eq!(sum(2), 25_000.0 - lost as f64);
+    let times: Vec<f64> = lines.iter().map(|line| line[0].parse().unwrap()).collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
 }
 
 /// As it is typed for TRex; slower, as the cpus may be those of others too.
@@ -148,6 +163,9 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[null, "--stream", "side=b"], 1, "side=b needs a port B: name two ports, A,B");
     refused(&[null, "-f", "imix"], 1, "there is no profile imix: no such file, and built in are");
     refused(&[null, "-f", "imix_article"], 1, "sends from two ports, too: name them, A,B");
+    refused(&[null, "-f", "imix_fast_1g", "--verify"], 1, "probes are checked: -l HZ");
+    refused(&[null, "-f", "no-such.toml"], 1, "no-such.toml:1: cannot be read: ");
+    refused(&[null, "-f", "no-such.toml", "-p"], 1, "are for profiles of TRex, not for streams");
     refused(&[null, "-m", "2"], 2, "--profile <PROFILE>");
     let long = ["--verify", "--stream", "src=2001:2::1"];
     refused(&[&[null], &long[..]].concat(), 1, "these headers need at least 82 with FCS");

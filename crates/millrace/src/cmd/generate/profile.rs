@@ -16,11 +16,12 @@ const FRAMES_MAX: usize = 65_536;
 /// The flags for profiles, with the letters that TRex has for them.
 #[derive(clap::Args)]
 pub(super) struct ProfileArgs {
-    /// Send the traffic of a TRex profile: a YAML file, or the name of one that is built in
+    /// Send streams of a TOML file, or a TRex profile: a YAML file, or the name of a built-in one
     ///
-    /// Built in: imix_fast_1g, imix_fast_1g_7_4_1, imix_article, syn_synack, udp_20k_64; also with
-    /// folder and extension, as cap2/imix_fast_1g.yaml.
-    #[arg(long, short = 'f', value_name = "PROFILE", conflicts_with_all = ["streams", "verify"])]
+    /// A TOML file has a [[stream]] for each stream, with the keys of --stream. Profiles built in:
+    /// imix_fast_1g, imix_fast_1g_7_4_1, imix_article, syn_synack, udp_20k_64; also with folder and
+    /// extension, as cap2/imix_fast_1g.yaml.
+    #[arg(long, short = 'f', value_name = "PROFILE", conflicts_with = "streams")]
     profile: Option<String>,
     /// Multiply the rates of the profile by M
     #[arg(long, short = 'm', value_name = "M", default_value = "1", requires = "profile")]
@@ -58,13 +59,37 @@ pub(super) struct LoadedProfile {
 }
 
 impl ProfileArgs {
+    /// True for a profile of TRex.
     pub(super) fn is_given(&self) -> bool {
-        self.profile.is_some()
+        self.profile.is_some() && self.stream_file().is_none()
+    }
+
+    /// The file of streams, if it is one.
+    pub(super) fn stream_file(&self) -> Option<&Path> {
+        let path = self.profile.as_deref().map(Path::new);
+        path.filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+    }
+
+    /// Refuses flags of TRex's profiles for a file of streams, and the other way round.
+    pub(super) fn refuse_what_does_not_fit(&self, is_verified: bool) -> anyhow::Result<()> {
+        if self.is_given() && is_verified {
+            bail!("--verify checks streams; of a TRex profile probes are checked: -l HZ");
+        }
+        let is_trex = self.is_parity || self.shares.is_some() || self.probes.is_some();
+        let is_trex = is_trex || self.multiplier != Decimal::ONE || self.synthesise_missing;
+        if self.stream_file().is_some() && is_trex {
+            bail!(
+                "-m, -p, -c, -l and --synthesise-missing are for profiles of TRex, not for streams"
+            );
+        }
+        Ok(())
     }
 
     /// Loads the profile that is asked for, to be sent by so many ports.
     pub(super) fn load(&self, ports: usize) -> anyhow::Result<Option<LoadedProfile>> {
-        let Some(name) = &self.profile else { return Ok(None) };
+        let Some(name) = self.profile.as_ref().filter(|_| self.is_given()) else {
+            return Ok(None);
+        };
         let (profile, folder) = find(name)?;
         let missing = if self.synthesise_missing { Missing::Synthesise } else { Missing::Refuse };
         let mut fault = None;

@@ -4,7 +4,7 @@
 use super::GenArgs;
 use crate::{table, units};
 use dpdk::Port;
-use generator::{Interval, Ledger, StreamTotals, Totals};
+use generator::{Interval, StreamTotals, Totals};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -16,40 +16,36 @@ const WIRE_EXTRA: u64 = 4 + 20;
 /// How long after its end an interval is printed: reports of its late packets have come by then.
 const LATE: Duration = Duration::from_millis(300);
 
-/// Prints a line for each second.
+/// Makes a line for each interval.
 pub(super) struct Meter {
     is_verified: bool,
+    interval: Duration,
 }
 
 impl Meter {
     pub(super) const HEADING: &str =
         "     s  sent Mpps    Gb/s  recv Mpps        lost  damaged       p50       p99       max";
 
-    pub(super) fn new(is_verified: bool) -> Self {
-        Self { is_verified }
+    pub(super) fn new(is_verified: bool, interval: Duration) -> Self {
+        Self { is_verified, interval }
     }
 
-    /// The lines of intervals that are over.
-    pub(super) fn lines(&self, ledger: &mut Ledger, elapsed: Duration) -> Vec<String> {
-        let over = elapsed.saturating_sub(LATE).as_secs();
-        let intervals = std::iter::from_fn(|| ledger.take_interval(over));
-        intervals.map(|(number, interval)| self.line(number, &interval)).collect()
+    /// How many intervals are over, and their late packets reported.
+    pub(super) fn intervals_over(&self, elapsed: Duration) -> u64 {
+        let late = LATE.min(self.interval * 3 / 10);
+        (elapsed.saturating_sub(late).as_nanos() / self.interval.as_nanos()) as u64
     }
 
-    /// The lines of the intervals that are left.
-    pub(super) fn last_lines(&self, ledger: &mut Ledger) -> Vec<String> {
-        let intervals = std::iter::from_fn(|| ledger.take_interval(u64::MAX));
-        intervals.map(|(number, interval)| self.line(number, &interval)).collect()
-    }
-
-    fn line(&self, number: u64, interval: &Interval) -> String {
+    pub(super) fn line(&self, number: u64, interval: &Interval) -> String {
         let (sent, bytes) = (interval.sent.iter().sum(), interval.sent_bytes.iter().sum());
+        let seconds = self.interval.as_secs_f64();
+        let decimals = if self.interval.subsec_nanos() == 0 { 0 } else { 2 };
         let mut line = format!(
-            "{:6}  {:9.3}  {:6.2}  {:9.3}",
-            number + 1,
-            mega(sent),
-            wire_bits(sent, bytes) / 1e9,
-            mega(interval.received)
+            "{:6.decimals$}  {:9.3}  {:6.2}  {:9.3}",
+            (number + 1) as f64 * seconds,
+            mega(sent) / seconds,
+            wire_bits(sent, bytes) / 1e9 / seconds,
+            mega(interval.received) / seconds
         );
         if self.is_verified {
             let lost = interval.made.saturating_sub(interval.arrived);
