@@ -52,7 +52,7 @@ fn run(bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
 fn every_packet_comes_back_and_is_verified() {
     let mut bench = Bench::new();
     let texts = [
-        "count=20000 rate=max",
+        "count=20000 rate=5Mpps",
         "count=1000 rate=1Mpps proto=tcp size=128-1518+10 sport=1024-2047",
         "count=500 rate=100kpps proto=sctp size=200 vlan=5",
         "count=700 rate=500kpps src=2001:2::1 size=100 sport=random:1-65535",

@@ -144,9 +144,11 @@ pub(crate) struct Timeouts {
 }
 
 /// Least MTU of a pair: that of IPv4 (RFC 791, section 3.2).
-pub(crate) const MTU_MIN: u16 = 68;
+const MTU_MIN: u16 = 68;
 /// Most: a frame with two VLAN tags fits one packet buffer.
-pub(crate) const MTU_MAX: u16 = 16_000;
+const MTU_MAX: u16 = 16_000;
+/// What `--mtu` takes.
+pub(crate) const MTU_RANGE: std::ops::RangeInclusive<i64> = MTU_MIN as i64..=MTU_MAX as i64;
 
 /// Most bytes of packet in one packet buffer.
 pub(crate) const MBUF_DATA_BYTES_MAX: u16 = 16_384;

@@ -109,6 +109,9 @@ pub enum StreamFault {
     /// Its rate depends on a link without a speed.
     #[error(transparent)]
     Link(#[from] NoLinkSpeed),
+    /// It would leave the others nothing, or they it.
+    #[error("rate max is for all streams or for none: it leaves no room for others")]
+    MaxBesideRate,
     /// A stamp has 16 bits for the stream.
     #[error("there are more than 65,535 streams")]
     TooMany,
@@ -146,6 +149,10 @@ impl Streams {
         let rate = spec.rate.packets_per_second(spec.mean_size(), setup.link_mbps[side])?;
         self.streams.push(Stream::new(spec, setup, number as u64, &self.filler)?);
         let interval = rate.map_or(Interval::NONE, Interval::at_rate);
+        let is_max = |group: &Group| group.interval == Interval::NONE;
+        if self.groups.iter().any(|group| is_max(group) != rate.is_none()) {
+            return Err(StreamFault::MaxBesideRate);
+        }
         let same = |group: &&mut Group| group.interval == interval && group.burst == 1;
         match self.groups.iter_mut().find(same).filter(|_| spec.burst == 1) {
             Some(group) => group.members.push(lane),

@@ -9,6 +9,7 @@ mod selftest;
 mod stream_file;
 
 use crate::cmd::run::seconds;
+use crate::config::MTU_RANGE;
 use crate::ports::PortNames;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(crate) use run::run;
 /// Send streams of packets from one port or two, and verify what arrives
 ///
 /// Sends from port A, or from A and B, and receives on both. Prints a line per second. Ctrl-C ends
-/// the run, which then waits for packets on their way and prints its results.
+/// the run; it waits 0.5 s for packets in flight, then prints its results.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GenArgs {
@@ -29,9 +30,9 @@ pub(crate) struct GenArgs {
     /// A stream, as blank-separated KEY=VALUE; may be repeated
     ///
     /// Keys: name, side (a or b), rate, size, count, burst, flows, src_mac, dst_mac, outer_vlan,
-    /// vlan, src, dst, proto (udp, tcp, icmp, sctp), sport, dport, ttl, tos, flags, seq, ack,
-    /// window. Values: 80, 1024-2047, 1024-2047+16, 53,80,443, 198.18.0.0/16, random: before any
-    /// of them. Sizes are those of frames with FCS: 64, 64-1518+2, imix, 64*7,594*4,1518*1,
+    /// vlan, src, dst, proto (udp, tcp, icmp, sctp, sctp-bare), sport, dport, ttl, tos, flags, seq,
+    /// ack, window. Values: 80, 1024-2047, 1024-2047+16, 53,80,443, 198.18.0.0/16, random: before
+    /// any of them. Sizes are those of frames with FCS: 64, 64-1518+2, imix, 64*7,594*4,1518*1,
     /// genome:aaafg.
     #[arg(long = "stream", value_name = "STREAM", default_value = "", value_parser = pairs)]
     streams: Vec<Vec<(String, String)>>,
@@ -46,19 +47,19 @@ pub(crate) struct GenArgs {
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Workers: 1 sends and receives by turns, 2 do it on a cpu each; by default as many as fit
+    /// Workers: 1 sends and receives by turns, 2 use a cpu each; by default 2 if there are two cpus
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     workers: Option<u8>,
-    /// Other random values and another payload
+    /// Seed of random field values and payload
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Bytes of payload that a frame may carry
-    #[arg(long, value_name = "BYTES")]
+    /// Set the MTU of the ports
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,
     /// Write the results as JSON to FILE or `-`. FILE must be new, empty or such results
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Check the generator itself: through a wire in this process that impairs packets
+    /// Test the generator: send through a simulated lossy wire and compare counters
     #[arg(long, conflicts_with_all = ["ports", "streams", "json", "csv", "duration"])]
     selftest: bool,
     /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
@@ -81,7 +82,7 @@ Examples:
   millrace gen eth1,eth2 --verify --stream \"size=imix rate=1Gbps src=198.18.0.1-198.18.3.232\"
       1000 flows from eth1 through a device to eth2, each packet verified.
   millrace gen 18:00.0,18:00.1 -f cap2/imix_fast_1g.yaml -m 20 -p -c 3 -d 20 -l 1000
-      The mix of TRex, with its flags; 1000 probes a second from each port.
+      TRex's IMIX profile with TRex's flags, and 1000 latency probes per second from each port.
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.
 

@@ -2,6 +2,7 @@
 //! `millrace reflect`: sends every packet back to where it came from.
 
 use crate::cmd::run::seconds;
+use crate::config::MTU_RANGE;
 use crate::output::{JsonFile, tell_at_once};
 use crate::ports::PortNames;
 use crate::{signals, units};
@@ -21,7 +22,7 @@ use traffic::{NotTurned, Swap};
 
 /// Send every packet back to where it came from, with addresses and ports exchanged
 ///
-/// Each port is on its own: what arrives there leaves there. Prints a line per second. Ctrl-C ends
+/// Each port sends back only the packets that it received. Prints a line per second. Ctrl-C ends
 /// the run, which then prints its counters.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -31,14 +32,14 @@ pub(crate) struct ReflectArgs {
     /// What to exchange: ports (and addresses), ip (and MAC addresses), mac, or none
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]
     swap: What,
-    /// How often to offer packets to a port that has no room
+    /// How often to offer packets again to a full TX queue, before they are dropped
     #[arg(long, value_name = "N", default_value_t = 1000)]
     tries: u32,
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Bytes of payload that a frame may carry
-    #[arg(long, value_name = "BYTES")]
+    /// Set the MTU of the ports
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,
     /// Write the counters as JSON to FILE or `-`. FILE must be new, empty or such counters
     #[arg(long, value_name = "FILE")]
@@ -51,9 +52,9 @@ pub(crate) struct ReflectArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace reflect eth1
-      A reflector on a Linux interface; `millrace gen` at the other end measures both ways.
+      A reflector on a Linux interface; `millrace gen` at the other end measures the round trip.
   millrace reflect 18:00.0,18:00.1 --swap mac
-      Two ports of a NIC, each on its own, at the least cost.
+      Two ports of a NIC, each reflecting its own packets; swapping MAC addresses costs least.
 
 Exit status: 0 good; 1 the run failed; 2 wrong use.";
 

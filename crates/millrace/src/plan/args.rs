@@ -3,11 +3,10 @@
 
 use super::{Plan, engine_config, workers};
 use crate::config::{
-    Config, MTU_MAX, MTU_MIN, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair,
+    Config, MTU_RANGE, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair,
 };
 use crate::host::{CpuList, Cpus};
 use crate::netdev;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// What to run.
@@ -43,8 +42,6 @@ pub(crate) struct PlanArgs {
     #[arg(long, conflicts_with = "socket")]
     no_socket: bool,
 }
-
-const MTU_RANGE: RangeInclusive<i64> = MTU_MIN as i64..=MTU_MAX as i64;
 
 impl PlanArgs {
     /// The file that is read.

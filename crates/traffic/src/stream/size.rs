@@ -28,11 +28,14 @@ pub enum SizeError {
         size: u64,
     },
     /// A weight is no number from 1.
-    #[error("{0:?} is no weight: SIZE*WEIGHT, a number from 1 to 1000")]
+    #[error("{0:?} is no SIZE*WEIGHT: one size, and a number from 1 to 1000")]
     BadWeight(String),
     /// A letter of a genome has no size.
     #[error("{0:?} is no letter of an IMIX genome: RFC 6985 has a to j, and z")]
     BadLetter(char),
+    /// Sizes at random.
+    #[error("sizes come in turn, not at random: {0:?}")]
+    Random(String),
     /// Too many sizes.
     #[error("{0} sizes are more than {PATTERN_MAX}: write steps (64-1518+2)")]
     TooMany(u64),
@@ -58,6 +61,9 @@ impl Sizes {
             return Ok(mixed(&parts));
         }
         let values = Values::parse(text, Kind::Number(u64::from(u16::MAX)))?;
+        if values.is_random {
+            return Err(SizeError::Random(text.to_owned()));
+        }
         if values.count() > PATTERN_MAX {
             return Err(SizeError::TooMany(values.count()));
         }
@@ -91,10 +97,13 @@ fn check(size: u64) -> Result<(), SizeError> {
 
 fn weighted(part: &str) -> Result<(u16, u32), SizeError> {
     let (size, weight) = part.split_once('*').unwrap_or((part, "1"));
-    let size = Values::parse(size.trim(), Kind::Number(u64::from(u16::MAX)))?;
+    let sizes = Values::parse(size.trim(), Kind::Number(u64::from(u16::MAX)))?;
+    if sizes.count() > 1 || sizes.is_random {
+        return Err(SizeError::BadWeight(part.to_owned()));
+    }
     let weight: Option<u32> = weight.trim().parse().ok().filter(|it| (1..=1000).contains(it));
     let weight = weight.ok_or_else(|| SizeError::BadWeight(part.to_owned()))?;
-    Ok((size.first() as u16, weight))
+    Ok((sizes.first() as u16, weight))
 }
 
 /// Spreads the sizes evenly: each next frame has the size that is furthest behind its share.
@@ -156,7 +165,9 @@ mod tests {
         let told = |text: &str| Sizes::parse(text).unwrap_err().to_string();
         assert_eq!(told("63"), "63 bytes: frames have 64 to 9216 bytes with FCS");
         assert!(told("64-9217").contains("9217 bytes"));
-        assert!(told("64*0").contains("is no weight"));
+        assert!(told("64*0").contains("is no SIZE*WEIGHT"));
+        assert!(told("64-70*2").contains("is no SIZE*WEIGHT"));
+        assert!(told("random:64-128").contains("not at random"));
         assert!(told("60*2").contains("60 bytes"));
         assert!(told("genome:ax").contains("'x' is no letter"));
         assert!(told("genome:").contains("0 bytes"));

@@ -176,6 +176,12 @@ fn what_makes_no_stream_is_refused() {
         "stream stream3: size: 64 bytes are too few: these headers need at least 82 with FCS"
     );
     assert!(told("src=2001:2::1 size=64-100").contains("at least 82"));
+    let mixed = [spec("rate=max"), spec("rate=1kpps")];
+    let error = Streams::new(&mixed, &setup(true)).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "stream stream0: rate max is for all streams or for none: it leaves no room for others"
+    );
 }
 
 /// Any stream of the keys that change headers.

@@ -29,7 +29,7 @@ pub(super) struct ProfileArgs {
     /// Send all packets of a flow from one port: A if the client's address is even, else B
     #[arg(long = "parity", short = 'p', requires = "profile")]
     is_parity: bool,
-    /// Divide the profile into N shares, as TRex does for its threads; the traffic is the same
+    /// Accept TRex's number of threads, without effect: one worker sends everything
     #[arg(long, short = 'c', value_name = "N", requires = "profile",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     shares: Option<u32>,
@@ -41,7 +41,7 @@ pub(super) struct ProfileArgs {
     #[arg(long, value_name = "PROTOCOL", default_value = "sctp", requires = "profile",
           value_parser = ["sctp", "udp", "icmp", "tcp"])]
     probe: String,
-    /// Send UDP of the same rate for templates whose captures are missing
+    /// If a capture is missing, send one 64-byte UDP packet for each flow of its templates
     #[arg(long, requires = "profile")]
     synthesise_missing: bool,
 }

@@ -256,7 +256,7 @@ impl Verified {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let [lost, damaged] = [self.lost, self.damaged].map(units::thousands);
         match self.foreign.map(units::thousands) {
-            Some(foreign) => writeln!(out, "lost {lost}, damaged {damaged}, of others {foreign}")?,
+            Some(foreign) => writeln!(out, "lost {lost}, damaged {damaged}, foreign {foreign}")?,
             None => writeln!(out, "probes: lost {lost}, damaged {damaged}")?,
         }
         if let Some(latency) = &self.latency {
@@ -339,6 +339,6 @@ impl Pacing {
             return Ok(());
         };
         let [p50, p99] = [p50, p99].map(units::duration);
-        writeln!(out, "pacing: gaps between packets are off by {p50} (p50), {p99} (p99)")
+        writeln!(out, "pacing: gaps between bursts are off by {p50} (p50), {p99} (p99)")
     }
 }

@@ -129,7 +129,7 @@ fn print(totals: &Totals, impaired: &Arc<Impaired>) -> io::Result<bool> {
         ("duplicated", duplicated, sum(|stream| stream.received.duplicates)),
         ("reordered", reordered, sum(|stream| stream.received.reordered)),
         ("damaged", damaged, totals.damaged),
-        ("of others", 0, totals.foreign),
+        ("foreign", 0, totals.foreign),
     ];
     let is_good = rows.iter().all(|(_, done, found)| done == found);
     let rows = rows.map(|(what, done, found)| {
