@@ -3,6 +3,7 @@
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
 use generator::{Clock, Sender, SenderReport, Stage, Task, mailbox};
+use traffic::StampKey;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 
 const INTERVAL_NS: u64 = 1_000_000_000;
@@ -17,7 +18,8 @@ fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
     };
     let specs: Vec<_> = (0..count).map(spec).collect();
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    let setup = StreamSetup { macs, link_mbps: [None; 2], seed: 1, is_stamped };
+    let setup =
+        StreamSetup { macs, link_mbps: [None; 2], seed: 1, key: StampKey::new(1), is_stamped };
     Streams::new(&specs, &setup).expect("streams")
 }
 

@@ -7,7 +7,7 @@ use dpdk::{Burst, Mbuf, Mempool, RxQueue, TxQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use traffic::{Finding, Verifier};
+use traffic::{Finding, StampKey, Verifier};
 use wire::Packet;
 
 /// How many packets of a million meet each fate, at random; at most one each.
@@ -74,7 +74,7 @@ impl Impairer {
         to: TxQueue,
         mempool: Mempool,
         impairments: Impairments,
-        seed: u64,
+        (seed, key): (u64, StampKey),
     ) -> Self {
         Self {
             from,
@@ -82,7 +82,7 @@ impl Impairer {
             mempool,
             impairments,
             impaired: Arc::default(),
-            verifier: Verifier::new(seed),
+            verifier: Verifier::new(seed, key),
             rng: seed | 1,
             arrived: Burst::new(),
             leaving: VecDeque::with_capacity(4 * dpdk::BURST_MAX),

@@ -95,6 +95,10 @@ pub struct Totals {
     pub lateness: Histogram<u64>,
     /// Error of the gaps between bursts, in nanoseconds.
     pub gap_error: Histogram<u64>,
+    /// From the first frame sent to the last, in nanoseconds.
+    pub sent_span: (u64, u64),
+    /// From the first frame received to the last, in nanoseconds.
+    pub received_span: (u64, u64),
     /// Longest time in which a receiver did not look, in nanoseconds.
     pub longest_gap_ns: u64,
 }
@@ -150,6 +154,8 @@ impl Ledger {
             latency: delays(),
             lateness: delays(),
             gap_error: delays(),
+            sent_span: (0, 0),
+            received_span: (0, 0),
             longest_gap_ns: 0,
         };
         Self {
@@ -213,6 +219,7 @@ fn add_sender(report: &SenderReport, intervals: &mut Intervals, totals: &mut Tot
     for (number, packets) in report.stamped.iter().filter(|(_, packets)| *packets > 0) {
         intervals.made(*number).into_iter().for_each(|interval| interval.made += packets);
     }
+    join(&mut totals.sent_span, report.span);
     totals.unsent += report.unsent;
     totals.port_full += report.port_full;
     totals.put_off_ns += report.put_off_ns;
@@ -235,12 +242,24 @@ fn add_receiver(report: &ReceiverReport, intervals: &mut Intervals, totals: &mut
     for (number, packets) in report.arrived.iter().filter(|(_, packets)| *packets > 0) {
         intervals.made(*number).into_iter().for_each(|interval| interval.arrived += packets);
     }
+    join(&mut totals.received_span, report.span);
     totals.received += report.packets;
     totals.received_bytes += report.bytes;
     totals.damaged += report.damaged;
     totals.foreign += report.foreign;
     totals.longest_gap_ns = totals.longest_gap_ns.max(report.longest_gap_ns);
     let _ = totals.latency.add(&report.latency);
+}
+
+/// Makes a span reach over another, if that has an end.
+fn join(span: &mut (u64, u64), other: (u64, u64)) {
+    if other.1 == 0 {
+        return;
+    }
+    *span = match span.1 {
+        0 => other,
+        _ => (span.0.min(other.0), span.1.max(other.1)),
+    };
 }
 
 impl LaneReport {

@@ -4,7 +4,7 @@
 
 use crate::Clock;
 use crate::reports::{Outbox, Report};
-use crate::sender::{count_interval, delays};
+use crate::sender::{count_interval, delays, widen};
 use crate::task::{Stage, Task};
 use dpdk::{Burst, Mbuf, RxQueue};
 use hdrhistogram::Histogram;
@@ -30,6 +30,8 @@ pub struct ReceiverReport {
     pub latency: Histogram<u64>,
     /// What is known of each lane.
     pub lanes: Vec<LaneReport>,
+    /// When frames came first and last, in nanoseconds of the run; 0 if none did.
+    pub span: (u64, u64),
     /// Longest time between two looks at the queues, in nanoseconds.
     pub longest_gap_ns: u64,
 }
@@ -65,6 +67,7 @@ impl ReceiverReport {
             arrived: [(0, 0); 4],
             latency: delays(),
             lanes: vec![LaneReport::default(); lanes],
+            span: (0, 0),
             longest_gap_ns: 0,
         }
     }
@@ -73,7 +76,7 @@ impl ReceiverReport {
 impl Report for ReceiverReport {
     fn clear(&mut self) {
         (self.packets, self.bytes, self.damaged, self.foreign) = (0, 0, 0, 0);
-        (self.arrived, self.longest_gap_ns) = ([(0, 0); 4], 0);
+        (self.arrived, self.longest_gap_ns, self.span) = ([(0, 0); 4], 0, (0, 0));
         self.latency.reset();
     }
 }
@@ -228,6 +231,7 @@ impl Task for Receiver {
                 continue;
             }
             is_any = true;
+            widen(&mut report.span, now);
             report.packets += received;
             report.bytes += self.burst.iter().map(|mbuf| mbuf.frame_len() as u64).sum::<u64>();
             if let Some(check) = &mut self.check {

@@ -33,6 +33,8 @@ pub struct SenderReport {
     pub port_full: u64,
     /// Nanoseconds by which the schedule was put off, as the sender was too far behind.
     pub put_off_ns: u64,
+    /// When a port took frames first and last, in nanoseconds of the run; 0 if none did.
+    pub span: (u64, u64),
     /// Frames of each lane that were made since the start, less those that no port took until the
     /// end.
     pub lanes: Vec<u64>,
@@ -60,6 +62,7 @@ impl SenderReport {
             stamped: [(0, 0); 4],
             port_full: 0,
             put_off_ns: 0,
+            span: (0, 0),
             lanes: vec![0; lanes],
             unsent: 0,
             is_done: false,
@@ -72,20 +75,31 @@ impl SenderReport {
 impl Report for SenderReport {
     fn clear(&mut self) {
         (self.packets, self.bytes, self.stamped) = ([0; 2], [0; 2], [(0, 0); 4]);
-        (self.port_full, self.put_off_ns, self.unsent) = (0, 0, 0);
+        (self.port_full, self.put_off_ns, self.unsent, self.span) = (0, 0, 0, (0, 0));
         self.lateness.reset();
         self.gap_error.reset();
     }
 }
 
-/// Adds to the count of an interval among the latest few; the oldest one makes room.
+/// Adds to the count of an interval among the latest few; older ones make room.
 #[inline(always)]
 pub(crate) fn count_interval(counts: &mut [(u64, u64); 4], interval: u64, packets: u64) {
     let place = &mut counts[(interval % 4) as usize];
-    if place.0 != interval {
+    if place.0 < interval {
         *place = (interval, 0);
     }
-    place.1 += packets;
+    if place.0 == interval {
+        place.1 += packets;
+    }
+}
+
+/// Makes a span reach to `now`.
+#[inline(always)]
+pub(crate) fn widen(span: &mut (u64, u64), now: u64) {
+    if span.1 == 0 {
+        span.0 = now;
+    }
+    span.1 = now;
 }
 
 /// Sends from up to two ports.
@@ -180,10 +194,11 @@ impl<S: Source> Sender<S> {
         let start = *self.start.get_or_insert(now);
         let elapsed = now - start;
         let Some(due) = self.source.due().filter(|due| *due <= elapsed) else { return };
-        if self.stock.is_empty() && !self.restock() {
+        let is_full = self.ports.iter().flatten().any(|out| out.burst.room() == 0);
+        if is_full || (self.stock.is_empty() && !self.restock()) {
             return;
         }
-        self.note_lateness(elapsed, due);
+        let elapsed = elapsed - self.note_lateness(elapsed, due);
         let (mut stamped, stamped_lanes) = (0, self.source.stamped_lanes());
         while self.source.due().is_some_and(|due| due <= elapsed) {
             if self.ports.iter().flatten().any(|out| out.burst.room() == 0) {
@@ -209,23 +224,23 @@ impl<S: Source> Sender<S> {
         self.mempool.alloc_bulk(&mut self.stock, room)
     }
 
-    /// Notes how late the next burst is; puts the schedule off if that is too much.
+    /// Notes how late the next burst is; puts the schedule off if that is too much, and returns by
+    /// how much.
     #[inline(always)]
-    fn note_lateness(&mut self, elapsed: u64, due: u64) {
+    fn note_lateness(&mut self, elapsed: u64, due: u64) -> u64 {
         // Frames that are always due are never late.
         if due == 0 {
-            return;
+            return 0;
         }
         let lateness = elapsed - due;
         let report = self.outbox.current();
         report.lateness.saturating_record(lateness.max(1));
         report.gap_error.saturating_record(lateness.abs_diff(self.lateness).max(1));
         self.lateness = lateness;
-        if lateness > CATCH_UP_NS {
-            let excess = lateness - CATCH_UP_NS;
-            report.put_off_ns += excess;
-            self.start = self.start.map(|start| start + excess);
-        }
+        let excess = lateness.saturating_sub(CATCH_UP_NS);
+        report.put_off_ns += excess;
+        self.start = self.start.map(|start| start + excess);
+        excess
     }
 
     /// Offers frames to the ports; true if one took any.
@@ -290,8 +305,9 @@ impl<S: Source + Send> Task for Sender<S> {
             _ => {}
         }
         let is_any = self.flush();
-        if !is_any {
-            self.note_done(now);
+        match is_any {
+            true => widen(&mut self.outbox.current().span, now),
+            false => self.note_done(now),
         }
         is_any
     }

@@ -8,7 +8,7 @@ use generator::{
     Ledger, Phase, Receiver, ReceiverReport, Reflection, Reflector, ReflectorReport, Sender,
     SenderReport, Stage, Task, Totals, mailbox,
 };
-use traffic::{Swap, Verifier};
+use traffic::{StampKey, Swap, Verifier};
 
 const SEED: u64 = 5;
 const INTERVAL_NS: u64 = 10_000_000;
@@ -22,7 +22,7 @@ fn run(bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
     let mut sender = Sender::new(source, [near_tx.pop(), None], bench.mempool, outbox, INTERVAL_NS);
     let (outbox, received) = mailbox(INTERVAL_NS, || ReceiverReport::new(lanes));
     let receiver = Receiver::new(near_rx, clock, outbox, INTERVAL_NS);
-    let mut receiver = receiver.verifying(Verifier::new(SEED), lanes, 4096);
+    let mut receiver = receiver.verifying(Verifier::new(SEED, StampKey::new(SEED)), lanes, 4096);
     let (outbox, mut turned) = mailbox(INTERVAL_NS, ReflectorReport::default);
     let reflection = Reflection { swap: Swap::Ports, tries: 0 };
     let ends = vec![(far_rx.pop().unwrap(), far_tx.pop().unwrap())];

@@ -8,7 +8,7 @@ use generator::{
     Impairer, Impairments, Receiver, ReceiverReport, Sender, SenderReport, Stage, Task, mailbox,
 };
 use generator::{Ledger, Phase};
-use traffic::Verifier;
+use traffic::{StampKey, Verifier};
 
 const INTERVAL_NS: u64 = 10_000_000;
 
@@ -21,12 +21,13 @@ fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64)
     let source = streams(texts, seed);
     let mut sender = Sender::new(source, [near.1.pop(), None], bench.mempool, outbox, INTERVAL_NS);
     let (from, to) = (wire_in.0.pop().unwrap(), wire_out.1.pop().unwrap());
-    let mut impairer = Impairer::new(from, to, bench.mempool, impairments, seed);
+    let mut impairer =
+        Impairer::new(from, to, bench.mempool, impairments, (seed, StampKey::new(seed)));
     let impaired = impairer.impaired();
     let (outbox, received) = mailbox(INTERVAL_NS, || ReceiverReport::new(lanes));
     let queues = vec![far.0.pop().unwrap()];
     let receiver = Receiver::new(queues, bench.clock, outbox, INTERVAL_NS);
-    let mut receiver = receiver.verifying(Verifier::new(seed), lanes, 4096);
+    let mut receiver = receiver.verifying(Verifier::new(seed, StampKey::new(seed)), lanes, 4096);
     let mut ledger = Ledger::new(vec![sent], vec![received], lanes);
     let mut tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     let phase = Phase::new();

@@ -57,8 +57,8 @@ impl Swap {
         if frame.len() < Ethernet::LEN {
             return Err(NotTurned::Short);
         }
-        // A sender of several would be everybody's loop.
-        if frame[0] & 1 != 0 {
+        // Every reflector of a network would answer a packet for a group.
+        if (frame[0] | frame[6]) & 1 != 0 {
             return Err(NotTurned::Group);
         }
         let headers = if self == Swap::Mac { None } else { Some(find_packet(frame)?) };

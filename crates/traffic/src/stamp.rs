@@ -18,14 +18,14 @@ pub struct Stamp {
     pub sent_ns: u64,
 }
 
-/// Tells stamps of one run from other bytes: both ends have the same key.
+/// Tells stamps of one run from those of others and from other bytes: both ends have the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampKey(u64);
 
 impl StampKey {
-    /// Returns the key of `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ 0x6d69_6c6c_7261_6365)
+    /// Returns the key of `run`, a number that no other run has.
+    pub fn new(run: u64) -> Self {
+        Self(run.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ 0x6d69_6c6c_7261_6365)
     }
 }
 

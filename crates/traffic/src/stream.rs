@@ -32,6 +32,8 @@ pub struct StreamSetup {
     pub link_mbps: [Option<u32>; 2],
     /// Payload, and which random values there are.
     pub seed: u64,
+    /// Of this run, so that packets of others do not count as ours.
+    pub key: StampKey,
     /// Whether every packet has a stamp.
     pub is_stamped: bool,
 }
@@ -126,7 +128,7 @@ impl Streams {
             groups: Vec::new(),
             next: 0,
             filler,
-            key: StampKey::new(setup.seed),
+            key: setup.key,
             is_stamped: setup.is_stamped,
         };
         for (number, spec) in specs.iter().enumerate() {
@@ -352,12 +354,19 @@ impl Digit {
     /// (RFC 4814 wants ports without a pattern).
     #[inline(always)]
     fn draw(&mut self, seed: u64, flow: u64, field: u64) {
-        let mixed = (seed ^ field << 56).wrapping_add(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = mixed ^ mixed >> 32;
+        let mixed = mix(mix(seed ^ field << 56).wrapping_add(flow));
         let index = (u128::from(mixed) * u128::from(self.count)) >> 64;
         self.value = self.field.values.at(index as u64);
     }
+}
+
+/// Spreads each bit of a number over all bits (the finaliser of SplitMix64, Steele et al. 2014).
+#[inline(always)]
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 const _: () = assert!(HEAD <= crate::source::ROOM);

@@ -40,12 +40,14 @@ struct Segment<'a> {
     /// Of the pseudo header, where the protocol has one.
     pseudo: Sum,
     is_ip_header_right: bool,
+    /// Whether a UDP checksum of 0 says that there is none.
+    may_lack_checksum: bool,
 }
 
 impl Verifier {
-    /// Returns a verifier for packets that were sent with the same seed.
-    pub fn new(seed: u64) -> Self {
-        Self { filler: Filler::new(seed), key: StampKey::new(seed) }
+    /// Returns a verifier for packets that were sent with the same seed and key.
+    pub fn new(seed: u64, key: StampKey) -> Self {
+        Self { filler: Filler::new(seed), key }
     }
 
     /// Judges a frame of one segment.
@@ -55,7 +57,7 @@ impl Verifier {
         let mut segment = segment;
         let mut found = self.read_stamp(&segment);
         if found.is_none() && segment.protocol == proto::SCTP {
-            // A probe that has no chunk, as those of TRex.
+            // A bare stamp that looks like the head of a chunk: one in 65,536.
             segment.header_len = Sctp::LEN;
             found = self.read_stamp(&segment);
         }
@@ -126,7 +128,8 @@ impl<'a> Segment<'a> {
                 addresses.add_u16(protocol.into()).add_u16(bytes.len() as u16)
             }
         };
-        Self::with_header(bytes, ip.protocol(), pseudo, is_ip_header_right)
+        let segment = Self::with_header(bytes, ip.protocol(), pseudo, is_ip_header_right)?;
+        Some(Self { may_lack_checksum: true, ..segment })
     }
 
     #[inline]
@@ -150,13 +153,22 @@ impl<'a> Segment<'a> {
         let header_len = match protocol {
             proto::UDP => Udp::LEN,
             proto::TCP => usize::from(*bytes.get(12)? >> 4) * 4,
-            proto::SCTP => Sctp::LEN + DATA_CHUNK,
+            proto::SCTP if has_data_chunk(bytes) => Sctp::LEN + DATA_CHUNK,
+            // Probes as those of TRex have none.
+            proto::SCTP => Sctp::LEN,
             proto::ICMP | proto::ICMPV6 => Icmp::LEN,
             _ => return None,
         };
         let least = if protocol == proto::SCTP { Sctp::LEN } else { header_len };
         let is_whole = header_len >= Udp::LEN && least <= bytes.len();
-        is_whole.then_some(Self { bytes, header_len, protocol, pseudo, is_ip_header_right })
+        is_whole.then_some(Self {
+            bytes,
+            header_len,
+            protocol,
+            pseudo,
+            is_ip_header_right,
+            may_lack_checksum: false,
+        })
     }
 
     /// True if the checksum of the transport is right. `sum` is that of all its bytes.
@@ -169,11 +181,18 @@ impl<'a> Segment<'a> {
                 let zeros = Crc32c::default().add_bytes(before).add_bytes(&[0; 4]);
                 zeros.add_bytes(&self.bytes[Sctp::LEN..]).finish().to_le_bytes() == *crc
             }
-            // There is none, which tunnels may choose.
-            proto::UDP if field(6) == [0, 0] => true,
+            // There is none, which IPv4 allows (RFC 768).
+            proto::UDP if field(6) == [0, 0] => self.may_lack_checksum,
             _ => (self.pseudo + sum()).is_zero(),
         }
     }
+}
+
+/// True if all of the packet is one DATA chunk, whose type is 0.
+#[inline]
+fn has_data_chunk(packet: &[u8]) -> bool {
+    let len = be16(packet, Sctp::LEN + 2).map(usize::from);
+    packet.get(Sctp::LEN) == Some(&0) && len == Some(packet.len() - Sctp::LEN)
 }
 
 #[inline]

@@ -3,6 +3,7 @@
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::Clock;
+use traffic::StampKey;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 
 /// What tests of this crate need of DPDK, which starts once in a process.
@@ -58,6 +59,12 @@ pub(crate) fn streams(texts: &[&str], seed: u64) -> Streams {
     };
     let specs: Vec<_> = texts.iter().enumerate().map(spec).collect();
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    let setup = StreamSetup { macs, link_mbps: [None; 2], seed, is_stamped: true };
+    let setup = StreamSetup {
+        macs,
+        link_mbps: [None; 2],
+        seed,
+        key: StampKey::new(seed),
+        is_stamped: true,
+    };
     Streams::new(&specs, &setup).unwrap()
 }

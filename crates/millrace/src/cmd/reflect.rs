@@ -98,7 +98,7 @@ const TURN: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let mut open = args.ports.open(1, args.mtu, usize::from(args.mtu.unwrap_or(0)) + 22)?;
+    let mut open = args.ports.open(1, args.mtu, 0)?;
     let (clock, phase) = (Clock::new(&open.eal), Phase::new());
     let queues = open.queues.drain(..).filter_map(|(mut rx, mut tx)| rx.pop().zip(tx.pop()));
     let reflection = Reflection { swap: args.swap.into(), tries: args.tries };
@@ -119,6 +119,7 @@ pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
             tell_at_once(counters.line(told));
         }
     }
+    counters.take(&mut inbox);
     phase.set(Stage::End);
     job.join();
     counters.take(&mut inbox);

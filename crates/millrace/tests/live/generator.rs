@@ -147,6 +147,28 @@ fn packets_come_back_from_a_reflector_on_another_host() {
     assert_eq!(count(&counters["received"]), 5000 + group, "{counters:#}");
 }
 
+/// The kernel would take such frames and drop them.
+#[test]
+fn frames_that_an_interface_cannot_send_are_refused() {
+    if !has_root_and(&["ip", "unshare", "nsenter"]) {
+        return;
+    }
+    let _turn = turn();
+    let Some(lan) = Lan::with_plain_cables() else { return };
+    lan.set_up();
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let generate = |args: &[&str]| {
+        let mut command = lan.a.namespace.command(program);
+        let stream = ["--stream", "size=2018 count=10 rate=1kpps"];
+        command.args(["gen", lan.a.interface]).args(stream).args(args).output().unwrap()
+    };
+    let output = generate(&[]);
+    let told = "port host-a: frames need an MTU of 2000, and it has 1500: --mtu 2000";
+    assert!(output.status.code() == Some(1) && text(&output).contains(told), "{}", text(&output));
+    let output = generate(&["--mtu", "2000", "--json", "-"]);
+    assert_eq!(count(&json(&output)["sent"]["packets"]), 10);
+}
+
 #[test]
 fn what_cannot_be_sent_is_refused_with_the_way_out() {
     let refused = |args: &[&str], status: i32, told: &str| {

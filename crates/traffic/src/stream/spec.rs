@@ -6,6 +6,7 @@ use super::size::{SizeError, Sizes};
 use super::values::{Kind, Values, ValuesError};
 use crate::Side;
 use std::net::IpAddr;
+use wire::ethernet::Ethernet;
 use wire::{proto, tcp};
 
 /// The keys of a stream.
@@ -275,9 +276,11 @@ impl StreamSpec {
         }
     }
 
-    /// Bytes of its longest frame, without FCS.
-    pub fn longest(&self) -> usize {
-        self.sizes.pattern().iter().copied().max().map_or(0, usize::from)
+    /// The MTU that its longest frame needs: bytes behind the Ethernet header and its tags.
+    pub fn mtu(&self) -> usize {
+        let longest = self.sizes.pattern().iter().copied().max().map_or(0, usize::from);
+        let tags = [&self.packet.outer_vlan, &self.packet.vlan].into_iter().flatten().count();
+        longest - Ethernet::LEN - 4 * tags
     }
 
     /// Mean bytes of its frames, with FCS.

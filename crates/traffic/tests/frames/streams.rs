@@ -12,7 +12,13 @@ const SEED: u64 = 9;
 
 fn setup(is_stamped: bool) -> StreamSetup {
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    StreamSetup { macs, link_mbps: [Some(10_000); 2], seed: SEED, is_stamped }
+    StreamSetup {
+        macs,
+        link_mbps: [Some(10_000); 2],
+        seed: SEED,
+        key: StampKey::new(SEED),
+        is_stamped,
+    }
 }
 
 fn spec(text: &str) -> StreamSpec {
@@ -132,7 +138,7 @@ fn sctp_is_a_data_chunk_with_its_crc() {
 
 #[test]
 fn packets_of_others_are_told_from_ours() {
-    let verifier = Verifier::new(SEED);
+    let verifier = Verifier::new(SEED, StampKey::new(SEED));
     let examine = |texts: &[&str], is_stamped| {
         verifier.examine(&take(&mut streams(texts, is_stamped), 1)[0].bytes)
     };
@@ -145,7 +151,7 @@ fn packets_of_others_are_told_from_ours() {
     for len in 0..60 {
         assert_eq!(verifier.examine(&vec![0; len]), Finding::Foreign);
     }
-    let other = Verifier::new(SEED + 1);
+    let other = Verifier::new(SEED, StampKey::new(SEED + 1));
     let sent = take(&mut streams(&["size=300"], true), 1);
     assert_eq!(other.examine(&sent[0].bytes), Finding::Foreign);
 }
@@ -230,7 +236,7 @@ proptest! {
     /// A bit of the IP packet that is not as it was sent.
     #[test]
     fn a_damaged_packet_is_found(text in any_stream(), bit: prop::sample::Index) {
-        let verifier = Verifier::new(SEED);
+        let verifier = Verifier::new(SEED, StampKey::new(SEED));
         for sent in take(&mut streams(&[&text], true), 20) {
             let mut bytes = sent.bytes;
             let good = verifier.examine(&bytes);

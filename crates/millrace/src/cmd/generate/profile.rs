@@ -9,6 +9,7 @@ use std::time::Duration;
 use traffic::ProbedReplay;
 use traffic::stream::StreamSpec;
 use traffic::trex::{Capture, CapturedFrame, Decimal, Missing, Options, Profile, Split, Traffic};
+use wire::ethernet::Ethernet;
 
 /// Packets of a capture that a template may have.
 const FRAMES_MAX: usize = 65_536;
@@ -189,9 +190,9 @@ impl LoadedProfile {
         Ok(ProbedReplay::new(probes, self.traffic.replay(&options)?))
     }
 
-    /// Bytes of its longest frame, without FCS.
-    pub(super) fn longest_frame(&self) -> usize {
-        self.traffic.longest_frame()
+    /// The MTU that its longest frame needs.
+    pub(super) fn mtu(&self) -> usize {
+        self.traffic.longest_frame().saturating_sub(Ethernet::LEN)
     }
 }
 

@@ -2,6 +2,7 @@
 //! Runs the generator: ports, workers, and the control thread's part.
 
 use super::csv_file::CsvFile;
+use super::profile::LoadedProfile;
 use super::report::{Meter, Results};
 use super::{GenArgs, selftest};
 use crate::output::{JsonFile, tell, tell_at_once};
@@ -17,8 +18,8 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use traffic::stream::{StreamSetup, Streams};
-use traffic::{Side, Source, Verifier};
+use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{Side, Source, StampKey, Verifier};
 
 /// How often the control thread looks.
 const TURN: Duration = Duration::from_millis(10);
@@ -50,15 +51,15 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let cpus = crate::host::Cpus::of_this_host().usable().len();
     let workers = args.workers.map_or(cpus.clamp(1, 2), usize::from);
-    let longest = profile.as_ref().map_or(0, |profile| profile.longest_frame());
-    let longest = specs.iter().map(|spec| spec.longest()).fold(longest, usize::max);
-    let mut open = names.open(workers, args.mtu, longest)?;
+    let of_profile = profile.as_ref().map_or(0, LoadedProfile::mtu);
+    let needed_mtu = specs.iter().map(StreamSpec::mtu).fold(of_profile, usize::max);
+    let mut open = names.open(workers, args.mtu, needed_mtu)?;
     let clock = Clock::new(&open.eal);
     let phase = Phase::new();
     for note in profile.iter().flat_map(|profile| &profile.notes) {
         tell(io::stderr(), format_args!("millrace: {note}"));
     }
-    let setup = setup(args, is_verified, &open);
+    let setup = setup(args, is_verified, &open)?;
     let streams = Streams::new(&specs, &setup)?;
     let (tasks, ledger) = match &profile {
         Some(profile) => {
@@ -110,22 +111,24 @@ fn tasks<S: Source + Send + 'static>(
     let mut receiver = Receiver::new(queues, clock, outbox, interval_ns);
     if setup.is_stamped {
         let window = (WINDOWS_TOTAL / lanes).clamp(64, WINDOW_MAX);
-        receiver = receiver.verifying(Verifier::new(setup.seed), lanes, window);
+        receiver = receiver.verifying(Verifier::new(setup.seed, setup.key), lanes, window);
     }
     ([Box::new(sender), Box::new(receiver)], Ledger::new(vec![sent], vec![received], lanes))
 }
 
-fn setup(args: &GenArgs, is_stamped: bool, open: &OpenPorts) -> StreamSetup {
+fn setup(args: &GenArgs, is_stamped: bool, open: &OpenPorts) -> anyhow::Result<StreamSetup> {
+    let run = getrandom::u64().context("cannot get random numbers from the system")?;
     // Nobody's: a locally administered address.
     const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 1];
     let mac = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
     let speed = |number: usize| open.ports.get(number).and_then(|port| port.link().speed_mbps);
-    StreamSetup {
+    Ok(StreamSetup {
         macs: [mac(0), mac(1)],
         link_mbps: [speed(0), speed(1)],
         seed: args.seed,
+        key: StampKey::new(run),
         is_stamped,
-    }
+    })
 }
 
 /// Gives each worker its tasks: one has both, or each has one.

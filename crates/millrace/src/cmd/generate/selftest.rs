@@ -14,8 +14,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use traffic::Verifier;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{StampKey, Verifier};
 
 /// The streams of the test: sizes, families and protocols in a mix.
 const STREAMS: [&[(&str, &str)]; 3] = [
@@ -44,11 +44,12 @@ pub(super) fn run(seed: u64, interrupted: &AtomicBool) -> anyhow::Result<ExitCod
     let source = Streams::new(&specs(), &setup(seed))?;
     let mut sender = Sender::new(source, [near[0].1.pop(), None], mempool, outbox, REPORT_NS);
     let (from, to) = (near[1].0.remove(0), far[0].1.remove(0));
-    let mut impairer = Impairer::new(from, to, mempool, IMPAIRMENTS, seed);
+    let mut impairer = Impairer::new(from, to, mempool, IMPAIRMENTS, (seed, StampKey::new(seed)));
     let impaired = impairer.impaired();
     let (outbox, received) = mailbox(REPORT_NS, || ReceiverReport::new(STREAMS.len()));
     let receiver = Receiver::new(std::mem::take(&mut far[1].0), clock, outbox, REPORT_NS);
-    let mut receiver = receiver.verifying(Verifier::new(seed), STREAMS.len(), WINDOW);
+    let mut receiver =
+        receiver.verifying(Verifier::new(seed, StampKey::new(seed)), STREAMS.len(), WINDOW);
     let mut ledger = Ledger::new(vec![sent], vec![received], STREAMS.len());
     let tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     run_to_the_end(tasks, &mut ledger, clock, interrupted);
@@ -66,7 +67,7 @@ fn specs() -> Vec<StreamSpec> {
 
 fn setup(seed: u64) -> StreamSetup {
     let macs = [[2, 0, 0, 0, 0, 0xa], [2, 0, 0, 0, 0, 0xb]];
-    StreamSetup { macs, link_mbps: [None; 2], seed, is_stamped: true }
+    StreamSetup { macs, link_mbps: [None; 2], seed, key: StampKey::new(seed), is_stamped: true }
 }
 
 /// Cables between rings, which need no hardware.
