@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 /// An interval of a run.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// Frames that ports A and B took, and their bytes without FCS.
+    /// Frames that ports A and B took.
     pub sent: [u64; 2],
     /// Bytes without FCS.
     pub sent_bytes: [u64; 2],
-    /// Frames received, and their bytes without FCS.
+    /// Frames received.
     pub received: u64,
     /// Bytes without FCS.
     pub received_bytes: u64,
@@ -69,7 +69,7 @@ impl StreamTotals {
 /// A run in total.
 #[derive(Clone, Debug)]
 pub struct Totals {
-    /// Frames that ports A and B took, and their bytes without FCS.
+    /// Frames that ports A and B took.
     pub sent: [u64; 2],
     /// Bytes without FCS.
     pub sent_bytes: [u64; 2],

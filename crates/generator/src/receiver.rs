@@ -16,7 +16,7 @@ use wire::Packet;
 pub struct ReceiverReport {
     /// Number of the interval in which it began.
     pub interval: u64,
-    /// Frames, and their bytes without FCS.
+    /// Frames received.
     pub packets: u64,
     /// Bytes without FCS.
     pub bytes: u64,

@@ -10,7 +10,7 @@ use wire::Packet;
 /// Counters of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReflectorReport {
-    /// Frames, and their bytes without FCS.
+    /// Frames received.
     pub received: u64,
     /// Bytes without FCS.
     pub bytes: u64,

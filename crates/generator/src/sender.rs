@@ -23,7 +23,7 @@ const DELAY_MAX_NS: u64 = 10_000_000_000;
 pub struct SenderReport {
     /// Number of the interval in which it began.
     pub interval: u64,
-    /// Frames that ports A and B took, and their bytes without FCS.
+    /// Frames that ports A and B took.
     pub packets: [u64; 2],
     /// Bytes without FCS.
     pub bytes: [u64; 2],

@@ -29,7 +29,7 @@ pub enum NotTurned {
     NotIp,
     /// It is cut within its headers.
     Short,
-    /// It is for a group or for all, or says so of its sender.
+    /// Its destination or its source is a group address, such as broadcast.
     Group,
 }
 

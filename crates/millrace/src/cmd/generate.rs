@@ -86,7 +86,7 @@ Examples:
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.
 
-Exit status: 0 good; 1 packets were lost, damaged or not sent, or the run failed; 2 wrong use.";
+Exit status: 0 good; 1 packets were lost or not sent, or the run failed; 2 wrong use.";
 
 /// Splits a stream into keys and values.
 fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
