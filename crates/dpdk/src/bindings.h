@@ -94,6 +94,7 @@ enum shim_offload { SHIM_GRO, SHIM_LRO, SHIM_TX_CHECKSUMS };
 
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+int shim_rx_queue_count(uint16_t port, uint16_t queue);
 int shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count);
 void shim_ring_drain(struct rte_ring *ring);
 int shim_take_errno(void);

@@ -58,6 +58,18 @@ shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t c
 	return received;
 }
 
+int
+shim_rx_queue_count(uint16_t port, uint16_t queue)
+{
+	const unsigned int lcore = rte_lcore_id();
+	int waiting;
+
+	count_for(lcore);
+	waiting = rte_eth_rx_queue_count(port, queue);
+	count_for(lcore);
+	return waiting;
+}
+
 uint16_t
 shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {

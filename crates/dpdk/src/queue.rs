@@ -51,6 +51,14 @@ impl RxQueue {
         // - the driver writes as many valid mbufs as it returns and gives up their ownership.
         unsafe { burst.fill(|free, room| sys::shim_rx_burst(port_id, queue_id, free, room)) }
     }
+
+    /// Returns how many packets wait in the queue; `None` if the driver does not tell.
+    pub fn waiting(&self) -> Option<u32> {
+        let Queue { port_id, queue_id, .. } = self.0;
+        // SAFETY: the port is started with this queue (`new`) and stays open (`_port`).
+        let waiting = unsafe { sys::shim_rx_queue_count(port_id, queue_id) };
+        waiting.try_into().ok()
+    }
 }
 
 impl TxQueue {

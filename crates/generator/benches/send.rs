@@ -2,11 +2,12 @@
 //! Cycles that one worker takes to make and send a frame, into a port that swallows all.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
-use generator::{Clock, Sender, SenderReport, Stage, Task, mailbox};
+use generator::{Clock, PortTx, Sender, Session, Stage, Task};
 use traffic::StampKey;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 
-const INTERVAL_NS: u64 = 1_000_000_000;
+/// No report is due in this time.
+const INTERVAL_NS: u64 = u64::MAX;
 const REPETITIONS: usize = 7;
 const FRAMES: u64 = 4_000_000;
 
@@ -24,7 +25,7 @@ fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
 }
 
 /// Cycles a frame: the least of some repetitions, as in the others the cpu was taken away.
-fn cycles(sender: &mut Sender<Streams>, clock: Clock) -> f64 {
+fn cycles(sender: &mut Sender<Streams, PortTx>, clock: Clock) -> f64 {
     let mut least = f64::MAX;
     for _ in 0..REPETITIONS {
         let begin = (tsc(), sender.sent_since_report());
@@ -56,7 +57,7 @@ fn main() {
         mtu: None,
     };
     let (_rx, mut tx) = port.configure(&queues).expect("queues");
-    let mut queue = tx.pop();
+    let mut queue = tx.pop().expect("a queue");
     let clock = Clock::new(&eal);
     let varying = "src=198.18.0.1-198.18.0.250 sport=1024-65000";
     let random = "src=random:198.18.0.0/16 sport=random:1024-65535";
@@ -73,12 +74,11 @@ fn main() {
     ];
     let mhz = tsc_hz(&eal) as f64 / 1e6;
     for (name, count, text, is_stamped) in cases {
-        // No report is due in this time.
-        let (outbox, _inbox) = mailbox(u64::MAX, || SenderReport::new(count));
+        let mut session = Session::new(clock, INTERVAL_NS, count, 1);
         let source = streams(count, text, is_stamped);
-        let mut sender = Sender::new(source, [queue.take(), None], pool, outbox, INTERVAL_NS);
+        let mut sender = session.sender(source, 0, PortTx::new(queue, pool));
         let cycles = cycles(&mut sender, clock);
         println!("{name:40} {cycles:7.1} cycles/frame, {:6.2} Mpps", mhz / cycles);
-        queue = sender.into_queues()[0].take();
+        queue = sender.into_port().into_queue();
     }
 }

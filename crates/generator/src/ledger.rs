@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adds up the reports of all workers: by interval, by stream and in total.
 
-use crate::receiver::{LaneReport, ReceiverReport};
+use crate::lane::LaneReport;
+use crate::receiver::{QueueReport, ReceiverReport};
 use crate::reports::Inbox;
 use crate::sender::{SenderReport, delays};
+use crate::span::Span;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
@@ -14,10 +16,12 @@ pub struct Interval {
     pub sent: [u64; 2],
     /// Bytes without FCS.
     pub sent_bytes: [u64; 2],
-    /// Frames received.
-    pub received: u64,
+    /// Frames received, by port.
+    pub received: [u64; 2],
     /// Bytes without FCS.
-    pub received_bytes: u64,
+    pub received_bytes: [u64; 2],
+    /// Each queue that frames are received from, in the order of [`Totals::queues`].
+    pub queues: Vec<QueueReport>,
     /// Frames that were made and stamped in this interval.
     pub made: u64,
     /// Those among them that arrived, whenever that was.
@@ -33,12 +37,13 @@ pub struct Interval {
 }
 
 impl Interval {
-    fn new() -> Self {
+    fn new(queues: usize) -> Self {
         Self {
             sent: [0; 2],
             sent_bytes: [0; 2],
-            received: 0,
-            received_bytes: 0,
+            received: [0; 2],
+            received_bytes: [0; 2],
+            queues: vec![QueueReport::default(); queues],
             made: 0,
             arrived: 0,
             damaged: 0,
@@ -46,6 +51,11 @@ impl Interval {
             latency: delays(),
             longest_gap_ns: 0,
         }
+    }
+
+    /// Frames that were made in this interval and did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.made.saturating_sub(self.arrived)
     }
 }
 
@@ -62,8 +72,32 @@ impl StreamTotals {
     /// Packets that did not arrive. A packet that came too late to be told from a duplicate counts
     /// as one that did not.
     pub fn lost(&self) -> u64 {
-        self.sent.saturating_sub(self.received.good)
+        self.sent.saturating_sub(self.received.received())
     }
+}
+
+/// A receive queue in total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueTotals {
+    /// Number of its port: 0 or 1.
+    pub port: usize,
+    /// Number of the queue among those of its port.
+    pub queue: usize,
+    /// Its frames.
+    pub counts: QueueReport,
+}
+
+/// A sender in total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderTotals {
+    /// Number of its port: 0 or 1.
+    pub port: usize,
+    /// Frames that the port took.
+    pub packets: u64,
+    /// Frames that it did not take.
+    pub unsent: u64,
+    /// Calls in which it took fewer frames than were offered.
+    pub port_full: u64,
 }
 
 /// A run in total.
@@ -73,21 +107,21 @@ pub struct Totals {
     pub sent: [u64; 2],
     /// Bytes without FCS.
     pub sent_bytes: [u64; 2],
-    /// Frames that no port took.
-    pub unsent: u64,
-    /// Calls in which a port took fewer frames than were offered.
-    pub port_full: u64,
-    /// Nanoseconds by which schedules were put off.
+    /// Each sender.
+    pub senders: Vec<SenderTotals>,
+    /// Greatest time by which a sender put its schedule off, in nanoseconds.
     pub put_off_ns: u64,
-    /// Frames received.
-    pub received: u64,
+    /// Frames received, by port.
+    pub received: [u64; 2],
     /// Bytes without FCS.
-    pub received_bytes: u64,
+    pub received_bytes: [u64; 2],
+    /// Each receive queue.
+    pub queues: Vec<QueueTotals>,
     /// Damaged frames received.
     pub damaged: u64,
     /// Frames of others received.
     pub foreign: u64,
-    /// Each stream, in the order of their lanes.
+    /// Each stream.
     pub streams: Vec<StreamTotals>,
     /// Latency of good packets, in nanoseconds.
     pub latency: Histogram<u64>,
@@ -95,21 +129,73 @@ pub struct Totals {
     pub lateness: Histogram<u64>,
     /// Error of the gaps between bursts, in nanoseconds.
     pub gap_error: Histogram<u64>,
-    /// From the first frame sent to the last, in nanoseconds.
-    pub sent_span: (u64, u64),
-    /// From the first frame received to the last, in nanoseconds.
-    pub received_span: (u64, u64),
+    /// When frames were sent.
+    pub sent_span: Span,
+    /// When frames were received.
+    pub received_span: Span,
     /// Longest time in which a receiver did not look, in nanoseconds.
     pub longest_gap_ns: u64,
+}
+
+impl Totals {
+    fn new(streams: usize) -> Self {
+        Self {
+            sent: [0; 2],
+            sent_bytes: [0; 2],
+            senders: Vec::new(),
+            put_off_ns: 0,
+            received: [0; 2],
+            received_bytes: [0; 2],
+            queues: Vec::new(),
+            damaged: 0,
+            foreign: 0,
+            streams: vec![StreamTotals::default(); streams],
+            latency: delays(),
+            lateness: delays(),
+            gap_error: delays(),
+            sent_span: Span::default(),
+            received_span: Span::default(),
+            longest_gap_ns: 0,
+        }
+    }
+
+    /// Frames that no port took.
+    pub fn unsent(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.unsent).sum()
+    }
+
+    /// Calls in which a port took fewer frames than were offered.
+    pub fn port_full(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.port_full).sum()
+    }
 }
 
 /// Adds up reports.
 #[derive(Debug)]
 pub struct Ledger {
-    senders: Vec<(Inbox<SenderReport>, bool)>,
-    receivers: Vec<(Inbox<ReceiverReport>, Vec<LaneReport>)>,
+    senders: Vec<SenderEntry>,
+    receivers: Vec<ReceiverEntry>,
     intervals: Intervals,
     totals: Totals,
+}
+
+/// A sender, as the ledger knows it.
+#[derive(Debug)]
+struct SenderEntry {
+    inbox: Inbox<SenderReport>,
+    /// Frames of each stream that it has sent.
+    streams: Vec<u64>,
+    put_off_ns: u64,
+    is_done: bool,
+}
+
+/// A receiver, as the ledger knows it.
+#[derive(Debug)]
+struct ReceiverEntry {
+    inbox: Inbox<ReceiverReport>,
+    lanes: Vec<LaneReport>,
+    /// Number of its first queue in [`Totals::queues`].
+    first_queue: usize,
 }
 
 /// Intervals that nobody has taken yet.
@@ -118,78 +204,94 @@ struct Intervals {
     open: BTreeMap<u64, Interval>,
     /// Number of the first one that may be open.
     first: u64,
+    /// Receive queues of the run.
+    queues: usize,
 }
 
 impl Intervals {
     /// The interval in which a worker has reported; the oldest open one if that is closed.
     fn reported(&mut self, number: u64) -> &mut Interval {
-        self.open.entry(number.max(self.first)).or_insert_with(Interval::new)
+        let queues = self.queues;
+        self.open.entry(number.max(self.first)).or_insert_with(|| Interval::new(queues))
     }
 
     /// The interval in which packets were made, if it is open.
     fn made(&mut self, number: u64) -> Option<&mut Interval> {
-        let is_open = number >= self.first;
-        is_open.then(|| self.open.entry(number).or_insert_with(Interval::new))
+        let (is_open, queues) = (number >= self.first, self.queues);
+        is_open.then(|| self.open.entry(number).or_insert_with(|| Interval::new(queues)))
     }
 }
 
 impl Ledger {
-    /// Takes the reports of these workers, on this many lanes.
-    pub fn new(
-        senders: Vec<Inbox<SenderReport>>,
-        receivers: Vec<Inbox<ReceiverReport>>,
-        lanes: usize,
-    ) -> Self {
-        let totals = Totals {
-            sent: [0; 2],
-            sent_bytes: [0; 2],
-            unsent: 0,
-            port_full: 0,
-            put_off_ns: 0,
-            received: 0,
-            received_bytes: 0,
-            damaged: 0,
-            foreign: 0,
-            streams: vec![StreamTotals::default(); lanes],
-            latency: delays(),
-            lateness: delays(),
-            gap_error: delays(),
-            sent_span: (0, 0),
-            received_span: (0, 0),
-            longest_gap_ns: 0,
-        };
+    /// A ledger of this many streams, without workers.
+    pub(crate) fn new(streams: usize) -> Self {
         Self {
-            senders: senders.into_iter().map(|inbox| (inbox, false)).collect(),
-            receivers: receivers.into_iter().map(|inbox| (inbox, Vec::new())).collect(),
+            senders: Vec::new(),
+            receivers: Vec::new(),
             intervals: Intervals::default(),
-            totals,
+            totals: Totals::new(streams),
         }
+    }
+
+    /// Takes the reports of a sender at `port`.
+    pub(crate) fn add_sender(&mut self, port: usize, inbox: Inbox<SenderReport>) {
+        let streams = vec![0; self.totals.streams.len()];
+        self.senders.push(SenderEntry { inbox, streams, put_off_ns: 0, is_done: false });
+        self.totals.senders.push(SenderTotals { port, ..SenderTotals::default() });
+    }
+
+    /// Takes the reports of a receiver at `queues`: numbers of port and queue.
+    pub(crate) fn add_receiver(
+        &mut self,
+        queues: impl IntoIterator<Item = (usize, usize)>,
+        inbox: Inbox<ReceiverReport>,
+    ) {
+        let first_queue = self.totals.queues.len();
+        self.receivers.push(ReceiverEntry { inbox, lanes: Vec::new(), first_queue });
+        let totals = |(port, queue)| QueueTotals { port, queue, counts: QueueReport::default() };
+        self.totals.queues.extend(queues.into_iter().map(totals));
+        self.intervals.queues = self.totals.queues.len();
     }
 
     /// Adds the reports that have come.
     pub fn poll(&mut self) {
         let Self { senders, receivers, intervals, totals } = self;
-        for (inbox, is_done) in senders {
+        for (number, SenderEntry { inbox, streams, put_off_ns, is_done }) in
+            senders.iter_mut().enumerate()
+        {
             inbox.take_all(|report| {
                 *is_done = report.is_done;
-                add_sender(report, intervals, totals);
+                *put_off_ns += report.put_off_ns;
+                streams.clone_from(&report.streams);
+                add_sender(number, report, intervals, totals);
             });
+            totals.put_off_ns = totals.put_off_ns.max(*put_off_ns);
         }
-        for (inbox, lanes) in receivers.iter_mut() {
+        for ReceiverEntry { inbox, lanes, first_queue } in receivers.iter_mut() {
             inbox.take_all(|report| {
                 lanes.clone_from(&report.lanes);
-                add_receiver(report, intervals, totals);
+                add_receiver(*first_queue, report, intervals, totals);
             });
         }
-        for (number, stream) in totals.streams.iter_mut().enumerate() {
-            let of_stream = receivers.iter().filter_map(|(_, lanes)| lanes.get(number));
-            stream.received = of_stream.fold(LaneReport::default(), |sum, lane| sum.plus(lane));
+        self.add_streams();
+    }
+
+    /// Lane `n` belongs to stream `n` modulo the number of streams: each sender has its own lanes.
+    fn add_streams(&mut self) {
+        let count = self.totals.streams.len();
+        for (number, stream) in self.totals.streams.iter_mut().enumerate() {
+            stream.sent = self.senders.iter().map(|sender| sender.streams[number]).sum();
+            let lanes = self
+                .receivers
+                .iter()
+                .flat_map(|receiver| receiver.lanes.iter().skip(number).step_by(count));
+            stream.received = lanes.fold(LaneReport::default(), LaneReport::plus);
         }
     }
 
     /// True once every sender has sent all that its source has.
     pub fn is_all_sent(&self) -> bool {
-        self.senders.iter().all(|(_, is_done)| *is_done)
+        self.senders.iter().all(|sender| sender.is_done)
     }
 
     /// The run so far.
@@ -208,71 +310,68 @@ impl Ledger {
     }
 }
 
-fn add_sender(report: &SenderReport, intervals: &mut Intervals, totals: &mut Totals) {
+fn add_sender(
+    number: usize,
+    report: &SenderReport,
+    intervals: &mut Intervals,
+    totals: &mut Totals,
+) {
+    let sender = &mut totals.senders[number];
+    sender.packets += report.packets;
+    sender.unsent += report.unsent;
+    sender.port_full += report.port_full;
+    let port = sender.port;
+    totals.sent[port] += report.packets;
+    totals.sent_bytes[port] += report.bytes;
+    totals.sent_span.join(report.span);
     let interval = intervals.reported(report.interval);
-    for port in 0..2 {
-        interval.sent[port] += report.packets[port];
-        interval.sent_bytes[port] += report.bytes[port];
-        totals.sent[port] += report.packets[port];
-        totals.sent_bytes[port] += report.bytes[port];
+    interval.sent[port] += report.packets;
+    interval.sent_bytes[port] += report.bytes;
+    for (number, packets) in report.stamped.counts() {
+        intervals.made(number).into_iter().for_each(|interval| interval.made += packets);
     }
-    for (number, packets) in report.stamped.iter().filter(|(_, packets)| *packets > 0) {
-        intervals.made(*number).into_iter().for_each(|interval| interval.made += packets);
-    }
-    join(&mut totals.sent_span, report.span);
-    totals.unsent += report.unsent;
-    totals.port_full += report.port_full;
-    totals.put_off_ns += report.put_off_ns;
-    for (stream, sent) in totals.streams.iter_mut().zip(&report.lanes) {
-        stream.sent = *sent;
+    for (number, packets) in report.dropped.counts() {
+        intervals.made(number).into_iter().for_each(|interval| interval.made -= packets);
     }
     // Both have the same bounds.
     let _ = totals.lateness.add(&report.lateness);
     let _ = totals.gap_error.add(&report.gap_error);
 }
 
-fn add_receiver(report: &ReceiverReport, intervals: &mut Intervals, totals: &mut Totals) {
+fn add_receiver(
+    first_queue: usize,
+    report: &ReceiverReport,
+    intervals: &mut Intervals,
+    totals: &mut Totals,
+) {
     let interval = intervals.reported(report.interval);
-    interval.received += report.packets;
-    interval.received_bytes += report.bytes;
+    for (number, counts) in report.queues.iter().enumerate() {
+        let queue = &mut totals.queues[first_queue + number];
+        queue.counts.add(counts);
+        interval.queues[first_queue + number].add(counts);
+        interval.received[queue.port] += counts.packets;
+        interval.received_bytes[queue.port] += counts.bytes;
+        totals.received[queue.port] += counts.packets;
+        totals.received_bytes[queue.port] += counts.bytes;
+    }
     interval.damaged += report.damaged;
     interval.foreign += report.foreign;
     interval.longest_gap_ns = interval.longest_gap_ns.max(report.longest_gap_ns);
     let _ = interval.latency.add(&report.latency);
-    for (number, packets) in report.arrived.iter().filter(|(_, packets)| *packets > 0) {
-        intervals.made(*number).into_iter().for_each(|interval| interval.arrived += packets);
+    for (number, packets) in report.arrived.counts() {
+        intervals.made(number).into_iter().for_each(|interval| interval.arrived += packets);
     }
-    join(&mut totals.received_span, report.span);
-    totals.received += report.packets;
-    totals.received_bytes += report.bytes;
+    totals.received_span.join(report.span);
     totals.damaged += report.damaged;
     totals.foreign += report.foreign;
     totals.longest_gap_ns = totals.longest_gap_ns.max(report.longest_gap_ns);
     let _ = totals.latency.add(&report.latency);
 }
 
-/// Makes a span reach over another, if that has an end.
-fn join(span: &mut (u64, u64), other: (u64, u64)) {
-    if other.1 == 0 {
-        return;
-    }
-    *span = match span.1 {
-        0 => other,
-        _ => (span.0.min(other.0), span.1.max(other.1)),
-    };
-}
-
-impl LaneReport {
-    /// Both together: those of two receivers that share a stream.
-    fn plus(self, other: &Self) -> Self {
-        Self {
-            good: self.good + other.good,
-            reordered: self.reordered + other.reordered,
-            extent_max: self.extent_max.max(other.extent_max),
-            duplicates: self.duplicates + other.duplicates,
-            too_late: self.too_late + other.too_late,
-            damaged: self.damaged + other.damaged,
-            jitter_16: self.jitter_16.max(other.jitter_16),
-        }
+impl QueueReport {
+    fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.waiting_max = self.waiting_max.max(other.waiting_max);
     }
 }

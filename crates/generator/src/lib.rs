@@ -4,22 +4,36 @@
 //! A [`Sender`], a [`Receiver`] and a [`Reflector`] are tasks that workers run in turn, each task
 //! with its own queues and counters. They take no lock and allocate nothing while they run. Every
 //! interval they hand a report to the control thread, where a [`Ledger`] adds the reports up.
+//! A [`Session`] makes them. [`Transmit`] and [`Receive`] are what they ask of the queues:
+//! [`PortTx`] and [`PortRx`] are those of DPDK ports.
 #![forbid(unsafe_code)]
 
 mod clock;
 mod impair;
+mod lane;
 mod ledger;
+mod link;
+mod port;
 mod receiver;
+mod recent;
 mod reflector;
 mod reports;
 mod sender;
+mod session;
+mod span;
 mod task;
 
 pub use clock::Clock;
 pub use impair::{Impaired, Impairer, Impairments};
-pub use ledger::{Interval, Ledger, StreamTotals, Totals};
-pub use receiver::{LaneReport, Receiver, ReceiverReport};
+pub use lane::LaneReport;
+pub use ledger::{Interval, Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
+pub use link::{Made, Receive, Taken, Transmit};
+pub use port::{PortRx, PortTx};
+pub use receiver::{Checks, PortQueue, QueueReport, Receiver, ReceiverReport};
+pub use recent::RecentIntervals;
 pub use reflector::{Reflection, Reflector, ReflectorReport};
 pub use reports::{Inbox, Outbox, Report, mailbox};
 pub use sender::{Sender, SenderReport};
+pub use session::Session;
+pub use span::Span;
 pub use task::{Phase, Stage, Task, run_tasks};

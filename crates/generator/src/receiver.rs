@@ -3,71 +3,63 @@
 //! damage, latency.
 
 use crate::Clock;
+use crate::lane::{Lane, LaneReport};
+use crate::link::Receive;
+use crate::recent::RecentIntervals;
 use crate::reports::{Outbox, Report};
-use crate::sender::{count_interval, delays, widen};
+use crate::sender::delays;
+use crate::span::Span;
 use crate::task::{Stage, Task};
-use dpdk::{Burst, Mbuf, RxQueue};
+use dpdk::BURST_MAX;
 use hdrhistogram::Histogram;
-use traffic::{Arrival, Finding, ROOM, Sequence, Stamp, Verifier};
-use wire::Packet;
+use traffic::{Finding, Stamp, Verifier};
 
 /// Counters of an interval; those of lanes count since the start.
 #[derive(Clone, Debug)]
 pub struct ReceiverReport {
     /// Number of the interval in which it began.
     pub interval: u64,
-    /// Frames received.
-    pub packets: u64,
-    /// Bytes without FCS.
-    pub bytes: u64,
+    /// Each queue of the receiver.
+    pub queues: Vec<QueueReport>,
     /// Damaged frames.
     pub damaged: u64,
     /// Frames of others.
     pub foreign: u64,
     /// Verified packets that came for the first time, by the interval in which they were sent.
-    pub arrived: [(u64, u64); 4],
+    pub arrived: RecentIntervals,
     /// From when a packet was made to when it arrived, in nanoseconds, of good packets.
     pub latency: Histogram<u64>,
     /// What is known of each lane.
     pub lanes: Vec<LaneReport>,
-    /// When frames came first and last, in nanoseconds of the run; 0 if none did.
-    pub span: (u64, u64),
+    /// When frames came.
+    pub span: Span,
     /// Longest time between two looks at the queues, in nanoseconds.
     pub longest_gap_ns: u64,
 }
 
-/// Packets of a lane since the start.
+/// Frames of a queue in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneReport {
-    /// Good packets that came for the first time.
-    pub good: u64,
-    /// Those among them that came behind a later one.
-    pub reordered: u64,
-    /// Greatest distance between such a packet and the latest before it.
-    pub extent_max: u64,
-    /// Packets that came once more.
-    pub duplicates: u64,
-    /// Packets behind so many others that nobody can tell whether they came before.
-    pub too_late: u64,
-    /// Packets with a stamp of this lane that were damaged.
-    pub damaged: u64,
-    /// Jitter by RFC 3550 section 6.4.1, in sixteenths of a nanosecond.
-    pub jitter_16: u64,
+pub struct QueueReport {
+    /// Frames received.
+    pub packets: u64,
+    /// Bytes without FCS.
+    pub bytes: u64,
+    /// Most frames that were found waiting; at least a whole burst, where the driver does not tell.
+    pub waiting_max: u64,
 }
 
 impl ReceiverReport {
-    /// An empty report of this many lanes.
-    pub fn new(lanes: usize) -> Self {
+    /// An empty report of this many queues and lanes.
+    pub(crate) fn new(queues: usize, lanes: usize) -> Self {
         Self {
             interval: 0,
-            packets: 0,
-            bytes: 0,
+            queues: vec![QueueReport::default(); queues],
             damaged: 0,
             foreign: 0,
-            arrived: [(0, 0); 4],
+            arrived: RecentIntervals::new(),
             latency: delays(),
             lanes: vec![LaneReport::default(); lanes],
-            span: (0, 0),
+            span: Span::default(),
             longest_gap_ns: 0,
         }
     }
@@ -75,17 +67,37 @@ impl ReceiverReport {
 
 impl Report for ReceiverReport {
     fn clear(&mut self) {
-        (self.packets, self.bytes, self.damaged, self.foreign) = (0, 0, 0, 0);
-        (self.arrived, self.longest_gap_ns, self.span) = ([(0, 0); 4], 0, (0, 0));
+        self.queues.fill(QueueReport::default());
+        (self.damaged, self.foreign, self.longest_gap_ns) = (0, 0, 0);
+        self.span = Span::default();
+        self.arrived.clear();
         self.latency.reset();
     }
 }
 
+/// A queue of a port.
+pub struct PortQueue<R> {
+    /// Number of the port: 0 or 1.
+    pub port: usize,
+    /// Number of the queue among those of the port.
+    pub queue: usize,
+    /// Where frames come from.
+    pub rx: R,
+}
+
+/// How a receiver verifies packets.
+#[derive(Debug)]
+pub struct Checks {
+    /// Knows the packets of the run.
+    pub verifier: Verifier,
+    /// Latest packets of a lane among which duplicates are found.
+    pub window: usize,
+}
+
 /// Receives from queues of one or more ports.
-pub struct Receiver {
-    queues: Vec<RxQueue>,
+pub struct Receiver<R> {
+    queues: Vec<PortQueue<R>>,
     clock: Clock,
-    burst: Burst,
     check: Option<Check>,
     interval_ns: u64,
     last_turn: Option<u64>,
@@ -97,116 +109,60 @@ pub struct Receiver {
 struct Check {
     verifier: Verifier,
     lanes: Vec<Lane>,
-    /// A packet in several segments is copied here.
-    copy: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Lane {
-    sequence: Sequence,
-    report: LaneReport,
-    /// Latency of the packet before.
-    transit: Option<u64>,
+    interval_ns: u64,
 }
 
 impl Check {
-    /// Of this many lanes, each with a window of `window` packets.
-    fn new(verifier: Verifier, lanes: usize, window: usize) -> Self {
-        let lane = |_| Lane {
-            sequence: Sequence::new(window),
-            report: LaneReport::default(),
-            transit: None,
-        };
-        Self { verifier, lanes: (0..lanes).map(lane).collect(), copy: vec![0; ROOM] }
-    }
-
     #[inline(always)]
-    fn see(&mut self, mbuf: &Mbuf, now: u64, interval_ns: u64, report: &mut ReceiverReport) {
-        let (head, len) = (mbuf.head(), mbuf.frame_len());
-        let finding = if head.len() == len {
-            self.verifier.examine(head)
-        } else {
-            let copied = mbuf.copy_to(&mut self.copy);
-            self.verifier.examine(&self.copy[..copied])
-        };
+    fn count(&mut self, finding: Finding, port: usize, now: u64, report: &mut ReceiverReport) {
         match finding {
-            Finding::Good(stamp) => self.count_good(stamp, now, interval_ns, report),
+            Finding::Good(stamp) => self.count_good(stamp, port, now, report),
             Finding::Foreign => report.foreign += 1,
             Finding::Damaged(stamp) => {
                 report.damaged += 1;
                 let lane = stamp.and_then(|stamp| self.lanes.get_mut(usize::from(stamp.lane)));
                 if let Some(lane) = lane {
-                    lane.report.damaged += 1;
+                    lane.note_damage();
                 }
             }
         }
     }
 
     #[inline(always)]
-    fn count_good(
-        &mut self,
-        stamp: Stamp,
-        now: u64,
-        interval_ns: u64,
-        report: &mut ReceiverReport,
-    ) {
+    fn count_good(&mut self, stamp: Stamp, port: usize, now: u64, report: &mut ReceiverReport) {
         let Some(lane) = self.lanes.get_mut(usize::from(stamp.lane)) else {
             report.foreign += 1;
             return;
         };
-        let counts = &mut lane.report;
-        match lane.sequence.add(stamp.full_index(lane.sequence.next())) {
-            Arrival::InOrder => {}
-            Arrival::Reordered(extent) => {
-                counts.reordered += 1;
-                counts.extent_max = counts.extent_max.max(extent);
-            }
-            Arrival::Duplicate => return counts.duplicates += 1,
-            Arrival::TooLate => return counts.too_late += 1,
-        }
-        counts.good += 1;
-        count_interval(&mut report.arrived, stamp.sent_ns / interval_ns, 1);
         let transit = now.saturating_sub(stamp.sent_ns);
-        report.latency.saturating_record(transit.max(1));
-        if let Some(before) = lane.transit.replace(transit) {
-            let difference = transit.abs_diff(before);
-            counts.jitter_16 = counts.jitter_16 + difference - (counts.jitter_16 + 8) / 16;
+        if lane.add(stamp, port, transit) {
+            report.arrived.add(stamp.sent_ns / self.interval_ns, 1);
+            report.latency.saturating_record(transit.max(1));
         }
     }
 }
 
-impl Receiver {
-    /// Receives from `queues` and counts.
-    pub fn new(
-        queues: Vec<RxQueue>,
+impl<R: Receive> Receiver<R> {
+    /// Receives from `queues` and counts; with `checks` it verifies each packet too, of so many
+    /// lanes.
+    pub(crate) fn new(
+        queues: Vec<PortQueue<R>>,
         clock: Clock,
-        outbox: Outbox<ReceiverReport>,
-        interval_ns: u64,
+        (outbox, interval_ns): (Outbox<ReceiverReport>, u64),
+        (lanes, checks): (usize, Option<Checks>),
     ) -> Self {
-        Self {
-            clock,
-            queues,
-            burst: Burst::new(),
-            check: None,
-            interval_ns,
-            last_turn: None,
-            outbox,
-        }
-    }
-
-    /// Verifies each packet too. Each of the `lanes` has a window of `window` packets, in which
-    /// duplicates are found.
-    #[must_use]
-    pub fn verifying(mut self, verifier: Verifier, lanes: usize, window: usize) -> Self {
-        self.check = Some(Check::new(verifier, lanes, window));
-        self
+        let check = checks.map(|Checks { verifier, window }| {
+            let lanes = (0..lanes).map(|_| Lane::new(window)).collect();
+            Check { verifier, lanes, interval_ns }
+        });
+        Self { queues, clock, check, interval_ns, last_turn: None, outbox }
     }
 
     fn hand_over(&mut self, now: u64) {
         let report = self.outbox.current();
         if let Some(check) = &self.check {
             for (to, lane) in report.lanes.iter_mut().zip(&check.lanes) {
-                *to = lane.report;
+                *to = lane.report();
             }
         }
         if let Some(next) = self.outbox.hand_over(now) {
@@ -215,7 +171,7 @@ impl Receiver {
     }
 }
 
-impl Task for Receiver {
+impl<R: Receive> Task for Receiver<R> {
     #[inline]
     fn turn(&mut self, now: u64, _stage: Stage) -> bool {
         if self.outbox.is_due(now) {
@@ -225,23 +181,28 @@ impl Task for Receiver {
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
         report.longest_gap_ns = report.longest_gap_ns.max(gap);
         let mut is_any = false;
-        for queue in &mut self.queues {
-            let received = queue.burst(&mut self.burst) as u64;
+        for (number, PortQueue { port, rx, .. }) in self.queues.iter_mut().enumerate() {
+            let received = rx.receive();
             if received == 0 {
                 continue;
             }
             is_any = true;
-            widen(&mut report.span, now);
-            report.packets += received;
-            report.bytes += self.burst.iter().map(|mbuf| mbuf.frame_len() as u64).sum::<u64>();
+            report.span.widen(now);
+            let counts = &mut report.queues[number];
+            counts.packets += received as u64;
+            counts.bytes += rx.bytes();
+            // A burst that is not full has emptied the queue.
+            let behind = if received == BURST_MAX { rx.waiting().unwrap_or(0) } else { 0 };
+            counts.waiting_max = counts.waiting_max.max(received as u64 + u64::from(behind));
             if let Some(check) = &mut self.check {
                 // Later than every packet of the burst was sent.
                 let now = self.clock.now();
-                for mbuf in self.burst.iter() {
-                    check.see(mbuf, now, self.interval_ns, report);
+                for number in 0..received {
+                    let finding = check.verifier.examine(rx.frame(number));
+                    check.count(finding, *port, now, report);
                 }
             }
-            self.burst.free_all();
+            rx.free();
         }
         is_any
     }

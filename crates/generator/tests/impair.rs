@@ -3,12 +3,9 @@
 
 mod common;
 
-use common::{Bench, streams};
-use generator::{
-    Impairer, Impairments, Receiver, ReceiverReport, Sender, SenderReport, Stage, Task, mailbox,
-};
-use generator::{Ledger, Phase};
-use traffic::{StampKey, Verifier};
+use common::{Bench, checks, rx, streams};
+use generator::{Impairer, Impairments, LaneReport, Phase, Session, Stage, Task};
+use traffic::StampKey;
 
 const INTERVAL_NS: u64 = 10_000_000;
 
@@ -16,19 +13,14 @@ const INTERVAL_NS: u64 = 10_000_000;
 fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64) {
     bench.close_cables();
     let ([mut near, mut wire_in], [mut wire_out, mut far]) = (bench.cable(), bench.cable());
-    let lanes = texts.len();
-    let (outbox, sent) = mailbox(INTERVAL_NS, || SenderReport::new(lanes));
-    let source = streams(texts, seed);
-    let mut sender = Sender::new(source, [near.1.pop(), None], bench.mempool, outbox, INTERVAL_NS);
+    let mut session = Session::new(bench.clock, INTERVAL_NS, texts.len(), 1);
+    let mut sender = session.sender(streams(texts, seed), 0, bench.tx(&mut near));
     let (from, to) = (wire_in.0.pop().unwrap(), wire_out.1.pop().unwrap());
     let mut impairer =
         Impairer::new(from, to, bench.mempool, impairments, (seed, StampKey::new(seed)));
     let impaired = impairer.impaired();
-    let (outbox, received) = mailbox(INTERVAL_NS, || ReceiverReport::new(lanes));
-    let queues = vec![far.0.pop().unwrap()];
-    let receiver = Receiver::new(queues, bench.clock, outbox, INTERVAL_NS);
-    let mut receiver = receiver.verifying(Verifier::new(seed, StampKey::new(seed)), lanes, 4096);
-    let mut ledger = Ledger::new(vec![sent], vec![received], lanes);
+    let mut receiver = session.receiver(rx(&mut far), checks(seed));
+    let mut ledger = session.into_ledger();
     let mut tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     let phase = Phase::new();
     let mut quiet = 0;
@@ -45,7 +37,7 @@ fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64)
     ledger.poll();
     let totals = ledger.totals();
     let [lost, duplicated, reordered, damaged] = impaired.counts();
-    let sum = |of: fn(&generator::LaneReport) -> u64| -> u64 {
+    let sum = |of: fn(&LaneReport) -> u64| -> u64 {
         totals.streams.iter().map(|stream| of(&stream.received)).sum()
     };
     let found_lost: u64 = totals.streams.iter().map(generator::StreamTotals::lost).sum();

@@ -2,9 +2,9 @@
 //! DPDK without hugepages, cables between rings, and streams from text.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
-use generator::Clock;
-use traffic::StampKey;
+use generator::{Checks, Clock, PortQueue, PortRx, PortTx};
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{StampKey, Verifier};
 
 /// What tests of this crate need of DPDK, which starts once in a process.
 pub(crate) struct Bench {
@@ -22,6 +22,11 @@ impl Bench {
         let mempool = Mempool::new(&eal, "bench", 8191, 2048, None).unwrap();
         let clock = Clock::new(&eal);
         Self { eal, mempool, clock, cables: 0, ports: Vec::new() }
+    }
+
+    /// The transmit queue of one end of a cable.
+    pub(crate) fn tx(&self, end: &mut Queues) -> PortTx {
+        PortTx::new(end.1.pop().unwrap(), self.mempool)
     }
 
     /// Closes the ports of all cables, whose queues are dropped.
@@ -48,6 +53,16 @@ impl Bench {
             queues
         })
     }
+}
+
+/// The receive queue of one end of a cable.
+pub(crate) fn rx(end: &mut Queues) -> Vec<PortQueue<PortRx>> {
+    vec![PortQueue { port: 0, queue: 0, rx: PortRx::new(end.0.pop().unwrap()) }]
+}
+
+/// How packets of a run with `seed` are verified.
+pub(crate) fn checks(seed: u64) -> Option<Checks> {
+    Some(Checks { verifier: Verifier::new(seed, StampKey::new(seed)), window: 4096 })
 }
 
 /// Stamped streams, each with a text of keys and values.

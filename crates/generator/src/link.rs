@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a sender and a receiver ask of the thing that carries their frames: a queue of a DPDK port,
+//! or a Linux socket.
+
+use traffic::Written;
+
+/// Takes frames from a sender.
+pub trait Transmit: Send {
+    /// Prepares buffers; returns how many frames `push` accepts now.
+    fn prepare(&mut self) -> usize;
+
+    /// Lets `write` write a frame into a buffer of [`traffic::ROOM`] bytes at least, and keeps it
+    /// for the next `flush`. `interval` is the one in which the frame is made.
+    ///
+    /// # Panics
+    /// If `prepare` has promised no more room.
+    fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written);
+
+    /// Offers the frames that wait to the port, in order; returns what it took.
+    fn flush(&mut self) -> Taken;
+
+    /// Number of frames that wait.
+    fn waiting(&self) -> usize;
+
+    /// Drops the frames that wait; gives each of them to `drop`.
+    fn discard(&mut self, drop: impl FnMut(Made));
+}
+
+/// A frame that waits for its port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Bytes without FCS.
+    pub len: u16,
+    /// Its stream.
+    pub stream: u16,
+    /// The interval in which it was made.
+    pub interval: u32,
+}
+
+/// Frames that a port took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Number of frames.
+    pub packets: u64,
+    /// Bytes without FCS.
+    pub bytes: u64,
+}
+
+/// Brings frames to a receiver.
+pub trait Receive: Send {
+    /// Replaces the burst by the frames that have come; returns their number.
+    fn receive(&mut self) -> usize;
+
+    /// Frame `number` of the burst, whole; or its UDP payload, see [`Self::IS_PAYLOAD`].
+    fn frame(&mut self, number: usize) -> &[u8];
+
+    /// Bytes of all frames of the burst, without FCS.
+    fn bytes(&self) -> u64;
+
+    /// Frees the frames of the burst.
+    fn free(&mut self);
+
+    /// Frames that wait behind the burst, where that is known.
+    fn waiting(&self) -> Option<u32>;
+
+    /// True if the kernel takes the headers away, and only UDP payloads come.
+    const IS_PAYLOAD: bool = false;
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Queues of DPDK ports that carry frames.
+
+use crate::link::{Made, Receive, Taken, Transmit};
+use dpdk::{BURST_MAX, Burst, Mempool, RxQueue, TxQueue};
+use traffic::{ROOM, Written};
+use wire::Packet;
+
+/// A transmit queue, with mbufs from a pool.
+pub struct PortTx {
+    queue: TxQueue,
+    mempool: Mempool,
+    stock: Burst,
+    burst: Burst,
+    /// The frames of the burst.
+    made: [Made; BURST_MAX],
+}
+
+impl PortTx {
+    /// Sends by `queue`. Mbufs of the pool need room for every frame.
+    pub fn new(queue: TxQueue, mempool: Mempool) -> Self {
+        let (stock, burst) = (Burst::new(), Burst::new());
+        Self { queue, mempool, stock, burst, made: [Made::default(); BURST_MAX] }
+    }
+
+    /// Returns the queue.
+    pub fn into_queue(self) -> TxQueue {
+        self.queue
+    }
+}
+
+impl Transmit for PortTx {
+    #[inline(always)]
+    fn prepare(&mut self) -> usize {
+        if self.stock.is_empty() {
+            let room = self.stock.room();
+            // Where the pool has none left, the stock stays empty.
+            self.mempool.alloc_bulk(&mut self.stock, room);
+        }
+        self.stock.len().min(self.burst.room())
+    }
+
+    #[inline(always)]
+    fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+        let mut mbuf = self.stock.pop().expect("prepare has promised room");
+        let made = &mut self.made[self.burst.len()];
+        mbuf.write_with(|room| {
+            let written = write(room);
+            *made = Made { len: written.len as u16, stream: written.lane, interval };
+            written.len
+        });
+        // There is room.
+        let _ = self.burst.push(mbuf);
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) -> Taken {
+        if self.burst.is_empty() {
+            return Taken::default();
+        }
+        let taken = self.queue.burst(&mut self.burst);
+        let bytes = self.made[..taken].iter().map(|made| u64::from(made.len)).sum();
+        if !self.burst.is_empty() {
+            self.made.copy_within(taken..taken + self.burst.len(), 0);
+        }
+        Taken { packets: taken as u64, bytes }
+    }
+
+    #[inline(always)]
+    fn waiting(&self) -> usize {
+        self.burst.len()
+    }
+
+    fn discard(&mut self, drop: impl FnMut(Made)) {
+        self.made[..self.burst.len()].iter().copied().for_each(drop);
+        self.burst.free_all();
+    }
+}
+
+/// A receive queue.
+pub struct PortRx {
+    queue: RxQueue,
+    burst: Burst,
+    /// A frame in several segments is copied here.
+    copy: Box<[u8]>,
+}
+
+impl PortRx {
+    /// Receives from `queue`.
+    pub fn new(queue: RxQueue) -> Self {
+        Self { queue, burst: Burst::new(), copy: vec![0; ROOM].into() }
+    }
+}
+
+impl Receive for PortRx {
+    #[inline(always)]
+    fn receive(&mut self) -> usize {
+        self.queue.burst(&mut self.burst)
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, number: usize) -> &[u8] {
+        let mbuf = &self.burst[number];
+        let head = mbuf.head();
+        if head.len() == mbuf.frame_len() {
+            return head;
+        }
+        let copied = mbuf.copy_to(&mut self.copy);
+        &self.copy[..copied]
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> u64 {
+        self.burst.iter().map(|mbuf| mbuf.frame_len() as u64).sum()
+    }
+
+    #[inline(always)]
+    fn free(&mut self) {
+        self.burst.free_all();
+    }
+
+    fn waiting(&self) -> Option<u32> {
+        self.queue.waiting()
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A run of the generator: makes its senders and receivers, each with a mailbox to one ledger.
+
+use crate::link::{Receive, Transmit};
+use crate::receiver::{Checks, PortQueue, Receiver, ReceiverReport};
+use crate::reports::mailbox;
+use crate::sender::{Sender, SenderReport};
+use crate::{Clock, Ledger};
+use traffic::Source;
+
+/// Reports of a worker in an interval.
+const REPORTS: u64 = 10;
+
+/// What senders and receivers of a run have in common.
+#[derive(Debug)]
+pub struct Session {
+    clock: Clock,
+    /// When senders begin, in nanoseconds of the clock.
+    start_ns: u64,
+    interval_ns: u64,
+    streams: usize,
+    /// Senders of each stream: each has its own lane of it.
+    shares: usize,
+    ledger: Ledger,
+}
+
+impl Session {
+    /// Begins a run of `streams` streams, each sent by `shares` senders, with a report of every
+    /// `interval_ns` nanoseconds.
+    pub fn new(clock: Clock, interval_ns: u64, streams: usize, shares: usize) -> Self {
+        let ledger = Ledger::new(streams);
+        Self { clock, start_ns: 0, interval_ns, streams, shares, ledger }
+    }
+
+    /// Lets senders that are made from now on begin at `start_ns`.
+    #[must_use]
+    pub fn starting_at(mut self, start_ns: u64) -> Self {
+        self.start_ns = start_ns;
+        self
+    }
+
+    /// Makes a sender of `source` at port number `port`.
+    pub fn sender<S: Source, T: Transmit>(
+        &mut self,
+        source: S,
+        port: usize,
+        transmit: T,
+    ) -> Sender<S, T> {
+        let report_ns = self.interval_ns.div_ceil(REPORTS);
+        let (outbox, inbox) = mailbox(report_ns, || SenderReport::new(self.streams));
+        self.ledger.add_sender(port, inbox);
+        Sender::new(source, transmit, self.start_ns, outbox, self.interval_ns)
+    }
+
+    /// Makes a receiver from `queues`, that verifies packets if there are `checks`.
+    pub fn receiver<R: Receive>(
+        &mut self,
+        queues: Vec<PortQueue<R>>,
+        checks: Option<Checks>,
+    ) -> Receiver<R> {
+        let report_ns = self.interval_ns.div_ceil(REPORTS);
+        let lanes = self.streams * self.shares;
+        let (outbox, inbox) = mailbox(report_ns, || ReceiverReport::new(queues.len(), lanes));
+        self.ledger.add_receiver(queues.iter().map(|it| (it.port, it.queue)), inbox);
+        Receiver::new(queues, self.clock, (outbox, self.interval_ns), (lanes, checks))
+    }
+
+    /// Returns the ledger that adds their reports up.
+    pub fn into_ledger(self) -> Ledger {
+        self.ledger
+    }
+}
