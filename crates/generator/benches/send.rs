@@ -2,7 +2,7 @@
 //! Cycles that one worker takes to make and send a frame, into a port that swallows all.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
-use generator::{Clock, PortTx, Sender, Session, Stage, Task};
+use generator::{Clock, Lanes, PortTx, Sender, Session, Stage, Task};
 use traffic::StampKey;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 
@@ -74,7 +74,7 @@ fn main() {
     ];
     let mhz = tsc_hz(&eal) as f64 / 1e6;
     for (name, count, text, is_stamped) in cases {
-        let mut session = Session::new(clock, INTERVAL_NS, count, 1);
+        let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(count));
         let source = streams(count, text, is_stamped);
         let mut sender = session.sender(source, 0, PortTx::new(queue, pool));
         let cycles = cycles(&mut sender, clock);

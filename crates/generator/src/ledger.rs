@@ -173,6 +173,8 @@ impl Totals {
 /// Adds up reports.
 #[derive(Debug)]
 pub struct Ledger {
+    /// Number of streams whose packets are stamped: the first ones.
+    stamped: usize,
     senders: Vec<SenderEntry>,
     receivers: Vec<ReceiverEntry>,
     intervals: Intervals,
@@ -223,9 +225,10 @@ impl Intervals {
 }
 
 impl Ledger {
-    /// A ledger of this many streams, without workers.
-    pub(crate) fn new(streams: usize) -> Self {
+    /// A ledger of this many streams, the first `stamped` ones stamped, without workers.
+    pub(crate) fn new(streams: usize, stamped: usize) -> Self {
         Self {
+            stamped,
             senders: Vec::new(),
             receivers: Vec::new(),
             intervals: Intervals::default(),
@@ -276,9 +279,9 @@ impl Ledger {
         self.add_streams();
     }
 
-    /// Lane `n` belongs to stream `n` modulo the number of streams: each sender has its own lanes.
+    /// Each sender has its own lanes: lane `n` belongs to stream `n` modulo the number of stamped
+    /// streams.
     fn add_streams(&mut self) {
-        let count = self.totals.streams.len();
         for (number, stream) in self.totals.streams.iter_mut().enumerate() {
             stream.sent = self.senders.iter().map(|sender| sender.streams[number]).sum();
             let lanes = self

@@ -34,6 +34,6 @@ pub use recent::RecentIntervals;
 pub use reflector::{Reflection, Reflector, ReflectorReport};
 pub use reports::{Inbox, Outbox, Report, mailbox};
 pub use sender::{Sender, SenderReport};
-pub use session::Session;
+pub use session::{Lanes, Session};
 pub use span::Span;
 pub use task::{Phase, Stage, Task, run_tasks};

@@ -18,18 +18,37 @@ pub struct Session {
     /// When senders begin, in nanoseconds of the clock.
     start_ns: u64,
     interval_ns: u64,
+    /// Number of streams.
     streams: usize,
-    /// Senders of each stream: each has its own lane of it.
-    shares: usize,
+    /// Number of lanes: each sender has one of each stamped stream.
+    lanes: usize,
     ledger: Ledger,
 }
 
+/// Streams of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    /// Number of streams.
+    pub streams: usize,
+    /// Number of those whose packets are stamped: the first ones.
+    pub stamped: usize,
+    /// Senders of each stream.
+    pub senders: usize,
+}
+
+impl Lanes {
+    /// Streams of one sender, all of them stamped.
+    pub fn stamped(streams: usize) -> Self {
+        Self { streams, stamped: streams, senders: 1 }
+    }
+}
+
 impl Session {
-    /// Begins a run of `streams` streams, each sent by `shares` senders, with a report of every
-    /// `interval_ns` nanoseconds.
-    pub fn new(clock: Clock, interval_ns: u64, streams: usize, shares: usize) -> Self {
-        let ledger = Ledger::new(streams);
-        Self { clock, start_ns: 0, interval_ns, streams, shares, ledger }
+    /// Begins a run with a report of every `interval_ns` nanoseconds.
+    pub fn new(clock: Clock, interval_ns: u64, lanes: Lanes) -> Self {
+        let Lanes { streams, stamped, senders } = lanes;
+        let ledger = Ledger::new(streams, stamped);
+        Self { clock, start_ns: 0, interval_ns, streams, lanes: stamped * senders, ledger }
     }
 
     /// Lets senders that are made from now on begin at `start_ns`.
@@ -59,7 +78,7 @@ impl Session {
         checks: Option<Checks>,
     ) -> Receiver<R> {
         let report_ns = self.interval_ns.div_ceil(REPORTS);
-        let lanes = self.streams * self.shares;
+        let lanes = self.lanes;
         let (outbox, inbox) = mailbox(report_ns, || ReceiverReport::new(queues.len(), lanes));
         self.ledger.add_receiver(queues.iter().map(|it| (it.port, it.queue)), inbox);
         Receiver::new(queues, self.clock, (outbox, self.interval_ns), (lanes, checks))

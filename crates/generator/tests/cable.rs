@@ -5,7 +5,7 @@ mod common;
 
 use common::{Bench, checks, rx, streams};
 use generator::{
-    Phase, Reflection, Reflector, ReflectorReport, Session, Stage, Task, Totals, mailbox,
+    Lanes, Phase, Reflection, Reflector, ReflectorReport, Session, Stage, Task, Totals, mailbox,
 };
 use traffic::Swap;
 
@@ -16,7 +16,7 @@ const INTERVAL_NS: u64 = 10_000_000;
 fn run(bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
     let [mut near, (mut far_rx, mut far_tx)] = bench.cable();
     let clock = bench.clock;
-    let mut session = Session::new(clock, INTERVAL_NS, texts.len(), 1);
+    let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(texts.len()));
     let mut sender = session.sender(streams(texts, SEED), 0, bench.tx(&mut near));
     let mut receiver = session.receiver(rx(&mut near), checks(SEED));
     let mut ledger = session.into_ledger();

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Bench, checks, rx, streams};
-use generator::{Impairer, Impairments, LaneReport, Phase, Session, Stage, Task};
+use generator::{Impairer, Impairments, LaneReport, Lanes, Phase, Session, Stage, Task};
 use traffic::StampKey;
 
 const INTERVAL_NS: u64 = 10_000_000;
@@ -13,7 +13,7 @@ const INTERVAL_NS: u64 = 10_000_000;
 fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64) {
     bench.close_cables();
     let ([mut near, mut wire_in], [mut wire_out, mut far]) = (bench.cable(), bench.cable());
-    let mut session = Session::new(bench.clock, INTERVAL_NS, texts.len(), 1);
+    let mut session = Session::new(bench.clock, INTERVAL_NS, Lanes::stamped(texts.len()));
     let mut sender = session.sender(streams(texts, seed), 0, bench.tx(&mut near));
     let (from, to) = (wire_in.0.pop().unwrap(), wire_out.1.pop().unwrap());
     let mut impairer =

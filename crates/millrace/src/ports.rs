@@ -11,9 +11,14 @@ use crate::twin;
 use anyhow::bail;
 use dpdk::{Eal, EalConfig, Lcore, Mempool, Port, PortConfig, Queues};
 use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
-/// Packet buffers of a worker: its rings, bursts and caches. One less than a power of two.
-const MBUFS: u32 = 16_383;
+/// Packet buffers of a worker: its bursts and caches.
+const MBUFS_OF_WORKER: u32 = 4096;
+/// Packet buffers of every run, at least.
+const MBUFS_LEAST: u32 = 8192;
 /// Bytes for a frame, at least: one of an Ethernet MTU.
 const DATA_BYTES: u16 = 2048;
 /// What DPDK takes beside the packet buffers.
@@ -21,6 +26,25 @@ const EAL_MB: u32 = 64;
 const DESCRIPTORS: u16 = 1024;
 /// Ethernet header, two VLAN tags and FCS.
 const L2_BYTES: u32 = 14 + 2 * 4 + 4;
+
+/// How long ports may take for their links to come up.
+const LINK_TIME: Duration = Duration::from_secs(5);
+const LINK_POLL: Duration = Duration::from_millis(10);
+
+/// How ports are opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenOptions {
+    /// Threads beside the control thread, each with a cpu.
+    pub(crate) workers: usize,
+    /// Receive queues of each port.
+    pub(crate) rx_queues: u16,
+    /// Transmit queues of each port.
+    pub(crate) tx_queues: u16,
+    /// Bytes of payload that a frame may carry; `None` leaves it as it is.
+    pub(crate) mtu: Option<u16>,
+    /// Linux interfaces whose MTU is below this are refused.
+    pub(crate) needed_mtu: usize,
+}
 
 /// One port, or two, as the command line names them.
 #[derive(Clone, Debug)]
@@ -54,14 +78,9 @@ impl PortNames {
         self.0.len()
     }
 
-    /// Starts DPDK with so many workers, and opens the ports with a queue of each kind. Refuses
-    /// Linux interfaces whose MTU is below `needed_mtu`.
-    pub(crate) fn open(
-        &self,
-        workers: usize,
-        mtu: Option<u16>,
-        needed_mtu: usize,
-    ) -> anyhow::Result<OpenPorts> {
+    /// Starts DPDK, and opens the ports.
+    pub(crate) fn open(&self, options: &OpenOptions) -> anyhow::Result<OpenPorts> {
+        let &OpenOptions { workers, mtu, needed_mtu, .. } = options;
         let cpus = Cpus::of_this_host();
         cpus.measure_load();
         let chosen: Vec<u32> = cpus.by_preference().into_iter().take(workers).collect();
@@ -76,7 +95,8 @@ impl PortNames {
         let needed_mtu = needed_mtu.max(mtu.unwrap_or(0).into());
         let data_bytes = self.data_bytes(&interfaces, needed_mtu)?;
         // Without hugepages a page of 4096 bytes holds parts of one buffer only.
-        let pages = MBUFS * (u32::from(data_bytes) + 512).div_ceil(4096);
+        let mbufs = options.mbufs(self.count());
+        let pages = mbufs * (u32::from(data_bytes) + 512).div_ceil(4096);
         config.memory_mb = EAL_MB + pages.div_ceil((1 << 20) / 4096);
         config.no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(config.memory_mb);
         let mut eal = start_eal(&config)?;
@@ -85,11 +105,11 @@ impl PortNames {
         }
         tell(io::stderr(), describe_placement(&chosen, &cpus));
         let lcores = eal.take_lcores();
-        let mempool = Mempool::new(&eal, "frames", MBUFS, data_bytes, None)?;
+        let mempool = Mempool::new(&eal, "frames", mbufs, data_bytes, None)?;
         let (ports, queues) = (Vec::new(), Vec::new());
         let mut open = OpenPorts { eal, ports, queues, lcores, mempool, interfaces };
         for port in &self.0 {
-            open.add(port, mtu)?;
+            open.add(port, options)?;
         }
         open.interfaces.connect()?;
         Ok(open)
@@ -129,17 +149,42 @@ impl PortNames {
     }
 }
 
+impl OpenOptions {
+    /// Packet buffers that fill all rings, and those of the workers; one less than a power of two.
+    fn mbufs(&self, ports: usize) -> u32 {
+        let queues = u32::from(self.rx_queues + self.tx_queues) * ports as u32;
+        let count = queues * u32::from(DESCRIPTORS) + self.workers as u32 * MBUFS_OF_WORKER;
+        count.max(MBUFS_LEAST).next_power_of_two() - 1
+    }
+}
+
 impl OpenPorts {
-    fn add(&mut self, name: &Devargs, mtu: Option<u16>) -> anyhow::Result<()> {
+    /// Waits until the links of all ports are up; tells which stay down.
+    pub(crate) fn wait_for_links(&self, interrupted: &AtomicBool) {
+        let begun = Instant::now();
+        let is_down = |port: &&Port| !port.link().up;
+        while self.ports.iter().any(|port| is_down(&port)) && !interrupted.load(Relaxed) {
+            if begun.elapsed() > LINK_TIME {
+                for port in self.ports.iter().filter(is_down) {
+                    let name = &port.info().devargs;
+                    tell(io::stderr(), format_args!("millrace: port {name}: the link is down"));
+                }
+                return;
+            }
+            std::thread::sleep(LINK_POLL);
+        }
+    }
+
+    fn add(&mut self, name: &Devargs, options: &OpenOptions) -> anyhow::Result<()> {
         let mut port = Port::probe(&self.eal, &self.interfaces.devargs(name))?;
         self.interfaces.adopt(name, &mut port)?;
         let config = PortConfig {
-            rx_queues: 1,
-            tx_queues: 1,
+            rx_queues: options.rx_queues,
+            tx_queues: options.tx_queues,
             rxd: DESCRIPTORS,
             txd: DESCRIPTORS,
             mempools: vec![self.mempool],
-            mtu: self.interfaces.mtu(name, mtu),
+            mtu: self.interfaces.mtu(name, options.mtu),
         };
         self.queues.push(port.configure(&config)?);
         self.ports.push(port);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace gen`: sends streams of packets, and verifies those that come back.
 
+mod crew;
 mod csv_file;
 mod profile;
 mod report;
@@ -47,9 +48,21 @@ pub(crate) struct GenArgs {
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Workers: 1 sends and receives by turns, 2 use a cpu each; by default 2 if there are two cpus
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// Send with N senders, each with a transmit queue of each port and an Nth of every stream
+    ///
+    /// By default 1; of a profile with -c as many as there are cpus for them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    senders: Option<u16>,
+    /// Receive with N receivers, each with a receive queue of each port; 0 receives nothing
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(0..=64))]
+    receivers: u16,
+    /// Run senders and receivers on N cpus; by default one each, as far as there are cpus
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
     workers: Option<u8>,
+    /// Count a packet that arrives more than S seconds after it was sent as lost
+    #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
+    late: Duration,
     /// Seed of random field values and payload
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,

@@ -4,7 +4,7 @@
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::output::{JsonFile, tell_at_once};
-use crate::ports::PortNames;
+use crate::ports::{OpenOptions, PortNames};
 use crate::{signals, units};
 use anyhow::Context;
 use clap::ValueEnum;
@@ -98,7 +98,10 @@ const TURN: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let mut open = args.ports.open(1, args.mtu, 0)?;
+    let options =
+        OpenOptions { workers: 1, rx_queues: 1, tx_queues: 1, mtu: args.mtu, needed_mtu: 0 };
+    let mut open = args.ports.open(&options)?;
+    open.wait_for_links(&interrupted);
     let (clock, phase) = (Clock::new(&open.eal), Phase::new());
     let queues = open.queues.drain(..).filter_map(|(mut rx, mut tx)| rx.pop().zip(tx.pop()));
     let reflection = Reflection { swap: args.swap.into(), tries: args.tries };

@@ -2,6 +2,7 @@
 //! Every frame of this crate, read by an independent parser.
 
 mod article;
+mod neighbour;
 mod scenario;
 mod seen;
 mod streams;

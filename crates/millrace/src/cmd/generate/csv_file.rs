@@ -69,16 +69,16 @@ impl CsvFile {
     fn line(&self, number: u64, interval: &Interval) -> Line {
         let latency = Some(&interval.latency).filter(|latency| !latency.is_empty());
         let quantile = |part| latency.map(|latency| latency.value_at_quantile(part));
-        let lost = interval.made.saturating_sub(interval.arrived);
+        let lost = interval.lost();
         let drop_rate = lost as f64 / interval.made as f64;
         Line {
             time: self.interval.as_secs_f64() * 1e3 * number as f64,
             tx_packets: interval.sent.iter().sum(),
-            rx_packets: interval.received,
+            rx_packets: interval.received.iter().sum(),
             drop_rate: (self.is_verified && interval.made > 0).then_some(drop_rate),
             avg_latency: latency.map(|latency| latency.mean() / 1e6),
             tx_bytes: interval.sent_bytes.iter().sum(),
-            rx_bytes: interval.received_bytes,
+            rx_bytes: interval.received_bytes.iter().sum(),
             lost: self.is_verified.then_some(lost),
             damaged: self.is_verified.then_some(interval.damaged),
             p50_latency_ns: quantile(0.5),

@@ -6,9 +6,9 @@ use anyhow::{Context, bail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use traffic::ProbedReplay;
 use traffic::stream::StreamSpec;
 use traffic::trex::{Capture, CapturedFrame, Decimal, Missing, Options, Profile, Split, Traffic};
+use traffic::{Part, ProbedReplay};
 use wire::ethernet::Ethernet;
 
 /// Packets of a capture that a template may have.
@@ -30,10 +30,10 @@ pub(super) struct ProfileArgs {
     /// Send all packets of a flow from one port: A if the client's address is even, else B
     #[arg(long = "parity", short = 'p', requires = "profile")]
     is_parity: bool,
-    /// Accept TRex's number of threads, without effect: one worker sends everything
+    /// Divide the profile among N senders, or fewer if there are fewer cpus; the traffic is the same
     #[arg(long, short = 'c', value_name = "N", requires = "profile",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
-    shares: Option<u32>,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    shares: Option<u16>,
     /// Send HZ probes a second from each port, and measure their latency and loss
     #[arg(long, short = 'l', value_name = "HZ", requires = "profile",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -55,11 +55,17 @@ pub(super) struct LoadedProfile {
     /// Of the profile itself.
     pub(super) duration: Option<Duration>,
     pub(super) probes: Vec<StreamSpec>,
-    /// What the user should know.
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
+    /// TRex's number of threads.
+    shares: Option<u16>,
 }
 
 impl ProfileArgs {
+    /// TRex's number of threads.
+    pub(super) fn shares(&self) -> Option<u16> {
+        self.shares
+    }
+
     /// True for a profile of TRex.
     pub(super) fn is_given(&self) -> bool {
         self.profile.is_some() && self.stream_file().is_none()
@@ -117,7 +123,8 @@ impl ProfileArgs {
         let duration = profile.duration().map(|it| Duration::from_secs_f64(it.to_f64()));
         let probes = self.probe_specs(&traffic, ports)?;
         let multiplier = self.multiplier;
-        Ok(Some(LoadedProfile { traffic, multiplier, split, duration, probes, notes }))
+        let shares = self.shares;
+        Ok(Some(LoadedProfile { traffic, multiplier, split, duration, probes, notes, shares }))
     }
 
     /// What the profile comes to.
@@ -136,9 +143,6 @@ impl ProfileArgs {
         let [a, b] = load.ports.map(|port| port.wire_bits_per_second / 1e9);
         if b > 0.0 {
             line += &format!(" ({a:.2} from port A, {b:.2} from port B)");
-        }
-        if let Some(shares) = self.shares {
-            line += &format!("; {shares} shares on 1 sender");
         }
         line
     }
@@ -179,14 +183,21 @@ impl ProfileArgs {
 }
 
 impl LoadedProfile {
+    /// What the user should know, with so many senders.
+    pub(super) fn notes(&self, senders: u16) -> impl Iterator<Item = String> {
+        let shares = self.shares.map(|shares| format!("{shares} shares on {senders} senders"));
+        self.notes.iter().cloned().chain(shares)
+    }
+
     /// What is sent: the profile and, beside it, `probes`.
     pub(super) fn source(
         &self,
         probes: traffic::stream::Streams,
         macs: [[u8; 6]; 2],
+        part: Part,
     ) -> anyhow::Result<ProbedReplay> {
         let (multiplier, split) = (self.multiplier, self.split);
-        let options = Options { multiplier, split, macs, ..Options::default() };
+        let options = Options { multiplier, split, macs, part, ..Options::default() };
         Ok(ProbedReplay::new(probes, self.traffic.replay(&options)?))
     }
 

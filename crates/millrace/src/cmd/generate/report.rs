@@ -4,7 +4,7 @@
 use super::GenArgs;
 use crate::{table, units};
 use dpdk::Port;
-use generator::{Interval, StreamTotals, Totals};
+use generator::{Interval, Span, StreamTotals, Totals};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -13,27 +13,25 @@ use traffic::stream::StreamSpec;
 
 /// Bytes of a frame on the wire that drivers do not count: FCS, preamble and gap.
 const WIRE_EXTRA: u64 = 4 + 20;
-/// How long after its end an interval is printed: reports of its late packets have come by then.
-const LATE: Duration = Duration::from_millis(300);
-
 /// Makes a line for each interval.
 pub(super) struct Meter {
     is_verified: bool,
     interval: Duration,
+    /// How long after its end an interval is printed: its packets have come by then.
+    late: Duration,
 }
 
 impl Meter {
     pub(super) const HEADING: &str =
         "     s  sent Mpps    Gb/s  recv Mpps        lost  damaged       p50       p99       max";
 
-    pub(super) fn new(is_verified: bool, interval: Duration) -> Self {
-        Self { is_verified, interval }
+    pub(super) fn new(is_verified: bool, interval: Duration, late: Duration) -> Self {
+        Self { is_verified, interval, late }
     }
 
     /// How many intervals are over, and their late packets reported.
     pub(super) fn intervals_over(&self, elapsed: Duration) -> u64 {
-        let late = LATE.min(self.interval * 3 / 10);
-        (elapsed.saturating_sub(late).as_nanos() / self.interval.as_nanos()) as u64
+        (elapsed.saturating_sub(self.late).as_nanos() / self.interval.as_nanos()) as u64
     }
 
     pub(super) fn line(&self, number: u64, interval: &Interval) -> String {
@@ -45,11 +43,10 @@ impl Meter {
             (number + 1) as f64 * seconds,
             mega(sent) / seconds,
             wire_bits(sent, bytes) / 1e9 / seconds,
-            mega(interval.received) / seconds
+            mega(interval.received.iter().sum()) / seconds
         );
         if self.is_verified {
-            let lost = interval.made.saturating_sub(interval.arrived);
-            line += &format!("  {lost:10}  {:7}", interval.damaged);
+            line += &format!("  {:10}  {:7}", interval.lost(), interval.damaged);
             if !interval.latency.is_empty() {
                 let quantile = |part| units::duration(interval.latency.value_at_quantile(part));
                 let max = units::duration(interval.latency.max());
@@ -171,8 +168,9 @@ impl Results {
         let is_verified = args.verify || !specs.is_empty() && args.has_profile();
         let seconds = sent_for.as_secs_f64();
         // A rate is that between the first packet and the last; of one packet there is none.
-        let counted = |packets: u64, bytes: u64, span: (u64, u64)| {
-            let seconds = (span.1 - span.0) as f64 / 1e9;
+        let counted = |packets: [u64; 2], bytes: [u64; 2], span: Span| {
+            let (packets, bytes) = (packets.iter().sum(), bytes.iter().sum());
+            let seconds = span.length_ns() as f64 / 1e9;
             let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
             let wire_mbps = per_second(wire_bits(packets, bytes)) / 1e6;
             Counted { packets, bytes, pps: per_second(packets as f64), wire_mbps }
@@ -183,14 +181,10 @@ impl Results {
             seed: args.seed,
             duration_s: seconds,
             ports: ports.iter().map(PortResult::new).collect(),
-            sent: counted(
-                totals.sent.iter().sum(),
-                totals.sent_bytes.iter().sum(),
-                totals.sent_span,
-            ),
+            sent: counted(totals.sent, totals.sent_bytes, totals.sent_span),
             received: counted(totals.received, totals.received_bytes, totals.received_span),
-            unsent: totals.unsent,
-            port_full: totals.port_full,
+            unsent: totals.unsent(),
+            port_full: totals.port_full(),
             put_off_s: totals.put_off_ns as f64 / 1e9,
             verified: is_verified.then(|| Verified::new(specs, totals, args.verify)),
             pacing: Pacing::new(totals),
@@ -312,7 +306,7 @@ impl StreamResult {
         Self {
             name: name.to_owned(),
             sent: totals.sent,
-            received: received.good,
+            received: received.received(),
             lost: totals.lost(),
             reordered: received.reordered,
             reordering_extent_max: received.extent_max,

@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the generator: ports, workers, and the control thread's part.
 
+use super::crew::{self, Crew};
 use super::csv_file::CsvFile;
 use super::profile::LoadedProfile;
 use super::report::{Meter, Results};
 use super::{GenArgs, selftest};
+use crate::host::Cpus;
 use crate::output::{JsonFile, tell, tell_at_once};
-use crate::ports::OpenPorts;
+use crate::ports::{OpenOptions, OpenPorts};
 use crate::signals;
 use anyhow::{Context, bail};
-use dpdk::Job;
-use generator::{
-    Clock, Ledger, Phase, Receiver, ReceiverReport, Sender, SenderReport, Stage, Task, mailbox,
-    run_tasks,
-};
+use generator::{Clock, Ledger, Phase, Stage};
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Side, Source, StampKey, Verifier};
+use traffic::stream::{StreamSetup, StreamSpec};
+use traffic::{Part, Side, StampKey};
 
 /// How often the control thread looks.
 const TURN: Duration = Duration::from_millis(10);
-/// Reports of a worker in an interval.
-const REPORTS: u64 = 10;
-/// How long packets may be on their way when sending is over; later ones are lost.
-const DRAIN: Duration = Duration::from_millis(500);
-/// Latest packets of a stream among which duplicates are found: 64 Ki for one, less for many.
-const WINDOW_MAX: usize = 1 << 16;
-const WINDOWS_TOTAL: usize = 1 << 24;
+/// Reports come ten times in an interval, and every 10 ms they are looked at.
+const REPORTING: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let Some(names) = &args.ports else {
@@ -49,33 +42,32 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let is_verified = args.verify || profile.is_some();
     let csv = CsvFile::open(args.csv.as_deref(), args.interval, is_verified)?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let cpus = crate::host::Cpus::of_this_host().usable().len();
-    let workers = args.workers.map_or(cpus.clamp(1, 2), usize::from);
+    let crew = Crew::new(args, Cpus::of_this_host().usable().len());
     let of_profile = profile.as_ref().map_or(0, LoadedProfile::mtu);
-    let needed_mtu = specs.iter().map(StreamSpec::mtu).fold(of_profile, usize::max);
-    let mut open = names.open(workers, args.mtu, needed_mtu)?;
-    let clock = Clock::new(&open.eal);
-    let phase = Phase::new();
-    for note in profile.iter().flat_map(|profile| &profile.notes) {
+    let mut open = names.open(&OpenOptions {
+        workers: crew.workers,
+        rx_queues: crew.receivers.max(1),
+        tx_queues: crew.senders,
+        mtu: args.mtu,
+        needed_mtu: specs.iter().map(StreamSpec::mtu).fold(of_profile, usize::max),
+    })?;
+    open.wait_for_links(&interrupted);
+    for note in profile.iter().flat_map(|profile| profile.notes(crew.senders)) {
         tell(io::stderr(), format_args!("millrace: {note}"));
     }
+    let (clock, phase) = (Clock::new(&open.eal), Phase::new());
     let setup = setup(args, is_verified, &open)?;
-    let streams = Streams::new(&specs, &setup)?;
-    let (tasks, ledger) = match &profile {
-        Some(profile) => {
-            let source = profile.source(streams, setup.macs)?;
-            tasks(&setup, source, &mut open, (clock, args.interval))
-        }
-        None => tasks(&setup, streams, &mut open, (clock, args.interval)),
-    };
-    let jobs = launch(tasks, &mut open, clock, &phase);
+    let traffic = (crew, specs.as_slice(), profile.as_ref());
+    let interval_ns = args.interval.as_nanos() as u64;
+    let (workers, ledger) = crew::tasks(traffic, &setup, &mut open, (clock, interval_ns))?;
+    let jobs = crew::launch(workers, &mut open, clock, &phase);
     let is_printed = !args.quiet && !json.is_stdout();
-    let meter = Meter::new(is_verified, args.interval);
+    let meter = Meter::new(is_verified, args.interval, args.late + REPORTING);
     let begun = Instant::now();
     let mut control = Control { ledger, phase, begun, meter, csv, is_printed };
     let duration = args.duration.or(profile.as_ref().and_then(|profile| profile.duration));
     let sent_for = control.watch(duration, &interrupted);
-    control.poll_for(DRAIN);
+    control.poll_for(args.late);
     control.phase.set(Stage::End);
     jobs.into_iter().for_each(|job| _ = job.join());
     control.ledger.poll();
@@ -87,33 +79,6 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     }
     json.write(&results)?;
     Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The tasks of the workers, and what adds up their reports.
-fn tasks<S: Source + Send + 'static>(
-    setup: &StreamSetup,
-    source: S,
-    open: &mut OpenPorts,
-    (clock, interval): (Clock, Duration),
-) -> ([Box<dyn Task>; 2], Ledger) {
-    let lanes = source.lanes();
-    let interval_ns = interval.as_nanos() as u64;
-    let report_ns = interval_ns / REPORTS;
-    let mut queues = open.queues.drain(..);
-    let mut next =
-        || queues.next().map(|(mut rx, mut tx)| (rx.pop(), tx.pop())).unwrap_or_default();
-    let ((a_rx, a_tx), (b_rx, b_tx)) = (next(), next());
-    drop(queues);
-    let (outbox, sent) = mailbox(report_ns, || SenderReport::new(lanes));
-    let sender = Sender::new(source, [a_tx, b_tx], open.mempool, outbox, interval_ns);
-    let (outbox, received) = mailbox(report_ns, || ReceiverReport::new(lanes));
-    let queues = a_rx.into_iter().chain(b_rx).collect();
-    let mut receiver = Receiver::new(queues, clock, outbox, interval_ns);
-    if setup.is_stamped {
-        let window = (WINDOWS_TOTAL / lanes).clamp(64, WINDOW_MAX);
-        receiver = receiver.verifying(Verifier::new(setup.seed, setup.key), lanes, window);
-    }
-    ([Box::new(sender), Box::new(receiver)], Ledger::new(vec![sent], vec![received], lanes))
 }
 
 fn setup(args: &GenArgs, is_stamped: bool, open: &OpenPorts) -> anyhow::Result<StreamSetup> {
@@ -128,27 +93,8 @@ fn setup(args: &GenArgs, is_stamped: bool, open: &OpenPorts) -> anyhow::Result<S
         seed: args.seed,
         key: StampKey::new(run),
         is_stamped,
+        part: Part::default(),
     })
-}
-
-/// Gives each worker its tasks: one has both, or each has one.
-fn launch(
-    tasks: [Box<dyn Task>; 2],
-    open: &mut OpenPorts,
-    clock: Clock,
-    phase: &Phase,
-) -> Vec<Job<()>> {
-    let mut lcores = std::mem::take(&mut open.lcores);
-    let mut shares: Vec<Vec<Box<dyn Task>>> = lcores.iter().map(|_| Vec::new()).collect();
-    for (number, task) in tasks.into_iter().enumerate() {
-        let worker = number % shares.len();
-        shares[worker].push(task);
-    }
-    let jobs = lcores.drain(..).zip(shares).map(|(lcore, tasks)| {
-        let phase = phase.clone();
-        lcore.launch(move || drop(run_tasks(tasks, clock, &phase)))
-    });
-    jobs.collect()
 }
 
 /// The control thread's part of a run.

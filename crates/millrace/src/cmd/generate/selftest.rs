@@ -7,15 +7,15 @@ use crate::{table, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{
-    Clock, Impaired, Impairer, Impairments, Ledger, Receiver, ReceiverReport, Sender, SenderReport,
-    Stage, StreamTotals, Task, Totals, mailbox,
+    Checks, Clock, Impaired, Impairer, Impairments, Lanes, Ledger, PortQueue, PortRx, PortTx,
+    Session, Stage, StreamTotals, Task, Totals,
 };
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{StampKey, Verifier};
+use traffic::{Part, StampKey, Verifier};
 
 /// The streams of the test: sizes, families and protocols in a mix.
 const STREAMS: [&[(&str, &str)]; 3] = [
@@ -40,17 +40,18 @@ pub(super) fn run(seed: u64, interrupted: &AtomicBool) -> anyhow::Result<ExitCod
     let mut cables = Cables { eal: &eal, mempool, ports: Vec::new() };
     let (mut near, mut far) = (cables.lay("near")?, cables.lay("far")?);
     let clock = Clock::new(&eal);
-    let (outbox, sent) = mailbox(REPORT_NS, || SenderReport::new(STREAMS.len()));
+    let mut session = Session::new(clock, REPORT_NS, Lanes::stamped(STREAMS.len()));
     let source = Streams::new(&specs(), &setup(seed))?;
-    let mut sender = Sender::new(source, [near[0].1.pop(), None], mempool, outbox, REPORT_NS);
+    let queue = near[0].1.pop().context("a cable has queues")?;
+    let mut sender = session.sender(source, 0, PortTx::new(queue, mempool));
     let (from, to) = (near[1].0.remove(0), far[0].1.remove(0));
     let mut impairer = Impairer::new(from, to, mempool, IMPAIRMENTS, (seed, StampKey::new(seed)));
     let impaired = impairer.impaired();
-    let (outbox, received) = mailbox(REPORT_NS, || ReceiverReport::new(STREAMS.len()));
-    let receiver = Receiver::new(std::mem::take(&mut far[1].0), clock, outbox, REPORT_NS);
-    let mut receiver =
-        receiver.verifying(Verifier::new(seed, StampKey::new(seed)), STREAMS.len(), WINDOW);
-    let mut ledger = Ledger::new(vec![sent], vec![received], STREAMS.len());
+    let rx = PortRx::new(far[1].0.pop().context("a cable has queues")?);
+    let verifier = Verifier::new(seed, StampKey::new(seed));
+    let checks = Some(Checks { verifier, window: WINDOW });
+    let mut receiver = session.receiver(vec![PortQueue { port: 0, queue: 0, rx }], checks);
+    let mut ledger = session.into_ledger();
     let tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     run_to_the_end(tasks, &mut ledger, clock, interrupted);
     let is_good = print(ledger.totals(), &impaired).context("cannot write the results")?;
@@ -67,7 +68,14 @@ fn specs() -> Vec<StreamSpec> {
 
 fn setup(seed: u64) -> StreamSetup {
     let macs = [[2, 0, 0, 0, 0, 0xa], [2, 0, 0, 0, 0, 0xb]];
-    StreamSetup { macs, link_mbps: [None; 2], seed, key: StampKey::new(seed), is_stamped: true }
+    StreamSetup {
+        macs,
+        link_mbps: [None; 2],
+        seed,
+        key: StampKey::new(seed),
+        is_stamped: true,
+        part: Part::default(),
+    }
 }
 
 /// Cables between rings, which need no hardware.
