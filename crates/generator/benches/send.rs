@@ -3,8 +3,8 @@
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
 use generator::{Clock, Lanes, PortTx, Sender, Session, Stage, Task};
-use traffic::StampKey;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{Part, StampKey};
 
 /// No report is due in this time.
 const INTERVAL_NS: u64 = u64::MAX;
@@ -19,8 +19,9 @@ fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
     };
     let specs: Vec<_> = (0..count).map(spec).collect();
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    let setup =
-        StreamSetup { macs, link_mbps: [None; 2], seed: 1, key: StampKey::new(1), is_stamped };
+    let part = Part::default();
+    let key = StampKey::new(1);
+    let setup = StreamSetup { macs, link_mbps: [None; 2], seed: 1, key, is_stamped, part };
     Streams::new(&specs, &setup).expect("streams")
 }
 

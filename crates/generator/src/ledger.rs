@@ -258,7 +258,7 @@ impl Ledger {
 
     /// Adds the reports that have come.
     pub fn poll(&mut self) {
-        let Self { senders, receivers, intervals, totals } = self;
+        let Self { senders, receivers, intervals, totals, .. } = self;
         for (number, SenderEntry { inbox, streams, put_off_ns, is_done }) in
             senders.iter_mut().enumerate()
         {
@@ -284,10 +284,13 @@ impl Ledger {
     fn add_streams(&mut self) {
         for (number, stream) in self.totals.streams.iter_mut().enumerate() {
             stream.sent = self.senders.iter().map(|sender| sender.streams[number]).sum();
+            if number >= self.stamped {
+                continue;
+            }
             let lanes = self
                 .receivers
                 .iter()
-                .flat_map(|receiver| receiver.lanes.iter().skip(number).step_by(count));
+                .flat_map(|receiver| receiver.lanes.iter().skip(number).step_by(self.stamped));
             stream.received = lanes.fold(LaneReport::default(), LaneReport::plus);
         }
     }

@@ -46,7 +46,7 @@ impl Transmit for PortTx {
         let made = &mut self.made[self.burst.len()];
         mbuf.write_with(|room| {
             let written = write(room);
-            *made = Made { len: written.len as u16, stream: written.lane, interval };
+            *made = Made { len: written.len as u16, stream: written.stream, interval };
             written.len
         });
         // There is room.

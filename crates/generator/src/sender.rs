@@ -112,7 +112,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         outbox: Outbox<SenderReport>,
         interval_ns: u64,
     ) -> Self {
-        let unsent = vec![0; source.lanes()];
+        let unsent = vec![0; source.streams()];
         Self {
             source,
             port,
@@ -147,12 +147,12 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
         let elapsed = elapsed - self.note_lateness(elapsed, due);
         let interval = now / self.interval_ns;
-        let (mut stamped, stamped_streams) = (0, self.source.stamped_lanes());
+        let (mut stamped, stamped_streams) = (0, self.source.stamped_streams());
         while room > 0 && self.source.due().is_some_and(|due| due <= elapsed) {
             let source = &mut self.source;
             self.port.push(interval as u32, |buffer| {
                 let written = source.write(buffer, now);
-                stamped += u64::from(usize::from(written.lane) < stamped_streams);
+                stamped += u64::from(usize::from(written.stream) < stamped_streams);
                 written
             });
             room -= 1;
@@ -199,7 +199,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
     /// Drops what the port did not take.
     fn give_up(&mut self) {
         let report = self.outbox.current();
-        let stamped = self.source.stamped_lanes();
+        let stamped = self.source.stamped_streams();
         self.port.discard(|made| {
             let stream = usize::from(made.stream);
             self.unsent[stream] += 1;

@@ -22,6 +22,7 @@ mod endpoints;
 mod filler;
 mod flow;
 mod ledger;
+mod part;
 mod pcap;
 mod probed;
 mod profile;
@@ -35,6 +36,7 @@ mod workload;
 
 pub use filler::{Filler, Window};
 pub use ledger::Ledger;
+pub use part::Part;
 pub use pcap::PcapWriter;
 pub use probed::ProbedReplay;
 pub use profile::Profile;

@@ -93,9 +93,8 @@ impl Message {
 
     fn read_arp(packet: &[u8]) -> Option<Self> {
         let packet: &[u8; ARP_LEN] = packet.first_chunk()?;
-        let address = |at: usize| {
-            IpAddr::from([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]])
-        };
+        let address =
+            |at: usize| IpAddr::from([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]);
         let from = Neighbour { address: address(14), mac: *packet[8..].first_chunk()? };
         match (packet[..6] == ARP_HEAD, packet[7]) {
             (true, ARP_REQUEST) => Some(Self::Request { from, target: address(24) }),

@@ -5,7 +5,7 @@ use crate::source::{Source, Written};
 use crate::stream::Streams;
 use crate::trex::Replay;
 
-/// Two sources in one: probes, and a replay whose frames have the lane behind theirs.
+/// Two sources in one: probes, and a replay, which is the stream behind theirs.
 #[derive(Debug)]
 pub struct ProbedReplay {
     probes: Streams,
@@ -41,18 +41,18 @@ impl Source for ProbedReplay {
         }
         self.replayed += 1;
         let (side, len) = self.replay.write(room);
-        Written { side, len, lane: self.probes.lanes() as u16 }
+        Written { side, len, stream: self.probes.streams() as u16 }
     }
 
-    fn lanes(&self) -> usize {
-        self.probes.lanes() + 1
+    fn streams(&self) -> usize {
+        self.probes.streams() + 1
     }
 
-    fn stamped_lanes(&self) -> usize {
-        self.probes.lanes()
+    fn stamped_streams(&self) -> usize {
+        self.probes.streams()
     }
 
-    fn written(&self, lane: usize) -> u64 {
-        if lane < self.probes.lanes() { self.probes.written(lane) } else { self.replayed }
+    fn written(&self, stream: usize) -> u64 {
+        if stream < self.probes.streams() { self.probes.written(stream) } else { self.replayed }
     }
 }

@@ -12,14 +12,14 @@ pub trait Source {
     /// the next. `now_ns` is the time of the sender, for stamps.
     fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written;
 
-    /// Number of its lanes.
-    fn lanes(&self) -> usize;
+    /// Number of streams, including those of other parts.
+    fn streams(&self) -> usize;
 
-    /// Number of lanes whose frames are stamped: the first ones.
-    fn stamped_lanes(&self) -> usize;
+    /// Number of streams whose frames are stamped: the first ones.
+    fn stamped_streams(&self) -> usize;
 
-    /// Frames of a lane that were written.
-    fn written(&self, lane: usize) -> u64;
+    /// Frames of a stream that were written.
+    fn written(&self, stream: usize) -> u64;
 }
 
 /// A frame that a source has written.
@@ -29,8 +29,8 @@ pub struct Written {
     pub side: Side,
     /// Bytes without FCS.
     pub len: usize,
-    /// The lane that it belongs to.
-    pub lane: u16,
+    /// Number of its stream.
+    pub stream: u16,
 }
 
 /// Bytes that a frame may take, without FCS.

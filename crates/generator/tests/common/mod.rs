@@ -4,7 +4,7 @@
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{Checks, Clock, PortQueue, PortRx, PortTx};
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{StampKey, Verifier};
+use traffic::{Part, StampKey, Verifier};
 
 /// What tests of this crate need of DPDK, which starts once in a process.
 pub(crate) struct Bench {
@@ -80,6 +80,7 @@ pub(crate) fn streams(texts: &[&str], seed: u64) -> Streams {
         seed,
         key: StampKey::new(seed),
         is_stamped: true,
+        part: Part::default(),
     };
     Streams::new(&specs, &setup).unwrap()
 }

@@ -104,10 +104,12 @@ impl Interval {
         Self((1e9 / rate.max(1e-3) * scale).round() as u64)
     }
 
-    /// Nanoseconds from the start at which frame `number` is due.
+    /// Nanoseconds from the start at which frame `number` is due; the greatest number if they are
+    /// more.
     #[inline(always)]
     pub(crate) fn due(self, number: u64) -> u64 {
-        (u128::from(self.0) * u128::from(number) >> FRACTION_BITS) as u64
+        let due = u128::from(self.0) * u128::from(number) >> FRACTION_BITS;
+        u64::try_from(due).unwrap_or(u64::MAX)
     }
 }
 

@@ -80,6 +80,13 @@ impl Pace {
         }
     }
 
+    /// Puts the bursts off: by `delay_ns`, and so that those of all shares are evenly spaced.
+    pub(super) fn shifted(self, share: Share, delay_ns: u64) -> Self {
+        let phase = u128::from(self.step_ns) * u128::from(share.index) / u128::from(share.count);
+        // It is less than a step.
+        Self { now_ns: delay_ns.saturating_add(phase as u64), ..self }
+    }
+
     /// Returns the time of the burst that is next.
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {

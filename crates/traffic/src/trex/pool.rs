@@ -139,6 +139,24 @@ impl TupleMaker {
         }
     }
 
+    /// Returns the client's address of flow number `flow`.
+    #[inline]
+    pub(super) fn client(&self, flow: u64) -> u32 {
+        let pair = if self.burst == 1 { flow } else { flow / self.burst };
+        self.clients.address(self.first_pair + pair, self.salt)
+    }
+
+    /// True if there are even and odd clients among those of each `step`-th address pair.
+    pub(super) fn has_both_parities(&self, step: u64) -> bool {
+        let len = self.clients.len();
+        if self.clients.distribution != Distribution::Sequential {
+            return len > 1;
+        }
+        // The pairs have the addresses at all multiples of this distance.
+        let distance = gcd(len.into(), step.into());
+        distance < len.into() && distance % 2 == 1
+    }
+
     /// Returns the first address of both pools.
     pub(super) fn first_addresses(&self) -> [Ipv4Addr; 2] {
         [self.clients.first, self.servers.first]

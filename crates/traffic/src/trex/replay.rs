@@ -9,7 +9,7 @@ use super::decimal::Decimal;
 use super::frame::Link;
 use super::pace::{FlowRange, MULTIPLIER_MAX, Pace};
 use super::pool::TupleMaker;
-use super::script::Script;
+use super::script::{Script, Step};
 use super::traffic::Traffic;
 use crate::Side;
 use std::cmp::Reverse;
@@ -46,6 +46,8 @@ pub struct Options {
     pub macs: [[u8; 6]; 2],
     /// End of the replay in nanoseconds; `None` for never.
     pub end_ns: Option<u64>,
+    /// The port whose frames are made; `None` for both.
+    pub side: Option<Side>,
 }
 
 impl Default for Options {
@@ -56,6 +58,7 @@ impl Default for Options {
             port_pair: 0,
             macs: [[2, 0, 0, 0, 0, 0xa], [2, 0, 0, 0, 0, 0xb]],
             end_ns: None,
+            side: None,
         }
     }
 }
@@ -101,6 +104,8 @@ struct Stream {
     pace: Pace,
     burst: u64,
     range: FlowRange,
+    /// Parity of the clients whose flows are made; `None` for both.
+    parity: Option<u32>,
     /// Number of the burst under way, and of the flow in it that is next.
     burst_number: u64,
     in_burst: u64,
@@ -134,26 +139,33 @@ impl Traffic {
         let mut flows: u64 = 0;
         for bound in &self.streams {
             let Some(range) = FlowRange::new(&bound.template, self.share) else { continue };
+            let Some((script, delay_ns)) = bound.script.of_side(options) else { continue };
             let template = &bound.template;
             let part = range.part(template);
-            if bound.script.steps.len() > 1 {
+            if script.steps.len() > 1 {
                 let rate =
                     template.cps.to_f64() * multiplier.to_f64() * part.0 as f64 / part.1 as f64;
                 // Two bursts more: the first of the time span, and a rounded one.
-                let bursts = bound.script.duration_ns() as f64 * 1e-9 * rate
-                    + 2.0 * f64::from(template.burst);
+                let bursts =
+                    script.duration_ns() as f64 * 1e-9 * rate + 2.0 * f64::from(template.burst);
                 flows = flows.saturating_add(bursts.ceil() as u64);
             }
-            streams.push(Stream {
-                script: Arc::clone(&bound.script),
+            let pace = Pace::new(template.cps, multiplier, part, template.burst);
+            let mut stream = Stream {
+                script,
                 tuples: self.moved_tuples(&bound.tuples, options.port_pair),
-                pace: Pace::new(template.cps, multiplier, part, template.burst),
+                pace: pace.shifted(self.share, delay_ns),
                 burst: template.burst.into(),
                 range,
+                parity: options.parity(),
                 burst_number: 0,
                 in_burst: 0,
                 offset: 0,
-            });
+            };
+            if stream.has_flows() {
+                stream.skip_others();
+                streams.push(stream);
+            }
         }
         if flows > MAX_ACTIVE_FLOWS {
             return Err(ReplayError::ActiveFlows { flows });
@@ -163,8 +175,10 @@ impl Traffic {
             mac_override: self.settings.mac_override,
             vlans: self.settings.vlans,
         };
+        let first = streams.iter().enumerate();
+        let first = first.map(|(index, it)| Reverse((it.pace.now_ns(), index as u32)));
         Ok(Replay {
-            arrivals: (0..streams.len() as u32).map(|index| Reverse((0, index))).collect(),
+            arrivals: first.collect(),
             active: BinaryHeap::with_capacity(flows as usize),
             streams,
             link,
@@ -273,26 +287,89 @@ impl Replay {
     }
 }
 
+impl Options {
+    /// Parity of the clients whose flows are made; `None` for both.
+    fn parity(&self) -> Option<u32> {
+        self.side.filter(|_| self.split == Split::Parity).map(|side| side as u32)
+    }
+}
+
+impl Script {
+    /// Returns the frames of a flow that `options` asks for, and the time from the begin of the
+    /// flow to the first of them; `None` if there are none.
+    fn of_side(self: &Arc<Self>, options: &Options) -> Option<(Arc<Self>, u64)> {
+        let Some(side) = options.side.filter(|_| options.split == Split::Side) else {
+            return Some((Arc::clone(self), 0));
+        };
+        let (mut steps, mut gap_ns) = (Vec::new(), 0_u64);
+        for step in &self.steps {
+            gap_ns = gap_ns.saturating_add(step.gap_ns);
+            if step.frame.is_from_client == (side == Side::A) {
+                steps.push(Step { gap_ns, frame: step.frame.clone() });
+                gap_ns = 0;
+            }
+        }
+        let first = steps.first_mut()?;
+        let delay_ns = std::mem::take(&mut first.gap_ns);
+        Some((Arc::new(Self { steps, ..**self }), delay_ns))
+    }
+}
+
 impl Stream {
-    /// Returns the number of the next flow and moves on.
+    /// Returns the number of the next flow and moves on to the one behind it.
     #[inline]
     fn next_flow(&mut self) -> u64 {
-        let flow = match self.range {
-            FlowRange::Repeated { first, count } => {
-                let flow = first + self.offset;
-                self.offset = if self.offset + 1 == count { 0 } else { self.offset + 1 };
-                flow
+        let flow = self.flow();
+        self.advance();
+        if self.parity.is_some() {
+            self.skip_others();
+        }
+        flow
+    }
+
+    /// Moves on to the next flow whose client has the parity. Addresses in turn alternate, so that
+    /// is the next but one at most; only with an odd number of addresses and an even number of
+    /// shares a share has up to half a pool of one parity in a row.
+    fn skip_others(&mut self) {
+        while self.parity.is_some_and(|parity| self.tuples.client(self.flow()) & 1 != parity) {
+            self.advance();
+        }
+    }
+
+    /// True if it has a flow whose client has the parity.
+    fn has_flows(&self) -> bool {
+        let Some(parity) = self.parity else { return true };
+        let is_ours = |flow: u64| self.tuples.client(flow) & 1 == parity;
+        match self.range {
+            FlowRange::Repeated { first, count } => (first..first + count).any(is_ours),
+            FlowRange::Endless { first, step } => {
+                is_ours(first * self.burst) || self.tuples.has_both_parities(step)
             }
+        }
+    }
+
+    /// Returns the number of the next flow.
+    #[inline]
+    fn flow(&self) -> u64 {
+        match self.range {
+            FlowRange::Repeated { first, .. } => first + self.offset,
             FlowRange::Endless { first, step } => {
                 (first + self.burst_number * step) * self.burst + self.in_burst
             }
-        };
+        }
+    }
+
+    /// Moves on by one flow.
+    #[inline]
+    fn advance(&mut self) {
+        if let FlowRange::Repeated { count, .. } = self.range {
+            self.offset = if self.offset + 1 == count { 0 } else { self.offset + 1 };
+        }
         self.in_burst += 1;
         if self.in_burst == self.burst {
             self.in_burst = 0;
             self.burst_number += 1;
             self.pace.advance();
         }
-        flow
     }
 }

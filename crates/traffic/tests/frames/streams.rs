@@ -5,7 +5,7 @@ use crate::seen::see;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Filler, Finding, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
+use traffic::{Filler, Finding, Part, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
 use wire::checksum::crc32c;
 
 const SEED: u64 = 9;
@@ -18,6 +18,7 @@ fn setup(is_stamped: bool) -> StreamSetup {
         seed: SEED,
         key: StampKey::new(SEED),
         is_stamped,
+        part: Part::default(),
     }
 }
 
@@ -94,7 +95,7 @@ fn streams_of_different_rates_keep_them() {
         ["rate=1000pps", "rate=3000pps", "rate=3000pps side=b count=600", "rate=100pps burst=10"];
     let sent = take(&mut streams(&texts, false), 7000);
     assert!(sent.windows(2).all(|pair| pair[0].due <= pair[1].due), "in order");
-    let second: Vec<_> = sent.iter().filter(|it| it.due < 1_000_000_000).collect();
+    let second: Vec<_> = sent.iter().filter(|it| it.due < 999_999_999).collect();
     assert_eq!(second.len(), 1000 + 3000 + 600 + 100);
     let of_b: Vec<_> = sent.iter().filter(|it| it.side == Side::B).collect();
     assert_eq!(of_b.len(), 600);
@@ -190,6 +191,76 @@ fn what_makes_no_stream_is_refused() {
     );
 }
 
+/// All frames of streams that end, in any order, with the side and the time of each.
+fn all(texts: &[String], parts: &[Part]) -> Vec<(Side, u64, Vec<u8>)> {
+    let specs: Vec<_> = texts.iter().map(|text| spec(text)).collect();
+    let of_part = |part: &Part| {
+        let setup = StreamSetup { part: *part, ..setup(false) };
+        let mut streams = Streams::new(&specs, &setup).unwrap();
+        let sent = take(&mut streams, usize::MAX);
+        assert!(sent.windows(2).all(|pair| pair[0].due <= pair[1].due), "in order");
+        assert!(sent.iter().all(|it| part.side.is_none_or(|side| side == it.side)));
+        let written: u64 = (0..streams.streams()).map(|it| streams.written(it)).sum();
+        assert_eq!(written, sent.len() as u64);
+        sent.into_iter().map(|it| (it.side, it.due, it.bytes))
+    };
+    let mut frames: Vec<_> = parts.iter().flat_map(of_part).collect();
+    frames.sort_unstable_by(|a, b| (a.0 as u8, a.1, &a.2).cmp(&(b.0 as u8, b.1, &b.2)));
+    frames
+}
+
+fn shares(shares: u16, side: Option<Side>) -> Vec<Part> {
+    (0..shares).map(|share| Part { side, share, shares }).collect()
+}
+
+#[test]
+fn shares_of_a_stream_are_evenly_spaced() {
+    for text in ["rate=1Mpps count=6000", "rate=1Mpps count=6000 burst=4"] {
+        let text = [text.to_owned()];
+        let times = |parts| all(&text, parts).into_iter().map(|it| it.1).collect::<Vec<_>>();
+        assert_eq!(times(&shares(1, None)), times(&shares(3, None)));
+    }
+}
+
+#[test]
+fn stamps_of_every_share_have_their_own_lanes() {
+    let specs = [spec("rate=1kpps"), spec("rate=2kpps")];
+    let (key, mut next) = (StampKey::new(SEED), [0_u32; 6]);
+    for part in shares(3, None) {
+        let mut streams = Streams::new(&specs, &StreamSetup { part, ..setup(true) }).unwrap();
+        for sent in take(&mut streams, 30) {
+            let stamp = Stamp::read(sent.bytes[42..58].try_into().unwrap(), key).unwrap();
+            assert_eq!(usize::from(stamp.lane) / 2, usize::from(part.share));
+            assert_eq!(stamp.index, next[usize::from(stamp.lane)]);
+            next[usize::from(stamp.lane)] += 1;
+        }
+    }
+    assert_eq!(next, [10, 20, 10, 20, 10, 20]);
+    let part = Part { share: 65_534, shares: 65_535, ..Part::default() };
+    let error = Streams::new(&specs, &StreamSetup { part, ..setup(true) }).unwrap_err();
+    assert!(error.to_string().contains("more than 65,535 streams"), "{error}");
+}
+
+/// Any stream of the keys that say how much of what is sent.
+fn any_amount() -> impl Strategy<Value = String> {
+    let fields = prop_oneof![
+        Just(""),
+        Just("sport=1-3 src=198.18.0.1-198.18.0.5 dport=53,80,443"),
+        Just("dst=random:198.19.0.0/16 ttl=1-7 sport=9,5-6"),
+        Just("proto=tcp seq=0-4294967295 window=2-9+3"),
+    ];
+    let size = prop_oneof![Just("64"), Just("64-70"), Just("imix")];
+    let rate = prop_oneof![Just("10kpps"), Just("25kpps"), Just("10Mbps")];
+    let side = prop_oneof![Just("a"), Just("b")];
+    let flows = prop_oneof![Just(String::new()), (1..40_u8).prop_map(|it| format!("flows={it}"))];
+    (fields, size, (rate, side), flows, 1..200_u64, 1..6_u64).prop_map(
+        |(fields, size, (rate, side), flows, count, burst)| {
+            let amount = format!("count={count} burst={burst} rate={rate} side={side}");
+            format!("{fields} size={size} {amount} {flows}")
+        },
+    )
+}
+
 /// Any stream of the keys that change headers.
 fn any_stream() -> impl Strategy<Value = String> {
     let addresses = prop_oneof![
@@ -231,6 +302,23 @@ proptest! {
             let seen = see(&sent.bytes);
             prop_assert!(seen.is_some(), "{}", text);
         }
+    }
+
+    #[test]
+    fn all_shares_send_what_one_sender_does(
+        texts in prop::collection::vec(any_amount(), 1..4),
+        n in 1..9_u16,
+    ) {
+        let frames = |parts: &[Part]| {
+            let mut frames: Vec<_> =
+                all(&texts, parts).into_iter().map(|(side, _, it)| (side as u8, it)).collect();
+            frames.sort_unstable();
+            frames
+        };
+        let whole = frames(&shares(1, None));
+        prop_assert_eq!(&whole, &frames(&shares(n, None)));
+        let of_sides = [Side::A, Side::B].map(|side| shares(n, Some(side)));
+        prop_assert_eq!(&whole, &frames(&of_sides.concat()));
     }
 
     /// A bit of the IP packet that is not as it was sent.

@@ -5,14 +5,18 @@ use crate::seen::{Seen, see};
 use crate::{bind, profile, udp_exchange};
 use proptest::prelude::*;
 use std::collections::HashMap;
+use traffic::Side;
 use traffic::trex::{Decimal, Options, Profile, Split, Traffic};
 
 type Frames = HashMap<(usize, Seen), u64>;
 
 /// How often each frame comes before `end_ns`.
 fn count(traffic: &Traffic, end_ns: u64, frames: &mut Frames) {
-    let mut replay =
-        traffic.replay(&Options { end_ns: Some(end_ns), ..Options::default() }).unwrap();
+    count_with(traffic, &Options { end_ns: Some(end_ns), ..Options::default() }, frames);
+}
+
+fn count_with(traffic: &Traffic, options: &Options, frames: &mut Frames) {
+    let mut replay = traffic.replay(options).unwrap();
     let mut frame = [0; 2048];
     while replay.due().is_some() {
         let (side, len) = replay.write(&mut frame);
@@ -62,7 +66,86 @@ fn more_parts_than_flows_leave_some_without() {
     assert_eq!(traffic.share(0, 2).load(Decimal::ONE, Split::Side).flows_per_second, 2e6);
 }
 
+#[test]
+fn shares_of_new_flows_are_evenly_spaced() {
+    let traffic = bind(&profile("", "cps: 1000"), &udp_exchange());
+    let first = |index| traffic.share(index, 4).replay(&Options::default()).unwrap().due();
+    assert_eq!([0, 1, 2, 3].map(first), [0, 1_000_000, 2_000_000, 3_000_000].map(Some));
+}
+
+/// The whole, as one replay makes it with the times, and as one of each side does.
+#[test]
+fn both_sides_together_are_the_whole_frame_by_frame() {
+    let traffic = bind(&profile("", "cps: 1000\nlimit: 70\nrtt: 700\nipg: 300"), &udp_exchange());
+    for split in [Split::Side, Split::Parity] {
+        let times = |side| {
+            let options = Options { end_ns: Some(500_000_000), split, side, ..Options::default() };
+            let mut replay = traffic.replay(&options).unwrap();
+            let (mut frame, mut frames) = ([0; 2048], Vec::new());
+            while let Some(due) = replay.due() {
+                let (port, len) = replay.write(&mut frame);
+                assert!(side.is_none_or(|side| side == port));
+                frames.push((port as u8, due, frame[..len].to_vec()));
+            }
+            frames
+        };
+        let mut sides = [times(Some(Side::A)), times(Some(Side::B))].concat();
+        let mut whole = times(None);
+        assert!(whole.len() > 1400);
+        sides.sort();
+        whole.sort();
+        assert!(sides == whole, "{split:?}");
+    }
+}
+
+/// Clients of one parity have no frame on the other side, and nobody searches for one for ever.
+#[test]
+fn a_side_without_flows_ends_at_once() {
+    let one = |template: &str| {
+        let text = profile("", template).replace("16.0.0.255", "16.0.0.1");
+        bind(&text, &udp_exchange())
+    };
+    for template in ["cps: 10", "cps: 10\nlimit: 5", "cps: 10\nw: 3"] {
+        for (side, frames) in [(Side::A, false), (Side::B, true)] {
+            let (split, side) = (Split::Parity, Some(side));
+            let options = Options { split, side, ..Options::default() };
+            let replay = one(template).replay(&options).unwrap();
+            assert_eq!(replay.due().is_some(), frames, "{template} {side:?}");
+        }
+    }
+    // Every second of an even number of clients.
+    let text = profile("", "cps: 10").replace("16.0.0.255", "16.0.0.254");
+    let half = bind(&text, &udp_exchange()).share(0, 2);
+    let options = Options { split: Split::Parity, side: Some(Side::A), ..Options::default() };
+    assert_eq!(half.replay(&options).unwrap().due(), None);
+}
+
 proptest! {
+    #[test]
+    fn all_sides_and_parts_make_the_same_new_flows(
+        parts in 1u32..8,
+        burst in 1u32..4,
+        clients in 1u8..9,
+        is_parity: bool,
+        distribution in prop_oneof![Just("seq"), Just("random"), Just("normal")],
+    ) {
+        let template = format!("cps: 1000\nw: {burst}\nipg: 0\nrtt: 0");
+        let text = profile(&format!("  distribution: {distribution}"), &template);
+        let traffic = bind(&text.replace("16.0.0.255", &format!("16.0.0.{clients}")), &udp_exchange());
+        let end_ns = Some(17 * 1_000_000 * u64::from(burst) * u64::from(parts));
+        let split = if is_parity { Split::Parity } else { Split::Side };
+        let options = Options { end_ns, split, ..Options::default() };
+        let (mut whole, mut split) = (Frames::new(), Frames::new());
+        count_with(&traffic, &options, &mut whole);
+        for index in 0..parts {
+            for side in [Side::A, Side::B] {
+                let options = Options { side: Some(side), ..options };
+                count_with(&traffic.share(index, parts), &options, &mut split);
+            }
+        }
+        prop_assert_eq!(whole, split);
+    }
+
     #[test]
     fn any_number_of_parts_makes_the_same_flows_at_the_same_rate(
         limit in 1u32..200,

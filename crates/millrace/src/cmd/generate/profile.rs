@@ -189,16 +189,17 @@ impl LoadedProfile {
         self.notes.iter().cloned().chain(shares)
     }
 
-    /// What is sent: the profile and, beside it, `probes`.
+    /// What is sent: a part of the profile and, beside it, `probes`, which are of the same part.
     pub(super) fn source(
         &self,
         probes: traffic::stream::Streams,
         macs: [[u8; 6]; 2],
         part: Part,
     ) -> anyhow::Result<ProbedReplay> {
-        let (multiplier, split) = (self.multiplier, self.split);
-        let options = Options { multiplier, split, macs, part, ..Options::default() };
-        Ok(ProbedReplay::new(probes, self.traffic.replay(&options)?))
+        let (multiplier, split, side) = (self.multiplier, self.split, part.side);
+        let options = Options { multiplier, split, macs, side, ..Options::default() };
+        let traffic = self.traffic.share(part.share.into(), part.shares.into());
+        Ok(ProbedReplay::new(probes, traffic.replay(&options)?))
     }
 
     /// The MTU that its longest frame needs.
