@@ -90,6 +90,11 @@ impl PortRx {
     pub fn new(queue: RxQueue) -> Self {
         Self { queue, burst: Burst::new(), copy: vec![0; ROOM].into() }
     }
+
+    /// Returns the queue.
+    pub fn into_queue(self) -> RxQueue {
+        self.queue
+    }
 }
 
 impl Receive for PortRx {

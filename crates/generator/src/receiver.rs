@@ -5,6 +5,7 @@
 use crate::Clock;
 use crate::lane::{Lane, LaneReport};
 use crate::link::Receive;
+use crate::neighbours::Responder;
 use crate::recent::RecentIntervals;
 use crate::reports::{Outbox, Report};
 use crate::sender::delays;
@@ -83,6 +84,8 @@ pub struct PortQueue<R> {
     pub queue: usize,
     /// Where frames come from.
     pub rx: R,
+    /// Answers neighbours that look for our addresses.
+    pub responder: Option<Responder>,
 }
 
 /// How a receiver verifies packets.
@@ -112,7 +115,34 @@ struct Check {
     interval_ns: u64,
 }
 
+impl<R: Receive> PortQueue<R> {
+    /// Answers requests among the frames of the burst.
+    fn answer_all(&mut self, received: usize) {
+        let Some(responder) = &mut self.responder else { return };
+        (0..received).for_each(|number| responder.see(self.rx.frame(number)));
+    }
+}
+
 impl Check {
+    /// Judges the frames of a burst.
+    #[inline(always)]
+    fn see_all<R: Receive>(
+        &mut self,
+        queue: &mut PortQueue<R>,
+        received: usize,
+        now: u64,
+        report: &mut ReceiverReport,
+    ) {
+        for number in 0..received {
+            let frame = queue.rx.frame(number);
+            let finding = self.verifier.examine(frame);
+            if let (Finding::Foreign, Some(responder)) = (finding, &mut queue.responder) {
+                responder.see(frame);
+            }
+            self.count(finding, queue.port, now, report);
+        }
+    }
+
     #[inline(always)]
     fn count(&mut self, finding: Finding, port: usize, now: u64, report: &mut ReceiverReport) {
         match finding {
@@ -181,8 +211,8 @@ impl<R: Receive> Task for Receiver<R> {
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
         report.longest_gap_ns = report.longest_gap_ns.max(gap);
         let mut is_any = false;
-        for (number, PortQueue { port, rx, .. }) in self.queues.iter_mut().enumerate() {
-            let received = rx.receive();
+        for (number, queue) in self.queues.iter_mut().enumerate() {
+            let received = queue.rx.receive();
             if received == 0 {
                 continue;
             }
@@ -190,19 +220,17 @@ impl<R: Receive> Task for Receiver<R> {
             report.span.widen(now);
             let counts = &mut report.queues[number];
             counts.packets += received as u64;
-            counts.bytes += rx.bytes();
+            counts.bytes += queue.rx.bytes();
             // A burst that is not full has emptied the queue.
-            let behind = if received == BURST_MAX { rx.waiting().unwrap_or(0) } else { 0 };
+            let is_full = received == BURST_MAX;
+            let behind = if is_full { queue.rx.waiting().unwrap_or(0) } else { 0 };
             counts.waiting_max = counts.waiting_max.max(received as u64 + u64::from(behind));
-            if let Some(check) = &mut self.check {
-                // Later than every packet of the burst was sent.
-                let now = self.clock.now();
-                for number in 0..received {
-                    let finding = check.verifier.examine(rx.frame(number));
-                    check.count(finding, *port, now, report);
-                }
+            match &mut self.check {
+                // This time is later than that at which any packet of the burst was sent.
+                Some(check) => check.see_all(queue, received, self.clock.now(), report),
+                None => queue.answer_all(received),
             }
-            rx.free();
+            queue.rx.free();
         }
         is_any
     }

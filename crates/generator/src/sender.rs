@@ -5,6 +5,7 @@
 //! skipped; frames that the port never took are "unsent" in the end, and not lost.
 
 use crate::link::Transmit;
+use crate::neighbours::Replies;
 use crate::recent::RecentIntervals;
 use crate::reports::{Outbox, Report};
 use crate::span::Span;
@@ -101,6 +102,7 @@ pub struct Sender<S, T> {
     unsent: Vec<u64>,
     drain_since: Option<u64>,
     is_done: bool,
+    replies: Vec<Replies>,
 }
 
 impl<S: Source, T: Transmit> Sender<S, T> {
@@ -123,7 +125,15 @@ impl<S: Source, T: Transmit> Sender<S, T> {
             unsent,
             drain_since: None,
             is_done: false,
+            replies: Vec::new(),
         }
+    }
+
+    /// Lets it send replies to neighbours, too. They are not counted.
+    #[must_use]
+    pub fn replying(mut self, replies: Vec<Replies>) -> Self {
+        self.replies = replies;
+        self
     }
 
     /// Frames that the port has taken since the last report.
@@ -240,6 +250,9 @@ impl<S: Source + Send, T: Transmit> Task for Sender<S, T> {
             _ => {}
         }
         let is_any = self.flush(now);
+        if self.port.waiting() == 0 {
+            self.replies.iter_mut().for_each(|replies| replies.send(&mut self.port));
+        }
         if !is_any {
             self.note_done(now);
         }

@@ -4,6 +4,7 @@
 //! [`StreamSpec`] is a stream as it is written; [`Streams`] are several at work, a [`Source`] of
 //! frames.
 
+mod addresses;
 mod rate;
 mod size;
 mod spec;

@@ -57,7 +57,7 @@ impl Bench {
 
 /// The receive queue of one end of a cable.
 pub(crate) fn rx(end: &mut Queues) -> Vec<PortQueue<PortRx>> {
-    vec![PortQueue { port: 0, queue: 0, rx: PortRx::new(end.0.pop().unwrap()) }]
+    vec![PortQueue { port: 0, queue: 0, rx: PortRx::new(end.0.pop().unwrap()), responder: None }]
 }
 
 /// How packets of a run with `seed` are verified.

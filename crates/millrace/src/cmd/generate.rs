@@ -3,6 +3,7 @@
 
 mod crew;
 mod csv_file;
+mod neighbours;
 mod profile;
 mod report;
 mod run;
@@ -12,6 +13,7 @@ mod stream_file;
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::ports::PortNames;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use traffic::stream::{Rate, RateError, StreamSpec};
@@ -45,6 +47,12 @@ pub(crate) struct GenArgs {
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
+    /// Send through a gateway: resolve its MAC address by ARP or neighbour discovery
+    ///
+    /// ADDRESS is that of port A's gateway, or ADDRESS,ADDRESS of both ports'. A host on the same
+    /// network is its own gateway. Streams with dst_mac keep that.
+    #[arg(long = "gateway", value_name = "ADDRESS", value_delimiter = ',')]
+    gateways: Vec<IpAddr>,
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,

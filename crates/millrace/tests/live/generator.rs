@@ -105,6 +105,16 @@ fn the_command_of_the_article_works_as_it_is_typed() {
 }
 
 #[test]
+fn two_senders_and_two_receivers_share_a_stream() {
+    let _turn = turn();
+    let mut args = vec!["gen", "net_null0", "--senders", "2", "--receivers", "2", "--json", "-"];
+    args.extend(["--stream", "count=10001 rate=50kpps sport=1024-2047"]);
+    let results = json(&millrace(&args));
+    assert_eq!(count(&results["sent"]["packets"]), 10_001);
+    assert_eq!(count(&results["unsent"]), 0);
+}
+
+#[test]
 fn packets_come_back_from_a_reflector_on_another_host() {
     if !has_root_and(&["ip", "unshare", "nsenter"]) {
         return;
@@ -145,6 +155,44 @@ fn packets_come_back_from_a_reflector_on_another_host() {
     // Hosts say hello to groups.
     let group = count(&counters["dropped"]["group"]);
     assert_eq!(count(&counters["received"]), 5000 + group, "{counters:#}");
+}
+
+/// The kernel looks for the addresses that it answers, and they are found.
+#[test]
+fn the_kernel_of_a_gateway_answers_every_packet() {
+    if !has_root_and(&["ip", "unshare", "nsenter"]) {
+        return;
+    }
+    let _turn = turn();
+    let Some(lan) = Lan::with_plain_cables() else { return };
+    lan.set_up();
+    for address in ["10.77.0.2/24 dev", "2001:db8:77::2/64 nodad dev"] {
+        lan.bump.run(&format!("ip addr add {address} {}", ENDS[0]));
+    }
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let ping = |gateway: &str, stream: &str| {
+        let mut command = lan.a.namespace.command(program);
+        command.args(["gen", lan.a.interface, "--verify", "--json", "-", "--gateway", gateway]);
+        command.args(["--stream", &format!("proto=icmp count=1000 rate=1kpps {stream}")]);
+        command.output().unwrap()
+    };
+    let pings = [
+        ("10.77.0.2", "src=10.77.0.10-10.77.0.20 dst=10.77.0.2"),
+        ("2001:db8:77::2", "size=100 src=2001:db8:77::10-2001:db8:77::19 dst=2001:db8:77::2"),
+    ];
+    for (gateway, stream) in pings {
+        let results = json(&ping(gateway, stream));
+        let stream = &results["verified"]["streams"][0];
+        let counts = ["sent", "received"].map(|member| count(&stream[member]));
+        assert_eq!(counts, [1000, 1000], "{results:#}");
+        // Requests and their replies are no packets of the stream.
+        assert_eq!(count(&results["sent"]["packets"]), 1000);
+    }
+    let neighbours = lan.bump.run("ip neigh");
+    assert!(neighbours.contains("10.77.0.20") && neighbours.contains("2001:db8:77::19"));
+    let nobody = ping("10.77.0.3", pings[0].1);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody).contains("gateway 10.77.0.3 does not answer"), "{}", text(&nobody));
 }
 
 /// The kernel would take such frames and drop them.

@@ -128,6 +128,16 @@ impl Values {
         self.runs[0].first
     }
 
+    /// True if `value` is one of them.
+    pub(crate) fn contains(&self, value: u128) -> bool {
+        self.runs.iter().any(|run| {
+            let distance = value.checked_sub(run.first);
+            let step = u128::from(run.step.max(1));
+            let is_in = |it: u128| it % step == 0 && it / step < run.count.into();
+            distance.is_some_and(is_in)
+        })
+    }
+
     /// Returns value number `index`, below `count`.
     pub(crate) fn at(&self, mut index: u64) -> u128 {
         for run in &self.runs {

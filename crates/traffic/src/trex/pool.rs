@@ -32,6 +32,11 @@ impl Pool {
         u64::from(self.last.to_bits().wrapping_sub(self.first.to_bits())) + 1
     }
 
+    /// True if the address is one of the pool.
+    pub(super) fn contains(&self, address: Ipv4Addr) -> bool {
+        u64::from(address.to_bits().wrapping_sub(self.first.to_bits())) < self.len()
+    }
+
     /// Returns the address of number `number`. `salt` separates the templates of a pool.
     pub(super) fn address(&self, number: u64, salt: u64) -> u32 {
         let len = self.len();

@@ -286,6 +286,13 @@ impl Traffic {
         first.unwrap_or([Ipv4Addr::UNSPECIFIED; 2])
     }
 
+    /// True if clients or servers have this address.
+    #[must_use]
+    pub fn has_address(&self, address: Ipv4Addr) -> bool {
+        let tuples = self.streams.iter().map(|stream| &stream.tuples);
+        tuples.flat_map(|it| [&it.clients, &it.servers]).any(|pool| pool.contains(address))
+    }
+
     /// Returns the length of the longest frame, without FCS.
     #[must_use]
     pub fn longest_frame(&self) -> usize {

@@ -2,15 +2,17 @@
 //! Who does what in a run: senders and receivers, and the workers that run them.
 
 use super::GenArgs;
+use super::neighbours::{Senders, macs};
 use super::profile::LoadedProfile;
 use crate::ports::OpenPorts;
 use anyhow::Context;
-use dpdk::Job;
+use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
-    Checks, Clock, Lanes, Ledger, Phase, PortQueue, PortRx, PortTx, Session, Task, run_tasks,
+    Checks, Clock, Lanes, Ledger, Phase, PortQueue, PortRx, PortTx, Replies, Session, Task,
+    run_tasks,
 };
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, Side, Source, Verifier};
+use traffic::{Part, Side, Verifier};
 
 /// Latest packets of a stream among which duplicates are found: 64 Ki for one, less for many.
 const WINDOW_MAX: usize = 1 << 16;
@@ -43,64 +45,110 @@ impl Crew {
     }
 }
 
-/// Makes the tasks of each worker, and the ledger of the run.
-pub(super) fn tasks(
-    (crew, specs, profile): (Crew, &[StreamSpec], Option<&LoadedProfile>),
-    setup: &StreamSetup,
-    open: &mut OpenPorts,
-    (clock, interval_ns): (Clock, u64),
-) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
-    // Beside the probes, the frames of a profile are a stream of their own.
-    let streams = specs.len() + usize::from(profile.is_some());
-    let stamped = if setup.is_stamped { specs.len() } else { 0 };
-    let lanes = Lanes { streams, stamped, senders: crew.senders.into() };
-    let session = Session::new(clock, interval_ns, lanes);
-    let mut session = session.starting_at(clock.now() + START_NS);
-    let (mut rx, mut tx): (Vec<_>, Vec<_>) = open.queues.drain(..).unzip();
-    let mut shares = Vec::new();
-    for share in 0..crew.senders {
-        let mut tasks: Tasks = Vec::new();
-        for (port, side) in [Side::A, Side::B].into_iter().take(tx.len()).enumerate() {
-            if profile.is_none() && !specs.iter().any(|spec| spec.side == side) {
-                continue;
-            }
-            let part = Part { side: Some(side), share, shares: crew.senders };
-            let streams = Streams::new(specs, &StreamSetup { part, ..setup.clone() })?;
-            let queue = tx[port].pop().context("a transmit queue for each sender")?;
-            let tx = PortTx::new(queue, open.mempool);
-            tasks.push(match profile {
-                Some(profile) => {
-                    let source = profile.source(streams, setup.macs, part)?;
-                    sender(&mut session, source, port, tx)
-                }
-                None => sender(&mut session, streams, port, tx),
-            });
-        }
-        shares.push(tasks);
-    }
-    for queue in (0..usize::from(crew.receivers)).rev() {
-        let queues = rx.iter_mut().enumerate().filter_map(|(port, queues)| {
-            Some(PortQueue { port, queue, rx: PortRx::new(queues.pop()?) })
-        });
-        let window = (WINDOWS_TOTAL / (stamped * lanes.senders).max(1)).clamp(64, WINDOW_MAX);
-        let verifier = || Verifier::new(setup.seed, setup.key);
-        let checks = setup.is_stamped.then(|| Checks { verifier: verifier(), window });
-        shares.push(vec![Box::new(session.receiver(queues.collect(), checks))]);
-    }
-    let mut workers: Vec<Tasks> = (0..crew.workers).map(|_| Vec::new()).collect();
-    for (number, tasks) in shares.into_iter().enumerate() {
-        workers[number % crew.workers].extend(tasks);
-    }
-    Ok((workers, session.into_ledger()))
+/// What a run sends, and how.
+pub(super) struct Plan<'a> {
+    pub(super) crew: Crew,
+    pub(super) specs: &'a [StreamSpec],
+    pub(super) profile: Option<&'a LoadedProfile>,
+    pub(super) setup: StreamSetup,
+    /// MAC addresses of the gateways of the ports.
+    pub(super) gateways: [Option<[u8; 6]>; 2],
+    pub(super) mempool: Mempool,
+    pub(super) clock: Clock,
+    pub(super) interval_ns: u64,
 }
 
-fn sender<S: Source + Send + 'static>(
-    session: &mut Session,
-    source: S,
-    port: usize,
-    tx: PortTx,
-) -> Box<dyn Task> {
-    Box::new(session.sender(source, port, tx))
+/// Queues of a port that no task has taken yet.
+struct FreeQueues {
+    rx: Vec<RxQueue>,
+    tx: Vec<TxQueue>,
+    mac: [u8; 6],
+    /// Replies for the first sender of the port.
+    replies: Vec<Replies>,
+}
+
+impl Plan<'_> {
+    /// Makes the tasks of each worker, and the ledger of the run.
+    pub(super) fn tasks(&self, open: &mut OpenPorts) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
+        // Beside the probes, the frames of a profile are a stream of their own.
+        let streams = self.specs.len() + usize::from(self.profile.is_some());
+        let stamped = if self.setup.is_stamped { self.specs.len() } else { 0 };
+        let lanes = Lanes { streams, stamped, senders: self.crew.senders.into() };
+        let session = Session::new(self.clock, self.interval_ns, lanes);
+        let mut session = session.starting_at(self.clock.now() + START_NS);
+        let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
+        let queues = open.queues.drain(..).zip(macs);
+        let free = queues.map(|((rx, tx), mac)| FreeQueues { rx, tx, mac, replies: Vec::new() });
+        let mut ports: Vec<FreeQueues> = free.collect();
+        let mut receivers = Vec::new();
+        for _ in 0..self.crew.receivers {
+            receivers.push(self.receiver(&mut session, &mut ports, stamped)?);
+        }
+        let mut teams = Vec::new();
+        for share in 0..self.crew.senders {
+            teams.push(self.senders(&mut session, share, &mut ports)?);
+        }
+        teams.extend(receivers.into_iter().map(|receiver| vec![receiver]));
+        let mut workers: Vec<Tasks> = (0..self.crew.workers).map(|_| Vec::new()).collect();
+        for (number, tasks) in teams.into_iter().enumerate() {
+            workers[number % self.crew.workers].extend(tasks);
+        }
+        Ok((workers, session.into_ledger()))
+    }
+
+    /// A receiver with the last free queue of each port.
+    fn receiver(
+        &self,
+        session: &mut Session,
+        ports: &mut [FreeQueues],
+        stamped: usize,
+    ) -> anyhow::Result<Box<dyn Task>> {
+        let senders = Senders { specs: self.specs, profile: self.profile };
+        let mut queues = Vec::new();
+        for (port, free) in ports.iter_mut().enumerate() {
+            let rx = PortRx::new(free.rx.pop().context("a receive queue for each receiver")?);
+            let (responder, replies) = senders.responder(port, free.mac);
+            free.replies.push(replies);
+            let queue = free.rx.len();
+            queues.push(PortQueue { port, queue, rx, responder: Some(responder) });
+        }
+        let lanes = stamped * usize::from(self.crew.senders);
+        let window = (WINDOWS_TOTAL / lanes.max(1)).clamp(64, WINDOW_MAX);
+        let verifier = || Verifier::new(self.setup.seed, self.setup.key);
+        let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
+        Ok(Box::new(session.receiver(queues, checks)))
+    }
+
+    /// A sender of this share for each port that sends.
+    fn senders(
+        &self,
+        session: &mut Session,
+        share: u16,
+        ports: &mut [FreeQueues],
+    ) -> anyhow::Result<Tasks> {
+        let mut tasks: Tasks = Vec::new();
+        let sides = [Side::A, Side::B].into_iter().enumerate();
+        for ((port, side), free) in sides.zip(ports) {
+            if self.profile.is_none() && !self.specs.iter().any(|spec| spec.side == side) {
+                continue;
+            }
+            let part = Part { side: Some(side), share, shares: self.crew.senders };
+            let macs = macs(self.setup.macs, self.gateways, side);
+            let streams =
+                Streams::new(self.specs, &StreamSetup { part, macs, ..self.setup.clone() })?;
+            let queue = free.tx.pop().context("a transmit queue for each sender")?;
+            let tx = PortTx::new(queue, self.mempool);
+            let replies = std::mem::take(&mut free.replies);
+            tasks.push(match self.profile {
+                Some(profile) => {
+                    let source = profile.source(streams, macs, part)?;
+                    Box::new(session.sender(source, port, tx).replying(replies))
+                }
+                None => Box::new(session.sender(streams, port, tx).replying(replies)),
+            });
+        }
+        Ok(tasks)
+    }
 }
 
 /// Starts the workers.

@@ -4,6 +4,7 @@
 use crate::capture::Capture as CaptureFile;
 use anyhow::{Context, bail};
 use std::fs::{self, File};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use traffic::stream::StreamSpec;
@@ -185,7 +186,9 @@ impl ProfileArgs {
 impl LoadedProfile {
     /// What the user should know, with so many senders.
     pub(super) fn notes(&self, senders: u16) -> impl Iterator<Item = String> {
-        let shares = self.shares.map(|shares| format!("{shares} shares on {senders} senders"));
+        let plural = if senders == 1 { "" } else { "s" };
+        let shares =
+            self.shares.map(|shares| format!("{shares} shares on {senders} sender{plural}"));
         self.notes.iter().cloned().chain(shares)
     }
 
@@ -200,6 +203,20 @@ impl LoadedProfile {
         let options = Options { multiplier, split, macs, side, ..Options::default() };
         let traffic = self.traffic.share(part.share.into(), part.shares.into());
         Ok(ProbedReplay::new(probes, traffic.replay(&options)?))
+    }
+
+    /// The profile's addresses, as neighbours ask for them.
+    pub(super) fn addresses(&self) -> impl Fn(IpAddr) -> bool + Send + use<> {
+        let traffic = self.traffic.clone();
+        move |address| match address {
+            IpAddr::V4(address) => traffic.has_address(address),
+            IpAddr::V6(_) => false,
+        }
+    }
+
+    /// The first address that sends from port number `port`.
+    pub(super) fn first_address(&self, port: usize) -> IpAddr {
+        self.traffic.first_addresses()[port].into()
     }
 
     /// The MTU that its longest frame needs.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the generator: ports, workers, and the control thread's part.
 
-use super::crew::{self, Crew};
+use super::crew::{self, Crew, Plan};
 use super::csv_file::CsvFile;
+use super::neighbours::{Senders, resolve_all};
 use super::profile::LoadedProfile;
 use super::report::{Meter, Results};
 use super::{GenArgs, selftest};
@@ -56,10 +57,19 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         tell(io::stderr(), format_args!("millrace: {note}"));
     }
     let (clock, phase) = (Clock::new(&open.eal), Phase::new());
-    let setup = setup(args, is_verified, &open)?;
-    let traffic = (crew, specs.as_slice(), profile.as_ref());
-    let interval_ns = args.interval.as_nanos() as u64;
-    let (workers, ledger) = crew::tasks(traffic, &setup, &mut open, (clock, interval_ns))?;
+    let senders = Senders { specs: &specs, profile: profile.as_ref() };
+    let gateways = resolve_all(&args.gateways, &senders, &mut open, clock, &interrupted)?;
+    let plan = Plan {
+        crew,
+        specs: &specs,
+        profile: profile.as_ref(),
+        setup: setup(args, is_verified, &open)?,
+        gateways,
+        mempool: open.mempool,
+        clock,
+        interval_ns: args.interval.as_nanos() as u64,
+    };
+    let (workers, ledger) = plan.tasks(&mut open)?;
     let jobs = crew::launch(workers, &mut open, clock, &phase);
     let is_printed = !args.quiet && !json.is_stdout();
     let meter = Meter::new(is_verified, args.interval, args.late + REPORTING);

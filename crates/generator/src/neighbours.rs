@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Resolves the MAC address of a gateway before a run, and answers neighbours during it.
+
+use crate::Clock;
+use crate::link::{Receive, Transmit};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use traffic::Written;
+use traffic::neighbour::{Message, Neighbour, ShortFrame, reply, request};
+
+/// Replies on their way from a receiver to a sender; further requests are not answered.
+const REPLIES: usize = 64;
+/// How often a request is repeated, and how long a reply may take (RFC 4861 section 10).
+const TRIES: u32 = 3;
+const WAIT_NS: u64 = 1_000_000_000;
+const POLL: Duration = Duration::from_micros(100);
+/// The stream of frames that belong to none.
+const NO_STREAM: u16 = u16::MAX;
+
+/// Finds requests for our addresses among the frames of a receiver, and answers them.
+pub struct Responder {
+    mac: [u8; 6],
+    is_ours: Box<dyn Fn(IpAddr) -> bool + Send>,
+    replies: Producer<ShortFrame>,
+}
+
+/// Replies that a sender of the same port is to send.
+#[derive(Debug)]
+pub struct Replies(Consumer<ShortFrame>);
+
+impl Responder {
+    /// Answers requests for addresses of which `is_ours` is true with `mac`, on this port by the
+    /// sender that takes the replies.
+    pub fn new(mac: [u8; 6], is_ours: Box<dyn Fn(IpAddr) -> bool + Send>) -> (Self, Replies) {
+        let (replies, taken) = RingBuffer::new(REPLIES);
+        (Self { mac, is_ours, replies }, Replies(taken))
+    }
+
+    /// Answers the frame if it is a request for an address of ours.
+    #[inline]
+    pub(crate) fn see(&mut self, frame: &[u8]) {
+        let Some(Message::Request { from, target }) = Message::read(frame) else { return };
+        if !(self.is_ours)(target) {
+            return;
+        }
+        if let Some(reply) = reply(frame, from, target, self.mac) {
+            // Where there is no room, the neighbour asks again.
+            let _ = self.replies.push(reply);
+        }
+    }
+}
+
+impl Replies {
+    /// Sends the replies that have come, by a port with no frames waiting.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, port: &mut impl Transmit) {
+        while let Ok(frame) = self.0.pop() {
+            if !send(&frame, port) {
+                return;
+            }
+        }
+    }
+}
+
+/// Sends a frame by a port with no frames waiting; false if the port does not take it, and it is
+/// lost.
+fn send(frame: &ShortFrame, port: &mut impl Transmit) -> bool {
+    if port.prepare() == 0 {
+        return false;
+    }
+    port.push(0, |room| {
+        let len = frame.bytes().len();
+        room[..len].copy_from_slice(frame.bytes());
+        Written { side: traffic::Side::A, len, stream: NO_STREAM }
+    });
+    port.flush();
+    let is_sent = port.waiting() == 0;
+    port.discard(|_| {});
+    is_sent
+}
+
+/// Asks for the MAC address of `target` on behalf of `from`, in frames with these VLAN tags, and
+/// returns it; `None` if nobody has answered in three seconds.
+pub fn resolve(
+    (tx, rx): (&mut impl Transmit, &mut impl Receive),
+    (from, target): (Neighbour, IpAddr),
+    tags: &[u8],
+    clock: Clock,
+    interrupted: &AtomicBool,
+) -> Option<[u8; 6]> {
+    let is_ours = Box::new(move |address| address == from.address);
+    let (mut responder, mut replies) = Responder::new(from.mac, is_ours);
+    for _ in 0..TRIES {
+        send(&request(from, target, tags), tx);
+        let until = clock.now() + WAIT_NS;
+        while clock.now() < until && !interrupted.load(Ordering::Relaxed) {
+            let mut found = None;
+            for number in 0..rx.receive() {
+                let frame = rx.frame(number);
+                match Message::read(frame) {
+                    Some(Message::Reply(it)) if it.address == target => found = Some(it.mac),
+                    // A neighbour may want to know us first.
+                    _ => responder.see(frame),
+                }
+            }
+            rx.free();
+            replies.send(tx);
+            if found.is_some() {
+                return found;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+    None
+}

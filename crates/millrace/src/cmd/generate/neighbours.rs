@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The neighbours of a run: gateways whose MAC addresses are resolved before it, and who looks for
+//! addresses of ours during it.
+
+use super::profile::LoadedProfile;
+use crate::ports::OpenPorts;
+use anyhow::{Context, bail};
+use generator::{Clock, PortRx, PortTx, Replies, Responder, resolve};
+use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
+use traffic::Side;
+use traffic::neighbour::Neighbour;
+use traffic::stream::StreamSpec;
+
+/// What a run sends, as far as its neighbours know it.
+pub(super) struct Senders<'a> {
+    pub(super) specs: &'a [StreamSpec],
+    pub(super) profile: Option<&'a LoadedProfile>,
+}
+
+impl Senders<'_> {
+    fn of_port(&self, port: usize) -> impl Iterator<Item = &StreamSpec> {
+        self.specs.iter().filter(move |spec| spec.side as usize == port)
+    }
+
+    /// Who asks for a gateway at this port, and the VLAN tags of its packets.
+    fn asker(&self, port: usize, mac: [u8; 6]) -> Option<(Neighbour, Vec<u8>)> {
+        if let Some(profile) = self.profile {
+            return Some((Neighbour { address: profile.first_address(port), mac }, Vec::new()));
+        }
+        let spec = self.of_port(port).next()?;
+        Some((Neighbour { address: spec.first_source(), mac }, spec.first_tags()))
+    }
+
+    /// Answers requests for addresses that send from this port.
+    pub(super) fn responder(&self, port: usize, mac: [u8; 6]) -> (Responder, Replies) {
+        let specs: Vec<_> = self.of_port(port).cloned().collect();
+        let is_of_profile = self.profile.map(LoadedProfile::addresses);
+        let is_ours = move |address| {
+            specs.iter().any(|spec| spec.sends_from(address))
+                || is_of_profile.as_ref().is_some_and(|is_ours| is_ours(address))
+        };
+        Responder::new(mac, Box::new(is_ours))
+    }
+}
+
+/// Resolves the gateway of each port that has one, and returns their MAC addresses.
+pub(super) fn resolve_all(
+    gateways: &[IpAddr],
+    senders: &Senders<'_>,
+    open: &mut OpenPorts,
+    clock: Clock,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<[Option<[u8; 6]>; 2]> {
+    let mut found = [None; 2];
+    if gateways.len() > open.ports.len() {
+        bail!("--gateway names {} gateways for {} ports", gateways.len(), open.ports.len());
+    }
+    for (port, gateway) in gateways.iter().enumerate() {
+        let info = open.ports[port].info();
+        let (name, mac) = (info.devargs.clone(), info.mac);
+        let Some((from, tags)) = senders.asker(port, mac) else { continue };
+        if from.address.is_ipv4() != gateway.is_ipv4() {
+            bail!("--gateway {gateway}: the streams of port {name} send from {}", from.address);
+        }
+        let (rx, tx) = &mut open.queues[port];
+        let queues = rx.pop().zip(tx.pop()).context("a port has queues")?;
+        let (mut port_rx, mut port_tx) =
+            (PortRx::new(queues.0), PortTx::new(queues.1, open.mempool));
+        let ends = (&mut port_tx, &mut port_rx);
+        found[port] = resolve(ends, (from, *gateway), &tags, clock, interrupted);
+        rx.push(port_rx.into_queue());
+        tx.push(port_tx.into_queue());
+        if found[port].is_none() {
+            bail!(
+                "gateway {gateway} does not answer {} at port {name}: check the address, or name \
+                 its MAC address with dst_mac=",
+                from.address
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// MAC addresses of the ports as a sender at `side` sees them: across is its gateway, if it has one.
+pub(super) fn macs(macs: [[u8; 6]; 2], gateways: [Option<[u8; 6]>; 2], side: Side) -> [[u8; 6]; 2] {
+    let mut seen = macs;
+    if let Some(gateway) = gateways[side as usize] {
+        seen[side.other() as usize] = gateway;
+    }
+    seen
+}
