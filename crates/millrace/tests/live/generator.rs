@@ -90,7 +90,7 @@ fn the_command_of_the_article_works_as_it_is_typed() {
     let output = millrace(&args);
     let stderr = String::from_utf8_lossy(&output.stderr);
     let told = "cap2/imix_fast_1g.yaml: 1194 tuples, 0.017 Mpps, 0.05 Gb/s on the wire (0.03 from \
-                port A, 0.03 from port B); 3 shares on 1 sender";
+                port A, 0.03 from port B)\nmillrace: 3 shares on 1 sender\n";
     assert!(stderr.contains(told), "{stderr}");
     let results = json(&output);
     let probes = results["verified"]["streams"].as_array().unwrap();

@@ -131,7 +131,8 @@ proptest! {
     ) {
         let template = format!("cps: 1000\nw: {burst}\nipg: 0\nrtt: 0");
         let text = profile(&format!("  distribution: {distribution}"), &template);
-        let traffic = bind(&text.replace("16.0.0.255", &format!("16.0.0.{clients}")), &udp_exchange());
+        let text = text.replace("16.0.0.255", &format!("16.0.0.{clients}"));
+        let traffic = bind(&text, &udp_exchange());
         let end_ns = Some(17 * 1_000_000 * u64::from(burst) * u64::from(parts));
         let split = if is_parity { Split::Parity } else { Split::Side };
         let options = Options { end_ns, split, ..Options::default() };

@@ -82,7 +82,8 @@ pub(super) fn resolve_all(
     Ok(found)
 }
 
-/// MAC addresses of the ports as a sender at `side` sees them: across is its gateway, if it has one.
+/// Returns the MAC addresses of the ports for a sender at `side`: its gateway's, if it has one,
+/// replaces that of the other port.
 pub(super) fn macs(macs: [[u8; 6]; 2], gateways: [Option<[u8; 6]>; 2], side: Side) -> [[u8; 6]; 2] {
     let mut seen = macs;
     if let Some(gateway) = gateways[side as usize] {

@@ -31,7 +31,7 @@ pub(super) struct ProfileArgs {
     /// Send all packets of a flow from one port: A if the client's address is even, else B
     #[arg(long = "parity", short = 'p', requires = "profile")]
     is_parity: bool,
-    /// Divide the profile among N senders, or fewer if there are fewer cpus; the traffic is the same
+    /// Divide the profile among N senders, or fewer if there are fewer cpus
     #[arg(long, short = 'c', value_name = "N", requires = "profile",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     shares: Option<u16>,

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         bail!("side=b needs a port B: name two ports, A,B");
     }
     let json = JsonFile::open(args.json.as_deref())?;
-    let is_verified = args.verify || profile.is_some();
+    let is_verified = args.verify || profile.is_some() && !specs.is_empty();
     let csv = CsvFile::open(args.csv.as_deref(), args.interval, is_verified)?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let crew = Crew::new(args, Cpus::of_this_host().usable().len());
