@@ -4,6 +4,7 @@
 mod crew;
 mod csv_file;
 mod neighbours;
+mod pcapng;
 mod profile;
 mod report;
 mod run;
@@ -86,6 +87,8 @@ pub(crate) struct GenArgs {
     /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    #[command(flatten)]
+    pcapng: pcapng::PcapngArgs,
     /// Length of an interval in seconds: of a line on the terminal and of one in the CSV
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     interval: Duration,

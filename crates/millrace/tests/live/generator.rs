@@ -6,7 +6,7 @@ use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
 use crate::process::Process;
 use crate::twin::driver;
-use crate::{Scratch, has_root_and, wait_until};
+use crate::{Scratch, has_root_and, has_tools, wait_until};
 use serde_json::Value;
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
@@ -102,6 +102,46 @@ fn the_command_of_the_article_works_as_it_is_typed() {
     let expected = (336_570.0 * 0.05 * 2.0) as u64 + sent;
     assert!((sent + 1..expected + expected / 10).contains(&all), "{all} of {expected}");
     assert_eq!(results["verified"]["foreign"], Value::Null);
+}
+
+/// tshark reads every frame, and finds nothing to warn of.
+#[test]
+fn a_capture_has_what_was_sent_and_what_was_received() {
+    if driver().is_none() || !has_tools(&["tshark"]) {
+        return;
+    }
+    let _turn = turn();
+    let scratch = Scratch::new("pcapng");
+    let file = scratch.path("sample.pcapng");
+    let mut args = vec!["gen", TWINS, "--verify", "--json", "-", "--pcapng", &file];
+    args.extend([
+        "--pcapng-every",
+        "10",
+        "--stream",
+        "count=1000 rate=50kpps size=66,594,1518 vlan=5",
+    ]);
+    let results = json(&millrace(&args));
+    let received = count(&results["received"]["packets"]);
+    let tshark = |args: &[&str]| {
+        let output = Command::new("tshark").args(["-r", &file]).args(args).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let warnings: Vec<_> = stderr.lines().filter(|line| !line.contains("root")).collect();
+        assert!(output.status.success() && warnings.is_empty(), "{warnings:?}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let directions =
+        tshark(&["-T", "fields", "-e", "frame.interface_id", "-e", "frame.packet_flags_direction"]);
+    let of = |what: &str| directions.iter().filter(|line| *line == what).count() as u64;
+    assert_eq!(of("0\t0x00000002"), 100, "{directions:?}");
+    assert_eq!(of("1\t0x00000001"), received.div_ceil(10));
+    assert_eq!(tshark(&["-Y", "_ws.expert.severity >= \"Warning\""]).len(), 0);
+    let checksums = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"];
+    let wrong = ["-Y", "ip.checksum.status != 1 or udp.checksum.status != 1"];
+    assert_eq!(tshark(&[&checksums[..], &wrong].concat()), Vec::<String>::new());
+    // Times count from when the run began, by the host's clock.
+    let since = tshark(&["-T", "fields", "-e", "frame.time_epoch"])[0].parse::<f64>().unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert!((0.0..600.0).contains(&(now.as_secs_f64() - since)));
 }
 
 #[test]

@@ -3,16 +3,17 @@
 
 use super::GenArgs;
 use super::neighbours::{Senders, macs};
+use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use crate::ports::OpenPorts;
 use anyhow::Context;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
-    Checks, Clock, Lanes, Ledger, Phase, PortQueue, PortRx, PortTx, Replies, Session, Task,
-    run_tasks,
+    Checks, Clock, Lanes, Ledger, Phase, PortQueue, PortRx, PortTx, Replies, Session, Tapped, Task,
+    Transmit, run_tasks,
 };
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, Side, Verifier};
+use traffic::{Part, ProbedReplay, Side, Verifier};
 
 /// Latest packets of a stream among which duplicates are found: 64 Ki for one, less for many.
 const WINDOW_MAX: usize = 1 << 16;
@@ -69,7 +70,11 @@ struct FreeQueues {
 
 impl Plan<'_> {
     /// Makes the tasks of each worker, and the ledger of the run.
-    pub(super) fn tasks(&self, open: &mut OpenPorts) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
+    pub(super) fn tasks(
+        &self,
+        open: &mut OpenPorts,
+        mut pcapng: Option<&mut PcapngFile>,
+    ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
         // Beside the probes, the frames of a profile are a stream of their own.
         let streams = self.specs.len() + usize::from(self.profile.is_some());
         let stamped = if self.setup.is_stamped { self.specs.len() } else { 0 };
@@ -82,11 +87,13 @@ impl Plan<'_> {
         let mut ports: Vec<FreeQueues> = free.collect();
         let mut receivers = Vec::new();
         for _ in 0..self.crew.receivers {
-            receivers.push(self.receiver(&mut session, &mut ports, stamped)?);
+            let pcapng = pcapng.as_deref_mut();
+            receivers.push(self.receiver(&mut session, &mut ports, stamped, pcapng)?);
         }
         let mut teams = Vec::new();
         for share in 0..self.crew.senders {
-            teams.push(self.senders(&mut session, share, &mut ports)?);
+            let pcapng = pcapng.as_deref_mut();
+            teams.push(self.senders(&mut session, share, &mut ports, pcapng)?);
         }
         teams.extend(receivers.into_iter().map(|receiver| vec![receiver]));
         let mut workers: Vec<Tasks> = (0..self.crew.workers).map(|_| Vec::new()).collect();
@@ -102,6 +109,7 @@ impl Plan<'_> {
         session: &mut Session,
         ports: &mut [FreeQueues],
         stamped: usize,
+        pcapng: Option<&mut PcapngFile>,
     ) -> anyhow::Result<Box<dyn Task>> {
         let senders = Senders { specs: self.specs, profile: self.profile };
         let mut queues = Vec::new();
@@ -116,7 +124,16 @@ impl Plan<'_> {
         let window = (WINDOWS_TOTAL / lanes.max(1)).clamp(64, WINDOW_MAX);
         let verifier = || Verifier::new(self.setup.seed, self.setup.key);
         let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
-        Ok(Box::new(session.receiver(queues, checks)))
+        Ok(match pcapng {
+            None => Box::new(session.receiver(queues, checks)),
+            Some(pcapng) => {
+                let tapped = queues.into_iter().map(|PortQueue { port, queue, rx, responder }| {
+                    let rx = Tapped::new(rx, pcapng.tap(port, false));
+                    PortQueue { port, queue, rx, responder }
+                });
+                Box::new(session.receiver(tapped.collect(), checks))
+            }
+        })
     }
 
     /// A sender of this share for each port that sends.
@@ -125,6 +142,7 @@ impl Plan<'_> {
         session: &mut Session,
         share: u16,
         ports: &mut [FreeQueues],
+        mut pcapng: Option<&mut PcapngFile>,
     ) -> anyhow::Result<Tasks> {
         let mut tasks: Tasks = Vec::new();
         let sides = [Side::A, Side::B].into_iter().enumerate();
@@ -139,15 +157,39 @@ impl Plan<'_> {
             let queue = free.tx.pop().context("a transmit queue for each sender")?;
             let tx = PortTx::new(queue, self.mempool);
             let replies = std::mem::take(&mut free.replies);
-            tasks.push(match self.profile {
-                Some(profile) => {
-                    let source = profile.source(streams, macs, part)?;
-                    Box::new(session.sender(source, port, tx).replying(replies))
+            let source = match self.profile {
+                Some(profile) => Traffic::Profile(profile.source(streams, macs, part)?),
+                None => Traffic::Streams(streams),
+            };
+            tasks.push(match pcapng.as_deref_mut() {
+                None => source.sender(session, port, tx, replies),
+                Some(pcapng) => {
+                    source.sender(session, port, Tapped::new(tx, pcapng.tap(port, true)), replies)
                 }
-                None => Box::new(session.sender(streams, port, tx).replying(replies)),
             });
         }
         Ok(tasks)
+    }
+}
+
+/// What a sender sends.
+enum Traffic {
+    Streams(Streams),
+    Profile(ProbedReplay),
+}
+
+impl Traffic {
+    fn sender(
+        self,
+        session: &mut Session,
+        port: usize,
+        tx: impl Transmit + 'static,
+        replies: Vec<Replies>,
+    ) -> Box<dyn Task> {
+        match self {
+            Self::Streams(streams) => Box::new(session.sender(streams, port, tx).replying(replies)),
+            Self::Profile(replay) => Box::new(session.sender(replay, port, tx).replying(replies)),
+        }
     }
 }
 

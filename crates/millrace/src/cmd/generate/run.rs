@@ -4,6 +4,7 @@
 use super::crew::{self, Crew, Plan};
 use super::csv_file::CsvFile;
 use super::neighbours::{Senders, resolve_all};
+use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use super::report::{Meter, Results};
 use super::{GenArgs, selftest};
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let json = JsonFile::open(args.json.as_deref())?;
     let is_verified = args.verify || profile.is_some() && !specs.is_empty();
     let csv = CsvFile::open(args.csv.as_deref(), args.interval, is_verified)?;
+    let pcapng = args.pcapng.open()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let crew = Crew::new(args, Cpus::of_this_host().usable().len());
     let of_profile = profile.as_ref().map_or(0, LoadedProfile::mtu);
@@ -69,12 +71,14 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         clock,
         interval_ns: args.interval.as_nanos() as u64,
     };
-    let (workers, ledger) = plan.tasks(&mut open)?;
+    let pcapng = pcapng.map(|file| args.pcapng.begin(file, &open.ports, clock));
+    let mut pcapng = pcapng.transpose()?;
+    let (workers, ledger) = plan.tasks(&mut open, pcapng.as_mut())?;
     let jobs = crew::launch(workers, &mut open, clock, &phase);
     let is_printed = !args.quiet && !json.is_stdout();
     let meter = Meter::new(is_verified, args.interval, args.late + REPORTING);
     let begun = Instant::now();
-    let mut control = Control { ledger, phase, begun, meter, csv, is_printed };
+    let mut control = Control { ledger, phase, begun, meter, csv, pcapng, is_printed };
     let duration = args.duration.or(profile.as_ref().and_then(|profile| profile.duration));
     let sent_for = control.watch(duration, &interrupted);
     control.poll_for(args.late);
@@ -82,6 +86,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     jobs.into_iter().for_each(|job| _ = job.join());
     control.ledger.poll();
     control.close_intervals(u64::MAX);
+    control.finish_pcapng()?;
     let results = Results::new(args, (&specs, control.ledger.totals()), &open.ports, sent_for);
     open.close();
     if !json.is_stdout() {
@@ -114,6 +119,7 @@ struct Control {
     begun: Instant,
     meter: Meter,
     csv: CsvFile,
+    pcapng: Option<PcapngFile>,
     is_printed: bool,
 }
 
@@ -124,7 +130,7 @@ impl Control {
             tell_at_once(Meter::HEADING);
         }
         loop {
-            self.ledger.poll();
+            self.poll();
             let elapsed = self.begun.elapsed();
             self.close_intervals(self.meter.intervals_over(elapsed));
             let is_over = duration.is_some_and(|duration| elapsed >= duration);
@@ -153,7 +159,29 @@ impl Control {
         let begun = Instant::now();
         while begun.elapsed() < duration {
             std::thread::sleep(TURN);
-            self.ledger.poll();
+            self.poll();
         }
+    }
+
+    /// Takes reports and copied frames.
+    fn poll(&mut self) {
+        self.ledger.poll();
+        let written = self.pcapng.as_mut().map_or(Ok(()), PcapngFile::write);
+        if let Err(error) = written {
+            tell(io::stderr(), format_args!("millrace: {error:#}"));
+            self.pcapng = None;
+        }
+    }
+
+    /// Writes the rest of the copied frames.
+    fn finish_pcapng(&mut self) -> anyhow::Result<()> {
+        let missed = self.pcapng.take().map_or(Ok(0), PcapngFile::finish)?;
+        if missed > 0 {
+            tell(
+                io::stderr(),
+                format_args!("millrace: --pcapng: {missed} packets came too fast to be copied"),
+            );
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Copies a sample of the frames that pass, for a capture file: what goes past the kernel, tcpdump
+//! does not see.
+
+use crate::Clock;
+use crate::link::{Made, Receive, Taken, Transmit};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use traffic::Written;
+
+/// Bytes of copied frames that wait for the control thread.
+const RING: usize = 4 << 20;
+/// Time, and length of the frame.
+const HEAD: usize = 8 + 4;
+
+/// Copies every Nth frame of a queue.
+pub struct Tap {
+    every: u64,
+    /// Frames until the next copy.
+    left: u64,
+    clock: Clock,
+    ring: Producer<u8>,
+    missed: Arc<AtomicU64>,
+}
+
+/// The copies of a tap, for the control thread.
+pub struct TapFeed {
+    ring: Consumer<u8>,
+    missed: Arc<AtomicU64>,
+    frame: Vec<u8>,
+}
+
+/// Makes a tap that copies one frame of `every`, from the first on, and its feed.
+pub fn tap(every: u64, clock: Clock) -> (Tap, TapFeed) {
+    let (ring, copies) = RingBuffer::new(RING);
+    let missed = Arc::new(AtomicU64::new(0));
+    let feed = TapFeed { ring: copies, missed: Arc::clone(&missed), frame: Vec::new() };
+    (Tap { every, left: 0, clock, ring, missed }, feed)
+}
+
+impl Tap {
+    /// Copies the frame if it is its turn.
+    #[inline(always)]
+    fn see(&mut self, frame: &[u8]) {
+        if self.left > 0 {
+            self.left -= 1;
+            return;
+        }
+        self.left = self.every - 1;
+        self.copy(frame);
+    }
+
+    #[inline(never)]
+    fn copy(&mut self, frame: &[u8]) {
+        let Ok(mut chunk) = self.ring.write_chunk(HEAD + frame.len()) else {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&self.clock.now().to_ne_bytes());
+        head[8..].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
+        let (first, second) = chunk.as_mut_slices();
+        let bytes = head.iter().chain(frame);
+        first.iter_mut().chain(second).zip(bytes).for_each(|(to, from)| *to = *from);
+        chunk.commit_all();
+    }
+}
+
+impl TapFeed {
+    /// Gives each copied frame to `take`, with its time in nanoseconds of the run.
+    pub fn take_all<E>(
+        &mut self,
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Ok(head) = self.ring.read_chunk(HEAD) {
+            let mut bytes = head.into_iter();
+            let time_ns = u64::from_ne_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)));
+            let len = u32::from_ne_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)));
+            drop(bytes);
+            self.frame.clear();
+            if let Ok(frame) = self.ring.read_chunk(len as usize) {
+                let (first, second) = frame.as_slices();
+                self.frame.extend_from_slice(first);
+                self.frame.extend_from_slice(second);
+                frame.commit_all();
+            }
+            take(time_ns, &self.frame)?;
+        }
+        Ok(())
+    }
+
+    /// Frames whose turn it was and that found no room.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+/// A link whose frames pass a tap.
+pub struct Tapped<T> {
+    link: T,
+    tap: Tap,
+}
+
+impl<T> Tapped<T> {
+    /// Lets the frames of `link` pass `tap`.
+    pub fn new(link: T, tap: Tap) -> Self {
+        Self { link, tap }
+    }
+}
+
+impl<T: Transmit> Transmit for Tapped<T> {
+    fn prepare(&mut self) -> usize {
+        self.link.prepare()
+    }
+
+    fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+        let tap = &mut self.tap;
+        self.link.push(interval, |room| {
+            let written = write(room);
+            tap.see(&room[..written.len]);
+            written
+        });
+    }
+
+    fn flush(&mut self) -> Taken {
+        self.link.flush()
+    }
+
+    fn waiting(&self) -> usize {
+        self.link.waiting()
+    }
+
+    fn discard(&mut self, drop: impl FnMut(Made)) {
+        self.link.discard(drop);
+    }
+}
+
+impl<R: Receive> Receive for Tapped<R> {
+    const IS_PAYLOAD: bool = R::IS_PAYLOAD;
+
+    fn receive(&mut self) -> usize {
+        let received = self.link.receive();
+        (0..received).for_each(|number| self.tap.see(self.link.frame(number)));
+        received
+    }
+
+    fn frame(&mut self, number: usize) -> &[u8] {
+        self.link.frame(number)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.link.bytes()
+    }
+
+    fn free(&mut self) {
+        self.link.free();
+    }
+
+    fn waiting(&self) -> Option<u32> {
+        self.link.waiting()
+    }
+}
