@@ -4,6 +4,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
+use traffic::Side;
 use traffic::trex::{Capture, Decimal, Missing, Options, Profile, Split, Traffic};
 
 const FRAMES: u32 = 20_000_000;
@@ -32,8 +33,15 @@ fn many_flows() -> Traffic {
 }
 
 fn measure(name: &str, traffic: &Traffic) {
-    for split in [Split::Side, Split::Parity] {
-        let options = Options { multiplier: Decimal::from_whole(20), split, ..Options::default() };
+    let cases = [
+        (Split::Side, None),
+        (Split::Side, Some(Side::A)),
+        (Split::Parity, None),
+        (Split::Parity, Some(Side::A)),
+    ];
+    for (split, side) in cases {
+        let multiplier = Decimal::from_whole(20);
+        let options = Options { multiplier, split, side, ..Options::default() };
         let mut replay = traffic.replay(&options).expect("it has few flows under way");
         let mut frame = [0; 2048];
         let mut last_ns = 0;
@@ -43,11 +51,12 @@ fn measure(name: &str, traffic: &Traffic) {
             black_box(replay.write(&mut frame));
             black_box(&frame);
         }
+        let what = format!("{split:?}, {}", side.map_or("both sides", |_| "side A"));
         let ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(FRAMES);
         let mpps = f64::from(FRAMES) * 1e3 / last_ns as f64;
         let active = replay.active_flows();
         println!(
-            "{name:20} {split:?}: {ns:5.1} ns a frame; the replay has {mpps:6.3} Mpps, \
+            "{name:20} {what:18}: {ns:5.1} ns a frame; the replay has {mpps:6.3} Mpps, \
              {active} flows under way"
         );
     }

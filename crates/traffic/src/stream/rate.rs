@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rates as the user writes them, and when frames are due at a rate.
+//! Rates as the user writes them.
 
 /// Bytes that a frame takes on the wire beside itself: preamble and start delimiter 8, gap 12.
 const WIRE_EXTRA: f64 = 20.0;
@@ -86,33 +86,6 @@ fn parse_scaled(text: &str) -> Option<f64> {
     is_plain.then(|| number.parse::<f64>().ok()).flatten().map(|number| number * scale)
 }
 
-/// Departures at a constant rate, without drift: frame `n` is due `n` intervals after the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Interval(u64);
-
-/// Bits behind the binary point of an interval in nanoseconds: at 30 million frames a second the
-/// rate is exact to 2 in a billion, and intervals may be up to 18 minutes long.
-const FRACTION_BITS: u32 = 24;
-
-impl Interval {
-    /// Of no rate: every frame is due at once.
-    pub(crate) const NONE: Self = Self(0);
-
-    /// Returns the interval at `rate` frames per second, at least one in 1000 seconds.
-    pub(crate) fn at_rate(rate: f64) -> Self {
-        let scale = (1_u64 << FRACTION_BITS) as f64;
-        Self((1e9 / rate.max(1e-3) * scale).round() as u64)
-    }
-
-    /// Nanoseconds from the start at which frame `number` is due; the greatest number if they are
-    /// more.
-    #[inline(always)]
-    pub(crate) fn due(self, number: u64) -> u64 {
-        let due = u128::from(self.0) * u128::from(number) >> FRACTION_BITS;
-        u64::try_from(due).unwrap_or(u64::MAX)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,16 +119,5 @@ mod tests {
         assert_eq!(pps(Rate::Percent(100.0), 64.0, Some(10_000)), Ok(Some(1e10 / 672.0)));
         assert_eq!(pps(Rate::Percent(50.0), 64.0, None), Err(NoLinkSpeed));
         assert_eq!(pps(Rate::Max, 64.0, None), Ok(None));
-    }
-
-    #[test]
-    fn the_rate_holds_to_a_hundred_millionth_over_a_day() {
-        for rate in [0.5, 3.0, 1e6, 6_731_400.0, 30e6] {
-            let number = (rate * 86_400.0) as u64;
-            let expected = number as f64 * 1e9 / rate;
-            let error = (Interval::at_rate(rate).due(number) as f64 - expected).abs();
-            assert!(error < 86_400e9 * 1e-8, "{rate}: {error} ns");
-        }
-        assert_eq!(Interval::NONE.due(1 << 40), 0);
     }
 }
