@@ -10,6 +10,9 @@ pub trait Source {
 
     /// Writes that frame to the begin of `room`, which has [`ROOM`] bytes at least, and goes on to
     /// the next. `now_ns` is the time of the sender, for stamps.
+    ///
+    /// # Panics
+    /// If no frame is due, now or later.
     fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written;
 
     /// Number of streams, including those of other parts.

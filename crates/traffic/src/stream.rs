@@ -6,6 +6,7 @@
 
 mod addresses;
 mod fields;
+mod poisson;
 mod rate;
 mod schedule;
 mod size;
@@ -14,6 +15,7 @@ mod template;
 mod values;
 
 pub use rate::{NoLinkSpeed, Rate, RateError};
+pub use schedule::TimeError;
 pub use size::{FCS, SIZES, SizeError};
 pub use spec::{KEYS, SpecError, StreamSpec, ValueFault};
 pub use values::ValuesError;
@@ -23,7 +25,9 @@ use crate::source::{Source, Written};
 use crate::stamp::{Stamp, StampKey};
 use crate::{Part, Side};
 use fields::Fields;
-use schedule::{Group, Interval, Member};
+use schedule::{Group, Interval, Schedule};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use template::{HEAD, Payload, Template};
 
@@ -49,8 +53,8 @@ pub struct StreamSetup {
 pub struct Streams {
     streams: Vec<Stream>,
     groups: Vec<Group>,
-    /// The group whose frame is due next.
-    next: usize,
+    /// When the next frame of each group is due.
+    dues: BinaryHeap<Reverse<(u64, u32)>>,
     filler: Arc<Filler>,
     key: StampKey,
     is_stamped: bool,
@@ -98,6 +102,9 @@ pub enum StreamFault {
     /// It would leave the others nothing, or they it.
     #[error("rate max is for all streams or for none: it leaves no room for others")]
     MaxBesideRate,
+    /// It has times, and a rate that leaves none.
+    #[error("arrivals, on and start need a rate: rate max sends all the time")]
+    MaxBesideTimes,
     /// A stamp has 16 bits for stream and share.
     #[error("there are more than 65,535 streams, times the senders of each")]
     TooMany,
@@ -111,7 +118,7 @@ impl Streams {
         let mut streams = Self {
             streams: Vec::new(),
             groups: Vec::new(),
-            next: 0,
+            dues: BinaryHeap::new(),
             filler,
             key: setup.key,
             is_stamped: setup.is_stamped,
@@ -123,8 +130,9 @@ impl Streams {
             let added = added.and_then(|lane| streams.add(number as u16, lane, spec, setup));
             added.map_err(|fault| StreamError { name: spec.name.clone(), fault })?;
         }
-        streams.groups.iter_mut().for_each(Group::space_members);
-        streams.find_next();
+        streams.groups.iter_mut().for_each(Group::begin);
+        let dues = streams.groups.iter().enumerate();
+        streams.dues = dues.map(|(number, it)| Reverse((it.due(), number as u32))).collect();
         Ok(streams)
     }
 
@@ -144,35 +152,35 @@ impl Streams {
             return Ok(());
         }
         let interval = rate.map_or(Interval::NONE, Interval::at_rate);
-        let is_max = |group: &Group| group.interval == Interval::NONE;
-        if self.groups.iter().any(|group| is_max(group) != rate.is_none()) {
+        if self.groups.iter().any(|group| group.is_max() != rate.is_none()) {
             return Err(StreamFault::MaxBesideRate);
         }
-        let same = |group: &&mut Group| group.interval == interval && group.burst == 1;
-        let member = Member { stream: number, offset_ns: 0 };
-        match self.groups.iter_mut().find(same).filter(|_| spec.burst == 1) {
-            Some(group) => group.members.push(member),
-            None => self.groups.push(Group::new(interval, spec.burst, member, setup.part)),
+        let schedule = spec.schedule;
+        if rate.is_none() && schedule != Schedule::default() {
+            return Err(StreamFault::MaxBesideTimes);
+        }
+        let is_alone = schedule.is_poisson || spec.burst > 1;
+        let is_taken = |group: &mut Group| group.takes(interval, schedule, number);
+        if is_alone || !self.groups.iter_mut().any(is_taken) {
+            let seed = setup.seed ^ u64::from(number) << 32;
+            let with = (schedule, setup.part, seed);
+            self.groups.push(Group::new(interval, spec.burst, number, with));
         }
         Ok(())
-    }
-
-    fn find_next(&mut self) {
-        let dues = self.groups.iter().map(|group| group.due).enumerate();
-        self.next = dues.min_by_key(|(_, due)| *due).map_or(0, |(group, _)| group);
     }
 }
 
 impl Source for Streams {
     #[inline(always)]
     fn due(&self) -> Option<u64> {
-        self.groups.get(self.next).map(|group| group.due).filter(|due| *due != u64::MAX)
+        self.dues.peek().map(|Reverse((due, _))| *due).filter(|due| *due != u64::MAX)
     }
 
     #[inline(always)]
     fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written {
-        let group = &mut self.groups[self.next];
-        let number = group.members[group.turn].stream;
+        let mut next = self.dues.peek_mut().expect("the caller has seen a due frame");
+        let group = &mut self.groups[next.0.1 as usize];
+        let number = group.stream();
         let stream = &mut self.streams[usize::from(number)];
         let payload = match self.is_stamped {
             true => {
@@ -184,11 +192,8 @@ impl Source for Streams {
         let len = stream.write(room, payload, &self.filler);
         let is_over = stream.advance(group.is_last_of_burst());
         group.advance(is_over);
-        let side = stream.side;
-        if self.groups.len() > 1 {
-            self.find_next();
-        }
-        Written { side, len, stream: number }
+        next.0.0 = group.due();
+        Written { side: stream.side, len, stream: number }
     }
 
     fn streams(&self) -> usize {

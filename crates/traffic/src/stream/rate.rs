@@ -80,10 +80,14 @@ fn parse_scaled(text: &str) -> Option<f64> {
     let scales = [("k", 1e3), ("m", 1e6), ("g", 1e9)];
     let found = scales.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
     let (number, scale) = found.unwrap_or((text, &1.0));
-    // Digits only: no "inf", no "1e9".
+    parse_plain(number).map(|number| number * scale)
+}
+
+/// Reads a decimal number of digits only: no "inf", no "1e9".
+pub(crate) fn parse_plain(number: &str) -> Option<f64> {
     let is_plain = number.chars().all(|it| it.is_ascii_digit() || it == '.' || it == '_');
     let number = number.replace('_', "");
-    is_plain.then(|| number.parse::<f64>().ok()).flatten().map(|number| number * scale)
+    is_plain.then(|| number.parse().ok()).flatten()
 }
 
 #[cfg(test)]

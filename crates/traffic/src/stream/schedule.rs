@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! When the frames of streams are due.
 
+use super::fields::mix;
+use super::poisson::Exponential;
+use super::rate::parse_plain;
 use crate::Part;
+
+/// Why a text is no time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no time: write 1.5s, 20ms or 5us, up to 1,000,000 seconds")]
+pub struct TimeError(pub String);
 
 /// Departures at a constant rate, without drift: frame `n` is due `n` intervals after the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,55 +38,195 @@ impl Interval {
     }
 }
 
+/// When a stream sends, beside its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    /// True if gaps are exponential: a Poisson process.
+    pub(crate) is_poisson: bool,
+    /// Nanoseconds for which it sends, and for which it then pauses, over and over.
+    pub(crate) on_off: Option<[u64; 2]>,
+    /// Nanoseconds after the begin of the run at which it begins.
+    pub(crate) start_ns: u64,
+}
+
+/// Reads a time as nanoseconds: `1.5s`, `20ms`, `5us`, and a number alone as seconds.
+pub(crate) fn time(text: &str) -> Result<u64, TimeError> {
+    let units = [("ms", 1e6), ("us", 1e3), ("s", 1e9)];
+    let found = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
+    let (number, scale) = found.unwrap_or((text, &1e9));
+    let number = parse_plain(number.trim()).map(|number| (number * scale).round());
+    // Up to 11 days.
+    let number = number.filter(|number| *number <= 1e15);
+    number.map(|number| number as u64).ok_or_else(|| TimeError(text.to_owned()))
+}
+
+/// Reads a time that is not 0.
+pub(crate) fn positive_time(text: &str) -> Result<u64, TimeError> {
+    match time(text)? {
+        0 => Err(TimeError(text.to_owned())),
+        time => Ok(time),
+    }
+}
+
+/// Gaps between the bursts of a stream that sends without a pause.
+#[derive(Debug)]
+enum Gaps {
+    Even {
+        interval: Interval,
+        /// Number of the first packet of the burst, counted over all shares, and the distance to
+        /// that of the next burst of this share.
+        first: u64,
+        step: u64,
+    },
+    Random {
+        exponential: Exponential,
+        /// Both in nanoseconds, with [`FRACTION_BITS`].
+        mean: u128,
+        at: u128,
+    },
+}
+
+impl Gaps {
+    /// Returns when the burst is due.
+    #[inline(always)]
+    fn due(&self) -> u64 {
+        match self {
+            Gaps::Even { interval, first, .. } => interval.due(*first),
+            Gaps::Random { at, .. } => u64::try_from(*at >> FRACTION_BITS).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Goes on to the next burst of this share.
+    #[inline(always)]
+    fn advance(&mut self) {
+        match self {
+            Gaps::Even { first, step, .. } => *first = first.saturating_add(*step),
+            Gaps::Random { exponential, mean, at } => *at += exponential.next(*mean),
+        }
+    }
+}
+
+/// Pauses of a stream.
+#[derive(Debug)]
+struct Pauses {
+    on_ns: u64,
+    off_ns: u64,
+    /// Of the time without pauses: the end of the period, and the pauses before it.
+    end_ns: u64,
+    paused_ns: u64,
+}
+
+impl Pauses {
+    /// Returns when something happens that happens at `ns` without pauses. Times do not go back.
+    #[inline]
+    fn time(&mut self, ns: u64) -> u64 {
+        if ns >= self.end_ns {
+            let periods = ns / self.on_ns;
+            self.end_ns = (periods + 1).saturating_mul(self.on_ns);
+            self.paused_ns = periods.saturating_mul(self.off_ns);
+        }
+        ns.saturating_add(self.paused_ns)
+    }
+}
+
 /// Streams of one rate that take turns: each has the whole interval between two of its frames.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) interval: Interval,
-    pub(crate) members: Vec<Member>,
+    gaps: Gaps,
+    schedule: Schedule,
+    pauses: Option<Pauses>,
+    members: Vec<Member>,
     /// The member whose turn it is.
-    pub(crate) turn: usize,
-    /// Packets that leave together.
-    pub(crate) burst: u64,
-    /// How many of the burst have left.
+    turn: usize,
+    /// Packets that leave together, and how many of them have left.
+    burst: u64,
     in_burst: u64,
-    /// Number of the first packet of the burst, counted over all shares, and the distance to that
-    /// of the next burst of this share.
-    first: u64,
-    step: u64,
     /// When the next frame is due; `u64::MAX`: never.
-    pub(crate) due: u64,
+    due: u64,
 }
 
 /// A stream of a group.
 #[derive(Debug)]
-pub(crate) struct Member {
+struct Member {
     /// Number of the stream.
-    pub(crate) stream: u16,
+    stream: u16,
     /// How long after the first stream of the group it sends.
-    pub(crate) offset_ns: u64,
+    offset_ns: u64,
 }
 
 impl Group {
-    pub(crate) fn new(interval: Interval, burst: u64, member: Member, part: Part) -> Self {
-        let first = burst.saturating_mul(part.share.into());
+    /// Returns the group of one stream that sends a share of its bursts.
+    pub(crate) fn new(
+        interval: Interval,
+        burst: u64,
+        stream: u16,
+        (schedule, part, seed): (Schedule, Part, u64),
+    ) -> Self {
+        let step = burst.saturating_mul(part.shares.into());
+        let gaps = match schedule.is_poisson {
+            // Shares of a Poisson process are such processes, too, and independent of each other.
+            true => Gaps::Random {
+                exponential: Exponential::new(mix(seed) ^ u64::from(part.share)),
+                mean: u128::from(interval.0).saturating_mul(step.into()).min(Exponential::MEAN_MAX),
+                at: 0,
+            },
+            false => {
+                let first = burst.saturating_mul(part.share.into());
+                Gaps::Even { interval, first, step }
+            }
+        };
+        let pauses = |[on_ns, off_ns]: [u64; 2]| Pauses { on_ns, off_ns, end_ns: 0, paused_ns: 0 };
         Self {
-            interval,
-            members: vec![member],
+            gaps,
+            schedule,
+            pauses: schedule.on_off.map(pauses),
+            members: vec![Member { stream, offset_ns: 0 }],
             turn: 0,
             burst,
             in_burst: 0,
-            first,
-            step: burst.saturating_mul(part.shares.into()),
-            due: interval.due(first),
+            due: 0,
         }
     }
 
-    /// Spreads the members evenly over the interval.
-    pub(crate) fn space_members(&mut self) {
-        let members = self.members.len() as u64;
-        for (number, member) in self.members.iter_mut().enumerate() {
-            member.offset_ns = self.interval.due(number as u64) / members;
+    /// True if its frames have no times.
+    pub(crate) fn is_max(&self) -> bool {
+        matches!(self.gaps, Gaps::Even { interval: Interval::NONE, .. })
+    }
+
+    /// Adds a stream if it can take turns with those that are there; false if not.
+    pub(crate) fn takes(&mut self, other: Interval, schedule: Schedule, stream: u16) -> bool {
+        let Gaps::Even { interval, .. } = self.gaps else { return false };
+        let is_same = interval == other && schedule == self.schedule && self.burst == 1;
+        if is_same {
+            self.members.push(Member { stream, offset_ns: 0 });
         }
+        is_same
+    }
+
+    /// Spreads the members evenly over the interval, and goes to the first frame.
+    pub(crate) fn begin(&mut self) {
+        match &mut self.gaps {
+            Gaps::Even { interval, .. } => {
+                let members = self.members.len() as u64;
+                for (number, member) in self.members.iter_mut().enumerate() {
+                    member.offset_ns = interval.due(number as u64) / members;
+                }
+            }
+            random @ Gaps::Random { .. } => random.advance(),
+        }
+        self.due = self.next_due();
+    }
+
+    /// When the next frame is due; `u64::MAX`: never.
+    #[inline(always)]
+    pub(crate) fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// The stream whose turn it is.
+    #[inline(always)]
+    pub(crate) fn stream(&self) -> u16 {
+        self.members[self.turn].stream
     }
 
     #[inline(always)]
@@ -98,11 +246,20 @@ impl Group {
             self.in_burst += 1;
             if self.in_burst == self.burst {
                 self.in_burst = 0;
-                self.first = self.first.saturating_add(self.step);
+                self.gaps.advance();
             }
         }
-        let member = self.members.get(self.turn);
-        self.due = member.map_or(u64::MAX, |it| self.interval.due(self.first) + it.offset_ns);
+        self.due = self.next_due();
+    }
+
+    #[inline(always)]
+    fn next_due(&mut self) -> u64 {
+        let Some(member) = self.members.get(self.turn) else { return u64::MAX };
+        let mut due = self.gaps.due().saturating_add(member.offset_ns);
+        if let Some(pauses) = &mut self.pauses {
+            due = pauses.time(due);
+        }
+        due.saturating_add(self.schedule.start_ns)
     }
 }
 
@@ -119,5 +276,27 @@ mod tests {
             assert!(error < 86_400e9 * 1e-8, "{rate}: {error} ns");
         }
         assert_eq!(Interval::NONE.due(1 << 40), 0);
+    }
+
+    #[test]
+    fn every_way_to_write_a_time() {
+        assert_eq!(time("1.5s"), Ok(1_500_000_000));
+        assert_eq!(time("20ms"), Ok(20_000_000));
+        assert_eq!(time("5us"), Ok(5000));
+        assert_eq!(time("2"), Ok(2_000_000_000));
+        assert_eq!(time("0"), Ok(0));
+        for text in ["", "s", "-1s", "1e3s", "1m", "1000001s", "inf"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        for text in ["0", "0.1ns", "0.0001us"] {
+            assert!(positive_time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn pauses_are_whole_and_in_their_places() {
+        let mut pauses = Pauses { on_ns: 10, off_ns: 5, end_ns: 0, paused_ns: 0 };
+        let times = [0, 9, 10, 19, 20, 1000].map(|ns| pauses.time(ns));
+        assert_eq!(times, [0, 9, 15, 24, 30, 1500]);
     }
 }

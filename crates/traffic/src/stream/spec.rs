@@ -2,6 +2,7 @@
 //! A stream as the user writes it: keys and values, from the command line or a file.
 
 use super::rate::{Rate, RateError};
+use super::schedule::{Schedule, TimeError, positive_time, time};
 use super::size::{SizeError, Sizes};
 use super::values::{Kind, Values, ValuesError};
 use crate::Side;
@@ -10,7 +11,7 @@ use wire::ethernet::Ethernet;
 use wire::{proto, tcp};
 
 /// The keys of a stream.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 26] = [
     "name",
     "side",
     "rate",
@@ -18,6 +19,10 @@ pub const KEYS: [&str; 22] = [
     "count",
     "burst",
     "flows",
+    "arrivals",
+    "on",
+    "off",
+    "start",
     "src_mac",
     "dst_mac",
     "outer_vlan",
@@ -50,6 +55,7 @@ pub struct StreamSpec {
     pub burst: u64,
     /// Different packets after which its fields begin anew.
     pub flows: Option<u64>,
+    pub(crate) schedule: Schedule,
     pub(crate) sizes: Sizes,
     pub(crate) packet: PacketSpec,
 }
@@ -111,6 +117,12 @@ pub enum ValueFault {
     /// No rate.
     #[error(transparent)]
     Rate(#[from] RateError),
+    /// No time.
+    #[error(transparent)]
+    Time(#[from] TimeError),
+    /// Something that needs another key.
+    #[error("it needs {0}")]
+    Without(&'static str),
     /// One of a few words.
     #[error("{text:?} is none of {words}")]
     Word {
@@ -262,6 +274,7 @@ impl StreamSpec {
             count: reader.optional("count", positive)?,
             burst: reader.read("burst", "1", positive)?,
             flows: reader.optional("flows", positive)?,
+            schedule: Schedule::read(reader)?,
             sizes: reader.read("size", "64", Sizes::parse)?,
             packet: PacketSpec::read(reader)?,
         };
@@ -286,6 +299,26 @@ impl StreamSpec {
     /// Mean bytes of its frames, with FCS.
     pub fn mean_size(&self) -> f64 {
         self.sizes.mean()
+    }
+}
+
+impl Schedule {
+    fn read(reader: &mut Reader) -> Result<Self, SpecError> {
+        let arrivals =
+            |text: &str| word(text, "even, poisson", &[("even", false), ("poisson", true)]);
+        let on = reader.optional("on", positive_time)?;
+        let off = reader.optional("off", positive_time)?;
+        let without = |key, other| Err(SpecError::Value { key, fault: ValueFault::Without(other) });
+        Ok(Self {
+            is_poisson: reader.read("arrivals", "even", arrivals)?,
+            on_off: match (on, off) {
+                (Some(on), Some(off)) => Some([on, off]),
+                (Some(_), None) => return without("on", "off=TIME, too"),
+                (None, Some(_)) => return without("off", "on=TIME, too"),
+                (None, None) => None,
+            },
+            start_ns: reader.read("start", "0", time)?,
+        })
     }
 }
 

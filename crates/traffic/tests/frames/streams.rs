@@ -4,7 +4,7 @@
 use crate::seen::see;
 use proptest::prelude::*;
 use std::collections::HashSet;
-use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::stream::{KEYS, StreamSetup, StreamSpec, Streams};
 use traffic::{Filler, Finding, Part, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
 use wire::checksum::crc32c;
 
@@ -182,6 +182,12 @@ fn what_makes_no_stream_is_refused() {
         told("src=2001:2::1"),
         "stream stream3: size: 64 bytes are too few: these headers need at least 82 with FCS"
     );
+    assert!(told("on=1s").contains("on: it needs off=TIME"));
+    assert!(told("rate=1kpps off=1s").contains("off: it needs on=TIME"));
+    assert!(told("rate=1kpps on=0 off=1s").contains("on: \"0\" is no time: write 1.5s"));
+    assert!(told("arrivals=poisson").contains("arrivals, on and start need a rate"));
+    assert!(told("start=5ms rate=max").contains("arrivals, on and start need a rate"));
+    assert!(told("arrivals=pareto").contains("is none of even, poisson"));
     assert!(told("src=2001:2::1 size=64-100").contains("at least 82"));
     let mixed = [spec("rate=max"), spec("rate=1kpps")];
     let error = Streams::new(&mixed, &setup(true)).unwrap_err().to_string();
@@ -220,6 +226,70 @@ fn shares_of_a_stream_are_evenly_spaced() {
         let times = |parts| all(&text, parts).into_iter().map(|it| it.1).collect::<Vec<_>>();
         assert_eq!(times(&shares(1, None)), times(&shares(3, None)));
     }
+}
+
+/// Times of the frames of all shares, in order.
+fn times_of_shares(text: &str, n: u16, before_ns: u64) -> Vec<u64> {
+    let times = |part: Part| {
+        let mut streams =
+            Streams::new(&[spec(text)], &StreamSetup { part, ..setup(false) }).unwrap();
+        let next = move || {
+            let due = streams.due().filter(|due| *due < before_ns)?;
+            streams.write(&mut [0; ROOM], 0);
+            Some(due)
+        };
+        std::iter::from_fn(next)
+    };
+    let mut all: Vec<_> = shares(n, None).into_iter().flat_map(times).collect();
+    all.sort_unstable();
+    all
+}
+
+/// In `n` shares, too: mean and variance of the packets in a millisecond are both the rate, within
+/// 4 standard deviations; the shortest and the longest gap are far from the mean.
+#[test]
+fn arrivals_are_those_of_a_poisson_process() {
+    for (n, burst) in [(1, 1), (3, 1), (2, 4)] {
+        let text = format!("rate=100kpps arrivals=poisson burst={burst}");
+        let times = times_of_shares(&text, n, 2_000_000_000);
+        let mut counts = vec![0.0; 2000];
+        times.iter().for_each(|time| counts[(time / 1_000_000) as usize] += 1.0 / f64::from(burst));
+        let mean = counts.iter().sum::<f64>() / 2000.0;
+        let expected = 100.0 / f64::from(burst);
+        let deviation = (expected / 2000.0).sqrt();
+        assert!((mean - expected).abs() < 4.0 * deviation, "{n}: {mean}");
+        let variance = counts.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / 2000.0;
+        let deviation = expected * (2.0_f64 / 2000.0).sqrt();
+        assert!((variance - expected).abs() < 4.0 * deviation, "{n}: {variance}");
+    }
+    let text = "rate=1kpps arrivals=poisson";
+    assert_ne!(times_of_shares(text, 1, 1 << 30)[0], 0, "the first gap is random, too");
+    assert_eq!(times_of_shares(text, 1, 1 << 30), times_of_shares(text, 1, 1 << 30));
+}
+
+#[test]
+fn a_stream_pauses_and_begins_later() {
+    let text = "rate=100kpps on=2ms off=8ms start=5ms";
+    for n in [1, 3] {
+        let times = times_of_shares(text, n, 35_000_000);
+        let expected = |number: u64| 5_000_000 + number / 200 * 10_000_000 + number % 200 * 10_000;
+        assert_eq!(times, (0..600).map(expected).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn streams_of_every_schedule_come_in_order() {
+    let texts = [
+        "rate=10kpps arrivals=poisson",
+        "rate=10kpps",
+        "rate=10kpps on=1ms off=1ms",
+        "rate=10kpps start=100ms",
+        "rate=20kpps arrivals=poisson on=3ms off=2us start=1.5ms burst=3",
+    ];
+    let mut streams = streams(&texts, false);
+    let sent = take(&mut streams, 20_000);
+    assert!(sent.windows(2).all(|pair| pair[0].due <= pair[1].due));
+    assert!((0..5).all(|stream| streams.written(stream) > 1000));
 }
 
 #[test]
@@ -342,8 +412,8 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_values_are_read_or_refused(key in 0..22_usize, value in "[ -~]{0,30}") {
-        let key = traffic::stream::KEYS[key].to_owned();
+    fn arbitrary_values_are_read_or_refused(key in 0..KEYS.len(), value in "[ -~]{0,30}") {
+        let key = KEYS[key].to_owned();
         if let Ok(spec) = StreamSpec::from_pairs(0, [(key, value)]) {
             if let Ok(mut streams) = Streams::new(&[spec], &setup(false)) {
                 take(&mut streams, 3);
