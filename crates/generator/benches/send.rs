@@ -20,8 +20,15 @@ fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
     let specs: Vec<_> = (0..count).map(spec).collect();
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
     let part = Part::default();
-    let key = StampKey::new(1);
-    let setup = StreamSetup { macs, link_mbps: [None; 2], seed: 1, key, is_stamped, part };
+    let setup = StreamSetup {
+        macs,
+        link_mbps: [None; 2],
+        seed: 1,
+        key: StampKey::new(1),
+        is_stamped,
+        part,
+        ramp_ns: 0,
+    };
     Streams::new(&specs, &setup).expect("streams")
 }
 

@@ -37,6 +37,7 @@ fn measure(name: &str, text: &str, count: usize, part: Part) {
         key: StampKey::new(1),
         is_stamped: false,
         part,
+        ramp_ns: 0,
     };
     let mut streams = Streams::new(&vec![spec; count], &setup).expect("streams");
     let mut room = [0; ROOM];

@@ -26,6 +26,7 @@ mod part;
 mod pcap;
 mod probed;
 mod profile;
+mod ramp;
 mod reflect;
 mod sequence;
 mod source;

@@ -21,6 +21,7 @@ pub use spec::{KEYS, SpecError, StreamSpec, ValueFault};
 pub use values::ValuesError;
 
 use crate::filler::Filler;
+use crate::ramp::Ramp;
 use crate::source::{Source, Written};
 use crate::stamp::{Stamp, StampKey};
 use crate::{Part, Side};
@@ -46,6 +47,9 @@ pub struct StreamSetup {
     pub is_stamped: bool,
     /// The part of the packets that is sent.
     pub part: Part,
+    /// Nanoseconds from the start of each stream in which its rate grows linearly from 0; 0: it is
+    /// whole at once.
+    pub ramp_ns: u64,
 }
 
 /// Several streams at work.
@@ -163,8 +167,11 @@ impl Streams {
         let is_taken = |group: &mut Group| group.takes(interval, schedule, number);
         if is_alone || !self.groups.iter_mut().any(is_taken) {
             let seed = setup.seed ^ u64::from(number) << 32;
-            let with = (schedule, setup.part, seed);
-            self.groups.push(Group::new(interval, spec.burst, number, with));
+            let mut group = Group::new(interval, spec.burst, number, (schedule, setup.part, seed));
+            if rate.is_some() {
+                group.grow(Ramp::new(setup.ramp_ns));
+            }
+            self.groups.push(group);
         }
         Ok(())
     }

@@ -81,6 +81,7 @@ pub(crate) fn streams(texts: &[&str], seed: u64) -> Streams {
         key: StampKey::new(seed),
         is_stamped: true,
         part: Part::default(),
+        ramp_ns: 0,
     };
     Streams::new(&specs, &setup).unwrap()
 }

@@ -57,6 +57,9 @@ pub(crate) struct GenArgs {
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
+    /// Let all rates grow linearly from 0 to the whole one in the first S seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    ramp: Option<Duration>,
     /// Send with N senders, each with a transmit queue of each port and an Nth of every stream
     ///
     /// By default 1; of a profile with -c as many as there are cpus for them.
@@ -82,7 +85,7 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Test the generator: send through a simulated lossy wire and compare counters
-    #[arg(long, conflicts_with_all = ["ports", "streams", "json", "csv", "duration"])]
+    #[arg(long, conflicts_with_all = ["ports", "streams", "json", "csv", "duration", "ramp"])]
     selftest: bool,
     /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
     #[arg(long, value_name = "FILE")]

@@ -5,6 +5,7 @@ use super::fields::mix;
 use super::poisson::Exponential;
 use super::rate::parse_plain;
 use crate::Part;
+use crate::ramp::Ramp;
 
 /// Why a text is no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,6 +135,7 @@ impl Pauses {
 pub(crate) struct Group {
     gaps: Gaps,
     schedule: Schedule,
+    ramp: Ramp,
     pauses: Option<Pauses>,
     members: Vec<Member>,
     /// The member whose turn it is.
@@ -179,6 +181,7 @@ impl Group {
         Self {
             gaps,
             schedule,
+            ramp: Ramp::default(),
             pauses: schedule.on_off.map(pauses),
             members: vec![Member { stream, offset_ns: 0 }],
             turn: 0,
@@ -186,6 +189,11 @@ impl Group {
             in_burst: 0,
             due: 0,
         }
+    }
+
+    /// Lets the rate grow. Pauses do not count.
+    pub(crate) fn grow(&mut self, ramp: Ramp) {
+        self.ramp = ramp;
     }
 
     /// True if its frames have no times.
@@ -255,7 +263,7 @@ impl Group {
     #[inline(always)]
     fn next_due(&mut self) -> u64 {
         let Some(member) = self.members.get(self.turn) else { return u64::MAX };
-        let mut due = self.gaps.due().saturating_add(member.offset_ns);
+        let mut due = self.ramp.time(self.gaps.due().saturating_add(member.offset_ns));
         if let Some(pauses) = &mut self.pauses {
             due = pauses.time(due);
         }

@@ -80,11 +80,11 @@ impl Pace {
         }
     }
 
-    /// Puts the bursts off: by `delay_ns`, and so that those of all shares are evenly spaced.
-    pub(super) fn shifted(self, share: Share, delay_ns: u64) -> Self {
+    /// Puts the bursts off so that those of all shares are evenly spaced.
+    pub(super) fn shifted(self, share: Share) -> Self {
         let phase = u128::from(self.step_ns) * u128::from(share.index) / u128::from(share.count);
         // It is less than a step.
-        Self { now_ns: delay_ns.saturating_add(phase as u64), ..self }
+        Self { now_ns: phase as u64, ..self }
     }
 
     /// Returns the time of the burst that is next.

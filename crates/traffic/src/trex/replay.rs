@@ -12,6 +12,7 @@ use super::pool::TupleMaker;
 use super::script::{Script, Step};
 use super::traffic::Traffic;
 use crate::Side;
+use crate::ramp::Ramp;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -48,6 +49,8 @@ pub struct Options {
     pub end_ns: Option<u64>,
     /// The port whose frames are made; `None` for both.
     pub side: Option<Side>,
+    /// Nanoseconds in which the rate of new flows grows linearly from 0; 0: it is whole at once.
+    pub ramp_ns: u64,
 }
 
 impl Default for Options {
@@ -59,6 +62,7 @@ impl Default for Options {
             macs: [[2, 0, 0, 0, 0, 0xa], [2, 0, 0, 0, 0, 0xb]],
             end_ns: None,
             side: None,
+            ramp_ns: 0,
         }
     }
 }
@@ -93,6 +97,7 @@ pub struct Replay {
     active: BinaryHeap<Reverse<Active>>,
     link: Link,
     split: Split,
+    ramp: Ramp,
     end_ns: u64,
 }
 
@@ -102,6 +107,8 @@ struct Stream {
     script: Arc<Script>,
     tuples: TupleMaker,
     pace: Pace,
+    /// From the begin of a flow to its first frame.
+    delay_ns: u64,
     burst: u64,
     range: FlowRange,
     /// Parity of the clients whose flows are made; `None` for both.
@@ -154,7 +161,8 @@ impl Traffic {
             let mut stream = Stream {
                 script,
                 tuples: self.moved_tuples(&bound.tuples, options.port_pair),
-                pace: pace.shifted(self.share, delay_ns),
+                pace: pace.shifted(self.share),
+                delay_ns,
                 burst: template.burst.into(),
                 range,
                 parity: options.parity(),
@@ -175,14 +183,16 @@ impl Traffic {
             mac_override: self.settings.mac_override,
             vlans: self.settings.vlans,
         };
+        let ramp = Ramp::new(options.ramp_ns);
         let first = streams.iter().enumerate();
-        let first = first.map(|(index, it)| Reverse((it.pace.now_ns(), index as u32)));
+        let first = first.map(|(index, it)| Reverse((it.due_ns(ramp), index as u32)));
         Ok(Replay {
             arrivals: first.collect(),
             active: BinaryHeap::with_capacity(flows as usize),
             streams,
             link,
             split: options.split,
+            ramp,
             end_ns: options.end_ns.unwrap_or(u64::MAX),
         })
     }
@@ -239,7 +249,7 @@ impl Replay {
         let Reverse((due_ns, index)) = *top;
         let stream = &mut self.streams[index as usize];
         let flow = stream.next_flow();
-        *top = Reverse((stream.pace.now_ns(), index));
+        *top = Reverse((stream.due_ns(self.ramp), index));
         drop(top);
         let begun = Active { due_ns, flow, stream: index, step: 0 };
         if let Some(step) = stream.script.steps.get(1) {
@@ -316,6 +326,12 @@ impl Script {
 }
 
 impl Stream {
+    /// Returns when the next flow has its first frame.
+    #[inline]
+    fn due_ns(&self, ramp: Ramp) -> u64 {
+        ramp.time(self.pace.now_ns()).saturating_add(self.delay_ns)
+    }
+
     /// Returns the number of the next flow and moves on to the one behind it.
     #[inline]
     fn next_flow(&mut self) -> u64 {

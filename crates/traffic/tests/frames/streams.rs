@@ -19,6 +19,7 @@ fn setup(is_stamped: bool) -> StreamSetup {
         key: StampKey::new(SEED),
         is_stamped,
         part: Part::default(),
+        ramp_ns: 0,
     }
 }
 
@@ -275,6 +276,33 @@ fn a_stream_pauses_and_begins_later() {
         let expected = |number: u64| 5_000_000 + number / 200 * 10_000_000 + number % 200 * 10_000;
         assert_eq!(times, (0..600).map(expected).collect::<Vec<_>>());
     }
+}
+
+/// Packets in each quarter of the ramp, and after it; in all shares together, too, and as a
+/// Poisson process.
+#[test]
+fn rates_grow_linearly() {
+    for (n, text) in [(1, ""), (3, ""), (1, "arrivals=poisson"), (1, "start=500ms")] {
+        let spec = [spec(&format!("rate=100kpps {text}"))];
+        let mut counts = [0_u32; 5];
+        for part in shares(n, None) {
+            let setup = StreamSetup { part, ramp_ns: 1_000_000_000, ..setup(false) };
+            let mut streams = Streams::new(&spec, &setup).unwrap();
+            let start = if text.starts_with("start") { 500_000_000 } else { 0 };
+            while let Some(due) = streams.due().filter(|due| *due < start + 1_250_000_000) {
+                streams.write(&mut [0; ROOM], 0);
+                counts[((due - start) / 250_000_000) as usize] += 1;
+            }
+        }
+        for (count, expected) in counts.into_iter().zip([3125_u32, 9375, 15_625, 21_875, 25_000]) {
+            let most = if text.contains("poisson") { 4 * expected.isqrt() } else { 2 };
+            assert!(count.abs_diff(expected) <= most, "{n} {text}: {counts:?}");
+        }
+    }
+    // Rate max has none.
+    let setup = StreamSetup { ramp_ns: 1_000_000_000, ..setup(false) };
+    let mut streams = Streams::new(&[spec("rate=max")], &setup).unwrap();
+    assert!(take(&mut streams, 10).iter().all(|it| it.due == 0));
 }
 
 #[test]

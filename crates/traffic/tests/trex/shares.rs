@@ -73,6 +73,27 @@ fn shares_of_new_flows_are_evenly_spaced() {
     assert_eq!([0, 1, 2, 3].map(first), [0, 1_000_000, 2_000_000, 3_000_000].map(Some));
 }
 
+/// In each half of the ramp, and after it. The gaps in a flow stay as they are.
+#[test]
+fn the_rate_of_new_flows_grows_linearly() {
+    let traffic = bind(&profile("", "cps: 1000\nipg: 10\nrtt: 10"), &udp_exchange());
+    let options = Options { ramp_ns: 2_000_000_000, ..Options::default() };
+    for parts in [1, 4] {
+        let mut counts = [0_u32; 3];
+        for index in 0..parts {
+            let mut replay = traffic.share(index, parts).replay(&options).unwrap();
+            let mut frame = [0; 2048];
+            while let Some(due) = replay.due().filter(|due| *due < 3_000_000_000) {
+                replay.write(&mut frame);
+                counts[(due / 1_000_000_000) as usize] += 1;
+            }
+        }
+        for (count, expected) in counts.into_iter().zip([750_u32, 2250, 3000]) {
+            assert!(count.abs_diff(expected) <= 6, "{counts:?}");
+        }
+    }
+}
+
 /// The whole, as one replay makes it with the times, and as one of each side does.
 #[test]
 fn both_sides_together_are_the_whole_frame_by_frame() {

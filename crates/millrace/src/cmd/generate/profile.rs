@@ -7,9 +7,9 @@ use std::fs::{self, File};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use traffic::stream::StreamSpec;
+use traffic::ProbedReplay;
+use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::trex::{Capture, CapturedFrame, Decimal, Missing, Options, Profile, Split, Traffic};
-use traffic::{Part, ProbedReplay};
 use wire::ethernet::Ethernet;
 
 /// Packets of a capture that a template may have.
@@ -195,12 +195,18 @@ impl LoadedProfile {
     /// What is sent: a part of the profile and, beside it, `probes`, which are of the same part.
     pub(super) fn source(
         &self,
-        probes: traffic::stream::Streams,
-        macs: [[u8; 6]; 2],
-        part: Part,
+        probes: Streams,
+        setup: &StreamSetup,
     ) -> anyhow::Result<ProbedReplay> {
-        let (multiplier, split, side) = (self.multiplier, self.split, part.side);
-        let options = Options { multiplier, split, macs, side, ..Options::default() };
+        let (part, ramp_ns) = (setup.part, setup.ramp_ns);
+        let options = Options {
+            multiplier: self.multiplier,
+            split: self.split,
+            macs: setup.macs,
+            side: part.side,
+            ramp_ns,
+            ..Options::default()
+        };
         let traffic = self.traffic.share(part.share.into(), part.shares.into());
         Ok(ProbedReplay::new(probes, traffic.replay(&options)?))
     }

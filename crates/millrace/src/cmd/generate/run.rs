@@ -109,6 +109,7 @@ fn setup(args: &GenArgs, is_stamped: bool, open: &OpenPorts) -> anyhow::Result<S
         key: StampKey::new(run),
         is_stamped,
         part: Part::default(),
+        ramp_ns: args.ramp.map_or(0, |it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX)),
     })
 }
 

@@ -76,6 +76,7 @@ fn setup(seed: u64) -> StreamSetup {
         key: StampKey::new(seed),
         is_stamped: true,
         part: Part::default(),
+        ramp_ns: 0,
     }
 }
 
