@@ -5,11 +5,14 @@
 //! with captures, which the caller reads. [`Traffic::load`] says how much traffic that is, and
 //! [`Traffic::replay`] makes it, frame by frame in the order of time.
 //!
+//! [`Config`] is the file of ports, cpus and MAC addresses that TRex calls `trex_cfg.yaml`.
+//!
 //! Times and tuples are functions of a flow's number. So a replay does not drift, and its parts
 //! on several threads send what one thread would.
 
 mod built_in;
 mod capture;
+mod config;
 mod decimal;
 mod error;
 mod fields;
@@ -26,6 +29,7 @@ mod traffic;
 mod yaml;
 
 pub use capture::{Capture, CapturedFrame};
+pub use config::{Config, DualIf, Interface, Platform, PortInfo, Thread};
 pub use decimal::{Decimal, DecimalError};
 pub use error::{CaptureProblem, MissingCapture, Note, Place, ProfileError};
 pub use frame::MAX_FRAME;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Errors and notes of a profile. Each names the file and the line.
+//! Errors and notes of a profile or of `trex_cfg.yaml`. Each names the file and the line.
 
 use std::fmt;
 use thiserror::Error;
@@ -48,7 +48,7 @@ pub struct MissingCapture {
 #[non_exhaustive]
 pub enum ProfileError {
     /// The text is longer than a profile may be.
-    #[error("{origin}: {bytes} bytes are too many for a profile; at most {most}")]
+    #[error("{origin}: {bytes} bytes are too many for such a file; at most {most}")]
     TooLong {
         /// Name of the profile.
         origin: String,
@@ -58,7 +58,7 @@ pub enum ProfileError {
         most: usize,
     },
     /// The text is not YAML, or not the part of YAML that profiles use.
-    #[error("{place}: this is not the YAML of a profile: {reason}")]
+    #[error("{place}: this is not the YAML of such a file: {reason}")]
     Syntax {
         /// Line where reading stopped.
         place: Place,

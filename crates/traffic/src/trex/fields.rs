@@ -90,9 +90,13 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Returns the whole document as a value.
-    pub(super) fn root(document: &'a Document) -> Self {
-        Self { document, key: "the profile", key_line: 1, node: document.root() }
+    /// Returns the whole document as a value, which errors name as `key`.
+    pub(super) fn root(document: &'a Document, key: &'static str) -> Self {
+        Self { document, key, key_line: 1, node: document.root() }
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.document.node(self.node).kind, Kind::List(_))
     }
 
     pub(super) fn is_map(&self) -> bool {
@@ -125,6 +129,11 @@ impl<'a> Field<'a> {
     /// Returns the line of the value.
     pub(super) fn place(&self) -> Place {
         self.document.place(self.document.node(self.node).line)
+    }
+
+    /// Returns the line of the key.
+    pub(super) fn key_place(&self) -> Place {
+        self.document.place(self.key_line)
     }
 
     /// Returns the error that this value is not allowed.
@@ -184,6 +193,30 @@ impl<'a> Field<'a> {
             Some("false" | "False" | "FALSE" | "no" | "off" | "0") => Ok(false),
             _ => Err(self.refuse("true or false")),
         }
+    }
+
+    /// Reads a MAC address: six hexadecimal bytes with colons, or a list of six numbers.
+    pub(super) fn mac(self) -> Result<[u8; 6], ProfileError> {
+        const ALLOWED: &str = "a MAC address, such as \"00:01:02:03:04:05\" or a list of 6 bytes";
+        let mut mac = [0; 6];
+        if self.is_list() {
+            let items = self.list().map_err(|_| self.refuse(ALLOWED))?;
+            if items.len() != mac.len() {
+                return Err(self.refuse(ALLOWED));
+            }
+            for (byte, item) in mac.iter_mut().zip(items) {
+                *byte = item.integer(0..=0xff)? as u8;
+            }
+            return Ok(mac);
+        }
+        let mut bytes = self.scalar().unwrap_or_default().split(':').map(|digits| {
+            let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+        });
+        for byte in &mut mac {
+            *byte = bytes.next().flatten().ok_or_else(|| self.refuse(ALLOWED))?;
+        }
+        if bytes.next().is_some() { Err(self.refuse(ALLOWED)) } else { Ok(mac) }
     }
 
     /// Reads an IPv4 address.

@@ -111,7 +111,7 @@ impl Profile {
     /// not allowed. The error names the line.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ProfileError> {
         let document = Document::parse(text, origin)?;
-        let root = Field::root(&document);
+        let root = Field::root(&document, "the profile");
         let mut notes = Vec::new();
         let map = match root.list() {
             Ok(items) if items.len() == 1 => items[0],

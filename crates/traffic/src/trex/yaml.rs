@@ -61,7 +61,7 @@ impl Document {
         }
         match builder.root {
             Some(root) => Ok(Self { origin: origin.to_owned(), nodes: builder.nodes, root }),
-            None => Err(builder.fail(1, "it is empty; a profile is a list with one map")),
+            None => Err(builder.fail(1, "it is empty; write a list with one map")),
         }
     }
 
@@ -128,7 +128,7 @@ impl Builder<'_> {
                 }
             }
             Event::DocumentStart(_) if self.root.is_some() => {
-                return Err(self.fail(line, "a second document begins; a profile has one"));
+                return Err(self.fail(line, "a second document begins; remove it"));
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
                 Some(&node) => self.attach(node),

@@ -180,8 +180,8 @@ fn keys_with_a_meaning_are_accepted_in_every_form() {
 #[test]
 fn other_shapes_are_no_profile() {
     for (text, expected) in [
-        ("", "p.yaml:1: this is not the YAML of a profile: it is empty"),
-        ("\n# only a comment\n", "p.yaml:1: this is not the YAML of a profile: it is empty"),
+        ("", "p.yaml:1: this is not the YAML of such a file: it is empty"),
+        ("\n# only a comment\n", "p.yaml:1: this is not the YAML of such a file: it is empty"),
         ("5", "p.yaml:1: the profile: \"5\" is not allowed; allowed: a list with one map"),
         ("[]", "p.yaml:1: the profile: a list of 0 is not allowed"),
         ("- 1\n- 2", "p.yaml:1: the profile: a list of 2 is not allowed"),
@@ -193,8 +193,8 @@ fn other_shapes_are_no_profile() {
         ),
         ("- duration: 1", "p.yaml:1: the profile has no generator; add it"),
         ("- a: [", "p.yaml:"),
-        ("- a\n---\n- b", "p.yaml:2: this is not the YAML of a profile: a second document"),
-        ("- &a [*a]", "p.yaml:1: this is not the YAML of a profile: "),
+        ("- a\n---\n- b", "p.yaml:2: this is not the YAML of such a file: a second document"),
+        ("- &a [*a]", "p.yaml:1: this is not the YAML of such a file: "),
     ] {
         let error = Profile::parse(text, "p.yaml").map(|_| ()).expect_err(text).to_string();
         assert!(error.starts_with(expected), "{error}\nis not\n{expected}");

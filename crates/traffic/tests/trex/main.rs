@@ -2,6 +2,7 @@
 //! TRex profiles: their keys, their figures, and their frames read by an independent parser.
 
 mod captures;
+mod config;
 mod figures;
 mod frames;
 mod keys;
