@@ -15,7 +15,7 @@ mod software;
 pub(crate) use cpus::CpuLoad;
 pub(crate) use cpus::{CPU_MAX, CpuList, Cpus, Processor, format_cpus};
 pub(crate) use memory::{HugepagePool, Memory, NO_LIMIT, start_again_without_hugepages};
-pub(crate) use nics::{Interface, Nic};
+pub(crate) use nics::{Interface, Nic, USER_DRIVERS};
 pub(crate) use processes::{Process, busiest_process_on};
 pub(crate) use software::{Privileges, Software};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Ports of the generator and of the reflector: one or two, opened and configured for workers.
 
+pub(crate) mod by_mac;
+
 use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use crate::host::{Cpus, Memory};
 use crate::netdev::Interfaces;
@@ -9,6 +11,7 @@ use crate::placement::describe_placement;
 use crate::start::start_eal;
 use crate::twin;
 use anyhow::bail;
+use by_mac::MacError;
 use dpdk::{Eal, EalConfig, Lcore, Mempool, Port, PortConfig, Queues};
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -60,14 +63,25 @@ pub(crate) struct OpenPorts {
     interfaces: Interfaces,
 }
 
-impl std::str::FromStr for PortNames {
-    type Err = PairError;
+/// What names no ports.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PortNamesError {
+    #[error(transparent)]
+    Mac(#[from] MacError),
+    #[error(transparent)]
+    Pair(#[from] PairError),
+}
 
-    fn from_str(text: &str) -> Result<Self, PairError> {
-        match split_pair(text) {
+impl std::str::FromStr for PortNames {
+    type Err = PortNamesError;
+
+    fn from_str(text: &str) -> Result<Self, PortNamesError> {
+        match split_pair(&by_mac::resolve(text)?) {
             Ok((a, b)) => Ok(Self(vec![a, b])),
-            Err(PairError::One(one)) => Ok(Self(vec![Devargs::parse(&one)?])),
-            Err(other) => Err(other),
+            Err(PairError::One(one)) => {
+                Ok(Self(vec![Devargs::parse(&one).map_err(PairError::from)?]))
+            }
+            Err(other) => Err(other.into()),
         }
     }
 }

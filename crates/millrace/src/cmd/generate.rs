@@ -28,7 +28,8 @@ pub(crate) use run::run;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GenArgs {
-    /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0) or vdevs (net_...)
+    /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
+    /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address
     #[arg(value_name = "PORTS", required_unless_present = "selftest")]
     ports: Option<PortNames>,
     /// A stream, as blank-separated KEY=VALUE; may be repeated

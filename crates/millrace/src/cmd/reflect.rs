@@ -27,7 +27,8 @@ use traffic::{NotTurned, Swap};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReflectArgs {
-    /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0) or vdevs (net_...)
+    /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
+    /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address
     ports: PortNames,
     /// What to exchange: ports (and addresses), ip (and MAC addresses), mac, or none
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]

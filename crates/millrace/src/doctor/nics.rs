@@ -2,12 +2,10 @@
 //! Findings on NICs: which can be a port, which must never be taken, and how to hand one over.
 
 use super::{Finding, Status};
-use crate::host::{Host, Interface, Nic, Software};
+use crate::host::{Host, Interface, Nic, Software, USER_DRIVERS};
 
 /// Drivers that leave the NIC to Linux and to DPDK at once.
 const SHARING_DRIVERS: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
-/// Drivers that hand a NIC to user space.
-const USER_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
     let Some(nics) = &host.nics else {

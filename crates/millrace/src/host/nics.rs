@@ -2,8 +2,12 @@
 //! NICs on the PCI bus: who drives them, and what the host itself does through them.
 
 use super::Root;
+use std::path::Path;
 
 const DEVICES: &str = "sys/bus/pci/devices";
+
+/// Drivers that hand a NIC to user space.
+pub(crate) const USER_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 /// One port of a NIC.
 #[derive(Debug)]
@@ -32,6 +36,16 @@ pub(crate) struct Interface {
     pub(crate) address: bool,
     /// The bridge or bond it belongs to.
     pub(crate) master: Option<String>,
+}
+
+impl Nic {
+    /// PCI addresses of the NICs of this host that user space drives.
+    pub(crate) fn bound_to_user_space() -> Vec<String> {
+        let nics = read(Root(Path::new("/"))).unwrap_or_default().into_iter();
+        let is_bound =
+            |nic: &Nic| nic.driver.as_deref().is_some_and(|it| USER_DRIVERS.contains(&it));
+        nics.filter(is_bound).map(|nic| nic.address).collect()
+    }
 }
 
 /// Every NIC on the PCI bus; `None` without such a bus.

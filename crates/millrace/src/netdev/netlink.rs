@@ -102,15 +102,20 @@ impl Netlink {
         }
     }
 
-    /// The names of all devices.
-    pub(super) fn names(&mut self) -> io::Result<Vec<String>> {
+    /// All devices.
+    fn devices(&mut self) -> io::Result<impl Iterator<Item = Device> + use<>> {
         let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
         let answers = self.ask(all, NLM_F_DUMP)?;
-        let name = |answer| match answer {
-            RouteNetlinkMessage::NewLink(link) => Some(Device::read(link).name),
+        let device = |answer| match answer {
+            RouteNetlinkMessage::NewLink(link) => Some(Device::read(link)),
             _ => None,
         };
-        Ok(answers.into_iter().filter_map(name).collect())
+        Ok(answers.into_iter().filter_map(device))
+    }
+
+    /// The names of all devices.
+    pub(super) fn names(&mut self) -> io::Result<Vec<String>> {
+        Ok(self.devices()?.map(|device| device.name).collect())
     }
 
     /// The addresses of the device with this number, but for those that IPv6 makes by itself.
@@ -239,6 +244,12 @@ impl Device {
         }
         device
     }
+}
+
+/// Names of the Linux interfaces of this network namespace that have a MAC address.
+pub(crate) fn interfaces_with_mac(mac: [u8; 6]) -> io::Result<Vec<String>> {
+    let devices = Netlink::open()?.devices()?;
+    Ok(devices.filter(|device| device.mac == mac).map(|device| device.name).collect())
 }
 
 /// ENODEV: there is no such device, or not any more.

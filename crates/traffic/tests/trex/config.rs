@@ -171,7 +171,8 @@ const REFUSED: &[(&str, &str)] = &[
         "c.yaml:2: threads: \"1\" is not allowed; allowed: a cpu that the list does not have yet",
     ),
     (
-        "c: 2\nplatform:\n  master_thread_id: 0\n  rx_thread_id: 1\n  dual_if: [{socket: 0, threads: [2]}]",
+        "c: 2\nplatform:\n  master_thread_id: 0\n  rx_thread_id: 1\n  dual_if:\n  - \
+         {socket: 0, threads: [2]}",
         "c.yaml:2: c: \"2\" is not allowed; allowed: at most 1, the cpus of the shortest threads",
     ),
 ];

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Ports named by MAC address: `mac=aa:bb:cc:dd:ee:ff`, or the address alone.
+
+use crate::host::Nic;
+use crate::netdev;
+use std::io;
+
+/// A MAC address that names no port.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MacError {
+    #[error("{0:?} is no MAC address: write mac=aa:bb:cc:dd:ee:ff")]
+    NotAMac(String),
+    #[error("no Linux interface has the MAC address {mac}{}", unbound(.bound))]
+    Unknown { mac: String, bound: Vec<String> },
+    #[error("{} have the MAC address {mac}: name one of them as the port", .interfaces.join(", "))]
+    Ambiguous { mac: String, interfaces: Vec<String> },
+    #[error("cannot list the Linux interfaces: {0}")]
+    Unlisted(#[from] io::Error),
+}
+
+/// The part of the message on NICs that DPDK has: nobody knows their MAC addresses before they are
+/// opened.
+fn unbound(bound: &[String]) -> String {
+    match bound {
+        [] => String::new(),
+        [one] => format!("; if it belongs to the NIC that DPDK has, type its PCI address: {one}"),
+        _ => format!(
+            "; if it belongs to a NIC that DPDK has, type its PCI address: one of {}",
+            bound.join(", ")
+        ),
+    }
+}
+
+/// Replaces MAC addresses in `A` or `A,B` by the names of their ports.
+pub(super) fn resolve(text: &str) -> Result<String, MacError> {
+    resolve_with(text, |mac| find(mac, &netdev::interfaces_with_mac(mac)?))
+}
+
+/// `mac=` behind a device with arguments is an argument of its driver, as of `net_tap`: there the
+/// address stands alone.
+fn resolve_with(
+    text: &str,
+    find: impl Fn([u8; 6]) -> Result<String, MacError>,
+) -> Result<String, MacError> {
+    let mut words = Vec::new();
+    // Until a device takes arguments, `mac=` begins a port.
+    let mut begins_port = true;
+    for word in text.split(',') {
+        let address = word.strip_prefix("mac=").filter(|_| begins_port);
+        let name = match (address, parse(word)) {
+            (Some(address), _) => {
+                let mac = parse(address).ok_or_else(|| MacError::NotAMac(address.to_owned()))?;
+                find(mac)?
+            }
+            (None, Some(mac)) => find(mac)?,
+            (None, None) => word.to_owned(),
+        };
+        begins_port = !is_device(&name);
+        words.push(name);
+    }
+    Ok(words.join(","))
+}
+
+/// True for what may have arguments: no Linux interface, or already one.
+fn is_device(word: &str) -> bool {
+    crate::config::Devargs::parse(word).map_or(true, |port| !port.is_interface())
+}
+
+/// The Linux interface with this MAC address.
+fn find(mac: [u8; 6], interfaces: &[String]) -> Result<String, MacError> {
+    match interfaces {
+        [one] => Ok(one.clone()),
+        [] => Err(MacError::Unknown { mac: format(mac), bound: Nic::bound_to_user_space() }),
+        _ => Err(MacError::Ambiguous { mac: format(mac), interfaces: interfaces.to_vec() }),
+    }
+}
+
+/// Reads a MAC address: six bytes of two hexadecimal digits.
+pub(crate) fn parse(text: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut bytes = text.split(':');
+    for byte in &mut mac {
+        let digits = bytes.next()?;
+        let is_hex = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        *byte = u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+    }
+    bytes.next().is_none().then_some(mac)
+}
+
+/// Writes a MAC address.
+pub(crate) fn format(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The interfaces of a host: the last byte of the address is the number of the interface.
+    fn resolve(text: &str) -> Result<String, String> {
+        let find = |mac: [u8; 6]| match mac[5] {
+            9 => find(mac, &["eth9".to_owned(), "eth9.7".to_owned()]),
+            0 => Err(MacError::Unknown { mac: format(mac), bound: Vec::new() }),
+            number => find(mac, &[format!("eth{number}")]),
+        };
+        resolve_with(text, find).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn addresses_become_names() {
+        for (text, expected) in [
+            ("mac=02:00:00:00:00:01", "eth1"),
+            ("02:00:00:00:0A:01", "eth1"),
+            ("mac=02:00:00:00:00:01,mac=02:00:00:00:00:02", "eth1,eth2"),
+            ("02:00:00:00:00:01,02:00:00:00:00:02", "eth1,eth2"),
+            ("eth5,mac=02:00:00:00:00:02", "eth5,eth2"),
+            ("mac=02:00:00:00:00:02,18:00.0", "eth2,18:00.0"),
+            ("18:00.0,a=b,02:00:00:00:00:02", "18:00.0,a=b,eth2"),
+            // An argument of net_tap.
+            ("net_tap0,mac=02:00:00:00:00:02", "net_tap0,mac=02:00:00:00:00:02"),
+            ("net_tap0,a=b,mac=02:00:00:00:00:02", "net_tap0,a=b,mac=02:00:00:00:00:02"),
+            ("net_null0,net_null1", "net_null0,net_null1"),
+            ("02:00:00:00:00", "02:00:00:00:00"),
+        ] {
+            assert_eq!(resolve(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_port_is_told_with_what_to_type() {
+        for (text, expected) in [
+            ("mac=2:0:0:0:0:1", "\"2:0:0:0:0:1\" is no MAC address: write mac=aa:bb:cc:dd:ee:ff"),
+            ("mac=eth1", "\"eth1\" is no MAC address"),
+            ("mac=02:00:00:00:00:00", "no Linux interface has the MAC address 02:00:00:00:00:00"),
+            (
+                "02:00:00:00:00:09",
+                "eth9, eth9.7 have the MAC address 02:00:00:00:00:09: name one of them as the port",
+            ),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let bound = ["0000:18:00.0", "0000:18:00.1"].map(str::to_owned);
+        let told = |bound: &[String]| {
+            MacError::Unknown { mac: format([2; 6]), bound: bound.to_vec() }.to_string()
+        };
+        assert!(told(&bound[..1]).ends_with("type its PCI address: 0000:18:00.0"));
+        assert!(told(&bound).ends_with("one of 0000:18:00.0, 0000:18:00.1"));
+    }
+}
