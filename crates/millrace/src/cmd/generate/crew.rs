@@ -152,13 +152,15 @@ impl Plan<'_> {
             }
             let part = Part { side: Some(side), share, shares: self.crew.senders };
             let macs = macs(self.setup.macs, self.gateways, side);
-            let streams =
-                Streams::new(self.specs, &StreamSetup { part, macs, ..self.setup.clone() })?;
+            let setup = StreamSetup { part, macs, ..self.setup.clone() };
+            // Probes have their whole rate from the start.
+            let ramp_ns = if self.profile.is_some() { 0 } else { setup.ramp_ns };
+            let streams = Streams::new(self.specs, &StreamSetup { ramp_ns, ..setup.clone() })?;
             let queue = free.tx.pop().context("a transmit queue for each sender")?;
             let tx = PortTx::new(queue, self.mempool);
             let replies = std::mem::take(&mut free.replies);
             let source = match self.profile {
-                Some(profile) => Traffic::Profile(profile.source(streams, macs, part)?),
+                Some(profile) => Traffic::Profile(profile.source(streams, &setup)?),
                 None => Traffic::Streams(streams),
             };
             tasks.push(match pcapng.as_deref_mut() {
