@@ -11,6 +11,11 @@ const INTERVAL_NS: u64 = u64::MAX;
 const REPETITIONS: usize = 7;
 const FRAMES: u64 = 4_000_000;
 
+/// A number from the environment: fewer frames or one case alone, for callgrind.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
 fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
     let spec = |number| {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').expect("KEY=VALUE"));
@@ -35,11 +40,12 @@ fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
 /// Cycles a frame: the least of some repetitions, as in the others the cpu was taken away.
 fn cycles(sender: &mut Sender<Streams, PortTx>, clock: Clock) -> f64 {
     let mut least = f64::MAX;
+    let wanted = number("MILLRACE_BENCH_FRAMES").unwrap_or(FRAMES);
     for _ in 0..REPETITIONS {
         let begin = (tsc(), sender.sent_since_report());
         let mut frames = 0;
-        while frames < FRAMES {
-            for _ in 0..1000 {
+        while frames < wanted {
+            for _ in 0..100 {
                 sender.turn(clock.now(), Stage::Send);
             }
             frames = sender.sent_since_report() - begin.1;
@@ -81,7 +87,11 @@ fn main() {
         ("IMIX, 1 stream, varying, stamped", 1, &format!("size=imix {varying}"), true),
     ];
     let mhz = tsc_hz(&eal) as f64 / 1e6;
-    for (name, count, text, is_stamped) in cases {
+    let only = number("MILLRACE_BENCH_CASE");
+    for (number, (name, count, text, is_stamped)) in cases.into_iter().enumerate() {
+        if only.is_some_and(|only| only != number as u64) {
+            continue;
+        }
         let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(count));
         let source = streams(count, text, is_stamped);
         let mut sender = session.sender(source, 0, PortTx::new(queue, pool));

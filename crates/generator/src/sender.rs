@@ -103,6 +103,8 @@ pub struct Sender<S, T> {
     drain_since: Option<u64>,
     is_done: bool,
     replies: Vec<Replies>,
+    /// Whether it notes how late bursts are.
+    is_timed: bool,
 }
 
 impl<S: Source, T: Transmit> Sender<S, T> {
@@ -126,7 +128,15 @@ impl<S: Source, T: Transmit> Sender<S, T> {
             drain_since: None,
             is_done: false,
             replies: Vec::new(),
+            is_timed: true,
         }
+    }
+
+    /// Lets it note how late bursts are, or not.
+    #[must_use]
+    pub fn timed(mut self, is_timed: bool) -> Self {
+        self.is_timed = is_timed;
+        self
     }
 
     /// Lets it send replies to neighbours, too. They are not counted.
@@ -180,9 +190,11 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
         let lateness = elapsed - due;
         let report = self.outbox.current();
-        report.lateness.saturating_record(lateness.max(1));
-        report.gap_error.saturating_record(lateness.abs_diff(self.lateness).max(1));
-        self.lateness = lateness;
+        if self.is_timed {
+            report.lateness.saturating_record(lateness.max(1));
+            report.gap_error.saturating_record(lateness.abs_diff(self.lateness).max(1));
+            self.lateness = lateness;
+        }
         let excess = lateness.saturating_sub(CATCH_UP_NS);
         report.put_off_ns += excess;
         self.start += excess;

@@ -49,6 +49,9 @@ pub(crate) struct GenArgs {
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
+    /// Statistics: off (totals only), basic, or full, which is --verify
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Stats::Basic)]
+    stats: Stats,
     /// Send through a gateway: resolve its MAC address by ARP or neighbour discovery
     ///
     /// ADDRESS is that of port A's gateway, or ADDRESS,ADDRESS of both ports'. A host on the same
@@ -101,6 +104,17 @@ pub(crate) struct GenArgs {
     quiet: bool,
 }
 
+/// How much a run measures; `off` shows what the rest costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Stats {
+    /// Packets in total.
+    Off,
+    /// Also each interval, and how exactly packets were sent when they were due.
+    Basic,
+    /// Also each packet.
+    Full,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   millrace gen --selftest
@@ -141,6 +155,11 @@ fn rate(text: &str) -> Result<String, RateError> {
 }
 
 impl GenArgs {
+    /// True if every packet is checked.
+    fn is_verified(&self) -> bool {
+        self.verify || self.stats == Stats::Full
+    }
+
     fn has_profile(&self) -> bool {
         self.profile.is_given()
     }

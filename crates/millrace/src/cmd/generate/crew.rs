@@ -55,6 +55,8 @@ pub(super) struct Plan<'a> {
     /// MAC addresses of the gateways of the ports.
     pub(super) gateways: [Option<[u8; 6]>; 2],
     pub(super) mempool: Mempool,
+    /// Whether senders note how late bursts are.
+    pub(super) is_timed: bool,
     pub(super) clock: Clock,
     pub(super) interval_ns: u64,
 }
@@ -158,15 +160,15 @@ impl Plan<'_> {
             let streams = Streams::new(self.specs, &StreamSetup { ramp_ns, ..setup.clone() })?;
             let queue = free.tx.pop().context("a transmit queue for each sender")?;
             let tx = PortTx::new(queue, self.mempool);
-            let replies = std::mem::take(&mut free.replies);
+            let extras = (std::mem::take(&mut free.replies), self.is_timed);
             let source = match self.profile {
                 Some(profile) => Traffic::Profile(profile.source(streams, &setup)?),
                 None => Traffic::Streams(streams),
             };
             tasks.push(match pcapng.as_deref_mut() {
-                None => source.sender(session, port, tx, replies),
+                None => source.sender(session, port, tx, extras),
                 Some(pcapng) => {
-                    source.sender(session, port, Tapped::new(tx, pcapng.tap(port, true)), replies)
+                    source.sender(session, port, Tapped::new(tx, pcapng.tap(port, true)), extras)
                 }
             });
         }
@@ -186,11 +188,15 @@ impl Traffic {
         session: &mut Session,
         port: usize,
         tx: impl Transmit + 'static,
-        replies: Vec<Replies>,
+        (replies, is_timed): (Vec<Replies>, bool),
     ) -> Box<dyn Task> {
         match self {
-            Self::Streams(streams) => Box::new(session.sender(streams, port, tx).replying(replies)),
-            Self::Profile(replay) => Box::new(session.sender(replay, port, tx).replying(replies)),
+            Self::Streams(streams) => {
+                Box::new(session.sender(streams, port, tx).replying(replies).timed(is_timed))
+            }
+            Self::Profile(replay) => {
+                Box::new(session.sender(replay, port, tx).replying(replies).timed(is_timed))
+            }
         }
     }
 }

@@ -165,7 +165,7 @@ impl Results {
         sent_for: Duration,
     ) -> Self {
         // Of a profile only the probes.
-        let is_verified = args.verify || !specs.is_empty() && args.has_profile();
+        let is_verified = args.is_verified() || !specs.is_empty() && args.has_profile();
         let seconds = sent_for.as_secs_f64();
         // A rate is that between the first packet and the last; of one packet there is none.
         let counted = |packets: [u64; 2], bytes: [u64; 2], span: Span| {
@@ -186,7 +186,7 @@ impl Results {
             unsent: totals.unsent(),
             port_full: totals.port_full(),
             put_off_s: totals.put_off_ns as f64 / 1e9,
-            verified: is_verified.then(|| Verified::new(specs, totals, args.verify)),
+            verified: is_verified.then(|| Verified::new(specs, totals, args.is_verified())),
             pacing: Pacing::new(totals),
             longest_gap_ns: totals.longest_gap_ns,
         }

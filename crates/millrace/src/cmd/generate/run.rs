@@ -7,7 +7,7 @@ use super::neighbours::{Senders, resolve_all};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use super::report::{Meter, Results};
-use super::{GenArgs, selftest};
+use super::{GenArgs, Stats, selftest};
 use crate::host::Cpus;
 use crate::output::{JsonFile, tell, tell_at_once};
 use crate::ports::{OpenOptions, OpenPorts};
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
         return selftest::run(args.seed, &interrupted);
     };
-    args.profile.refuse_what_does_not_fit(args.verify)?;
+    args.profile.refuse_what_does_not_fit(args.is_verified())?;
     let profile = args.profile.load(names.count())?;
     let specs = match &profile {
         Some(profile) => profile.probes.clone(),
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         bail!("side=b needs a port B: name two ports, A,B");
     }
     let json = JsonFile::open(args.json.as_deref())?;
-    let is_verified = args.verify || profile.is_some() && !specs.is_empty();
+    let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
     let csv = CsvFile::open(args.csv.as_deref(), args.interval, is_verified)?;
     let pcapng = args.pcapng.open()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
@@ -68,6 +68,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         setup: setup(args, is_verified, &open)?,
         gateways,
         mempool: open.mempool,
+        is_timed: args.stats != Stats::Off,
         clock,
         interval_ns: args.interval.as_nanos() as u64,
     };
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let mut pcapng = pcapng.transpose()?;
     let (workers, ledger) = plan.tasks(&mut open, pcapng.as_mut())?;
     let jobs = crew::launch(workers, &mut open, clock, &phase);
-    let is_printed = !args.quiet && !json.is_stdout();
+    let is_printed = !args.quiet && !json.is_stdout() && args.stats != Stats::Off;
     let meter = Meter::new(is_verified, args.interval, args.late + REPORTING);
     let begun = Instant::now();
     let mut control = Control { ledger, phase, begun, meter, csv, pcapng, is_printed };
