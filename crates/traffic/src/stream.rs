@@ -8,6 +8,7 @@ mod addresses;
 mod fields;
 mod poisson;
 mod rate;
+mod recording;
 mod schedule;
 mod size;
 mod spec;
@@ -15,6 +16,7 @@ mod template;
 mod values;
 
 pub use rate::{NoLinkSpeed, Rate, RateError};
+pub use recording::{Playback, Recording, RecordingError};
 pub use schedule::TimeError;
 pub use size::{FCS, SIZES, SizeError};
 pub use spec::{KEYS, SpecError, StreamSpec, ValueFault};
@@ -26,7 +28,8 @@ use crate::source::{Source, Written};
 use crate::stamp::{Stamp, StampKey};
 use crate::{Part, Side};
 use fields::Fields;
-use schedule::{Group, Interval, Schedule};
+use recording::Player;
+use schedule::{Gaps, Group, Interval, Schedule};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -61,15 +64,18 @@ pub struct Streams {
     dues: BinaryHeap<Reverse<(u64, u32)>>,
     filler: Arc<Filler>,
     key: StampKey,
-    is_stamped: bool,
+    /// Number of streams whose packets are stamped: the first ones.
+    stamped: usize,
 }
 
 /// A stream at work.
 #[derive(Debug)]
 struct Stream {
     side: Side,
-    /// For stamps.
-    lane: u16,
+    /// For stamps; `None`: it has none.
+    lane: Option<u16>,
+    /// The capture that it sends, instead of packets by the template.
+    player: Option<Player>,
     template: Template,
     fields: Fields,
     sizes: Vec<u16>,
@@ -78,6 +84,8 @@ struct Stream {
     index: u64,
     /// Packets of this share to send.
     count: u64,
+    /// Frames of the capture to the first of this share's next burst.
+    jump: u64,
     /// True if this share leaves packets out between its bursts.
     has_jumps: bool,
     /// Sizes from the last packet of a burst to the first of this share's next one.
@@ -109,6 +117,12 @@ pub enum StreamFault {
     /// It has times, and a rate that leaves none.
     #[error("arrivals, on and start need a rate: rate max sends all the time")]
     MaxBesideTimes,
+    /// Its capture has no frames, or nobody has read it.
+    #[error("the capture has no packets")]
+    NoFrames,
+    /// Its capture has no times.
+    #[error("all packets of the capture have the same time: give a rate")]
+    NoTimes,
     /// A stamp has 16 bits for stream and share.
     #[error("there are more than 65,535 streams, times the senders of each")]
     TooMany,
@@ -116,22 +130,23 @@ pub enum StreamFault {
 
 impl Streams {
     /// Sets up the part of the streams that `setup` names. The stamps of stream `i` have the lane
-    /// `share * streams + i`.
+    /// `share * streams + i`, where only stamped streams count.
+    ///
+    /// # Panics
+    /// If a stream of a capture, which has no stamps, is in front of one of packets.
     pub fn new(specs: &[StreamSpec], setup: &StreamSetup) -> Result<Self, StreamError> {
-        let filler = Arc::new(Filler::new(setup.seed));
+        let (made, recorded) = specs.split_at(specs.partition_point(|it| it.playback.is_none()));
+        assert!(recorded.iter().all(|it| it.playback.is_some()), "captures come last");
         let mut streams = Self {
             streams: Vec::new(),
             groups: Vec::new(),
             dues: BinaryHeap::new(),
-            filler,
+            filler: Arc::new(Filler::new(setup.seed)),
             key: setup.key,
-            is_stamped: setup.is_stamped,
+            stamped: if setup.is_stamped { made.len() } else { 0 },
         };
         for (number, spec) in specs.iter().enumerate() {
-            let lane = usize::from(setup.part.share) * specs.len() + number;
-            let lane = u16::try_from(lane).ok().filter(|lane| *lane < u16::MAX);
-            let added = lane.ok_or(StreamFault::TooMany);
-            let added = added.and_then(|lane| streams.add(number as u16, lane, spec, setup));
+            let added = streams.add(number, spec, setup);
             added.map_err(|fault| StreamError { name: spec.name.clone(), fault })?;
         }
         streams.groups.iter_mut().for_each(Group::begin);
@@ -142,37 +157,63 @@ impl Streams {
 
     fn add(
         &mut self,
-        number: u16,
-        lane: u16,
+        number: usize,
         spec: &StreamSpec,
         setup: &StreamSetup,
     ) -> Result<(), StreamFault> {
-        let side = spec.side as usize;
-        let rate = spec.rate.packets_per_second(spec.mean_size(), setup.link_mbps[side])?;
+        let in_stamp = |number: usize| {
+            let number = u16::try_from(number).ok().filter(|number| *number < u16::MAX);
+            number.ok_or(StreamFault::TooMany)
+        };
+        let lane = usize::from(setup.part.share) * self.stamped + number;
+        let lane = (number < self.stamped).then(|| in_stamp(lane)).transpose()?;
+        let number = in_stamp(number)?;
         let stream = Stream::new(spec, setup, (number, lane), &self.filler)?;
         let is_ours = stream.count > 0 && setup.part.has_side(spec.side);
+        let player = stream.player.clone();
         self.streams.push(stream);
-        if !is_ours {
-            return Ok(());
-        }
-        let interval = rate.map_or(Interval::NONE, Interval::at_rate);
-        if self.groups.iter().any(|group| group.is_max() != rate.is_none()) {
+        if is_ours { self.schedule(number, spec, setup, player) } else { Ok(()) }
+    }
+
+    /// Gives a stream its times.
+    fn schedule(
+        &mut self,
+        number: u16,
+        spec: &StreamSpec,
+        setup: &StreamSetup,
+        player: Option<Player>,
+    ) -> Result<(), StreamFault> {
+        let (schedule, part, burst) = (spec.schedule, setup.part, spec.burst);
+        let link_mbps = setup.link_mbps[spec.side as usize];
+        let speed = spec.playback.as_ref().and_then(|it| it.speed);
+        let rate = spec.rate.packets_per_second(spec.mean_size(), link_mbps)?;
+        let is_max = rate.is_none() && speed.is_none();
+        if self.groups.iter().any(|group| group.is_max() != is_max) {
             return Err(StreamFault::MaxBesideRate);
         }
-        let schedule = spec.schedule;
-        if rate.is_none() && schedule != Schedule::default() {
+        if is_max && schedule != Schedule::default() {
             return Err(StreamFault::MaxBesideTimes);
         }
-        let is_alone = schedule.is_poisson || spec.burst > 1;
-        let is_taken = |group: &mut Group| group.takes(interval, schedule, number);
-        if is_alone || !self.groups.iter_mut().any(is_taken) {
-            let seed = setup.seed ^ u64::from(number) << 32;
-            let mut group = Group::new(interval, spec.burst, number, (schedule, setup.part, seed));
-            if rate.is_some() {
-                group.grow(Ramp::new(setup.ramp_ns));
+        let interval = rate.map_or(Interval::NONE, Interval::at_rate);
+        let gaps = match (player, speed) {
+            (Some(player), Some(_)) if player.is_timeless() => return Err(StreamFault::NoTimes),
+            (Some(player), Some(speed)) => Gaps::recorded(player, speed, part),
+            _ if schedule.is_poisson => {
+                Gaps::random(interval, burst, part, setup.seed ^ u64::from(number) << 32)
             }
-            self.groups.push(group);
+            _ => {
+                let is_taken = |group: &mut Group| group.takes(interval, schedule, number);
+                if burst == 1 && self.groups.iter_mut().any(is_taken) {
+                    return Ok(());
+                }
+                Gaps::even(interval, burst, part)
+            }
+        };
+        let mut group = Group::new(gaps, burst, number, schedule);
+        if !is_max {
+            group.grow(Ramp::new(setup.ramp_ns));
         }
+        self.groups.push(group);
         Ok(())
     }
 }
@@ -189,12 +230,12 @@ impl Source for Streams {
         let group = &mut self.groups[next.0.1 as usize];
         let number = group.stream();
         let stream = &mut self.streams[usize::from(number)];
-        let payload = match self.is_stamped {
-            true => {
+        let payload = match stream.lane {
+            Some(lane) => {
                 let index = stream.index as u32;
-                Payload::Stamped(Stamp { lane: stream.lane, index, sent_ns: now_ns }, self.key)
+                Payload::Stamped(Stamp { lane, index, sent_ns: now_ns }, self.key)
             }
-            false => Payload::Fixed,
+            None => Payload::Fixed,
         };
         let len = stream.write(room, payload, &self.filler);
         let is_over = stream.advance(group.is_last_of_burst());
@@ -208,7 +249,7 @@ impl Source for Streams {
     }
 
     fn stamped_streams(&self) -> usize {
-        if self.is_stamped { self.streams.len() } else { 0 }
+        self.stamped
     }
 
     fn written(&self, stream: usize) -> u64 {
@@ -220,15 +261,15 @@ impl Stream {
     fn new(
         spec: &StreamSpec,
         setup: &StreamSetup,
-        (number, lane): (u16, u16),
+        (number, lane): (u16, Option<u16>),
         filler: &Filler,
-    ) -> Result<Self, SpecError> {
+    ) -> Result<Self, StreamFault> {
         let (here, there) = (spec.side as usize, spec.side.other() as usize);
         let macs = [setup.macs[here], setup.macs[there]];
         let (template, varying) = Template::new(&spec.packet, macs, filler);
         let sizes = spec.sizes.pattern().to_vec();
         let shortest = sizes.iter().copied().min().unwrap_or_default();
-        template.check_room(shortest.into(), setup.is_stamped)?;
+        template.check_room(shortest.into(), lane.is_some())?;
         let part = setup.part;
         let flows = spec.flows.unwrap_or(u64::MAX);
         let first = spec.burst.saturating_mul(part.share.into());
@@ -236,22 +277,31 @@ impl Stream {
         let jump = spec.burst.saturating_mul(others).saturating_add(1);
         let period = sizes.len() as u64;
         let seed = setup.seed ^ u64::from(number).wrapping_mul(0x2545_f491_4f6c_dd1d);
+        let recording = spec.playback.as_ref().map(|it| &it.recording);
+        if recording.is_some_and(|it| it.is_empty()) {
+            return Err(StreamFault::NoFrames);
+        }
         Ok(Self {
             side: spec.side,
             lane,
+            player: recording.map(|it| Player::new(Arc::clone(it), first)),
             template,
             fields: Fields::new(varying, flows, (first, jump), seed),
             size: (first % period) as usize,
             size_jump: (jump % period) as usize,
             sizes,
             index: 0,
-            count: spec.count.map_or(u64::MAX, |count| part.packets(count, spec.burst)),
+            count: spec.packets().map_or(u64::MAX, |count| part.packets(count, spec.burst)),
+            jump,
             has_jumps: jump > 1,
         })
     }
 
     #[inline(always)]
     fn write(&self, room: &mut [u8], payload: Payload, filler: &Filler) -> usize {
+        if let Some(player) = &self.player {
+            return player.write(room);
+        }
         let len = usize::from(self.sizes[self.size]);
         self.template.write_head(room, len);
         let sums = self.fields.write(room);
@@ -264,6 +314,10 @@ impl Stream {
     fn advance(&mut self, is_last_of_burst: bool) -> bool {
         self.index += 1;
         let is_jump = is_last_of_burst && self.has_jumps;
+        if let Some(player) = &mut self.player {
+            player.advance(if is_jump { self.jump } else { 1 });
+            return self.index >= self.count;
+        }
         self.size += if is_jump { self.size_jump } else { 1 };
         if self.size >= self.sizes.len() {
             self.size -= self.sizes.len();

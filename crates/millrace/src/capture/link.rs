@@ -52,6 +52,11 @@ impl LinkType {
     const IPV6: Self = Self(229);
     const LINUX_SLL2: Self = Self(276);
 
+    /// True if packets are Ethernet frames.
+    pub(crate) fn is_ethernet(self) -> bool {
+        self == Self::ETHERNET
+    }
+
     fn name(self) -> Option<&'static str> {
         Some(match self.0 {
             0 => "BSD loopback",

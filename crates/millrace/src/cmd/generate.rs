@@ -6,6 +6,7 @@ mod csv_file;
 mod neighbours;
 mod pcapng;
 mod profile;
+mod recording;
 mod report;
 mod run;
 mod selftest;
@@ -15,7 +16,7 @@ use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::ports::PortNames;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use traffic::stream::{Rate, RateError, StreamSpec};
 
@@ -169,11 +170,15 @@ impl GenArgs {
         let of_file = self.profile.stream_file().map(stream_file::read).transpose()?;
         let streams = of_file.unwrap_or_else(|| self.streams.clone());
         let specs = streams.into_iter().enumerate().map(|(number, mut pairs)| {
-            if !pairs.iter().any(|(key, _)| key == "rate") {
+            // A capture has its own rate.
+            if !pairs.iter().any(|(key, _)| key == "rate" || key == "pcap") {
                 pairs.push(("rate".to_owned(), self.rate.clone()));
             }
             StreamSpec::from_pairs(number, pairs)
         });
-        Ok(specs.collect::<Result<_, _>>()?)
+        let mut specs: Vec<_> = specs.collect::<Result<_, _>>()?;
+        let folder = self.profile.stream_file().and_then(Path::parent);
+        recording::read_all(&mut specs, folder.unwrap_or(Path::new("")))?;
+        Ok(specs)
     }
 }

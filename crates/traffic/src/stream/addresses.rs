@@ -12,7 +12,8 @@ impl StreamSpec {
             IpAddr::V4(address) => (false, address.to_bits().into()),
             IpAddr::V6(address) => (true, address.to_bits()),
         };
-        self.packet.is_ipv6 == is_ipv6 && self.packet.src.contains(number)
+        let is_made = self.playback.is_none();
+        is_made && self.packet.is_ipv6 == is_ipv6 && self.packet.src.contains(number)
     }
 
     /// Returns the source address of the first packet.

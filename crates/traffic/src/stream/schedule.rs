@@ -4,6 +4,7 @@
 use super::fields::mix;
 use super::poisson::Exponential;
 use super::rate::parse_plain;
+use super::recording::Player;
 use crate::Part;
 use crate::ramp::Ramp;
 
@@ -71,7 +72,7 @@ pub(crate) fn positive_time(text: &str) -> Result<u64, TimeError> {
 
 /// Gaps between the bursts of a stream that sends without a pause.
 #[derive(Debug)]
-enum Gaps {
+pub(crate) enum Gaps {
     Even {
         interval: Interval,
         /// Number of the first packet of the burst, counted over all shares, and the distance to
@@ -85,15 +86,53 @@ enum Gaps {
         mean: u128,
         at: u128,
     },
+    Recorded {
+        player: Player,
+        /// Nanoseconds per one of the capture, with [`SCALE_BITS`].
+        scale: u64,
+        /// Frames from one of this share to its next.
+        step: u64,
+    },
 }
 
+/// Bits behind the binary point of the factor for times of a capture.
+const SCALE_BITS: u32 = 32;
+
 impl Gaps {
+    /// Bursts of this many packets, of a stream that sends at an interval.
+    pub(crate) fn even(interval: Interval, burst: u64, part: Part) -> Self {
+        let first = burst.saturating_mul(part.share.into());
+        Gaps::Even { interval, first, step: burst.saturating_mul(part.shares.into()) }
+    }
+
+    /// The same at random times. Shares of a Poisson process are such processes, too, and
+    /// independent of each other.
+    pub(crate) fn random(interval: Interval, burst: u64, part: Part, seed: u64) -> Self {
+        let step = burst.saturating_mul(part.shares.into());
+        let mean = u128::from(interval.0).saturating_mul(step.into());
+        Gaps::Random {
+            exponential: Exponential::new(mix(seed) ^ u64::from(part.share)),
+            mean: mean.min(Exponential::MEAN_MAX),
+            at: 0,
+        }
+    }
+
+    /// The gaps of a capture that is played at `speed` times its own.
+    pub(crate) fn recorded(player: Player, speed: f64, part: Part) -> Self {
+        let scale = ((1_u64 << SCALE_BITS) as f64 / speed).round() as u64;
+        Gaps::Recorded { player, scale, step: part.shares.into() }
+    }
+
     /// Returns when the burst is due.
     #[inline(always)]
     fn due(&self) -> u64 {
         match self {
             Gaps::Even { interval, first, .. } => interval.due(*first),
             Gaps::Random { at, .. } => u64::try_from(*at >> FRACTION_BITS).unwrap_or(u64::MAX),
+            Gaps::Recorded { player, scale, .. } => {
+                let at = u128::from(player.at_ns()) * u128::from(*scale) >> SCALE_BITS;
+                u64::try_from(at).unwrap_or(u64::MAX)
+            }
         }
     }
 
@@ -103,6 +142,7 @@ impl Gaps {
         match self {
             Gaps::Even { first, step, .. } => *first = first.saturating_add(*step),
             Gaps::Random { exponential, mean, at } => *at += exponential.next(*mean),
+            Gaps::Recorded { player, step, .. } => player.advance(*step),
         }
     }
 }
@@ -157,26 +197,8 @@ struct Member {
 }
 
 impl Group {
-    /// Returns the group of one stream that sends a share of its bursts.
-    pub(crate) fn new(
-        interval: Interval,
-        burst: u64,
-        stream: u16,
-        (schedule, part, seed): (Schedule, Part, u64),
-    ) -> Self {
-        let step = burst.saturating_mul(part.shares.into());
-        let gaps = match schedule.is_poisson {
-            // Shares of a Poisson process are such processes, too, and independent of each other.
-            true => Gaps::Random {
-                exponential: Exponential::new(mix(seed) ^ u64::from(part.share)),
-                mean: u128::from(interval.0).saturating_mul(step.into()).min(Exponential::MEAN_MAX),
-                at: 0,
-            },
-            false => {
-                let first = burst.saturating_mul(part.share.into());
-                Gaps::Even { interval, first, step }
-            }
-        };
+    /// Returns the group of one stream.
+    pub(crate) fn new(gaps: Gaps, burst: u64, stream: u16, schedule: Schedule) -> Self {
         let pauses = |[on_ns, off_ns]: [u64; 2]| Pauses { on_ns, off_ns, end_ns: 0, paused_ns: 0 };
         Self {
             gaps,
@@ -221,6 +243,7 @@ impl Group {
                 }
             }
             random @ Gaps::Random { .. } => random.advance(),
+            Gaps::Recorded { .. } => {}
         }
         self.due = self.next_due();
     }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A stream as the user writes it: keys and values, from the command line or a file.
 
-use super::rate::{Rate, RateError};
+use super::rate::{Rate, RateError, parse_plain};
+use super::recording::Playback;
 use super::schedule::{Schedule, TimeError, positive_time, time};
 use super::size::{SizeError, Sizes};
 use super::values::{Kind, Values, ValuesError};
 use crate::Side;
 use std::net::IpAddr;
+use std::sync::Arc;
 use wire::ethernet::Ethernet;
 use wire::{proto, tcp};
 
 /// The keys of a stream.
-pub const KEYS: [&str; 26] = [
+pub const KEYS: [&str; 29] = [
     "name",
     "side",
     "rate",
@@ -23,6 +25,9 @@ pub const KEYS: [&str; 26] = [
     "on",
     "off",
     "start",
+    "pcap",
+    "speed",
+    "loops",
     "src_mac",
     "dst_mac",
     "outer_vlan",
@@ -55,6 +60,8 @@ pub struct StreamSpec {
     pub burst: u64,
     /// Different packets after which its fields begin anew.
     pub flows: Option<u64>,
+    /// The capture that it sends, instead of packets of its own.
+    pub playback: Option<Playback>,
     pub(crate) schedule: Schedule,
     pub(crate) sizes: Sizes,
     pub(crate) packet: PacketSpec,
@@ -123,6 +130,15 @@ pub enum ValueFault {
     /// Something that needs another key.
     #[error("it needs {0}")]
     Without(&'static str),
+    /// Two keys that say the same.
+    #[error("{0} is there, too: give one of them")]
+    Beside(&'static str),
+    /// No speed of a capture.
+    #[error("{0:?} is no speed: a number from 0.001 to 1000")]
+    Speed(String),
+    /// A field of frames that go out as they are.
+    #[error("frames of a capture go out as they are: leave it out")]
+    OfCapture,
     /// One of a few words.
     #[error("{text:?} is none of {words}")]
     Word {
@@ -205,6 +221,50 @@ fn word<T: Copy>(text: &str, words: &'static str, of: &[(&str, T)]) -> Result<T,
     found.ok_or_else(|| ValueFault::Word { text: text.to_owned(), words })
 }
 
+/// Keys of a stream that sends a capture.
+const PLAYBACK_KEYS: [&str; 10] =
+    ["name", "side", "rate", "count", "burst", "arrivals", "on", "off", "start", "pcap"];
+
+impl Reader {
+    /// Reads the keys of a capture, if the stream sends one, and refuses those of packets.
+    fn playback(&mut self) -> Result<Option<Playback>, SpecError> {
+        let refused = |key, fault| Err(SpecError::Value { key, fault });
+        let speed = self.optional("speed", speed)?;
+        let loops = self.optional("loops", positive)?;
+        let Some(path) = self.take("pcap") else {
+            return match (speed, loops) {
+                (None, None) => Ok(None),
+                (Some(_), _) => refused("speed", ValueFault::Without("pcap=FILE")),
+                _ => refused("loops", ValueFault::Without("pcap=FILE")),
+            };
+        };
+        let has = |key: &str| self.pairs.iter().any(|(name, _)| name == key);
+        let others = KEYS.into_iter().filter(|key| !PLAYBACK_KEYS.contains(key));
+        if let Some(key) = others.into_iter().find(|key| has(key)) {
+            return refused(key, ValueFault::OfCapture);
+        }
+        if speed.is_some() && has("rate") {
+            return refused("speed", ValueFault::Beside("rate"));
+        }
+        if loops.is_some() && has("count") {
+            return refused("loops", ValueFault::Beside("count"));
+        }
+        let speed = if has("rate") { None } else { Some(speed.unwrap_or(1.0)) };
+        for key in ["burst", "arrivals"] {
+            if speed.is_some() && has(key) {
+                return refused(key, ValueFault::Without("rate=RATE: a capture has its own times"));
+            }
+        }
+        Ok(Some(Playback { path, speed, loops, recording: Arc::default() }))
+    }
+}
+
+/// A factor for the speed of a capture.
+fn speed(text: &str) -> Result<f64, ValueFault> {
+    let speed = parse_plain(text).filter(|speed| (0.001..=1000.0).contains(speed));
+    speed.ok_or_else(|| ValueFault::Speed(text.to_owned()))
+}
+
 /// The number of a protocol, and whether it is SCTP without a chunk.
 fn protocol(text: &str) -> Result<(u8, bool), ValueFault> {
     let names = [
@@ -267,6 +327,7 @@ impl StreamSpec {
     }
 
     fn read(number: usize, reader: &mut Reader) -> Result<Self, SpecError> {
+        let playback = reader.playback()?;
         let spec = Self {
             name: reader.take("name").unwrap_or_else(|| format!("stream{number}")),
             side: reader.read("side", "a", side)?,
@@ -274,6 +335,7 @@ impl StreamSpec {
             count: reader.optional("count", positive)?,
             burst: reader.read("burst", "1", positive)?,
             flows: reader.optional("flows", positive)?,
+            playback,
             schedule: Schedule::read(reader)?,
             sizes: reader.read("size", "64", Sizes::parse)?,
             packet: PacketSpec::read(reader)?,
@@ -289,8 +351,18 @@ impl StreamSpec {
         }
     }
 
+    /// Packets after which it ends.
+    pub(crate) fn packets(&self) -> Option<u64> {
+        let loops = self.playback.as_ref().and_then(|it| Some((it, it.loops?)));
+        let of_loops = loops.map(|(it, loops)| loops.saturating_mul(it.recording.len() as u64));
+        self.count.or(of_loops)
+    }
+
     /// The MTU that its longest frame needs: bytes behind the Ethernet header and its tags.
     pub fn mtu(&self) -> usize {
+        if let Some(playback) = &self.playback {
+            return playback.recording.mtu();
+        }
         let longest = self.sizes.pattern().iter().copied().max().map_or(0, usize::from);
         let tags = [&self.packet.outer_vlan, &self.packet.vlan].into_iter().flatten().count();
         longest - Ethernet::LEN - 4 * tags
@@ -298,7 +370,8 @@ impl StreamSpec {
 
     /// Mean bytes of its frames, with FCS.
     pub fn mean_size(&self) -> f64 {
-        self.sizes.mean()
+        let of_capture = self.playback.as_ref().map(|it| it.recording.mean_size());
+        of_capture.unwrap_or_else(|| self.sizes.mean())
     }
 }
 

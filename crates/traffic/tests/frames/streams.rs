@@ -4,7 +4,8 @@
 use crate::seen::see;
 use proptest::prelude::*;
 use std::collections::HashSet;
-use traffic::stream::{KEYS, StreamSetup, StreamSpec, Streams};
+use std::sync::Arc;
+use traffic::stream::{KEYS, Recording, StreamSetup, StreamSpec, Streams};
 use traffic::{Filler, Finding, Part, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
 use wire::checksum::crc32c;
 
@@ -303,6 +304,87 @@ fn rates_grow_linearly() {
     let setup = StreamSetup { ramp_ns: 1_000_000_000, ..setup(false) };
     let mut streams = Streams::new(&[spec("rate=max")], &setup).unwrap();
     assert!(take(&mut streams, 10).iter().all(|it| it.due == 0));
+}
+
+/// A stream that sends five frames of 60 to 64 bytes, at 0, 1, 2, 3 and 4 ms.
+fn recorded(text: &str) -> StreamSpec {
+    let mut spec = spec(&format!("pcap=five.pcap {text}"));
+    let mut recording = Recording::default();
+    for number in 0..5_u8 {
+        let frame = vec![number; 60 + usize::from(number)];
+        recording.push(9_000_000 + u64::from(number) * 1_000_000, &frame).unwrap();
+    }
+    spec.playback.as_mut().unwrap().recording = Arc::new(recording);
+    spec
+}
+
+#[test]
+fn a_capture_goes_out_as_it_is() {
+    let sent = |text: &str, part| {
+        let setup = StreamSetup { part, ..setup(true) };
+        let mut streams = Streams::new(&[recorded(text)], &setup).unwrap();
+        assert_eq!((streams.streams(), streams.stamped_streams()), (1, 0));
+        let sent = take(&mut streams, 1000).into_iter();
+        sent.map(|it| (it.due / 1000, it.bytes)).collect::<Vec<_>>()
+    };
+    let frame = |number: u64| vec![(number % 5) as u8; 60 + number as usize % 5];
+    let expected = |count: u64, gap: u64| -> Vec<_> {
+        (0..count).map(|number| (number * gap, frame(number))).collect()
+    };
+    for n in [1, 2, 3, 7] {
+        let all = |text| {
+            let mut all =
+                shares(n, None).into_iter().flat_map(|it| sent(text, it)).collect::<Vec<_>>();
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(all("loops=3"), expected(15, 1000));
+        assert_eq!(all("count=7 speed=2"), expected(7, 500));
+        assert_eq!(all("count=12 rate=10kpps"), expected(12, 100));
+        let mut bursts = expected(12, 100);
+        bursts.iter_mut().for_each(|it| it.0 = it.0 / 400 * 400);
+        bursts.sort_unstable();
+        assert_eq!(all("count=12 rate=10kpps burst=4"), bursts);
+    }
+    let shifted = sent("loops=1 start=1ms", Part::default());
+    assert_eq!(shifted[4], (5000, frame(4)));
+    assert_eq!(recorded("").mean_size(), 66.0);
+    assert_eq!(recorded("").mtu(), 50);
+}
+
+#[test]
+fn a_capture_goes_beside_stamped_packets() {
+    let specs = [spec("rate=2kpps"), recorded("rate=1kpps")];
+    let mut streams = Streams::new(&specs, &setup(true)).unwrap();
+    let sent = take(&mut streams, 300);
+    assert_eq!([streams.written(0), streams.written(1)], [200, 100]);
+    assert_eq!(streams.stamped_streams(), 1);
+    let verifier = Verifier::new(SEED, StampKey::new(SEED));
+    let good = sent.iter().filter(|it| matches!(verifier.examine(&it.bytes), Finding::Good(_)));
+    assert_eq!(good.count(), 200);
+}
+
+#[test]
+fn what_makes_no_stream_of_a_capture_is_refused() {
+    let told = |text: &str| {
+        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        StreamSpec::from_pairs(0, pairs).unwrap_err().to_string()
+    };
+    assert_eq!(told("speed=2"), "speed: it needs pcap=FILE");
+    assert_eq!(told("loops=2"), "loops: it needs pcap=FILE");
+    assert_eq!(told("pcap=a speed=2 rate=1kpps"), "speed: rate is there, too: give one of them");
+    assert_eq!(told("pcap=a loops=2 count=1"), "loops: count is there, too: give one of them");
+    assert!(told("pcap=a size=64").starts_with("size: frames of a capture go out as they are"));
+    assert!(told("pcap=a burst=2").contains("burst: it needs rate=RATE"));
+    assert!(told("pcap=a speed=0").contains("a number from 0.001 to 1000"));
+    let told = |spec| Streams::new(&[spec], &setup(true)).unwrap_err().to_string();
+    assert_eq!(told(spec("pcap=a")), "stream stream0: the capture has no packets");
+    let mut one = spec("pcap=a");
+    let mut recording = Recording::default();
+    recording.push(5, &[0; 60]).unwrap();
+    one.playback.as_mut().unwrap().recording = Arc::new(recording);
+    assert!(told(one).contains("all packets of the capture have the same time: give a rate"));
 }
 
 #[test]

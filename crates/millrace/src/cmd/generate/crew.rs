@@ -79,7 +79,8 @@ impl Plan<'_> {
     ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
         // Beside the probes, the frames of a profile are a stream of their own.
         let streams = self.specs.len() + usize::from(self.profile.is_some());
-        let stamped = if self.setup.is_stamped { self.specs.len() } else { 0 };
+        let made = self.specs.iter().take_while(|spec| spec.playback.is_none()).count();
+        let stamped = if self.setup.is_stamped { made } else { 0 };
         let lanes = Lanes { streams, stamped, senders: self.crew.senders.into() };
         let session = Session::new(self.clock, self.interval_ns, lanes);
         let mut session = session.starting_at(self.clock.now() + START_NS);

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Frames of a capture that are sent as they are, over and over.
+
+use crate::source::ROOM;
+use std::sync::Arc;
+use wire::ethernet::{Ethernet, ether_type};
+
+/// A capture that a stream sends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Playback {
+    /// The file, as the user names it.
+    pub path: String,
+    /// Factor for the capture's own speed; `None`: the rate of the stream counts.
+    pub speed: Option<f64>,
+    /// How often the capture is sent; `None`: over and over, or until the stream's `count`.
+    pub loops: Option<u64>,
+    /// The frames, once somebody has read them.
+    pub recording: Arc<Recording>,
+}
+
+/// Frames of a capture with their times, in the order of the file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// One frame behind the other.
+    bytes: Vec<u8>,
+    frames: Vec<Recorded>,
+    /// Of the first packet, in the capture's own time.
+    begin_ns: u64,
+}
+
+/// A frame, and the time since the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Recorded {
+    at_ns: u64,
+    offset: u32,
+    len: u16,
+}
+
+/// Why a packet cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordingError {
+    /// No frame has this length.
+    #[error("packet {number} has {len} bytes; frames have {} to {ROOM} without FCS", Ethernet::LEN)]
+    Length {
+        /// Number of the packet, from 1.
+        number: usize,
+        /// Its bytes.
+        len: usize,
+    },
+    /// All frames are more than may be.
+    #[error(
+        "packets 1 to {number} have more than {} MiB: cut the capture (editcap -c)",
+        Recording::BYTES_MAX >> 20
+    )]
+    TooLarge {
+        /// Number of the packet, from 1.
+        number: usize,
+    },
+}
+
+impl Recording {
+    /// Bytes that all frames may have.
+    pub const BYTES_MAX: usize = 1 << 30;
+
+    /// Adds a frame without FCS. A time before that of the last frame counts as the same time.
+    pub fn push(&mut self, time_ns: u64, frame: &[u8]) -> Result<(), RecordingError> {
+        let (number, len) = (self.frames.len() + 1, frame.len());
+        if !(Ethernet::LEN..=ROOM).contains(&len) {
+            return Err(RecordingError::Length { number, len });
+        }
+        if self.bytes.len() + len > Self::BYTES_MAX {
+            return Err(RecordingError::TooLarge { number });
+        }
+        if self.frames.is_empty() {
+            self.begin_ns = time_ns;
+        }
+        let at_ns = time_ns.saturating_sub(self.begin_ns).max(self.duration_ns());
+        self.frames.push(Recorded { at_ns, offset: self.bytes.len() as u32, len: len as u16 });
+        self.bytes.extend_from_slice(frame);
+        Ok(())
+    }
+
+    /// Number of frames.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Bytes of all frames.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// True if there is no frame.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Time from the first frame to the last.
+    fn duration_ns(&self) -> u64 {
+        self.frames.last().map_or(0, |frame| frame.at_ns)
+    }
+
+    /// Time after which the frames come again: one mean gap behind the last.
+    pub(crate) fn period_ns(&self) -> u64 {
+        let gaps = (self.frames.len() as u64).saturating_sub(1).max(1);
+        self.duration_ns().saturating_add(self.duration_ns() / gaps)
+    }
+
+    /// Mean bytes of the frames, with FCS.
+    pub(crate) fn mean_size(&self) -> f64 {
+        self.bytes.len() as f64 / self.frames.len().max(1) as f64 + super::FCS as f64
+    }
+
+    /// The MTU that the longest frame needs: bytes behind the Ethernet header and its tags.
+    pub(crate) fn mtu(&self) -> usize {
+        (0..self.frames.len()).map(|index| mtu(self.frame(index))).max().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn frame(&self, index: usize) -> &[u8] {
+        let frame = &self.frames[index];
+        &self.bytes[frame.offset as usize..][..usize::from(frame.len)]
+    }
+}
+
+fn mtu(frame: &[u8]) -> usize {
+    let is_tag = |at: &usize| {
+        let found = frame.get(*at..at + 2).map(|it| u16::from_be_bytes([it[0], it[1]]));
+        found.is_some_and(|found| [ether_type::VLAN, ether_type::QINQ].contains(&found))
+    };
+    let tags = [12, 16].iter().take_while(|at| is_tag(at)).count();
+    (frame.len() - Ethernet::LEN).saturating_sub(4 * tags)
+}
+
+/// A place in a recording that goes round and round.
+#[derive(Clone, Debug)]
+pub(crate) struct Player {
+    recording: Arc<Recording>,
+    index: usize,
+    /// Time of the rounds before this one.
+    base_ns: u64,
+}
+
+impl Player {
+    /// Begins with the frame of this number.
+    pub(crate) fn new(recording: Arc<Recording>, first: u64) -> Self {
+        let mut player = Self { recording, index: 0, base_ns: 0 };
+        player.advance(first);
+        player
+    }
+
+    /// True if all its frames have one time.
+    pub(crate) fn is_timeless(&self) -> bool {
+        self.recording.period_ns() == 0
+    }
+
+    /// Writes the frame; returns its length.
+    #[inline(always)]
+    pub(crate) fn write(&self, room: &mut [u8]) -> usize {
+        let frame = self.recording.frame(self.index);
+        room[..frame.len()].copy_from_slice(frame);
+        frame.len()
+    }
+
+    /// When the frame is due, in the time of the recording.
+    #[inline(always)]
+    pub(crate) fn at_ns(&self) -> u64 {
+        self.base_ns.saturating_add(self.recording.frames[self.index].at_ns)
+    }
+
+    /// Goes on by so many frames.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, frames: u64) {
+        let len = self.recording.len();
+        let next = (self.index as u64).saturating_add(frames);
+        if next < len as u64 {
+            self.index = next as usize;
+            return;
+        }
+        self.index = (next % len as u64) as usize;
+        let period_ns = self.recording.period_ns();
+        self.base_ns = self.base_ns.saturating_add(period_ns.saturating_mul(next / len as u64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_go_round_at_their_mean_rate() {
+        let mut recording = Recording::default();
+        for (time, len) in [(1000, 60), (1010, 61), (1005, 62), (1040, 63)] {
+            recording.push(time, &vec![7; len]).unwrap();
+        }
+        let recording = Arc::new(recording);
+        assert_eq!((recording.period_ns(), recording.mean_size()), (53, 65.5));
+        let mut player = Player::new(Arc::clone(&recording), 0);
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            seen.push((player.at_ns(), player.write(&mut [0; 64])));
+            player.advance(1);
+        }
+        assert_eq!(seen, [(0, 60), (10, 61), (10, 62), (40, 63), (53, 60)]);
+        let player = Player::new(recording, 10);
+        assert_eq!((player.at_ns(), player.write(&mut [0; 64])), (116, 62));
+    }
+
+    #[test]
+    fn frames_of_no_length_are_refused_with_their_number() {
+        let mut recording = Recording::default();
+        recording.push(0, &[0; 14]).unwrap();
+        let told = |error: RecordingError| error.to_string();
+        let error = recording.push(0, &[0; 13]).map_err(told).unwrap_err();
+        assert_eq!(error, "packet 2 has 13 bytes; frames have 14 to 9212 without FCS");
+        assert!(recording.push(0, &[0; ROOM + 1]).is_err());
+        recording.push(0, &[0; ROOM]).unwrap();
+        assert_eq!(recording.mtu(), ROOM - 14);
+    }
+
+    #[test]
+    fn tags_do_not_count_for_the_mtu() {
+        let mut recording = Recording::default();
+        let mut frame = vec![0; 1522];
+        frame[12..20].copy_from_slice(&[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2]);
+        recording.push(0, &frame).unwrap();
+        assert_eq!(recording.mtu(), 1500);
+    }
+}
