@@ -15,8 +15,8 @@ impl Ramp {
 
     /// Returns when something happens that would happen at `whole_ns` at the whole rate.
     ///
-    /// At time `t` the rate is `t / ns` of the whole one, so `t * t / (2 * ns)` of time at the whole
-    /// rate have passed; from the end of the ramp on, half its length is missing.
+    /// At time `t` the rate is `t / ns` of the whole one. So as much has happened as in the time
+    /// `t * t / (2 * ns)` at the whole rate. From the end of the ramp on, half its length is missing.
     #[inline]
     pub(crate) fn time(self, whole_ns: u64) -> u64 {
         if whole_ns >= self.ns / 2 {
