@@ -16,7 +16,7 @@ mod which;
 
 pub(crate) use answer::answer;
 pub(crate) use client::{Answer, AskError, Instance, InstanceArgs, Patience};
-pub(crate) use place::{default_path, user};
+pub(crate) use place::{default_path, folders, make_folder, user};
 pub(crate) use server::{OpenError, Server, Taker, receive};
 pub(crate) use which::{Bits, Net, NoState, StateName};
 

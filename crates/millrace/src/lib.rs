@@ -12,6 +12,7 @@ mod cmd;
 mod comparison;
 mod config;
 mod control;
+mod cpu_locks;
 mod doctor;
 mod feed;
 #[doc(hidden)]

@@ -4,6 +4,7 @@
 pub(crate) mod by_mac;
 
 use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
+use crate::cpu_locks;
 use crate::host::{Cpus, Memory};
 use crate::netdev::Interfaces;
 use crate::output::tell;
@@ -118,6 +119,7 @@ impl PortNames {
             tell(io::stderr(), format_args!("millrace: {note}"));
         }
         tell(io::stderr(), describe_placement(&chosen, &cpus));
+        cpu_locks::take_for_good(&chosen);
         let lcores = eal.take_lcores();
         let mempool = Mempool::new(&eal, "frames", mbufs, data_bytes, None)?;
         let (ports, queues) = (Vec::new(), Vec::new());

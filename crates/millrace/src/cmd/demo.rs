@@ -8,6 +8,7 @@ mod twins;
 
 use crate::cmd::run::seconds;
 use crate::config::Policy;
+use crate::cpu_locks;
 use crate::host::Cpus;
 use crate::output::{OutputArgs, tell};
 use crate::placement::describe_placement;
@@ -105,6 +106,7 @@ fn choose_cpu() -> (usize, String) {
     let cpus = Cpus::of_this_host();
     cpus.measure_load();
     let worker = cpus.by_preference().first().copied().unwrap_or_default();
+    cpu_locks::take_for_good(&[worker]);
     (worker as usize, describe_placement(&[worker], &cpus))
 }
 

@@ -3,6 +3,7 @@
 
 use crate::config::{Devargs, Huge, Socket};
 use crate::control::{self, OpenError, Request, Server, Taker};
+use crate::cpu_locks;
 use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::netdev::Interfaces;
@@ -93,6 +94,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let settings = std::mem::take(&mut plan.settings);
     cpus.measure_load();
     let placement = describe_placement(&plan.worker_cpus(), &cpus);
+    cpu_locks::take_for_good(&plan.worker_cpus());
     let reload = Arc::new(Reload::new(&args.plan, cpus, settings));
     let snapshots = snapshots(&plan);
     plan.engine.records = sink.wants_some();

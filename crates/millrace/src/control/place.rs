@@ -25,9 +25,8 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Where a process with this number has its socket, if nobody says otherwise. Makes the folder, and
-/// clears it of what killed processes left behind.
-pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
+/// Makes the folder of this user, and returns it. Refuses one that others write to.
+pub(crate) fn make_folder() -> io::Result<PathBuf> {
     let folder = folder();
     // Others may see who is there, where everybody looks; not in folders of their own.
     let mode = if user() == 0 { 0o755 } else { 0o700 };
@@ -43,6 +42,13 @@ pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
         let words = format!("{} is not a folder that only this user writes to", folder.display());
         return Err(io::Error::other(words));
     }
+    Ok(folder)
+}
+
+/// Where a process with this number has its socket, if nobody says otherwise. Makes the folder, and
+/// clears it of what killed processes left behind.
+pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
+    let folder = make_folder()?;
     for path in sockets(&folder) {
         // Each listens before it has its name.
         let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -53,9 +59,8 @@ pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
     Ok(folder.join(format!("{pid}.sock")))
 }
 
-/// All sockets where this user may find some, or must be told that they are another's. Root looks
-/// everywhere.
-pub(crate) fn all() -> Vec<PathBuf> {
+/// The folders where instances of this user are, and those of other users that it may look into.
+pub(crate) fn folders() -> Vec<PathBuf> {
     let mut folders = vec![folder(), PathBuf::from("/run/millrace")];
     if user() == 0 {
         folders.extend(entries(Path::new("/run/user")).map(|user| user.join("millrace")));
@@ -69,6 +74,13 @@ pub(crate) fn all() -> Vec<PathBuf> {
     }
     folders.sort();
     folders.dedup();
+    folders
+}
+
+/// All sockets where this user may find some, or must be told that they are another's. Root looks
+/// everywhere.
+pub(crate) fn all() -> Vec<PathBuf> {
+    let folders = folders();
     let mut sockets: Vec<_> = folders.iter().flat_map(|folder| sockets(folder)).collect();
     sockets.sort();
     sockets

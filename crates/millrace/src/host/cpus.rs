@@ -2,6 +2,7 @@
 //! Cpus: which there are, which are set apart, how busy they are, and how steady they run.
 
 use super::Root;
+use crate::cpu_locks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -31,6 +32,8 @@ pub(crate) struct Cpus {
     pub(crate) nohz_full: Vec<u32>,
     /// Those whose RCU work is done elsewhere (`rcu_nocbs`).
     pub(crate) rcu_nocbs: Vec<u32>,
+    /// Cpus of the workers of other instances of Millrace.
+    pub(crate) others: Vec<u32>,
     /// How busy they were, once that was measured.
     pub(crate) load: OnceLock<CpuLoad>,
 }
@@ -38,7 +41,13 @@ pub(crate) struct Cpus {
 impl Cpus {
     /// Reads the cpus of this host.
     pub(crate) fn of_this_host() -> Self {
-        Self::read(Root(Path::new("/")))
+        let others = cpu_locks::in_use().into_iter().map(|it| it.cpu).collect();
+        Self { others, ..Self::read(Root(Path::new("/"))) }
+    }
+
+    /// Number of cpus that workers can have and no other instance uses; at least 1.
+    pub(crate) fn count_free(&self) -> usize {
+        self.usable().iter().filter(|cpu| !self.others.contains(cpu)).count().max(1)
     }
 
     /// Measures how busy the cpus of this host are, which takes a tenth of a second. Only the first
@@ -62,16 +71,18 @@ impl Cpus {
         self.busy_percent(cpu).is_some_and(|percent| percent > BUSY_PERCENT)
     }
 
-    /// The usable cpus, best for a worker first. Cpus that are not busy come before busy ones, and
-    /// of these the least busy first. Among equals isolated cpus come first, being meant for this,
-    /// and the first cpu comes last, being the best one for all other work.
+    /// The usable cpus, best for a worker first. Cpus that another instance uses come last. Cpus
+    /// that are not busy come before busy ones, and of these the least busy first. Among equals
+    /// isolated cpus come first, being meant for this, and the first cpu comes last, being the best
+    /// one for all other work.
     pub(crate) fn by_preference(&self) -> Vec<u32> {
         let first = self.allowed.first();
         let mut cpus = self.usable();
         let rank = |cpu: &u32| {
             let load = self.busy_percent(*cpu).filter(|_| self.is_busy(*cpu));
             let is_isolated = self.isolated.contains(cpu);
-            (load.map_or(0, |percent| percent as u32), !is_isolated, first == Some(cpu))
+            let load = load.map_or(0, |percent| percent as u32);
+            (self.others.contains(cpu), load, !is_isolated, first == Some(cpu))
         };
         cpus.sort_by_key(rank);
         cpus
@@ -99,6 +110,7 @@ impl Cpus {
             nohz_full: set("nohz_full").unwrap_or_default(),
             rcu_nocbs: rcu_nocbs.map(parse_cpus).unwrap_or_default(),
             online,
+            others: Vec::new(),
             load: OnceLock::new(),
         }
     }
@@ -315,5 +327,10 @@ mod tests {
         // Another instance may poll on an isolated one.
         assert_eq!(cpus(&[2, 3], &[0.0, 0.0, 0.0, 99.0]).by_preference(), [2, 1, 0, 3]);
         assert_eq!(cpus(&[3], &[99.0, 99.0, 99.0, 99.0]).by_preference(), [3, 1, 2, 0]);
+        // One that idles belongs to its instance all the same.
+        let shared = Cpus { others: vec![3, 1], ..cpus(&[3], &[99.0, 0.0, 98.0, 0.0]) };
+        assert_eq!(shared.by_preference(), [2, 0, 3, 1]);
+        assert_eq!(shared.count_free(), 2);
+        assert_eq!(Cpus { others: vec![0, 1, 2, 3], ..shared }.count_free(), 1);
     }
 }

@@ -5,6 +5,7 @@ use super::GenArgs;
 use super::neighbours::{Senders, macs};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
+use crate::host::Cpus;
 use crate::ports::OpenPorts;
 use anyhow::Context;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
@@ -34,14 +35,16 @@ pub(super) struct Crew {
 type Tasks = Vec<Box<dyn Task>>;
 
 impl Crew {
-    /// The crew that is asked for, on so many cpus: by default a cpu for each, as far as there are.
-    pub(super) fn new(args: &GenArgs, cpus: usize) -> Self {
+    /// The crew that is asked for: by default a cpu for each, as far as there are free ones.
+    pub(super) fn new(args: &GenArgs) -> Self {
+        let host = Cpus::of_this_host();
+        let (cpus, most) = (host.count_free(), host.usable().len());
         let receivers = args.receivers;
         let spare = cpus.saturating_sub(receivers.into()).max(1);
         let shares = args.profile.shares().unwrap_or(1);
         let senders = args.senders.unwrap_or(shares.min(spare as u16));
         let tasks = usize::from(senders) + usize::from(receivers);
-        let workers = args.workers.map_or(cpus, usize::from).clamp(1, tasks.max(1));
+        let workers = args.workers.map_or(cpus, |it| most.min(it.into())).clamp(1, tasks.max(1));
         Self { senders, receivers, workers }
     }
 }

@@ -8,7 +8,6 @@ use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use super::report::{Meter, Results};
 use super::{GenArgs, Stats, selftest};
-use crate::host::Cpus;
 use crate::output::{JsonFile, tell, tell_at_once};
 use crate::ports::{OpenOptions, OpenPorts};
 use crate::signals;
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let csv = CsvFile::open(args.csv.as_deref(), args.interval, is_verified)?;
     let pcapng = args.pcapng.open()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let crew = Crew::new(args, Cpus::of_this_host().usable().len());
+    let crew = Crew::new(args);
     let of_profile = profile.as_ref().map_or(0, LoadedProfile::mtu);
     let mut open = names.open(&OpenOptions {
         workers: crew.workers,
