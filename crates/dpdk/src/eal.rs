@@ -27,6 +27,8 @@ pub struct EalConfig {
     pub memory_mb: u32,
     /// Devargs of every port that will be opened. PCI devices not among them are left alone.
     pub ports: Vec<String>,
+    /// Name of EAL's directory for files (`--file-prefix`); `None`: one of this process's own.
+    pub file_prefix: Option<String>,
     /// Drivers that DPDK does not bring, as paths of shared objects. EAL takes none from below a
     /// directory that everybody may write to.
     pub drivers: Vec<PathBuf>,
@@ -43,6 +45,7 @@ impl Default for EalConfig {
             no_huge: false,
             memory_mb: 512,
             ports: Vec::new(),
+            file_prefix: None,
             drivers: Vec::new(),
             extra: Vec::new(),
             log_level: LogLevel::Error,
@@ -67,11 +70,12 @@ impl Eal {
             return Err(refused(std::slice::from_ref(help), Log::default()));
         }
         let args = arguments(config, &allowed_cpus())?;
+        let prefix = config.file_prefix.clone().unwrap_or_else(file_prefix);
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(EalError::StartedBefore);
         }
         log::init(config.log_level);
-        let (result, log) = log::capture(|| start(args));
+        let (result, log) = log::capture(|| start(args, &prefix));
         let unread = result.map_err(|errno| {
             let is_out_of_memory = errno == Errno::NoMemory && !config.no_huge;
             if log.mentions("hugepage information") || is_out_of_memory {
@@ -115,7 +119,7 @@ pub fn asks_for_help(argument: &str) -> bool {
 const BAD_ARGUMENTS: &str = "Invalid 'command line' arguments";
 
 /// Starts EAL; returns the arguments it has left unread, which belong to no option.
-fn start(args: Vec<CString>) -> Result<Vec<String>, Errno> {
+fn start(args: Vec<CString>, prefix: &str) -> Result<Vec<String>, Errno> {
     let count = args.len() as i32;
     // EAL keeps some of these pointers, so the arguments stay for ever.
     let mut argv: Vec<*mut c_char> = args.into_iter().map(CString::into_raw).collect();
@@ -126,7 +130,7 @@ fn start(args: Vec<CString>) -> Result<Vec<String>, Errno> {
     // - it is the first call in this process (`STARTED`);
     // - `write_printed` keeps to the contract of fopencookie's write function.
     let ret = unsafe { sys::shim_eal_init(count, argv.as_mut_ptr(), Some(log::write_printed)) };
-    remove_runtime_dir();
+    remove_runtime_dir(prefix);
     let read = usize::try_from(ret).map_err(|_| Errno::last())?;
     // It moves what it does not read to the end.
     let unread = argv[..argv.len() - 1].iter().skip(read + 1);
@@ -136,11 +140,11 @@ fn start(args: Vec<CString>) -> Result<Vec<String>, Errno> {
 }
 
 /// EAL may have made a directory for files that our arguments tell it not to write.
-fn remove_runtime_dir() {
+fn remove_runtime_dir(prefix: &str) {
     // SAFETY: returns a C string that is never freed.
     let path = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
     let path = path.to_string_lossy();
-    if path.ends_with(&file_prefix()) {
+    if path.ends_with(prefix) {
         // Where it is not there or not empty, it stays as it is.
         let _ = fs::remove_dir(&*path);
     }
@@ -158,7 +162,7 @@ fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError
         // The name in what EAL says of the others.
         "EAL".to_owned(),
         "--no-telemetry".to_owned(),
-        format!("--file-prefix={}", file_prefix()),
+        format!("--file-prefix={}", config.file_prefix.clone().unwrap_or_else(file_prefix)),
         format!("--log-level=*:{log_level}"),
         format!("--lcores={}", lcore_map(&config.lcores, allowed)?),
         "--main-lcore=0".to_owned(),

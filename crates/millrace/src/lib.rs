@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Demo(args) => cmd::demo::run(&args),
-        Command::Gen(args) => cmd::generate::run(&args),
+        Command::Gen(args) => cmd::generate::run(args),
         Command::Reflect(args) => cmd::reflect::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Check(args) => cmd::check::run(&args),

@@ -2,6 +2,9 @@
 //! Ports of the generator and of the reflector: one or two, opened and configured for workers.
 
 pub(crate) mod by_mac;
+mod tuning;
+
+pub(crate) use tuning::Tuning;
 
 use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use crate::cpu_locks;
@@ -27,7 +30,6 @@ const MBUFS_LEAST: u32 = 8192;
 const DATA_BYTES: u16 = 2048;
 /// What DPDK takes beside the packet buffers.
 const EAL_MB: u32 = 64;
-const DESCRIPTORS: u16 = 1024;
 /// Ethernet header, two VLAN tags and FCS.
 const L2_BYTES: u32 = 14 + 2 * 4 + 4;
 
@@ -37,7 +39,7 @@ const LINK_POLL: Duration = Duration::from_millis(10);
 
 /// How ports are opened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenOptions {
+pub(crate) struct OpenOptions<'a> {
     /// Threads beside the control thread, each with a cpu.
     pub(crate) workers: usize,
     /// Receive queues of each port.
@@ -48,6 +50,8 @@ pub(crate) struct OpenOptions {
     pub(crate) mtu: Option<u16>,
     /// Linux interfaces whose MTU is below this are refused.
     pub(crate) needed_mtu: usize,
+    /// Cpus, descriptors and file prefix, where the user chooses them.
+    pub(crate) tuning: &'a Tuning,
 }
 
 /// One port, or two, as the command line names them.
@@ -88,20 +92,26 @@ impl std::str::FromStr for PortNames {
 }
 
 impl PortNames {
+    /// One port or two.
+    pub(crate) fn new(ports: Vec<Devargs>) -> Self {
+        Self(ports)
+    }
+
     /// Number of ports.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Starts DPDK, and opens the ports.
-    pub(crate) fn open(&self, options: &OpenOptions) -> anyhow::Result<OpenPorts> {
-        let &OpenOptions { workers, mtu, needed_mtu, .. } = options;
+    pub(crate) fn open(&self, options: &OpenOptions<'_>) -> anyhow::Result<OpenPorts> {
+        let &OpenOptions { workers, mtu, needed_mtu, tuning, .. } = options;
         let cpus = Cpus::of_this_host();
         cpus.measure_load();
-        let chosen: Vec<u32> = cpus.by_preference().into_iter().take(workers).collect();
+        let chosen = tuning.choose_cpus(workers, &cpus);
         let mut config = EalConfig {
             lcores: chosen.iter().map(|cpu| *cpu as usize).collect(),
             ports: self.0.iter().map(ToString::to_string).collect(),
+            file_prefix: tuning.file_prefix.clone(),
             ..EalConfig::default()
         };
         config.drivers.extend(twin::driver(&config.ports)?);
@@ -165,11 +175,12 @@ impl PortNames {
     }
 }
 
-impl OpenOptions {
+impl OpenOptions<'_> {
     /// Packet buffers that fill all rings, and those of the workers; one less than a power of two.
     fn mbufs(&self, ports: usize) -> u32 {
-        let queues = u32::from(self.rx_queues + self.tx_queues) * ports as u32;
-        let count = queues * u32::from(DESCRIPTORS) + self.workers as u32 * MBUFS_OF_WORKER;
+        let rx = u32::from(self.rx_queues) * u32::from(self.tuning.rx_descriptors());
+        let tx = u32::from(self.tx_queues) * u32::from(self.tuning.tx_descriptors());
+        let count = (rx + tx) * ports as u32 + self.workers as u32 * MBUFS_OF_WORKER;
         count.max(MBUFS_LEAST).next_power_of_two() - 1
     }
 }
@@ -191,14 +202,14 @@ impl OpenPorts {
         }
     }
 
-    fn add(&mut self, name: &Devargs, options: &OpenOptions) -> anyhow::Result<()> {
+    fn add(&mut self, name: &Devargs, options: &OpenOptions<'_>) -> anyhow::Result<()> {
         let mut port = Port::probe(&self.eal, &self.interfaces.devargs(name))?;
         self.interfaces.adopt(name, &mut port)?;
         let config = PortConfig {
             rx_queues: options.rx_queues,
             tx_queues: options.tx_queues,
-            rxd: DESCRIPTORS,
-            txd: DESCRIPTORS,
+            rxd: options.tuning.rx_descriptors(),
+            txd: options.tuning.tx_descriptors(),
             mempools: vec![self.mempool],
             mtu: self.interfaces.mtu(name, options.mtu),
         };

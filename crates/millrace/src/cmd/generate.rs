@@ -11,16 +11,23 @@ mod report;
 mod run;
 mod selftest;
 mod stream_file;
+mod trex_cfg;
 
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
+use crate::host::CpuList;
 use crate::ports::PortNames;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 use traffic::stream::{Rate, RateError, StreamSpec};
 
-pub(crate) use run::run;
+/// Sends, or tests itself.
+pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
+    let link = args.read_trex_cfg()?;
+    run::run(&args, &link)
+}
 
 /// Send streams of packets from one port or two, and verify what arrives
 ///
@@ -31,7 +38,7 @@ pub(crate) use run::run;
 pub(crate) struct GenArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
     /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address
-    #[arg(value_name = "PORTS", required_unless_present = "selftest")]
+    #[arg(value_name = "PORTS", required_unless_present_any = ["selftest", "trex_cfg"])]
     ports: Option<PortNames>,
     /// A stream, as blank-separated KEY=VALUE; may be repeated
     ///
@@ -78,6 +85,14 @@ pub(crate) struct GenArgs {
     /// Run senders and receivers on N cpus; by default one each, as far as there are cpus
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
     workers: Option<u8>,
+    /// Run senders and receivers on these cpus, such as 2,4-6, senders first
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuList>,
+    /// Take ports, MAC addresses, cpus and descriptors from a trex_cfg.yaml
+    ///
+    /// Options of the command line replace those of the file.
+    #[arg(long, value_name = "FILE", conflicts_with = "selftest")]
+    trex_cfg: Option<PathBuf>,
     /// Count a packet that arrives more than S seconds after it was sent as lost
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
     late: Duration,

@@ -3,8 +3,9 @@
 
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
+use crate::host::CpuList;
 use crate::output::{JsonFile, tell_at_once};
-use crate::ports::{OpenOptions, PortNames};
+use crate::ports::{OpenOptions, PortNames, Tuning};
 use crate::{signals, units};
 use anyhow::Context;
 use clap::ValueEnum;
@@ -39,6 +40,9 @@ pub(crate) struct ReflectArgs {
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
+    /// Run the worker on this cpu; of a list on its first
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuList>,
     /// Set the MTU of the ports
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,
@@ -99,8 +103,15 @@ const TURN: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let options =
-        OpenOptions { workers: 1, rx_queues: 1, tx_queues: 1, mtu: args.mtu, needed_mtu: 0 };
+    let tuning = Tuning { cpus: args.cpus.clone().map(|it| it.0), ..Tuning::default() };
+    let options = OpenOptions {
+        workers: 1,
+        rx_queues: 1,
+        tx_queues: 1,
+        mtu: args.mtu,
+        needed_mtu: 0,
+        tuning: &tuning,
+    };
     let mut open = args.ports.open(&options)?;
     open.wait_for_links(&interrupted);
     let (clock, phase) = (Clock::new(&open.eal), Phase::new());

@@ -95,6 +95,12 @@ impl Cpus {
         self.online.iter().copied().filter(usable).collect()
     }
 
+    /// NUMA node of a cpu of this host; `None` where the kernel does not tell.
+    pub(crate) fn node_of(cpu: u32) -> Option<u32> {
+        let names = Root(Path::new("/")).names(&format!("{CPU}/cpu{cpu}"));
+        names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok())
+    }
+
     pub(super) fn read(root: Root) -> Self {
         let set = |name: &str| root.text(&format!("{CPU}/{name}")).map(|list| parse_cpus(&list));
         let allowed = root.field("proc/self/status", "Cpus_allowed_list");

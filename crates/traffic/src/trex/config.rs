@@ -36,7 +36,7 @@ pub struct Config {
     /// MTU of the ports (`port_mtu`).
     pub mtu: Option<u16>,
     /// Threads of each pair of ports (`c`).
-    pub threads: Option<u32>,
+    pub threads: Option<u16>,
     /// Cpus of the threads (`platform`).
     pub platform: Option<Platform>,
     notes: Vec<Note>,
@@ -135,7 +135,7 @@ impl Config {
             rx_descriptors: count("rx_desc", 32..=32_768)?,
             tx_descriptors: count("tx_desc", 32..=32_768)?,
             mtu: count("port_mtu", 68..=65_535)?,
-            threads: count("c", 1..=THREADS_MAX)?.map(u32::from),
+            threads: count("c", 1..=THREADS_MAX)?,
             platform,
             notes,
         };

@@ -5,7 +5,7 @@ use super::GenArgs;
 use super::neighbours::{Senders, macs};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
-use crate::host::Cpus;
+use crate::host::{CpuList, Cpus};
 use crate::ports::OpenPorts;
 use anyhow::Context;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
@@ -37,8 +37,13 @@ type Tasks = Vec<Box<dyn Task>>;
 impl Crew {
     /// The crew that is asked for: by default a cpu for each, as far as there are free ones.
     pub(super) fn new(args: &GenArgs) -> Self {
-        let host = Cpus::of_this_host();
-        let (cpus, most) = (host.count_free(), host.usable().len());
+        let (cpus, most) = match &args.cpus {
+            Some(CpuList(named)) => (named.len(), named.len()),
+            None => {
+                let cpus = Cpus::of_this_host();
+                (cpus.count_free(), cpus.usable().len())
+            }
+        };
         let receivers = args.receivers;
         let spare = cpus.saturating_sub(receivers.into()).max(1);
         let shares = args.profile.shares().unwrap_or(1);

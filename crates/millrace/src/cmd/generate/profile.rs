@@ -34,7 +34,7 @@ pub(super) struct ProfileArgs {
     /// Divide the profile among N senders, or fewer if there are fewer cpus
     #[arg(long, short = 'c', value_name = "N", requires = "profile",
           value_parser = clap::value_parser!(u16).range(1..=64))]
-    shares: Option<u16>,
+    pub(super) shares: Option<u16>,
     /// Send HZ probes a second from each port, and measure their latency and loss
     #[arg(long, short = 'l', value_name = "HZ", requires = "profile",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -7,6 +7,7 @@ use super::neighbours::{Senders, resolve_all};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use super::report::{Meter, Results};
+use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Stats, selftest};
 use crate::output::{JsonFile, tell, tell_at_once};
 use crate::ports::{OpenOptions, OpenPorts};
@@ -25,7 +26,7 @@ const TURN: Duration = Duration::from_millis(10);
 /// Reports come ten times in an interval, and every 10 ms they are looked at.
 const REPORTING: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
     let Some(names) = &args.ports else {
         let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
         return selftest::run(args.seed, &interrupted);
@@ -52,6 +53,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         tx_queues: crew.senders,
         mtu: args.mtu,
         needed_mtu: specs.iter().map(StreamSpec::mtu).fold(of_profile, usize::max),
+        tuning: &link.tuning,
     })?;
     open.wait_for_links(&interrupted);
     for note in profile.iter().flat_map(|profile| profile.notes(crew.senders)) {
@@ -64,8 +66,8 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         crew,
         specs: &specs,
         profile: profile.as_ref(),
-        setup: setup(args, is_verified, &open)?,
-        gateways,
+        setup: setup((args, link), is_verified, &open)?,
+        gateways: link.next_hops(gateways),
         mempool: open.mempool,
         is_timed: args.stats != Stats::Off,
         clock,
@@ -96,11 +98,16 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn setup(args: &GenArgs, is_stamped: bool, open: &OpenPorts) -> anyhow::Result<StreamSetup> {
+fn setup(
+    (args, link): (&GenArgs, &LinkSettings),
+    is_stamped: bool,
+    open: &OpenPorts,
+) -> anyhow::Result<StreamSetup> {
     let run = getrandom::u64().context("cannot get random numbers from the system")?;
     // Nobody's: a locally administered address.
     const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 1];
-    let mac = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
+    let of_port = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
+    let mac = |number: usize| link.src_macs[number].unwrap_or_else(|| of_port(number));
     let speed = |number: usize| open.ports.get(number).and_then(|port| port.link().speed_mbps);
     Ok(StreamSetup {
         macs: [mac(0), mac(1)],
