@@ -73,7 +73,7 @@ enum Command {
 
 /// The whole program, from its arguments to its exit status.
 pub fn main() -> ExitCode {
-    let result = match Args::parse().command {
+    let result = match Args::parse_from(cmd::dpdk_project::translate(std::env::args_os())).command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Gen(args) => cmd::generate::run(args),

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod ct;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod dpdk_project;
 pub(crate) mod flows;
 pub(crate) mod generate;
 pub(crate) mod man;

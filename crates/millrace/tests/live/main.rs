@@ -11,6 +11,7 @@ mod associations;
 mod bump;
 mod bypass;
 mod captures;
+mod compat;
 mod conntrack;
 mod control;
 mod ct;
