@@ -24,6 +24,13 @@ pub trait Transmit: Send {
 
     /// Drops the frames that wait; gives each of them to `drop`.
     fn discard(&mut self, drop: impl FnMut(Made));
+
+    /// Gives the frames that a `flush` has dropped to `drop`: those that the port can never take,
+    /// such as one that is longer than the MTU. A DPDK queue has none.
+    #[inline(always)]
+    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+        let _ = drop;
+    }
 }
 
 /// A frame that waits for its port.

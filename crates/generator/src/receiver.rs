@@ -135,7 +135,10 @@ impl Check {
     ) {
         for number in 0..received {
             let frame = queue.rx.frame(number);
-            let finding = self.verifier.examine(frame);
+            let finding = match R::IS_PAYLOAD {
+                true => self.verifier.examine_payload(frame),
+                false => self.verifier.examine(frame),
+            };
             if let (Finding::Foreign, Some(responder)) = (finding, &mut queue.responder) {
                 responder.see(frame);
             }

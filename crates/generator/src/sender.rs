@@ -4,7 +4,7 @@
 //! A frame that the port has no room for is kept and offered again, so no number of a stream is
 //! skipped; frames that the port never took are "unsent" in the end, and not lost.
 
-use crate::link::Transmit;
+use crate::link::{Made, Transmit};
 use crate::neighbours::Replies;
 use crate::recent::RecentIntervals;
 use crate::reports::{Outbox, Report};
@@ -74,6 +74,14 @@ impl SenderReport {
             lateness: delays(),
             gap_error: delays(),
         }
+    }
+
+    /// Counts a frame that was dropped, also in `streams`; the first `stamped` of them are stamped.
+    fn add_unsent(&mut self, made: Made, streams: &mut [u64], stamped: usize) {
+        let stream = usize::from(made.stream);
+        streams[stream] += 1;
+        self.unsent += 1;
+        self.dropped.add(made.interval.into(), u64::from(stream < stamped));
     }
 }
 
@@ -215,6 +223,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         if taken.packets > 0 {
             report.span.widen(now);
         }
+        let stamped = self.source.stamped_streams();
+        self.port.take_refused(|made| report.add_unsent(made, &mut self.unsent, stamped));
         taken.packets > 0
     }
 
@@ -222,12 +232,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
     fn give_up(&mut self) {
         let report = self.outbox.current();
         let stamped = self.source.stamped_streams();
-        self.port.discard(|made| {
-            let stream = usize::from(made.stream);
-            self.unsent[stream] += 1;
-            report.unsent += 1;
-            report.dropped.add(made.interval.into(), u64::from(stream < stamped));
-        });
+        self.port.discard(|made| report.add_unsent(made, &mut self.unsent, stamped));
     }
 
     fn hand_over(&mut self, now: u64) {

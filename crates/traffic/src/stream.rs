@@ -7,6 +7,7 @@
 mod addresses;
 mod fields;
 mod poisson;
+mod ends;
 mod rate;
 mod recording;
 mod schedule;

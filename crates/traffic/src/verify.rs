@@ -83,6 +83,19 @@ impl Verifier {
 }
 
 impl Verifier {
+    /// Judges the UDP payload of a packet whose headers the kernel has checked and taken away.
+    #[inline]
+    pub fn examine_payload(&self, payload: &[u8]) -> Finding {
+        let found = payload.split_first_chunk();
+        let found = found.and_then(|(stamp, rest)| Some((Stamp::read(stamp, self.key)?, rest)));
+        let Some((stamp, rest)) = found else { return Finding::Foreign };
+        let window = Window::of(stamp.lane, stamp.index);
+        match rest.len() <= crate::ROOM && rest == self.filler.bytes(window, rest.len()) {
+            true => Finding::Good(stamp),
+            false => Finding::Damaged(Some(stamp)),
+        }
+    }
+
     /// Reads the stamp at the begin of the payload; returns it and the bytes behind it.
     #[inline(always)]
     fn read_stamp<'a>(&self, segment: &Segment<'a>) -> Option<(Stamp, &'a [u8])> {
