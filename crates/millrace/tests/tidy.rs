@@ -18,11 +18,12 @@ const MAKEFILE_LINES_MAX: usize = 100;
 const SHIM_LINES_MAX: usize = 150;
 
 /// Who may depend on whom, and on how many crates from elsewhere.
-const CRATES: [(&str, &[&str], usize); 8] = [
+const CRATES: [(&str, &[&str], usize); 9] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
     ("traffic", &["wire"], 4),
     ("generator", &["dpdk", "traffic", "wire"], 2),
+    ("sockets", &["generator", "traffic", "wire"], 3),
     ("twin", &["wire"], 5),
     ("offload", &["engine"], 0),
     ("dpdk", &["wire"], 4),
@@ -30,7 +31,7 @@ const CRATES: [(&str, &[&str], usize); 8] = [
 ];
 
 /// The only places of unsafe Rust.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 11] = [
     "crates/dpdk/src/",
     "crates/engine/src/parse/avx2.rs",
     "crates/engine/src/parse/avx2/",
@@ -38,6 +39,8 @@ const UNSAFE: [&str; 9] = [
     "crates/engine/src/table/raw.rs",
     "crates/engine/src/hash.rs",
     "crates/engine/src/hash/",
+    "crates/sockets/src/sys.rs",
+    "crates/sockets/src/sys/",
     "crates/twin/src/ffi.rs",
     "crates/twin/src/ffi/",
 ];

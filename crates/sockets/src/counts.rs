@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the kernel refused, as the control thread reads it while workers run.
+
+use crate::sys::{Socket, SocketError};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Errors of sockets by kind, since they were opened.
+#[derive(Debug, Default)]
+pub struct KernelCounts {
+    no_buffers: AtomicU64,
+    unreachable: AtomicU64,
+    refused: AtomicU64,
+    last_error: AtomicU64,
+}
+
+/// What to do with the packet that an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Offer it again.
+    Again,
+    /// Drop it: the kernel will never take it.
+    Drop,
+}
+
+impl KernelCounts {
+    /// Calls that failed since the kernel had no buffer, or a queue of the interface was full.
+    pub fn no_buffers(&self) -> u64 {
+        self.no_buffers.load(Ordering::Relaxed)
+    }
+
+    /// ICMP errors that came back, such as "port unreachable".
+    pub fn unreachable(&self) -> u64 {
+        self.unreachable.load(Ordering::Relaxed)
+    }
+
+    /// Packets that the kernel will never take, such as one that is longer than the MTU.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The error of the latest of them.
+    pub fn last_error(&self) -> Option<std::io::Error> {
+        let code = self.last_error.load(Ordering::Relaxed) as i32;
+        (code != 0).then(|| std::io::Error::from_raw_os_error(code))
+    }
+
+    /// Counts the error of a call that sent nothing.
+    #[cold]
+    pub(crate) fn judge(&self, error: SocketError, socket: &Socket) -> Remedy {
+        match error {
+            SocketError::Full => return Remedy::Again,
+            SocketError::NoBuffers => {
+                self.no_buffers.fetch_add(1, Ordering::Relaxed);
+                return Remedy::Again;
+            }
+            SocketError::Other(_) => {}
+        }
+        // An ICMP error that has come is told once, by the next call, whatever that sends.
+        if self.drain(socket) > 0 {
+            return Remedy::Again;
+        }
+        if let SocketError::Other(code) = error {
+            self.last_error.store(code as u64, Ordering::Relaxed);
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Remedy::Drop
+    }
+
+    /// Takes the ICMP errors that wait, which use up the room for packets; returns their number.
+    #[cold]
+    pub(crate) fn drain(&self, socket: &Socket) -> u64 {
+        let errors = socket.drain_icmp_errors();
+        self.unreachable.fetch_add(errors, Ordering::Relaxed);
+        errors
+    }
+}

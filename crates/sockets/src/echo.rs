@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Sends every datagram back to its sender.
+
+use crate::counts::{KernelCounts, Remedy};
+use crate::sys::{Incoming, Name, Opt, Outgoing, Socket, SocketError};
+use crate::udp::JOINED_MAX;
+use generator::{Outbox, Report, Stage, Task};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use traffic::ROOM;
+
+/// Counters of an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EchoReport {
+    /// Datagrams received.
+    pub received: u64,
+    /// Bytes of their payloads, as far as there was room.
+    pub bytes: u64,
+    /// Datagrams that were sent back.
+    pub reflected: u64,
+    /// Datagrams that were longer than the buffer: they are not sent back cut.
+    pub too_long: u64,
+    /// Datagrams that the kernel had no room for, however often it was asked.
+    pub port_full: u64,
+    /// Datagrams that the kernel refused for another reason, such as an unreachable sender.
+    pub refused: u64,
+    /// Longest time between two looks at the sockets, in nanoseconds.
+    pub longest_gap_ns: u64,
+}
+
+impl Report for EchoReport {
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// How datagrams are sent back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EchoOptions {
+    /// Sockets that share the port.
+    pub sockets: usize,
+    /// Datagrams that a call takes: with 1 they go by `recvfrom` and `sendto`.
+    pub batch: usize,
+    /// Bytes of the longest datagram that is sent back.
+    pub room: usize,
+    /// Datagrams that the kernel has joined go back as one, which it cuts again (`UDP_GRO` and
+    /// `UDP_SEGMENT`).
+    pub joined: bool,
+    /// How often a datagram is offered to a kernel that has no room.
+    pub tries: u32,
+    /// Bytes for packets that wait in a socket, each way.
+    pub buffer_bytes: i32,
+}
+
+impl Default for EchoOptions {
+    fn default() -> Self {
+        let (room, buffer_bytes) = (ROOM, 4 << 20);
+        Self { sockets: 1, batch: 32, room, joined: false, tries: 1000, buffer_bytes }
+    }
+}
+
+/// The sockets of a reflector.
+#[derive(Debug)]
+pub struct EchoPort {
+    sockets: Vec<Arc<Socket>>,
+    options: EchoOptions,
+    address: SocketAddr,
+    counts: Arc<KernelCounts>,
+}
+
+impl EchoPort {
+    /// Opens the sockets. An unspecified IPv6 address takes IPv4 too.
+    pub fn open(address: SocketAddr, options: EchoOptions) -> io::Result<Self> {
+        let (mut sockets, mut address) = (Vec::new(), address);
+        for _ in 0..options.sockets.max(1) {
+            let is_ipv6 = address.is_ipv6();
+            let socket = Socket::udp(is_ipv6)?;
+            socket.set(Opt::SendBuffer, options.buffer_bytes)?;
+            socket.set(Opt::ReceiveBuffer, options.buffer_bytes)?;
+            socket.set(Opt::Errors { is_ipv6 }, 1)?;
+            if is_ipv6 {
+                socket.set(Opt::V6Only, 0)?;
+                socket.set(Opt::Errors { is_ipv6: false }, 1)?;
+            }
+            if options.joined {
+                socket.set(Opt::Gro, 1)?;
+            }
+            // Two reflectors would share a port without a word: only sockets of one may.
+            if options.sockets > 1 {
+                socket.set(Opt::ReusePort, 1)?;
+            }
+            socket.bind(address)?;
+            address = socket.local_address()?;
+            sockets.push(Arc::new(socket));
+        }
+        Ok(Self { sockets, options, address, counts: Arc::default() })
+    }
+
+    /// Returns the address of the sockets.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the task of socket `number`.
+    ///
+    /// # Panics
+    /// If there is no such socket.
+    pub fn task(&self, number: usize, outbox: Outbox<EchoReport>) -> Echo {
+        let EchoOptions { room, joined, .. } = self.options;
+        let batch = self.options.batch.clamp(1, 1024);
+        let room = if joined { JOINED_MAX } else { room };
+        Echo {
+            socket: Arc::clone(&self.sockets[number]),
+            incoming: Incoming::new(batch, room, true, joined),
+            outgoing: Outgoing::new(batch, false),
+            single: (batch == 1 && !joined).then(|| vec![0; room].into()),
+            counts: Arc::clone(&self.counts),
+            tries: self.options.tries,
+            outbox,
+            last_turn: None,
+        }
+    }
+
+    /// Packets that came and that the sockets dropped: these are the reflector's losses.
+    pub fn drops(&self) -> io::Result<u64> {
+        self.sockets.iter().map(|socket| socket.drops().map(u64::from)).sum()
+    }
+
+    /// Counters of what the kernel refused.
+    pub fn counts(&self) -> &KernelCounts {
+        &self.counts
+    }
+}
+
+/// Sends the datagrams of one socket back.
+pub struct Echo {
+    socket: Arc<Socket>,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// The buffer, where datagrams are received one by one.
+    single: Option<Box<[u8]>>,
+    counts: Arc<KernelCounts>,
+    tries: u32,
+    outbox: Outbox<EchoReport>,
+    last_turn: Option<u64>,
+}
+
+impl Echo {
+    /// Receives a batch and sends it back; true if there was any.
+    fn reflect_batch(&mut self) -> bool {
+        let count = match self.incoming.receive(&self.socket) {
+            Ok(count) => count,
+            Err(error) => return self.note_receive_error(error),
+        };
+        let report = self.outbox.current();
+        for number in 0..count {
+            let arrived = self.incoming.arrived(number);
+            let datagrams = arrived.len.div_ceil(arrived.segment.max(1)).max(1) as u64;
+            report.received += datagrams;
+            report.bytes += arrived.len as u64;
+            if arrived.is_cut {
+                report.too_long += datagrams;
+                continue;
+            }
+            let place = arrived.at..arrived.at + arrived.len;
+            self.outgoing.push_joined(*self.incoming.name(number), place, arrived.segment);
+        }
+        self.send_all();
+        count > 0
+    }
+
+    /// Sends what waits; drops what the kernel does not take.
+    fn send_all(&mut self) {
+        let mut tries = 0;
+        while self.outgoing.waiting() > 0 {
+            match self.outgoing.send(&self.socket, self.incoming.bytes()) {
+                Ok(sent) => {
+                    self.outbox.current().reflected += sent as u64;
+                    if self.outgoing.waiting() > 0 {
+                        self.counts.drain(&self.socket);
+                    }
+                }
+                Err(error) => match self.counts.judge(error, &self.socket) {
+                    Remedy::Drop => {
+                        self.outbox.current().refused += self.outgoing.drop_first() as u64;
+                    }
+                    Remedy::Again if tries == self.tries => break,
+                    Remedy::Again => tries += 1,
+                },
+            }
+        }
+        self.outbox.current().port_full += self.outgoing.drop_all() as u64;
+    }
+
+    /// Receives one datagram and sends it back; true if there was one.
+    fn reflect_one(&mut self, room: &mut [u8]) -> bool {
+        let (len, name) = match self.socket.receive_from(room) {
+            Ok(received) => received,
+            Err(error) => return self.note_receive_error(error),
+        };
+        let report = self.outbox.current();
+        report.received += 1;
+        report.bytes += len.min(room.len()) as u64;
+        match room.get(..len) {
+            Some(datagram) => self.send_one(datagram, &name),
+            None => report.too_long += 1,
+        }
+        true
+    }
+
+    fn send_one(&mut self, datagram: &[u8], to: &Name) {
+        let report = self.outbox.current();
+        for _ in 0..=self.tries {
+            let Err(error) = self.socket.send_to(datagram, to) else {
+                report.reflected += 1;
+                return;
+            };
+            if self.counts.judge(error, &self.socket) == Remedy::Drop {
+                report.refused += 1;
+                return;
+            }
+        }
+        report.port_full += 1;
+    }
+
+    fn note_receive_error(&self, error: SocketError) -> bool {
+        if let SocketError::Other(_) = error {
+            self.counts.drain(&self.socket);
+        }
+        false
+    }
+}
+
+impl Task for Echo {
+    #[inline]
+    fn turn(&mut self, now: u64, _stage: Stage) -> bool {
+        if self.outbox.is_due(now) {
+            self.outbox.hand_over(now);
+        }
+        let report = self.outbox.current();
+        let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
+        report.longest_gap_ns = report.longest_gap_ns.max(gap);
+        let Some(mut room) = self.single.take() else { return self.reflect_batch() };
+        let is_any = self.reflect_one(&mut room);
+        self.single = Some(room);
+        is_any
+    }
+
+    fn finish(&mut self, now: u64) {
+        self.outbox.hand_over(now);
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Traffic of the generator over Linux sockets instead of DPDK ports.
+//!
+//! A [`UdpPort`] opens UDP sockets. The kernel makes the headers: of each frame of a
+//! [`traffic::Source`] only the UDP payload is sent, to the frame's destination. Senders, receivers,
+//! pacing, verification and reports are those of the crate `generator`.
+//!
+//! An [`EchoPort`] sends datagrams back.
+//!
+//! A packet counts as sent once the kernel has taken it. What the kernel refuses is offered again,
+//! or counts as unsent: never as lost.
+#![deny(unsafe_code)]
+
+mod address;
+mod counts;
+mod echo;
+mod line;
+mod sys;
+mod udp;
+
+pub use counts::KernelCounts;
+pub use echo::{Echo, EchoOptions, EchoPort, EchoReport};
+pub use udp::{OpenError, UdpOptions, UdpPort, UdpRx, UdpStream, UdpTx};

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Sockets of Linux: the only module of this crate with unsafe code.
+//!
+//! The standard library has neither `sendmmsg` and `recvmmsg` nor the options that are needed here.
+#![allow(unsafe_code)]
+
+mod incoming;
+mod name;
+mod outgoing;
+
+pub(crate) use incoming::Incoming;
+pub(crate) use name::Name;
+pub(crate) use outgoing::Outgoing;
+
+use std::ffi::{c_int, c_void};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::{io, mem, ptr};
+
+/// A datagram socket that never blocks.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+/// Why a call for packets failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketError {
+    /// The socket has no room, or nothing has come.
+    Full,
+    /// The kernel has no buffer, or a queue of the interface is full.
+    NoBuffers,
+    /// Another error, by its code.
+    Other(i32),
+}
+
+impl SocketError {
+    /// The error of the call just made.
+    fn last() -> Self {
+        Self::of(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+
+    fn of(code: i32) -> Self {
+        match code {
+            libc::EAGAIN | libc::EINTR => Self::Full,
+            libc::ENOBUFS | libc::ENOMEM => Self::NoBuffers,
+            code => Self::Other(code),
+        }
+    }
+}
+
+/// An option of a socket with a number for value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opt {
+    /// Bytes for packets that wait to be sent. The kernel doubles it, up to `net.core.wmem_max`.
+    SendBuffer,
+    /// The same for received ones, and `net.core.rmem_max`.
+    ReceiveBuffer,
+    /// Several sockets have one port, and share what comes.
+    ReusePort,
+    /// An IPv6 socket takes no IPv4.
+    V6Only,
+    /// Tell ICMP errors, and packets that a queue of the interface dropped.
+    Errors { is_ipv6: bool },
+    /// Never fragment, and heed no path MTU: a packet is a frame, or is refused.
+    NoFragments { is_ipv6: bool },
+    /// Receive datagrams of one flow joined.
+    Gro,
+}
+
+impl Opt {
+    /// Level, name, and the value that switches it on where it is a switch.
+    fn numbers(self) -> (c_int, c_int) {
+        match self {
+            Self::SendBuffer => (libc::SOL_SOCKET, libc::SO_SNDBUF),
+            Self::ReceiveBuffer => (libc::SOL_SOCKET, libc::SO_RCVBUF),
+            Self::ReusePort => (libc::SOL_SOCKET, libc::SO_REUSEPORT),
+            Self::V6Only => (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
+            Self::Errors { is_ipv6: false } => (libc::IPPROTO_IP, libc::IP_RECVERR),
+            Self::Errors { is_ipv6: true } => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+            Self::NoFragments { is_ipv6: false } => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+            Self::NoFragments { is_ipv6: true } => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+            Self::Gro => (libc::SOL_UDP, libc::UDP_GRO),
+        }
+    }
+}
+
+/// Room for an error of a socket's error queue: `struct sock_extended_err` behind the header of a
+/// control message, and the address that the kernel puts behind it.
+#[repr(C, align(8))]
+struct ErrorControl {
+    header: libc::cmsghdr,
+    code: u32,
+    origin: u8,
+    rest: [u8; 107],
+}
+
+/// ICMP errors that one look takes.
+const ERRORS_MAX: u64 = 64;
+
+impl Socket {
+    /// Opens a UDP socket.
+    pub(crate) fn udp(is_ipv6: bool) -> io::Result<Self> {
+        let family = if is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
+        Self::open(family, libc::SOCK_DGRAM, 0)
+    }
+
+    fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<Self> {
+        let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: makes a descriptor, and takes numbers only.
+        let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Binds it to an address; port 0: the kernel chooses one.
+    pub(crate) fn bind(&self, address: SocketAddr) -> io::Result<()> {
+        let name = Name::new(address);
+        // SAFETY: the name is as long as told, and read only.
+        check(unsafe { libc::bind(self.fd(), name.as_ptr(), name.len()) }).map(drop)
+    }
+
+    /// Sends to `address` what names no address, and receives from there only.
+    pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<()> {
+        let name = Name::new(address);
+        // SAFETY: as above.
+        check(unsafe { libc::connect(self.fd(), name.as_ptr(), name.len()) }).map(drop)
+    }
+
+    /// The address that it is bound to.
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
+        let mut name = Name::default();
+        let mut len = Name::ROOM;
+        // SAFETY: the kernel writes as much as told at most, and any bytes are a name.
+        check(unsafe { libc::getsockname(self.fd(), name.as_mut_ptr(), &raw mut len) })?;
+        name.address().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// Sets an option.
+    pub(crate) fn set(&self, option: Opt, value: c_int) -> io::Result<()> {
+        let (level, name) = option.numbers();
+        let (value, len) = (&raw const value, size_of::<c_int>() as u32);
+        // SAFETY: the value lives until the call returns, and is as long as told.
+        check(unsafe { libc::setsockopt(self.fd(), level, name, value.cast(), len) }).map(drop)
+    }
+
+    /// Packets that it dropped since it was opened, as its receive buffer was full or a checksum
+    /// was wrong: the counter that `SO_RXQ_OVFL` attaches to packets, without waiting for one.
+    pub(crate) fn drops(&self) -> io::Result<u32> {
+        let mut counters = [0_u32; 9];
+        let mut len = size_of_val(&counters) as u32;
+        let room: *mut c_void = (&raw mut counters).cast();
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
+        // SAFETY: the kernel writes as much as told at most.
+        check(unsafe { libc::getsockopt(self.fd(), level, name, room, &raw mut len) })?;
+        // SK_MEMINFO_DROPS of linux/sock_diag.h.
+        Ok(counters[8])
+    }
+
+    /// Takes errors from the error queue, at most 64; returns how many of them are of ICMP.
+    pub(crate) fn drain_icmp_errors(&self) -> u64 {
+        let mut found = 0;
+        for _ in 0..ERRORS_MAX {
+            // SAFETY: all zeros are a control message, and a message without address and room.
+            let (mut control, mut message): (ErrorControl, libc::msghdr) =
+                unsafe { (mem::zeroed(), mem::zeroed()) };
+            message.msg_control = (&raw mut control).cast();
+            message.msg_controllen = size_of::<ErrorControl>();
+            let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+            // SAFETY: the kernel writes into the control message, which lives and has that room.
+            if unsafe { libc::recvmsg(self.fd(), &raw mut message, flags) } < 0 {
+                break;
+            }
+            let is_icmp = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6];
+            found += u64::from(is_icmp.contains(&control.origin));
+        }
+        found
+    }
+
+    /// Receives a packet; returns its whole length, which may be more than there was room for, and
+    /// its sender.
+    pub(crate) fn receive_from(&self, room: &mut [u8]) -> Result<(usize, Name), SocketError> {
+        let mut name = Name::default();
+        let mut len = Name::ROOM;
+        let (to, from) = (room.as_mut_ptr().cast(), name.as_mut_ptr());
+        let flags = libc::MSG_TRUNC;
+        // SAFETY: the kernel writes into `room` and the name, as much as told at most.
+        let received =
+            unsafe { libc::recvfrom(self.fd(), to, room.len(), flags, from, &raw mut len) };
+        match usize::try_from(received) {
+            Ok(received) => Ok((received, name)),
+            Err(_) => Err(SocketError::last()),
+        }
+    }
+
+    /// Sends a packet to an address.
+    pub(crate) fn send_to(&self, bytes: &[u8], to: &Name) -> Result<(), SocketError> {
+        let (from, to, len) = (bytes.as_ptr().cast(), to.as_ptr(), to.len());
+        // SAFETY: bytes and name are read only, as much as told.
+        match unsafe { libc::sendto(self.fd(), from, bytes.len(), 0, to, len) } {
+            ..0 => Err(SocketError::last()),
+            _ => Ok(()),
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+fn check(ret: c_int) -> io::Result<c_int> {
+    if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret) }
+}
+
+/// A message header without anything.
+fn empty_header() -> libc::mmsghdr {
+    libc::mmsghdr {
+        msg_hdr: libc::msghdr {
+            msg_name: ptr::null_mut(),
+            msg_namelen: 0,
+            msg_iov: ptr::null_mut(),
+            msg_iovlen: 0,
+            msg_control: ptr::null_mut(),
+            msg_controllen: 0,
+            msg_flags: 0,
+        },
+        msg_len: 0,
+    }
+}
+
+/// Arrays that a call takes, filled with pointers before each: those of older calls mean nothing.
+struct Arrays {
+    headers: Box<[libc::mmsghdr]>,
+    parts: Box<[libc::iovec]>,
+}
+
+// SAFETY: the pointers in the arrays are written before each call that follows them, by the thread
+// that makes the call, and point to what lives until it returns.
+unsafe impl Send for Arrays {}
+
+impl Arrays {
+    fn new(messages: usize, parts: usize) -> Self {
+        let nothing = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        Self { headers: vec![empty_header(); messages].into(), parts: vec![nothing; parts].into() }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Datagrams that wait for `sendmmsg`.
+
+use super::{Arrays, Name, Socket, SocketError};
+use std::ops::Range;
+use std::ptr;
+
+/// Segments that a kernel takes in one datagram (`UDP_MAX_SEGMENTS` of Linux before 6.9).
+const SEGMENTS_MAX: usize = 64;
+/// Bytes that it takes: an IPv4 packet without its headers.
+const SEGMENTED_MAX: usize = 65_535 - 20 - 8;
+
+/// Messages that wait to be sent by one socket, in order. Each is a datagram; with GSO several, of
+/// one size and to one address, which the kernel cuts apart.
+pub(crate) struct Outgoing {
+    messages: Vec<Message>,
+    /// Payloads of all messages, by their places in the arena.
+    parts: Vec<Part>,
+    /// The first message that was not taken.
+    first: usize,
+    is_gso: bool,
+    arrays: Arrays,
+    controls: Box<[SegmentControl]>,
+}
+
+#[derive(Clone, Copy)]
+struct Message {
+    to: Option<Name>,
+    first_part: usize,
+    parts: usize,
+    datagrams: usize,
+    /// Bytes of a datagram.
+    segment: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    at: usize,
+    len: usize,
+}
+
+/// Tells the kernel the size of segments.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct SegmentControl {
+    header: libc::cmsghdr,
+    size: u16,
+}
+
+impl SegmentControl {
+    const NONE: Self = Self {
+        header: libc::cmsghdr {
+            // CMSG_LEN(2)
+            cmsg_len: size_of::<libc::cmsghdr>() + 2,
+            cmsg_level: libc::SOL_UDP,
+            cmsg_type: libc::UDP_SEGMENT,
+        },
+        size: 0,
+    };
+}
+
+impl Outgoing {
+    /// Makes room for so many datagrams.
+    pub(crate) fn new(batch: usize, is_gso: bool) -> Self {
+        Self {
+            messages: Vec::with_capacity(batch),
+            parts: Vec::with_capacity(batch),
+            first: 0,
+            is_gso,
+            arrays: Arrays::new(batch, batch),
+            controls: vec![SegmentControl::NONE; batch].into(),
+        }
+    }
+
+    /// Adds the datagram at `place` of the arena; the socket's own destination is `None`.
+    ///
+    /// # Panics
+    /// If as many as there is room for wait.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, to: Option<Name>, place: Range<usize>) {
+        assert!(self.parts.len() < self.controls.len(), "there is room");
+        let part = Part { at: place.start, len: place.len() };
+        self.parts.push(part);
+        if self.is_gso && self.joins(to, part) {
+            return;
+        }
+        let first_part = self.parts.len() - 1;
+        self.messages.push(Message { to, first_part, parts: 1, datagrams: 1, segment: part.len });
+    }
+
+    /// Adds datagrams at `place` that were joined, which the kernel cuts apart: each has `segment`
+    /// bytes, the last one may have less.
+    ///
+    /// # Panics
+    /// If as many as there is room for wait.
+    #[inline(always)]
+    pub(crate) fn push_joined(&mut self, to: Name, place: Range<usize>, segment: usize) {
+        let datagrams = place.len().div_ceil(segment.max(1)).max(1);
+        self.push(Some(to), place);
+        if let Some(message) = self.messages.last_mut() {
+            (message.segment, message.datagrams) = (segment, datagrams);
+        }
+    }
+
+    /// Joins a part to the last message, if it fits there.
+    #[inline(always)]
+    fn joins(&mut self, to: Option<Name>, part: Part) -> bool {
+        let Some(last) = self.messages.last_mut() else { return false };
+        let fits = last.parts < SEGMENTS_MAX && (last.parts + 1) * part.len <= SEGMENTED_MAX;
+        let is_same = last.segment == part.len && last.to == to && part.len > 0;
+        last.parts += usize::from(fits && is_same);
+        last.datagrams = last.parts;
+        fits && is_same
+    }
+
+    /// Number of messages that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.messages.len() - self.first
+    }
+
+    /// Drops the first message that waits; returns its datagrams.
+    pub(crate) fn drop_first(&mut self) -> usize {
+        self.advance(1)
+    }
+
+    /// Drops all messages; returns the datagrams of those that waited.
+    pub(crate) fn drop_all(&mut self) -> usize {
+        let datagrams = self.advance(self.waiting());
+        self.clear();
+        datagrams
+    }
+
+    /// Forgets all messages.
+    pub(crate) fn clear(&mut self) {
+        self.messages.clear();
+        self.parts.clear();
+        self.first = 0;
+    }
+
+    /// Offers the messages to the kernel. Returns the number of datagrams that it took.
+    ///
+    /// # Panics
+    /// If a datagram lies outside of the arena.
+    pub(crate) fn send(&mut self, socket: &Socket, arena: &[u8]) -> Result<usize, SocketError> {
+        let count = self.fill(arena);
+        let headers = self.arrays.headers.as_mut_ptr();
+        // SAFETY: `fill` has written so many headers, with pointers to names, parts and controls of
+        // `self` and to bytes of the arena, which all live until the call returns; the kernel only
+        // reads them, and writes lengths into the headers.
+        let sent = unsafe { libc::sendmmsg(socket.fd(), headers, count as u32, 0) };
+        match usize::try_from(sent) {
+            Ok(sent) => Ok(self.advance(sent)),
+            Err(_) => Err(SocketError::last()),
+        }
+    }
+
+    /// Writes the arrays for all messages that wait; returns their number.
+    #[inline(always)]
+    fn fill(&mut self, arena: &[u8]) -> usize {
+        let waiting = &self.messages[self.first..];
+        let Some(first) = waiting.first() else { return 0 };
+        let parts = &self.parts[first.first_part..];
+        for (to, part) in self.arrays.parts.iter_mut().zip(parts) {
+            let bytes = &arena[part.at..part.at + part.len];
+            *to = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: part.len };
+        }
+        let iovecs = self.arrays.parts.as_mut_ptr();
+        let arrays = self.arrays.headers.iter_mut().zip(&mut self.controls);
+        for ((header, control), message) in arrays.zip(waiting) {
+            let header = &mut header.msg_hdr;
+            (header.msg_name, header.msg_namelen) = match &message.to {
+                Some(name) => (name.as_ptr().cast_mut().cast(), name.len()),
+                None => (ptr::null_mut(), 0),
+            };
+            header.msg_iov = iovecs.wrapping_add(message.first_part - first.first_part);
+            header.msg_iovlen = message.parts;
+            if message.datagrams == 1 {
+                (header.msg_control, header.msg_controllen) = (ptr::null_mut(), 0);
+                continue;
+            }
+            control.size = message.segment as u16;
+            header.msg_control = (&raw mut *control).cast();
+            header.msg_controllen = size_of::<SegmentControl>();
+        }
+        waiting.len()
+    }
+
+    /// Goes on behind so many messages; returns their datagrams.
+    #[inline(always)]
+    fn advance(&mut self, messages: usize) -> usize {
+        let gone = &self.messages[self.first..][..messages];
+        let datagrams = gone.iter().map(|message| message.datagrams).sum();
+        self.first += messages;
+        datagrams
+    }
+}
+
+const _: () = assert!(size_of::<SegmentControl>() == 24);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! UDP sockets for the streams of a run.
+//!
+//! A stream that names its source address or port has a socket bound to each of its sources. The
+//! others share sockets whose ports the kernel chooses; each burst goes by the next of them.
+
+mod open;
+mod receive;
+mod transmit;
+
+pub use open::{OpenError, UdpPort};
+pub(crate) use receive::JOINED_MAX;
+pub use receive::UdpRx;
+pub use transmit::UdpTx;
+
+use std::net::{IpAddr, SocketAddr};
+
+/// How sockets are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// Sockets that streams without a source of their own share, of each family: 1 or more.
+    pub sockets: usize,
+    /// Datagrams that a call takes, 1 to 1024.
+    pub batch: usize,
+    /// Datagrams of one size to one address go to the kernel as one, which it cuts (`UDP_SEGMENT`).
+    pub gso: bool,
+    /// The kernel joins datagrams of one flow (`UDP_GRO`), which are taken apart here.
+    pub gro: bool,
+    /// Bytes for packets that wait in a socket, each way. The kernel doubles it, and gives no more
+    /// than `net.core.wmem_max` and `net.core.rmem_max`.
+    pub buffer_bytes: i32,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        Self { sockets: 1, batch: 32, gso: false, gro: false, buffer_bytes: 4 << 20 }
+    }
+}
+
+/// What sockets have to know of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UdpStream {
+    /// True if its packets are IPv6.
+    pub is_ipv6: bool,
+    /// Where its packets go, if that is one place.
+    pub destination: Option<SocketAddr>,
+    /// Addresses that its packets come from; none: the kernel's choice.
+    pub addresses: Vec<IpAddr>,
+    /// Ports that its packets come from; none: the kernel's choice.
+    pub ports: Vec<u16>,
+}
+
+/// Which socket sends the frames of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Route {
+    /// Sockets from this one on, so many, by turns.
+    Shared { first: usize, count: usize },
+    /// The socket that is bound to the source, in the order of sources. An address or a port that
+    /// the stream does not name is unspecified, or 0.
+    Bound { sources: Vec<(SocketAddr, usize)>, by_address: bool, by_port: bool },
+}
+
+/// The address that stands for none.
+fn unspecified(is_ipv6: bool) -> IpAddr {
+    match is_ipv6 {
+        true => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        false => std::net::Ipv4Addr::UNSPECIFIED.into(),
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Sends the UDP payloads of frames.
+
+use super::{Route, UdpPort, unspecified};
+use crate::address::Datagram;
+use crate::counts::KernelCounts;
+use crate::line::Line;
+use crate::sys::Name;
+use generator::{Made, Taken, Transmit};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use traffic::{ROOM, Written};
+
+/// Frames begin at cache lines.
+const LINE: usize = 64;
+
+/// Sends by the sockets of a [`UdpPort`].
+pub struct UdpTx {
+    /// Frames that wait, one behind the other.
+    arena: Box<[u8]>,
+    used: usize,
+    /// Frames in the arena, also those that are sent: it is used anew once all are.
+    frames: usize,
+    batch: usize,
+    lines: Vec<Line>,
+    is_connected: Vec<bool>,
+    routes: Vec<Route>,
+    /// Whose turn it is among the shared sockets.
+    turn: usize,
+    /// Frames that the kernel will never take.
+    refused: Vec<Made>,
+    counts: Arc<KernelCounts>,
+}
+
+impl UdpTx {
+    pub(super) fn new(port: &UdpPort) -> Self {
+        let batch = port.options.batch.clamp(1, 1024);
+        let line = |socket| Line::new(Arc::clone(socket), batch, port.options.gso);
+        Self {
+            arena: vec![0; batch * ROOM.next_multiple_of(LINE)].into(),
+            used: 0,
+            frames: 0,
+            batch,
+            lines: port.sockets.iter().map(|opened| line(&opened.socket)).collect(),
+            is_connected: port.sockets.iter().map(|opened| opened.is_connected()).collect(),
+            routes: port.routes.clone(),
+            turn: 0,
+            refused: Vec::with_capacity(batch),
+            counts: Arc::clone(&port.counts),
+        }
+    }
+
+    /// The socket for a datagram of a stream.
+    #[inline(always)]
+    fn socket(&self, stream: u16, source: SocketAddr) -> Option<usize> {
+        match self.routes.get(usize::from(stream))? {
+            Route::Shared { first, count } => Some(first + self.turn % count),
+            route @ Route::Bound { by_address, by_port, .. } => {
+                let ip = if *by_address { source.ip() } else { unspecified(source.is_ipv6()) };
+                route.find(SocketAddr::new(ip, if *by_port { source.port() } else { 0 }))
+            }
+        }
+    }
+
+    /// Puts a frame at `used` into the line of its socket; `None` if there is none.
+    #[inline(always)]
+    fn enqueue(&mut self, made: Made) -> Option<()> {
+        let frame = &self.arena[self.used..][..usize::from(made.len)];
+        let Datagram { source, destination, payload } = Datagram::find(frame)?;
+        let socket = self.socket(made.stream, source)?;
+        let to = (!self.is_connected[socket]).then(|| Name::new(destination));
+        let place = self.used + payload.start..self.used + payload.end;
+        self.lines[socket].push(made, to, place);
+        Some(())
+    }
+
+    /// Uses the arena anew.
+    fn reset(&mut self) {
+        (self.used, self.frames) = (0, 0);
+        self.turn = self.turn.wrapping_add(1);
+    }
+
+    fn frames_waiting(&self) -> usize {
+        self.lines.iter().map(Line::waiting).sum()
+    }
+}
+
+impl Transmit for UdpTx {
+    #[inline(always)]
+    fn prepare(&mut self) -> usize {
+        self.batch - self.frames
+    }
+
+    #[inline(always)]
+    fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+        assert!(self.frames < self.batch, "prepare has promised room");
+        let written = write(&mut self.arena[self.used..][..ROOM]);
+        let made = Made { len: written.len as u16, stream: written.stream, interval };
+        if self.enqueue(made).is_none() {
+            self.refused.push(made);
+        }
+        self.used += written.len.next_multiple_of(LINE);
+        self.frames += 1;
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) -> Taken {
+        let mut total = Taken::default();
+        let mut waiting = 0;
+        for line in &mut self.lines {
+            if line.waiting() > 0 {
+                let taken = line.flush(&self.arena, &self.counts, &mut self.refused);
+                total.packets += taken.packets;
+                total.bytes += taken.bytes;
+                waiting += line.waiting();
+            }
+        }
+        if waiting == 0 {
+            self.reset();
+        }
+        total
+    }
+
+    #[inline(always)]
+    fn waiting(&self) -> usize {
+        self.frames_waiting() + self.refused.len()
+    }
+
+    fn discard(&mut self, mut drop: impl FnMut(Made)) {
+        self.take_refused(&mut drop);
+        self.lines.iter_mut().for_each(|line| line.discard(&mut drop));
+        self.reset();
+    }
+
+    #[inline(always)]
+    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+        if !self.refused.is_empty() {
+            self.refused.drain(..).for_each(drop);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The reflector over UDP sockets, asked by sockets of the standard library and by the generator.
+
+mod common;
+
+use common::{run, udp_streams};
+use generator::{Inbox, Phase, Task, mailbox};
+use sockets::{Echo, EchoOptions, EchoPort, EchoReport, UdpOptions, UdpPort};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// A reflector whose turns the test takes.
+struct Reflector {
+    port: EchoPort,
+    tasks: Vec<Echo>,
+    inboxes: Vec<Inbox<EchoReport>>,
+}
+
+impl Reflector {
+    fn new(address: &str, options: EchoOptions) -> Self {
+        let port = EchoPort::open(address.parse().unwrap(), options).unwrap();
+        let (mut tasks, mut inboxes) = (Vec::new(), Vec::new());
+        for number in 0..options.sockets {
+            let (outbox, inbox) = mailbox(u64::MAX, EchoReport::default);
+            tasks.push(port.task(number, outbox));
+            inboxes.push(inbox);
+        }
+        Self { port, tasks, inboxes }
+    }
+
+    fn turn(&mut self) {
+        self.tasks.iter_mut().for_each(|task| _ = task.turn(0, Phase::new().get()));
+    }
+
+    /// Ends it; returns the sum of the reports.
+    fn finish(&mut self) -> EchoReport {
+        self.tasks.iter_mut().for_each(|task| task.finish(0));
+        let mut sum = EchoReport::default();
+        for inbox in &mut self.inboxes {
+            inbox.take_all(|report| {
+                sum.received += report.received;
+                sum.bytes += report.bytes;
+                sum.reflected += report.reflected;
+                sum.too_long += report.too_long;
+                sum.port_full += report.port_full;
+                sum.refused += report.refused;
+            });
+        }
+        sum
+    }
+}
+
+/// A client that waits for answers.
+fn client(address: &str) -> UdpSocket {
+    let client = UdpSocket::bind((address, 0)).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    client
+}
+
+#[test]
+fn datagrams_go_back_to_their_senders_one_by_one_and_in_batches() {
+    for batch in [1, 8] {
+        let options = EchoOptions { batch, room: 1500, ..EchoOptions::default() };
+        let mut reflector = Reflector::new("[::]:0", options);
+        let port = reflector.port.address().port();
+        let clients = [client("127.0.0.1"), client("::1"), client("127.0.0.1")];
+        for client in &clients {
+            let to = SocketAddr::new(client.local_addr().unwrap().ip(), port);
+            client.connect(to).unwrap();
+        }
+        let lengths = [0, 1, 16, 1499, 1500, 1501, 4000];
+        for (number, client) in clients.iter().enumerate() {
+            for len in lengths {
+                assert_eq!(client.send(&vec![number as u8; len]).unwrap(), len);
+            }
+        }
+        for _ in 0..clients.len() * lengths.len() {
+            reflector.turn();
+        }
+        let mut room = [9; 5000];
+        for (number, client) in clients.iter().enumerate() {
+            for expected in lengths.into_iter().filter(|len| *len <= 1500) {
+                let len = client.recv(&mut room).unwrap();
+                assert_eq!(&room[..len], vec![number as u8; expected], "batch {batch}");
+            }
+            client.set_nonblocking(true).unwrap();
+            assert!(client.recv(&mut room).is_err(), "nothing goes back cut");
+        }
+        let report = reflector.finish();
+        assert_eq!((report.received, report.reflected, report.too_long), (21, 15, 6));
+        assert_eq!((report.port_full, report.refused), (0, 0));
+        assert_eq!(report.bytes, 3 * (16 + 1 + 1499 + 3 * 1500), "batch {batch}");
+        assert_eq!(reflector.port.drops().unwrap(), 0);
+    }
+}
+
+#[test]
+fn packets_that_nobody_takes_in_time_are_drops_of_the_reflector() {
+    let options = EchoOptions { buffer_bytes: 20_000, ..EchoOptions::default() };
+    let mut reflector = Reflector::new("127.0.0.1:0", options);
+    let client = client("127.0.0.1");
+    for _ in 0..1000 {
+        client.send_to(&[1; 1000], reflector.port.address()).unwrap();
+    }
+    for _ in 0..100 {
+        reflector.turn();
+    }
+    let (report, drops) = (reflector.finish(), reflector.port.drops().unwrap());
+    assert!(report.reflected > 0 && drops > 0, "{report:?}");
+    assert_eq!(report.received + drops, 1000);
+}
+
+#[test]
+fn a_sender_that_is_gone_stops_nothing() {
+    let mut reflector = Reflector::new("127.0.0.1:0", EchoOptions::default());
+    let (gone, there) = (client("127.0.0.1"), client("127.0.0.1"));
+    for _ in 0..20 {
+        gone.send_to(&[1; 100], reflector.port.address()).unwrap();
+    }
+    drop(gone);
+    for _ in 0..20 {
+        there.send_to(&[2; 100], reflector.port.address()).unwrap();
+        reflector.turn();
+    }
+    for _ in 0..20 {
+        assert_eq!(there.recv(&mut [0; 200]).unwrap(), 100);
+    }
+    let report = reflector.finish();
+    assert_eq!((report.received, report.reflected, report.refused), (40, 40, 0));
+    assert!(reflector.port.counts().unreachable() > 0);
+}
+
+#[test]
+fn the_generator_is_answered_by_several_sockets() {
+    let options = EchoOptions { sockets: 3, ..EchoOptions::default() };
+    let mut reflector = Reflector::new("[::]:0", options);
+    let port = reflector.port.address().port();
+    let texts = [
+        format!("dst=127.0.0.1 dport={port} count=5000 rate=50kpps size=64-1500+7"),
+        format!("dst=::1 dport={port} count=5000 rate=50kpps size=100-1500+13"),
+    ];
+    let options = UdpOptions { sockets: 4, ..UdpOptions::default() };
+    let generator = UdpPort::open(&udp_streams(&texts), options).unwrap();
+    let mut others: Vec<&mut dyn Task> = Vec::new();
+    for task in &mut reflector.tasks {
+        others.push(task);
+    }
+    let totals = run(&texts, (generator.transmit(), generator.receive()), &mut others);
+    for stream in &totals.streams {
+        assert_eq!((stream.sent, stream.lost()), (5000, 0), "{stream:?}");
+    }
+    assert_eq!((totals.damaged, totals.foreign, totals.received[0]), (0, 0, 10_000));
+    let report = reflector.finish();
+    assert_eq!((report.received, report.reflected), (10_000, 10_000));
+}
+
+#[test]
+fn a_port_that_another_has_is_refused() {
+    let other = client("127.0.0.1");
+    let error = EchoPort::open(other.local_addr().unwrap(), EchoOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
