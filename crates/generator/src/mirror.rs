@@ -134,6 +134,11 @@ impl<T: Transmit> Transmit for Tapped<T> {
     fn discard(&mut self, drop: impl FnMut(Made)) {
         self.link.discard(drop);
     }
+
+    #[inline(always)]
+    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+        self.link.take_refused(drop);
+    }
 }
 
 impl<R: Receive> Receive for Tapped<R> {

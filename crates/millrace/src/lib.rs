@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod backend;
 mod busiest;
 mod capture;
 mod cmd;
@@ -34,6 +35,7 @@ mod snapshot;
 mod start;
 mod summary;
 mod table;
+mod threads;
 mod top;
 mod twin;
 mod units;

@@ -50,6 +50,13 @@ pub struct UdpStream {
     pub ports: Vec<u16>,
 }
 
+impl UdpStream {
+    /// True if it names its source address or port.
+    pub fn has_source(&self) -> bool {
+        !(self.addresses.is_empty() && self.ports.is_empty())
+    }
+}
+
 /// Which socket sends the frames of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Route {

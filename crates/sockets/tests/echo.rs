@@ -160,3 +160,27 @@ fn a_port_that_another_has_is_refused() {
     let error = EchoPort::open(other.local_addr().unwrap(), EchoOptions::default()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
+
+#[test]
+fn joined_datagrams_go_back_joined_and_are_all_verified() {
+    for (gso, gro) in [(true, true), (false, true), (true, false)] {
+        let options = EchoOptions { joined: true, ..EchoOptions::default() };
+        let mut reflector = Reflector::new("[::]:0", options);
+        let port = reflector.port.address().port();
+        let texts = [
+            format!("dst=127.0.0.1 dport={port} count=10000 rate=50kpps burst=100 size=300"),
+            format!("dst=::1 dport={port} count=1000 rate=10kpps burst=70 size=100*5,1400*9"),
+        ];
+        let options = UdpOptions { gso, gro, batch: 128, ..UdpOptions::default() };
+        let generator = UdpPort::open(&udp_streams(&texts), options).unwrap();
+        let link = (generator.transmit(), generator.receive());
+        let totals = run(&texts, link, &mut [&mut reflector.tasks[0]]);
+        for (stream, count) in totals.streams.iter().zip([10_000, 1000]) {
+            assert_eq!((stream.sent, stream.lost()), (count, 0), "{stream:?}");
+            assert_eq!(stream.received.reordered, 0, "{stream:?}");
+        }
+        assert_eq!((totals.damaged, totals.received_bytes), (0, totals.sent_bytes));
+        let report = reflector.finish();
+        assert_eq!((report.received, report.reflected, report.refused), (11_000, 11_000, 0));
+    }
+}

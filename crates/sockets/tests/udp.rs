@@ -187,3 +187,16 @@ fn too_many_sources_and_those_of_others_are_refused() {
     let error = UdpPort::open(&streams, UdpOptions::default()).unwrap_err();
     assert!(matches!(error, OpenError::Bind { .. }), "{error:?}");
 }
+
+#[test]
+fn segments_arrive_apart_at_who_knows_nothing_of_them() {
+    let echo = Echo::new("127.0.0.1");
+    let texts = [
+        echo.stream("count=4000 rate=4kpps size=200*3,1500*2,64*1 burst=64"),
+        echo.stream("count=100 rate=100pps size=9000 burst=20"),
+    ];
+    let options = UdpOptions { gso: true, gro: true, batch: 64, ..UdpOptions::default() };
+    let (totals, port) = send(&texts, options);
+    assert_all_verified(&totals, &[4000, 100]);
+    assert_eq!(port.counts().refused(), 0);
+}

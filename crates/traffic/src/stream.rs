@@ -5,9 +5,9 @@
 //! frames.
 
 mod addresses;
+mod ends;
 mod fields;
 mod poisson;
-mod ends;
 mod rate;
 mod recording;
 mod schedule;

@@ -10,13 +10,16 @@ mod recording;
 mod report;
 mod run;
 mod selftest;
+mod sockets;
 mod stream_file;
 mod trex_cfg;
 
+use crate::backend::SocketArgs;
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::CpuList;
 use crate::ports::PortNames;
+use anyhow::bail;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,7 +41,7 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
 pub(crate) struct GenArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
     /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address
-    #[arg(value_name = "PORTS", required_unless_present_any = ["selftest", "trex_cfg"])]
+    #[arg(value_name = "PORTS", required_unless_present_any = ["selftest", "trex_cfg", "backend"])]
     ports: Option<PortNames>,
     /// A stream, as blank-separated KEY=VALUE; may be repeated
     ///
@@ -55,6 +58,8 @@ pub(crate) struct GenArgs {
     rate: String,
     #[command(flatten)]
     profile: profile::ProfileArgs,
+    #[command(flatten)]
+    backend: SocketArgs,
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
@@ -142,6 +147,8 @@ Examples:
       1000 flows from eth1 through a device to eth2, each packet verified.
   millrace gen 18:00.0,18:00.1 -f cap2/imix_fast_1g.yaml -m 20 -p -c 3 -d 20 -l 1000
       TRex's IMIX profile with TRex's flags, and 1000 latency probes per second from each port.
+  millrace gen --backend sockets --verify --stream \"dst=192.0.2.7 dport=7 rate=100kpps\"
+      UDP over the kernel's sockets, to a reflector there.
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.
 
@@ -181,11 +188,38 @@ impl GenArgs {
         self.profile.is_given()
     }
 
+    /// How long rates grow, in nanoseconds.
+    fn ramp_ns(&self) -> u64 {
+        self.ramp.map_or(0, |it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Keys and values of the streams.
+    fn pairs(&self) -> anyhow::Result<Vec<Vec<(String, String)>>> {
+        let of_file = self.profile.stream_file().map(stream_file::read).transpose()?;
+        Ok(of_file.unwrap_or_else(|| self.streams.clone()))
+    }
+
+    /// Fails if the run wants what sockets do not have.
+    fn refuse_what_sockets_cannot(&self) -> anyhow::Result<()> {
+        self.profile.refuse_what_does_not_fit(self.is_verified())?;
+        if self.ports.is_some() {
+            bail!("--backend sockets has no PORTS: dst of the streams says where packets go");
+        }
+        if self.has_profile() {
+            bail!("--backend sockets sends streams, and no profile of TRex");
+        }
+        if !self.gateways.is_empty() || self.mtu.is_some() {
+            bail!("--backend sockets has no --gateway and no --mtu: the kernel knows its own");
+        }
+        if self.pcapng.is_given() {
+            bail!("--backend sockets has no --pcapng: the kernel makes the headers");
+        }
+        Ok(())
+    }
+
     /// The streams as they are sent.
     fn specs(&self) -> anyhow::Result<Vec<StreamSpec>> {
-        let of_file = self.profile.stream_file().map(stream_file::read).transpose()?;
-        let streams = of_file.unwrap_or_else(|| self.streams.clone());
-        let specs = streams.into_iter().enumerate().map(|(number, mut pairs)| {
+        let specs = self.pairs()?.into_iter().enumerate().map(|(number, mut pairs)| {
             // A capture has its own rate.
             if !pairs.iter().any(|(key, _)| key == "rate" || key == "pcap") {
                 pairs.push(("rate".to_owned(), self.rate.clone()));

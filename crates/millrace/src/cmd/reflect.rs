@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace reflect`: sends every packet back to where it came from.
 
+mod sockets;
+
+use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::CpuList;
 use crate::output::{JsonFile, tell_at_once};
-use crate::ports::{OpenOptions, PortNames, Tuning};
+use crate::ports::{OpenOptions, PortNames, PortNamesError, Tuning};
 use crate::{signals, units};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use generator::{
     Clock, Inbox, Phase, Reflection, Reflector, ReflectorReport, Stage, Task, mailbox, run_tasks,
@@ -15,9 +18,11 @@ use generator::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use traffic::{NotTurned, Swap};
 
@@ -29,8 +34,12 @@ use traffic::{NotTurned, Swap};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReflectArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
-    /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address
-    ports: PortNames,
+    /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address; with --backend sockets
+    /// [ADDRESS:]PORT
+    #[arg(value_name = "PORTS")]
+    place: Place,
+    #[command(flatten)]
+    backend: SocketArgs,
     /// What to exchange: ports (and addresses), ip (and MAC addresses), mac, or none
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]
     swap: What,
@@ -54,12 +63,35 @@ pub(crate) struct ReflectArgs {
     quiet: bool,
 }
 
+/// Where packets come to.
+#[derive(Clone, Debug)]
+enum Place {
+    Ports(PortNames),
+    Address(SocketAddr),
+}
+
+impl FromStr for Place {
+    type Err = PortNamesError;
+
+    /// A number is a UDP port at all addresses.
+    fn from_str(text: &str) -> Result<Self, PortNamesError> {
+        let at_all = |port: u16| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+        let address = text.parse().ok().or_else(|| text.parse().ok().map(at_all));
+        match address {
+            Some(address) => Ok(Self::Address(address)),
+            None => Ok(Self::Ports(text.parse()?)),
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   millrace reflect eth1
       A reflector on a Linux interface; `millrace gen` at the other end measures the round trip.
   millrace reflect 18:00.0,18:00.1 --swap mac
       Two ports of a NIC, each reflecting its own packets; swapping MAC addresses costs least.
+  millrace reflect --backend sockets 7 --sockets 4
+      UDP port 7 of the kernel, with four sockets.
 
 Exit status: 0 good; 1 the run failed; 2 wrong use.";
 
@@ -101,6 +133,16 @@ const REPORT_NS: u64 = INTERVAL.as_nanos() as u64 / 10;
 const TURN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
+    let ports = match (&args.place, args.backend.backend) {
+        (Place::Ports(ports), Backend::Dpdk) => ports,
+        (Place::Address(address), Backend::Sockets) => return sockets::run(args, *address),
+        (Place::Address(address), Backend::Dpdk) => {
+            bail!("{address} is no port of DPDK: for a UDP port, --backend sockets")
+        }
+        (Place::Ports(_), Backend::Sockets) => {
+            bail!("--backend sockets needs [ADDRESS:]PORT, such as 7, 192.0.2.1:7 or [::1]:7")
+        }
+    };
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let tuning = Tuning { cpus: args.cpus.clone().map(|it| it.0), ..Tuning::default() };
@@ -112,7 +154,7 @@ pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
         needed_mtu: 0,
         tuning: &tuning,
     };
-    let mut open = args.ports.open(&options)?;
+    let mut open = ports.open(&options)?;
     open.wait_for_links(&interrupted);
     let (clock, phase) = (Clock::new(&open.eal), Phase::new());
     let queues = open.queues.drain(..).filter_map(|(mut rx, mut tx)| rx.pop().zip(tx.pop()));
@@ -123,34 +165,51 @@ pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     let of_worker = phase.clone();
     let job = lcore.launch(move || drop(run_tasks(vec![task], clock, &of_worker)));
     let is_printed = !args.quiet && !json.is_stdout();
-    let mut counters = Counters::new();
-    let (begun, mut told) = (Instant::now(), 0);
-    let is_over = |elapsed| args.duration.is_some_and(|duration| elapsed >= duration);
-    while !interrupted.load(Ordering::Relaxed) && !is_over(begun.elapsed()) {
-        std::thread::sleep(TURN);
-        counters.take(&mut inbox);
-        if is_printed && begun.elapsed().as_secs() > told {
-            told = begun.elapsed().as_secs();
-            tell_at_once(counters.line(told));
-        }
-    }
-    counters.take(&mut inbox);
+    let mut counters = Counters::new(NotTurned::ALL.map(NotTurned::name));
+    let take = |counters: &mut Counters| counters.take(&mut inbox);
+    counters.watch((args.duration, is_printed), &interrupted, take);
     phase.set(Stage::End);
     job.join();
     counters.take(&mut inbox);
     open.close();
-    if !json.is_stdout() {
-        counters.print(&mut io::stdout().lock()).context("cannot write the counters")?;
-    }
-    json.write(&counters)?;
-    Ok(ExitCode::SUCCESS)
+    counters.tell(json)
 }
 
 impl Counters {
-    fn new() -> Self {
-        let reasons = NotTurned::ALL.map(NotTurned::name).into_iter().chain(["port_full"]);
+    /// Counters of zero, with these reasons to drop.
+    fn new(reasons: impl IntoIterator<Item = &'static str>) -> Self {
+        let reasons = reasons.into_iter().chain(["port_full"]);
         let dropped = reasons.map(|reason| (reason, 0)).collect();
         Self { version: env!("CARGO_PKG_VERSION"), dropped, ..Self::default() }
+    }
+
+    /// Takes reports, and prints a line per second, until the run is over.
+    fn watch(
+        &mut self,
+        (duration, is_printed): (Option<Duration>, bool),
+        interrupted: &AtomicBool,
+        mut take: impl FnMut(&mut Self),
+    ) {
+        let (begun, mut told) = (Instant::now(), 0);
+        let is_over = |elapsed| duration.is_some_and(|duration| elapsed >= duration);
+        while !interrupted.load(Ordering::Relaxed) && !is_over(begun.elapsed()) {
+            std::thread::sleep(TURN);
+            take(self);
+            if is_printed && begun.elapsed().as_secs() > told {
+                told = begun.elapsed().as_secs();
+                tell_at_once(self.line(told));
+            }
+        }
+        take(self);
+    }
+
+    /// Prints them, and writes them as JSON.
+    fn tell(&self, json: JsonFile) -> anyhow::Result<ExitCode> {
+        if !json.is_stdout() {
+            self.print(&mut io::stdout().lock()).context("cannot write the counters")?;
+        }
+        json.write(self)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn take(&mut self, inbox: &mut Inbox<ReflectorReport>) {

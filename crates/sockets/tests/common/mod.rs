@@ -50,6 +50,7 @@ pub(crate) fn streams(texts: &[String]) -> Streams {
         key: StampKey::new(SEED),
         is_stamped: true,
         part: Part::default(),
+        ramp_ns: 0,
     };
     Streams::new(&specs(texts), &setup).unwrap()
 }

@@ -20,7 +20,7 @@ use traffic::{Part, ProbedReplay, Side, Verifier};
 const WINDOW_MAX: usize = 1 << 16;
 const WINDOWS_TOTAL: usize = 1 << 24;
 /// From when workers are started to when senders begin: all of them run by then.
-const START_NS: u64 = 20_000_000;
+pub(super) const START_NS: u64 = 20_000_000;
 
 /// How many senders, receivers and workers a run has. Every sender has a transmit queue of each
 /// port, every receiver a receive queue.
@@ -32,7 +32,12 @@ pub(super) struct Crew {
 }
 
 /// What one worker runs.
-type Tasks = Vec<Box<dyn Task>>;
+pub(super) type Tasks = Vec<Box<dyn Task>>;
+
+/// Packets of each of so many lanes among which duplicates are found.
+pub(super) fn window(lanes: usize) -> usize {
+    (WINDOWS_TOTAL / lanes.max(1)).clamp(64, WINDOW_MAX)
+}
 
 impl Crew {
     /// The crew that is asked for: by default a cpu for each, as far as there are free ones.
@@ -132,7 +137,7 @@ impl Plan<'_> {
             queues.push(PortQueue { port, queue, rx, responder: Some(responder) });
         }
         let lanes = stamped * usize::from(self.crew.senders);
-        let window = (WINDOWS_TOTAL / lanes.max(1)).clamp(64, WINDOW_MAX);
+        let window = window(lanes);
         let verifier = || Verifier::new(self.setup.seed, self.setup.key);
         let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
         Ok(match pcapng {

@@ -59,6 +59,11 @@ struct Feed {
 }
 
 impl PcapngArgs {
+    /// True if there is to be a capture.
+    pub(super) fn is_given(&self) -> bool {
+        self.pcapng.is_some()
+    }
+
     /// Opens the file, before ports are; `None` if none is wanted.
     pub(super) fn open(&self) -> anyhow::Result<Option<(File, &Path)>> {
         let Some(path) = self.pcapng.as_deref() else { return Ok(None) };

@@ -2,12 +2,15 @@
 //! Results of the generator: a line per second, tables, and JSON.
 
 use super::GenArgs;
+use crate::output::JsonFile;
 use crate::{table, units};
+use anyhow::Context;
 use dpdk::Port;
 use generator::{Interval, Span, StreamTotals, Totals};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::io::{self, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 use traffic::stream::StreamSpec;
 
@@ -89,14 +92,14 @@ pub(super) struct Results {
     longest_gap_ns: u64,
 }
 
-#[derive(Serialize)]
-struct PortResult {
+#[derive(Default, Serialize)]
+pub(super) struct PortResult {
     name: String,
     link_mbps: Option<u32>,
-    imissed: u64,
+    pub(super) imissed: u64,
     ierrors: u64,
     rx_nombuf: u64,
-    oerrors: u64,
+    pub(super) oerrors: u64,
 }
 
 #[derive(Serialize)]
@@ -161,7 +164,7 @@ impl Results {
     pub(super) fn new(
         args: &GenArgs,
         (specs, totals): (&[StreamSpec], &Totals),
-        ports: &[Port],
+        ports: Vec<PortResult>,
         sent_for: Duration,
     ) -> Self {
         // Of a profile only the probes.
@@ -180,7 +183,7 @@ impl Results {
             dpdk: dpdk::version(),
             seed: args.seed,
             duration_s: seconds,
-            ports: ports.iter().map(PortResult::new).collect(),
+            ports,
             sent: counted(totals.sent, totals.sent_bytes, totals.sent_span),
             received: counted(totals.received, totals.received_bytes, totals.received_span),
             unsent: totals.unsent(),
@@ -192,15 +195,24 @@ impl Results {
         }
     }
 
+    /// Prints them, and writes them as JSON; returns the exit status.
+    pub(super) fn tell(&self, json: JsonFile) -> anyhow::Result<ExitCode> {
+        if !json.is_stdout() {
+            self.print(&mut io::stdout().lock()).context("cannot write the results")?;
+        }
+        json.write(self)?;
+        Ok(if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
     /// True if everything was sent, and arrived as it was sent.
-    pub(super) fn is_good(&self) -> bool {
+    fn is_good(&self) -> bool {
         // Damaged packets of ours are lost, too; those of others are not our affair.
         let is_whole = self.verified.as_ref().is_none_or(|it| it.lost == 0);
         is_whole && self.unsent == 0
     }
 
     /// Prints the results for people.
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out)?;
         for (what, count) in [("sent", &self.sent), ("received", &self.received)] {
             writeln!(
@@ -226,7 +238,12 @@ impl Results {
 }
 
 impl PortResult {
-    fn new(port: &Port) -> Self {
+    /// Counters of zero.
+    pub(super) fn of(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    pub(super) fn new(port: &Port) -> Self {
         let stats = port.stats();
         Self {
             name: port.info().devargs.clone(),

@@ -6,14 +6,15 @@ use super::csv_file::CsvFile;
 use super::neighbours::{Senders, resolve_all};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
-use super::report::{Meter, Results};
+use super::report::{Meter, PortResult, Results};
 use super::trex_cfg::LinkSettings;
-use super::{GenArgs, Stats, selftest};
+use super::{GenArgs, Stats, selftest, sockets};
+use crate::backend::Backend;
 use crate::output::{JsonFile, tell, tell_at_once};
 use crate::ports::{OpenOptions, OpenPorts};
 use crate::signals;
 use anyhow::{Context, bail};
-use generator::{Clock, Ledger, Phase, Stage};
+use generator::{Clock, Ledger, Phase, Stage, Totals};
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,13 @@ const TURN: Duration = Duration::from_millis(10);
 const REPORTING: Duration = Duration::from_millis(50);
 
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
+    if args.backend.backend == Backend::Sockets {
+        return sockets::run(args);
+    }
     let Some(names) = &args.ports else {
+        if !args.selftest {
+            bail!("--backend dpdk needs PORTS");
+        }
         let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
         return selftest::run(args.seed, &interrupted);
     };
@@ -78,24 +85,22 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     let (workers, ledger) = plan.tasks(&mut open, pcapng.as_mut())?;
     let jobs = crew::launch(workers, &mut open, clock, &phase);
     let is_printed = !args.quiet && !json.is_stdout() && args.stats != Stats::Off;
-    let meter = Meter::new(is_verified, args.interval, args.late + REPORTING);
-    let begun = Instant::now();
-    let mut control = Control { ledger, phase, begun, meter, csv, pcapng, is_printed };
+    let mut control = Control::new(args, is_verified, (ledger, phase), csv, is_printed);
+    control.pcapng = pcapng;
     let duration = args.duration.or(profile.as_ref().and_then(|profile| profile.duration));
-    let sent_for = control.watch(duration, &interrupted);
-    control.poll_for(args.late);
-    control.phase.set(Stage::End);
+    let sent_for = control.conduct(duration, args.late, &interrupted);
     jobs.into_iter().for_each(|job| _ = job.join());
-    control.ledger.poll();
-    control.close_intervals(u64::MAX);
-    control.finish_pcapng()?;
-    let results = Results::new(args, (&specs, control.ledger.totals()), &open.ports, sent_for);
+    let ports = open.ports.iter().map(PortResult::new).collect();
+    let totals = control.finish()?;
+    let results = Results::new(args, (&specs, totals), ports, sent_for);
     open.close();
-    if !json.is_stdout() {
-        results.print(&mut io::stdout().lock()).context("cannot write the results")?;
-    }
-    json.write(&results)?;
-    Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    results.tell(json)
+}
+
+/// The key of the stamps of this run.
+pub(super) fn run_key() -> anyhow::Result<StampKey> {
+    let run = getrandom::u64().context("cannot get random numbers from the system")?;
+    Ok(StampKey::new(run))
 }
 
 fn setup(
@@ -103,7 +108,6 @@ fn setup(
     is_stamped: bool,
     open: &OpenPorts,
 ) -> anyhow::Result<StreamSetup> {
-    let run = getrandom::u64().context("cannot get random numbers from the system")?;
     // Nobody's: a locally administered address.
     const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 1];
     let of_port = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
@@ -113,15 +117,15 @@ fn setup(
         macs: [mac(0), mac(1)],
         link_mbps: [speed(0), speed(1)],
         seed: args.seed,
-        key: StampKey::new(run),
+        key: run_key()?,
         is_stamped,
         part: Part::default(),
-        ramp_ns: args.ramp.map_or(0, |it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX)),
+        ramp_ns: args.ramp_ns(),
     })
 }
 
 /// The control thread's part of a run.
-struct Control {
+pub(super) struct Control {
     ledger: Ledger,
     phase: Phase,
     begun: Instant,
@@ -132,6 +136,39 @@ struct Control {
 }
 
 impl Control {
+    pub(super) fn new(
+        args: &GenArgs,
+        is_verified: bool,
+        (ledger, phase): (Ledger, Phase),
+        csv: CsvFile,
+        is_printed: bool,
+    ) -> Self {
+        let meter = Meter::new(is_verified, args.interval, args.late + REPORTING);
+        Self { ledger, phase, begun: Instant::now(), meter, csv, pcapng: None, is_printed }
+    }
+
+    /// Waits until sending is over, and for late packets; then ends the workers. Returns how long
+    /// sending took.
+    pub(super) fn conduct(
+        &mut self,
+        duration: Option<Duration>,
+        late: Duration,
+        interrupted: &AtomicBool,
+    ) -> Duration {
+        let sent_for = self.watch(duration, interrupted);
+        self.poll_for(late);
+        self.phase.set(Stage::End);
+        sent_for
+    }
+
+    /// Takes the last reports, once the workers have ended.
+    pub(super) fn finish(&mut self) -> anyhow::Result<&Totals> {
+        self.ledger.poll();
+        self.close_intervals(u64::MAX);
+        self.finish_pcapng()?;
+        Ok(self.ledger.totals())
+    }
+
     /// Waits until sending is over; returns how long it took.
     fn watch(&mut self, duration: Option<Duration>, interrupted: &AtomicBool) -> Duration {
         if self.is_printed {

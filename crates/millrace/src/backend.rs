@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What carries the packets of the generator and of the reflector, as the command line says.
+
+use crate::output::tell;
+use crate::units;
+use clap::ValueEnum;
+use sockets::KernelCounts;
+use std::io;
+
+/// What carries packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// Ports of DPDK
+    Dpdk,
+    /// UDP sockets of the Linux kernel
+    Sockets,
+}
+
+/// Sockets of a run.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct SocketArgs {
+    /// What carries packets: ports of DPDK, or UDP sockets of the Linux kernel
+    #[arg(long, value_enum, default_value_t = Backend::Dpdk)]
+    pub(crate) backend: Backend,
+    /// With --backend sockets: number of sockets
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "backend",
+          value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub(crate) sockets: u16,
+    /// With --backend sockets: packets of a system call
+    #[arg(long, value_name = "N", default_value_t = 32, requires = "backend",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) batch: u16,
+    /// With --backend sockets: give the kernel packets of one size joined, which it cuts
+    #[arg(long, requires = "backend")]
+    pub(crate) gso: bool,
+    /// With --backend sockets: take packets that the kernel has joined
+    #[arg(long, requires = "backend")]
+    pub(crate) gro: bool,
+}
+
+/// Tells what the kernel refused.
+pub(crate) fn tell_refusals(counts: &KernelCounts) {
+    let note = |text: String| tell(io::stderr(), format_args!("millrace: {text}"));
+    if counts.refused() > 0 {
+        let refused = units::thousands(counts.refused());
+        let why = counts.last_error().map_or_else(|| "no socket".to_owned(), |it| it.to_string());
+        note(format!("the kernel refused {refused} packets, the last one with: {why}"));
+    }
+    if counts.unreachable() > 0 {
+        let errors = units::thousands(counts.unreachable());
+        note(format!("{errors} ICMP errors came back: is the other end there?"));
+    }
+}

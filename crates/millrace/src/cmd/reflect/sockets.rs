@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Runs the reflector over UDP sockets of the kernel, without DPDK.
+
+use super::{Counters, REPORT_NS, ReflectArgs};
+use crate::backend::{SocketArgs, tell_refusals};
+use crate::host::Cpus;
+use crate::output::JsonFile;
+use crate::{signals, threads};
+use anyhow::{Context, bail};
+use generator::{Clock, Inbox, Phase, Stage, Task, mailbox};
+use sockets::{EchoOptions, EchoPort, EchoReport};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// Reasons to drop a packet; `missed`: it came, and the socket was full.
+const REASONS: [&str; 3] = ["missed", "refused", "too_long"];
+/// Bytes of headers of a packet with an MTU: what is left is a datagram.
+const HEADERS_V4: u16 = 20 + 8;
+
+pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<ExitCode> {
+    let SocketArgs { sockets, batch, gso, gro, .. } = args.backend;
+    if gso != gro {
+        bail!("a reflector sends packets back as they came: --gso and --gro, or neither");
+    }
+    let json = JsonFile::open(args.json.as_deref())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let mut options = EchoOptions {
+        sockets: sockets.into(),
+        batch: batch.into(),
+        joined: gro,
+        tries: args.tries,
+        ..EchoOptions::default()
+    };
+    if let Some(mtu) = args.mtu {
+        options.room = mtu.saturating_sub(HEADERS_V4).into();
+    }
+    let open = EchoPort::open(address, options);
+    let port = open.with_context(|| format!("cannot open UDP port {address}"))?;
+    let (clock, phase) = (Clock::measured(), Phase::new());
+    let cpus = Cpus::of_this_host().usable().len().clamp(1, options.sockets);
+    let mut workers: Vec<Vec<Box<dyn Task>>> = (0..cpus).map(|_| Vec::new()).collect();
+    let mut inboxes = Vec::new();
+    for number in 0..options.sockets {
+        let (outbox, inbox) = mailbox(REPORT_NS, EchoReport::default);
+        inboxes.push(inbox);
+        workers[number % cpus].push(Box::new(port.task(number, outbox)));
+    }
+    let workers = threads::launch(workers, clock, &phase)?;
+    let is_printed = !args.quiet && !json.is_stdout();
+    let mut counters = Counters::new(REASONS);
+    let take = |counters: &mut Counters| take_all(counters, &mut inboxes);
+    counters.watch((args.duration, is_printed), &interrupted, take);
+    phase.set(Stage::End);
+    workers.into_iter().for_each(|worker| _ = worker.join());
+    take_all(&mut counters, &mut inboxes);
+    let drops = port.drops().context("cannot read the drops of a socket")?;
+    counters.dropped.insert("missed", drops);
+    tell_refusals(port.counts());
+    counters.tell(json)
+}
+
+fn take_all(counters: &mut Counters, inboxes: &mut [Inbox<EchoReport>]) {
+    for inbox in inboxes {
+        inbox.take_all(|report| {
+            counters.received += report.received;
+            counters.received_bytes += report.bytes;
+            counters.reflected += report.reflected;
+            let reasons = [
+                ("port_full", report.port_full),
+                ("refused", report.refused),
+                ("too_long", report.too_long),
+            ];
+            for (reason, count) in reasons {
+                *counters.dropped.entry(reason).or_default() += count;
+            }
+            counters.longest_gap_ns = counters.longest_gap_ns.max(report.longest_gap_ns);
+        });
+    }
+}
