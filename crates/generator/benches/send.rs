@@ -29,7 +29,7 @@ fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
         macs,
         link_mbps: [None; 2],
         seed: 1,
-        key: StampKey::new(1),
+        format: StampKey::new(1).into(),
         is_stamped,
         part,
         ramp_ns: 0,

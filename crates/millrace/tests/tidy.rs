@@ -21,7 +21,7 @@ const SHIM_LINES_MAX: usize = 150;
 const CRATES: [(&str, &[&str], usize); 9] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
-    ("traffic", &["wire"], 4),
+    ("traffic", &["wire"], 5),
     ("generator", &["dpdk", "traffic", "wire"], 2),
     ("sockets", &["generator", "traffic", "wire"], 3),
     ("twin", &["wire"], 5),

@@ -34,7 +34,7 @@ fn measure(name: &str, text: &str, count: usize, part: Part) {
         macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
         link_mbps: [None; 2],
         seed: 1,
-        key: StampKey::new(1),
+        format: StampKey::new(1).into(),
         is_stamped: false,
         part,
         ramp_ns: 0,

@@ -18,6 +18,7 @@ pub mod scenario;
 pub mod stream;
 pub mod trex;
 
+mod dpdk_project;
 mod endpoints;
 mod filler;
 mod flow;
@@ -28,6 +29,7 @@ mod probed;
 mod profile;
 mod ramp;
 mod reflect;
+mod segment;
 mod sequence;
 mod source;
 mod stamp;
@@ -44,7 +46,7 @@ pub use profile::Profile;
 pub use reflect::{NotTurned, Swap};
 pub use sequence::{Arrival, Sequence};
 pub use source::{ROOM, Source, Written};
-pub use stamp::{Stamp, StampKey};
+pub use stamp::{DPDK_PROJECT_SEED, PayloadFormat, Stamp, StampKey};
 pub use verify::{Finding, Verifier};
 pub use workload::Workload;
 

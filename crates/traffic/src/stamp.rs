@@ -6,6 +6,7 @@
 //! 62 bytes by which TRex measures latency.
 
 use wire::checksum::Sum;
+use wire::proto;
 
 /// Identifies a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,38 @@ impl StampKey {
     /// Returns the key of `run`, a number that no other run has.
     pub fn new(run: u64) -> Self {
         Self(run.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ 0x6d69_6c6c_7261_6365)
+    }
+}
+
+/// What the payload of a verified packet is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadFormat {
+    /// A [`Stamp`] with this key, then pseudo-random bytes.
+    Stamped(StampKey),
+    /// That of dpdk-project: index, time, pseudo-random bytes. It does not name its stream, so a
+    /// run has one.
+    DpdkProject {
+        /// Of the pseudo-random bytes; dpdk-project has [`DPDK_PROJECT_SEED`] by default.
+        seed: u64,
+        /// Senders of the stream, which take turns in the index: at least 1.
+        senders: u16,
+    },
+}
+
+/// The default of `--seed` of dpdk-project.
+pub const DPDK_PROJECT_SEED: u64 = 4_107_683_144_946_382_073;
+
+impl From<StampKey> for PayloadFormat {
+    fn from(key: StampKey) -> Self {
+        Self::Stamped(key)
+    }
+}
+
+impl PayloadFormat {
+    /// True if packets of this protocol may have such a payload.
+    #[inline(always)]
+    pub(crate) fn has_protocol(self, protocol: u8) -> bool {
+        matches!(self, Self::Stamped(_)) || protocol == proto::UDP
     }
 }
 

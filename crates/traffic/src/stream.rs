@@ -26,7 +26,7 @@ pub use values::ValuesError;
 use crate::filler::Filler;
 use crate::ramp::Ramp;
 use crate::source::{Source, Written};
-use crate::stamp::{Stamp, StampKey};
+use crate::stamp::PayloadFormat;
 use crate::{Part, Side};
 use fields::Fields;
 use recording::Player;
@@ -45,8 +45,8 @@ pub struct StreamSetup {
     pub link_mbps: [Option<u32>; 2],
     /// Payload, and which random values there are.
     pub seed: u64,
-    /// Of this run, so that packets of others do not count as ours.
-    pub key: StampKey,
+    /// What packets carry if they are stamped.
+    pub format: PayloadFormat,
     /// Whether every packet has a stamp.
     pub is_stamped: bool,
     /// The part of the packets that is sent.
@@ -64,7 +64,7 @@ pub struct Streams {
     /// When the next frame of each group is due.
     dues: BinaryHeap<Reverse<(u64, u32)>>,
     filler: Arc<Filler>,
-    key: StampKey,
+    format: PayloadFormat,
     /// Number of streams whose packets are stamped: the first ones.
     stamped: usize,
 }
@@ -124,6 +124,9 @@ pub enum StreamFault {
     /// Its capture has no times.
     #[error("all packets of the capture have the same time: give a rate")]
     NoTimes,
+    /// Payloads of dpdk-project do not name their stream.
+    #[error("payloads of dpdk-project do not name their stream: give one stream only")]
+    NotAlone,
     /// A stamp has 16 bits for stream and share.
     #[error("there are more than 65,535 streams, times the senders of each")]
     TooMany,
@@ -143,7 +146,7 @@ impl Streams {
             groups: Vec::new(),
             dues: BinaryHeap::new(),
             filler: Arc::new(Filler::new(setup.seed)),
-            key: setup.key,
+            format: setup.format,
             stamped: if setup.is_stamped { made.len() } else { 0 },
         };
         for (number, spec) in specs.iter().enumerate() {
@@ -162,6 +165,9 @@ impl Streams {
         spec: &StreamSpec,
         setup: &StreamSetup,
     ) -> Result<(), StreamFault> {
+        if number < self.stamped {
+            check_format(number, spec, setup.format)?;
+        }
         let in_stamp = |number: usize| {
             let number = u16::try_from(number).ok().filter(|number| *number < u16::MAX);
             number.ok_or(StreamFault::TooMany)
@@ -219,6 +225,22 @@ impl Streams {
     }
 }
 
+/// Refuses a stream whose packets cannot have such payloads.
+fn check_format(
+    number: usize,
+    spec: &StreamSpec,
+    format: PayloadFormat,
+) -> Result<(), StreamFault> {
+    if !format.has_protocol(spec.packet.protocol) {
+        let fault = ValueFault::NotOfDpdkProject;
+        return Err(SpecError::Value { key: "proto", fault }.into());
+    }
+    match format {
+        PayloadFormat::DpdkProject { .. } if number > 0 => Err(StreamFault::NotAlone),
+        _ => Ok(()),
+    }
+}
+
 impl Source for Streams {
     #[inline(always)]
     fn due(&self) -> Option<u64> {
@@ -232,10 +254,7 @@ impl Source for Streams {
         let number = group.stream();
         let stream = &mut self.streams[usize::from(number)];
         let payload = match stream.lane {
-            Some(lane) => {
-                let index = stream.index as u32;
-                Payload::Stamped(Stamp { lane, index, sent_ns: now_ns }, self.key)
-            }
+            Some(lane) => Payload::verified(self.format, lane, stream.index, now_ns),
             None => Payload::Fixed,
         };
         let len = stream.write(room, payload, &self.filler);

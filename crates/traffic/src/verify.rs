@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Judges a frame that arrived: a stamped packet as it was sent, a damaged one, or another's.
+//! Judges a frame that arrived: a packet of this run as it was sent, a damaged one, or another's.
 //!
 //! Addresses, ports, VLAN tags and TTL may differ, as devices on the way change them; checksums
 //! must be right for what arrived.
 
+use crate::dpdk_project;
 use crate::filler::{Filler, Window};
-use crate::stamp::{Stamp, StampKey};
-use wire::checksum::{Crc32c, Sum};
-use wire::ethernet::{Ethernet, ether_type};
-use wire::{icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, tcp::Tcp, udp::Udp, vlan};
-
-/// Bytes of the header of a DATA chunk (RFC 9260 section 3.3.1).
-const DATA_CHUNK: usize = 16;
+use crate::segment::Segment;
+use crate::stamp::{PayloadFormat, Stamp};
+use wire::checksum::Sum;
+use wire::{proto, sctp::Sctp};
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,189 +26,97 @@ pub enum Finding {
 #[derive(Debug)]
 pub struct Verifier {
     filler: Filler,
-    key: StampKey,
+    format: PayloadFormat,
 }
 
-/// A transport segment with its place in the frame.
-struct Segment<'a> {
-    /// Transport header and payload.
-    bytes: &'a [u8],
-    header_len: usize,
-    protocol: u8,
-    /// Of the pseudo header, where the protocol has one.
-    pseudo: Sum,
-    is_ip_header_right: bool,
-    /// Whether a UDP checksum of 0 says that there is none.
-    may_lack_checksum: bool,
+/// A payload of this run.
+struct Read {
+    stamp: Stamp,
+    /// Whether every byte is as it was sent.
+    is_exact: bool,
+    len: usize,
 }
 
 impl Verifier {
-    /// Returns a verifier for packets that were sent with the same seed and key.
-    pub fn new(seed: u64, key: StampKey) -> Self {
-        Self { filler: Filler::new(seed), key }
+    /// Returns a verifier for packets that were sent with the same seed and format.
+    pub fn new(seed: u64, format: impl Into<PayloadFormat>) -> Self {
+        Self { filler: Filler::new(seed), format: format.into() }
     }
 
     /// Judges a frame of one segment.
     #[inline]
     pub fn examine(&self, frame: &[u8]) -> Finding {
         let Some(segment) = Segment::find(frame) else { return Finding::Foreign };
-        let mut segment = segment;
-        let mut found = self.read_stamp(&segment);
-        if found.is_none() && segment.protocol == proto::SCTP {
-            // A bare stamp that looks like the head of a chunk: one in 65,536.
-            segment.header_len = Sctp::LEN;
-            found = self.read_stamp(&segment);
-        }
-        let Some((stamp, rest)) = found else {
-            let sum = Sum::default().add_bytes(segment.bytes);
-            let is_right = segment.is_ip_header_right && segment.is_right(|| sum);
-            return if is_right { Finding::Foreign } else { Finding::Damaged(None) };
-        };
-        let window = Window::of(stamp.lane, stamp.index);
-        if rest.len() > crate::ROOM || rest != self.filler.bytes(window, rest.len()) {
-            return Finding::Damaged(Some(stamp));
-        }
-        // What was compared need not be added up.
-        let sum = || {
-            let header = Sum::default().add_bytes(&segment.bytes[..segment.header_len]);
-            header + stamp.sum(self.key) + self.filler.sum(window, rest.len())
-        };
-        match segment.is_ip_header_right && segment.is_right(sum) {
-            true => Finding::Good(stamp),
-            false => Finding::Damaged(Some(stamp)),
-        }
+        self.judge(&segment).unwrap_or_else(|| judge_unknown(&segment))
     }
-}
 
-impl Verifier {
-    /// Judges the UDP payload of a packet whose headers the kernel has checked and taken away.
-    #[inline]
+    /// Judges the payload of a UDP packet whose headers and checksums somebody else has checked,
+    /// such as the kernel for a socket.
     pub fn examine_payload(&self, payload: &[u8]) -> Finding {
-        let found = payload.split_first_chunk();
-        let found = found.and_then(|(stamp, rest)| Some((Stamp::read(stamp, self.key)?, rest)));
-        let Some((stamp, rest)) = found else { return Finding::Foreign };
-        let window = Window::of(stamp.lane, stamp.index);
-        match rest.len() <= crate::ROOM && rest == self.filler.bytes(window, rest.len()) {
-            true => Finding::Good(stamp),
-            false => Finding::Damaged(Some(stamp)),
+        match self.read(payload) {
+            None => Finding::Foreign,
+            Some(Read { stamp, is_exact: true, .. }) => Finding::Good(stamp),
+            Some(Read { stamp, .. }) => Finding::Damaged(Some(stamp)),
         }
     }
 
-    /// Reads the stamp at the begin of the payload; returns it and the bytes behind it.
+    /// Judges a segment with a payload of this run.
     #[inline(always)]
-    fn read_stamp<'a>(&self, segment: &Segment<'a>) -> Option<(Stamp, &'a [u8])> {
-        let (stamp, rest) = segment.bytes.get(segment.header_len..)?.split_first_chunk()?;
-        Some((Stamp::read(stamp, self.key)?, rest))
-    }
-}
-
-impl<'a> Segment<'a> {
-    #[inline]
-    fn find(frame: &'a [u8]) -> Option<Self> {
-        let mut at = Ethernet::LEN;
-        let mut kind = be16(frame, 12)?;
-        while vlan::is_tag(kind) {
-            kind = be16(frame, at + 2)?;
-            at += 4;
-        }
-        let packet = frame.get(at..)?;
-        match kind {
-            ether_type::IPV4 => Self::in_ipv4(packet),
-            ether_type::IPV6 => Self::in_ipv6(packet),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn in_ipv4(packet: &'a [u8]) -> Option<Self> {
-        let ip = Ipv4::new(packet)?;
-        if ip.more_fragments() || ip.fragment_offset() > 0 {
-            return None;
-        }
-        let (header_len, total) = (ip.header_len(), usize::from(ip.total_len()));
-        let bytes = packet.get(header_len..total)?;
-        let header = &packet[..header_len];
-        let is_ip_header_right = match header.first_chunk() {
-            Some(header) if header_len == Ipv4::LEN => Sum::default().add_header(header).is_zero(),
-            _ => Sum::default().add_bytes(header).is_zero(),
+    fn judge(&self, segment: &Segment) -> Option<Finding> {
+        let payload = segment.bytes.get(segment.header_len..)?;
+        let read = match (self.read(payload), segment.protocol) {
+            // A bare stamp that looks like the head of a chunk: one in 65,536.
+            (None, proto::SCTP) => self.read(&segment.bytes[Sctp::LEN..])?,
+            (read, _) => read?,
         };
-        let pseudo = match ip.protocol() {
-            proto::ICMP => Sum::default(),
-            protocol => {
-                let addresses = Sum::default().add_bytes(&header[12..20]);
-                addresses.add_u16(protocol.into()).add_u16(bytes.len() as u16)
+        let sum = || {
+            let (header, payload) = segment.bytes.split_at(segment.header_len);
+            Sum::default().add_bytes(header) + self.sum(&read, payload)
+        };
+        let is_good = read.is_exact
+            && self.format.has_protocol(segment.protocol)
+            && segment.is_ip_header_right
+            && segment.is_right(sum);
+        Some(if is_good { Finding::Good(read.stamp) } else { Finding::Damaged(Some(read.stamp)) })
+    }
+
+    /// Reads a payload; `None` if it is not of this run.
+    #[inline(always)]
+    fn read(&self, payload: &[u8]) -> Option<Read> {
+        let (stamp, is_exact) = match self.format {
+            PayloadFormat::Stamped(key) => {
+                let (stamp, rest) = payload.split_first_chunk()?;
+                let stamp = Stamp::read(stamp, key)?;
+                let window = Window::of(stamp.lane, stamp.index);
+                let is_there = rest.len() <= crate::ROOM;
+                (stamp, is_there && rest == self.filler.bytes(window, rest.len()))
+            }
+            PayloadFormat::DpdkProject { seed, senders } => {
+                dpdk_project::read(payload, seed, senders)?
             }
         };
-        let segment = Self::with_header(bytes, ip.protocol(), pseudo, is_ip_header_right)?;
-        Some(Self { may_lack_checksum: true, ..segment })
+        Some(Read { stamp, is_exact, len: payload.len() })
     }
 
-    #[inline]
-    fn in_ipv6(packet: &'a [u8]) -> Option<Self> {
-        let ip = Ipv6::new(packet).filter(|ip| ip.version() == 6)?;
-        let end = Ipv6::LEN + usize::from(be16(packet, 4)?);
-        let bytes = packet.get(Ipv6::LEN..end)?;
-        let protocol = ip.next_header();
-        let addresses = Sum::default().add_bytes(&packet[8..40]);
-        let pseudo = addresses.add_u16(protocol.into()).add_u16(bytes.len() as u16);
-        Self::with_header(bytes, protocol, pseudo, true)
-    }
-
-    #[inline]
-    fn with_header(
-        bytes: &'a [u8],
-        protocol: u8,
-        pseudo: Sum,
-        is_ip_header_right: bool,
-    ) -> Option<Self> {
-        let header_len = match protocol {
-            proto::UDP => Udp::LEN,
-            proto::TCP => usize::from(*bytes.get(12)? >> 4) * 4,
-            proto::SCTP if has_data_chunk(bytes) => Sctp::LEN + DATA_CHUNK,
-            // Probes as those of TRex have none.
-            proto::SCTP => Sctp::LEN,
-            proto::ICMP | proto::ICMPV6 => Icmp::LEN,
-            _ => return None,
-        };
-        let least = if protocol == proto::SCTP { Sctp::LEN } else { header_len };
-        let is_whole = header_len >= Udp::LEN && least <= bytes.len();
-        is_whole.then_some(Self {
-            bytes,
-            header_len,
-            protocol,
-            pseudo,
-            is_ip_header_right,
-            may_lack_checksum: false,
-        })
-    }
-
-    /// True if the checksum of the transport is right. `sum` is that of all its bytes.
-    #[inline]
-    fn is_right(&self, sum: impl FnOnce() -> Sum) -> bool {
-        let field = |at: usize| [self.bytes[at], self.bytes[at + 1]];
-        match self.protocol {
-            proto::SCTP => {
-                let (before, crc) = self.bytes[..Sctp::LEN].split_at(8);
-                let zeros = Crc32c::default().add_bytes(before).add_bytes(&[0; 4]);
-                zeros.add_bytes(&self.bytes[Sctp::LEN..]).finish().to_le_bytes() == *crc
+    /// Returns the sum of an exact payload.
+    #[inline(always)]
+    fn sum(&self, read: &Read, payload: &[u8]) -> Sum {
+        match self.format {
+            // What was compared need not be added up.
+            PayloadFormat::Stamped(key) => {
+                let window = Window::of(read.stamp.lane, read.stamp.index);
+                read.stamp.sum(key) + self.filler.sum(window, read.len - Stamp::LEN)
             }
-            // There is none, which IPv4 allows (RFC 768).
-            proto::UDP if field(6) == [0, 0] => self.may_lack_checksum,
-            _ => (self.pseudo + sum()).is_zero(),
+            PayloadFormat::DpdkProject { .. } => Sum::default().add_bytes(payload),
         }
     }
 }
 
-/// True if all of the packet is one DATA chunk, whose type is 0.
-#[inline]
-fn has_data_chunk(packet: &[u8]) -> bool {
-    let len = be16(packet, Sctp::LEN + 2).map(usize::from);
-    packet.get(Sctp::LEN) == Some(&0) && len == Some(packet.len() - Sctp::LEN)
+/// Judges a segment without a payload of this run: it may be one whose stamp is damaged.
+fn judge_unknown(segment: &Segment) -> Finding {
+    let sum = Sum::default().add_bytes(segment.bytes);
+    match segment.is_ip_header_right && segment.is_right(|| sum) {
+        true => Finding::Foreign,
+        false => Finding::Damaged(None),
+    }
 }
-
-#[inline]
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
-}
-
-const _: () = assert!(Tcp::LEN >= Udp::LEN);

@@ -78,7 +78,7 @@ pub(crate) fn streams(texts: &[&str], seed: u64) -> Streams {
         macs,
         link_mbps: [None; 2],
         seed,
-        key: StampKey::new(seed),
+        format: StampKey::new(seed).into(),
         is_stamped: true,
         part: Part::default(),
         ramp_ns: 0,

@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use traffic::DPDK_PROJECT_SEED;
 use traffic::stream::{Rate, RateError, StreamSpec};
 
 /// Sends, or tests itself.
@@ -72,6 +73,9 @@ pub(crate) struct GenArgs {
     /// network is its own gateway. Streams with dst_mac keep that.
     #[arg(long = "gateway", value_name = "ADDRESS", value_delimiter = ',')]
     gateways: Vec<IpAddr>,
+    /// What packets of --verify carry: stamped (streams and numbers), dpdk-project (its format)
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Payload::Stamped)]
+    payload: Payload,
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
@@ -101,9 +105,9 @@ pub(crate) struct GenArgs {
     /// Count a packet that arrives more than S seconds after it was sent as lost
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
     late: Duration,
-    /// Seed of random field values and payload
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Seed of random field values and payload: 1 by default, with --payload dpdk-project its own
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Set the MTU of the ports
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,
@@ -135,6 +139,13 @@ enum Stats {
     Basic,
     /// Also each packet.
     Full,
+}
+
+/// What packets of `--verify` carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Payload {
+    Stamped,
+    DpdkProject,
 }
 
 const EXAMPLES: &str = "\
@@ -215,6 +226,13 @@ impl GenArgs {
             bail!("--backend sockets has no --pcapng: the kernel makes the headers");
         }
         Ok(())
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(match self.payload {
+            Payload::Stamped => 1,
+            Payload::DpdkProject => DPDK_PROJECT_SEED,
+        })
     }
 
     /// The streams as they are sent.

@@ -153,6 +153,9 @@ pub enum ValueFault {
     /// A field that the packets do not have.
     #[error("packets with proto={0} have none")]
     NoSuchField(String),
+    /// Payloads of dpdk-project are those of UDP.
+    #[error("payloads of dpdk-project need proto=udp")]
+    NotOfDpdkProject,
     /// The headers, and the stamp of a verified packet, need more room.
     #[error("{size} bytes are too few: these headers need at least {least} with FCS")]
     TooShort {

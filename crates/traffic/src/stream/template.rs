@@ -6,8 +6,9 @@
 
 use super::spec::{PacketSpec, SpecError, ValueFault};
 use super::values::Values;
+use crate::dpdk_project;
 use crate::filler::{Filler, Window};
-use crate::stamp::{Stamp, StampKey};
+use crate::stamp::{PayloadFormat, Stamp, StampKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::checksum::{Crc32c, Sum};
 use wire::ethernet::Ethernet;
@@ -26,6 +27,24 @@ pub(crate) enum Payload {
     Fixed,
     /// A stamp, and bytes that only this packet has.
     Stamped(Stamp, StampKey),
+    /// As dpdk-project makes it.
+    DpdkProject { seed: u64, index: u64, sent_ns: u64 },
+}
+
+impl Payload {
+    /// The payload of packet `index` of a lane: a stream, and a sender of it.
+    #[inline(always)]
+    pub(crate) fn verified(format: PayloadFormat, lane: u16, index: u64, sent_ns: u64) -> Self {
+        match format {
+            PayloadFormat::Stamped(key) => {
+                Self::Stamped(Stamp { lane, index: index as u32, sent_ns }, key)
+            }
+            PayloadFormat::DpdkProject { seed, senders } => {
+                let index = index * u64::from(senders) + u64::from(lane);
+                Self::DpdkProject { seed, index, sent_ns }
+            }
+        }
+    }
 }
 
 /// Headers of a stream, with every field that varies at zero.
@@ -172,6 +191,10 @@ impl Template {
                 let window = Window::of(stamp.lane, stamp.index);
                 rest.copy_from_slice(filler.bytes(window, rest.len()));
                 stamp.sum(key) + filler.sum(window, rest.len())
+            }
+            Payload::DpdkProject { seed, index, sent_ns } => {
+                dpdk_project::write(to, seed, index, sent_ns);
+                Sum::default().add_bytes(to)
             }
         }
     }

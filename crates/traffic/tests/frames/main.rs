@@ -3,6 +3,7 @@
 
 mod article;
 mod neighbour;
+mod payloads;
 mod scenario;
 mod seen;
 mod streams;

@@ -9,40 +9,40 @@ use traffic::stream::{KEYS, Recording, StreamSetup, StreamSpec, Streams};
 use traffic::{Filler, Finding, Part, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
 use wire::checksum::crc32c;
 
-const SEED: u64 = 9;
+pub(crate) const SEED: u64 = 9;
 
-fn setup(is_stamped: bool) -> StreamSetup {
+pub(crate) fn setup(is_stamped: bool) -> StreamSetup {
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
     StreamSetup {
         macs,
         link_mbps: [Some(10_000); 2],
         seed: SEED,
-        key: StampKey::new(SEED),
+        format: StampKey::new(SEED).into(),
         is_stamped,
         part: Part::default(),
         ramp_ns: 0,
     }
 }
 
-fn spec(text: &str) -> StreamSpec {
+pub(crate) fn spec(text: &str) -> StreamSpec {
     let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
     let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
     StreamSpec::from_pairs(0, pairs).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn streams(texts: &[&str], is_stamped: bool) -> Streams {
+pub(crate) fn streams(texts: &[&str], is_stamped: bool) -> Streams {
     let specs: Vec<_> = texts.iter().map(|text| spec(text)).collect();
     Streams::new(&specs, &setup(is_stamped)).unwrap()
 }
 
 /// A frame, when it is due, and on which side.
-struct Sent {
-    due: u64,
-    side: Side,
-    bytes: Vec<u8>,
+pub(crate) struct Sent {
+    pub(crate) due: u64,
+    pub(crate) side: Side,
+    pub(crate) bytes: Vec<u8>,
 }
 
-fn take(streams: &mut Streams, count: usize) -> Vec<Sent> {
+pub(crate) fn take(streams: &mut Streams, count: usize) -> Vec<Sent> {
     // The room holds what was there before.
     let mut room = vec![0xee; ROOM];
     let next = || {

@@ -138,7 +138,7 @@ impl Plan<'_> {
         }
         let lanes = stamped * usize::from(self.crew.senders);
         let window = window(lanes);
-        let verifier = || Verifier::new(self.setup.seed, self.setup.key);
+        let verifier = || Verifier::new(self.setup.seed, self.setup.format);
         let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
         Ok(match pcapng {
             None => Box::new(session.receiver(queues, checks)),

@@ -181,7 +181,7 @@ impl Results {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             dpdk: dpdk::version(),
-            seed: args.seed,
+            seed: args.seed(),
             duration_s: seconds,
             ports,
             sent: counted(totals.sent, totals.sent_bytes, totals.sent_span),

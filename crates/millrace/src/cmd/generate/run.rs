@@ -8,7 +8,7 @@ use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use super::report::{Meter, PortResult, Results};
 use super::trex_cfg::LinkSettings;
-use super::{GenArgs, Stats, selftest, sockets};
+use super::{GenArgs, Payload, Stats, selftest, sockets};
 use crate::backend::Backend;
 use crate::output::{JsonFile, tell, tell_at_once};
 use crate::ports::{OpenOptions, OpenPorts};
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use traffic::stream::{StreamSetup, StreamSpec};
-use traffic::{Part, Side, StampKey};
+use traffic::{Part, PayloadFormat, Side, StampKey};
 
 /// How often the control thread looks.
 const TURN: Duration = Duration::from_millis(10);
@@ -36,7 +36,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
             bail!("--backend dpdk needs PORTS");
         }
         let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-        return selftest::run(args.seed, &interrupted);
+        return selftest::run(args.seed(), &interrupted);
     };
     args.profile.refuse_what_does_not_fit(args.is_verified())?;
     let profile = args.profile.load(names.count())?;
@@ -46,6 +46,9 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     };
     if names.count() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
         bail!("side=b needs a port B: name two ports, A,B");
+    }
+    if args.payload != Payload::Stamped && !args.is_verified() {
+        bail!("--payload is for verified streams: give --verify too");
     }
     let json = JsonFile::open(args.json.as_deref())?;
     let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
@@ -69,11 +72,12 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     let (clock, phase) = (Clock::new(&open.eal), Phase::new());
     let senders = Senders { specs: &specs, profile: profile.as_ref() };
     let gateways = resolve_all(&args.gateways, &senders, &mut open, clock, &interrupted)?;
+    let common = setup((args, link), (is_verified, crew.senders), &open)?;
     let plan = Plan {
         crew,
         specs: &specs,
         profile: profile.as_ref(),
-        setup: setup((args, link), is_verified, &open)?,
+        setup: common,
         gateways: link.next_hops(gateways),
         mempool: open.mempool,
         is_timed: args.stats != Stats::Off,
@@ -97,17 +101,21 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     results.tell(json)
 }
 
-/// The key of the stamps of this run.
-pub(super) fn run_key() -> anyhow::Result<StampKey> {
+/// Payload of this run, which nobody else's packets have.
+pub(super) fn payload_format(args: &GenArgs, senders: u16) -> anyhow::Result<PayloadFormat> {
     let run = getrandom::u64().context("cannot get random numbers from the system")?;
-    Ok(StampKey::new(run))
+    Ok(match args.payload {
+        Payload::Stamped => PayloadFormat::Stamped(StampKey::new(run)),
+        Payload::DpdkProject => PayloadFormat::DpdkProject { seed: args.seed(), senders },
+    })
 }
 
 fn setup(
     (args, link): (&GenArgs, &LinkSettings),
-    is_stamped: bool,
+    (is_stamped, senders): (bool, u16),
     open: &OpenPorts,
 ) -> anyhow::Result<StreamSetup> {
+    let seed = args.seed();
     // Nobody's: a locally administered address.
     const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 1];
     let of_port = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
@@ -116,8 +124,8 @@ fn setup(
     Ok(StreamSetup {
         macs: [mac(0), mac(1)],
         link_mbps: [speed(0), speed(1)],
-        seed: args.seed,
-        key: run_key()?,
+        seed,
+        format: payload_format(args, senders)?,
         is_stamped,
         part: Part::default(),
         ramp_ns: args.ramp_ns(),

@@ -73,7 +73,7 @@ fn setup(seed: u64) -> StreamSetup {
         macs,
         link_mbps: [None; 2],
         seed,
-        key: StampKey::new(seed),
+        format: StampKey::new(seed).into(),
         is_stamped: true,
         part: Part::default(),
         ramp_ns: 0,

@@ -5,7 +5,7 @@ use super::GenArgs;
 use super::crew::{Crew, START_NS, Tasks, window};
 use super::csv_file::CsvFile;
 use super::report::{PortResult, Results};
-use super::run::{Control, run_key};
+use super::run::{Control, payload_format};
 use crate::backend::tell_refusals;
 use crate::output::JsonFile;
 use crate::{signals, threads};
@@ -14,7 +14,7 @@ use generator::{Checks, Clock, Lanes, Ledger, Phase, PortQueue, Session};
 use sockets::{UdpOptions, UdpPort, UdpRx, UdpStream};
 use std::process::ExitCode;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, Side, StampKey, Verifier};
+use traffic::{Part, Side, Verifier};
 
 /// Source addresses or ports that a stream may name.
 const SOURCES_MAX: usize = 256;
@@ -45,15 +45,14 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let setup = StreamSetup {
         macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
         link_mbps: [None; 2],
-        seed: args.seed,
-        key: run_key()?,
+        seed: args.seed(),
+        format: payload_format(args, crew.senders)?,
         is_stamped: args.is_verified(),
         part: Part::default(),
         ramp_ns: args.ramp_ns(),
     };
     let (clock, phase) = (Clock::measured(), Phase::new());
-    let key = setup.key;
-    let plan = Plan { args, crew, specs: &specs, setup, key, clock };
+    let plan = Plan { args, crew, specs: &specs, setup, clock };
     let (workers, ledger) = plan.tasks(&ports)?;
     let workers = threads::launch(workers, clock, &phase)?;
     let is_printed = !args.quiet && !json.is_stdout();
@@ -111,7 +110,6 @@ struct Plan<'a> {
     crew: Crew,
     specs: &'a [StreamSpec],
     setup: StreamSetup,
-    key: StampKey,
     clock: Clock,
 }
 
@@ -138,7 +136,7 @@ impl Plan<'_> {
             }
         }
         for (number, queues) in queues.into_iter().enumerate() {
-            let verifier = || Verifier::new(self.setup.seed, self.key);
+            let verifier = || Verifier::new(self.setup.seed, self.setup.format);
             let window = window(stamped * ports.len());
             let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
             let worker = (ports.len() + number) % self.crew.workers;
