@@ -8,6 +8,16 @@ use wire::{icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, tcp::Tcp, udp:
 /// Bytes of the header of a DATA chunk (RFC 9260 section 3.3.1).
 const DATA_CHUNK: usize = 16;
 
+/// UDP port of VXLAN (RFC 7348).
+pub(crate) const VXLAN_PORT: u16 = 4789;
+/// UDP port of GTP-U (3GPP TS 29.281).
+pub(crate) const GTPU_PORT: u16 = 2152;
+
+/// RFC 7348 section 5: a valid VNI follows.
+pub(crate) const VXLAN_FLAGS: u8 = 0x08;
+/// TS 29.281 section 5.1: version 1, GTP and not GTP', no optional fields; message G-PDU.
+pub(crate) const GTPU_FLAGS: [u8; 2] = [0x30, 0xff];
+
 /// A transport segment with its place in the frame.
 pub(crate) struct Segment<'a> {
     /// Transport header and payload.
@@ -100,6 +110,34 @@ impl<'a> Segment<'a> {
             is_ip_header_right,
             may_lack_checksum: false,
         })
+    }
+
+    /// Looks into a tunnel, VXLAN or GTP-U; `None` if this is none. Also returns whether everything
+    /// around the segment inside is right, which takes longer than for a segment of that length.
+    #[cold]
+    pub(crate) fn open_tunnel(&self) -> Option<(Self, bool)> {
+        if self.protocol != proto::UDP {
+            return None;
+        }
+        // A reflector exchanges the ports.
+        let ports = [be16(self.bytes, 0)?, be16(self.bytes, 2)?];
+        let (header, inside) = self.bytes[Udp::LEN..].split_first_chunk::<8>()?;
+        let (segment, is_header_right) = if ports.contains(&VXLAN_PORT) {
+            (Self::find(inside)?, header[0] & VXLAN_FLAGS != 0)
+        } else if ports.contains(&GTPU_PORT) {
+            let is_whole = usize::from(be16(header, 2)?) == inside.len();
+            let segment = match inside.first()? >> 4 {
+                4 => Self::in_ipv4(inside)?,
+                _ => Self::in_ipv6(inside)?,
+            };
+            (segment, header[..2] == GTPU_FLAGS && is_whole)
+        } else {
+            return None;
+        };
+        let is_len_right = be16(self.bytes, 4).map(usize::from) == Some(self.bytes.len());
+        let sum = || Sum::default().add_bytes(self.bytes);
+        let is_around_right = self.is_ip_header_right && is_len_right && self.is_right(sum);
+        Some((segment, is_header_right && is_around_right))
     }
 
     /// True if the checksum of the transport is right. `sum` is that of all its bytes.

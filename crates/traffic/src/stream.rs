@@ -14,6 +14,7 @@ mod schedule;
 mod size;
 mod spec;
 mod template;
+mod tunnel;
 mod values;
 
 pub use rate::{NoLinkSpeed, Rate, RateError};

@@ -2,7 +2,7 @@
 //! Judges a frame that arrived: a packet of this run as it was sent, a damaged one, or another's.
 //!
 //! Addresses, ports, VLAN tags and TTL may differ, as devices on the way change them; checksums
-//! must be right for what arrived.
+//! must be right for what arrived. A packet may be in a tunnel, VXLAN or GTP-U, or no longer in it.
 
 use crate::dpdk_project;
 use crate::filler::{Filler, Window};
@@ -47,7 +47,7 @@ impl Verifier {
     #[inline]
     pub fn examine(&self, frame: &[u8]) -> Finding {
         let Some(segment) = Segment::find(frame) else { return Finding::Foreign };
-        self.judge(&segment).unwrap_or_else(|| judge_unknown(&segment))
+        self.judge(&segment).unwrap_or_else(|| self.judge_unknown(&segment))
     }
 
     /// Judges the payload of a UDP packet whose headers and checksums somebody else has checked,
@@ -110,13 +110,22 @@ impl Verifier {
             PayloadFormat::DpdkProject { .. } => Sum::default().add_bytes(payload),
         }
     }
-}
 
-/// Judges a segment without a payload of this run: it may be one whose stamp is damaged.
-fn judge_unknown(segment: &Segment) -> Finding {
-    let sum = Sum::default().add_bytes(segment.bytes);
-    match segment.is_ip_header_right && segment.is_right(|| sum) {
-        true => Finding::Foreign,
-        false => Finding::Damaged(None),
+    /// Judges a segment without a payload of this run: it may be a tunnel with such a packet, or
+    /// one whose stamp is damaged.
+    #[cold]
+    fn judge_unknown(&self, segment: &Segment) -> Finding {
+        if let Some((inside, is_right)) = segment.open_tunnel() {
+            match self.judge(&inside) {
+                Some(Finding::Good(stamp)) if !is_right => return Finding::Damaged(Some(stamp)),
+                Some(finding) => return finding,
+                None => {}
+            }
+        }
+        let sum = Sum::default().add_bytes(segment.bytes);
+        match segment.is_ip_header_right && segment.is_right(|| sum) {
+            true => Finding::Foreign,
+            false => Finding::Damaged(None),
+        }
     }
 }

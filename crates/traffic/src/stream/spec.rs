@@ -5,6 +5,7 @@ use super::rate::{Rate, RateError, parse_plain};
 use super::recording::Playback;
 use super::schedule::{Schedule, TimeError, positive_time, time};
 use super::size::{SizeError, Sizes};
+use super::tunnel::TunnelSpec;
 use super::values::{Kind, Values, ValuesError};
 use crate::Side;
 use std::net::IpAddr;
@@ -13,7 +14,7 @@ use wire::ethernet::Ethernet;
 use wire::{proto, tcp};
 
 /// The keys of a stream.
-pub const KEYS: [&str; 29] = [
+pub const KEYS: [&str; 35] = [
     "name",
     "side",
     "rate",
@@ -43,6 +44,12 @@ pub const KEYS: [&str; 29] = [
     "seq",
     "ack",
     "window",
+    "tunnel",
+    "vni",
+    "teid",
+    "tunnel_src",
+    "tunnel_dst",
+    "tunnel_sport",
 ];
 
 /// What a stream sends, and how much of it.
@@ -88,6 +95,7 @@ pub(crate) struct PacketSpec {
     pub(crate) seq: Values,
     pub(crate) ack: Values,
     pub(crate) window: Values,
+    pub(crate) tunnel: Option<TunnelSpec>,
 }
 
 /// Why keys and values make no stream.
@@ -148,10 +156,15 @@ pub enum ValueFault {
         words: &'static str,
     },
     /// Source and destination are not of one family.
-    #[error("src is an address of one family and dst of the other")]
-    Families,
+    #[error("{src} is an address of one family and {dst} of the other")]
+    Families {
+        /// The key of the source.
+        src: &'static str,
+        /// The key of the destination.
+        dst: &'static str,
+    },
     /// A field that the packets do not have.
-    #[error("packets with proto={0} have none")]
+    #[error("packets {0} have none")]
     NoSuchField(String),
     /// Payloads of dpdk-project are those of UDP.
     #[error("payloads of dpdk-project need proto=udp")]
@@ -167,7 +180,7 @@ pub enum ValueFault {
 }
 
 /// Keys and values on their way to a stream.
-struct Reader {
+pub(super) struct Reader {
     pairs: Vec<(String, String)>,
 }
 
@@ -188,7 +201,7 @@ impl Reader {
         read(&text).map_err(|fault| SpecError::Value { key, fault: fault.into() })
     }
 
-    fn optional<T, E: Into<ValueFault>>(
+    pub(super) fn optional<T, E: Into<ValueFault>>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&str) -> Result<T, E>,
@@ -199,7 +212,12 @@ impl Reader {
         }
     }
 
-    fn field(&mut self, key: &'static str, default: &str, max: u64) -> Result<Values, SpecError> {
+    pub(super) fn field(
+        &mut self,
+        key: &'static str,
+        default: &str,
+        max: u64,
+    ) -> Result<Values, SpecError> {
         self.read(key, default, |text| Values::parse(text, Kind::Number(max)))
     }
 }
@@ -219,7 +237,11 @@ fn positive(text: &str) -> Result<u64, ValuesError> {
     number(text).and_then(|number| if number > 0 { Ok(number) } else { Err(refused()) })
 }
 
-fn word<T: Copy>(text: &str, words: &'static str, of: &[(&str, T)]) -> Result<T, ValueFault> {
+pub(super) fn word<T: Copy>(
+    text: &str,
+    words: &'static str,
+    of: &[(&str, T)],
+) -> Result<T, ValueFault> {
     let found = of.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     found.ok_or_else(|| ValueFault::Word { text: text.to_owned(), words })
 }
@@ -310,6 +332,33 @@ fn is_ipv6(text: &str) -> bool {
     begin[..end].trim().parse().is_ok_and(|address: IpAddr| address.is_ipv6())
 }
 
+/// Reads addresses of source and destination, which are of one family: true for IPv6.
+pub(super) fn addresses(
+    reader: &mut Reader,
+    keys: [&'static str; 2],
+) -> Result<(bool, [Values; 2]), SpecError> {
+    let texts = keys.map(|key| reader.take(key));
+    let is_ipv6 = texts.iter().flatten().next().is_some_and(|text| is_ipv6(text));
+    // The networks of RFC 2544 and RFC 5180 for tests.
+    let (kind, defaults) = match is_ipv6 {
+        false => (Kind::Ipv4, ["198.18.0.1", "198.19.0.1"]),
+        true => (Kind::Ipv6, ["2001:2::1", "2001:2:0:8000::1"]),
+    };
+    let read = |number: usize| {
+        let text = texts[number].as_deref().unwrap_or(defaults[number]);
+        let fault = |fault| SpecError::Value { key: keys[number], fault };
+        Values::parse(text, kind).map_err(|error| {
+            let is_other = is_ipv6 != self::is_ipv6(text);
+            let is_address = Values::parse(text, Kind::Ipv4).is_ok() || self::is_ipv6(text);
+            fault(match is_other && is_address {
+                true => ValueFault::Families { src: keys[0], dst: keys[1] },
+                false => error.into(),
+            })
+        })
+    };
+    Ok((is_ipv6, [read(0)?, read(1)?]))
+}
+
 impl StreamSpec {
     /// Reads a stream from keys and values. `number` names it if it has no name.
     pub fn from_pairs(
@@ -348,7 +397,9 @@ impl StreamSpec {
             // Known, and nobody took it.
             Some((key, _)) => {
                 let key = KEYS.into_iter().find(|known| known == key).unwrap_or("proto");
-                let fault = ValueFault::NoSuchField(spec.packet.protocol_name().to_owned());
+                let with = || format!("with proto={}", spec.packet.protocol_name());
+                let packets = TunnelSpec::without(key).map_or_else(with, str::to_owned);
+                let fault = ValueFault::NoSuchField(packets);
                 Err(SpecError::Value { key, fault })
             }
         }
@@ -400,26 +451,8 @@ impl Schedule {
 
 impl PacketSpec {
     fn read(reader: &mut Reader) -> Result<Self, SpecError> {
-        let (src, dst) = (reader.take("src"), reader.take("dst"));
-        let given = src.iter().chain(&dst).next();
-        let is_ipv6 = given.is_some_and(|text| is_ipv6(text));
-        // The networks of RFC 2544 and RFC 5180 for tests.
-        let (kind, defaults) = match is_ipv6 {
-            false => (Kind::Ipv4, ["198.18.0.1", "198.19.0.1"]),
-            true => (Kind::Ipv6, ["2001:2::1", "2001:2:0:8000::1"]),
-        };
-        let address = |key: &'static str, text: Option<String>, default: &str| {
-            let text = text.unwrap_or_else(|| default.to_owned());
-            if is_ipv6 != self::is_ipv6(&text) && Values::parse(&text, kind).is_err() {
-                let is_address = Values::parse(&text, Kind::Ipv4).is_ok() || self::is_ipv6(&text);
-                if is_address {
-                    return Err(SpecError::Value { key, fault: ValueFault::Families });
-                }
-            }
-            let values = Values::parse(&text, kind);
-            values.map_err(|fault| SpecError::Value { key, fault: fault.into() })
-        };
-        let (src, dst) = (address("src", src, defaults[0])?, address("dst", dst, defaults[1])?);
+        let (is_ipv6, [src, dst]) = addresses(reader, ["src", "dst"])?;
+        let tunnel = TunnelSpec::read(reader)?;
         let (protocol, is_bare) = reader.read("proto", "udp", protocol)?;
         let (is_tcp, has_ports) = (protocol == proto::TCP, protocol != proto::ICMP);
         let mac = |text: &str| Values::parse(text, Kind::Mac);
@@ -448,6 +481,7 @@ impl PacketSpec {
             vlan: reader.optional("vlan", vlan)?,
             src,
             dst,
+            tunnel,
         })
     }
 

@@ -5,17 +5,21 @@
 //! additions however long the packet is.
 
 use super::spec::{PacketSpec, SpecError, ValueFault};
+use super::tunnel::{HEADER, Tunnel, TunnelSpec};
 use super::values::Values;
 use crate::dpdk_project;
 use crate::filler::{Filler, Window};
 use crate::stamp::{PayloadFormat, Stamp, StampKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use wire::checksum::{Crc32c, Sum};
 use wire::ethernet::Ethernet;
 use wire::{FrameBuilder, icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, tcp::Tcp, udp::Udp};
 
-/// Bytes that are copied to the begin of every frame: more than any headers have.
-pub(crate) const HEAD: usize = 128;
+/// Bytes that the head of a template has: as many as the longest headers, or more.
+pub(crate) const HEAD: usize = 3 * LINE;
+/// Bytes that are copied at once.
+const LINE: usize = 64;
 /// Bytes of the common header of SCTP and of that of a DATA chunk (RFC 9260 sections 3.1, 3.3.1).
 const SCTP_HEADERS: usize = 12 + 16;
 const ECHO_ID: u16 = 0x6d72;
@@ -52,6 +56,9 @@ impl Payload {
 pub(crate) struct Template {
     head: [u8; HEAD],
     head_len: usize,
+    /// Bytes of the head that are copied to the begin of every frame: its headers, and more.
+    copied: usize,
+    tunnel: Option<Tunnel>,
     network_at: usize,
     transport_at: usize,
     is_ipv6: bool,
@@ -99,10 +106,11 @@ impl Template {
         filler: &Filler,
     ) -> (Self, Vec<Varying>) {
         let tags = usize::from(spec.outer_vlan.is_some()) + usize::from(spec.vlan.is_some());
-        let network_at = Ethernet::LEN + 4 * tags;
+        let link_len = Ethernet::LEN + 4 * tags;
+        let network_at = link_len + spec.tunnel.as_ref().map_or(0, TunnelSpec::len);
         let transport_at = network_at + if spec.is_ipv6 { Ipv6::LEN } else { Ipv4::LEN };
         let mut frame = first_frame(spec, macs);
-        let varying = varying_fields(spec, network_at, transport_at);
+        let varying = varying_fields(spec, link_len, network_at, transport_at);
         for place in varying.iter().flat_map(|field| &field.places) {
             frame[place.at..place.at + place.width].fill(0);
         }
@@ -117,6 +125,8 @@ impl Template {
         let template = Self {
             head,
             head_len: frame.len(),
+            copied: if frame.len() > 2 * LINE { HEAD } else { 2 * LINE },
+            tunnel: spec.tunnel.as_ref().map(|tunnel| tunnel.at(link_len)),
             network_at,
             transport_at,
             is_ipv6: spec.is_ipv6,
@@ -143,10 +153,13 @@ impl Template {
     #[inline(always)]
     pub(crate) fn write_head(&self, room: &mut [u8], len: usize) {
         // A frame of one cache line touches no second one.
-        let (line, rest) = room[..HEAD].split_at_mut(HEAD / 2);
-        line.copy_from_slice(&self.head[..HEAD / 2]);
-        if len > HEAD / 2 {
-            rest.copy_from_slice(&self.head[HEAD / 2..]);
+        let (line, rest) = room[..HEAD].split_at_mut(LINE);
+        line.copy_from_slice(&self.head[..LINE]);
+        if len > LINE {
+            rest[..LINE].copy_from_slice(&self.head[LINE..2 * LINE]);
+        }
+        if self.copied > 2 * LINE {
+            rest[LINE..].copy_from_slice(&self.head[2 * LINE..]);
         }
     }
 
@@ -172,6 +185,19 @@ impl Template {
         }
         let sum = self.transport_sum + values.transport + payload_sum;
         self.finish_transport(frame, sum, payload_len);
+        if let Some(tunnel) = &self.tunnel {
+            tunnel.finish(frame, [self.addresses(), self.ports()]);
+        }
+    }
+
+    fn addresses(&self) -> Range<usize> {
+        let at = self.network_at;
+        if self.is_ipv6 { at + 8..at + 40 } else { at + 12..at + 20 }
+    }
+
+    fn ports(&self) -> Range<usize> {
+        let len = if self.protocol == proto::ICMP { 0 } else { 4 };
+        self.transport_at..self.transport_at + len
     }
 
     /// Writes the payload; returns its sum.
@@ -180,7 +206,7 @@ impl Template {
         match payload {
             Payload::Fixed => {
                 // The begin came with the head.
-                if to.len() > HEAD - self.head_len {
+                if to.len() > self.copied - self.head_len {
                     to.copy_from_slice(filler.bytes(Window::FIRST, to.len()));
                 }
                 filler.sum(Window::FIRST, to.len())
@@ -225,6 +251,29 @@ impl Template {
 }
 
 impl Place {
+    /// A value as it is, in no sum.
+    pub(crate) fn plain(at: usize, width: usize) -> Self {
+        Self {
+            at,
+            width,
+            shift: 0,
+            left: 0,
+            others: 0,
+            in_network_sum: false,
+            in_transport_sum: false,
+        }
+    }
+
+    /// An IPv6 address, in no sum.
+    pub(crate) fn ipv6(at: usize) -> [Self; 2] {
+        [Self { shift: 64, ..Self::plain(at, 8) }, Self::plain(at + 8, 8)]
+    }
+
+    /// Writes the value this many bits further left.
+    pub(crate) fn left(self, left: u32) -> Self {
+        Self { left, ..self }
+    }
+
     /// Writes a value; adds it to the sums.
     #[inline(always)]
     pub(crate) fn write(&self, frame: &mut [u8], value: u128, sums: &mut ValueSums) {
@@ -253,8 +302,8 @@ impl Place {
     }
 }
 
-/// The headers of the first packet, with lengths and checksums of zero.
-fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
+/// The first packet without payload, outside of any tunnel.
+fn first_packet(spec: &PacketSpec) -> FrameBuilder {
     let (src, dst) = (spec.src.first(), spec.dst.first());
     let ip = |bits: u128| match spec.is_ipv6 {
         true => IpAddr::V6(Ipv6Addr::from_bits(bits)),
@@ -265,19 +314,8 @@ fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
     if !spec.is_ipv6 {
         frame = frame.ip_checksum(0);
     }
-    let given = |values: &Option<Values>, default: [u8; 6]| match values {
-        Some(values) => mac_bytes(values.first()),
-        None => default,
-    };
-    frame = frame.macs(given(&spec.src_mac, macs[0]), given(&spec.dst_mac, macs[1]));
-    if let Some(vlan) = &spec.outer_vlan {
-        frame = frame.qinq(vlan.first() as u16);
-    }
-    if let Some(vlan) = &spec.vlan {
-        frame = frame.vlan(vlan.first() as u16);
-    }
     let (sport, dport) = (spec.sport.first() as u16, spec.dport.first() as u16);
-    let frame = match spec.protocol {
+    let packet = match spec.protocol {
         proto::UDP => frame.udp(sport, dport).udp_len(0),
         proto::TCP => {
             let [seq, ack] = [&spec.seq, &spec.ack].map(|values| values.first() as u32);
@@ -294,7 +332,28 @@ fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
         }
         _ => frame.icmp_echo(ECHO_ID, 0),
     };
-    frame.checksum(0).build()
+    packet.checksum(0)
+}
+
+/// The headers of the first frame, with lengths and checksums of zero.
+fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
+    let packet = first_packet(spec);
+    let mut frame = match &spec.tunnel {
+        Some(tunnel) => tunnel.wrap(packet),
+        None => packet,
+    };
+    let given = |values: &Option<Values>, default: [u8; 6]| match values {
+        Some(values) => mac_bytes(values.first()),
+        None => default,
+    };
+    frame = frame.macs(given(&spec.src_mac, macs[0]), given(&spec.dst_mac, macs[1]));
+    if let Some(vlan) = &spec.outer_vlan {
+        frame = frame.qinq(vlan.first() as u16);
+    }
+    if let Some(vlan) = &spec.vlan {
+        frame = frame.vlan(vlan.first() as u16);
+    }
+    frame.build()
 }
 
 /// True if a pseudo header of addresses is part of the checksum.
@@ -312,16 +371,13 @@ fn mac_bytes(bits: u128) -> [u8; 6] {
 }
 
 /// The fields with several values, the fastest first.
-fn varying_fields(spec: &PacketSpec, network_at: usize, transport_at: usize) -> Vec<Varying> {
-    let place = |at, width| Place {
-        at,
-        width,
-        shift: 0,
-        left: 0,
-        others: 0,
-        in_network_sum: false,
-        in_transport_sum: false,
-    };
+fn varying_fields(
+    spec: &PacketSpec,
+    link_len: usize,
+    network_at: usize,
+    transport_at: usize,
+) -> Vec<Varying> {
+    let place = Place::plain;
     let in_transport = |at, width| vec![Place { in_transport_sum: true, ..place(at, width) }];
     let in_network = |at, width| Place { in_network_sum: true, ..place(at, width) };
     let mac = |at| vec![Place { shift: 32, ..place(at, 2) }, place(at + 2, 4)];
@@ -330,8 +386,8 @@ fn varying_fields(spec: &PacketSpec, network_at: usize, transport_at: usize) -> 
             vec![Place { in_transport_sum: has_pseudo(spec), ..in_network(network_at + at, 4) }]
         }
         true => {
-            let half = in_transport(network_at + at_ipv6, 8)[0];
-            vec![Place { shift: 64, ..half }, Place { at: half.at + 8, ..half }]
+            let halves = Place::ipv6(network_at + at_ipv6);
+            halves.map(|half| Place { in_transport_sum: true, ..half }).into()
         }
     };
     let (tos, ttl) = match spec.is_ipv6 {
@@ -364,7 +420,8 @@ fn varying_fields(spec: &PacketSpec, network_at: usize, transport_at: usize) -> 
         (Some(&spec.ack), in_transport(transport_at + 8, 4)),
         (Some(&spec.window), in_transport(transport_at + 14, 2)),
     ];
-    let several = candidates.into_iter().filter_map(|(values, places)| {
+    let of_tunnel = spec.tunnel.iter().flat_map(|tunnel| tunnel.fields(link_len));
+    let several = candidates.into_iter().chain(of_tunnel).filter_map(|(values, places)| {
         let values = values.filter(|values| values.count() > 1)?;
         Some(Varying { values: values.clone(), places })
     });
@@ -372,9 +429,13 @@ fn varying_fields(spec: &PacketSpec, network_at: usize, transport_at: usize) -> 
 }
 
 #[inline(always)]
-fn put16(bytes: &mut [u8], at: usize, value: u16) {
+pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-const _: () = assert!(Ethernet::LEN + 8 + Ipv6::LEN + SCTP_HEADERS < HEAD);
+const _: () = assert!(LINK + Ipv6::LEN + SCTP_HEADERS < 2 * LINE);
+const _: () = assert!(LINK + Ipv6::LEN + Udp::LEN + HEADER + INSIDE < HEAD);
+/// Bytes of the headers before IP, and of those inside a tunnel.
+const LINK: usize = Ethernet::LEN + 8;
+const INSIDE: usize = Ethernet::LEN + Ipv6::LEN + SCTP_HEADERS;
 const _: () = assert!(Tcp::LEN < SCTP_HEADERS && Udp::LEN == Icmp::LEN);

@@ -7,4 +7,5 @@ mod payloads;
 mod scenario;
 mod seen;
 mod streams;
+mod tunnels;
 mod workload;

@@ -43,22 +43,33 @@ pub(crate) struct Seen {
 pub(crate) fn see(frame: &[u8]) -> Option<Seen> {
     assert!(frame.len() >= 60 && frame.len() <= traffic::ROOM);
     let sliced = SlicedPacket::from_ethernet(frame).expect("a correct frame");
-    let (src, dst, ip_len) = match sliced.net.as_ref()? {
+    let (before_ip, ip_len) = (14 + 4 * sliced.vlan_ids().len(), ip_len(&sliced)?);
+    assert_eq!(frame.len(), (before_ip + ip_len).max(60), "the IP length fills the frame");
+    see_inside(sliced)
+}
+
+fn ip_len(sliced: &SlicedPacket) -> Option<usize> {
+    match sliced.net.as_ref()? {
+        NetSlice::Ipv4(ip) => Some(ip.header().total_len().into()),
+        NetSlice::Ipv6(ip) => Some(40 + usize::from(ip.header().payload_length())),
+        NetSlice::Arp(_) => None,
+    }
+}
+
+/// The same for a packet of any length.
+pub(crate) fn see_inside(sliced: SlicedPacket) -> Option<Seen> {
+    let (src, dst) = match sliced.net.as_ref()? {
         NetSlice::Ipv4(ip) => {
             let header = ip.header().to_header();
             assert_eq!(header.header_checksum, header.calc_header_checksum());
-            let (src, dst) = (header.source.into(), header.destination.into());
-            (src, dst, usize::from(header.total_len))
+            (header.source.into(), header.destination.into())
         }
         NetSlice::Ipv6(ip) => {
             let header = ip.header();
-            let len = 40 + usize::from(header.payload_length());
-            (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()), len)
+            (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()))
         }
         NetSlice::Arp(_) => return None,
     };
-    let before_ip = 14 + 4 * sliced.vlan_ids().len();
-    assert_eq!(frame.len(), (before_ip + ip_len).max(60), "the IP length fills the frame");
     let (direction, tcp, payload_len) = transport(sliced.transport.as_ref()?, src, dst);
     Some(Seen { direction, tcp, payload_len, vlans: sliced.vlan_ids().len() })
 }

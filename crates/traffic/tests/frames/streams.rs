@@ -442,7 +442,7 @@ fn any_amount() -> impl Strategy<Value = String> {
 }
 
 /// Any stream of the keys that change headers.
-fn any_stream() -> impl Strategy<Value = String> {
+pub(crate) fn any_stream() -> impl Strategy<Value = String> {
     let addresses = prop_oneof![
         Just("src=198.18.0.0/24 dst=random:198.19.0.0/16"),
         Just("src=10.255.255.250-10.255.255.255"),
