@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The transport segment of a frame that arrived, and whether its checksums are right.
 
+use std::ops::Range;
 use wire::checksum::{Crc32c, Sum};
 use wire::ethernet::{Ethernet, ether_type};
 use wire::{icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, tcp::Tcp, udp::Udp, vlan};
@@ -26,15 +27,29 @@ pub(crate) struct Segment<'a> {
     pub(crate) protocol: u8,
     /// Of the pseudo header, where the protocol has one.
     pseudo: Sum,
-    pub(crate) is_ip_header_right: bool,
+    /// Whether its IP header is right, and as much arrived as it says.
+    pub(crate) is_ip_right: bool,
+    /// Whether its end did not arrive.
+    pub(crate) is_cut: bool,
     /// Whether a UDP checksum of 0 says that there is none.
     may_lack_checksum: bool,
 }
 
 impl<'a> Segment<'a> {
-    #[inline]
     /// Finds the segment of a frame; `None` if it has none of a known protocol, or not all of it.
+    #[inline]
     pub(crate) fn find(frame: &'a [u8]) -> Option<Self> {
+        Self::find_as::<false>(frame)
+    }
+
+    /// Finds a segment whose end did not arrive, but its header did.
+    #[cold]
+    pub(crate) fn find_cut(frame: &'a [u8]) -> Option<Self> {
+        Self::find_as::<true>(frame)
+    }
+
+    #[inline(always)]
+    fn find_as<const IS_CUT: bool>(frame: &'a [u8]) -> Option<Self> {
         let mut at = Ethernet::LEN;
         let mut kind = be16(frame, 12)?;
         while vlan::is_tag(kind) {
@@ -43,22 +58,22 @@ impl<'a> Segment<'a> {
         }
         let packet = frame.get(at..)?;
         match kind {
-            ether_type::IPV4 => Self::in_ipv4(packet),
-            ether_type::IPV6 => Self::in_ipv6(packet),
+            ether_type::IPV4 => Self::in_ipv4::<IS_CUT>(packet),
+            ether_type::IPV6 => Self::in_ipv6::<IS_CUT>(packet),
             _ => None,
         }
     }
 
     #[inline]
-    fn in_ipv4(packet: &'a [u8]) -> Option<Self> {
+    fn in_ipv4<const IS_CUT: bool>(packet: &'a [u8]) -> Option<Self> {
         let ip = Ipv4::new(packet)?;
         if ip.more_fragments() || ip.fragment_offset() > 0 {
             return None;
         }
         let (header_len, total) = (ip.header_len(), usize::from(ip.total_len()));
-        let bytes = packet.get(header_len..total)?;
+        let bytes = arrived::<IS_CUT>(packet, header_len..total)?;
         let header = &packet[..header_len];
-        let is_ip_header_right = match header.first_chunk() {
+        let is_header_right = match header.first_chunk() {
             Some(header) if header_len == Ipv4::LEN => Sum::default().add_header(header).is_zero(),
             _ => Sum::default().add_bytes(header).is_zero(),
         };
@@ -69,47 +84,55 @@ impl<'a> Segment<'a> {
                 addresses.add_u16(protocol.into()).add_u16(bytes.len() as u16)
             }
         };
-        let segment = Self::with_header(bytes, ip.protocol(), pseudo, is_ip_header_right)?;
-        Some(Self { may_lack_checksum: true, ..segment })
+        let segment = Self::with_header::<IS_CUT>(bytes, ip.protocol(), pseudo)?;
+        let is_ip_right = is_header_right && !IS_CUT;
+        Some(Self { is_ip_right, may_lack_checksum: true, ..segment })
     }
 
     #[inline]
-    fn in_ipv6(packet: &'a [u8]) -> Option<Self> {
+    fn in_ipv6<const IS_CUT: bool>(packet: &'a [u8]) -> Option<Self> {
         let ip = Ipv6::new(packet).filter(|ip| ip.version() == 6)?;
         let end = Ipv6::LEN + usize::from(be16(packet, 4)?);
-        let bytes = packet.get(Ipv6::LEN..end)?;
         let protocol = ip.next_header();
+        let bytes = arrived::<IS_CUT>(packet, Ipv6::LEN..end)?;
         let addresses = Sum::default().add_bytes(&packet[8..40]);
         let pseudo = addresses.add_u16(protocol.into()).add_u16(bytes.len() as u16);
-        Self::with_header(bytes, protocol, pseudo, true)
+        Self::with_header::<IS_CUT>(bytes, protocol, pseudo)
     }
 
-    #[inline]
-    fn with_header(
-        bytes: &'a [u8],
-        protocol: u8,
-        pseudo: Sum,
-        is_ip_header_right: bool,
-    ) -> Option<Self> {
+    #[inline(always)]
+    fn with_header<const IS_CUT: bool>(bytes: &'a [u8], protocol: u8, pseudo: Sum) -> Option<Self> {
         let header_len = match protocol {
             proto::UDP => Udp::LEN,
             proto::TCP => usize::from(*bytes.get(12)? >> 4) * 4,
-            proto::SCTP if has_data_chunk(bytes) => Sctp::LEN + DATA_CHUNK,
-            // Probes as those of TRex have none.
             proto::SCTP => Sctp::LEN,
             proto::ICMP | proto::ICMPV6 => Icmp::LEN,
             _ => return None,
         };
-        let least = if protocol == proto::SCTP { Sctp::LEN } else { header_len };
-        let is_whole = header_len >= Udp::LEN && least <= bytes.len();
+        let is_whole = header_len >= Udp::LEN && header_len <= bytes.len();
         is_whole.then_some(Self {
             bytes,
             header_len,
             protocol,
             pseudo,
-            is_ip_header_right,
+            is_ip_right: !IS_CUT,
+            is_cut: IS_CUT,
             may_lack_checksum: false,
         })
+    }
+
+    /// The data of a packet of SCTP whose only chunk is one of DATA, which has type 0. The chunk is
+    /// padded to a multiple of 4 bytes, which its length does not count (RFC 9260 section 3.2).
+    pub(crate) fn sctp_data(&self) -> Option<&'a [u8]> {
+        let len = usize::from(be16(self.bytes, Sctp::LEN + 2)?);
+        let padded_end = Sctp::LEN + len.next_multiple_of(4);
+        let is_only = match self.is_cut {
+            false => padded_end == self.bytes.len(),
+            true => padded_end > self.bytes.len(),
+        };
+        let end = self.bytes.len().min(Sctp::LEN + len);
+        let data = self.bytes.get(Sctp::LEN + DATA_CHUNK..end)?;
+        (self.bytes[Sctp::LEN] == 0 && is_only).then_some(data)
     }
 
     /// Looks into a tunnel, VXLAN or GTP-U; `None` if this is none. Also returns whether everything
@@ -123,20 +146,21 @@ impl<'a> Segment<'a> {
         let ports = [be16(self.bytes, 0)?, be16(self.bytes, 2)?];
         let (header, inside) = self.bytes[Udp::LEN..].split_first_chunk::<8>()?;
         let (segment, is_header_right) = if ports.contains(&VXLAN_PORT) {
-            (Self::find(inside)?, header[0] & VXLAN_FLAGS != 0)
+            let segment = Self::find(inside).or_else(|| Self::find_cut(inside));
+            (segment?, header[0] & VXLAN_FLAGS != 0)
         } else if ports.contains(&GTPU_PORT) {
             let is_whole = usize::from(be16(header, 2)?) == inside.len();
             let segment = match inside.first()? >> 4 {
-                4 => Self::in_ipv4(inside)?,
-                _ => Self::in_ipv6(inside)?,
+                4 => Self::in_ipv4::<false>(inside).or_else(|| Self::in_ipv4::<true>(inside)),
+                _ => Self::in_ipv6::<false>(inside).or_else(|| Self::in_ipv6::<true>(inside)),
             };
-            (segment, header[..2] == GTPU_FLAGS && is_whole)
+            (segment?, header[..2] == GTPU_FLAGS && is_whole)
         } else {
             return None;
         };
         let is_len_right = be16(self.bytes, 4).map(usize::from) == Some(self.bytes.len());
         let sum = || Sum::default().add_bytes(self.bytes);
-        let is_around_right = self.is_ip_header_right && is_len_right && self.is_right(sum);
+        let is_around_right = self.is_ip_right && is_len_right && self.is_right(sum);
         Some((segment, is_header_right && is_around_right))
     }
 
@@ -157,11 +181,13 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// True if all of the packet is one DATA chunk, whose type is 0.
-#[inline]
-fn has_data_chunk(packet: &[u8]) -> bool {
-    let len = be16(packet, Sctp::LEN + 2).map(usize::from);
-    packet.get(Sctp::LEN) == Some(&0) && len == Some(packet.len() - Sctp::LEN)
+/// The bytes of a packet in `range`; if it was cut, those of them that arrived.
+#[inline(always)]
+fn arrived<const IS_CUT: bool>(packet: &[u8], range: Range<usize>) -> Option<&[u8]> {
+    match IS_CUT {
+        false => packet.get(range),
+        true => packet.get(range.start..).filter(|_| range.end > packet.len()),
+    }
 }
 
 #[inline]

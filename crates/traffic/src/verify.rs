@@ -3,13 +3,14 @@
 //!
 //! Addresses, ports, VLAN tags and TTL may differ, as devices on the way change them; checksums
 //! must be right for what arrived. A packet may be in a tunnel, VXLAN or GTP-U, or no longer in it.
+//! One that was cut on the way is damaged as long as its stamp is there.
 
 use crate::dpdk_project;
 use crate::filler::{Filler, Window};
 use crate::segment::Segment;
 use crate::stamp::{PayloadFormat, Stamp};
 use wire::checksum::Sum;
-use wire::{proto, sctp::Sctp};
+use wire::proto;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +47,10 @@ impl Verifier {
     /// Judges a frame of one segment.
     #[inline]
     pub fn examine(&self, frame: &[u8]) -> Finding {
-        let Some(segment) = Segment::find(frame) else { return Finding::Foreign };
-        self.judge(&segment).unwrap_or_else(|| self.judge_unknown(&segment))
+        match Segment::find(frame) {
+            Some(segment) => self.judge(&segment).unwrap_or_else(|| self.judge_unknown(&segment)),
+            None => self.examine_cut(frame),
+        }
     }
 
     /// Judges the payload of a UDP packet whose headers and checksums somebody else has checked,
@@ -60,14 +63,20 @@ impl Verifier {
         }
     }
 
+    /// Judges a frame without a whole segment.
+    #[cold]
+    fn examine_cut(&self, frame: &[u8]) -> Finding {
+        let Some(segment) = Segment::find_cut(frame) else { return Finding::Foreign };
+        self.judge(&segment).unwrap_or_else(|| self.judge_unknown(&segment))
+    }
+
     /// Judges a segment with a payload of this run.
     #[inline(always)]
     fn judge(&self, segment: &Segment) -> Option<Finding> {
         let payload = segment.bytes.get(segment.header_len..)?;
-        let read = match (self.read(payload), segment.protocol) {
-            // A bare stamp that looks like the head of a chunk: one in 65,536.
-            (None, proto::SCTP) => self.read(&segment.bytes[Sctp::LEN..])?,
-            (read, _) => read?,
+        let read = match segment.protocol {
+            proto::SCTP => self.read_sctp(segment.sctp_data(), payload)?,
+            _ => self.read(payload)?,
         };
         let sum = || {
             let (header, payload) = segment.bytes.split_at(segment.header_len);
@@ -75,9 +84,15 @@ impl Verifier {
         };
         let is_good = read.is_exact
             && self.format.has_protocol(segment.protocol)
-            && segment.is_ip_header_right
+            && segment.is_ip_right
             && segment.is_right(sum);
         Some(if is_good { Finding::Good(read.stamp) } else { Finding::Damaged(Some(read.stamp)) })
+    }
+
+    /// Reads the payload of a DATA chunk, or one without a chunk, such as that of TRex's probes.
+    fn read_sctp(&self, data: Option<&[u8]>, bare: &[u8]) -> Option<Read> {
+        // A bare stamp that looks like the head of a chunk: one in 65,536.
+        data.and_then(|data| self.read(data)).or_else(|| self.read(bare))
     }
 
     /// Reads a payload; `None` if it is not of this run.
@@ -122,8 +137,8 @@ impl Verifier {
                 None => {}
             }
         }
-        let sum = Sum::default().add_bytes(segment.bytes);
-        match segment.is_ip_header_right && segment.is_right(|| sum) {
+        let sum = || Sum::default().add_bytes(segment.bytes);
+        match segment.is_cut || segment.is_ip_right && segment.is_right(sum) {
             true => Finding::Foreign,
             false => Finding::Damaged(None),
         }

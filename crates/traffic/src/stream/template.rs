@@ -172,6 +172,24 @@ impl Template {
         payload: Payload,
         filler: &Filler,
     ) {
+        if self.protocol == proto::SCTP && !self.is_bare {
+            // A packet of chunks has a multiple of 4 bytes (RFC 9260 section 3.2).
+            let len = frame.len() - (frame.len() - self.transport_at) % 4;
+            let (packet, trailer) = frame.split_at_mut(len);
+            trailer.fill(0);
+            return self.finish_packet(packet, values, payload, filler);
+        }
+        self.finish_packet(frame, values, payload, filler);
+    }
+
+    #[inline(always)]
+    fn finish_packet(
+        &self,
+        frame: &mut [u8],
+        values: ValueSums,
+        payload: Payload,
+        filler: &Filler,
+    ) {
         let len = frame.len();
         let payload_len = len - self.head_len;
         let payload_sum = self.write_payload(&mut frame[self.head_len..], payload, filler);

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use traffic::stream::{KEYS, Recording, StreamSetup, StreamSpec, Streams};
 use traffic::{Filler, Finding, Part, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
+use wire::FrameBuilder;
 use wire::checksum::crc32c;
 
 pub(crate) const SEED: u64 = 9;
@@ -126,17 +127,78 @@ fn a_stamped_packet_is_told_from_every_other() {
     assert_eq!([streams.written(0), streams.written(1)], [300, 300]);
 }
 
-/// The first octets of a frame of SCTP that other programs take for right.
+/// RFC 9260 section 3.2: a chunk takes a multiple of 4 bytes.
 #[test]
-fn sctp_is_a_data_chunk_with_its_crc() {
-    let sent = take(&mut streams(&["proto=sctp size=100 sport=0x8044"], true), 1);
-    let mut packet = sent[0].bytes[34..].to_vec();
-    let crc = u32::from_le_bytes(packet[8..12].try_into().unwrap());
-    packet[8..12].fill(0);
-    assert_eq!(crc, crc32c(&packet));
-    assert_eq!(packet[..2], [0x80, 0x44]);
-    assert_eq!((packet[12], packet[13]), (0, 3), "DATA, a whole message");
-    assert_eq!(usize::from(u16::from_be_bytes([packet[14], packet[15]])), packet.len() - 12);
+fn sctp_is_a_data_chunk_with_its_crc_whatever_the_size() {
+    let verifier = Verifier::new(SEED, StampKey::new(SEED));
+    for size in [82, 100, 101, 102, 103, 104, 128, 1518] {
+        let text = format!("proto=sctp size={size} sport=0x8044");
+        let frame = take(&mut streams(&[&text], true), 1).remove(0).bytes;
+        assert_eq!(frame.len(), size - 4);
+        let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+        assert_eq!(total, (frame.len() - 14) / 4 * 4);
+        assert!(frame[14 + total..].iter().all(|byte| *byte == 0), "behind the packet");
+        let mut packet = frame[34..14 + total].to_vec();
+        let crc = u32::from_le_bytes(packet[8..12].try_into().unwrap());
+        packet[8..12].fill(0);
+        assert_eq!(crc, crc32c(&packet));
+        assert_eq!(packet[..2], [0x80, 0x44]);
+        assert_eq!((packet[12], packet[13]), (0, 3), "DATA, a whole message");
+        assert_eq!(usize::from(u16::from_be_bytes([packet[14], packet[15]])), packet.len() - 12);
+        assert!(matches!(verifier.examine(&frame), Finding::Good(_)), "{size}");
+    }
+    assert_eq!(verifier.examine(&padded_chunk(3)), Finding::Foreign);
+    for padding in 0..3 {
+        let frame = padded_chunk(padding);
+        assert!(matches!(verifier.examine(&frame), Finding::Good(_)), "{padding} bytes");
+        for at in 34..frame.len() {
+            let mut damaged = frame.clone();
+            damaged[at] ^= 4;
+            assert!(!matches!(verifier.examine(&damaged), Finding::Good(_)), "byte {at}");
+        }
+    }
+}
+
+/// A stamped DATA chunk whose data lacks as many bytes to a multiple of 4; 3 lack in the stamp.
+fn padded_chunk(padding: usize) -> Vec<u8> {
+    let (stamp, key) = (Stamp { lane: 0, index: 5, sent_ns: 9 }, StampKey::new(SEED));
+    let mut data = [0; 16];
+    stamp.write(&mut data, key);
+    let filler = Filler::new(SEED);
+    let rest = filler.bytes(Window::of(0, 5), if padding == 3 { 0 } else { 4 - padding });
+    let data = [&data[..16 - padding / 3 * 3], rest].concat();
+    let body = [&[0; 12][..], &data].concat();
+    FrameBuilder::ipv4([1; 4], [2; 4]).sctp(1, 2).chunk(0, 3, &body).build()
+}
+
+/// A packet that a device cut, such as a NIC whose buffer is too short.
+#[test]
+fn a_cut_packet_is_damaged_while_its_stamp_is_there() {
+    let verifier = Verifier::new(SEED, StampKey::new(SEED));
+    for text in [
+        "size=300",
+        "size=302 vlan=5 proto=tcp",
+        "size=300 proto=icmp src=2001:2::1",
+        "size=302 proto=sctp",
+        "size=302 proto=sctp-bare",
+        "size=300 tunnel=vxlan",
+        "size=300 tunnel=gtpu tunnel_src=2001:2::1",
+    ] {
+        let frame = take(&mut streams(&[text], true), 1).remove(0).bytes;
+        let Finding::Good(stamp) = verifier.examine(&frame) else { panic!("{text}") };
+        let mut bytes = [0; 16];
+        stamp.write(&mut bytes, StampKey::new(SEED));
+        let stamp_end = frame.windows(16).position(|window| window == bytes).unwrap() + 16;
+        for len in 0..frame.len() {
+            let is_there = len >= stamp_end;
+            let expected = if is_there { Finding::Damaged(Some(stamp)) } else { Finding::Foreign };
+            assert_eq!(verifier.examine(&frame[..len]), expected, "{text}, {len} bytes");
+        }
+        let foreign = take(&mut streams(&[text], false), 1).remove(0).bytes;
+        for len in 0..frame.len() {
+            assert_eq!(verifier.examine(&foreign[..len]), Finding::Foreign, "{text}, {len} bytes");
+        }
+    }
 }
 
 #[test]
