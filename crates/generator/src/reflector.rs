@@ -4,7 +4,7 @@
 use crate::reports::{Outbox, Report};
 use crate::task::{Stage, Task};
 use dpdk::{Burst, RxQueue, TxQueue};
-use traffic::{NotTurned, Swap};
+use traffic::{KeptPorts, NotTurned, Swap, Turned};
 use wire::Packet;
 
 /// Counters of an interval.
@@ -18,6 +18,8 @@ pub struct ReflectorReport {
     pub reflected: u64,
     /// Frames that were not, by reason ([`NotTurned::ALL`]).
     pub not_turned: [u64; NotTurned::ALL.len()],
+    /// Frames whose addresses were exchanged but not their ports, by reason ([`KeptPorts::ALL`]).
+    pub without_ports: [u64; KeptPorts::ALL.len()],
     /// Frames that the port had no room for.
     pub port_full: u64,
     /// Longest time between two looks at the queues, in nanoseconds.
@@ -66,9 +68,13 @@ fn turn_all(burst: &mut Burst, swap: Swap, report: &mut ReflectorReport) {
     let mut is_all = true;
     for (mbuf, is_turned) in burst.iter_mut().zip(&mut is_turned) {
         report.bytes += mbuf.frame_len() as u64;
-        if let Err(reason) = swap.turn(mbuf.head_mut()) {
-            report.not_turned[reason as usize] += 1;
-            (*is_turned, is_all) = (false, false);
+        match swap.turn(mbuf.head_mut()) {
+            Ok(Turned::Whole) => {}
+            Ok(Turned::WithoutPorts(reason)) => report.without_ports[reason as usize] += 1,
+            Err(reason) => {
+                report.not_turned[reason as usize] += 1;
+                (*is_turned, is_all) = (false, false);
+            }
         }
     }
     if !is_all {

@@ -2,11 +2,14 @@
 //! Turns a frame round in place, so that it goes back to where it came from.
 //!
 //! Addresses and ports change places, which leaves the internet checksum as it is; the CRC of SCTP
-//! is made anew. VLAN tags, TTL and everything else stay.
+//! is made anew. VLAN tags, TTL, packets inside of tunnels and everything else stay.
 
-use wire::checksum::Crc32c;
+use crate::link::find_packet;
+use std::ops::Range;
+use wire::checksum::{Crc32c, update};
 use wire::ethernet::{Ethernet, ether_type};
-use wire::{ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, vlan};
+use wire::ipv6::{Ipv6, is_extension};
+use wire::{icmp, ipv4::Ipv4, proto, sctp::Sctp};
 
 /// How far a frame is turned round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,11 +20,11 @@ pub enum Swap {
     Mac,
     /// MAC and IP addresses.
     Ip,
-    /// MAC and IP addresses, and ports of TCP, UDP and SCTP.
+    /// MAC and IP addresses, and ports of TCP, UDP and SCTP; echo requests become replies.
     Ports,
 }
 
-/// Why a frame is not turned round.
+/// Why a frame is not turned round, and stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NotTurned {
@@ -31,11 +34,13 @@ pub enum NotTurned {
     Short,
     /// Its destination or its source is a group address, such as broadcast.
     Group,
+    /// It has an IPv6 routing header with segments left: its checksum is not for its destination.
+    Routed,
 }
 
 impl NotTurned {
     /// Every reason.
-    pub const ALL: [Self; 3] = [Self::NotIp, Self::Short, Self::Group];
+    pub const ALL: [Self; 4] = [Self::NotIp, Self::Short, Self::Group, Self::Routed];
 
     /// Its name in results.
     pub fn name(self) -> &'static str {
@@ -43,16 +48,55 @@ impl NotTurned {
             Self::NotIp => "not_ip",
             Self::Short => "short",
             Self::Group => "group",
+            Self::Routed => "routed",
         }
     }
 }
 
+/// How far a frame was turned round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turned {
+    /// As far as it was asked for. Of protocols without ports these are the addresses.
+    Whole,
+    /// Its addresses were exchanged, but not its ports.
+    WithoutPorts(KeptPorts),
+}
+
+/// Why the ports of a frame stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum KeptPorts {
+    /// A fragment that does not have them, or one of SCTP, whose CRC covers all fragments.
+    Fragment,
+    /// It ends before the ports, or before an SCTP packet ends, as that needs a new CRC.
+    Short,
+    /// More IPv6 extension headers than are looked at.
+    Extensions,
+}
+
+impl KeptPorts {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::Fragment, Self::Short, Self::Extensions];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fragment => "fragment",
+            Self::Short => "short_transport",
+            Self::Extensions => "extensions",
+        }
+    }
+}
+
+/// IPv6 extension headers that are looked at.
+const EXTENSIONS_MAX: usize = 8;
+
 impl Swap {
-    /// Turns the frame round.
+    /// Turns the frame round. A request for an ICMP echo becomes its reply if ports are exchanged.
     #[inline]
-    pub fn turn(self, frame: &mut [u8]) -> Result<(), NotTurned> {
+    pub fn turn(self, frame: &mut [u8]) -> Result<Turned, NotTurned> {
         if self == Swap::None {
-            return Ok(());
+            return Ok(Turned::Whole);
         }
         if frame.len() < Ethernet::LEN {
             return Err(NotTurned::Short);
@@ -61,15 +105,26 @@ impl Swap {
         if (frame[0] | frame[6]) & 1 != 0 {
             return Err(NotTurned::Group);
         }
-        let headers = if self == Swap::Mac { None } else { Some(find_packet(frame)?) };
-        swap(frame, 0, 6, 6);
-        let Some((at, is_ipv6)) = headers else { return Ok(()) };
-        let packet = &mut frame[at..];
-        let transport = if is_ipv6 { turn_ipv6(packet) } else { turn_ipv4(packet) };
-        if let (Swap::Ports, Some(segment)) = (self, transport) {
-            turn_ports(&mut packet[segment.0], segment.1);
+        if self == Swap::Mac {
+            swap(frame, 0, 6, 6);
+            return Ok(Turned::Whole);
         }
-        Ok(())
+        let (kind, at) = find_packet(frame).ok_or(NotTurned::Short)?;
+        let packet = &mut frame[at..];
+        let transport = match kind {
+            ether_type::IPV4 => turn_ipv4(packet)?,
+            ether_type::IPV6 => turn_ipv6(packet)?,
+            _ => return Err(NotTurned::NotIp),
+        };
+        let turned = match (self, transport) {
+            (Swap::Ports, Ok(transport)) => {
+                turn_transport(&mut packet[transport.range.clone()], &transport)
+            }
+            (Swap::Ports, Err(kept)) => Err(kept),
+            _ => Ok(()),
+        };
+        swap(frame, 0, 6, 6);
+        Ok(turned.map_or_else(Turned::WithoutPorts, |()| Turned::Whole))
     }
 }
 
@@ -80,69 +135,124 @@ fn swap(bytes: &mut [u8], at: usize, distance: usize, len: usize) {
     first[..len].swap_with_slice(&mut second[..len]);
 }
 
-/// Where the IP header begins, and whether it is one of IPv6.
-#[inline]
-fn find_packet(frame: &[u8]) -> Result<(usize, bool), NotTurned> {
-    let kind = |at: usize| {
-        let bytes = frame.get(at..at + 2).ok_or(NotTurned::Short)?;
-        Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
-    };
-    let mut at = Ethernet::LEN;
-    let mut found = kind(at - 2)?;
-    while vlan::is_tag(found) {
-        at += 4;
-        found = kind(at - 2)?;
-    }
-    match found {
-        ether_type::IPV4 if frame.len() >= at + Ipv4::LEN => Ok((at, false)),
-        ether_type::IPV6 if frame.len() >= at + Ipv6::LEN => Ok((at, true)),
-        ether_type::IPV4 | ether_type::IPV6 => Err(NotTurned::Short),
-        _ => Err(NotTurned::NotIp),
-    }
+/// What follows the IP headers of a packet.
+struct Transport {
+    /// In the packet, as far as that arrived.
+    range: Range<usize>,
+    protocol: u8,
+    /// Where the segment ends, as the IP header says; `None` if the next fragment goes on with it.
+    end: Option<usize>,
 }
 
-/// The range of the transport segment in the packet, and its protocol.
-type Transport = Option<(std::ops::Range<usize>, u8)>;
-
+/// Exchanges the addresses; returns where the ports are, or why they stay.
 #[inline]
-fn turn_ipv4(packet: &mut [u8]) -> Transport {
+fn turn_ipv4(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurned> {
+    if packet.len() < Ipv4::LEN {
+        return Err(NotTurned::Short);
+    }
     swap(packet, 12, 4, 4);
-    let ip = Ipv4::new(packet)?;
-    if ip.fragment_offset() > 0 || (ip.more_fragments() && ip.protocol() == proto::SCTP) {
-        return None;
+    let Some(ip) = Ipv4::new(packet) else { return Ok(Err(KeptPorts::Short)) };
+    if ip.fragment_offset() > 0 {
+        return Ok(Err(KeptPorts::Fragment));
     }
-    whole(ip.header_len()..usize::from(ip.total_len()), packet.len(), ip.protocol())
+    let (start, end) = (ip.header_len(), usize::from(ip.total_len()));
+    if end < start {
+        return Ok(Err(KeptPorts::Short));
+    }
+    let range = start..end.min(packet.len());
+    let end = (!ip.more_fragments()).then_some(end);
+    Ok(Ok(Transport { range, protocol: ip.protocol(), end }))
 }
 
+/// As for IPv4.
 #[inline]
-fn turn_ipv6(packet: &mut [u8]) -> Transport {
+fn turn_ipv6(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurned> {
+    let ip = Ipv6::new(packet).ok_or(NotTurned::Short)?;
+    let transport = match is_walked(ip.next_header()) {
+        false => {
+            let end = Ipv6::LEN + usize::from(ip.payload_len());
+            let range = Ipv6::LEN..end.min(packet.len());
+            Ok(Transport { range, protocol: ip.next_header(), end: Some(end) })
+        }
+        true => walk_extensions(&ip)?,
+    };
     swap(packet, 8, 16, 16);
-    let ip = Ipv6::new(packet)?;
-    // Behind extension headers ports stay: fragments and routing headers are no test traffic.
-    let end = Ipv6::LEN + usize::from(ip.payload_len());
-    whole(Ipv6::LEN..end, packet.len(), ip.next_header())
+    Ok(transport)
 }
 
-/// The segment at `range`, as far as the frame goes; nothing of one whose CRC cannot be made.
+/// True for the extension headers that are walked. What follows an authentication header stays: it
+/// is no longer authentic with other addresses.
 #[inline(always)]
-fn whole(range: std::ops::Range<usize>, len: usize, protocol: u8) -> Transport {
-    if range.end > len && protocol == proto::SCTP {
-        return None;
-    }
-    let range = range.start..range.end.min(len);
-    (range.start <= range.end).then_some((range, protocol))
+fn is_walked(number: u8) -> bool {
+    is_extension(number) && number != proto::AUTH
 }
 
+/// Finds the transport segment behind extension headers.
+#[cold]
+fn walk_extensions(ip: &Ipv6) -> Result<Result<Transport, KeptPorts>, NotTurned> {
+    let arrived = Ipv6::LEN + ip.payload().len();
+    let mut walk = ip.extensions();
+    let mut is_fragment = false;
+    for _ in 0..=EXTENSIONS_MAX {
+        let protocol = walk.next_header();
+        if !is_walked(protocol) {
+            let range = arrived - walk.payload().len()..arrived;
+            let end = Ipv6::LEN + usize::from(ip.payload_len());
+            return Ok(Ok(Transport { range, protocol, end: (!is_fragment).then_some(end) }));
+        }
+        let Some(extension) = walk.next() else { return Ok(Err(KeptPorts::Short)) };
+        // RFC 8200 section 8.1: the checksum has the address that the packet goes to in the end.
+        if protocol == proto::ROUTING && extension.bytes()[3] > 0 {
+            return Err(NotTurned::Routed);
+        }
+        match extension.fragment() {
+            Some((offset, _)) if offset > 0 => return Ok(Err(KeptPorts::Fragment)),
+            Some((_, is_more)) => is_fragment |= is_more,
+            None => {}
+        }
+    }
+    Ok(Err(KeptPorts::Extensions))
+}
+
+/// Exchanges the ports, or makes an echo request a reply.
 #[inline]
-fn turn_ports(segment: &mut [u8], protocol: u8) {
-    match protocol {
+fn turn_transport(segment: &mut [u8], transport: &Transport) -> Result<(), KeptPorts> {
+    match transport.protocol {
         proto::TCP | proto::UDP if segment.len() >= 4 => swap(segment, 0, 2, 2),
-        proto::SCTP if segment.len() >= Sctp::LEN => {
+        proto::SCTP if transport.end.is_none() => return Err(KeptPorts::Fragment),
+        proto::SCTP if segment.len() >= Sctp::LEN && transport.end == Some(transport.range.end) => {
             swap(segment, 0, 2, 2);
             segment[8..12].fill(0);
             let crc = Crc32c::default().add_bytes(segment).finish();
             segment[8..12].copy_from_slice(&crc.to_le_bytes());
         }
+        proto::ICMP if segment.len() >= 4 => {
+            answer(segment, icmp::v4::ECHO_REQUEST, icmp::v4::ECHO_REPLY);
+        }
+        proto::ICMPV6 if segment.len() >= 4 => {
+            answer(segment, icmp::v6::ECHO_REQUEST, icmp::v6::ECHO_REPLY);
+        }
+        proto::TCP | proto::UDP | proto::SCTP | proto::ICMP | proto::ICMPV6 => {
+            return Err(KeptPorts::Short);
+        }
         _ => {}
     }
+    Ok(())
+}
+
+/// Makes a message of type `request` one of type `reply`.
+#[inline]
+fn answer(message: &mut [u8], request: u8, reply: u8) {
+    if message[0] != request {
+        return;
+    }
+    let [code, checksum @ ..] = [message[1], message[2], message[3]];
+    let [old, new] = [request, reply].map(|kind| u16::from_be_bytes([kind, code]));
+    let mut updated = update(u16::from_be_bytes(checksum), old, new);
+    // RFC 1624 section 3: of nothing but zeros the checksum is not 0.
+    if updated == 0 && new == 0 && message[4..].iter().all(|byte| *byte == 0) {
+        updated = 0xffff;
+    }
+    message[0] = reply;
+    message[2..4].copy_from_slice(&updated.to_be_bytes());
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The transport segment of a frame that arrived, and whether its checksums are right.
 
+use crate::link::{be16, find_packet};
 use std::ops::Range;
 use wire::checksum::{Crc32c, Sum};
-use wire::ethernet::{Ethernet, ether_type};
-use wire::{icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, tcp::Tcp, udp::Udp, vlan};
+use wire::ethernet::ether_type;
+use wire::{icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, tcp::Tcp, udp::Udp};
 
 /// Bytes of the header of a DATA chunk (RFC 9260 section 3.3.1).
 const DATA_CHUNK: usize = 16;
@@ -50,12 +51,7 @@ impl<'a> Segment<'a> {
 
     #[inline(always)]
     fn find_as<const IS_CUT: bool>(frame: &'a [u8]) -> Option<Self> {
-        let mut at = Ethernet::LEN;
-        let mut kind = be16(frame, 12)?;
-        while vlan::is_tag(kind) {
-            kind = be16(frame, at + 2)?;
-            at += 4;
-        }
+        let (kind, at) = find_packet(frame)?;
         let packet = frame.get(at..)?;
         match kind {
             ether_type::IPV4 => Self::in_ipv4::<IS_CUT>(packet),
@@ -188,11 +184,6 @@ fn arrived<const IS_CUT: bool>(packet: &[u8], range: Range<usize>) -> Option<&[u
         false => packet.get(range),
         true => packet.get(range.start..).filter(|_| range.end > packet.len()),
     }
-}
-
-#[inline]
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
 const _: () = assert!(Tcp::LEN >= Udp::LEN);

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use traffic::{NotTurned, Swap};
+use traffic::{KeptPorts, NotTurned, Swap};
 
 /// Send every packet back to where it came from, with addresses and ports exchanged
 ///
@@ -124,6 +124,8 @@ struct Counters {
     reflected: u64,
     /// Packets that were not reflected, by reason; `port_full`: the port had no room for them.
     dropped: BTreeMap<&'static str, u64>,
+    /// Packets whose addresses were exchanged, but not their ports, by reason.
+    without_ports: BTreeMap<&'static str, u64>,
     /// Longest time in which the worker did not look, nanoseconds.
     longest_gap_ns: u64,
 }
@@ -180,7 +182,9 @@ impl Counters {
     fn new(reasons: impl IntoIterator<Item = &'static str>) -> Self {
         let reasons = reasons.into_iter().chain(["port_full"]);
         let dropped = reasons.map(|reason| (reason, 0)).collect();
-        Self { version: env!("CARGO_PKG_VERSION"), dropped, ..Self::default() }
+        let without_ports = KeptPorts::ALL.map(|reason| (reason.name(), 0)).into();
+        let version = env!("CARGO_PKG_VERSION");
+        Self { version, dropped, without_ports, ..Self::default() }
     }
 
     /// Takes reports, and prints a line per second, until the run is over.
@@ -221,6 +225,10 @@ impl Counters {
                 *self.dropped.entry(reason.name()).or_default() +=
                     report.not_turned[reason as usize];
             }
+            for reason in KeptPorts::ALL {
+                *self.without_ports.entry(reason.name()).or_default() +=
+                    report.without_ports[reason as usize];
+            }
             *self.dropped.entry("port_full").or_default() += report.port_full;
             self.longest_gap_ns = self.longest_gap_ns.max(report.longest_gap_ns);
         });
@@ -236,6 +244,9 @@ impl Counters {
         writeln!(out, "\nreceived {received}, reflected {reflected}")?;
         for (reason, count) in self.dropped.iter().filter(|(_, count)| **count > 0) {
             writeln!(out, "  dropped, {reason}: {}", units::thousands(*count))?;
+        }
+        for (reason, count) in self.without_ports.iter().filter(|(_, count)| **count > 0) {
+            writeln!(out, "  reflected without ports, {reason}: {}", units::thousands(*count))?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 mod article;
 mod neighbour;
 mod payloads;
+mod reflect;
 mod scenario;
 mod seen;
 mod streams;
