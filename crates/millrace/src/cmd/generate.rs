@@ -48,10 +48,11 @@ pub(crate) struct GenArgs {
     ///
     /// Keys: name, side (a or b), rate, size, count, burst, flows, arrivals (even, poisson), on,
     /// off, start, src_mac, dst_mac, outer_vlan, vlan, src, dst, proto (udp, tcp, icmp, sctp,
-    /// sctp-bare), sport, dport, ttl, tos, flags, seq, ack, window. A capture as it is: pcap=FILE,
-    /// with speed or rate, and loops or count. Values: 80, 1024-2047, 1024-2047+16, 53,80,443,
-    /// 198.18.0.0/16, random: before any of them. Sizes are those of frames with FCS: 64,
-    /// 64-1518+2, imix, 64*7,594*4,1518*1, genome:aaafg.
+    /// sctp-bare), sport, dport, ttl, tos, flags, seq, ack, window, tunnel (vxlan, gtpu), vni,
+    /// teid, tunnel_src, tunnel_dst, tunnel_sport. A capture as it is: pcap=FILE, with speed or
+    /// rate, and loops or count. Values: 80, 1024-2047, 1024-2047+16, 53,80,443, 198.18.0.0/16,
+    /// random: before any of them. Sizes are those of frames with FCS: 64, 64-1518+2, imix,
+    /// 64*7,594*4,1518*1, genome:aaafg.
     #[arg(long = "stream", value_name = "STREAM", default_value = "", value_parser = pairs)]
     streams: Vec<Vec<(String, String)>>,
     /// Rate of each stream that names none: 1Mpps, 10Gbps (on the wire), 5Gbps-l2, 50%, max

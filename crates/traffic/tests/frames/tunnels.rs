@@ -96,12 +96,14 @@ fn a_tunnel_sends_from_its_own_address() {
 /// The longest headers there are.
 #[test]
 fn every_field_of_a_tunnel_varies() {
-    let text = "tunnel=vxlan tunnel_src=2001:2::1-2001:2::3 tunnel_dst=2001:2:1::/126 vni=5-16777215 \
+    let text = "tunnel=vxlan tunnel_src=2001:2::1-2001:2::3 tunnel_dst=2001:2:1::/126 \
+                vni=5-16777215 \
                 tunnel_sport=50000,50001 src=2001:2::1 proto=tcp vlan=3 outer_vlan=4 size=1000";
     let sent = take(&mut streams(&[text], true), 200);
     let around: Vec<_> = sent.iter().map(|it| look(&it.bytes)).collect();
     assert_eq!([around[0].id, around[199].id], [5, 204]);
-    let text = "tunnel=gtpu tunnel_src=198.18.0.1-198.18.0.3 tunnel_dst=198.19.0.0/30 teid=random:0-4294967295 \
+    let text = "tunnel=gtpu tunnel_src=198.18.0.1-198.18.0.3 tunnel_dst=198.19.0.0/30 \
+                teid=random:0-4294967295 \
                 tunnel_sport=1-2 size=300 flows=24";
     let around: Vec<_> =
         take(&mut streams(&[text], false), 48).iter().map(|it| look(&it.bytes)).collect();
