@@ -9,7 +9,7 @@ use generator::{
 use sockets::UdpStream;
 use std::time::{Duration, Instant};
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, StampKey, Verifier};
+use traffic::{Part, PayloadFormat, StampKey, Verifier};
 
 const SEED: u64 = 5;
 const INTERVAL_NS: u64 = 10_000_000;
@@ -47,7 +47,7 @@ pub(crate) fn streams(texts: &[String]) -> Streams {
         macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
         link_mbps: [None; 2],
         seed: SEED,
-        key: StampKey::new(SEED),
+        format: PayloadFormat::Stamped(StampKey::new(SEED)),
         is_stamped: true,
         part: Part::default(),
         ramp_ns: 0,
@@ -67,7 +67,10 @@ pub(crate) fn run<T: Transmit, R: Receive>(
     let queues = receive.into_iter().enumerate();
     let queues =
         queues.map(|(queue, rx)| PortQueue { port: 0, queue, rx, responder: None }).collect();
-    let checks = Checks { verifier: Verifier::new(SEED, StampKey::new(SEED)), window: 4096 };
+    let checks = Checks {
+        verifier: Verifier::new(SEED, PayloadFormat::Stamped(StampKey::new(SEED))),
+        window: 4096,
+    };
     let mut receiver = session.receiver(queues, Some(checks));
     let mut ledger = session.into_ledger();
     let phase = Phase::new();
