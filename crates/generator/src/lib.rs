@@ -10,6 +10,7 @@
 
 mod clock;
 mod impair;
+mod inquirer;
 mod lane;
 mod ledger;
 mod link;
@@ -27,6 +28,7 @@ mod task;
 
 pub use clock::Clock;
 pub use impair::{Impaired, Impairer, Impairments};
+pub use inquirer::{Answers, Inquirer};
 pub use lane::LaneReport;
 pub use ledger::{Interval, Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
 pub use link::{Made, Receive, Taken, Transmit};
@@ -35,7 +37,9 @@ pub use neighbours::{Replies, Responder, resolve};
 pub use port::{PortRx, PortTx};
 pub use receiver::{Checks, PortQueue, QueueReport, Receiver, ReceiverReport};
 pub use recent::RecentIntervals;
-pub use reflector::{Reflection, Reflector, ReflectorReport};
+pub use reflector::{
+    Addresses, PublishedCounters, Reflection, Reflector, ReflectorQueue, ReflectorReport,
+};
 pub use reports::{Inbox, Outbox, Report, mailbox};
 pub use sender::{Sender, SenderReport};
 pub use session::{Lanes, Session};

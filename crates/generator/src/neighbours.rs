@@ -2,6 +2,7 @@
 //! Resolves the MAC address of a gateway before a run, and answers neighbours during it.
 
 use crate::Clock;
+use crate::inquirer::Answers;
 use crate::link::{Receive, Transmit};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::IpAddr;
@@ -24,23 +25,34 @@ pub struct Responder {
     mac: [u8; 6],
     is_ours: Box<dyn Fn(IpAddr) -> bool + Send>,
     replies: Producer<ShortFrame>,
+    answers: Option<Answers>,
 }
 
 /// Replies that a sender of the same port is to send.
 #[derive(Debug)]
-pub struct Replies(Consumer<ShortFrame>);
+pub struct Replies(pub(crate) Consumer<ShortFrame>);
 
 impl Responder {
     /// Answers requests for addresses of which `is_ours` is true with `mac`, on this port by the
     /// sender that takes the replies.
     pub fn new(mac: [u8; 6], is_ours: Box<dyn Fn(IpAddr) -> bool + Send>) -> (Self, Replies) {
         let (replies, taken) = RingBuffer::new(REPLIES);
-        (Self { mac, is_ours, replies }, Replies(taken))
+        (Self { mac, is_ours, replies, answers: None }, Replies(taken))
     }
 
-    /// Answers the frame if it is a request for an address of ours.
+    /// Lets it hear a reflector, too.
+    #[must_use]
+    pub fn hearing(mut self, answers: Option<Answers>) -> Self {
+        self.answers = answers;
+        self
+    }
+
+    /// Answers the frame if it is a request for an address of ours; keeps what a reflector says.
     #[inline]
     pub(crate) fn see(&mut self, frame: &[u8]) {
+        if let Some(answers) = &mut self.answers {
+            answers.see(frame);
+        }
         let Some(Message::Request { from, target }) = Message::read(frame) else { return };
         if !(self.is_ours)(target) {
             return;

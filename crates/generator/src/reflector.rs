@@ -3,7 +3,12 @@
 
 use crate::reports::{Outbox, Report};
 use crate::task::{Stage, Task};
-use dpdk::{Burst, RxQueue, TxQueue};
+use dpdk::{Burst, Mbuf, RxQueue, TxQueue};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use traffic::inquiry::{self, ReflectorCounters};
+use traffic::neighbour::{Message, reply};
 use traffic::{KeptPorts, NotTurned, Swap, Turned};
 use wire::Packet;
 
@@ -37,48 +42,147 @@ impl Report for ReflectorReport {
 pub struct Reflection {
     /// How far they are turned round.
     pub swap: Swap,
-    /// How often a frame is offered to a port that has no room.
+    /// How often a frame is offered again to a port that has no room.
     pub tries: u32,
+}
+
+/// Queues at which frames are reflected.
+pub struct ReflectorQueue {
+    /// Frames come from here,
+    pub rx: RxQueue,
+    /// and go back here.
+    pub tx: TxQueue,
+    /// What senders at this port may ask for.
+    pub counters: Arc<PublishedCounters>,
+    /// Answers neighbours that look for addresses of the reflector.
+    pub addresses: Option<Addresses>,
+}
+
+/// Addresses of a reflector, and the MAC address of its port.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    /// The addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The MAC address of all of them.
+    pub mac: [u8; 6],
+}
+
+/// Counters of a port for senders that ask; set by the control thread, read by workers.
+#[derive(Debug, Default)]
+pub struct PublishedCounters([AtomicU64; 4]);
+
+impl PublishedCounters {
+    /// Sets the counters.
+    pub fn set(&self, counters: ReflectorCounters) {
+        let ReflectorCounters { received, reflected, dropped, missed } = counters;
+        for (cell, counter) in self.0.iter().zip([received, reflected, dropped, missed]) {
+            cell.store(counter, Ordering::Relaxed);
+        }
+    }
+
+    fn get(&self) -> ReflectorCounters {
+        let [received, reflected, dropped, missed] =
+            std::array::from_fn(|at| self.0[at].load(Ordering::Relaxed));
+        ReflectorCounters { received, reflected, dropped, missed }
+    }
 }
 
 /// Reflects on one queue of a port, or several.
 pub struct Reflector {
-    queues: Vec<(RxQueue, TxQueue)>,
+    lanes: Vec<Lane>,
     reflection: Reflection,
-    burst: Burst,
     last_turn: Option<u64>,
     outbox: Outbox<ReflectorReport>,
+}
+
+/// Queues, and frames on their way back.
+struct Lane {
+    queue: ReflectorQueue,
+    burst: Burst,
+    /// How often the burst has been offered again.
+    tries: u32,
 }
 
 impl Reflector {
     /// Reflects what comes by a receive queue by the transmit queue beside it.
     pub fn new(
-        queues: Vec<(RxQueue, TxQueue)>,
+        queues: Vec<ReflectorQueue>,
         reflection: Reflection,
         outbox: Outbox<ReflectorReport>,
     ) -> Self {
-        Self { queues, reflection, burst: Burst::new(), last_turn: None, outbox }
+        let lane = |queue| Lane { queue, burst: Burst::new(), tries: 0 };
+        Self { lanes: queues.into_iter().map(lane).collect(), reflection, last_turn: None, outbox }
     }
 }
 
-/// Turns the frames of a burst round; frees those that are not to be sent.
-#[inline(always)]
-fn turn_all(burst: &mut Burst, swap: Swap, report: &mut ReflectorReport) {
-    let mut is_turned = [true; dpdk::BURST_MAX];
-    let mut is_all = true;
-    for (mbuf, is_turned) in burst.iter_mut().zip(&mut is_turned) {
-        report.bytes += mbuf.frame_len() as u64;
-        match swap.turn(mbuf.head_mut()) {
-            Ok(Turned::Whole) => {}
-            Ok(Turned::WithoutPorts(reason)) => report.without_ports[reason as usize] += 1,
-            Err(reason) => {
-                report.not_turned[reason as usize] += 1;
-                (*is_turned, is_all) = (false, false);
+impl Lane {
+    /// Receives and turns a burst, if the one before is on its way; true if there were frames.
+    #[inline(always)]
+    fn turn(&mut self, reflection: Reflection, report: &mut ReflectorReport) -> bool {
+        if !self.burst.is_empty() {
+            self.tries += 1;
+            self.send(report);
+            if self.burst.is_empty() {
+                return true;
+            }
+            if self.tries >= reflection.tries {
+                report.port_full += self.burst.free_all() as u64;
+            }
+            // Another port may have room meanwhile.
+            return false;
+        }
+        let received = self.queue.rx.burst(&mut self.burst) as u64;
+        if received == 0 {
+            return false;
+        }
+        report.received += received;
+        self.turn_all(reflection.swap, report);
+        self.tries = 0;
+        self.send(report);
+        true
+    }
+
+    #[inline(always)]
+    fn send(&mut self, report: &mut ReflectorReport) {
+        report.reflected += self.queue.tx.burst(&mut self.burst) as u64;
+    }
+
+    /// Turns the frames of the burst round; frees those that are not to be sent.
+    #[inline(always)]
+    fn turn_all(&mut self, swap: Swap, report: &mut ReflectorReport) {
+        let ReflectorQueue { counters, addresses, .. } = &self.queue;
+        let mut is_turned = [true; dpdk::BURST_MAX];
+        let mut is_all = true;
+        for (mbuf, is_turned) in self.burst.iter_mut().zip(&mut is_turned) {
+            report.bytes += mbuf.frame_len() as u64;
+            match swap.turn(mbuf.head_mut()) {
+                Ok(Turned::Whole) => _ = inquiry::answer(mbuf.head_mut(), || counters.get()),
+                Ok(Turned::WithoutPorts(reason)) => report.without_ports[reason as usize] += 1,
+                Err(_) if addresses.as_ref().is_some_and(|it| it.answer(mbuf)) => {}
+                Err(reason) => {
+                    report.not_turned[reason as usize] += 1;
+                    (*is_turned, is_all) = (false, false);
+                }
             }
         }
+        if !is_all {
+            self.burst.retain(|number| is_turned[number]);
+        }
     }
-    if !is_all {
-        burst.retain(|number| is_turned[number]);
+}
+
+impl Addresses {
+    /// Makes an answer of a request for one of the addresses; false if it is something else.
+    #[inline(never)]
+    fn answer(&self, mbuf: &mut Mbuf) -> bool {
+        let Some(Message::Request { from, target }) = Message::read(mbuf.head()) else {
+            return false;
+        };
+        if !self.addresses.contains(&target) {
+            return false;
+        }
+        let answer = reply(mbuf.head(), from, target, self.mac);
+        answer.is_some_and(|answer| mbuf.write(answer.bytes()).is_ok())
     }
 }
 
@@ -92,26 +196,17 @@ impl Task for Reflector {
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
         report.longest_gap_ns = report.longest_gap_ns.max(gap);
         let mut is_any = false;
-        for (rx, tx) in &mut self.queues {
-            let received = rx.burst(&mut self.burst) as u64;
-            if received == 0 {
-                continue;
-            }
-            is_any = true;
-            report.received += received;
-            turn_all(&mut self.burst, self.reflection.swap, report);
-            for _ in 0..=self.reflection.tries {
-                report.reflected += tx.burst(&mut self.burst) as u64;
-                if self.burst.is_empty() {
-                    break;
-                }
-            }
-            report.port_full += self.burst.free_all() as u64;
+        for lane in &mut self.lanes {
+            is_any |= lane.turn(self.reflection, report);
         }
         is_any
     }
 
     fn finish(&mut self, now: u64) {
+        let report = self.outbox.current();
+        for lane in &mut self.lanes {
+            report.port_full += lane.burst.free_all() as u64;
+        }
         self.outbox.hand_over(now);
     }
 }

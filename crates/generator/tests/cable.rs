@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{Bench, checks, rx, streams};
+use common::{Bench, checks, streams};
 use generator::{
-    Lanes, Phase, Reflection, Reflector, ReflectorReport, Session, Stage, Task, Totals, mailbox,
+    Lanes, Phase, Reflection, Reflector, ReflectorQueue, ReflectorReport, Session, Stage, Task,
+    Totals, mailbox,
 };
+use std::sync::Arc;
 use traffic::Swap;
 
 const SEED: u64 = 5;
@@ -18,11 +20,12 @@ fn run(bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
     let clock = bench.clock;
     let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(texts.len()));
     let mut sender = session.sender(streams(texts, SEED), 0, bench.tx(&mut near));
-    let mut receiver = session.receiver(rx(&mut near), checks(SEED));
+    let mut receiver = session.receiver(common::rx(&mut near), checks(SEED));
     let mut ledger = session.into_ledger();
     let (outbox, mut turned) = mailbox(INTERVAL_NS, ReflectorReport::default);
     let reflection = Reflection { swap: Swap::Ports, tries: 0 };
-    let ends = vec![(far_rx.pop().unwrap(), far_tx.pop().unwrap())];
+    let (rx, tx) = (far_rx.pop().unwrap(), far_tx.pop().unwrap());
+    let ends = vec![ReflectorQueue { rx, tx, counters: Arc::default(), addresses: None }];
     let mut reflector = Reflector::new(ends, reflection, outbox);
     let mut tasks: [&mut dyn Task; 3] = [&mut sender, &mut reflector, &mut receiver];
     let phase = Phase::new();

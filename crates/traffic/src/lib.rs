@@ -3,7 +3,7 @@
 //!
 //! [`stream`] has the stateless streams of the generator, with [`Stamp`]s by which a receiver knows
 //! every packet, [`trex`] the traffic of TRex's profiles, [`neighbour`] ARP and neighbour
-//! discovery. [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the
+//! discovery, [`inquiry`] questions to a reflector. [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the
 //! frames of the benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet
 //! floods made to collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
 //!
@@ -13,6 +13,7 @@
 
 pub mod article;
 pub mod flood;
+pub mod inquiry;
 pub mod neighbour;
 pub mod scenario;
 pub mod stream;

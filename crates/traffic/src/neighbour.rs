@@ -56,12 +56,19 @@ pub struct ShortFrame {
 }
 
 impl ShortFrame {
-    /// Ethernet with two tags, IPv6, a solicitation with its option.
-    const ROOM: usize = Ethernet::LEN + 8 + Ipv6::LEN + ND_LEN + LINK_ADDRESS_LEN;
+    /// Ethernet with two tags, IPv6, and a query with its UDP header.
+    const ROOM: usize = Ethernet::LEN + 8 + Ipv6::LEN + 104;
 
     /// The bytes, without FCS.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// A frame of these bytes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut frame = Self { bytes: [0; Self::ROOM], len: 0 };
+        frame.add(bytes);
+        frame
     }
 
     fn new(macs: [[u8; 6]; 2], tags: &[u8]) -> Self {

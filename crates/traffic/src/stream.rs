@@ -4,7 +4,6 @@
 //! [`StreamSpec`] is a stream as it is written; [`Streams`] are several at work, a [`Source`] of
 //! frames.
 
-mod addresses;
 mod ends;
 mod fields;
 mod poisson;

@@ -3,6 +3,7 @@
 
 mod crew;
 mod csv_file;
+mod inquiries;
 mod neighbours;
 mod pcapng;
 mod profile;
@@ -65,6 +66,12 @@ pub(crate) struct GenArgs {
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
+    /// Ask `millrace reflect` at the far end for its counters, to tell where packets were lost
+    ///
+    /// A few UDP packets of 138 bytes or more go to the reflector before the run and after it, from
+    /// the first address and port of a stream to its first destination.
+    #[arg(long, conflicts_with_all = ["profile", "selftest"])]
+    reflector: bool,
     /// Statistics: off (totals only), basic, or full, which is --verify
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Stats::Basic)]
     stats: Stats,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace reflect`: sends every packet back to where it came from.
 
+mod ports;
 mod sockets;
 
 use crate::backend::{Backend, SocketArgs};
@@ -8,23 +9,20 @@ use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::CpuList;
 use crate::output::{JsonFile, tell_at_once};
-use crate::ports::{OpenOptions, PortNames, PortNamesError, Tuning};
-use crate::{signals, units};
+use crate::ports::{PortNames, PortNamesError};
+use crate::units;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use generator::{
-    Clock, Inbox, Phase, Reflection, Reflector, ReflectorReport, Stage, Task, mailbox, run_tasks,
-};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use traffic::{KeptPorts, NotTurned, Swap};
+use traffic::{KeptPorts, Swap};
 
 /// Send every packet back to where it came from, with addresses and ports exchanged
 ///
@@ -49,7 +47,14 @@ pub(crate) struct ReflectArgs {
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Run the worker on this cpu; of a list on its first
+    /// Reflect with N receive and N transmit queues of each port, each pair on a cpu, if there are
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    queues: u16,
+    /// Answer ARP and neighbour discovery for this address; several with commas
+    #[arg(long = "address", value_name = "ADDRESS", value_delimiter = ',')]
+    addresses: Vec<IpAddr>,
+    /// Run the workers on these cpus
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
     /// Set the MTU of the ports
@@ -126,8 +131,20 @@ struct Counters {
     dropped: BTreeMap<&'static str, u64>,
     /// Packets whose addresses were exchanged, but not their ports, by reason.
     without_ports: BTreeMap<&'static str, u64>,
-    /// Longest time in which the worker did not look, nanoseconds.
+    /// Longest time in which a worker did not look, nanoseconds.
     longest_gap_ns: u64,
+    /// What the ports themselves lost; none of sockets.
+    ports: Vec<PortLosses>,
+}
+
+/// Counters of a port.
+#[derive(Serialize)]
+struct PortLosses {
+    name: String,
+    imissed: u64,
+    ierrors: u64,
+    rx_nombuf: u64,
+    oerrors: u64,
 }
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -135,46 +152,16 @@ const REPORT_NS: u64 = INTERVAL.as_nanos() as u64 / 10;
 const TURN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
-    let ports = match (&args.place, args.backend.backend) {
-        (Place::Ports(ports), Backend::Dpdk) => ports,
-        (Place::Address(address), Backend::Sockets) => return sockets::run(args, *address),
+    match (&args.place, args.backend.backend) {
+        (Place::Ports(names), Backend::Dpdk) => ports::run(args, names),
+        (Place::Address(address), Backend::Sockets) => sockets::run(args, *address),
         (Place::Address(address), Backend::Dpdk) => {
             bail!("{address} is no port of DPDK: for a UDP port, --backend sockets")
         }
         (Place::Ports(_), Backend::Sockets) => {
             bail!("--backend sockets needs [ADDRESS:]PORT, such as 7, 192.0.2.1:7 or [::1]:7")
         }
-    };
-    let json = JsonFile::open(args.json.as_deref())?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let tuning = Tuning { cpus: args.cpus.clone().map(|it| it.0), ..Tuning::default() };
-    let options = OpenOptions {
-        workers: 1,
-        rx_queues: 1,
-        tx_queues: 1,
-        mtu: args.mtu,
-        needed_mtu: 0,
-        tuning: &tuning,
-    };
-    let mut open = ports.open(&options)?;
-    open.wait_for_links(&interrupted);
-    let (clock, phase) = (Clock::new(&open.eal), Phase::new());
-    let queues = open.queues.drain(..).filter_map(|(mut rx, mut tx)| rx.pop().zip(tx.pop()));
-    let reflection = Reflection { swap: args.swap.into(), tries: args.tries };
-    let (outbox, mut inbox) = mailbox(REPORT_NS, ReflectorReport::default);
-    let task: Box<dyn Task> = Box::new(Reflector::new(queues.collect(), reflection, outbox));
-    let lcore = open.lcores.pop().context("no cpu for a worker")?;
-    let of_worker = phase.clone();
-    let job = lcore.launch(move || drop(run_tasks(vec![task], clock, &of_worker)));
-    let is_printed = !args.quiet && !json.is_stdout();
-    let mut counters = Counters::new(NotTurned::ALL.map(NotTurned::name));
-    let take = |counters: &mut Counters| counters.take(&mut inbox);
-    counters.watch((args.duration, is_printed), &interrupted, take);
-    phase.set(Stage::End);
-    job.join();
-    counters.take(&mut inbox);
-    open.close();
-    counters.tell(json)
+    }
 }
 
 impl Counters {
@@ -216,24 +203,6 @@ impl Counters {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn take(&mut self, inbox: &mut Inbox<ReflectorReport>) {
-        inbox.take_all(|report| {
-            self.received += report.received;
-            self.received_bytes += report.bytes;
-            self.reflected += report.reflected;
-            for reason in NotTurned::ALL {
-                *self.dropped.entry(reason.name()).or_default() +=
-                    report.not_turned[reason as usize];
-            }
-            for reason in KeptPorts::ALL {
-                *self.without_ports.entry(reason.name()).or_default() +=
-                    report.without_ports[reason as usize];
-            }
-            *self.dropped.entry("port_full").or_default() += report.port_full;
-            self.longest_gap_ns = self.longest_gap_ns.max(report.longest_gap_ns);
-        });
-    }
-
     fn line(&self, second: u64) -> String {
         let [received, reflected] = [self.received, self.reflected].map(units::thousands);
         format!("{second:6}  received {received:>14}  reflected {reflected:>14}")
@@ -247,6 +216,17 @@ impl Counters {
         }
         for (reason, count) in self.without_ports.iter().filter(|(_, count)| **count > 0) {
             writeln!(out, "  reflected without ports, {reason}: {}", units::thousands(*count))?;
+        }
+        for port in &self.ports {
+            let losses = [
+                ("imissed", port.imissed),
+                ("ierrors", port.ierrors),
+                ("rx_nombuf", port.rx_nombuf),
+                ("oerrors", port.oerrors),
+            ];
+            for (what, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
+                writeln!(out, "  port {}, {what}: {}", port.name, units::thousands(count))?;
+            }
         }
         Ok(())
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Addresses and ports of a stream's packets, for those who open sockets for them.
+//! Addresses and ports of a stream's packets: for neighbours that look for them, and for sockets.
 
 use super::spec::{PacketSpec, StreamSpec};
+use super::tunnel::TunnelSpec;
+use super::values::Values;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use wire::ethernet::ether_type;
 use wire::proto;
 
 impl StreamSpec {
@@ -36,14 +39,64 @@ impl StreamSpec {
         let is_few = values.count() <= max as u64;
         is_few.then(|| (0..values.count()).map(|at| values.at(at) as u16).collect())
     }
+
+    /// True if the stream has packets from this address.
+    pub fn sends_from(&self, address: IpAddr) -> bool {
+        let (is_ipv6, number) = match address {
+            IpAddr::V4(address) => (false, address.to_bits().into()),
+            IpAddr::V6(address) => (true, address.to_bits()),
+        };
+        let (of_ipv6, src) = self.packet.outer_source();
+        self.playback.is_none() && of_ipv6 == is_ipv6 && src.contains(number)
+    }
+
+    /// True if its packets are made, and in no tunnel.
+    pub fn is_plain(&self) -> bool {
+        self.playback.is_none() && self.packet.tunnel.is_none()
+    }
+
+    /// Returns the source address of the first packet, as neighbours see it.
+    pub fn first_source(&self) -> IpAddr {
+        let (is_ipv6, src) = self.packet.outer_source();
+        address(is_ipv6, src.first())
+    }
+
+    /// Returns source and destination of the first packet; its ports are those of UDP, or what the
+    /// stream would have for them.
+    pub fn first_ends(&self) -> [SocketAddr; 2] {
+        let PacketSpec { src, dst, sport, dport, .. } = &self.packet;
+        [(src, sport), (dst, dport)].map(|(address, port)| {
+            SocketAddr::new(self.packet.address(address.first()), port.first() as u16)
+        })
+    }
+
+    /// Returns the VLAN tags of the first packet, from the first TPID on.
+    pub fn first_tags(&self) -> Vec<u8> {
+        let tag =
+            |(tpid, id): (u16, &Values)| [tpid.to_be_bytes(), (id.first() as u16).to_be_bytes()];
+        let outer = self.packet.outer_vlan.iter().map(|id| (ether_type::QINQ, id));
+        let inner = self.packet.vlan.iter().map(|id| (ether_type::VLAN, id));
+        outer.chain(inner).flat_map(tag).flatten().collect()
+    }
 }
 
 impl PacketSpec {
     fn address(&self, value: u128) -> IpAddr {
-        match self.is_ipv6 {
-            true => Ipv6Addr::from_bits(value).into(),
-            false => Ipv4Addr::from_bits(value as u32).into(),
-        }
+        address(self.is_ipv6, value)
+    }
+
+    /// The source addresses that neighbours see, those of the tunnel if there is one: true for
+    /// IPv6.
+    fn outer_source(&self) -> (bool, &Values) {
+        let of_tunnel = self.tunnel.as_ref().map(TunnelSpec::source);
+        of_tunnel.unwrap_or((self.is_ipv6, &self.src))
+    }
+}
+
+fn address(is_ipv6: bool, value: u128) -> IpAddr {
+    match is_ipv6 {
+        true => Ipv6Addr::from_bits(value).into(),
+        false => Ipv4Addr::from_bits(value as u32).into(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! Who does what in a run: senders and receivers, and the workers that run them.
 
 use super::GenArgs;
+use super::inquiries::Inquiries;
 use super::neighbours::{Senders, macs};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
@@ -10,8 +11,8 @@ use crate::ports::OpenPorts;
 use anyhow::Context;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
-    Checks, Clock, Lanes, Ledger, Phase, PortQueue, PortRx, PortTx, Replies, Session, Tapped, Task,
-    Transmit, run_tasks,
+    Answers, Checks, Clock, Lanes, Ledger, Phase, PortQueue, PortRx, PortTx, Replies, Session,
+    Tapped, Task, Transmit, run_tasks,
 };
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, ProbedReplay, Side, Verifier};
@@ -81,6 +82,8 @@ struct FreeQueues {
     mac: [u8; 6],
     /// Replies for the first sender of the port.
     replies: Vec<Replies>,
+    /// Where each receiver puts what a reflector says.
+    answers: Vec<Answers>,
 }
 
 impl Plan<'_> {
@@ -88,6 +91,7 @@ impl Plan<'_> {
     pub(super) fn tasks(
         &self,
         open: &mut OpenPorts,
+        inquiries: &mut Inquiries,
         mut pcapng: Option<&mut PcapngFile>,
     ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
         // Beside the probes, the frames of a profile are a stream of their own.
@@ -96,10 +100,15 @@ impl Plan<'_> {
         let stamped = if self.setup.is_stamped { made } else { 0 };
         let lanes = Lanes { streams, stamped, senders: self.crew.senders.into() };
         let session = Session::new(self.clock, self.interval_ns, lanes);
-        let mut session = session.starting_at(self.clock.now() + START_NS);
+        let delay_ns = inquiries.delay().as_nanos() as u64;
+        let mut session = session.starting_at(self.clock.now() + START_NS + delay_ns);
         let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
         let queues = open.queues.drain(..).zip(macs);
-        let free = queues.map(|((rx, tx), mac)| FreeQueues { rx, tx, mac, replies: Vec::new() });
+        let free = queues.enumerate().map(|(port, ((rx, tx), mac))| {
+            let replies = inquiries.queries(port).into_iter().collect();
+            let answers = (0..self.crew.receivers).filter_map(|_| inquiries.answers(port));
+            FreeQueues { rx, tx, mac, replies, answers: answers.collect() }
+        });
         let mut ports: Vec<FreeQueues> = free.collect();
         let mut receivers = Vec::new();
         for _ in 0..self.crew.receivers {
@@ -132,6 +141,7 @@ impl Plan<'_> {
         for (port, free) in ports.iter_mut().enumerate() {
             let rx = PortRx::new(free.rx.pop().context("a receive queue for each receiver")?);
             let (responder, replies) = senders.responder(port, free.mac);
+            let responder = responder.hearing(free.answers.pop());
             free.replies.push(replies);
             let queue = free.rx.len();
             queues.push(PortQueue { port, queue, rx, responder: Some(responder) });

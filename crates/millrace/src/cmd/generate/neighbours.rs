@@ -5,8 +5,8 @@
 use super::profile::LoadedProfile;
 use crate::ports::OpenPorts;
 use anyhow::{Context, bail};
-use generator::{Clock, PortRx, PortTx, Replies, Responder, resolve};
-use std::net::IpAddr;
+use generator::{Clock, Inquirer, PortRx, PortTx, Replies, Responder, resolve};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use traffic::Side;
 use traffic::neighbour::Neighbour;
@@ -30,6 +30,20 @@ impl Senders<'_> {
         }
         let spec = self.of_port(port).next()?;
         Some((Neighbour { address: spec.first_source(), mac }, spec.first_tags()))
+    }
+
+    /// Asks the reflector at the far end of this port, which has MAC address `mac` and sends to
+    /// `next_hop`; `None` if no stream sends from the port.
+    pub(super) fn inquirer(
+        &self,
+        port: usize,
+        mac: [u8; 6],
+        next_hop: [u8; 6],
+    ) -> Option<(Inquirer, Replies)> {
+        let spec = self.of_port(port).find(|spec| spec.is_plain())?;
+        let [from, to] = spec.first_ends();
+        let end = |it: SocketAddr, mac| (Neighbour { address: it.ip(), mac }, it.port());
+        Some(Inquirer::new(end(from, mac), end(to, next_hop), spec.first_tags()))
     }
 
     /// Answers requests for addresses that send from this port.

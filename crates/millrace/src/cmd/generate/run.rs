@@ -3,6 +3,7 @@
 
 use super::crew::{self, Crew, Plan};
 use super::csv_file::CsvFile;
+use super::inquiries::Inquiries;
 use super::neighbours::{Senders, resolve_all};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
@@ -86,7 +87,11 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     };
     let pcapng = pcapng.map(|file| args.pcapng.begin(file, &open.ports, clock));
     let mut pcapng = pcapng.transpose()?;
-    let (workers, ledger) = plan.tasks(&mut open, pcapng.as_mut())?;
+    let mut inquiries = match args.reflector {
+        true => Inquiries::new(&senders, open.ports.len(), plan.setup.macs, plan.gateways),
+        false => Inquiries::default(),
+    };
+    let (workers, ledger) = plan.tasks(&mut open, &mut inquiries, pcapng.as_mut())?;
     let jobs = crew::launch(workers, &mut open, clock, &phase);
     let is_printed = !args.quiet && !json.is_stdout() && args.stats != Stats::Off;
     let mut control = Control::new(args, is_verified, (ledger, phase), csv, is_printed);

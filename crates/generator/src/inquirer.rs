@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Asks the reflector at the far end of a port for its counters.
+
+use crate::neighbours::Replies;
+use rtrb::{Consumer, Producer, RingBuffer};
+use traffic::inquiry::{ReflectorCounters, query, read_answer};
+use traffic::neighbour::{Neighbour, ShortFrame};
+
+/// Queries and answers on their way.
+const RING: usize = 16;
+
+/// Asks a reflector; for the control thread.
+pub struct Inquirer {
+    queries: Producer<ShortFrame>,
+    answers: Vec<Consumer<(u64, ReflectorCounters)>>,
+    from: (Neighbour, u16),
+    to: (Neighbour, u16),
+    tags: Vec<u8>,
+    /// Number of the last query.
+    number: u64,
+}
+
+/// Answers that a receiver has found.
+pub struct Answers(Producer<(u64, ReflectorCounters)>);
+
+impl Inquirer {
+    /// Asks from `from` by packets to `to`, both with a UDP port, with these VLAN tags; a sender of
+    /// the port sends the queries.
+    pub fn new(from: (Neighbour, u16), to: (Neighbour, u16), tags: Vec<u8>) -> (Self, Replies) {
+        let (queries, taken) = RingBuffer::new(RING);
+        (Self { queries, answers: Vec::new(), from, to, tags, number: 0 }, Replies(taken))
+    }
+
+    /// What a receiver of the port gives answers to.
+    pub fn answers(&mut self) -> Answers {
+        let (answers, taken) = RingBuffer::new(RING);
+        self.answers.push(taken);
+        Answers(answers)
+    }
+
+    /// Sends a query.
+    pub fn ask(&mut self) {
+        self.number += 1;
+        // Where there is no room, the last ones are still on their way.
+        let _ = self.queries.push(query(self.from, self.to, &self.tags, self.number));
+    }
+
+    /// Number of the last query.
+    pub fn asked(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns an answer that has come to query number `first` or a later one.
+    pub fn take(&mut self, first: u64) -> Option<ReflectorCounters> {
+        let answers = self.answers.iter_mut();
+        let answers = answers.flat_map(|ring| std::iter::from_fn(|| ring.pop().ok()));
+        let last = answers.filter(|(number, _)| *number >= first).max_by_key(|(number, _)| *number);
+        last.map(|(_, counters)| counters)
+    }
+}
+
+impl Answers {
+    /// Keeps the counters if the frame is an answer.
+    pub(crate) fn see(&mut self, frame: &[u8]) {
+        if let Some(answer) = read_answer(frame) {
+            // Where there is no room, the next answer says more.
+            let _ = self.0.push(answer);
+        }
+    }
+}

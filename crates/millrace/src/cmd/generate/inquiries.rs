@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Asks reflectors for their counters before a run and after it, so that the results say where
+//! packets were lost.
+
+use super::neighbours::{Senders, macs};
+use generator::{Answers, Inquirer, Replies};
+use std::time::{Duration, Instant};
+use traffic::Side;
+use traffic::inquiry::ReflectorCounters;
+
+/// How long an answer may take. A reflector's counters are 0.1 s old at most.
+const ANSWER: Duration = Duration::from_millis(400);
+const POLL: Duration = Duration::from_millis(10);
+
+/// The reflectors at the far ends of the ports.
+#[derive(Default)]
+pub(super) struct Inquiries(Vec<PortInquiry>);
+
+struct PortInquiry {
+    port: usize,
+    inquirer: Inquirer,
+    /// Queries for the first sender of the port.
+    queries: Option<Replies>,
+    /// Counters before the run.
+    before: Option<ReflectorCounters>,
+}
+
+impl Inquiries {
+    /// Asks at every port that sends. The ports have these MAC addresses, and these gateways.
+    pub(super) fn new(
+        senders: &Senders<'_>,
+        ports: usize,
+        own: [[u8; 6]; 2],
+        gateways: [Option<[u8; 6]>; 2],
+    ) -> Self {
+        let sides = [Side::A, Side::B].into_iter().enumerate().take(ports);
+        let inquiries = sides.filter_map(|(port, side)| {
+            let macs = macs(own, gateways, side);
+            let across = macs[side.other() as usize];
+            let (inquirer, queries) = senders.inquirer(port, macs[port], across)?;
+            Some(PortInquiry { port, inquirer, queries: Some(queries), before: None })
+        });
+        Self(inquiries.collect())
+    }
+
+    /// How much later senders begin, so that the first answers have come.
+    pub(super) fn delay(&self) -> Duration {
+        if self.0.is_empty() { Duration::ZERO } else { 2 * ANSWER }
+    }
+
+    /// What a receiver of the port gives answers to.
+    pub(super) fn answers(&mut self, port: usize) -> Option<Answers> {
+        self.of_port(port).map(|it| it.inquirer.answers())
+    }
+
+    /// The queries that a sender of the port sends.
+    pub(super) fn queries(&mut self, port: usize) -> Option<Replies> {
+        self.of_port(port)?.queries.take()
+    }
+
+    fn of_port(&mut self, port: usize) -> Option<&mut PortInquiry> {
+        self.0.iter_mut().find(|it| it.port == port)
+    }
+
+    /// Asks for the counters before the run.
+    pub(super) fn begin(&mut self) {
+        let found = self.ask();
+        for (inquiry, counters) in self.0.iter_mut().zip(found) {
+            inquiry.before = counters;
+        }
+    }
+
+    /// Asks for the counters after the run; returns those of the run, by port.
+    pub(super) fn end(&mut self) -> [Option<ReflectorCounters>; 2] {
+        let found = self.ask();
+        let mut counted = [None; 2];
+        for (inquiry, after) in self.0.iter().zip(found) {
+            let since = after.zip(inquiry.before).map(|(after, before)| after.since(&before));
+            counted[inquiry.port] = since;
+        }
+        counted
+    }
+
+    /// Asks all, over and over until all have answered or the time is over.
+    fn ask(&mut self) -> Vec<Option<ReflectorCounters>> {
+        let first: Vec<u64> = self.0.iter().map(|it| it.inquirer.asked() + 1).collect();
+        let mut found = vec![None; self.0.len()];
+        let begun = Instant::now();
+        while found.iter().any(Option::is_none) && begun.elapsed() < ANSWER {
+            self.0.iter_mut().for_each(|it| it.inquirer.ask());
+            std::thread::sleep(POLL);
+            for ((inquiry, found), first) in self.0.iter_mut().zip(&mut found).zip(&first) {
+                *found = inquiry.inquirer.take(*first).or(*found);
+            }
+        }
+        found
+    }
+}
