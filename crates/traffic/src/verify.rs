@@ -48,7 +48,10 @@ impl Verifier {
     #[inline]
     pub fn examine(&self, frame: &[u8]) -> Finding {
         match Segment::find(frame) {
-            Some(segment) => self.judge(&segment).unwrap_or_else(|| self.judge_unknown(&segment)),
+            Some(segment) => match self.judge(&segment) {
+                Some(Finding::Good(stamp)) => Finding::Good(stamp),
+                finding => self.judge_other(&segment, finding),
+            },
             None => self.examine_cut(frame),
         }
     }
@@ -67,7 +70,7 @@ impl Verifier {
     #[cold]
     fn examine_cut(&self, frame: &[u8]) -> Finding {
         let Some(segment) = Segment::find_cut(frame) else { return Finding::Foreign };
-        self.judge(&segment).unwrap_or_else(|| self.judge_unknown(&segment))
+        self.judge_other(&segment, self.judge(&segment))
     }
 
     /// Judges a segment with a payload of this run.
@@ -126,10 +129,11 @@ impl Verifier {
         }
     }
 
-    /// Judges a segment without a payload of this run: it may be a tunnel with such a packet, or
-    /// one whose stamp is damaged.
+    /// Judges a segment that is not good as it is: it may be a tunnel with a packet of this run,
+    /// even if a damaged stamp was found, as one in 65,536 tunnels begins as a stamp does. With no
+    /// stamp at all it may be one whose stamp is damaged.
     #[cold]
-    fn judge_unknown(&self, segment: &Segment) -> Finding {
+    fn judge_other(&self, segment: &Segment, finding: Option<Finding>) -> Finding {
         if let Some((inside, is_right)) = segment.open_tunnel() {
             match self.judge(&inside) {
                 Some(Finding::Good(stamp)) if !is_right => return Finding::Damaged(Some(stamp)),
@@ -138,9 +142,11 @@ impl Verifier {
             }
         }
         let sum = || Sum::default().add_bytes(segment.bytes);
-        match segment.is_cut || segment.is_ip_right && segment.is_right(sum) {
-            true => Finding::Foreign,
-            false => Finding::Damaged(None),
+        let is_foreign = || segment.is_cut || segment.is_ip_right && segment.is_right(sum);
+        match finding {
+            Some(finding) => finding,
+            None if is_foreign() => Finding::Foreign,
+            None => Finding::Damaged(None),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::process::Command;
 use traffic::stream::{StreamSpec, Streams};
-use traffic::{Finding, PcapWriter, StampKey, Swap, Verifier};
+use traffic::{Finding, PcapWriter, ROOM, Source, StampKey, Swap, Verifier};
 
 /// Headers of a tunnel, every length and checksum of theirs verified.
 struct Around {
@@ -148,6 +148,19 @@ fn a_packet_is_known_in_its_tunnel_out_of_it_and_on_its_way_back() {
         }
         let sent = take(&mut streams(&[text], false), 1);
         assert_eq!(verifier.examine(&sent[0].bytes), Finding::Foreign, "{text}");
+    }
+}
+
+/// One in 65,536 headers of a tunnel looks like a stamp.
+#[test]
+fn a_tunnel_is_not_taken_for_a_stamp() {
+    let verifier = Verifier::new(SEED, StampKey::new(SEED));
+    let mut streams = streams(&["tunnel=gtpu teid=random:0-4294967295 size=98"], true);
+    let mut room = vec![0; ROOM];
+    for number in 0..400_000 {
+        let written = streams.write(&mut room, number);
+        let finding = verifier.examine(&room[..written.len]);
+        assert!(matches!(finding, Finding::Good(_)), "packet {number}: {finding:?}");
     }
 }
 
