@@ -48,9 +48,6 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     if names.count() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
         bail!("side=b needs a port B: name two ports, A,B");
     }
-    if args.payload != Payload::Stamped && !args.is_verified() {
-        bail!("--payload is for verified streams: give --verify too");
-    }
     let json = JsonFile::open(args.json.as_deref())?;
     let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
     let csv = CsvFile::open(args.csv.as_deref(), args.interval, is_verified)?;
@@ -108,6 +105,9 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
 
 /// Payload of this run, which nobody else's packets have.
 pub(super) fn payload_format(args: &GenArgs, senders: u16) -> anyhow::Result<PayloadFormat> {
+    if args.payload != Payload::Stamped && !args.is_verified() {
+        bail!("--payload is for verified streams: give --verify too");
+    }
     let run = getrandom::u64().context("cannot get random numbers from the system")?;
     Ok(match args.payload {
         Payload::Stamped => PayloadFormat::Stamped(StampKey::new(run)),

@@ -19,7 +19,8 @@ use traffic::{Part, Side, Verifier};
 /// Source addresses or ports that a stream may name.
 const SOURCES_MAX: usize = 256;
 /// Keys of headers that the kernel writes.
-const KERNELS_KEYS: [&str; 6] = ["vlan", "outer_vlan", "src_mac", "dst_mac", "ttl", "tos"];
+const KERNELS_KEYS: [&str; 7] =
+    ["vlan", "outer_vlan", "src_mac", "dst_mac", "ttl", "tos", "tunnel"];
 
 pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     args.refuse_what_sockets_cannot()?;
