@@ -4,10 +4,9 @@
 //! tools.
 
 mod page;
-mod plot;
 mod table;
 
-pub(crate) use page::{is_ours, page};
+pub(crate) use page::page;
 
 use crate::live::{Rates, Totals};
 use crate::summary::{OffloadPort, Summary};

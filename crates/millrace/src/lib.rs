@@ -34,13 +34,12 @@ mod signals;
 mod snapshot;
 mod start;
 mod summary;
-mod table;
 mod threads;
 mod top;
 mod twin;
-mod units;
 
 use clap::{Parser, Subcommand};
+use results::{table, units};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -58,6 +57,8 @@ enum Command {
     Demo(cmd::demo::DemoArgs),
     Gen(cmd::generate::GenArgs),
     Reflect(cmd::reflect::ReflectArgs),
+    Report(cmd::report::ReportArgs),
+    Bench(cmd::bench::BenchArgs),
     Replay(cmd::replay::ReplayArgs),
     Check(cmd::check::CheckArgs),
     Doctor(cmd::doctor::DoctorArgs),
@@ -80,6 +81,8 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Gen(args) => cmd::generate::run(args),
         Command::Reflect(args) => cmd::reflect::run(&args),
+        Command::Report(args) => cmd::report::run(&args),
+        Command::Bench(args) => cmd::bench::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),

@@ -64,6 +64,8 @@ pub(crate) struct OpenPorts {
     pub(crate) ports: Vec<Port>,
     pub(crate) queues: Vec<Queues>,
     pub(crate) lcores: Vec<Lcore>,
+    /// Cpus of the lcores.
+    pub(crate) cpus: Vec<u32>,
     pub(crate) mempool: Mempool,
     interfaces: Interfaces,
 }
@@ -133,7 +135,7 @@ impl PortNames {
         let lcores = eal.take_lcores();
         let mempool = Mempool::new(&eal, "frames", mbufs, data_bytes, None)?;
         let (ports, queues) = (Vec::new(), Vec::new());
-        let mut open = OpenPorts { eal, ports, queues, lcores, mempool, interfaces };
+        let mut open = OpenPorts { eal, ports, queues, lcores, cpus: chosen, mempool, interfaces };
         for port in &self.0 {
             open.add(port, options)?;
         }

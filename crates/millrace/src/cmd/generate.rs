@@ -4,6 +4,7 @@
 mod crew;
 mod csv_file;
 mod inquiries;
+mod metrics;
 mod neighbours;
 mod pcapng;
 mod profile;
@@ -12,7 +13,9 @@ mod report;
 mod run;
 mod selftest;
 mod sockets;
+mod steal;
 mod stream_file;
+mod terminal;
 mod trex_cfg;
 
 use crate::backend::SocketArgs;
@@ -122,8 +125,21 @@ pub(crate) struct GenArgs {
     /// Write the results as JSON to FILE or `-`. FILE must be new, empty or such results
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Serve metrics (OpenMetrics) at http://ADDRESS/metrics: PORT, on loopback, or IP:PORT
+    ///
+    /// Port 0 is any free one. Who can reach the address can read the figures.
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
+    metrics: Option<std::net::SocketAddr>,
+    /// Show rates, losses and latency in place on the terminal; q ends the run
+    #[arg(long, conflicts_with = "quiet")]
+    live: bool,
+    /// Write a page with plots over time to FILE, which must be new, empty or such a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Test the generator: send through a simulated lossy wire and compare counters
-    #[arg(long, conflicts_with_all = ["ports", "streams", "json", "csv", "duration", "ramp"])]
+    #[arg(long, conflicts_with_all = [
+        "ports", "streams", "json", "html", "csv", "metrics", "live", "duration", "ramp",
+    ])]
     selftest: bool,
     /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
     #[arg(long, value_name = "FILE")]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One file per subcommand: its arguments and what it does with them.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod ct;
@@ -14,5 +15,6 @@ pub(crate) mod nic;
 pub(crate) mod offload;
 pub(crate) mod reflect;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod stats;

@@ -2,46 +2,22 @@
 //! The comparison as one HTML file: table, bars, and what happened over time. It needs nothing from
 //! elsewhere, follows the reader's choice of light or dark, and is well-formed XML as well.
 
-use super::plot::{Bar, Line, NotDrawn, OFF, ON, STAGES, bars, key, over_time};
 use super::table::HEADINGS;
 use super::{ARTICLE, Comparison, Gain, NOTHING_MARKED, Run, Sample};
-use maud::{Markup, PreEscaped, html};
-
-/// By which a file is known to be one of these.
-const MARK: &str = r#"<meta name="generator" content="Millrace"/>"#;
-
-const STYLE: &str = include_str!("page.css");
-
-/// Whether this is the beginning of such a page.
-pub(crate) fn is_ours(text: &str) -> bool {
-    text.contains(MARK)
-}
+use maud::{Markup, html};
+use results::page::{figure, legend, page_of};
+use results::plot::{Bar, Chart, Line, NotDrawn, OFF, ON, STAGES, Scale, bars};
 
 /// The page.
 pub(crate) fn page(comparison: &Comparison) -> Result<String, NotDrawn> {
     let loads = comparison.loads().into_iter().map(|load| of_load(comparison, load));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
-    let page = html! {
-        (PreEscaped("<!DOCTYPE html>\n"))
-        html xmlns="http://www.w3.org/1999/xhtml" lang="en" {
-            head {
-                (PreEscaped(r#"<meta charset="utf-8"/>"#)) (PreEscaped(MARK))
-                (PreEscaped(r#"<meta name="viewport" content="width=device-width"/>"#))
-                title { "Millrace: offload, measured" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                header { (heading(comparison)) }
-                main {
-                    (results(comparison))
-                    (in_bars(comparison)?)
-                    @for load in loads { (load) }
-                }
-                footer { (about(comparison)) }
-            }
-        }
+    let main = html! {
+        (results(comparison))
+        (in_bars(comparison)?)
+        @for load in loads { (load) }
     };
-    Ok(page.into_string())
+    Ok(page_of("Millrace: offload, measured", [heading(comparison), main, about(comparison)]))
 }
 
 fn heading(comparison: &Comparison) -> Markup {
@@ -148,13 +124,14 @@ fn of_load(comparison: &Comparison, load: &str) -> Result<Markup, NotDrawn> {
     let runs: Vec<_> = comparison.runs.iter().filter(|run| run.load == load).collect();
     let ends = runs.iter().filter_map(|run| run.samples.last()).map(|sample| sample.at_s);
     let until = ends.fold(0.1, f64::max);
-    let chart = |unit, least, of_both: bool, value: fn(&Sample) -> Option<f64>| {
+    let chart = |title, least, of_both: bool, value: fn(&Sample) -> Option<f64>| {
         let lines = runs.iter().filter(|run| of_both || run.offload).map(|run| {
             let point = |sample: &Sample| Some((sample.at_s, value(sample)?));
             let points = run.samples.iter().filter_map(point).collect();
-            Line { colour: if run.offload { ON } else { OFF }, points }
+            Line { colour: if run.offload { ON } else { OFF }, is_wide: false, points }
         });
-        over_time(unit, until, least, &lines.collect::<Vec<_>>())
+        let (scale, lines) = (Scale::From0 { least }, lines.collect());
+        Chart { time: "s", title, until, scale, bands: Vec::new(), lines }.draw()
     };
     let mbps = |sample: &Sample| Some(sample.rates.up_mbps + sample.rates.down_mbps);
     Ok(html! {
@@ -174,25 +151,6 @@ fn of_load(comparison: &Comparison, load: &str) -> Result<Markup, NotDrawn> {
                 &chart("µs", 1.0, false, |sample| sample.rates.insert_us)?))
         }
     })
-}
-
-fn figure(caption: &str, svg: &str) -> Markup {
-    html! {
-        figure role="img" aria-label=(caption) {
-            figcaption { (caption) }
-            (PreEscaped(svg))
-        }
-    }
-}
-
-fn legend(keys: impl IntoIterator<Item = (&'static str, plotters::style::RGBColor)>) -> Markup {
-    html! {
-        ul.legend {
-            @for (name, colour) in keys {
-                li { (PreEscaped(key(colour))) (name) }
-            }
-        }
-    }
 }
 
 fn about(comparison: &Comparison) -> Markup {

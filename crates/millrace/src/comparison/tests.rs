@@ -4,6 +4,8 @@
 use super::*;
 use crate::live::Totals;
 use crate::summary::{Ledger, RuleCounts, Times, Worker};
+use results::page::is_ours;
+use results::plot;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::time::Duration;
 

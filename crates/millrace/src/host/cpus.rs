@@ -101,6 +101,12 @@ impl Cpus {
         names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok())
     }
 
+    /// Returns the time that a hypervisor took from these cpus since boot, in milliseconds; `None`
+    /// if the kernel does not say.
+    pub(crate) fn stolen_ms(cpus: &[u32]) -> Option<u64> {
+        CpuTimes::read(Root(Path::new("/"))).stolen_ms(cpus)
+    }
+
     pub(super) fn read(root: Root) -> Self {
         let set = |name: &str| root.text(&format!("{CPU}/{name}")).map(|list| parse_cpus(&list));
         let allowed = root.field("proc/self/status", "Cpus_allowed_list");
@@ -150,8 +156,13 @@ struct CpuTimes(BTreeMap<u32, CpuTime>);
 struct CpuTime {
     /// Without work, or with nothing but waiting for a disk.
     idle: u64,
+    /// Taken by a hypervisor.
+    stolen: u64,
     all: u64,
 }
+
+/// Milliseconds of a tick: USER_HZ is 100 on every architecture of DPDK.
+const TICK_MS: u64 = 10;
 
 impl CpuTimes {
     fn read(root: Root) -> Self {
@@ -162,9 +173,14 @@ impl CpuTimes {
             let times = times.split_whitespace().take(8).map(|time| time.parse::<u64>().ok());
             let times: Vec<_> = times.collect::<Option<_>>()?;
             let idle = times.get(3)? + times.get(4).unwrap_or(&0);
-            Some((number.parse().ok()?, CpuTime { idle, all: times.iter().sum() }))
+            let stolen = *times.get(7).unwrap_or(&0);
+            Some((number.parse().ok()?, CpuTime { idle, stolen, all: times.iter().sum() }))
         };
         Self(text.lines().filter_map(cpu).collect())
+    }
+
+    fn stolen_ms(&self, cpus: &[u32]) -> Option<u64> {
+        cpus.iter().map(|cpu| Some(self.0.get(cpu)?.stolen * TICK_MS)).sum()
     }
 }
 

@@ -2,6 +2,7 @@
 //! Kernel, DPDK, and what this process may ask of them.
 
 use super::Root;
+use std::path::Path;
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
@@ -50,6 +51,11 @@ pub(crate) struct Privileges {
 }
 
 impl Software {
+    /// Release of the kernel of this host, as `uname -r` prints it.
+    pub(crate) fn kernel_of_this_host() -> Option<String> {
+        Root(Path::new("/")).text("proc/sys/kernel/osrelease")
+    }
+
     pub(super) fn read(root: Root) -> Self {
         let modules = ["vfio_pci", "uio_pci_generic", "igb_uio"];
         let module_loaded = |name: &&&str| root.has(&format!("sys/module/{name}"));

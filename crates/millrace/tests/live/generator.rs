@@ -51,7 +51,8 @@ fn what_a_receiver_missed_is_what_is_lost() {
     let scratch = Scratch::new("intervals");
     let csv = scratch.path("intervals.csv");
     let mut args = vec!["gen", TWINS, "--verify", "--json", "-", "--csv", &csv];
-    args.extend(["--interval", "0.05"]);
+    let page = scratch.path("page.html");
+    args.extend(["--interval", "0.05", "--html", &page]);
     args.extend(streams.iter().flat_map(|stream| ["--stream", stream]));
     let output = millrace(&args);
     let results = json(&output);
@@ -64,6 +65,7 @@ fn what_a_receiver_missed_is_what_is_lost() {
     assert_eq!((count(&results["verified"]["damaged"]), count(&results["unsent"])), (0, 0));
     assert_eq!(count(&results["verified"]["foreign"]), 0);
     assert_eq!(output.status.code(), Some(i32::from(lost > 0)));
+    assert_intervals(&results, lost);
     // As the notebook of dpdk-project reads it.
     let mut reader = csv::Reader::from_path(&csv).unwrap();
     let heading: Vec<_> = reader.headers().unwrap().iter().take(5).map(str::to_owned).collect();
@@ -76,6 +78,61 @@ fn what_a_receiver_missed_is_what_is_lost() {
     assert_eq!(sum(2), 25_000.0 - lost as f64);
     let times: Vec<f64> = lines.iter().map(|line| line[0].parse().unwrap()).collect();
     assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+    assert_report(&output.stdout, &csv, &page, &scratch);
+}
+
+/// A report reads the JSON and the CSV of a run, and finds the same in both.
+fn assert_report(results: &[u8], csv: &str, page: &str, scratch: &Scratch) {
+    let of_run = std::fs::read_to_string(page).unwrap();
+    assert!(of_run.contains("<polyline") && of_run.contains("this run"), "{of_run}");
+    let json = scratch.path("results.json");
+    std::fs::write(&json, results).unwrap();
+    // In the place of the page of the run.
+    let output = millrace(&["report", &json, csv, "--html", page, "--title", "Both <1>"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let table = text(&output);
+    for figure in ["sent", "received", "longest gap of the receiver"] {
+        let mut lines = table.lines().map(str::trim);
+        let line = lines.find(|line| line.starts_with(&format!("{figure}  "))).expect(&table);
+        assert!(line.ends_with("="), "the same in both: {line}");
+    }
+    let both = std::fs::read_to_string(page).unwrap();
+    assert!(both.contains("<h1>Both &lt;1&gt;</h1>") && both.contains(csv), "{both}");
+    let refused = |args: &[&str], status: i32, told: &str| {
+        let output = millrace(&[&["report"], args].concat());
+        let text = text(&output);
+        assert!(output.status.code() == Some(status) && text.contains(told), "{args:?}: {text}");
+    };
+    refused(&[page], 1, "page.html is neither JSON results of `millrace gen` nor CSV");
+    refused(&["no-such.json"], 1, "cannot read no-such.json");
+    refused(&[&json, "--html", csv], 1, "intervals.csv is there and no report of this program");
+    refused(&[json.as_str(); 9], 2, "a report compares at most 8 files");
+}
+
+/// The intervals of a run are all of it, and it says how to repeat it.
+fn assert_intervals(results: &Value, lost: u64) {
+    let intervals = results["intervals"].as_array().unwrap();
+    let sum = |member: fn(&Value) -> &Value| -> u64 {
+        intervals.iter().map(|interval| count(member(interval))).sum()
+    };
+    assert_eq!(sum(|it| &it["sent"]["packets"]), count(&results["sent"]["packets"]));
+    assert_eq!(sum(|it| &it["received"]["bytes"]), count(&results["received"]["bytes"]));
+    assert_eq!(sum(|it| &it["stamped"]), 25_000);
+    assert_eq!(sum(|it| &it["lost"]), lost);
+    let gaps = intervals.iter().map(|interval| count(&interval["longest_gap_ns"]));
+    assert_eq!(gaps.max().unwrap(), count(&results["longest_gap_ns"]));
+    let ports = results["ports"].as_array().unwrap();
+    let sent = ports.iter().map(|port| count(&port["sent"]["packets"]));
+    assert_eq!(sent.collect::<Vec<_>>(), [20_000, 5000]);
+    for port in ports.iter().filter(|port| !port["link_mbps"].is_null()) {
+        // 64 bytes, preamble and gap.
+        let carried = port["link_mbps"].as_f64().unwrap() * 1e6 / (84.0 * 8.0);
+        assert!((port["link"]["pps"].as_f64().unwrap() / carried - 1.0).abs() < 1e-9, "{port}");
+    }
+    let command = results["command"].as_array().unwrap();
+    assert!(command[1] == "gen" && command[2] == TWINS, "{command:?}");
+    assert_eq!((&results["kind"], &results["seed"]), (&"millrace-gen".into(), &1.into()));
+    assert!(results["host"]["kernel"].is_string(), "{}", results["host"]);
 }
 
 /// As it is typed for TRex; slower, as the cpus may be those of others too.

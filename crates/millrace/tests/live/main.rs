@@ -30,6 +30,7 @@ mod lan;
 mod links;
 mod memif;
 mod memory;
+mod metrics;
 mod offload;
 mod outputs;
 mod ovs;

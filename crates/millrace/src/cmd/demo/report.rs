@@ -2,9 +2,10 @@
 //! The file of the report. It is opened before the first run, so that nobody waits for a report
 //! that cannot be written, and written after the last.
 
-use crate::comparison::{Comparison, is_ours, page};
+use crate::comparison::{Comparison, page};
 use crate::output::{Replaceable, tell};
 use anyhow::Context;
+use results::page::is_ours;
 use std::io;
 use std::path::{Path, PathBuf};
 

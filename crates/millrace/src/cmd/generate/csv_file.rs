@@ -3,22 +3,17 @@
 //! `sendrecv`, so that its notebooks read the file.
 
 use anyhow::{Context, bail};
-use generator::Interval;
+use results::Interval;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
-use std::time::Duration;
 
 /// What the file of another run begins with.
 const BEGIN: &str = "time,tx_packets,rx_packets,drop_rate,avg_latency,";
 
 /// A file of intervals, written as they end.
-pub(super) struct CsvFile {
-    writer: Option<csv::Writer<File>>,
-    interval: Duration,
-    is_verified: bool,
-}
+pub(super) struct CsvFile(Option<csv::Writer<File>>);
 
 #[derive(Serialize)]
 struct Line {
@@ -45,45 +40,38 @@ struct Line {
 
 impl CsvFile {
     /// Opens or creates the file. One with anything but intervals is refused.
-    pub(super) fn open(
-        path: Option<&Path>,
-        interval: Duration,
-        is_verified: bool,
-    ) -> anyhow::Result<Self> {
-        let writer = path.map(open).transpose()?.map(csv::Writer::from_writer);
-        Ok(Self { writer, interval, is_verified })
+    pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(Self(path.map(open).transpose()?.map(csv::Writer::from_writer)))
     }
 
-    /// Writes the line of interval `number`. After an error it writes no more.
-    pub(super) fn write(&mut self, number: u64, interval: &Interval) -> io::Result<()> {
-        let line = self.line(number, interval);
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        let written = writer.serialize(line).map_err(io::Error::from);
+    /// Writes the line of an interval. After an error it writes no more.
+    pub(super) fn write(&mut self, interval: &Interval) -> io::Result<()> {
+        let Some(writer) = &mut self.0 else { return Ok(()) };
+        let written = writer.serialize(Line::new(interval)).map_err(io::Error::from);
         let written = written.and_then(|()| writer.flush());
         if written.is_err() {
-            self.writer = None;
+            self.0 = None;
         }
         written
     }
+}
 
-    fn line(&self, number: u64, interval: &Interval) -> Line {
-        let latency = Some(&interval.latency).filter(|latency| !latency.is_empty());
-        let quantile = |part| latency.map(|latency| latency.value_at_quantile(part));
-        let lost = interval.lost();
-        let drop_rate = lost as f64 / interval.made as f64;
-        Line {
-            time: self.interval.as_secs_f64() * 1e3 * number as f64,
-            tx_packets: interval.sent.iter().sum(),
-            rx_packets: interval.received.iter().sum(),
-            drop_rate: (self.is_verified && interval.made > 0).then_some(drop_rate),
-            avg_latency: latency.map(|latency| latency.mean() / 1e6),
-            tx_bytes: interval.sent_bytes.iter().sum(),
-            rx_bytes: interval.received_bytes.iter().sum(),
-            lost: self.is_verified.then_some(lost),
-            damaged: self.is_verified.then_some(interval.damaged),
-            p50_latency_ns: quantile(0.5),
-            p99_latency_ns: quantile(0.99),
-            max_latency_ns: latency.map(|latency| latency.max()),
+impl Line {
+    fn new(interval: &Interval) -> Self {
+        let latency = interval.latency;
+        Self {
+            time: interval.start_s * 1e3,
+            tx_packets: interval.sent.packets,
+            rx_packets: interval.received.packets,
+            drop_rate: interval.loss(),
+            avg_latency: latency.map(|latency| latency.mean_ns / 1e6),
+            tx_bytes: interval.sent.bytes,
+            rx_bytes: interval.received.bytes,
+            lost: interval.lost,
+            damaged: interval.damaged,
+            p50_latency_ns: latency.map(|latency| latency.p50_ns),
+            p99_latency_ns: latency.map(|latency| latency.p99_ns),
+            max_latency_ns: latency.map(|latency| latency.max_ns),
             longest_gap_ns: interval.longest_gap_ns,
         }
     }

@@ -1,35 +1,139 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Results of the generator: a line per second, tables, and JSON.
+//! Turns counters of the generator into results, and shows them interval by interval.
 
-use super::GenArgs;
-use crate::output::JsonFile;
-use crate::{table, units};
-use anyhow::Context;
+use super::csv_file::CsvFile;
+use super::metrics::MetricsServer;
+use super::steal::Steal;
+use super::terminal::Terminal;
+use super::{GenArgs, Stats};
+use crate::cmd::report::PageFile;
+use crate::host::{Processor, Software};
+use crate::output::{JsonFile, tell, tell_at_once};
+use anyhow::{Context, bail};
 use dpdk::Port;
-use generator::{Interval, Span, StreamTotals, Totals};
+use generator::{Span, StreamTotals, Totals};
 use hdrhistogram::Histogram;
-use serde::Serialize;
-use std::io::{self, Write};
+use results::live::LiveView;
+use results::metrics::{Delays, Scrape};
+use results::{
+    Count, Counted, Host, Interval, IntervalLines, KIND, Latency, Link, Pacing, PortInterval,
+    PortResult, ReflectorResult, Results, Run, StreamResult, Verified,
+};
+use std::io;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+use traffic::inquiry::ReflectorCounters;
 use traffic::stream::StreamSpec;
 
-/// Bytes of a frame on the wire that drivers do not count: FCS, preamble and gap.
-const WIRE_EXTRA: u64 = 4 + 20;
-/// Makes a line for each interval.
-pub(super) struct Meter {
-    is_verified: bool,
+/// Reports come ten times in an interval, and every 10 ms they are looked at.
+const REPORTING: Duration = Duration::from_millis(50);
+/// Intervals that are kept for the results: a day of seconds, 30 MB.
+const INTERVALS_MAX: usize = 86_400;
+
+/// What a run writes, opened before it begins.
+pub(super) struct Outputs {
+    pub(super) json: JsonFile,
+    page: PageFile,
+    csv: CsvFile,
+    metrics: Option<MetricsServer>,
+    terminal: Option<Terminal>,
+}
+
+impl Outputs {
+    /// Opens all that is asked for.
+    pub(super) fn open(args: &GenArgs) -> anyhow::Result<Self> {
+        let json = JsonFile::open(args.json.as_deref())?;
+        let page = PageFile::open(args.html.as_deref())?;
+        let csv = CsvFile::open(args.csv.as_deref())?;
+        let metrics = args.metrics.map(MetricsServer::start).transpose()?;
+        if args.live && json.is_stdout() {
+            bail!("--live and --json cannot both use standard output");
+        }
+        let terminal = args.live.then(Terminal::open).transpose()?;
+        if let Some(metrics) = &metrics {
+            let address = metrics.address();
+            tell(io::stderr(), format_args!("millrace: metrics at http://{address}/metrics"));
+        }
+        Ok(Self { json, page, csv, metrics, terminal })
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) args: &'a GenArgs,
+    pub(super) specs: &'a [StreamSpec],
+    /// Counters of the ports; what was sent and received is not among them.
+    pub(super) ports: &'a dyn Fn() -> anyhow::Result<Vec<PortResult>>,
+    /// Cpus of the workers.
+    pub(super) cpus: &'a [u32],
+    pub(super) is_verified: bool,
+}
+
+/// Prints, writes and keeps intervals.
+pub(super) struct Reporter<'a> {
+    subject: Subject<'a>,
+    port_names: Vec<String>,
+    outputs: Outputs,
+    view: LiveView,
+    steal: Steal,
     interval: Duration,
     /// How long after its end an interval is printed: its packets have come by then.
     late: Duration,
+    lines: Option<IntervalLines>,
+    started: SystemTime,
+    intervals: Vec<Interval>,
+    left_out: u64,
 }
 
-impl Meter {
-    pub(super) const HEADING: &str =
-        "     s  sent Mpps    Gb/s  recv Mpps        lost  damaged       p50       p99       max";
+impl<'a> Reporter<'a> {
+    /// A reporter of a run that starts now.
+    pub(super) fn new(subject: Subject<'a>, outputs: Outputs) -> anyhow::Result<Self> {
+        let Subject { args, ports, cpus, .. } = subject;
+        let is_free = !outputs.json.is_stdout() && outputs.terminal.is_none();
+        let is_printed = is_free && !args.quiet && args.stats != Stats::Off;
+        let port_names: Vec<_> = ports()?.into_iter().map(|port| port.name).collect();
+        let lines = IntervalLines::new(args.interval.as_secs_f64());
+        Ok(Self {
+            subject,
+            view: LiveView::new("millrace gen".to_owned(), port_names.clone()),
+            port_names,
+            outputs,
+            steal: Steal::new(cpus.to_vec()),
+            interval: args.interval,
+            late: args.late + REPORTING,
+            lines: is_printed.then_some(lines),
+            started: SystemTime::now(),
+            intervals: Vec::new(),
+            left_out: 0,
+        })
+    }
 
-    pub(super) fn new(is_verified: bool, interval: Duration, late: Duration) -> Self {
-        Self { is_verified, interval, late }
+    /// Prints what stands above the intervals.
+    pub(super) fn begin(&mut self) {
+        if self.lines.is_some() {
+            tell_at_once(IntervalLines::HEADING);
+        }
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        if let Some(terminal) = &mut self.outputs.terminal {
+            terminal.draw(&self.view.lines(terminal.width()));
+        }
+    }
+
+    /// Does what is due so long after the begin; returns true if somebody asked for the end.
+    pub(super) fn turn(&mut self, totals: &Totals, elapsed: Duration) -> bool {
+        self.steal.note((elapsed.as_nanos() / self.interval.as_nanos()) as u64);
+        if let Some(metrics) = &self.outputs.metrics {
+            metrics.answer(|| {
+                // Without counters of a port the rest is of use, too.
+                let ports = (self.subject.ports)().unwrap_or_default();
+                self.scrape(ports, totals, elapsed).into_text()
+            });
+        }
+        self.outputs.terminal.as_ref().is_some_and(Terminal::is_end_asked)
     }
 
     /// How many intervals are over, and their late packets reported.
@@ -37,330 +141,223 @@ impl Meter {
         (elapsed.saturating_sub(self.late).as_nanos() / self.interval.as_nanos()) as u64
     }
 
-    pub(super) fn line(&self, number: u64, interval: &Interval) -> String {
-        let (sent, bytes) = (interval.sent.iter().sum(), interval.sent_bytes.iter().sum());
-        let seconds = self.interval.as_secs_f64();
-        let decimals = if self.interval.subsec_nanos() == 0 { 0 } else { 2 };
-        let mut line = format!(
-            "{:6.decimals$}  {:9.3}  {:6.2}  {:9.3}",
-            (number + 1) as f64 * seconds,
-            mega(sent) / seconds,
-            wire_bits(sent, bytes) / 1e9 / seconds,
-            mega(interval.received.iter().sum()) / seconds
-        );
-        if self.is_verified {
-            line += &format!("  {:10}  {:7}", interval.lost(), interval.damaged);
-            if !interval.latency.is_empty() {
-                let quantile = |part| units::duration(interval.latency.value_at_quantile(part));
-                let max = units::duration(interval.latency.max());
-                line += &format!("  {:>8}  {:>8}  {max:>8}", quantile(0.5), quantile(0.99));
-            }
+    /// Takes interval `number`, which is over.
+    pub(super) fn close(&mut self, number: u64, counters: &generator::Interval) {
+        let steal_ms = self.steal.take(number);
+        let interval = Interval { steal_ms, ..self.interval(number, counters) };
+        if let Some(lines) = &self.lines {
+            tell_at_once(lines.line(&interval));
         }
-        line
+        self.view.add(&interval);
+        self.draw();
+        if let Err(error) = self.outputs.csv.write(&interval) {
+            tell(io::stderr(), format_args!("millrace: cannot write intervals: {error}"));
+        }
+        match self.intervals.len() < INTERVALS_MAX {
+            true => self.intervals.push(interval),
+            false => self.left_out += 1,
+        }
     }
-}
 
-fn mega(count: u64) -> f64 {
-    count as f64 / 1e6
-}
+    fn interval(&self, number: u64, counters: &generator::Interval) -> Interval {
+        let length_s = self.interval.as_secs_f64();
+        let verified = |count: u64| self.subject.is_verified.then_some(count);
+        Interval {
+            start_s: number as f64 * length_s,
+            length_s,
+            sent: Count {
+                packets: counters.sent.iter().sum(),
+                bytes: counters.sent_bytes.iter().sum(),
+            },
+            received: Count {
+                packets: counters.received.iter().sum(),
+                bytes: counters.received_bytes.iter().sum(),
+            },
+            stamped: verified(counters.made),
+            lost: verified(counters.lost()),
+            damaged: verified(counters.damaged),
+            foreign: verified(counters.foreign),
+            latency: latency(&counters.latency),
+            longest_gap_ns: counters.longest_gap_ns,
+            steal_ms: None,
+            ports: (0..self.port_names.len()).map(|port| port_interval(counters, port)).collect(),
+        }
+    }
 
-fn wire_bits(packets: u64, bytes: u64) -> f64 {
-    (bytes + WIRE_EXTRA * packets) as f64 * 8.0
-}
+    /// What a scrape of metrics shows.
+    fn scrape(&self, ports: Vec<PortResult>, totals: &Totals, elapsed: Duration) -> Scrape {
+        Scrape {
+            results: self.results(ports, totals, elapsed),
+            latency: delays(&totals.latency),
+            late: delays(&totals.lateness),
+            gap_error: delays(&totals.gap_error),
+        }
+    }
 
-/// Results of a run.
-#[derive(Serialize)]
-pub(super) struct Results {
-    version: &'static str,
-    dpdk: String,
-    seed: u64,
-    /// Seconds of sending.
-    duration_s: f64,
-    ports: Vec<PortResult>,
-    sent: Counted,
-    received: Counted,
-    /// Packets that no port took.
-    unsent: u64,
-    /// Times that a port took fewer packets than were offered.
-    port_full: u64,
-    /// Seconds by which the schedule was put off, as the sender could not keep up.
-    put_off_s: f64,
-    /// Null without `--verify`.
-    verified: Option<Verified>,
-    pacing: Pacing,
-    /// Longest time in which the receiver did not look, nanoseconds.
-    longest_gap_ns: u64,
-}
-
-#[derive(Default, Serialize)]
-pub(super) struct PortResult {
-    name: String,
-    link_mbps: Option<u32>,
-    pub(super) imissed: u64,
-    ierrors: u64,
-    rx_nombuf: u64,
-    pub(super) oerrors: u64,
-}
-
-#[derive(Serialize)]
-struct Counted {
-    packets: u64,
-    /// Without FCS.
-    bytes: u64,
-    pps: f64,
-    /// With FCS, preamble and gap.
-    wire_mbps: f64,
-}
-
-#[derive(Serialize)]
-struct Verified {
-    lost: u64,
-    damaged: u64,
-    /// Null where only probes are verified.
-    foreign: Option<u64>,
-    latency: Option<Latency>,
-    streams: Vec<StreamResult>,
-}
-
-/// Nanoseconds.
-#[derive(Serialize)]
-struct Latency {
-    min_ns: u64,
-    mean_ns: f64,
-    p50_ns: u64,
-    p90_ns: u64,
-    p99_ns: u64,
-    p999_ns: u64,
-    max_ns: u64,
-    /// RFC 8219 section 7.3.1: from the least to that of 99.9 %.
-    pdv_ns: u64,
-}
-
-#[derive(Serialize)]
-struct StreamResult {
-    name: String,
-    sent: u64,
-    received: u64,
-    lost: u64,
-    reordered: u64,
-    reordering_extent_max: u64,
-    duplicates: u64,
-    too_late: u64,
-    damaged: u64,
-    /// RFC 3550 section 6.4.1.
-    jitter_ns: u64,
-}
-
-/// How exactly packets were sent when they were due, nanoseconds; null at rate `max`.
-#[derive(Serialize)]
-struct Pacing {
-    late_p50_ns: Option<u64>,
-    late_p99_ns: Option<u64>,
-    gap_error_p50_ns: Option<u64>,
-    gap_error_p99_ns: Option<u64>,
-}
-
-impl Results {
-    pub(super) fn new(
-        args: &GenArgs,
-        (specs, totals): (&[StreamSpec], &Totals),
-        ports: Vec<PortResult>,
-        sent_for: Duration,
-    ) -> Self {
-        // Of a profile only the probes.
-        let is_verified = args.is_verified() || !specs.is_empty() && args.has_profile();
-        let seconds = sent_for.as_secs_f64();
-        // A rate is that between the first packet and the last; of one packet there is none.
-        let counted = |packets: [u64; 2], bytes: [u64; 2], span: Span| {
-            let (packets, bytes) = (packets.iter().sum(), bytes.iter().sum());
-            let seconds = span.length_ns() as f64 / 1e9;
-            let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
-            let wire_mbps = per_second(wire_bits(packets, bytes)) / 1e6;
-            Counted { packets, bytes, pps: per_second(packets as f64), wire_mbps }
-        };
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
+    /// What the run came to so far, but for its intervals.
+    fn results(&self, ports: Vec<PortResult>, totals: &Totals, sent_for: Duration) -> Results {
+        let Subject { args, specs, is_verified, .. } = self.subject;
+        let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ports = ports.into_iter().enumerate();
+        Results {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kind: KIND.to_owned(),
             dpdk: dpdk::version(),
+            started_unix_s: Some(started.as_millis() as f64 / 1e3),
+            command: std::env::args_os().map(|word| word.to_string_lossy().into()).collect(),
+            host: Host {
+                cpu: Processor::name_of_this_host(),
+                kernel: Software::kernel_of_this_host(),
+            },
             seed: args.seed(),
-            duration_s: seconds,
-            ports,
+            duration_s: sent_for.as_secs_f64(),
+            ports: ports.map(|(number, port)| with_frames(port, number, totals)).collect(),
             sent: counted(totals.sent, totals.sent_bytes, totals.sent_span),
             received: counted(totals.received, totals.received_bytes, totals.received_span),
             unsent: totals.unsent(),
             port_full: totals.port_full(),
             put_off_s: totals.put_off_ns as f64 / 1e9,
-            verified: is_verified.then(|| Verified::new(specs, totals, args.is_verified())),
-            pacing: Pacing::new(totals),
+            verified: is_verified.then(|| verified(specs, totals, args.is_verified())),
+            pacing: pacing(totals),
             longest_gap_ns: totals.longest_gap_ns,
+            intervals: Vec::new(),
+            intervals_left_out: self.left_out,
         }
     }
 
-    /// Prints them, and writes them as JSON; returns the exit status.
-    pub(super) fn tell(&self, json: JsonFile) -> anyhow::Result<ExitCode> {
+    /// Writes what the run came to; returns the exit status.
+    pub(super) fn finish(
+        mut self,
+        totals: &Totals,
+        sent_for: Duration,
+    ) -> anyhow::Result<ExitCode> {
+        let intervals = std::mem::take(&mut self.intervals);
+        let ports = (self.subject.ports)()?;
+        let results = Results { intervals, ..self.results(ports, totals, sent_for) };
+        let Outputs { json, page, terminal, .. } = self.outputs;
+        drop(terminal);
         if !json.is_stdout() {
-            self.print(&mut io::stdout().lock()).context("cannot write the results")?;
+            results.print(&mut io::stdout().lock()).context("cannot write the results")?;
         }
-        json.write(self)?;
-        Ok(if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-
-    /// True if everything was sent, and arrived as it was sent.
-    fn is_good(&self) -> bool {
-        // Damaged packets of ours are lost, too; those of others are not our affair.
-        let is_whole = self.verified.as_ref().is_none_or(|it| it.lost == 0);
-        is_whole && self.unsent == 0
-    }
-
-    /// Prints the results for people.
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out)?;
-        for (what, count) in [("sent", &self.sent), ("received", &self.received)] {
-            writeln!(
-                out,
-                "{what}: {} packets, {:.3} Mpps, {:.3} Gb/s on the wire",
-                units::thousands(count.packets),
-                count.pps / 1e6,
-                count.wire_mbps / 1e3
-            )?;
-        }
-        if self.put_off_s > 0.0 {
-            let share = 100.0 * self.put_off_s / self.duration_s;
-            writeln!(out, "the rate was not reached: {share:.1} % of it was not sent")?;
-        }
-        if self.unsent > 0 {
-            writeln!(out, "not sent, as the port took no more: {}", units::thousands(self.unsent))?;
-        }
-        if let Some(verified) = &self.verified {
-            verified.print(out)?;
-        }
-        self.pacing.print(out)
+        page.write("millrace gen", &[Run::new("this run", &results)])?;
+        json.write(&results)?;
+        Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
-impl PortResult {
-    /// Counters of zero.
-    pub(super) fn of(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+fn delays(histogram: &Histogram<u64>) -> Delays {
+    let mut delays = Delays::default();
+    for step in histogram.iter_recorded() {
+        delays.add(step.value_iterated_to(), step.count_since_last_iteration());
     }
+    delays
+}
 
-    pub(super) fn new(port: &Port) -> Self {
-        let stats = port.stats();
-        Self {
-            name: port.info().devargs.clone(),
-            link_mbps: port.link().speed_mbps,
-            imissed: stats.imissed,
-            ierrors: stats.ierrors,
-            rx_nombuf: stats.rx_nombuf,
-            oerrors: stats.oerrors,
-        }
+fn port_interval(counters: &generator::Interval, port: usize) -> PortInterval {
+    let sent = Count { packets: counters.sent[port], bytes: counters.sent_bytes[port] };
+    let (packets, bytes) = (counters.received[port], counters.received_bytes[port]);
+    PortInterval { sent, received: Count { packets, bytes } }
+}
+
+/// Both ports together.
+fn counted(packets: [u64; 2], bytes: [u64; 2], span: Span) -> Counted {
+    Counted::new(packets.iter().sum(), bytes.iter().sum(), span.length_ns())
+}
+
+/// The counters of a port of DPDK, and of the reflector at its far end.
+pub(super) fn port_result(port: &Port, reflector: Option<ReflectorCounters>) -> PortResult {
+    let stats = port.stats();
+    PortResult {
+        name: port.info().devargs.clone(),
+        link_mbps: port.link().speed_mbps,
+        imissed: stats.imissed,
+        ierrors: stats.ierrors,
+        rx_nombuf: stats.rx_nombuf,
+        oerrors: stats.oerrors,
+        reflector: reflector.map(|it| ReflectorResult {
+            received: it.received,
+            reflected: it.reflected,
+            dropped: it.dropped,
+            missed: it.missed,
+            ..ReflectorResult::default()
+        }),
+        ..PortResult::default()
     }
 }
 
-impl Verified {
-    fn new(specs: &[StreamSpec], totals: &Totals, is_all: bool) -> Self {
-        // Frames of captures have no stamps.
-        let streams = specs.iter().zip(&totals.streams).filter(|(it, _)| it.playback.is_none());
-        let streams: Vec<_> =
-            streams.map(|(spec, totals)| StreamResult::new(&spec.name, totals)).collect();
-        Self {
-            lost: streams.iter().map(|stream| stream.lost).sum(),
-            // Beside the frames of a profile, only what is known to be a probe.
-            damaged: match is_all {
-                true => totals.damaged,
-                false => streams.iter().map(|stream| stream.damaged).sum(),
-            },
-            foreign: is_all.then_some(totals.foreign),
-            latency: Latency::new(&totals.latency),
-            streams,
-        }
-    }
+/// Adds what port `number` sent and received.
+fn with_frames(port: PortResult, number: usize, totals: &Totals) -> PortResult {
+    let (packets, bytes) = (totals.sent[number], totals.sent_bytes[number]);
+    let sent = Counted::new(packets, bytes, totals.sent_span.length_ns());
+    let (packets, bytes) = (totals.received[number], totals.received_bytes[number]);
+    let received = Counted::new(packets, bytes, totals.received_span.length_ns());
+    let link = port.link_mbps.and_then(|mbps| Link::of(&sent, mbps));
+    let back = totals.streams.iter().map(|stream| stream.received.good[number]).sum::<u64>();
+    // Without verification every frame that came back counts.
+    let back = if back > 0 { back } else { packets };
+    let reflector = port.reflector.map(|it| ReflectorResult {
+        lost_on_the_way_there: sent.packets.saturating_sub(it.received + it.missed),
+        lost_on_the_way_back: it.reflected.saturating_sub(back),
+        ..it
+    });
+    PortResult { sent: Some(sent), received: Some(received), link, reflector, ..port }
+}
 
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let [lost, damaged] = [self.lost, self.damaged].map(units::thousands);
-        match self.foreign.map(units::thousands) {
-            Some(foreign) => writeln!(out, "lost {lost}, damaged {damaged}, foreign {foreign}")?,
-            None => writeln!(out, "probes: lost {lost}, damaged {damaged}")?,
-        }
-        if let Some(latency) = &self.latency {
-            let of = [
-                ("min", latency.min_ns),
-                ("p50", latency.p50_ns),
-                ("p90", latency.p90_ns),
-                ("p99", latency.p99_ns),
-                ("p99.9", latency.p999_ns),
-                ("max", latency.max_ns),
-            ];
-            let of = of.map(|(name, nanos)| format!("{name} {}", units::duration(nanos)));
-            writeln!(out, "latency: {}", of.join(", "))?;
-        }
-        writeln!(out)?;
-        let rows: Vec<_> = self.streams.iter().map(StreamResult::row).collect();
-        table::print(out, StreamResult::HEADINGS, &(1..8), &rows)
+fn verified(specs: &[StreamSpec], totals: &Totals, is_all: bool) -> Verified {
+    // Frames of captures have no stamps.
+    let streams = specs.iter().zip(&totals.streams).filter(|(it, _)| it.playback.is_none());
+    let streams: Vec<_> = streams.map(|(spec, totals)| stream(&spec.name, totals)).collect();
+    Verified {
+        lost: streams.iter().map(|stream| stream.lost).sum(),
+        // Beside the frames of a profile, only what is known to be a probe.
+        damaged: match is_all {
+            true => totals.damaged,
+            false => streams.iter().map(|stream| stream.damaged).sum(),
+        },
+        foreign: is_all.then_some(totals.foreign),
+        latency: latency(&totals.latency),
+        streams,
     }
 }
 
-impl Latency {
-    fn new(histogram: &Histogram<u64>) -> Option<Self> {
-        let of = |part| histogram.value_at_quantile(part);
-        (!histogram.is_empty()).then(|| Self {
-            min_ns: histogram.min(),
-            mean_ns: histogram.mean(),
-            p50_ns: of(0.5),
-            p90_ns: of(0.9),
-            p99_ns: of(0.99),
-            p999_ns: of(0.999),
-            max_ns: histogram.max(),
-            pdv_ns: of(0.999).saturating_sub(histogram.min()),
-        })
+fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
+    let of = |part| histogram.value_at_quantile(part);
+    (!histogram.is_empty()).then(|| Latency {
+        min_ns: histogram.min(),
+        mean_ns: histogram.mean(),
+        p50_ns: of(0.5),
+        p90_ns: of(0.9),
+        p99_ns: of(0.99),
+        p999_ns: of(0.999),
+        max_ns: histogram.max(),
+        pdv_ns: of(0.999).saturating_sub(histogram.min()),
+    })
+}
+
+fn stream(name: &str, totals: &StreamTotals) -> StreamResult {
+    let received = totals.received;
+    StreamResult {
+        name: name.to_owned(),
+        sent: totals.sent,
+        received: received.received(),
+        lost: totals.lost(),
+        reordered: received.reordered,
+        reordering_extent_max: received.extent_max,
+        duplicates: received.duplicates,
+        too_late: received.too_late,
+        damaged: received.damaged,
+        jitter_ns: received.jitter_16 / 16,
     }
 }
 
-impl StreamResult {
-    const HEADINGS: [&str; 8] =
-        ["stream", "sent", "lost", "reordered", "duplicates", "too late", "damaged", "jitter"];
-
-    fn new(name: &str, totals: &StreamTotals) -> Self {
-        let received = totals.received;
-        Self {
-            name: name.to_owned(),
-            sent: totals.sent,
-            received: received.received(),
-            lost: totals.lost(),
-            reordered: received.reordered,
-            reordering_extent_max: received.extent_max,
-            duplicates: received.duplicates,
-            too_late: received.too_late,
-            damaged: received.damaged,
-            jitter_ns: received.jitter_16 / 16,
-        }
-    }
-
-    fn row(&self) -> [String; 8] {
-        let counts = [self.sent, self.lost, self.reordered, self.duplicates, self.too_late];
-        let [sent, lost, reordered, duplicates, too_late] = counts.map(units::thousands);
-        let (damaged, jitter) = (units::thousands(self.damaged), units::duration(self.jitter_ns));
-        [self.name.clone(), sent, lost, reordered, duplicates, too_late, damaged, jitter]
-    }
-}
-
-impl Pacing {
-    fn new(totals: &Totals) -> Self {
-        let of = |histogram: &Histogram<u64>, part| {
-            (!histogram.is_empty()).then(|| histogram.value_at_quantile(part))
-        };
-        Self {
-            late_p50_ns: of(&totals.lateness, 0.5),
-            late_p99_ns: of(&totals.lateness, 0.99),
-            gap_error_p50_ns: of(&totals.gap_error, 0.5),
-            gap_error_p99_ns: of(&totals.gap_error, 0.99),
-        }
-    }
-
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let (Some(p50), Some(p99)) = (self.gap_error_p50_ns, self.gap_error_p99_ns) else {
-            return Ok(());
-        };
-        let [p50, p99] = [p50, p99].map(units::duration);
-        writeln!(out, "pacing: gaps between bursts are off by {p50} (p50), {p99} (p99)")
+fn pacing(totals: &Totals) -> Pacing {
+    let of = |histogram: &Histogram<u64>, part| {
+        (!histogram.is_empty()).then(|| histogram.value_at_quantile(part))
+    };
+    Pacing {
+        late_p50_ns: of(&totals.lateness, 0.5),
+        late_p99_ns: of(&totals.lateness, 0.99),
+        gap_error_p50_ns: of(&totals.gap_error, 0.5),
+        gap_error_p99_ns: of(&totals.gap_error, 0.99),
     }
 }

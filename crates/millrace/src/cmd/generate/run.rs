@@ -2,20 +2,20 @@
 //! Runs the generator: ports, workers, and the control thread's part.
 
 use super::crew::{self, Crew, Plan};
-use super::csv_file::CsvFile;
 use super::inquiries::Inquiries;
 use super::neighbours::{Senders, resolve_all};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
-use super::report::{Meter, PortResult, Results};
+use super::report::{Outputs, Reporter, Subject, port_result};
 use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Payload, Stats, selftest, sockets};
 use crate::backend::Backend;
-use crate::output::{JsonFile, tell, tell_at_once};
+use crate::output::tell;
 use crate::ports::{OpenOptions, OpenPorts};
 use crate::signals;
 use anyhow::{Context, bail};
-use generator::{Clock, Ledger, Phase, Stage, Totals};
+use generator::{Clock, Ledger, Phase, Stage};
+use std::cell::Cell;
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,6 @@ use traffic::{Part, PayloadFormat, Side, StampKey};
 
 /// How often the control thread looks.
 const TURN: Duration = Duration::from_millis(10);
-/// Reports come ten times in an interval, and every 10 ms they are looked at.
-const REPORTING: Duration = Duration::from_millis(50);
 
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
     if args.backend.backend == Backend::Sockets {
@@ -48,9 +46,8 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     if names.count() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
         bail!("side=b needs a port B: name two ports, A,B");
     }
-    let json = JsonFile::open(args.json.as_deref())?;
+    let outputs = Outputs::open(args)?;
     let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
-    let csv = CsvFile::open(args.csv.as_deref(), args.interval, is_verified)?;
     let pcapng = args.pcapng.open()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let crew = Crew::new(args);
@@ -90,17 +87,24 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     };
     let (workers, ledger) = plan.tasks(&mut open, &mut inquiries, pcapng.as_mut())?;
     let jobs = crew::launch(workers, &mut open, clock, &phase);
-    let is_printed = !args.quiet && !json.is_stdout() && args.stats != Stats::Off;
-    let mut control = Control::new(args, is_verified, (ledger, phase), csv, is_printed);
+    inquiries.begin();
+    let (specs, cpus) = (specs.as_slice(), open.cpus.as_slice());
+    let reflectors = Cell::new([None; 2]);
+    let ports = || {
+        let both = open.ports.iter().zip(reflectors.get());
+        Ok(both.map(|(port, reflector)| port_result(port, reflector)).collect())
+    };
+    let subject = Subject { args, specs, ports: &ports, cpus, is_verified };
+    let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?);
     control.pcapng = pcapng;
     let duration = args.duration.or(profile.as_ref().and_then(|profile| profile.duration));
     let sent_for = control.conduct(duration, args.late, &interrupted);
+    reflectors.set(inquiries.end());
+    control.end_workers();
     jobs.into_iter().for_each(|job| _ = job.join());
-    let ports = open.ports.iter().map(PortResult::new).collect();
-    let totals = control.finish()?;
-    let results = Results::new(args, (&specs, totals), ports, sent_for);
+    let status = control.finish(sent_for)?;
     open.close();
-    results.tell(json)
+    Ok(status)
 }
 
 /// Payload of this run, which nobody else's packets have.
@@ -138,30 +142,20 @@ fn setup(
 }
 
 /// The control thread's part of a run.
-pub(super) struct Control {
+pub(super) struct Control<'a> {
     ledger: Ledger,
     phase: Phase,
     begun: Instant,
-    meter: Meter,
-    csv: CsvFile,
+    reporter: Reporter<'a>,
     pcapng: Option<PcapngFile>,
-    is_printed: bool,
 }
 
-impl Control {
-    pub(super) fn new(
-        args: &GenArgs,
-        is_verified: bool,
-        (ledger, phase): (Ledger, Phase),
-        csv: CsvFile,
-        is_printed: bool,
-    ) -> Self {
-        let meter = Meter::new(is_verified, args.interval, args.late + REPORTING);
-        Self { ledger, phase, begun: Instant::now(), meter, csv, pcapng: None, is_printed }
+impl<'a> Control<'a> {
+    pub(super) fn new((ledger, phase): (Ledger, Phase), reporter: Reporter<'a>) -> Self {
+        Self { ledger, phase, begun: Instant::now(), reporter, pcapng: None }
     }
 
-    /// Waits until sending is over, and for late packets; then ends the workers. Returns how long
-    /// sending took.
+    /// Waits until sending is over, and for late packets; returns how long sending took.
     pub(super) fn conduct(
         &mut self,
         duration: Option<Duration>,
@@ -170,28 +164,32 @@ impl Control {
     ) -> Duration {
         let sent_for = self.watch(duration, interrupted);
         self.poll_for(late);
-        self.phase.set(Stage::End);
         sent_for
     }
 
-    /// Takes the last reports, once the workers have ended.
-    pub(super) fn finish(&mut self) -> anyhow::Result<&Totals> {
+    /// Ends the workers.
+    pub(super) fn end_workers(&self) {
+        self.phase.set(Stage::End);
+    }
+
+    /// Takes the last reports, once the workers have ended, and writes the results; returns the
+    /// exit status.
+    pub(super) fn finish(mut self, sent_for: Duration) -> anyhow::Result<ExitCode> {
         self.ledger.poll();
         self.close_intervals(u64::MAX);
         self.finish_pcapng()?;
-        Ok(self.ledger.totals())
+        self.reporter.finish(self.ledger.totals(), sent_for)
     }
 
     /// Waits until sending is over; returns how long it took.
     fn watch(&mut self, duration: Option<Duration>, interrupted: &AtomicBool) -> Duration {
-        if self.is_printed {
-            tell_at_once(Meter::HEADING);
-        }
+        self.reporter.begin();
         loop {
             self.poll();
             let elapsed = self.begun.elapsed();
-            self.close_intervals(self.meter.intervals_over(elapsed));
-            let is_over = duration.is_some_and(|duration| elapsed >= duration);
+            let is_end_asked = self.reporter.turn(self.ledger.totals(), elapsed);
+            self.close_intervals(self.reporter.intervals_over(elapsed));
+            let is_over = is_end_asked || duration.is_some_and(|duration| elapsed >= duration);
             if is_over || interrupted.load(Ordering::Relaxed) || self.ledger.is_all_sent() {
                 self.phase.set(Stage::Drain);
                 return elapsed;
@@ -200,24 +198,20 @@ impl Control {
         }
     }
 
-    /// Prints and writes the intervals below `number`.
+    /// Reports the intervals below `number`.
     fn close_intervals(&mut self, number: u64) {
         while let Some((number, interval)) = self.ledger.take_interval(number) {
-            if self.is_printed {
-                tell_at_once(self.meter.line(number, &interval));
-            }
-            if let Err(error) = self.csv.write(number, &interval) {
-                tell(io::stderr(), format_args!("millrace: cannot write intervals: {error}"));
-            }
+            self.reporter.close(number, &interval);
         }
     }
 
     /// Takes reports for so long.
     fn poll_for(&mut self, duration: Duration) {
-        let begun = Instant::now();
+        let (begun, sent_for) = (Instant::now(), self.begun.elapsed());
         while begun.elapsed() < duration {
             std::thread::sleep(TURN);
             self.poll();
+            self.reporter.turn(self.ledger.totals(), sent_for);
         }
     }
 

@@ -3,14 +3,13 @@
 
 use super::GenArgs;
 use super::crew::{Crew, START_NS, Tasks, window};
-use super::csv_file::CsvFile;
-use super::report::{PortResult, Results};
+use super::report::{Outputs, Reporter, Subject};
 use super::run::{Control, payload_format};
 use crate::backend::tell_refusals;
-use crate::output::JsonFile;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
 use generator::{Checks, Clock, Lanes, Ledger, Phase, PortQueue, Session};
+use results::PortResult;
 use sockets::{UdpOptions, UdpPort, UdpRx, UdpStream};
 use std::process::ExitCode;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
@@ -26,8 +25,7 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     args.refuse_what_sockets_cannot()?;
     let specs = args.specs()?;
     let streams = udp_streams(args, &specs)?;
-    let json = JsonFile::open(args.json.as_deref())?;
-    let csv = CsvFile::open(args.csv.as_deref(), args.interval, args.is_verified())?;
+    let outputs = Outputs::open(args)?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let crew = Crew::new(args);
     if crew.senders > 1 && streams.iter().any(UdpStream::has_source) {
@@ -56,18 +54,31 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan { args, crew, specs: &specs, setup, clock };
     let (workers, ledger) = plan.tasks(&ports)?;
     let workers = threads::launch(workers, clock, &phase)?;
-    let is_printed = !args.quiet && !json.is_stdout();
-    let mut control = Control::new(args, args.is_verified(), (ledger, phase), csv, is_printed);
+    let counters = || Ok(vec![count(&ports)?]);
+    let subject = Subject {
+        args,
+        specs: &specs,
+        ports: &counters,
+        // The scheduler chooses cpus.
+        cpus: &[],
+        is_verified: args.is_verified(),
+    };
+    let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?);
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
+    control.end_workers();
     workers.into_iter().for_each(|worker| _ = worker.join());
-    let totals = control.finish()?;
-    let mut result = PortResult::of("sockets");
-    for port in &ports {
+    ports.iter().for_each(|port| tell_refusals(port.counts()));
+    control.finish(sent_for)
+}
+
+/// Counters of all sockets together.
+fn count(ports: &[UdpPort]) -> anyhow::Result<PortResult> {
+    let mut result = PortResult { name: "sockets".to_owned(), ..PortResult::default() };
+    for port in ports {
         result.imissed += port.drops().context("cannot read the drops of a socket")?;
         result.oerrors += port.counts().refused();
-        tell_refusals(port.counts());
     }
-    Results::new(args, (&specs, totals), vec![result], sent_for).tell(json)
+    Ok(result)
 }
 
 /// What the sockets have to know of the streams.

@@ -2,7 +2,7 @@
 //! Numbers for people: byte counts, spans of time, packet rates, thousands.
 
 /// Bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
         return format!("{count} B");
@@ -18,7 +18,7 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// A span of time in the unit that suits it: `250 ns`, `1.50 ms`, `86400 s`.
-pub(crate) fn duration(nanos: u64) -> String {
+pub fn duration(nanos: u64) -> String {
     match nanos {
         0 => "0 s".to_owned(),
         1..1_000 => format!("{nanos} ns"),
@@ -29,12 +29,12 @@ pub(crate) fn duration(nanos: u64) -> String {
 }
 
 /// Packets per second: `0.06`, `9.50`, `224`. Rates are compared with thresholds below one.
-pub(crate) fn pps(rate: f64) -> String {
+pub fn pps(rate: f64) -> String {
     if rate == 0.0 || rate >= 9.995 { format!("{rate:.0}") } else { format!("{rate:.2}") }
 }
 
 /// A count with its thousands set apart: `1_234_567`.
-pub(crate) fn thousands(count: u64) -> String {
+pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -44,6 +44,33 @@ pub(crate) fn thousands(count: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A share in percent: `0 %`, `0.0003 %`, `12.3 %`.
+pub fn percent(percent: f64) -> String {
+    match percent.abs() {
+        0.0 => "0 %".to_owned(),
+        ..0.00005 => format!("{percent:.1e} %"),
+        ..0.05 => format!("{percent:.4} %"),
+        _ => format!("{} %", three_digits(percent)),
+    }
+}
+
+/// A time since 1970-01-01 UTC: `2023-11-14 22:13:20 UTC`.
+pub fn date(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    // Years begin in March here, so that the leap day is their last; 719468 days before 1970 the
+    // first of 400 such years began (the algorithm of H. Hinnant's `civil_from_days`).
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 /// At least three significant digits; more only before the point.
@@ -95,5 +122,25 @@ mod tests {
         assert_eq!(thousands(999), "999");
         assert_eq!(thousands(1_000), "1_000");
         assert_eq!(thousands(12_345_678), "12_345_678");
+    }
+
+    /// As `date -u -d @SECONDS` prints them.
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let dates = [0, 951_782_399, 951_782_400, 1_700_000_000, 4_107_542_400].map(date);
+        let expected = [
+            "1970-01-01 00:00:00",
+            "2000-02-28 23:59:59",
+            "2000-02-29 00:00:00",
+            "2023-11-14 22:13:20",
+            "2100-03-01 00:00:00",
+        ];
+        assert_eq!(dates, expected.map(|date| format!("{date} UTC")));
+    }
+
+    #[test]
+    fn small_shares_are_told_apart() {
+        let shares = [0.0, 0.000001, 0.0003, 1.5, 100.0].map(percent);
+        assert_eq!(shares, ["0 %", "1.0e-6 %", "0.0003 %", "1.50 %", "100 %"]);
     }
 }

@@ -5,20 +5,24 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 /// Prints a table; columns in `numbers` are set flush right.
-pub(crate) fn print<const N: usize>(
+///
+/// # Errors
+/// Those of writing.
+pub fn print<'a>(
     out: &mut impl Write,
-    headings: [&str; N],
+    headings: impl AsRef<[&'a str]>,
     numbers: &Range<usize>,
-    rows: &[[String; N]],
+    rows: &[impl AsRef<[String]>],
 ) -> io::Result<()> {
-    let mut widths = headings.map(str::len);
+    let headings: Vec<_> = headings.as_ref().iter().map(|name| (*name).to_owned()).collect();
+    let mut widths: Vec<_> = headings.iter().map(|name| name.chars().count()).collect();
     for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
+        for (width, cell) in widths.iter_mut().zip(row.as_ref()) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    print_row(out, &widths, numbers, &headings.map(str::to_owned))?;
-    rows.iter().try_for_each(|row| print_row(out, &widths, numbers, row))
+    print_row(out, &widths, numbers, &headings)?;
+    rows.iter().try_for_each(|row| print_row(out, &widths, numbers, row.as_ref()))
 }
 
 fn print_row(

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! `millrace bench baseline`: the same packets over the kernel's sockets, over DPDK on a Linux
+//! interface, over AF_XDP and over memif, each to a reflector and back.
+
+use super::search::{LOSS_MAX, Trial, highest_rate};
+use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed};
+use crate::cmd::report::PageFile;
+use crate::output::tell;
+use crate::signals;
+use anyhow::{Context, bail};
+use results::{Results, Run, table, units};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Compare the kernel with DPDK: the same packets, to a reflector and back, in five ways
+///
+/// Searches each way for the highest rate at which it loses less than 1 %, and measures it there and
+/// at a fixed rate. Makes two network namespaces with a veth pair between them, for which it needs
+/// root; without it only DPDK over memif is measured.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BaselineArgs {
+    /// Measure for S seconds at each rate
+    #[arg(long, short, value_name = "S", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(2..))]
+    duration: u32,
+    /// The fixed rate, in packets per second
+    #[arg(long, value_name = "PPS", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
+    /// Frame size with FCS, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(64..=1518))]
+    size: u16,
+    /// Only the ways with NAME in their name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Draw the runs at the highest rates over each other on an HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Keep the results of every run as JSON in this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    keep: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo millrace bench baseline --html baseline.html
+      All ways, each for 10 seconds at its highest rate and at 1 Mpps.
+  millrace bench baseline --only memif
+      DPDK to DPDK, without root.";
+
+/// Seconds of a trial of the search.
+const TRIAL_S: u32 = 1;
+/// Until a reflector is ready.
+const READY: Duration = Duration::from_secs(3);
+
+/// A way to carry packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    SocketsToSockets,
+    SocketsToDpdk,
+    DpdkToSockets,
+    AfXdp,
+    Memif,
+}
+
+impl Way {
+    const ALL: [Self; 5] = [
+        Self::SocketsToSockets,
+        Self::SocketsToDpdk,
+        Self::DpdkToSockets,
+        Self::AfXdp,
+        Self::Memif,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::SocketsToSockets => "sockets to sockets",
+            Self::SocketsToDpdk => "sockets to DPDK",
+            Self::DpdkToSockets => "DPDK to sockets",
+            Self::AfXdp => "AF_XDP to AF_XDP",
+            Self::Memif => "DPDK to DPDK, memif",
+        }
+    }
+
+    /// What `millrace gen` is told beside the rate.
+    fn generator(self, dir: &Path) -> Vec<String> {
+        let [interface, _] = INTERFACES;
+        match self {
+            Self::SocketsToSockets | Self::SocketsToDpdk => words("--backend sockets"),
+            Self::DpdkToSockets => words(&format!("{interface} --gateway {}", ADDRESSES[1])),
+            Self::AfXdp => words(&format!("net_af_xdp0,iface={interface}")),
+            Self::Memif => vec![memif(dir, "client")],
+        }
+    }
+
+    /// What `millrace reflect` is told.
+    fn reflector(self, dir: &Path) -> Vec<String> {
+        let [_, interface] = INTERFACES;
+        match self {
+            Self::SocketsToSockets | Self::DpdkToSockets => {
+                words(&format!("--backend sockets {}:7", ADDRESSES[1]))
+            }
+            Self::SocketsToDpdk => words(interface),
+            Self::AfXdp => words(&format!("net_af_xdp0,iface={interface}")),
+            Self::Memif => vec![memif(dir, "server")],
+        }
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn memif(dir: &Path, role: &str) -> String {
+    let socket = dir.join("memif.sock");
+    format!("net_memif0,role={role},socket={},socket-abstract=no,rsize=14", socket.display())
+}
+
+/// What is known of a way.
+struct Measured {
+    way: Way,
+    /// The highest rate with few losses; `None`: there is none.
+    highest: Option<(f64, Results)>,
+    fixed: Results,
+}
+
+pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
+    let page = PageFile::open(args.html.as_deref())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let dir = tempfile::tempdir().context("cannot make a directory for temporary files")?;
+    let bed = match rustix::process::geteuid().is_root() {
+        true => Some(Testbed::new()?),
+        false => None,
+    };
+    let wanted = |way: &Way| {
+        let name = way.name().to_lowercase();
+        args.only.is_empty() || args.only.iter().any(|only| name.contains(&only.to_lowercase()))
+    };
+    let runner = Runner { args, bed, dir: dir.path(), interrupted: &interrupted };
+    let mut measured = Vec::new();
+    for way in Way::ALL.into_iter().filter(wanted) {
+        match runner.measure(way) {
+            Ok(found) => measured.push(found),
+            Err(_) if interrupted.load(Ordering::Relaxed) => break,
+            Err(error) => {
+                tell(io::stderr(), format_args!("millrace: {}: {error:#}", way.name()));
+            }
+        }
+    }
+    print(&measured, args).context("cannot write the results")?;
+    let runs = measured.iter().filter_map(|it| Some((it.way, &it.highest.as_ref()?.1)));
+    let runs: Vec<Run> = runs.map(|(way, results)| Run::new(way.name(), results)).collect();
+    if !runs.is_empty() {
+        page.write("Kernel and DPDK", &runs)?;
+    }
+    Ok(if measured.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs generator and reflector.
+struct Runner<'a> {
+    args: &'a BaselineArgs,
+    bed: Option<Testbed>,
+    dir: &'a Path,
+    interrupted: &'a AtomicBool,
+}
+
+impl Runner<'_> {
+    fn measure(&self, way: Way) -> anyhow::Result<Measured> {
+        let say = |what: &str| {
+            tell(io::stderr(), format_args!("millrace: {}: {what}", way.name()));
+        };
+        say("searching for the highest rate");
+        let highest = highest_rate(|rate| {
+            let results = self.run(way, rate, TRIAL_S)?;
+            Ok::<_, anyhow::Error>(trial(&results, rate))
+        })?;
+        let highest = match highest {
+            Some(rate) => {
+                say(&format!("measuring at {:.3} Mpps", rate / 1e6));
+                let results = self.run(way, Some(rate), self.args.duration)?;
+                self.keep(way, "highest", &results)?;
+                Some((rate, results))
+            }
+            None => None,
+        };
+        say(&format!("measuring at {:.3} Mpps", f64::from(self.args.rate) / 1e6));
+        let fixed = self.run(way, Some(self.args.rate.into()), self.args.duration)?;
+        self.keep(way, "fixed", &fixed)?;
+        Ok(Measured { way, highest, fixed })
+    }
+
+    /// Runs a reflector, and a generator for so many seconds; without a rate as fast as it goes.
+    fn run(&self, way: Way, rate: Option<f64>, seconds: u32) -> anyhow::Result<Results> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        let mut reflector = self.command(way, End::Reflector)?;
+        reflector.arg("reflect").args(way.reflector(self.dir)).arg("-q");
+        let mut reflector = Running::start(&mut reflector)?;
+        thread::sleep(READY);
+        reflector.check()?;
+        let mut generator = self.command(way, End::Generator)?;
+        let rate = rate.map_or("max".to_owned(), |rate| format!("{rate:.0}pps"));
+        let [src, dst] = ADDRESSES;
+        let stream = format!("dst={dst} dport=7 size={}", self.args.size);
+        let stream = match way {
+            Way::SocketsToSockets | Way::SocketsToDpdk => stream,
+            _ => format!("src={src} {stream}"),
+        };
+        generator.arg("gen").args(way.generator(self.dir));
+        generator.args(["--verify", "--interval", "0.1", "-q", "--json", "-"]);
+        generator.args(["-d", &seconds.to_string(), "--rate", &rate, "--stream", &stream]);
+        let output = generator.output().context("cannot run the generator")?;
+        reflector.check()?;
+        serde_json::from_slice(&output.stdout).map_err(|_| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            anyhow::anyhow!("{}", said.lines().last().unwrap_or("the generator says nothing"))
+        })
+    }
+
+    /// This program at an end of the way.
+    fn command(&self, way: Way, end: End) -> anyhow::Result<Command> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        match (way, &self.bed) {
+            (Way::Memif, _) => Ok(Command::new(program)),
+            (_, Some(bed)) => Ok(bed.command(end, program)),
+            (_, None) => bail!("needs root, to make network namespaces"),
+        }
+    }
+
+    fn keep(&self, way: Way, which: &str, results: &Results) -> anyhow::Result<()> {
+        let Some(dir) = &self.args.keep else { return Ok(()) };
+        let name = way.name().replace([' ', ','], "-");
+        let path = dir.join(format!("{name}-{which}.json"));
+        let write = |path: &Path| {
+            std::fs::create_dir_all(dir)?;
+            std::fs::write(path, serde_json::to_vec_pretty(results)?)
+        };
+        write(&path).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// A trial of the search. Packets that were due and not sent count as lost.
+fn trial(results: &Results, rate: Option<f64>) -> Trial {
+    let duration = results.duration_s.max(1e-3);
+    let due = rate.map_or(results.sent.packets as f64, |rate| rate * duration);
+    let good = results
+        .verified
+        .as_ref()
+        .map_or(0.0, |verified| results.sent.packets.saturating_sub(verified.lost) as f64);
+    let loss = (1.0 - good / due.max(1.0)).clamp(0.0, 1.0);
+    Trial { sent: results.sent.pps, received: good / duration, loss }
+}
+
+/// Standard deviation of the packets received in a tenth of a second, as a share of their mean;
+/// without the first and the last, which are not whole.
+fn unsteadiness(results: &Results) -> Option<f64> {
+    let counts: Vec<f64> =
+        results.intervals.iter().map(|interval| interval.received.packets as f64).collect();
+    let whole = counts.get(1..counts.len().checked_sub(8)?)?;
+    let mean = whole.iter().sum::<f64>() / whole.len() as f64;
+    let variance = whole.iter().map(|count| (count - mean).powi(2)).sum::<f64>();
+    (mean > 0.0).then(|| (variance / whole.len() as f64).sqrt() / mean)
+}
+
+fn print(measured: &[Measured], args: &BaselineArgs) -> io::Result<()> {
+    let row = |way: Way, rate: &str, results: &Results| {
+        let verified = results.verified.as_ref();
+        let latency = verified.and_then(|verified| verified.latency.as_ref());
+        let shown = |nanos: Option<u64>| nanos.map_or("-".to_owned(), units::duration);
+        let lost = trial(results, None).loss * 100.0;
+        [
+            way.name().to_owned(),
+            rate.to_owned(),
+            format!("{:.3}", results.sent.pps / 1e6),
+            format!("{lost:.3}"),
+            shown(latency.map(|latency| latency.p50_ns)),
+            shown(latency.map(|latency| latency.p99_ns)),
+            unsteadiness(results).map_or("-".to_owned(), |it| format!("{:.1}", it * 100.0)),
+        ]
+    };
+    let mut rows = Vec::new();
+    for Measured { way, highest, fixed } in measured {
+        match highest {
+            Some((_, results)) => rows.push(row(*way, "highest", results)),
+            None => tell(
+                io::stderr(),
+                format_args!(
+                    "millrace: {}: loses more than {} % at every rate",
+                    way.name(),
+                    LOSS_MAX * 100.0
+                ),
+            ),
+        }
+        rows.push(row(*way, &format!("{:.3} Mpps", f64::from(args.rate) / 1e6), fixed));
+    }
+    let headings = ["way", "rate", "sent Mpps", "lost %", "p50", "p99", "deviation %"];
+    table::print(&mut io::stdout().lock(), headings, &(2..7), &rows)
+}

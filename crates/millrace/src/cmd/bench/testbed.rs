@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Two network namespaces with a veth pair between them, and the programs that run in them. All of
+//! it goes when the testbed is dropped.
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Interfaces of the generator and of the reflector, in their namespaces.
+pub(super) const INTERFACES: [&str; 2] = ["mr-gen", "mr-reflect"];
+/// Their addresses, of RFC 2544's network.
+pub(super) const ADDRESSES: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
+/// How long a program may take to end before it is killed.
+const END: Duration = Duration::from_secs(5);
+
+/// The end of a wire at which a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Generator,
+    Reflector,
+}
+
+/// Two namespaces and a veth pair.
+pub(super) struct Testbed {
+    /// Processes that hold the namespaces.
+    holders: [Running; 2],
+}
+
+/// A program that is ended with this value.
+pub(super) struct Running(Child);
+
+impl Testbed {
+    /// Makes the namespaces and lays the wire.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let bed = Self { holders: [hold()?, hold()?] };
+        let [generator, reflector] = &bed.holders;
+        let [a, b] = INTERFACES;
+        ip(&format!(
+            "link add {a} netns {} type veth peer name {b} netns {}",
+            generator.0.id(),
+            reflector.0.id()
+        ))?;
+        for (end, (interface, address)) in
+            [End::Generator, End::Reflector].into_iter().zip(INTERFACES.into_iter().zip(ADDRESSES))
+        {
+            bed.run(end, "ip", &format!("address add {address}/24 dev {interface}"))?;
+            bed.run(end, "ip", &format!("link set {interface} up"))?;
+        }
+        // A reflector on a port of DPDK answers nobody who looks for its address.
+        let mac = bed.mac(End::Reflector)?;
+        let neighbour = format!("neighbour add {} lladdr {mac} dev {a}", ADDRESSES[1]);
+        bed.run(End::Generator, "ip", &neighbour)?;
+        Ok(bed)
+    }
+
+    /// A command that runs at this end.
+    pub(super) fn command(&self, end: End, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.holders[end as usize].0.id()));
+        command.arg("--").arg(program.as_ref());
+        command
+    }
+
+    fn run(&self, end: End, program: &str, words: &str) -> anyhow::Result<String> {
+        succeed(self.command(end, program).args(words.split(' ')))
+    }
+
+    fn mac(&self, end: End) -> anyhow::Result<String> {
+        let interface = INTERFACES[end as usize];
+        let shown = self.run(end, "ip", &format!("-o link show {interface}"))?;
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        let place = words.iter().position(|word| *word == "link/ether");
+        let mac = place.and_then(|place| words.get(place + 1));
+        Ok((*mac.context("ip shows no MAC address")?).to_owned())
+    }
+}
+
+/// Starts a process that holds a new network namespace.
+fn hold() -> anyhow::Result<Running> {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", "ip link set lo up && echo ready && exec sleep infinity"]);
+    command.stdout(Stdio::piped());
+    let mut holder = Running(command.spawn().context("cannot run unshare")?);
+    let output = holder.0.stdout.take().context("unshare has no output")?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line).context("cannot read from unshare")?;
+    if line != "ready\n" {
+        bail!("cannot make a network namespace: it needs root, and ip of iproute2");
+    }
+    Ok(holder)
+}
+
+fn ip(words: &str) -> anyhow::Result<String> {
+    succeed(Command::new("ip").args(words.split(' ')))
+}
+
+/// Runs a command that must succeed; returns what it prints.
+fn succeed(command: &mut Command) -> anyhow::Result<String> {
+    let Output { status, stdout, stderr } =
+        command.output().with_context(|| format!("cannot run {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} fails: {}", String::from_utf8_lossy(&stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&stdout).into_owned())
+}
+
+impl Running {
+    /// Starts a program without output.
+    pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Ok(Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?))
+    }
+
+    /// Fails, with what the program has printed, if it has ended.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        let Some(status) = self.0.try_wait()? else { return Ok(()) };
+        let mut printed = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            std::io::Read::read_to_string(&mut stderr, &mut printed)?;
+        }
+        bail!("the reflector has ended with {status}: {}", printed.trim())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        // Whatever fails here, the process is gone.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        while matches!(self.0.try_wait(), Ok(None)) {
+            if begun.elapsed() > END {
+                let _ = self.0.kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Results of measurements, as people and other programs read them.
+//!
+//! [`Results`] is what a run of the generator came to: the members of its JSON, and the text for
+//! people. [`report::page`] shows one [`Run`] or several in plots. The crate reads no clock and
+//! opens no file.
+#![forbid(unsafe_code)]
+
+mod link;
+pub mod live;
+pub mod metrics;
+pub mod page;
+pub mod plot;
+pub mod report;
+mod run;
+mod schema;
+pub mod side_by_side;
+pub mod table;
+mod text;
+pub mod units;
+
+pub use run::{ReadError, Run};
+pub use schema::{
+    Count, Counted, Host, Interval, KIND, Latency, Link, Pacing, PortInterval, PortResult,
+    ReflectorResult, Results, StreamResult, Verified,
+};
+pub use text::IntervalLines;
+
+/// Bytes of a frame on the wire that drivers do not count: FCS, preamble and gap.
+pub const WIRE_EXTRA: u64 = FCS + WIRE_GAP;
+const FCS: u64 = 4;
+/// Preamble and gap between frames (IEEE 802.3).
+const WIRE_GAP: u64 = 20;
+
+/// Returns the bits that frames take on the wire; `bytes` without FCS.
+pub fn wire_bits(packets: u64, bytes: u64) -> f64 {
+    (bytes + WIRE_EXTRA * packets) as f64 * 8.0
+}
+
+#[cfg(test)]
+mod tests;

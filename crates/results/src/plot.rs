@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Charts as SVG, to stand inside of a page: its style sheet turns the colours named here into
+//! those of a light or a dark page. A chart without a point is an empty one.
+
+use crate::units;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use std::fmt;
+use std::ops::Range;
+
+/// A colour.
+pub type Colour = RGBColor;
+
+/// Size of a chart in its own units; the page stretches it.
+const SIZE: (u32, u32) = (580, 240);
+/// What the page paints in its ink.
+const INK: RGBColor = RGBColor(0, 0, 0);
+
+/// Colour of what is without offload.
+pub const OFF: Colour = RGBColor(0xb4, 0x53, 0x09);
+/// Colour of what is with offload.
+pub const ON: Colour = RGBColor(0x1d, 0x4e, 0xd8);
+/// Colours of runs, in their order; the page has a light and a dark one of each.
+pub const RUNS: [Colour; 8] = [
+    ON,
+    OFF,
+    RGBColor(0x15, 0x80, 0x3d),
+    RGBColor(0xbe, 0x12, 0x3c),
+    RGBColor(0x7e, 0x22, 0xce),
+    RGBColor(0x0e, 0x74, 0x90),
+    RGBColor(0xdb, 0x27, 0x77),
+    RGBColor(0x64, 0x74, 0x8b),
+];
+/// Colours of stages, in their order.
+pub const STAGES: [Colour; 9] = [
+    RGBColor(0x64, 0x74, 0x8b),
+    RGBColor(0x1d, 0x4e, 0xd8),
+    RGBColor(0x0e, 0x74, 0x90),
+    RGBColor(0x15, 0x80, 0x3d),
+    RGBColor(0xca, 0x8a, 0x04),
+    RGBColor(0xbe, 0x12, 0x3c),
+    RGBColor(0x94, 0xa3, 0xb8),
+    RGBColor(0x7e, 0x22, 0xce),
+    RGBColor(0xdb, 0x27, 0x77),
+];
+
+/// Returns a colour as the charts write it.
+pub fn hex(RGBColor(r, g, b): Colour) -> String {
+    format!("#{r:02X}{g:02X}{b:02X}")
+}
+
+/// Returns a square of a colour, for a legend.
+pub(crate) fn key(colour: Colour) -> String {
+    let fill = hex(colour);
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1">{}</svg>"#,
+        format_args!(r#"<rect width="1" height="1" fill="{fill}"/>"#)
+    )
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Drawing into a string fails only if a chart asks for what cannot be.
+pub type Outcome = Result<String, NotDrawn>;
+
+/// A chart that cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("a chart cannot be drawn: {0}")]
+pub struct NotDrawn(String);
+
+fn not_drawn(error: impl fmt::Display) -> NotDrawn {
+    NotDrawn(error.to_string())
+}
+
+/// A line over time.
+pub struct Line {
+    /// Its colour.
+    pub colour: Colour,
+    /// Wide and pale, to lie below another one.
+    pub is_wide: bool,
+    /// Seconds and value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A range of values over time.
+pub struct Band {
+    /// Its colour, of which it is a shade.
+    pub colour: Colour,
+    /// Seconds, lower and upper value.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+/// A scale of values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scale {
+    /// Linear from 0 to the greatest value, at least to `least`.
+    From0 {
+        /// What the upper end must at least be.
+        least: f64,
+    },
+    /// Nanoseconds: logarithmic if the greatest is ten times the least, or more.
+    Nanoseconds,
+}
+
+/// Where values stand on an axis.
+struct Axis {
+    range: Range<f64>,
+    is_logarithmic: bool,
+    labels: usize,
+    scale: Scale,
+}
+
+impl Axis {
+    fn new(scale: Scale, values: impl Iterator<Item = f64> + Clone) -> Self {
+        let most = values.clone().fold(0.0, f64::max);
+        let (low, high) = (values.fold(f64::INFINITY, f64::min).max(1.0), most.max(1.0));
+        let (is_logarithmic, range) = match scale {
+            Scale::From0 { least } => (false, 0.0..(most.max(least) * 1.05).max(f64::MIN_POSITIVE)),
+            Scale::Nanoseconds if high / low >= 10.0 => {
+                (true, low.log10().floor()..high.log10().ceil())
+            }
+            Scale::Nanoseconds => (false, 0.0..high * 1.05),
+        };
+        let labels = if is_logarithmic { (range.end - range.start) as usize + 1 } else { 7 };
+        Self { range, is_logarithmic, labels, scale }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        if self.is_logarithmic { value.max(1.0).log10() } else { value }
+    }
+
+    fn label(&self, place: f64) -> String {
+        let value = if self.is_logarithmic { 10_f64.powf(place) } else { place };
+        match self.scale {
+            Scale::From0 { .. } => in_short(value),
+            Scale::Nanoseconds => units::duration(value.round() as u64),
+        }
+    }
+}
+
+/// A chart of values over time.
+pub struct Chart<'a> {
+    /// Title of the time axis, with its unit.
+    pub time: &'a str,
+    /// Title of the axis of values, with its unit.
+    pub title: &'a str,
+    /// Seconds that it covers.
+    pub until: f64,
+    /// The scale of values.
+    pub scale: Scale,
+    /// Bands, below the lines.
+    pub bands: Vec<Band>,
+    /// Lines, the first one at the bottom.
+    pub lines: Vec<Line>,
+}
+
+impl Chart<'_> {
+    /// Returns the chart as SVG.
+    ///
+    /// # Errors
+    /// If its values are no numbers.
+    pub fn draw(&self) -> Outcome {
+        let of_bands = self.bands.iter().flat_map(|band| &band.points);
+        let of_bands = of_bands.flat_map(|(_, low, high)| [*low, *high]);
+        let of_lines = self.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+        let axis = Axis::new(self.scale, of_lines.chain(of_bands));
+        let mut svg = String::new();
+        {
+            let area: Area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+            let mut chart = ChartBuilder::on(&area)
+                .margin(8)
+                .margin_right(16)
+                .x_label_area_size(36)
+                .y_label_area_size(88)
+                .build_cartesian_2d(0.0..self.until, axis.range.clone())
+                .map_err(not_drawn)?;
+            chart
+                .configure_mesh()
+                .disable_x_mesh()
+                .light_line_style(TRANSPARENT)
+                .bold_line_style(INK.mix(0.12))
+                .axis_style(INK.mix(0.4))
+                .label_style(("sans-serif", 15))
+                .axis_desc_style(("sans-serif", 15))
+                .x_labels(11)
+                .y_labels(axis.labels)
+                .x_desc(self.time)
+                .y_desc(self.title)
+                .x_label_formatter(&|seconds| in_short(*seconds))
+                .y_label_formatter(&|place| axis.label(*place))
+                .draw()
+                .map_err(not_drawn)?;
+            for band in &self.bands {
+                let upper = band.points.iter().map(|(at, _, high)| (*at, axis.place(*high)));
+                let lower = band.points.iter().rev().map(|(at, low, _)| (*at, axis.place(*low)));
+                let edge: Vec<_> = upper.chain(lower).collect();
+                let shade = Polygon::new(edge, band.colour.mix(0.15).filled());
+                chart.draw_series([shade]).map_err(not_drawn)?;
+            }
+            for Line { colour, is_wide, points } in &self.lines {
+                let style = match is_wide {
+                    true => colour.mix(0.3).stroke_width(7),
+                    false => colour.stroke_width(2),
+                };
+                let points = points.iter().map(|(at, value)| (*at, axis.place(*value)));
+                chart.draw_series(LineSeries::new(points, style)).map_err(not_drawn)?;
+            }
+            area.present().map_err(not_drawn)?;
+        }
+        Ok(svg)
+    }
+}
+
+/// A bar of a bar chart: parts side by side.
+pub struct Bar {
+    /// What stands beside it.
+    pub name: String,
+    /// Lengths of its parts.
+    pub parts: Vec<(Colour, f64)>,
+}
+
+impl Bar {
+    fn total(&self) -> f64 {
+        self.parts.iter().map(|part| part.1).sum()
+    }
+}
+
+/// Space of a bar, and what is left around all of them.
+const BAR: u32 = 34;
+const AROUND: u32 = 56;
+
+/// Draws bars across, one below the other, each with its sum behind it; as wide as so many charts.
+///
+/// # Errors
+/// If their values are no numbers.
+pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
+    let count = bars.len() as f64;
+    let top = bars.iter().map(Bar::total).fold(f64::MIN_POSITIVE, f64::max);
+    let size = (SIZE.0 * charts, BAR * bars.len() as u32 + AROUND);
+    let mut svg = String::new();
+    {
+        let area: Area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(8)
+            .x_label_area_size(36)
+            .y_label_area_size(112)
+            .build_cartesian_2d(0.0..top * 1.18, count..0.0)
+            .map_err(not_drawn)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(INK.mix(0.12))
+            .axis_style(INK.mix(0.4))
+            .label_style(("sans-serif", 15))
+            .axis_desc_style(("sans-serif", 15))
+            .x_labels(5)
+            .x_desc(unit)
+            .x_label_formatter(&|value| in_short(*value))
+            .draw()
+            .map_err(not_drawn)?;
+        let label = ("sans-serif", 15).into_font().color(&INK);
+        for (place, bar) in bars.iter().enumerate() {
+            let (above, below) = (place as f64 + 0.14, place as f64 + 0.86);
+            let mut from = 0.0;
+            for (colour, value) in &bar.parts {
+                let corners = [(from, above), (from + value, below)];
+                let part = Rectangle::new(corners, colour.filled());
+                chart.draw_series([part]).map_err(not_drawn)?;
+                from += value;
+            }
+            let (_, y) = chart.backend_coord(&(0.0, place as f64 + 0.34));
+            let (x, _) = chart.backend_coord(&(from, 0.0));
+            area.draw_text(&in_short(from), &label, (x + 6, y)).map_err(not_drawn)?;
+            area.draw_text(&bar.name, &label, (8, y)).map_err(not_drawn)?;
+        }
+        area.present().map_err(not_drawn)?;
+    }
+    Ok(svg)
+}
+
+/// At most five digits: `0.25`, `19.9`, `9980`, `19684`, `25 k`.
+fn in_short(value: f64) -> String {
+    let decimals = match value.abs() {
+        ..0.0005 => 0,
+        0.0005..9.995 => 2,
+        9.995..99.95 => 1,
+        _ => 0,
+    };
+    if value.abs() >= 20_000.0 {
+        return format!("{:.0} k", value / 1e3);
+    }
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}

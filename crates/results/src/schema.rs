@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Results of a run of the generator, as JSON has them. Member names are a promise to other tools.
+//! Members that older versions did not write have defaults, so that their files are read too.
+
+use serde::{Deserialize, Serialize};
+
+/// Value of the member `kind`.
+pub const KIND: &str = "millrace-gen";
+
+fn kind() -> String {
+    KIND.to_owned()
+}
+
+/// Results of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Version of Millrace.
+    pub version: String,
+    /// [`KIND`].
+    #[serde(default = "kind")]
+    pub kind: String,
+    /// Version of DPDK.
+    pub dpdk: String,
+    /// When sending began, in seconds since 1970-01-01 UTC.
+    #[serde(default)]
+    pub started_unix_s: Option<f64>,
+    /// The command line, program included.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Where it ran.
+    #[serde(default)]
+    pub host: Host,
+    /// Seed of random values and payload.
+    pub seed: u64,
+    /// Seconds of sending.
+    pub duration_s: f64,
+    /// Ports A and B.
+    pub ports: Vec<PortResult>,
+    /// Frames that ports took.
+    pub sent: Counted,
+    /// Frames received.
+    pub received: Counted,
+    /// Packets that no port took.
+    pub unsent: u64,
+    /// Times that a port took fewer packets than were offered.
+    pub port_full: u64,
+    /// Seconds by which the schedule was put off, as the sender could not keep up.
+    pub put_off_s: f64,
+    /// Null without `--verify`.
+    pub verified: Option<Verified>,
+    /// How exactly packets were sent when they were due.
+    pub pacing: Pacing,
+    /// Longest time in which the receiver did not look, nanoseconds.
+    pub longest_gap_ns: u64,
+    /// The run in steps.
+    #[serde(default)]
+    pub intervals: Vec<Interval>,
+    /// Later intervals, which are not kept.
+    #[serde(default)]
+    pub intervals_left_out: u64,
+}
+
+/// The host of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Model of the processor, where it is known.
+    pub cpu: Option<String>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+}
+
+/// One port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortResult {
+    /// As DPDK knows it.
+    pub name: String,
+    /// Null if it is not known.
+    pub link_mbps: Option<u32>,
+    /// Frames that the port took.
+    #[serde(default)]
+    pub sent: Option<Counted>,
+    /// Frames received.
+    #[serde(default)]
+    pub received: Option<Counted>,
+    /// Null if the speed is not known, or nothing was sent.
+    #[serde(default)]
+    pub link: Option<Link>,
+    /// Frames that the NIC dropped for lack of descriptors.
+    pub imissed: u64,
+    /// Frames received with errors.
+    pub ierrors: u64,
+    /// Frames dropped for lack of mbufs.
+    pub rx_nombuf: u64,
+    /// Frames that could not be sent.
+    pub oerrors: u64,
+    /// The reflector at its far end; null if none was asked, or none has answered.
+    #[serde(default)]
+    pub reflector: Option<ReflectorResult>,
+}
+
+/// What a reflector did with the packets of a port, and where they were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReflectorResult {
+    /// Packets that it took from its port.
+    pub received: u64,
+    /// Packets that its port took back.
+    pub reflected: u64,
+    /// Packets that it did not send back.
+    pub dropped: u64,
+    /// Packets that its port had no descriptor or buffer for.
+    pub missed: u64,
+    /// Packets that did not reach it.
+    pub lost_on_the_way_there: u64,
+    /// Packets that it sent back and that did not arrive intact.
+    pub lost_on_the_way_back: u64,
+}
+
+/// What a link carries, and what was sent of that.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// Mean size of the frames sent, with FCS.
+    pub frame_bytes: f64,
+    /// Frames of that size that it carries per second: each with FCS, preamble and gap.
+    pub pps: f64,
+    /// Rate sent, in percent of that.
+    pub share_percent: f64,
+}
+
+/// Frames and their rate from the first one to the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Frames.
+    pub packets: u64,
+    /// Without FCS.
+    pub bytes: u64,
+    /// Packets per second.
+    pub pps: f64,
+    /// With FCS, preamble and gap.
+    pub wire_mbps: f64,
+}
+
+impl Counted {
+    /// Counts frames, of which the last came so many nanoseconds after the first. One packet has
+    /// no rate.
+    pub fn new(packets: u64, bytes: u64, span_ns: u64) -> Self {
+        let seconds = span_ns as f64 / 1e9;
+        let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        let wire_mbps = per_second(crate::wire_bits(packets, bytes)) / 1e6;
+        Self { packets, bytes, pps: per_second(packets as f64), wire_mbps }
+    }
+}
+
+/// What is known of packets with stamps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Packets that did not arrive intact.
+    pub lost: u64,
+    /// Packets received damaged.
+    pub damaged: u64,
+    /// Packets of others; null where only probes are verified.
+    pub foreign: Option<u64>,
+    /// Null if no packet arrived intact.
+    pub latency: Option<Latency>,
+    /// Each stream.
+    pub streams: Vec<StreamResult>,
+}
+
+/// Latency, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Least.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90 % are not above it.
+    pub p90_ns: u64,
+    /// 99 % are not above it.
+    pub p99_ns: u64,
+    /// 99.9 % are not above it.
+    pub p999_ns: u64,
+    /// Greatest.
+    pub max_ns: u64,
+    /// RFC 8219 section 7.3.1: from the least to that of 99.9 %.
+    pub pdv_ns: u64,
+}
+
+/// One stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// Its name.
+    pub name: String,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that arrived intact.
+    pub received: u64,
+    /// Packets that did not.
+    pub lost: u64,
+    /// Packets that came behind a later one.
+    pub reordered: u64,
+    /// Greatest distance between such a packet and the latest before it.
+    pub reordering_extent_max: u64,
+    /// Further copies of packets.
+    pub duplicates: u64,
+    /// Packets outside of the duplicate window.
+    pub too_late: u64,
+    /// Packets received damaged.
+    pub damaged: u64,
+    /// RFC 3550 section 6.4.1.
+    pub jitter_ns: u64,
+}
+
+/// How exactly packets were sent when they were due, in nanoseconds; null at rate `max`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Half of the bursts were not later.
+    pub late_p50_ns: Option<u64>,
+    /// 99 % of the bursts were not later.
+    pub late_p99_ns: Option<u64>,
+    /// Error of the gaps between bursts, median.
+    pub gap_error_p50_ns: Option<u64>,
+    /// 99 % of the errors are not above it.
+    pub gap_error_p99_ns: Option<u64>,
+}
+
+/// A step of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Its begin, in seconds from the start.
+    pub start_s: f64,
+    /// Its length, in seconds.
+    pub length_s: f64,
+    /// Frames that ports took in it.
+    pub sent: Count,
+    /// Frames received in it.
+    pub received: Count,
+    /// Packets stamped in it; null without `--verify` and probes, as are the next three.
+    pub stamped: Option<u64>,
+    /// Packets stamped in it that had not arrived when it was written.
+    pub lost: Option<u64>,
+    /// Damaged packets received in it.
+    pub damaged: Option<u64>,
+    /// Packets of others received in it.
+    pub foreign: Option<u64>,
+    /// Latency of packets received in it; null if there were none.
+    pub latency: Option<Latency>,
+    /// Longest time in which the receiver did not look, nanoseconds.
+    pub longest_gap_ns: u64,
+    /// Time that a hypervisor took from the cpus of the workers, milliseconds; null if it is not
+    /// known.
+    #[serde(default)]
+    pub steal_ms: Option<u64>,
+    /// Each port.
+    #[serde(default)]
+    pub ports: Vec<PortInterval>,
+}
+
+/// Gaps from here on mark an interval, in nanoseconds: at 1 Mpps 2000 packets wait, more than the
+/// descriptors of a queue.
+const AWAY_NS: u64 = 2_000_000;
+
+impl Interval {
+    /// Returns true if a receiver did not look for so long that packets may be lost or late for it.
+    pub fn was_away(&self) -> bool {
+        self.longest_gap_ns > AWAY_NS
+    }
+
+    /// Returns the share of the packets stamped in it that are lost, from 0 to 1.
+    pub fn loss(&self) -> Option<f64> {
+        let stamped = self.stamped.filter(|stamped| *stamped > 0)?;
+        Some(self.lost? as f64 / stamped as f64)
+    }
+}
+
+/// Frames of a port in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortInterval {
+    /// Frames that the port took.
+    pub sent: Count,
+    /// Frames received.
+    pub received: Count,
+}
+
+/// Frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Frames.
+    pub packets: u64,
+    /// Without FCS.
+    pub bytes: u64,
+}
+
+impl Results {
+    /// Returns true if everything was sent, and arrived as it was sent.
+    pub fn is_good(&self) -> bool {
+        // Damaged packets of ours are lost, too; those of others are not our affair.
+        let is_whole = self.verified.as_ref().is_none_or(|it| it.lost == 0);
+        is_whole && self.unsent == 0
+    }
+}

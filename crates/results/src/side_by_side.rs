@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Figures of runs side by side, each with its difference from the first run.
+
+use crate::run::{Figure, Run, Unit};
+use crate::{table, units};
+use std::io::{self, Write};
+
+/// A figure in every run.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// A figure in one run; empty where the run has none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) value: String,
+    /// Percent more than in the first run.
+    pub(crate) difference: String,
+}
+
+/// Returns every figure that a run has.
+pub(crate) fn rows(runs: &[Run]) -> Vec<Row> {
+    let mut known: Vec<Figure> = Vec::new();
+    for run in runs {
+        let mut place = 0;
+        for (figure, _) in &run.figures {
+            match known.iter().position(|known| known == figure) {
+                Some(found) => place = found + 1,
+                None => {
+                    known.insert(place, *figure);
+                    place += 1;
+                }
+            }
+        }
+    }
+    known.into_iter().map(|figure| row(figure, runs)).collect()
+}
+
+fn row(figure: Figure, runs: &[Run]) -> Row {
+    let of = |run: &Run| {
+        let found = run.figures.iter().find(|(other, _)| *other == figure);
+        found.map(|(_, value)| *value)
+    };
+    let first = runs.first().and_then(of);
+    let cell = |(number, run): (usize, &Run)| {
+        let Some(value) = of(run) else { return Cell::default() };
+        let difference = first.filter(|_| number > 0).map(|first| difference(first, value));
+        Cell { value: figure.unit.format(value), difference: difference.unwrap_or_default() }
+    };
+    Row { name: figure.name, cells: runs.iter().enumerate().map(cell).collect() }
+}
+
+/// In percent of the first; of 0 there is no percent.
+fn difference(first: f64, value: f64) -> String {
+    if first == value {
+        return "=".to_owned();
+    }
+    if first == 0.0 {
+        return "was 0".to_owned();
+    }
+    let percent = 100.0 * (value - first) / first;
+    match percent.abs() {
+        0.05.. => format!("{percent:+.1} %"),
+        _ => format!("{percent:+.4} %"),
+    }
+}
+
+/// A rate: `1.488 Mpps`.
+pub(crate) fn mpps(value: f64) -> String {
+    format!("{value:.3} Mpps")
+}
+
+impl Unit {
+    pub(crate) fn format(self, value: f64) -> String {
+        match self {
+            Self::Count => units::thousands(value as u64),
+            Self::Mpps => mpps(value),
+            Self::Gbps => format!("{value:.3} Gb/s"),
+            Self::Percent => units::percent(value),
+            Self::Nanoseconds => units::duration(value.round() as u64),
+            Self::Seconds => format!("{value:.3} s"),
+        }
+    }
+}
+
+/// Prints the figures of runs side by side.
+///
+/// # Errors
+/// Those of writing.
+pub fn print(runs: &[Run], out: &mut impl Write) -> io::Result<()> {
+    let mut headings = vec![""];
+    for (number, run) in runs.iter().enumerate() {
+        headings.push(&run.name);
+        headings.extend((number > 0).then_some("difference"));
+    }
+    let rows: Vec<Vec<String>> = rows(runs).into_iter().map(Row::into_texts).collect();
+    table::print(out, &headings, &(1..headings.len()), &rows)
+}
+
+impl Row {
+    fn into_texts(self) -> Vec<String> {
+        let mut texts = vec![self.name.to_owned()];
+        for (number, cell) in self.cells.into_iter().enumerate() {
+            texts.push(cell.value);
+            texts.extend((number > 0).then_some(cell.difference));
+        }
+        texts
+    }
+}

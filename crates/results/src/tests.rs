@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Results that are made up: JSON and text.
+
+use super::*;
+
+/// Three seconds at 1 Mpps of 64 bytes on a link of 10 Gb/s; the second one is the worst.
+pub(crate) fn results() -> Results {
+    let second = |number: u64| {
+        let worst = u64::from(number == 1);
+        let latency = Latency {
+            min_ns: 900,
+            mean_ns: 5_000.0,
+            p50_ns: 4_000,
+            p90_ns: 6_000,
+            p99_ns: 20_000 + 80_000 * worst,
+            p999_ns: 200_000,
+            max_ns: 300_000 + 2_700_000 * worst,
+            pdv_ns: 199_100,
+        };
+        Interval {
+            start_s: number as f64,
+            length_s: 1.0,
+            sent: Count { packets: 1_000_000, bytes: 60_000_000 },
+            received: Count { packets: 1_000_000 - 100 * worst, bytes: 60_000_000 - 6000 * worst },
+            stamped: Some(1_000_000),
+            lost: Some(100 * worst),
+            damaged: Some(0),
+            foreign: Some(number),
+            latency: Some(latency),
+            longest_gap_ns: 40_000 + 3_000_000 * worst,
+            steal_ms: Some(20 * number),
+            ports: vec![PortInterval {
+                sent: Count { packets: 1_000_000, bytes: 60_000_000 },
+                received: Count { packets: 1_000_000, bytes: 60_000_000 },
+            }],
+        }
+    };
+    let intervals: Vec<_> = (0..3).map(second).collect();
+    let sent = Counted::new(3_000_000, 180_000_000, 3_000_000_000);
+    let stream = StreamResult {
+        name: "<web> & \"more\"".to_owned(),
+        sent: 3_000_000,
+        received: 2_999_900,
+        lost: 100,
+        reordered: 2,
+        reordering_extent_max: 1,
+        duplicates: 3,
+        too_late: 4,
+        damaged: 5,
+        jitter_ns: 1_250,
+    };
+    Results {
+        version: "1.2.3".to_owned(),
+        kind: KIND.to_owned(),
+        dpdk: "DPDK 22.11.0".to_owned(),
+        started_unix_s: Some(1_700_000_000.0),
+        command: ["millrace", "gen", "eth1", "--verify"].map(str::to_owned).to_vec(),
+        host: Host { cpu: Some("A <b>".to_owned()), kernel: Some("6.1.0".to_owned()) },
+        seed: 1,
+        duration_s: 3.0,
+        ports: vec![PortResult {
+            name: "eth1".to_owned(),
+            link_mbps: Some(10_000),
+            sent: Some(sent),
+            received: Some(Counted::new(2_999_900, 179_994_000, 3_000_000_000)),
+            link: Link::of(&sent, 10_000),
+            imissed: 100,
+            reflector: None,
+            ierrors: 0,
+            rx_nombuf: 0,
+            oerrors: 0,
+        }],
+        sent,
+        received: Counted::new(2_999_900, 179_994_000, 3_000_000_000),
+        unsent: 0,
+        port_full: 7,
+        put_off_s: 0.0,
+        verified: Some(Verified {
+            lost: 100,
+            damaged: 5,
+            foreign: Some(3),
+            latency: intervals[1].latency,
+            streams: vec![stream],
+        }),
+        pacing: Pacing { gap_error_p50_ns: Some(120), ..Pacing::default() },
+        longest_gap_ns: 3_040_000,
+        intervals,
+        intervals_left_out: 0,
+    }
+}
+
+#[test]
+fn json_is_read_as_it_was_written() {
+    let results = results();
+    let json = serde_json::to_string_pretty(&results).unwrap();
+    assert!(json.starts_with("{\n  \"version\": \"1.2.3\",\n  \"kind\": \"millrace-gen\",\n"));
+    assert_eq!(serde_json::from_str::<Results>(&json).unwrap(), results);
+}
+
+#[test]
+fn json_of_older_versions_is_read() {
+    let mut json = serde_json::to_value(results()).unwrap();
+    for member in ["kind", "started_unix_s", "command", "host", "intervals", "intervals_left_out"] {
+        json.as_object_mut().unwrap().remove(member).unwrap();
+    }
+    let port = json["ports"][0].as_object_mut().unwrap();
+    assert!(port.remove("sent").is_some() && port.remove("link").is_some());
+    let old: Results = serde_json::from_value(json).unwrap();
+    assert_eq!((old.kind.as_str(), old.intervals.len()), (KIND, 0));
+    assert_eq!(old.sent, results().sent);
+}
+
+#[test]
+fn the_text_has_the_figures() {
+    let mut out = Vec::new();
+    results().print(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    for line in [
+        "sent: 3_000_000 packets, 1.000 Mpps, 0.672 Gb/s on the wire",
+        "received: 2_999_900 packets, 1.000 Mpps, 0.672 Gb/s on the wire",
+        "eth1: 6.7 % of what the link carries, 14.881 Mpps of 64 bytes at 10 Gb/s",
+        "lost 100, damaged 5, foreign 3",
+        "latency: min 900 ns, p50 4.00 µs, p90 6.00 µs, p99 100 µs, p99.9 200 µs, max 3.00 ms",
+        "* in 1 of 3 intervals the receiver was kept from its ports for more than 2 ms: packets \
+         may be lost or late for that",
+        "the hypervisor took 60 ms from the cpus of the workers",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn lines_are_set_below_their_heading() {
+    let results = results();
+    let line = IntervalLines::new(1.0).line(&results.intervals[1]);
+    let words: Vec<_> = line.split_whitespace().collect();
+    let expected = ["2*", "1.000", "0.67", "1.000", "100", "0", "4.00", "µs", "100", "µs", "3.00"];
+    assert_eq!(words[..11], expected);
+    assert_eq!(line.chars().count(), IntervalLines::HEADING.len());
+    let short = Interval { start_s: 0.5, length_s: 0.5, ..Interval::default() };
+    let line = IntervalLines::new(0.5).line(&short);
+    assert_eq!(line, "  1.00      0.000    0.00      0.000");
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Results of a run for people: a line per interval, and tables at the end.
+
+use crate::schema::{Interval, Latency, Pacing, PortResult, Results, StreamResult, Verified};
+use crate::{table, units, wire_bits};
+use std::io::{self, Write};
+
+/// Makes a line for each interval.
+#[derive(Clone, Copy, Debug)]
+pub struct IntervalLines {
+    /// Digits behind the point of the time.
+    decimals: usize,
+}
+
+impl IntervalLines {
+    /// What stands above the lines.
+    pub const HEADING: &str =
+        "     s  sent Mpps    Gb/s  recv Mpps        lost  damaged       p50       p99       max";
+
+    /// Lines of intervals of this many seconds.
+    pub fn new(seconds: f64) -> Self {
+        Self { decimals: if seconds.fract() == 0.0 { 0 } else { 2 } }
+    }
+
+    /// Returns the line of an interval.
+    pub fn line(&self, interval: &Interval) -> String {
+        let seconds = interval.length_s;
+        let mut line = format!(
+            "{:6.*}{} {:9.3}  {:6.2}  {:9.3}",
+            self.decimals,
+            interval.start_s + seconds,
+            if interval.was_away() { '*' } else { ' ' },
+            interval.sent.packets as f64 / 1e6 / seconds,
+            wire_bits(interval.sent.packets, interval.sent.bytes) / 1e9 / seconds,
+            interval.received.packets as f64 / 1e6 / seconds
+        );
+        if let (Some(lost), Some(damaged)) = (interval.lost, interval.damaged) {
+            line += &format!("  {lost:10}  {damaged:7}");
+            if let Some(Latency { p50_ns, p99_ns, max_ns, .. }) = interval.latency {
+                let [p50, p99, max] = [p50_ns, p99_ns, max_ns].map(units::duration);
+                line += &format!("  {p50:>8}  {p99:>8}  {max:>8}");
+            }
+        }
+        line
+    }
+}
+
+impl Results {
+    /// Prints the results for people.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out)?;
+        for (what, count) in [("sent", &self.sent), ("received", &self.received)] {
+            writeln!(
+                out,
+                "{what}: {} packets, {:.3} Mpps, {:.3} Gb/s on the wire",
+                units::thousands(count.packets),
+                count.pps / 1e6,
+                count.wire_mbps / 1e3
+            )?;
+        }
+        for line in self.ports.iter().filter_map(PortResult::share_of_link) {
+            writeln!(out, "{line}")?;
+        }
+        if self.put_off_s > 0.0 {
+            let share = 100.0 * self.put_off_s / self.duration_s;
+            writeln!(out, "the rate was not reached: {share:.1} % of it was not sent")?;
+        }
+        if self.unsent > 0 {
+            writeln!(out, "not sent, as the port took no more: {}", units::thousands(self.unsent))?;
+        }
+        if let Some(verified) = &self.verified {
+            verified.print(out)?;
+        }
+        for line in self.ports.iter().filter_map(PortResult::lost_where) {
+            writeln!(out, "{line}")?;
+        }
+        self.pacing.print(out)?;
+        self.print_noise(out)
+    }
+
+    /// What this host did to the measurement.
+    fn print_noise(&self, out: &mut impl Write) -> io::Result<()> {
+        let away = self.intervals.iter().filter(|interval| interval.was_away()).count();
+        if away > 0 {
+            writeln!(
+                out,
+                "* in {away} of {} intervals the receiver was kept from its ports for more than \
+                 2 ms: packets may be lost or late for that",
+                self.intervals.len()
+            )?;
+        }
+        match self.intervals.iter().filter_map(|interval| interval.steal_ms).sum::<u64>() {
+            0 => Ok(()),
+            ms => writeln!(out, "the hypervisor took {ms} ms from the cpus of the workers"),
+        }
+    }
+}
+
+impl PortResult {
+    fn lost_where(&self) -> Option<String> {
+        let reflector = self.reflector?;
+        let [there, at, back] = [
+            reflector.lost_on_the_way_there,
+            reflector.dropped + reflector.missed,
+            reflector.lost_on_the_way_back,
+        ]
+        .map(units::thousands);
+        let name = &self.name;
+        Some(format!(
+            "{name}: lost on the way there {there}, by the reflector {at}, on the way back {back}"
+        ))
+    }
+
+    fn share_of_link(&self) -> Option<String> {
+        let (link, mbps) = (self.link?, self.link_mbps?);
+        Some(format!(
+            "{}: {:.1} % of what the link carries, {:.3} Mpps of {:.0} bytes at {} Gb/s",
+            self.name,
+            link.share_percent,
+            link.pps / 1e6,
+            link.frame_bytes,
+            f64::from(mbps) / 1e3
+        ))
+    }
+}
+
+impl Verified {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let [lost, damaged] = [self.lost, self.damaged].map(units::thousands);
+        match self.foreign.map(units::thousands) {
+            Some(foreign) => writeln!(out, "lost {lost}, damaged {damaged}, foreign {foreign}")?,
+            None => writeln!(out, "probes: lost {lost}, damaged {damaged}")?,
+        }
+        if let Some(latency) = &self.latency {
+            let of = latency.named().map(|(name, ns)| format!("{name} {}", units::duration(ns)));
+            writeln!(out, "latency: {}", of.join(", "))?;
+        }
+        writeln!(out)?;
+        let rows: Vec<_> = self.streams.iter().map(StreamResult::row).collect();
+        table::print(out, StreamResult::HEADINGS, &(1..8), &rows)
+    }
+}
+
+impl Latency {
+    /// Quantiles by their names, in nanoseconds.
+    pub(crate) fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("min", self.min_ns),
+            ("p50", self.p50_ns),
+            ("p90", self.p90_ns),
+            ("p99", self.p99_ns),
+            ("p99.9", self.p999_ns),
+            ("max", self.max_ns),
+        ]
+    }
+}
+
+impl StreamResult {
+    const HEADINGS: [&str; 8] =
+        ["stream", "sent", "lost", "reordered", "duplicates", "too late", "damaged", "jitter"];
+
+    fn row(&self) -> [String; 8] {
+        let counts = [self.sent, self.lost, self.reordered, self.duplicates, self.too_late];
+        let [sent, lost, reordered, duplicates, too_late] = counts.map(units::thousands);
+        let (damaged, jitter) = (units::thousands(self.damaged), units::duration(self.jitter_ns));
+        [self.name.clone(), sent, lost, reordered, duplicates, too_late, damaged, jitter]
+    }
+}
+
+impl Pacing {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let (Some(p50), Some(p99)) = (self.gap_error_p50_ns, self.gap_error_p99_ns) else {
+            return Ok(());
+        };
+        let [p50, p99] = [p50, p99].map(units::duration);
+        writeln!(out, "pacing: gaps between bursts are off by {p50} (p50), {p99} (p99)")
+    }
+}
