@@ -16,7 +16,7 @@ impl Ramp {
     /// Returns when something happens that would happen at `whole_ns` at the whole rate.
     ///
     /// At time `t` the rate is `t / ns` of the whole one. So as much has happened as in the time
-    /// `t * t / (2 * ns)` at the whole rate. From the end of the ramp on, half its length is missing.
+    /// `t * t / (2 * ns)` at the whole rate. After the ramp, half its length is missing.
     #[inline]
     pub(crate) fn time(self, whole_ns: u64) -> u64 {
         if whole_ns >= self.ns / 2 {
