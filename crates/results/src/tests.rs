@@ -3,38 +3,40 @@
 
 use super::*;
 
+/// Second number `number` of the run.
+fn second(number: u64) -> Interval {
+    let worst = u64::from(number == 1);
+    let latency = Latency {
+        min_ns: 900,
+        mean_ns: 5_000.0,
+        p50_ns: 4_000,
+        p90_ns: 6_000,
+        p99_ns: 20_000 + 80_000 * worst,
+        p999_ns: 200_000,
+        max_ns: 300_000 + 2_700_000 * worst,
+        pdv_ns: 199_100,
+    };
+    Interval {
+        start_s: number as f64,
+        length_s: 1.0,
+        sent: Count { packets: 1_000_000, bytes: 60_000_000 },
+        received: Count { packets: 1_000_000 - 100 * worst, bytes: 60_000_000 - 6000 * worst },
+        stamped: Some(1_000_000),
+        lost: Some(100 * worst),
+        damaged: Some(0),
+        foreign: Some(number),
+        latency: Some(latency),
+        longest_gap_ns: 40_000 + 3_000_000 * worst,
+        steal_ms: Some(20 * number),
+        ports: vec![PortInterval {
+            sent: Count { packets: 1_000_000, bytes: 60_000_000 },
+            received: Count { packets: 1_000_000, bytes: 60_000_000 },
+        }],
+    }
+}
+
 /// Three seconds at 1 Mpps of 64 bytes on a link of 10 Gb/s; the second one is the worst.
 pub(crate) fn results() -> Results {
-    let second = |number: u64| {
-        let worst = u64::from(number == 1);
-        let latency = Latency {
-            min_ns: 900,
-            mean_ns: 5_000.0,
-            p50_ns: 4_000,
-            p90_ns: 6_000,
-            p99_ns: 20_000 + 80_000 * worst,
-            p999_ns: 200_000,
-            max_ns: 300_000 + 2_700_000 * worst,
-            pdv_ns: 199_100,
-        };
-        Interval {
-            start_s: number as f64,
-            length_s: 1.0,
-            sent: Count { packets: 1_000_000, bytes: 60_000_000 },
-            received: Count { packets: 1_000_000 - 100 * worst, bytes: 60_000_000 - 6000 * worst },
-            stamped: Some(1_000_000),
-            lost: Some(100 * worst),
-            damaged: Some(0),
-            foreign: Some(number),
-            latency: Some(latency),
-            longest_gap_ns: 40_000 + 3_000_000 * worst,
-            steal_ms: Some(20 * number),
-            ports: vec![PortInterval {
-                sent: Count { packets: 1_000_000, bytes: 60_000_000 },
-                received: Count { packets: 1_000_000, bytes: 60_000_000 },
-            }],
-        }
-    };
     let intervals: Vec<_> = (0..3).map(second).collect();
     let sent = Counted::new(3_000_000, 180_000_000, 3_000_000_000);
     let stream = StreamResult {

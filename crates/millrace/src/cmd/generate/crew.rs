@@ -20,8 +20,6 @@ use traffic::{Part, ProbedReplay, Side, Verifier};
 /// Latest packets of a stream among which duplicates are found: 64 Ki for one, less for many.
 const WINDOW_MAX: usize = 1 << 16;
 const WINDOWS_TOTAL: usize = 1 << 24;
-/// From when workers are started to when senders begin: all of them run by then.
-pub(super) const START_NS: u64 = 20_000_000;
 
 /// How many senders, receivers and workers a run has. Every sender has a transmit queue of each
 /// port, every receiver a receive queue.
@@ -100,8 +98,8 @@ impl Plan<'_> {
         let stamped = if self.setup.is_stamped { made } else { 0 };
         let lanes = Lanes { streams, stamped, senders: self.crew.senders.into() };
         let session = Session::new(self.clock, self.interval_ns, lanes);
-        let delay_ns = inquiries.delay().as_nanos() as u64;
-        let mut session = session.starting_at(self.clock.now() + START_NS + delay_ns);
+        // Not before the clock has begun.
+        let mut session = session.starting_at(1);
         let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
         let queues = open.queues.drain(..).zip(macs);
         let free = queues.enumerate().map(|(port, ((rx, tx), mac))| {

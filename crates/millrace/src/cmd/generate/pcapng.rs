@@ -82,16 +82,17 @@ impl PcapngArgs {
         Ok(Some((file, path)))
     }
 
-    /// Begins the capture of these ports.
+    /// Begins the capture of these ports. The clock begins after `delay`.
     pub(super) fn begin(
         &self,
         (file, path): (File, &Path),
         ports: &[Port],
         clock: Clock,
+        delay: Duration,
     ) -> anyhow::Result<PcapngFile> {
         let name = path.display().to_string();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let begun = now.saturating_sub(Duration::from_nanos(clock.now()));
+        let begun = now + delay;
         let mut writer = PcapNgWriter::new(BufWriter::new(file))?;
         for port in ports {
             let port = Cow::Owned(port.info().devargs.clone());

@@ -11,7 +11,7 @@ use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Payload, Stats, selftest, sockets};
 use crate::backend::Backend;
 use crate::output::tell;
-use crate::ports::{OpenOptions, OpenPorts};
+use crate::ports::{OpenOptions, OpenPorts, PortNames};
 use crate::signals;
 use anyhow::{Context, bail};
 use generator::{Clock, Ledger, Phase, Stage};
@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 use traffic::stream::{StreamSetup, StreamSpec};
 use traffic::{Part, PayloadFormat, Side, StampKey};
 
+/// From when workers are started to when senders begin: all of them run by then.
+pub(super) const START: Duration = Duration::from_millis(20);
 /// How often the control thread looks.
 const TURN: Duration = Duration::from_millis(10);
 
@@ -37,68 +39,101 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
         return selftest::run(args.seed(), &interrupted);
     };
-    args.profile.refuse_what_does_not_fit(args.is_verified())?;
-    let profile = args.profile.load(names.count())?;
-    let specs = match &profile {
-        Some(profile) => profile.probes.clone(),
-        None => args.specs()?,
-    };
-    if names.count() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
-        bail!("side=b needs a port B: name two ports, A,B");
+    run_on(names, args, link)
+}
+
+/// What a run sends.
+struct Load {
+    profile: Option<LoadedProfile>,
+    /// Streams; of a profile its probes.
+    specs: Vec<StreamSpec>,
+    is_verified: bool,
+}
+
+impl Load {
+    fn of(args: &GenArgs, ports: usize) -> anyhow::Result<Self> {
+        args.profile.refuse_what_does_not_fit(args.is_verified())?;
+        let profile = args.profile.load(ports)?;
+        let specs = match &profile {
+            Some(profile) => profile.probes.clone(),
+            None => args.specs()?,
+        };
+        if ports == 1 && specs.iter().any(|spec| spec.side == Side::B) {
+            bail!("side=b needs a port B: name two ports, A,B");
+        }
+        let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
+        Ok(Self { profile, specs, is_verified })
     }
+
+    /// The MTU that the longest frame needs.
+    fn mtu(&self) -> usize {
+        let of_profile = self.profile.as_ref().map_or(0, LoadedProfile::mtu);
+        self.specs.iter().map(StreamSpec::mtu).fold(of_profile, usize::max)
+    }
+
+    fn duration(&self) -> Option<Duration> {
+        self.profile.as_ref().and_then(|profile| profile.duration)
+    }
+}
+
+/// Runs on these ports.
+fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
+    let load = Load::of(args, names.count())?;
     let outputs = Outputs::open(args)?;
-    let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
     let pcapng = args.pcapng.open()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let crew = Crew::new(args);
-    let of_profile = profile.as_ref().map_or(0, LoadedProfile::mtu);
     let mut open = names.open(&OpenOptions {
         workers: crew.workers,
         rx_queues: crew.receivers.max(1),
         tx_queues: crew.senders,
         mtu: args.mtu,
-        needed_mtu: specs.iter().map(StreamSpec::mtu).fold(of_profile, usize::max),
+        needed_mtu: load.mtu(),
         tuning: &link.tuning,
     })?;
     open.wait_for_links(&interrupted);
-    for note in profile.iter().flat_map(|profile| profile.notes(crew.senders)) {
+    for note in load.profile.iter().flat_map(|profile| profile.notes(crew.senders)) {
         tell(io::stderr(), format_args!("millrace: {note}"));
     }
-    let (clock, phase) = (Clock::new(&open.eal), Phase::new());
-    let senders = Senders { specs: &specs, profile: profile.as_ref() };
+    let Load { profile, specs, is_verified } = &load;
+    let senders = Senders { specs, profile: profile.as_ref() };
+    let clock = Clock::measured();
     let gateways = resolve_all(&args.gateways, &senders, &mut open, clock, &interrupted)?;
-    let common = setup((args, link), (is_verified, crew.senders), &open)?;
-    let plan = Plan {
-        crew,
-        specs: &specs,
-        profile: profile.as_ref(),
-        setup: common,
-        gateways: link.next_hops(gateways),
-        mempool: open.mempool,
-        is_timed: args.stats != Stats::Off,
-        clock,
-        interval_ns: args.interval.as_nanos() as u64,
-    };
-    let pcapng = pcapng.map(|file| args.pcapng.begin(file, &open.ports, clock));
-    let mut pcapng = pcapng.transpose()?;
+    let setup = setup((args, link), (*is_verified, crew.senders), &open)?;
+    let gateways = link.next_hops(gateways);
     let mut inquiries = match args.reflector {
-        true => Inquiries::new(&senders, open.ports.len(), plan.setup.macs, plan.gateways),
+        true => Inquiries::new(&senders, open.ports.len(), setup.macs, gateways),
         false => Inquiries::default(),
     };
+    let delay = START + inquiries.delay();
+    let plan = Plan {
+        crew,
+        specs,
+        profile: profile.as_ref(),
+        setup,
+        gateways,
+        mempool: open.mempool,
+        is_timed: args.stats != Stats::Off,
+        clock: clock.starting_in(delay),
+        interval_ns: args.interval.as_nanos() as u64,
+    };
+    let begun = Instant::now() + delay;
+    let pcapng = pcapng.map(|file| args.pcapng.begin(file, &open.ports, plan.clock, delay));
+    let mut pcapng = pcapng.transpose()?;
+    let phase = Phase::new();
     let (workers, ledger) = plan.tasks(&mut open, &mut inquiries, pcapng.as_mut())?;
-    let jobs = crew::launch(workers, &mut open, clock, &phase);
+    let jobs = crew::launch(workers, &mut open, plan.clock, &phase);
     inquiries.begin();
-    let (specs, cpus) = (specs.as_slice(), open.cpus.as_slice());
     let reflectors = Cell::new([None; 2]);
     let ports = || {
         let both = open.ports.iter().zip(reflectors.get());
         Ok(both.map(|(port, reflector)| port_result(port, reflector)).collect())
     };
-    let subject = Subject { args, specs, ports: &ports, cpus, is_verified };
-    let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?);
+    let subject =
+        Subject { args, specs, ports: &ports, cpus: &open.cpus, is_verified: *is_verified };
+    let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?, begun);
     control.pcapng = pcapng;
-    let duration = args.duration.or(profile.as_ref().and_then(|profile| profile.duration));
-    let sent_for = control.conduct(duration, args.late, &interrupted);
+    let sent_for = control.conduct(args.duration.or(load.duration()), args.late, &interrupted);
     reflectors.set(inquiries.end());
     control.end_workers();
     jobs.into_iter().for_each(|job| _ = job.join());
@@ -151,8 +186,13 @@ pub(super) struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    pub(super) fn new((ledger, phase): (Ledger, Phase), reporter: Reporter<'a>) -> Self {
-        Self { ledger, phase, begun: Instant::now(), reporter, pcapng: None }
+    /// Takes reports of workers that begin to send at `begun`.
+    pub(super) fn new(
+        (ledger, phase): (Ledger, Phase),
+        reporter: Reporter<'a>,
+        begun: Instant,
+    ) -> Self {
+        Self { ledger, phase, begun, reporter, pcapng: None }
     }
 
     /// Waits until sending is over, and for late packets; returns how long sending took.

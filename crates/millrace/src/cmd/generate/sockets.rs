@@ -2,8 +2,9 @@
 //! Runs the generator over UDP sockets of the kernel, without DPDK.
 
 use super::GenArgs;
-use super::crew::{Crew, START_NS, Tasks, window};
+use super::crew::{Crew, Tasks, window};
 use super::report::{Outputs, Reporter, Subject};
+use super::run::START;
 use super::run::{Control, payload_format};
 use crate::backend::tell_refusals;
 use crate::{signals, threads};
@@ -12,6 +13,7 @@ use generator::{Checks, Clock, Lanes, Ledger, Phase, PortQueue, Session};
 use results::PortResult;
 use sockets::{UdpOptions, UdpPort, UdpRx, UdpStream};
 use std::process::ExitCode;
+use std::time::Instant;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, Side, Verifier};
 
@@ -50,7 +52,8 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         part: Part::default(),
         ramp_ns: args.ramp_ns(),
     };
-    let (clock, phase) = (Clock::measured(), Phase::new());
+    let (clock, phase) = (Clock::measured().starting_in(START), Phase::new());
+    let begun = Instant::now() + START;
     let plan = Plan { args, crew, specs: &specs, setup, clock };
     let (workers, ledger) = plan.tasks(&ports)?;
     let workers = threads::launch(workers, clock, &phase)?;
@@ -63,7 +66,7 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         cpus: &[],
         is_verified: args.is_verified(),
     };
-    let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?);
+    let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?, begun);
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
     control.end_workers();
     workers.into_iter().for_each(|worker| _ = worker.join());
@@ -131,7 +134,7 @@ impl Plan<'_> {
         let stamped = if self.setup.is_stamped { self.specs.len() } else { 0 };
         let lanes = Lanes { streams: self.specs.len(), stamped, senders: ports.len() };
         let session = Session::new(self.clock, self.args.interval.as_nanos() as u64, lanes);
-        let mut session = session.starting_at(self.clock.now() + START_NS);
+        let mut session = session.starting_at(1);
         let mut workers: Vec<Tasks> = (0..self.crew.workers).map(|_| Vec::new()).collect();
         for (share, port) in ports.iter().enumerate() {
             let part = Part { side: None, share: share as u16, shares: self.crew.senders };
