@@ -24,8 +24,8 @@ impl Clock {
         Self::of_rate(1_000_000_000, tsc_hz(eal))
     }
 
-    /// Starts at 0; measures the rate against the system's clock for 0.1 s. DPDK takes the rate from
-    /// CPUID where that has it, and may be off by some per mille where it has not
+    /// Starts at 0; measures the rate against the system's clock for 0.1 s. DPDK takes the rate
+    /// from CPUID where that has it, and may be off by some per mille where it has not
     /// (`rte_cycles.c`).
     pub fn measured() -> Self {
         let (begun, first) = read_both();

@@ -20,7 +20,7 @@ pub(crate) enum Backend {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SocketArgs {
     /// What carries packets: ports of DPDK, or UDP sockets of the Linux kernel
-    #[arg(long, value_enum, default_value_t = Backend::Dpdk)]
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Backend::Dpdk)]
     pub(crate) backend: Backend,
     /// With --backend sockets: number of sockets
     #[arg(long, value_name = "N", default_value_t = 1, requires = "backend",

@@ -28,7 +28,7 @@ const CRATES: [(&str, &[&str], usize); 10] = [
     ("offload", &["engine"], 0),
     ("dpdk", &["wire"], 4),
     ("results", &[], 7),
-    ("millrace", &MILLRACE, 25),
+    ("millrace", &MILLRACE, 26),
 ];
 
 /// What the program is made of.

@@ -2,8 +2,8 @@
 //! Traffic of the generator over Linux sockets instead of DPDK ports.
 //!
 //! A [`UdpPort`] opens UDP sockets. The kernel makes the headers: of each frame of a
-//! [`traffic::Source`] only the UDP payload is sent, to the frame's destination. Senders, receivers,
-//! pacing, verification and reports are those of the crate `generator`.
+//! [`traffic::Source`] only the UDP payload is sent, to the frame's destination. Senders,
+//! receivers, pacing, verification and reports are those of the crate `generator`.
 //!
 //! An [`EchoPort`] sends datagrams back.
 //!

@@ -2,9 +2,9 @@
 //! Asks a reflector for its counters, so that a sender knows where its packets were lost.
 //!
 //! A query is a UDP packet of one length. The reflector turns it round like any other, writes its
-//! counters into it, and makes an answer of it. Other devices send it back as it was, or not at all.
-//! The payload, in network byte order: magic (16), 1 in an answer (8), number (8), counters (4 x 8),
-//! zeros up to 96 bytes.
+//! counters into it, and makes an answer of it. Other devices send it back as it was, or not at
+//! all. The payload, in network byte order: magic (16), 1 in an answer (8), number (8), counters
+//! (4 x 8), zeros up to 96 bytes.
 
 use crate::link::{be16, find_packet};
 use crate::neighbour::{Neighbour, ShortFrame};
@@ -109,8 +109,8 @@ pub fn read_answer(frame: &[u8]) -> Option<(u64, ReflectorCounters)> {
     Some((word(NUMBER), ReflectorCounters { received, reflected, dropped, missed }))
 }
 
-/// Where the UDP header begins, in a packet without options that ends with the frame, and the sum of
-/// its addresses.
+/// Where the UDP header begins, in a packet without options that ends with the frame, and the sum
+/// of its addresses.
 fn find_udp(frame: &[u8]) -> Option<(usize, Sum)> {
     let (kind, at) = find_packet(frame)?;
     let packet = frame.get(at..)?;

@@ -3,9 +3,10 @@
 //!
 //! [`stream`] has the stateless streams of the generator, with [`Stamp`]s by which a receiver knows
 //! every packet, [`trex`] the traffic of TRex's profiles, [`neighbour`] ARP and neighbour
-//! discovery, [`inquiry`] questions to a reflector. [`Workload`] is an endless realistic mix for a bump in the wire, [`scenario`] the
-//! frames of the benchmarks, [`article`] the loads of the article on FlowTable, [`flood`] packet
-//! floods made to collide in weak hashes, and [`PcapWriter`] turns frames into a capture.
+//! discovery, [`inquiry`] questions to a reflector. [`Workload`] is an endless realistic mix for a
+//! bump in the wire, [`scenario`] the frames of the benchmarks, [`article`] the loads of the
+//! article on FlowTable, [`flood`] packet floods made to collide in weak hashes, and [`PcapWriter`]
+//! turns frames into a capture.
 //!
 //! Pure: no clock, no thread, no file, and no randomness but the seed's. Every frame has correct
 //! lengths and checksums.

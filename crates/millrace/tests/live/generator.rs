@@ -201,6 +201,53 @@ fn a_capture_has_what_was_sent_and_what_was_received() {
     assert!((0.0..600.0).contains(&(now.as_secs_f64() - since)));
 }
 
+/// A reflector that nobody's address table knows is found, and says what came to it.
+#[test]
+fn a_reflector_answers_for_its_address_and_tells_its_counters() {
+    if !has_root_and(&["ip", "unshare", "nsenter"]) {
+        return;
+    }
+    let _turn = turn();
+    let Some(lan) = Lan::with_plain_cables() else { return };
+    lan.set_up();
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let mut reflector = lan.bump.command(program);
+    reflector.args(["reflect", ENDS[0], "--quiet", "--json", "-", "--address", "198.18.0.7"]);
+    let mut reflector = Process::spawn(reflector.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    wait_until("its redirect is there", || {
+        lan.bump.run("ip -br link").contains("mr-end-a")
+            && lan.bump.run(&format!("tc filter show dev {} ingress", ENDS[0])).contains("mirred")
+    });
+    let mut generator = lan.a.namespace.command(program);
+    generator.args(["gen", lan.a.interface, "--verify", "--reflector", "--json", "-"]);
+    generator.args(["--gateway", "198.18.0.7"]);
+    generator.args(["--stream", "count=2000 rate=5kpps src=198.18.0.1 dst=198.18.0.7"]);
+    let results = json(&generator.output().unwrap());
+    assert_eq!(count(&results["verified"]["lost"]), 0, "{results:#}");
+    let found = &results["ports"][0]["reflector"];
+    let counts = ["lost_on_the_way_there", "missed", "lost_on_the_way_back"];
+    assert_eq!(counts.map(|member| count(&found[member])), [0; 3], "{found:#}");
+    // Those of the run alone: what came before it does not count, queries may.
+    assert!((2000..2100).contains(&count(&found["reflected"])), "{found:#}");
+    reflector.signal("TERM");
+    let mut printed = String::new();
+    reflector.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let counters: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(counters["ports"][0]["imissed"], 0, "{counters:#}");
+}
+
+#[test]
+fn the_ways_of_the_baseline_are_compared() {
+    let _turn = turn();
+    let scratch = Scratch::new("baseline");
+    let page = scratch.path("baseline.html");
+    let args = ["bench", "baseline", "-d", "2", "--rate", "10000", "--html", &page];
+    let output = millrace(&[&args[..], &["--only", "memif"]].concat());
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("DPDK to DPDK, memif") && printed.contains("0.010 Mpps"), "{printed}");
+}
+
 #[test]
 fn two_senders_and_two_receivers_share_a_stream() {
     let _turn = turn();
