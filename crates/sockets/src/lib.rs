@@ -5,19 +5,22 @@
 //! [`traffic::Source`] only the UDP payload is sent, to the frame's destination. Senders,
 //! receivers, pacing, verification and reports are those of the crate `generator`.
 //!
-//! An [`EchoPort`] sends datagrams back.
+//! A [`PacketPort`] sends and receives whole frames of an interface. An [`EchoPort`] sends datagrams back.
 //!
 //! A packet counts as sent once the kernel has taken it. What the kernel refuses is offered again,
 //! or counts as unsent: never as lost.
 #![deny(unsafe_code)]
 
 mod address;
+mod arena;
 mod counts;
 mod echo;
 mod line;
+mod packet;
 mod sys;
 mod udp;
 
 pub use counts::KernelCounts;
 pub use echo::{Echo, EchoOptions, EchoPort, EchoReport};
+pub use packet::{PacketOptions, PacketPort, PacketRx, PacketTx};
 pub use udp::{OpenError, UdpOptions, UdpPort, UdpRx, UdpStream, UdpTx};

@@ -7,10 +7,12 @@
 mod incoming;
 mod name;
 mod outgoing;
+mod packet;
 
 pub(crate) use incoming::Incoming;
 pub(crate) use name::Name;
 pub(crate) use outgoing::Outgoing;
+pub(crate) use packet::{VNET_HEADER, complete_checksum, interface_index};
 
 use std::ffi::{c_int, c_void};
 use std::net::SocketAddr;
@@ -64,6 +66,12 @@ pub(crate) enum Opt {
     NoFragments { is_ipv6: bool },
     /// Receive datagrams of one flow joined.
     Gro,
+    /// Do not receive the frames that this host sends.
+    IgnoreOutgoing,
+    /// Begin received frames with what the NIC, or a virtual one, has left to do.
+    VnetHeader,
+    /// Give frames to the driver, past the queues of the interface.
+    QdiscBypass,
 }
 
 impl Opt {
@@ -79,6 +87,9 @@ impl Opt {
             Self::NoFragments { is_ipv6: false } => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
             Self::NoFragments { is_ipv6: true } => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
             Self::Gro => (libc::SOL_UDP, libc::UDP_GRO),
+            Self::IgnoreOutgoing => (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING),
+            Self::VnetHeader => (libc::SOL_PACKET, libc::PACKET_VNET_HDR),
+            Self::QdiscBypass => (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS),
         }
     }
 }

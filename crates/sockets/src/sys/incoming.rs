@@ -129,6 +129,13 @@ impl Incoming {
         Arrived { at: number * self.stride, len, segment, is_cut }
     }
 
+    /// Message `number`, to be changed.
+    #[inline(always)]
+    pub(crate) fn message_mut(&mut self, number: usize) -> &mut [u8] {
+        let Arrived { at, len, .. } = self.arrived(number);
+        &mut self.buffers[at..at + len]
+    }
+
     /// Sender of message `number`.
     pub(crate) fn name(&self, number: usize) -> &Name {
         &self.names[number]

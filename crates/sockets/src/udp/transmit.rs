@@ -3,25 +3,19 @@
 
 use super::{Route, UdpPort, unspecified};
 use crate::address::Datagram;
+use crate::arena::Arena;
 use crate::counts::KernelCounts;
 use crate::line::Line;
 use crate::sys::Name;
 use generator::{Made, Taken, Transmit};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
-use traffic::{ROOM, Written};
-
-/// Frames begin at cache lines.
-const LINE: usize = 64;
+use traffic::Written;
 
 /// Sends by the sockets of a [`UdpPort`].
 pub struct UdpTx {
-    /// Frames that wait, one behind the other.
-    arena: Box<[u8]>,
-    used: usize,
-    /// Frames in the arena, also those that are sent: it is used anew once all are.
-    frames: usize,
-    batch: usize,
+    arena: Arena,
     lines: Vec<Line>,
     is_connected: Vec<bool>,
     routes: Vec<Route>,
@@ -37,10 +31,7 @@ impl UdpTx {
         let batch = port.options.batch.clamp(1, 1024);
         let line = |socket| Line::new(Arc::clone(socket), batch, port.options.gso);
         Self {
-            arena: vec![0; batch * ROOM.next_multiple_of(LINE)].into(),
-            used: 0,
-            frames: 0,
-            batch,
+            arena: Arena::new(batch),
             lines: port.sockets.iter().map(|opened| line(&opened.socket)).collect(),
             is_connected: port.sockets.iter().map(|opened| opened.is_connected()).collect(),
             routes: port.routes.clone(),
@@ -62,21 +53,19 @@ impl UdpTx {
         }
     }
 
-    /// Puts a frame at `used` into the line of its socket; `None` if there is none.
+    /// Puts a frame into the line of its socket; `None` if there is none.
     #[inline(always)]
-    fn enqueue(&mut self, made: Made) -> Option<()> {
-        let frame = &self.arena[self.used..][..usize::from(made.len)];
-        let Datagram { source, destination, payload } = Datagram::find(frame)?;
+    fn enqueue(&mut self, made: Made, place: Range<usize>) -> Option<()> {
+        let at = place.start;
+        let Datagram { source, destination, payload } = Datagram::find(&self.arena.bytes()[place])?;
         let socket = self.socket(made.stream, source)?;
         let to = (!self.is_connected[socket]).then(|| Name::new(destination));
-        let place = self.used + payload.start..self.used + payload.end;
-        self.lines[socket].push(made, to, place);
+        self.lines[socket].push(made, to, at + payload.start..at + payload.end);
         Some(())
     }
 
-    /// Uses the arena anew.
     fn reset(&mut self) {
-        (self.used, self.frames) = (0, 0);
+        self.arena.clear();
         self.turn = self.turn.wrapping_add(1);
     }
 
@@ -88,19 +77,15 @@ impl UdpTx {
 impl Transmit for UdpTx {
     #[inline(always)]
     fn prepare(&mut self) -> usize {
-        self.batch - self.frames
+        self.arena.room()
     }
 
     #[inline(always)]
     fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
-        assert!(self.frames < self.batch, "prepare has promised room");
-        let written = write(&mut self.arena[self.used..][..ROOM]);
-        let made = Made { len: written.len as u16, stream: written.stream, interval };
-        if self.enqueue(made).is_none() {
+        let (made, place) = self.arena.push(interval, write);
+        if self.enqueue(made, place).is_none() {
             self.refused.push(made);
         }
-        self.used += written.len.next_multiple_of(LINE);
-        self.frames += 1;
     }
 
     #[inline(always)]
@@ -109,7 +94,7 @@ impl Transmit for UdpTx {
         let mut waiting = 0;
         for line in &mut self.lines {
             if line.waiting() > 0 {
-                let taken = line.flush(&self.arena, &self.counts, &mut self.refused);
+                let taken = line.flush(self.arena.bytes(), &self.counts, &mut self.refused);
                 total.packets += taken.packets;
                 total.bytes += taken.bytes;
                 waiting += line.waiting();

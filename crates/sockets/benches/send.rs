@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Packets per second of a sender over a UDP socket, beside those of a loop of `sendmmsg` that
+//! sends datagrams made before: the same sizes, destination, batch and options of the socket.
+//!
+//! They take turns; the best turn of each counts, as others have the cpu too. The receiver is a
+//! socket on loopback that nobody reads, so both pay for the same work of the kernel.
+
+use generator::{Clock, Lanes, Session, Stage, Task};
+use sockets::{UdpOptions, UdpPort, UdpStream};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+use traffic::stream::{StreamSetup, StreamSpec, Streams};
+use traffic::{Part, StampKey};
+
+const TURNS: usize = 15;
+const PACKETS: u64 = 300_000;
+const BATCH: usize = 32;
+
+fn streams(dport: u16, size: usize, is_stamped: bool) -> (StreamSpec, Streams) {
+    let keys = [("dst", "127.0.0.1".to_owned()), ("dport", dport.to_string())];
+    let keys = keys.into_iter().chain([("size", size.to_string())]);
+    let pairs = keys.map(|(key, value)| (key.to_owned(), value));
+    let spec = StreamSpec::from_pairs(0, pairs).expect("a stream");
+    let setup = StreamSetup {
+        macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
+        link_mbps: [None; 2],
+        seed: 1,
+        key: StampKey::new(1),
+        is_stamped,
+        part: Part::default(),
+        ramp_ns: 0,
+    };
+    let streams = Streams::new(std::slice::from_ref(&spec), &setup).expect("streams");
+    (spec, streams)
+}
+
+/// Sends by `send`, which returns how many packets it sent; returns nanoseconds a packet.
+fn measure(mut send: impl FnMut() -> u64) -> f64 {
+    let (begun, mut sent) = (Instant::now(), 0);
+    while sent < PACKETS {
+        sent += send();
+    }
+    begun.elapsed().as_nanos() as f64 / sent as f64
+}
+
+/// The plain loop: a batch of datagrams, over and over.
+struct Plain {
+    socket: UdpSocket,
+    headers: Vec<libc::mmsghdr>,
+    _parts: Vec<libc::iovec>,
+    _bytes: Vec<u8>,
+}
+
+impl Plain {
+    fn new(to: &UdpSocket, len: usize) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.connect(to.local_addr().expect("an address")).expect("loopback");
+        socket.set_nonblocking(true).expect("an option");
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, 4 << 20).expect("an option");
+        let mut bytes = vec![7; len * BATCH];
+        let part = |bytes: &mut [u8]| libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut parts: Vec<_> = bytes.chunks_exact_mut(len).map(part).collect();
+        let header = |part: &mut libc::iovec| {
+            // SAFETY: all zeros are a message of nothing to nobody.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_iov = part;
+            header.msg_hdr.msg_iovlen = 1;
+            header
+        };
+        let headers = parts.iter_mut().map(header).collect();
+        Self { socket, headers, _parts: parts, _bytes: bytes }
+    }
+
+    fn send(&mut self) -> u64 {
+        let (fd, headers) = (self.socket.as_raw_fd(), self.headers.as_mut_ptr());
+        // SAFETY: the headers point into vectors of `self`, which have not changed since.
+        let sent = unsafe { libc::sendmmsg(fd, headers, BATCH as u32, 0) };
+        sent.max(0) as u64
+    }
+}
+
+fn main() {
+    let sink = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let dport = sink.local_addr().expect("an address").port();
+    println!("{:24} {:>12} {:>12} {:>7}", "", "sendmmsg", "generator", "share");
+    let cases = [(64, false, false), (64, true, false), (1518, true, false), (64, true, true)];
+    for (size, is_stamped, gso) in cases {
+        let (spec, source) = streams(dport, size, is_stamped);
+        let stream = UdpStream {
+            is_ipv6: false,
+            destination: spec.destination(),
+            addresses: Vec::new(),
+            ports: Vec::new(),
+        };
+        let options = UdpOptions { gso, batch: BATCH, ..UdpOptions::default() };
+        let port = UdpPort::open(&[stream], options).expect("sockets");
+        let clock = Clock::measured();
+        let mut session = Session::new(clock, u64::MAX, Lanes::stamped(1));
+        let mut sender = session.sender(source, 0, port.transmit());
+        let mut plain = Plain::new(&sink, size - 4 - 42);
+        let mut least = [f64::MAX; 2];
+        let mut before = 0;
+        for _ in 0..TURNS {
+            least[0] = least[0].min(measure(|| plain.send()));
+            least[1] = least[1].min(measure(|| {
+                sender.turn(clock.now(), Stage::Send);
+                let sent = sender.sent_since_report();
+                sent - std::mem::replace(&mut before, sent)
+            }));
+        }
+        let [theirs, ours] = least.map(|nanos| 1e3 / nanos);
+        let name = format!(
+            "{size} B{}{}",
+            if is_stamped { ", stamped" } else { "" },
+            if gso { ", GSO" } else { "" }
+        );
+        println!("{name:24} {theirs:7.3} Mpps {ours:7.3} Mpps {:6.2}x", ours / theirs);
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Packet sockets (`AF_PACKET`): whole frames of a Linux interface, which need CAP_NET_RAW.
+//!
+//! The kernel's own stack sees every frame that comes, too. It takes the outermost VLAN tag out of
+//! received frames, and hands frames over that its GRO has joined as they are.
+
+use crate::arena::Arena;
+use crate::counts::KernelCounts;
+use crate::line::Line;
+use crate::sys::{
+    Incoming, Opt, Socket, SocketError, VNET_HEADER, complete_checksum, interface_index,
+};
+use generator::{Made, Receive, Taken, Transmit};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use traffic::{ROOM, Written};
+
+/// How packet sockets are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketOptions {
+    /// Frames that a call takes, 1 to 1024.
+    pub batch: usize,
+    /// Frames go to the driver past the queues of the interface (`PACKET_QDISC_BYPASS`).
+    pub qdisc_bypass: bool,
+    /// Bytes for frames that wait in a socket, each way.
+    pub buffer_bytes: i32,
+}
+
+impl Default for PacketOptions {
+    fn default() -> Self {
+        Self { batch: 32, qdisc_bypass: false, buffer_bytes: 4 << 20 }
+    }
+}
+
+/// The packet sockets of an interface: one "port" of the generator.
+#[derive(Debug)]
+pub struct PacketPort {
+    sender: Arc<Socket>,
+    receiver: Arc<Socket>,
+    options: PacketOptions,
+    counts: Arc<KernelCounts>,
+    drops: AtomicU64,
+}
+
+impl PacketPort {
+    /// Opens a socket that sends by the interface, and one that receives all of its frames.
+    pub fn open(interface: &str, options: PacketOptions) -> io::Result<Self> {
+        let index = interface_index(interface)?;
+        let sender = Socket::packet()?;
+        sender.set(Opt::SendBuffer, options.buffer_bytes)?;
+        if options.qdisc_bypass {
+            sender.set(Opt::QdiscBypass, 1)?;
+        }
+        sender.bind_interface(index, false)?;
+        let receiver = Socket::packet()?;
+        receiver.set(Opt::ReceiveBuffer, options.buffer_bytes)?;
+        receiver.set(Opt::IgnoreOutgoing, 1)?;
+        receiver.set(Opt::VnetHeader, 1)?;
+        receiver.hold_promiscuous(index)?;
+        receiver.bind_interface(index, true)?;
+        let (sender, receiver) = (Arc::new(sender), Arc::new(receiver));
+        Ok(Self { sender, receiver, options, counts: Arc::default(), drops: AtomicU64::new(0) })
+    }
+
+    /// Returns what sends by the interface.
+    pub fn transmit(&self) -> PacketTx {
+        let batch = self.options.batch.clamp(1, 1024);
+        PacketTx {
+            arena: Arena::new(batch),
+            line: Line::new(Arc::clone(&self.sender), batch, false),
+            refused: Vec::with_capacity(batch),
+            counts: Arc::clone(&self.counts),
+        }
+    }
+
+    /// Returns what receives from the interface.
+    pub fn receive(&self) -> PacketRx {
+        let batch = self.options.batch.clamp(1, 1024);
+        PacketRx {
+            socket: Arc::clone(&self.receiver),
+            incoming: Incoming::new(batch, ROOM + VNET_HEADER, false, false),
+            frames: Vec::with_capacity(batch),
+        }
+    }
+
+    /// Frames that came and that the socket dropped, as nobody took the earlier ones in time.
+    pub fn drops(&self) -> io::Result<u64> {
+        let new = u64::from(self.receiver.take_packet_drops()?);
+        Ok(self.drops.fetch_add(new, Ordering::Relaxed) + new)
+    }
+
+    /// Counters of what the kernel refused.
+    pub fn counts(&self) -> &KernelCounts {
+        &self.counts
+    }
+}
+
+/// Sends frames by an interface.
+pub struct PacketTx {
+    arena: Arena,
+    line: Line,
+    refused: Vec<Made>,
+    counts: Arc<KernelCounts>,
+}
+
+impl Transmit for PacketTx {
+    #[inline(always)]
+    fn prepare(&mut self) -> usize {
+        self.arena.room()
+    }
+
+    #[inline(always)]
+    fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+        let (made, place) = self.arena.push(interval, write);
+        self.line.push(made, None, place);
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) -> Taken {
+        let taken = match self.line.waiting() {
+            0 => Taken::default(),
+            _ => self.line.flush(self.arena.bytes(), &self.counts, &mut self.refused),
+        };
+        if self.line.waiting() == 0 {
+            self.arena.clear();
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn waiting(&self) -> usize {
+        self.line.waiting() + self.refused.len()
+    }
+
+    fn discard(&mut self, mut drop: impl FnMut(Made)) {
+        self.take_refused(&mut drop);
+        self.line.discard(drop);
+        self.arena.clear();
+    }
+
+    #[inline(always)]
+    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+        if !self.refused.is_empty() {
+            self.refused.drain(..).for_each(drop);
+        }
+    }
+}
+
+/// Receives the frames of an interface.
+pub struct PacketRx {
+    socket: Arc<Socket>,
+    incoming: Incoming,
+    frames: Vec<Range<usize>>,
+}
+
+impl Receive for PacketRx {
+    #[inline(always)]
+    fn receive(&mut self) -> usize {
+        self.frames.clear();
+        let count = match self.incoming.receive(&self.socket) {
+            Ok(count) => count,
+            // An interface that goes down is told once.
+            Err(SocketError::Full | SocketError::NoBuffers | SocketError::Other(_)) => 0,
+        };
+        for number in 0..count {
+            complete_checksum(self.incoming.message_mut(number));
+            let arrived = self.incoming.arrived(number);
+            let end = arrived.at + arrived.len;
+            self.frames.push((arrived.at + VNET_HEADER).min(end)..end);
+        }
+        count
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, number: usize) -> &[u8] {
+        &self.incoming.bytes()[self.frames[number].clone()]
+    }
+
+    fn bytes(&self) -> u64 {
+        self.frames.iter().map(|frame| frame.len() as u64).sum()
+    }
+
+    fn free(&mut self) {
+        self.frames.clear();
+    }
+
+    fn waiting(&self) -> Option<u32> {
+        None
+    }
+}
