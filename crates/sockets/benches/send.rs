@@ -11,7 +11,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, StampKey};
+use traffic::{Part, PayloadFormat, StampKey};
 
 const TURNS: usize = 15;
 const PACKETS: u64 = 300_000;
@@ -26,7 +26,7 @@ fn streams(dport: u16, size: usize, is_stamped: bool) -> (StreamSpec, Streams) {
         macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
         link_mbps: [None; 2],
         seed: 1,
-        key: StampKey::new(1),
+        format: PayloadFormat::Stamped(StampKey::new(1)),
         is_stamped,
         part: Part::default(),
         ramp_ns: 0,
@@ -86,9 +86,15 @@ impl Plain {
 fn main() {
     let sink = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let dport = sink.local_addr().expect("an address").port();
-    println!("{:24} {:>12} {:>12} {:>7}", "", "sendmmsg", "generator", "share");
-    let cases = [(64, false, false), (64, true, false), (1518, true, false), (64, true, true)];
-    for (size, is_stamped, gso) in cases {
+    println!("{:26} {:>12} {:>12} {:>7}", "", "sendmmsg", "generator", "share");
+    let cases = [
+        (64, false, "", UdpOptions::default()),
+        (64, true, ", stamped", UdpOptions::default()),
+        (1518, true, ", stamped", UdpOptions::default()),
+        (64, true, ", stamped, GSO", UdpOptions { gso: true, ..UdpOptions::default() }),
+        (64, true, ", stamped, io_uring", UdpOptions { io_uring: true, ..UdpOptions::default() }),
+    ];
+    for (size, is_stamped, name, options) in cases {
         let (spec, source) = streams(dport, size, is_stamped);
         let stream = UdpStream {
             is_ipv6: false,
@@ -96,11 +102,11 @@ fn main() {
             addresses: Vec::new(),
             ports: Vec::new(),
         };
-        let options = UdpOptions { gso, batch: BATCH, ..UdpOptions::default() };
+        let options = UdpOptions { batch: BATCH, ..options };
         let port = UdpPort::open(&[stream], options).expect("sockets");
         let clock = Clock::measured();
         let mut session = Session::new(clock, u64::MAX, Lanes::stamped(1));
-        let mut sender = session.sender(source, 0, port.transmit());
+        let mut sender = session.sender(source, 0, port.transmit().unwrap());
         let mut plain = Plain::new(&sink, size - 4 - 42);
         let mut least = [f64::MAX; 2];
         let mut before = 0;
@@ -113,11 +119,7 @@ fn main() {
             }));
         }
         let [theirs, ours] = least.map(|nanos| 1e3 / nanos);
-        let name = format!(
-            "{size} B{}{}",
-            if is_stamped { ", stamped" } else { "" },
-            if gso { ", GSO" } else { "" }
-        );
-        println!("{name:24} {theirs:7.3} Mpps {ours:7.3} Mpps {:6.2}x", ours / theirs);
+        let name = format!("{size} B{name}");
+        println!("{name:26} {theirs:7.3} Mpps {ours:7.3} Mpps {:6.2}x", ours / theirs);
     }
 }

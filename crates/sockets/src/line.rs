@@ -2,7 +2,7 @@
 //! Frames that wait for one socket.
 
 use crate::counts::{KernelCounts, Remedy};
-use crate::sys::{Name, Outgoing, Socket};
+use crate::sys::{Name, Outgoing, SendRing, Socket};
 use generator::{Made, Taken};
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,20 @@ pub(crate) struct Line {
 impl Line {
     /// Makes room for so many frames.
     pub(crate) fn new(socket: Arc<Socket>, batch: usize, is_gso: bool) -> Self {
-        let outgoing = Outgoing::new(batch, is_gso);
+        Self::with_outgoing(socket, batch, Outgoing::new(batch, is_gso))
+    }
+
+    /// The same with io_uring.
+    pub(crate) fn with_ring(
+        socket: Arc<Socket>,
+        batch: usize,
+        is_gso: bool,
+    ) -> std::io::Result<Self> {
+        let outgoing = Outgoing::new(batch, is_gso).with_ring(SendRing::new(batch)?);
+        Ok(Self::with_outgoing(socket, batch, outgoing))
+    }
+
+    fn with_outgoing(socket: Arc<Socket>, batch: usize, outgoing: Outgoing) -> Self {
         Self { socket, outgoing, made: Vec::with_capacity(batch), first: 0 }
     }
 

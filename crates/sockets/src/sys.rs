@@ -8,18 +8,20 @@ mod incoming;
 mod name;
 mod outgoing;
 mod packet;
+mod uring;
 
 pub(crate) use incoming::Incoming;
 pub(crate) use name::Name;
 pub(crate) use outgoing::Outgoing;
 pub(crate) use packet::{VNET_HEADER, complete_checksum, interface_index};
+pub(crate) use uring::{RecvRing, SendRing};
 
 use std::ffi::{c_int, c_void};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::{io, mem, ptr};
 
-/// A datagram socket that never blocks.
+/// A datagram socket. Calls for packets do not block.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
@@ -115,7 +117,7 @@ impl Socket {
     }
 
     fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<Self> {
-        let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let kind = kind | libc::SOCK_CLOEXEC;
         // SAFETY: makes a descriptor, and takes numbers only.
         let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
         // SAFETY: the descriptor is new and nobody else's.
@@ -192,7 +194,7 @@ impl Socket {
         let mut name = Name::default();
         let mut len = Name::ROOM;
         let (to, from) = (room.as_mut_ptr().cast(), name.as_mut_ptr());
-        let flags = libc::MSG_TRUNC;
+        let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
         // SAFETY: the kernel writes into `room` and the name, as much as told at most.
         let received =
             unsafe { libc::recvfrom(self.fd(), to, room.len(), flags, from, &raw mut len) };
@@ -206,7 +208,7 @@ impl Socket {
     pub(crate) fn send_to(&self, bytes: &[u8], to: &Name) -> Result<(), SocketError> {
         let (from, to, len) = (bytes.as_ptr().cast(), to.as_ptr(), to.len());
         // SAFETY: bytes and name are read only, as much as told.
-        match unsafe { libc::sendto(self.fd(), from, bytes.len(), 0, to, len) } {
+        match unsafe { libc::sendto(self.fd(), from, bytes.len(), libc::MSG_DONTWAIT, to, len) } {
             ..0 => Err(SocketError::last()),
             _ => Ok(()),
         }

@@ -26,6 +26,8 @@ pub struct UdpOptions {
     pub gso: bool,
     /// The kernel joins datagrams of one flow (`UDP_GRO`), which are taken apart here.
     pub gro: bool,
+    /// Send and receive by io_uring instead of `sendmmsg` and `recvmmsg`. Without `gro`.
+    pub io_uring: bool,
     /// Bytes for packets that wait in a socket, each way. The kernel doubles it, and gives no more
     /// than `net.core.wmem_max` and `net.core.rmem_max`.
     pub buffer_bytes: i32,
@@ -33,7 +35,14 @@ pub struct UdpOptions {
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { sockets: 1, batch: 32, gso: false, gro: false, buffer_bytes: 4 << 20 }
+        Self {
+            sockets: 1,
+            batch: 32,
+            gso: false,
+            gro: false,
+            io_uring: false,
+            buffer_bytes: 4 << 20,
+        }
     }
 }
 

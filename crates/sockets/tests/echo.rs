@@ -145,7 +145,8 @@ fn the_generator_is_answered_by_several_sockets() {
     for task in &mut reflector.tasks {
         others.push(task);
     }
-    let totals = run(&texts, (generator.transmit(), generator.receive()), &mut others);
+    let totals =
+        run(&texts, (generator.transmit().unwrap(), generator.receive().unwrap()), &mut others);
     for stream in &totals.streams {
         assert_eq!((stream.sent, stream.lost()), (5000, 0), "{stream:?}");
     }
@@ -173,7 +174,7 @@ fn joined_datagrams_go_back_joined_and_are_all_verified() {
         ];
         let options = UdpOptions { gso, gro, batch: 128, ..UdpOptions::default() };
         let generator = UdpPort::open(&udp_streams(&texts), options).unwrap();
-        let link = (generator.transmit(), generator.receive());
+        let link = (generator.transmit().unwrap(), generator.receive().unwrap());
         let totals = run(&texts, link, &mut [&mut reflector.tasks[0]]);
         for (stream, count) in totals.streams.iter().zip([10_000, 1000]) {
             assert_eq!((stream.sent, stream.lost()), (count, 0), "{stream:?}");

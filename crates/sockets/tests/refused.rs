@@ -19,7 +19,7 @@ fn send(text: &str, options: UdpOptions) -> (Totals, UdpPort, u64) {
     sink.set_nonblocking(true).unwrap();
     let texts = [format!("dst=127.0.0.1 dport={} {text}", sink.local_addr().unwrap().port())];
     let port = UdpPort::open(&udp_streams(&texts), options).unwrap();
-    let totals = run(&texts, (port.transmit(), Vec::<UdpRx>::new()), &mut []);
+    let totals = run(&texts, (port.transmit().unwrap(), Vec::<UdpRx>::new()), &mut []);
     let mut arrived = 0;
     while sink.recv(&mut [0; 9216]).is_ok() {
         arrived += 1;
@@ -31,12 +31,14 @@ fn send(text: &str, options: UdpOptions) -> (Totals, UdpPort, u64) {
 fn datagrams_above_the_mtu_are_unsent() {
     in_namespace("datagrams_above_the_mtu_are_unsent", || {
         assert!(shell("ip link set lo mtu 1500 up"));
-        let sizes = "64,3000,1514,9000,1518";
-        let (totals, port, arrived) =
-            send(&format!("count=500 rate=20kpps size={sizes}"), UdpOptions::default());
-        assert_eq!((totals.unsent(), totals.sent[0], arrived), (200, 300, 300));
-        assert_eq!((totals.streams[0].sent, port.counts().refused()), (300, 200));
-        assert_eq!(port.counts().last_error().unwrap().raw_os_error(), Some(90));
+        for io_uring in [false, true] {
+            let options = UdpOptions { io_uring, ..UdpOptions::default() };
+            let (totals, port, arrived) =
+                send("count=500 rate=20kpps size=64,3000,1514,9000,1518", options);
+            assert_eq!((totals.unsent(), totals.sent[0], arrived), (200, 300, 300));
+            assert_eq!((totals.streams[0].sent, port.counts().refused()), (300, 200));
+            assert_eq!(port.counts().last_error().unwrap().raw_os_error(), Some(90));
+        }
     });
 }
 
@@ -48,9 +50,12 @@ fn a_full_socket_is_offered_its_packets_again() {
             return eprintln!("skipped: this kernel has no token bucket filter");
         }
         let small = UdpOptions { buffer_bytes: 4608, ..UdpOptions::default() };
-        let (totals, port, arrived) = send("count=200 size=1400", small);
-        assert_eq!((totals.unsent(), totals.sent[0], arrived), (0, 200, 200));
-        assert!(totals.senders[0].port_full > 0 && port.counts().no_buffers() == 0);
+        for io_uring in [false, true] {
+            let options = UdpOptions { io_uring, ..small };
+            let (totals, port, arrived) = send("count=200 size=1400", options);
+            assert_eq!((totals.unsent(), totals.sent[0], arrived), (0, 200, 200));
+            assert!(totals.senders[0].port_full > 0 && port.counts().no_buffers() == 0);
+        }
 
         // So slow that the run ends before.
         assert!(shell("tc qdisc change dev lo root tbf rate 8kbit burst 3kb limit 1mb"));
@@ -67,8 +72,11 @@ fn packets_that_a_queue_of_the_interface_dropped_are_sent_again() {
         if !shell("tc qdisc add dev lo root tbf rate 4mbit burst 3kb limit 6kb") {
             return eprintln!("skipped: this kernel has no token bucket filter");
         }
-        let (totals, port, arrived) = send("count=200 size=1400", UdpOptions::default());
-        assert_eq!((totals.unsent(), totals.sent[0], arrived), (0, 200, 200));
-        assert!(port.counts().no_buffers() > 0 && port.counts().refused() == 0);
+        for io_uring in [false, true] {
+            let options = UdpOptions { io_uring, ..UdpOptions::default() };
+            let (totals, port, arrived) = send("count=200 size=1400", options);
+            assert_eq!((totals.unsent(), totals.sent[0], arrived), (0, 200, 200));
+            assert!(port.counts().no_buffers() > 0 && port.counts().refused() == 0);
+        }
     });
 }

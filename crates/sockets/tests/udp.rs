@@ -56,7 +56,7 @@ impl Echo {
 
 fn send(texts: &[String], options: UdpOptions) -> (Totals, UdpPort) {
     let port = UdpPort::open(&udp_streams(texts), options).unwrap();
-    let totals = run(texts, (port.transmit(), port.receive()), &mut []);
+    let totals = run(texts, (port.transmit().unwrap(), port.receive().unwrap()), &mut []);
     (totals, port)
 }
 
@@ -167,7 +167,7 @@ fn drops_of_a_full_socket_are_those_that_the_kernel_tells() {
     let texts = [echo.stream("count=20000 rate=100kpps size=9000")];
     let port = UdpPort::open(&udp_streams(&texts), UdpOptions::default()).unwrap();
     // Nobody receives until all are sent.
-    let totals = run(&texts, (port.transmit(), Vec::<UdpRx>::new()), &mut []);
+    let totals = run(&texts, (port.transmit().unwrap(), Vec::<UdpRx>::new()), &mut []);
     assert_eq!(totals.streams[0].sent, 20_000);
     let own = port.addresses().unwrap()[0].port();
     let table = std::fs::read_to_string("/proc/net/udp").unwrap();
@@ -199,4 +199,22 @@ fn segments_arrive_apart_at_who_knows_nothing_of_them() {
     let (totals, port) = send(&texts, options);
     assert_all_verified(&totals, &[4000, 100]);
     assert_eq!(port.counts().refused(), 0);
+}
+
+#[test]
+fn io_uring_sends_and_receives_the_same() {
+    let (echo, echo6) = (Echo::new("127.0.0.1"), Echo::new("::1"));
+    let texts = [
+        echo.stream("count=5000 rate=10kpps size=64-1500+7"),
+        echo6.stream("count=5000 rate=10kpps size=100-1500+13"),
+        echo6.stream("count=100 rate=200pps size=9000"),
+    ];
+    let options = UdpOptions { io_uring: true, batch: 16, ..UdpOptions::default() };
+    let (totals, port) = send(&texts, options);
+    assert_all_verified(&totals, &[5000, 5000, 100]);
+    assert!(totals.streams.iter().all(|stream| stream.received.reordered == 0));
+    assert_eq!((port.drops().unwrap(), port.counts().refused()), (0, 0));
+    let options = UdpOptions { gso: true, ..options };
+    let texts = [echo.stream("count=2000 rate=4kpps size=200*3,1500*2,64*1 burst=16")];
+    assert_all_verified(&send(&texts, options).0, &[2000]);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Datagrams that wait for `sendmmsg`.
+//! Datagrams that wait for `sendmmsg`, or for io_uring.
 
-use super::{Arrays, Name, Socket, SocketError};
+use super::{Arrays, Name, SendRing, Socket, SocketError};
 use std::ops::Range;
 use std::ptr;
 
@@ -21,6 +21,8 @@ pub(crate) struct Outgoing {
     is_gso: bool,
     arrays: Arrays,
     controls: Box<[SegmentControl]>,
+    /// What sends instead of `sendmmsg`.
+    ring: Option<SendRing>,
 }
 
 #[derive(Clone, Copy)]
@@ -69,7 +71,13 @@ impl Outgoing {
             is_gso,
             arrays: Arrays::new(batch, batch),
             controls: vec![SegmentControl::NONE; batch].into(),
+            ring: None,
         }
+    }
+
+    /// Sends by io_uring.
+    pub(crate) fn with_ring(self, ring: SendRing) -> Self {
+        Self { ring: Some(ring), ..self }
     }
 
     /// Adds the datagram at `place` of the arena; the socket's own destination is `None`.
@@ -143,11 +151,18 @@ impl Outgoing {
     /// If a datagram lies outside of the arena.
     pub(crate) fn send(&mut self, socket: &Socket, arena: &[u8]) -> Result<usize, SocketError> {
         let count = self.fill(arena);
+        if let Some(ring) = &mut self.ring {
+            let headers = &self.arrays.headers[..count];
+            // SAFETY: as below.
+            let sent = unsafe { ring.send(socket, headers) }?;
+            return Ok(self.advance(sent));
+        }
         let headers = self.arrays.headers.as_mut_ptr();
+        let flags = libc::MSG_DONTWAIT;
         // SAFETY: `fill` has written so many headers, with pointers to names, parts and controls of
         // `self` and to bytes of the arena, which all live until the call returns; the kernel only
         // reads them, and writes lengths into the headers.
-        let sent = unsafe { libc::sendmmsg(socket.fd(), headers, count as u32, 0) };
+        let sent = unsafe { libc::sendmmsg(socket.fd(), headers, count as u32, flags) };
         match usize::try_from(sent) {
             Ok(sent) => Ok(self.advance(sent)),
             Err(_) => Err(SocketError::last()),

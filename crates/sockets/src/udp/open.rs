@@ -96,13 +96,13 @@ impl UdpPort {
         Ok(port)
     }
 
-    /// Returns what sends by these sockets.
-    pub fn transmit(&self) -> UdpTx {
+    /// Returns what sends by these sockets. Fails if there is no io_uring.
+    pub fn transmit(&self) -> io::Result<UdpTx> {
         UdpTx::new(self)
     }
 
-    /// Returns what receives from each of them.
-    pub fn receive(&self) -> Vec<UdpRx> {
+    /// Returns what receives from each of them. Fails if there is no io_uring.
+    pub fn receive(&self) -> io::Result<Vec<UdpRx>> {
         let new = |opened: &Opened| {
             let socket = Arc::clone(&opened.socket);
             UdpRx::new(socket, opened.is_ipv6, self.options, Arc::clone(&self.counts))

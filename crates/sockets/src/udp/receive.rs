@@ -4,8 +4,9 @@
 use super::UdpOptions;
 use crate::address::header_bytes;
 use crate::counts::KernelCounts;
-use crate::sys::{Incoming, Socket, SocketError};
+use crate::sys::{Incoming, RecvRing, Socket, SocketError};
 use generator::Receive;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use traffic::ROOM;
@@ -18,12 +19,22 @@ const JOINED_COUNT: usize = 64;
 /// Receives from a socket of a [`UdpPort`](super::UdpPort).
 pub struct UdpRx {
     socket: Arc<Socket>,
-    incoming: Incoming,
-    /// Where the datagrams are.
+    way: Way,
+    /// Where the datagrams are, if system calls bring them.
     datagrams: Vec<Range<usize>>,
+    /// Number of datagrams.
+    count: usize,
     /// Bytes of the headers that the kernel took away.
     header_bytes: usize,
     counts: Arc<KernelCounts>,
+}
+
+/// What brings datagrams.
+enum Way {
+    /// `recvmmsg`
+    Calls(Incoming),
+    /// io_uring
+    Ring(Box<RecvRing>),
 }
 
 impl UdpRx {
@@ -32,15 +43,30 @@ impl UdpRx {
         is_ipv6: bool,
         options: UdpOptions,
         counts: Arc<KernelCounts>,
-    ) -> Self {
+    ) -> io::Result<Self> {
+        let UdpOptions { gro, io_uring, .. } = options;
         let batch = options.batch.clamp(1, 1024);
-        let room = if options.gro { JOINED_MAX } else { ROOM };
-        Self {
-            socket,
-            incoming: Incoming::new(batch, room, false, options.gro),
-            datagrams: Vec::with_capacity(batch * if options.gro { JOINED_COUNT } else { 1 }),
-            header_bytes: header_bytes(is_ipv6),
-            counts,
+        let room = if gro { JOINED_MAX } else { ROOM };
+        let way = match io_uring {
+            true => Way::Ring(RecvRing::new(Arc::clone(&socket), batch, room)?.into()),
+            false => Way::Calls(Incoming::new(batch, room, false, gro)),
+        };
+        let datagrams = Vec::with_capacity(batch * if gro { JOINED_COUNT } else { 1 });
+        let header_bytes = header_bytes(is_ipv6);
+        Ok(Self { socket, way, datagrams, count: 0, header_bytes, counts })
+    }
+
+    #[inline(always)]
+    fn try_receive(&mut self) -> Result<usize, SocketError> {
+        self.datagrams.clear();
+        match &mut self.way {
+            Way::Ring(ring) => ring.receive(),
+            Way::Calls(incoming) => {
+                for number in 0..incoming.receive(&self.socket)? {
+                    self.datagrams.extend(incoming.arrived(number).datagrams());
+                }
+                Ok(self.datagrams.len())
+            }
         }
     }
 }
@@ -50,32 +76,37 @@ impl Receive for UdpRx {
 
     #[inline(always)]
     fn receive(&mut self) -> usize {
-        self.datagrams.clear();
-        match self.incoming.receive(&self.socket) {
-            Ok(count) => {
-                for number in 0..count {
-                    let arrived = self.incoming.arrived(number);
-                    self.datagrams.extend(arrived.datagrams());
-                }
+        self.count = self.try_receive().unwrap_or_else(|error| {
+            if let SocketError::Other(_) = error {
+                self.counts.drain(&self.socket);
             }
-            Err(SocketError::Full | SocketError::NoBuffers) => {}
-            Err(SocketError::Other(_)) => _ = self.counts.drain(&self.socket),
-        }
-        self.datagrams.len()
+            0
+        });
+        self.count
     }
 
     #[inline(always)]
     fn frame(&mut self, number: usize) -> &[u8] {
-        &self.incoming.bytes()[self.datagrams[number].clone()]
+        match &self.way {
+            Way::Calls(incoming) => &incoming.bytes()[self.datagrams[number].clone()],
+            Way::Ring(ring) => ring.datagram(number),
+        }
     }
 
     fn bytes(&self) -> u64 {
-        let bytes = |datagram: &Range<usize>| (datagram.len() + self.header_bytes) as u64;
-        self.datagrams.iter().map(bytes).sum()
+        let payloads: usize = match &self.way {
+            Way::Calls(_) => self.datagrams.iter().map(Range::len).sum(),
+            Way::Ring(ring) => (0..self.count).map(|number| ring.datagram(number).len()).sum(),
+        };
+        (payloads + self.count * self.header_bytes) as u64
     }
 
     fn free(&mut self) {
+        self.count = 0;
         self.datagrams.clear();
+        if let Way::Ring(ring) = &mut self.way {
+            ring.free();
+        }
     }
 
     fn waiting(&self) -> Option<u32> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends the UDP payloads of frames.
 
+use super::open::Opened;
 use super::{Route, UdpPort, unspecified};
 use crate::address::Datagram;
 use crate::arena::Arena;
@@ -8,6 +9,7 @@ use crate::counts::KernelCounts;
 use crate::line::Line;
 use crate::sys::Name;
 use generator::{Made, Taken, Transmit};
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,18 +29,25 @@ pub struct UdpTx {
 }
 
 impl UdpTx {
-    pub(super) fn new(port: &UdpPort) -> Self {
+    pub(super) fn new(port: &UdpPort) -> io::Result<Self> {
         let batch = port.options.batch.clamp(1, 1024);
-        let line = |socket| Line::new(Arc::clone(socket), batch, port.options.gso);
-        Self {
+        let gso = port.options.gso;
+        let line = |opened: &Opened| {
+            let socket = Arc::clone(&opened.socket);
+            match port.options.io_uring {
+                true => Line::with_ring(socket, batch, gso),
+                false => Ok(Line::new(socket, batch, gso)),
+            }
+        };
+        Ok(Self {
             arena: Arena::new(batch),
-            lines: port.sockets.iter().map(|opened| line(&opened.socket)).collect(),
+            lines: port.sockets.iter().map(line).collect::<io::Result<_>>()?,
             is_connected: port.sockets.iter().map(|opened| opened.is_connected()).collect(),
             routes: port.routes.clone(),
             turn: 0,
             refused: Vec::with_capacity(batch),
             counts: Arc::clone(&port.counts),
-        }
+        })
     }
 
     /// The socket for a datagram of a stream.

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The same by io_uring: a batch of `sendmsg` in one system call, and received datagrams that the
+//! kernel puts into buffers on its own (multishot `recv`, Linux 6.0).
+
+use super::{Socket, SocketError};
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The only group of buffers of a ring.
+const GROUP: u16 = 0;
+/// What the kernel wants rings of buffers aligned to.
+const PAGE: usize = 4096;
+/// Bytes that buffers are apart: an odd number of cache lines, so that they share all sets.
+const LINE: usize = 64;
+
+/// Sends batches of messages.
+pub(crate) struct SendRing {
+    ring: IoUring,
+    results: Vec<i32>,
+}
+
+impl SendRing {
+    /// Makes a ring for batches of so many messages.
+    pub(crate) fn new(batch: usize) -> io::Result<Self> {
+        let ring = IoUring::new((batch as u32).next_power_of_two())?;
+        Ok(Self { ring, results: vec![0; batch] })
+    }
+
+    /// Sends messages in order, as `sendmmsg` does: up to the first that fails.
+    ///
+    /// # Safety
+    /// Everything that the headers point to must be valid until this returns.
+    pub(super) unsafe fn send(
+        &mut self,
+        socket: &Socket,
+        headers: &[libc::mmsghdr],
+    ) -> Result<usize, SocketError> {
+        for (number, header) in headers.iter().enumerate() {
+            let message = opcode::SendMsg::new(Fd(socket.fd()), &raw const header.msg_hdr);
+            let entry = message.flags(libc::MSG_DONTWAIT as u32).build().user_data(number as u64);
+            // Those behind one that fails are not sent, or they would overtake it.
+            let is_last = number + 1 == headers.len();
+            let flags = if is_last { squeue::Flags::empty() } else { squeue::Flags::IO_LINK };
+            // SAFETY: by the contract of this function, which returns once all are completed.
+            let pushed = unsafe { self.ring.submission().push(&entry.flags(flags)) };
+            pushed.expect("the ring has room for a batch, and is empty between calls");
+        }
+        self.wait_for_all(headers.len());
+        let results = &self.results[..headers.len()];
+        let sent = results.iter().take_while(|result| **result >= 0).count();
+        match results.first() {
+            Some(error) if *error < 0 => Err(SocketError::of(-error)),
+            _ => Ok(sent),
+        }
+    }
+
+    /// Submits what is in the ring, and waits until the kernel has done with all of it.
+    fn wait_for_all(&mut self, count: usize) {
+        let mut completed = 0;
+        while completed < count {
+            // It fails if a signal comes, or if the kernel has no memory for a moment. To return
+            // would leave it with pointers to what is gone.
+            let _ = self.ring.submit_and_wait(count - completed);
+            for completion in self.ring.completion() {
+                self.results[completion.user_data() as usize] = completion.result();
+                completed += 1;
+            }
+        }
+    }
+}
+
+/// Memory that the kernel writes to while others hold the owner of it.
+struct Shared {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: plain memory, which belongs to its owner.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn new(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes.max(PAGE), PAGE).expect("a size of memory");
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) });
+        Self { start: start.unwrap_or_else(|| handle_alloc_error(layout)), layout }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// A datagram in a buffer of ours.
+#[derive(Clone, Copy)]
+struct Filled {
+    buffer: u16,
+    len: u32,
+}
+
+/// Receives datagrams of one socket.
+pub(crate) struct RecvRing {
+    ring: IoUring,
+    socket: Arc<Socket>,
+    /// Free buffers, for the kernel to take.
+    free: Shared,
+    /// Number of buffers that were ever put there.
+    tail: u16,
+    entries: u16,
+    buffers: Shared,
+    room: usize,
+    stride: usize,
+    batch: usize,
+    filled: Vec<Filled>,
+    is_armed: bool,
+}
+
+impl RecvRing {
+    /// Receives up to `batch` datagrams at once, each into `room` bytes.
+    pub(crate) fn new(socket: Arc<Socket>, batch: usize, room: usize) -> io::Result<Self> {
+        // As many as are looked at may come meanwhile.
+        let entries = (2 * batch).next_power_of_two().min(1 << 12) as u16;
+        let stride = (room.div_ceil(LINE) | 1) * LINE;
+        let free = Shared::new(usize::from(entries) * size_of::<BufRingEntry>());
+        let buffers = Shared::new(usize::from(entries) * stride);
+        let ring = IoUring::builder().setup_cqsize(2 * u32::from(entries)).build(4)?;
+        let address = free.start.as_ptr() as u64;
+        // SAFETY: the ring of buffers is as long as told, and lives as long as the io_uring, which
+        // `drop` empties first.
+        unsafe {
+            ring.submitter().register_buf_ring_with_flags(address, entries, GROUP, 0)?;
+        }
+        let filled = Vec::with_capacity(batch);
+        let mut new = Self {
+            ring,
+            socket,
+            free,
+            tail: 0,
+            entries,
+            buffers,
+            room,
+            stride,
+            batch,
+            filled,
+            is_armed: false,
+        };
+        (0..entries).for_each(|buffer| new.give_back(buffer));
+        new.publish();
+        Ok(new)
+    }
+
+    /// Replaces the datagrams by those that have come; returns their number.
+    #[inline]
+    pub(crate) fn receive(&mut self) -> Result<usize, SocketError> {
+        self.free();
+        if !self.is_armed {
+            self.arm()?;
+        }
+        let mut error = None;
+        for completion in self.ring.completion().take(self.batch) {
+            self.is_armed &= cqueue::more(completion.flags());
+            let buffer = cqueue::buffer_select(completion.flags());
+            match (u32::try_from(completion.result()), buffer) {
+                (Ok(len), Some(buffer)) => self.filled.push(Filled { buffer, len }),
+                // Without a free buffer it stops, and begins anew with the next call.
+                (Err(_), _) if completion.result() == -libc::ENOBUFS => {}
+                (Err(_), _) => error = Some(SocketError::of(-completion.result())),
+                (Ok(_), None) => {}
+            }
+        }
+        match error {
+            Some(error) if self.filled.is_empty() => Err(error),
+            _ => Ok(self.filled.len()),
+        }
+    }
+
+    /// Lets the kernel receive until it is told otherwise.
+    #[cold]
+    fn arm(&mut self) -> Result<(), SocketError> {
+        let entry = opcode::RecvMulti::new(Fd(self.socket.fd()), GROUP).build();
+        // SAFETY: it writes to buffers of the group only, which live until `drop` has ended it.
+        if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+            self.is_armed = true;
+        }
+        match self.ring.submit() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(SocketError::of(error.raw_os_error().unwrap_or(0))),
+        }
+    }
+
+    /// Datagram `number`.
+    #[inline(always)]
+    pub(crate) fn datagram(&self, number: usize) -> &[u8] {
+        let Filled { buffer, len } = self.filled[number];
+        let at = usize::from(buffer) * self.stride;
+        // SAFETY: the kernel has given the buffer back, with so many bytes of the room that it had.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.buffers.start.as_ptr().add(at),
+                self.room.min(len as usize),
+            )
+        }
+    }
+
+    /// Gives the buffers back to the kernel.
+    #[inline]
+    pub(crate) fn free(&mut self) {
+        if self.filled.is_empty() {
+            return;
+        }
+        for number in 0..self.filled.len() {
+            self.give_back(self.filled[number].buffer);
+        }
+        self.filled.clear();
+        self.publish();
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, buffer: u16) {
+        let slot = usize::from(self.tail & (self.entries - 1));
+        let address = self.buffers.start.as_ptr().wrapping_add(usize::from(buffer) * self.stride);
+        // SAFETY: the slot is one of the entries, and behind what the kernel may read: it holds no
+        // more buffers than there are entries. The first one's last field is the tail, which the
+        // methods of an entry leave alone.
+        let entry = unsafe { &mut *self.free.start.as_ptr().cast::<BufRingEntry>().add(slot) };
+        entry.set_addr(address as u64);
+        entry.set_len(self.room as u32);
+        entry.set_bid(buffer);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        // SAFETY: this is the begin of the ring of buffers, whose tail is a number that the kernel
+        // only reads.
+        unsafe {
+            let tail = BufRingEntry::tail(self.free.start.as_ptr().cast());
+            AtomicU16::from_ptr(tail.cast_mut()).store(self.tail, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for RecvRing {
+    fn drop(&mut self) {
+        let cancelled = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+        let is_over = match cancelled {
+            Ok(()) => true,
+            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
+        };
+        if !is_over {
+            // The kernel may still write there.
+            std::mem::forget(std::mem::replace(&mut self.free, Shared::new(0)));
+            std::mem::forget(std::mem::replace(&mut self.buffers, Shared::new(0)));
+        }
+    }
+}
