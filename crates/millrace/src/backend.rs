@@ -14,19 +14,35 @@ pub(crate) enum Backend {
     Dpdk,
     /// UDP sockets of the Linux kernel
     Sockets,
+    /// UDP sockets of the Linux kernel, by io_uring
+    IoUring,
+    /// Packet sockets (AF_PACKET) of Linux interfaces
+    Packet,
+}
+
+impl Backend {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Dpdk => "dpdk",
+            Self::Sockets => "sockets",
+            Self::IoUring => "io-uring",
+            Self::Packet => "packet",
+        }
+    }
 }
 
 /// Sockets of a run.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SocketArgs {
-    /// What carries packets: ports of DPDK, or UDP sockets of the Linux kernel
+    /// What carries packets: DPDK, or UDP sockets of Linux (also by io_uring), or its packet sockets
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Backend::Dpdk)]
     pub(crate) backend: Backend,
-    /// With --backend sockets: number of sockets
+    /// With UDP sockets: their number
     #[arg(long, value_name = "N", default_value_t = 1, requires = "backend",
           value_parser = clap::value_parser!(u16).range(1..=128))]
     pub(crate) sockets: u16,
-    /// With --backend sockets: packets of a system call
+    /// With sockets: packets of a system call
     #[arg(long, value_name = "N", default_value_t = 32, requires = "backend",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) batch: u16,

@@ -12,7 +12,7 @@ mod netlink;
 mod redirect;
 
 pub(crate) use keeper::{SUBCOMMAND as KEEPER, keep};
-pub(crate) use netlink::{Device, interfaces_with_mac};
+pub(crate) use netlink::{Device, interface_mac, interfaces_with_mac};
 
 use crate::config::Devargs;
 use dpdk::{LossCounter, Losses, Port, linux};

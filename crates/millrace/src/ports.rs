@@ -99,6 +99,14 @@ impl PortNames {
         Self(ports)
     }
 
+    /// Names of the ports, which must be Linux interfaces.
+    pub(crate) fn interfaces(&self) -> anyhow::Result<Vec<&str>> {
+        if let Some(other) = self.0.iter().find(|port| !port.is_interface()) {
+            bail!("port {other} is no Linux interface");
+        }
+        Ok(self.0.iter().filter_map(Devargs::interface).collect())
+    }
+
     /// Number of ports.
     pub(crate) fn count(&self) -> usize {
         self.0.len()

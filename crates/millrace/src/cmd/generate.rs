@@ -18,7 +18,7 @@ mod stream_file;
 mod terminal;
 mod trex_cfg;
 
-use crate::backend::SocketArgs;
+use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::CpuList;
@@ -237,17 +237,25 @@ impl GenArgs {
     /// Fails if the run wants what sockets do not have.
     fn refuse_what_sockets_cannot(&self) -> anyhow::Result<()> {
         self.profile.refuse_what_does_not_fit(self.is_verified())?;
-        if self.ports.is_some() {
-            bail!("--backend sockets has no PORTS: dst of the streams says where packets go");
+        let backend = self.backend.backend;
+        let name = backend.name();
+        if self.ports.is_some() && backend != Backend::Packet {
+            bail!("--backend {name} has no PORTS: dst of the streams says where packets go");
+        }
+        if backend == Backend::IoUring && self.backend.gro {
+            bail!("--backend io-uring has no --gro: leave it out, or take --backend sockets");
+        }
+        if backend == Backend::Packet && (self.backend.gso || self.backend.gro) {
+            bail!("--gso and --gro are for --backend sockets");
         }
         if self.has_profile() {
-            bail!("--backend sockets sends streams, and no profile of TRex");
+            bail!("--backend {name} sends streams, and no profile of TRex");
         }
         if !self.gateways.is_empty() || self.mtu.is_some() {
-            bail!("--backend sockets has no --gateway and no --mtu: the kernel knows its own");
+            bail!("--backend {name} has no --gateway and no --mtu");
         }
         if self.pcapng.is_given() {
-            bail!("--backend sockets has no --pcapng: the kernel makes the headers");
+            bail!("--backend {name} has no --pcapng");
         }
         Ok(())
     }

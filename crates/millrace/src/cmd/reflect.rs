@@ -153,6 +153,9 @@ const TURN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     match (&args.place, args.backend.backend) {
+        (_, backend @ (Backend::Packet | Backend::IoUring)) => {
+            bail!("a reflector has --backend dpdk or sockets, and not {}", backend.name())
+        }
         (Place::Ports(names), Backend::Dpdk) => ports::run(args, names),
         (Place::Address(address), Backend::Sockets) => sockets::run(args, *address),
         (Place::Address(address), Backend::Dpdk) => {

@@ -252,6 +252,13 @@ pub(crate) fn interfaces_with_mac(mac: [u8; 6]) -> io::Result<Vec<String>> {
     Ok(devices.filter(|device| device.mac == mac).map(|device| device.name).collect())
 }
 
+/// MAC address of a Linux interface.
+pub(crate) fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
+    let device = Netlink::open()?.device(name)?;
+    let mac = device.and_then(|device| device.mac.try_into().ok());
+    mac.ok_or_else(|| io::Error::other(format!("interface {name} has no MAC address")))
+}
+
 /// ENODEV: there is no such device, or not any more.
 pub(super) fn is_no_device(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())

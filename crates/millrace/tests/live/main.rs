@@ -8,6 +8,7 @@
 //! tool, a second cpu) says what on standard error and does nothing.
 
 mod associations;
+mod backends;
 mod bump;
 mod bypass;
 mod captures;

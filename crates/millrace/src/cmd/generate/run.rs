@@ -29,7 +29,7 @@ pub(super) const START: Duration = Duration::from_millis(20);
 const TURN: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
-    if args.backend.backend == Backend::Sockets {
+    if args.backend.backend != Backend::Dpdk {
         return sockets::run(args);
     }
     let Some(names) = &args.ports else {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs the generator over UDP sockets of the kernel, without DPDK.
+//! Runs the generator over sockets of the kernel, without DPDK.
 
 use super::GenArgs;
 use super::crew::{Crew, Tasks, window};
 use super::report::{Outputs, Reporter, Subject};
-use super::run::START;
-use super::run::{Control, payload_format};
-use crate::backend::tell_refusals;
+use super::run::{Control, START, payload_format};
+use crate::backend::{Backend, tell_refusals};
+use crate::netdev::interface_mac;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
-use generator::{Checks, Clock, Lanes, Ledger, Phase, PortQueue, Session};
+use generator::{Checks, Clock, Lanes, Ledger, Phase, PortQueue, Receive, Session, Transmit};
 use results::PortResult;
-use sockets::{UdpOptions, UdpPort, UdpRx, UdpStream};
+use sockets::{PacketOptions, PacketPort, UdpOptions, UdpPort, UdpStream};
+use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
@@ -20,15 +21,20 @@ use traffic::{Part, Side, Verifier};
 /// Source addresses or ports that a stream may name.
 const SOURCES_MAX: usize = 256;
 /// Keys of headers that the kernel writes.
-const KERNELS_KEYS: [&str; 7] =
-    ["vlan", "outer_vlan", "src_mac", "dst_mac", "ttl", "tos", "tunnel"];
+const KERNELS_KEYS: [&str; 8] =
+    ["vlan", "outer_vlan", "src_mac", "dst_mac", "ttl", "tos", "tunnel", "pcap"];
 
 pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     args.refuse_what_sockets_cannot()?;
     let specs = args.specs()?;
-    let streams = udp_streams(args, &specs)?;
-    let outputs = Outputs::open(args)?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    match args.backend.backend {
+        Backend::Packet => run_packet(args, &specs),
+        Backend::Dpdk | Backend::Sockets | Backend::IoUring => run_udp(args, &specs),
+    }
+}
+
+fn run_udp(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
+    let streams = udp_streams(args, specs)?;
     let crew = Crew::new(args);
     if crew.senders > 1 && streams.iter().any(UdpStream::has_source) {
         bail!("streams with src or sport have one sender: --senders 1, or leave src and sport out");
@@ -39,12 +45,84 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
         batch: backend.batch.into(),
         gso: backend.gso,
         gro: backend.gro,
+        io_uring: backend.backend == Backend::IoUring,
         ..UdpOptions::default()
     };
     let open = |_| UdpPort::open(&streams, options);
     let ports: Vec<UdpPort> = (0..crew.senders).map(open).collect::<Result<_, _>>()?;
+    let link = |(share, port): (usize, &UdpPort)| {
+        let part = Part { side: None, share: share as u16, shares: crew.senders };
+        let (tx, rx) = (Some(port.transmit()?), port.receive()?);
+        Ok(Link { port: 0, part, tx, rx })
+    };
+    let links = ports.iter().enumerate().map(link).collect::<io::Result<_>>();
+    let links = links.context("cannot set io_uring up")?;
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let status = conduct(args, (specs, crew, macs), links, &|| {
+        let name = backend.backend.name().to_owned();
+        let mut result = PortResult { name, ..PortResult::default() };
+        for port in &ports {
+            result.imissed += port.drops().context("cannot read the drops of a socket")?;
+            result.oerrors += port.counts().refused();
+        }
+        Ok(vec![result])
+    });
+    ports.iter().for_each(|port| tell_refusals(port.counts()));
+    status
+}
+
+fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
+    let names = args.ports.as_ref().context("--backend packet needs PORTS: interfaces")?;
+    let names = names.interfaces()?;
+    if names.len() == 1 && specs.iter().any(|spec| spec.side == Side::B) {
+        bail!("side=b needs a port B: name two ports, A,B");
+    }
+    if args.senders.is_some_and(|senders| senders > 1) {
+        bail!("--backend packet has one sender for each port: leave --senders out");
+    }
+    let options = PacketOptions { batch: args.backend.batch.into(), ..PacketOptions::default() };
+    let open = |name: &&str| {
+        let port = PacketPort::open(name, options);
+        port.with_context(|| format!("cannot open a packet socket of interface {name}"))
+    };
+    let ports: Vec<PacketPort> = names.iter().map(open).collect::<Result<_, _>>()?;
+    let crew = Crew { senders: 1, ..Crew::new(args) };
+    let sides = [Side::A, Side::B].into_iter().enumerate().zip(&ports);
+    let link = |((number, side), port): ((usize, Side), &PacketPort)| Link {
+        port: number,
+        part: Part { side: Some(side), share: 0, shares: 1 },
+        tx: specs.iter().any(|spec| spec.side == side).then(|| port.transmit()),
+        rx: vec![port.receive()],
+    };
+    let links = sides.map(link).collect();
+    // Across is the other interface; beyond a single one is nobody in particular.
+    let mut macs = [[2, 0, 0, 0, 0, 1]; 2];
+    for (mac, name) in macs.iter_mut().zip(&names) {
+        *mac = interface_mac(name)?;
+    }
+    let status = conduct(args, (specs, crew, macs), links, &|| {
+        let result = |(port, name): (&PacketPort, &&str)| {
+            let imissed = port.drops().context("cannot read the drops of a socket")?;
+            let (name, oerrors) = ((*name).to_owned(), port.counts().refused());
+            Ok(PortResult { name, imissed, oerrors, ..PortResult::default() })
+        };
+        ports.iter().zip(&names).map(result).collect()
+    });
+    ports.iter().for_each(|port| tell_refusals(port.counts()));
+    status
+}
+
+/// Sends and receives by `links`, and tells the results; `count` reads the counters of the ports.
+fn conduct<T: Transmit + 'static, R: Receive + 'static>(
+    args: &GenArgs,
+    (specs, crew, macs): (&[StreamSpec], Crew, [[u8; 6]; 2]),
+    links: Vec<Link<T, R>>,
+    count: &dyn Fn() -> anyhow::Result<Vec<PortResult>>,
+) -> anyhow::Result<ExitCode> {
+    let outputs = Outputs::open(args)?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let setup = StreamSetup {
-        macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
+        macs,
         link_mbps: [None; 2],
         seed: args.seed(),
         format: payload_format(args, crew.senders)?,
@@ -54,34 +132,17 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
     };
     let (clock, phase) = (Clock::measured().starting_in(START), Phase::new());
     let begun = Instant::now() + START;
-    let plan = Plan { args, crew, specs: &specs, setup, clock };
-    let (workers, ledger) = plan.tasks(&ports)?;
+    let interval_ns = args.interval.as_nanos() as u64;
+    let (workers, ledger) = Plan { crew, specs, setup, clock, interval_ns }.tasks(links)?;
     let workers = threads::launch(workers, clock, &phase)?;
-    let counters = || Ok(vec![count(&ports)?]);
-    let subject = Subject {
-        args,
-        specs: &specs,
-        ports: &counters,
-        // The scheduler chooses cpus.
-        cpus: &[],
-        is_verified: args.is_verified(),
-    };
+    // The scheduler chooses cpus.
+    let (cpus, is_verified) = (&[], args.is_verified());
+    let subject = Subject { args, specs, ports: count, cpus, is_verified };
     let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?, begun);
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
     control.end_workers();
     workers.into_iter().for_each(|worker| _ = worker.join());
-    ports.iter().for_each(|port| tell_refusals(port.counts()));
     control.finish(sent_for)
-}
-
-/// Counters of all sockets together.
-fn count(ports: &[UdpPort]) -> anyhow::Result<PortResult> {
-    let mut result = PortResult { name: "sockets".to_owned(), ..PortResult::default() };
-    for port in ports {
-        result.imissed += port.drops().context("cannot read the drops of a socket")?;
-        result.oerrors += port.counts().refused();
-    }
-    Ok(result)
 }
 
 /// What the sockets have to know of the streams.
@@ -91,13 +152,13 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
         let name = &spec.name;
         let has = |wanted: &str| pairs.iter().any(|(key, _)| key == wanted);
         if !spec.is_udp() {
-            bail!("stream {name}: --backend sockets sends UDP only: leave proto out");
+            bail!("stream {name}: UDP sockets send UDP only: leave proto out");
         }
         if spec.side == Side::B {
-            bail!("stream {name}: side=b: --backend sockets has one side, a");
+            bail!("stream {name}: side=b: UDP sockets have one side, a");
         }
         if let Some(key) = KERNELS_KEYS.into_iter().find(|key| has(key)) {
-            bail!("stream {name}: {key}: the kernel writes these headers: leave {key} out");
+            bail!("stream {name}: {key}: the kernel makes headers its own way: leave {key} out");
         }
         let few = |key, is_few: bool| match is_few {
             true => Ok(()),
@@ -119,42 +180,59 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
     specs.iter().zip(&pairs).map(stream).collect()
 }
 
+/// What carries a part of the traffic.
+struct Link<T, R> {
+    /// Number of its port: 0 or 1.
+    port: usize,
+    part: Part,
+    /// What sends the part, if it has streams.
+    tx: Option<T>,
+    rx: Vec<R>,
+}
+
 /// What a run sends, and how.
 struct Plan<'a> {
-    args: &'a GenArgs,
     crew: Crew,
     specs: &'a [StreamSpec],
     setup: StreamSetup,
     clock: Clock,
+    interval_ns: u64,
 }
 
 impl Plan<'_> {
-    /// Makes the tasks of each worker, and the ledger of the run. Each port has a sender.
-    fn tasks(&self, ports: &[UdpPort]) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
+    /// Makes the tasks of each worker, and the ledger of the run.
+    fn tasks<T: Transmit + 'static, R: Receive + 'static>(
+        &self,
+        links: Vec<Link<T, R>>,
+    ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
         let stamped = if self.setup.is_stamped { self.specs.len() } else { 0 };
-        let lanes = Lanes { streams: self.specs.len(), stamped, senders: ports.len() };
-        let session = Session::new(self.clock, self.args.interval.as_nanos() as u64, lanes);
+        let senders = usize::from(self.crew.senders);
+        let lanes = Lanes { streams: self.specs.len(), stamped, senders };
+        let session = Session::new(self.clock, self.interval_ns, lanes);
         let mut session = session.starting_at(1);
         let mut workers: Vec<Tasks> = (0..self.crew.workers).map(|_| Vec::new()).collect();
-        for (share, port) in ports.iter().enumerate() {
-            let part = Part { side: None, share: share as u16, shares: self.crew.senders };
-            let streams = Streams::new(self.specs, &StreamSetup { part, ..self.setup.clone() })?;
-            let sender = session.sender(streams, 0, port.transmit());
-            workers[share % self.crew.workers].push(Box::new(sender));
-        }
         let receivers = usize::from(self.crew.receivers);
-        let mut queues: Vec<Vec<PortQueue<UdpRx>>> = (0..receivers).map(|_| Vec::new()).collect();
-        for (queue, rx) in ports.iter().flat_map(UdpPort::receive).enumerate() {
-            if receivers > 0 {
-                let queue = PortQueue { port: 0, queue, rx, responder: None };
-                queues[queue.queue % receivers].push(queue);
+        let mut queues: Vec<Vec<PortQueue<R>>> = (0..receivers).map(|_| Vec::new()).collect();
+        let mut next = 0;
+        for Link { port, part, tx, rx } in links {
+            if let Some(tx) = tx {
+                let setup = StreamSetup { part, ..self.setup.clone() };
+                let sender = session.sender(Streams::new(self.specs, &setup)?, port, tx);
+                workers[usize::from(part.share) % self.crew.workers].push(Box::new(sender));
+            }
+            for rx in rx {
+                if receivers > 0 {
+                    let queue = PortQueue { port, queue: next, rx, responder: None };
+                    queues[next % receivers].push(queue);
+                }
+                next += 1;
             }
         }
         for (number, queues) in queues.into_iter().enumerate() {
             let verifier = || Verifier::new(self.setup.seed, self.setup.format);
-            let window = window(stamped * ports.len());
+            let window = window(stamped * senders);
             let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
-            let worker = (ports.len() + number) % self.crew.workers;
+            let worker = (senders + number) % self.crew.workers;
             workers[worker].push(Box::new(session.receiver(queues, checks)));
         }
         Ok((workers, session.into_ledger()))
