@@ -27,6 +27,8 @@ pub struct ReflectorReport {
     pub without_ports: [u64; KeptPorts::ALL.len()],
     /// Frames that the port had no room for.
     pub port_full: u64,
+    /// Queries and requests of neighbours that were answered; they count as received, too.
+    pub answered: u64,
     /// Longest time between two looks at the queues, in nanoseconds.
     pub longest_gap_ns: u64,
 }
@@ -156,9 +158,14 @@ impl Lane {
         for (mbuf, is_turned) in self.burst.iter_mut().zip(&mut is_turned) {
             report.bytes += mbuf.frame_len() as u64;
             match swap.turn(mbuf.head_mut()) {
-                Ok(Turned::Whole) => _ = inquiry::answer(mbuf.head_mut(), || counters.get()),
+                Ok(Turned::Whole) => {
+                    let is_query = inquiry::answer(mbuf.head_mut(), || counters.get());
+                    report.answered += u64::from(is_query);
+                }
                 Ok(Turned::WithoutPorts(reason)) => report.without_ports[reason as usize] += 1,
-                Err(_) if addresses.as_ref().is_some_and(|it| it.answer(mbuf)) => {}
+                Err(_) if addresses.as_ref().is_some_and(|it| it.answer(mbuf)) => {
+                    report.answered += 1;
+                }
                 Err(reason) => {
                     report.not_turned[reason as usize] += 1;
                     (*is_turned, is_all) = (false, false);

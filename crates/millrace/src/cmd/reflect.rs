@@ -127,6 +127,8 @@ struct Counters {
     /// Without FCS.
     received_bytes: u64,
     reflected: u64,
+    /// Queries and requests of neighbours that were answered; they are received and reflected, too.
+    answered: u64,
     /// Packets that were not reflected, by reason; `port_full`: the port had no room for them.
     dropped: BTreeMap<&'static str, u64>,
     /// Packets whose addresses were exchanged, but not their ports, by reason.

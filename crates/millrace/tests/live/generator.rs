@@ -372,7 +372,8 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[], 2, "the following required arguments were not provided");
     refused(&[null, "--rate", "10"], 2, "is no rate: write 1Mpps, 10Gbps (on the wire)");
     refused(&[null, "--stream", "size=60"], 2, "frames have 64 to 9216 bytes with FCS");
-    refused(&[null, "--stream", "speed=1"], 2, "a stream has no key \"speed\"; its keys are name");
+    refused(&[null, "--stream", "speed=1"], 2, "speed: it needs pcap=FILE");
+    refused(&[null, "--stream", "pace=1"], 2, "a stream has no key \"pace\"; its keys are name");
     refused(&[null, "--stream", "tcp"], 2, "\"tcp\" is no KEY=VALUE");
     refused(&[null, "--stream", "side=b"], 1, "side=b needs a port B: name two ports, A,B");
     refused(&[null, "-f", "imix"], 1, "there is no profile imix: no such file, and built in are");

@@ -19,8 +19,8 @@ use std::time::Duration;
 /// Compare the kernel with DPDK: the same packets, to a reflector and back, in five ways
 ///
 /// Searches each way for the highest rate at which it loses less than 1 %, and measures it there
-/// and at a fixed rate. Makes two network namespaces with a veth pair between them, for which it needs
-/// root; without it only DPDK over memif is measured.
+/// and at a fixed rate. Makes two network namespaces with a veth pair between them, for which it
+/// needs root; without it only DPDK over memif is measured.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BaselineArgs {

@@ -60,7 +60,8 @@ impl Line {
     fn new(interval: &Interval) -> Self {
         let latency = interval.latency;
         Self {
-            time: interval.start_s * 1e3,
+            // Whole microseconds: a product of binary fractions has a tail.
+            time: (interval.start_s * 1e6).round() / 1e3,
             tx_packets: interval.sent.packets,
             rx_packets: interval.received.packets,
             drop_rate: interval.loss(),

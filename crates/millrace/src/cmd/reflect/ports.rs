@@ -56,14 +56,17 @@ struct Ledger(Vec<PortEntry>);
 struct PortEntry {
     inboxes: Vec<Inbox<ReflectorReport>>,
     counted: ReflectorCounters,
+    /// Queries and requests of neighbours, which are no packets of a sender's run.
+    answered: u64,
     published: Arc<PublishedCounters>,
 }
 
 impl Ledger {
     /// Takes the reports that have come.
     fn take(&mut self, counters: &mut Counters) {
-        for PortEntry { inboxes, counted, .. } in &mut self.0 {
+        for PortEntry { inboxes, counted, answered, .. } in &mut self.0 {
             let mut add = |report: &ReflectorReport| {
+                *answered += report.answered;
                 counted.received += report.received;
                 counted.reflected += report.reflected;
                 counted.dropped += report.not_turned.iter().sum::<u64>() + report.port_full;
@@ -78,9 +81,10 @@ impl Ledger {
         for (entry, port) in self.0.iter().zip(ports) {
             let stats = port.stats();
             entry.published.set(ReflectorCounters {
+                received: entry.counted.received.saturating_sub(entry.answered),
+                reflected: entry.counted.reflected.saturating_sub(entry.answered),
                 dropped: entry.counted.dropped + stats.oerrors,
                 missed: stats.imissed + stats.rx_nombuf,
-                ..entry.counted
             });
         }
     }
@@ -155,6 +159,7 @@ impl Counters {
             *self.without_ports.entry(reason.name()).or_default() +=
                 report.without_ports[reason as usize];
         }
+        self.answered += report.answered;
         *self.dropped.entry("port_full").or_default() += report.port_full;
         self.longest_gap_ns = self.longest_gap_ns.max(report.longest_gap_ns);
     }
