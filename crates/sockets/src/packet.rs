@@ -7,9 +7,7 @@
 use crate::arena::Arena;
 use crate::counts::KernelCounts;
 use crate::line::Line;
-use crate::sys::{
-    Incoming, Opt, Socket, SocketError, VNET_HEADER, complete_checksum, interface_index,
-};
+use crate::sys::{Incoming, Opt, Socket, VNET_HEADER, complete_checksum, interface_index};
 use generator::{Made, Receive, Taken, Transmit};
 use std::io;
 use std::ops::Range;
@@ -159,11 +157,8 @@ impl Receive for PacketRx {
     #[inline(always)]
     fn receive(&mut self) -> usize {
         self.frames.clear();
-        let count = match self.incoming.receive(&self.socket) {
-            Ok(count) => count,
-            // An interface that goes down is told once.
-            Err(SocketError::Full | SocketError::NoBuffers | SocketError::Other(_)) => 0,
-        };
+        // An interface that goes down is told once.
+        let count = self.incoming.receive(&self.socket).unwrap_or_default();
         for number in 0..count {
             complete_checksum(self.incoming.message_mut(number));
             let arrived = self.incoming.arrived(number);
