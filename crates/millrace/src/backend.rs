@@ -35,7 +35,7 @@ impl Backend {
 /// Sockets of a run.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SocketArgs {
-    /// What carries packets: DPDK, or UDP sockets of Linux (also by io_uring), or its packet sockets
+    /// What carries packets: DPDK, UDP sockets of Linux (also by io_uring), or packet sockets
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Backend::Dpdk)]
     pub(crate) backend: Backend,
     /// With UDP sockets: their number

@@ -2,10 +2,9 @@
 //! Traffic of the generator over Linux sockets instead of DPDK ports.
 //!
 //! A [`UdpPort`] opens UDP sockets. The kernel makes the headers: of each frame of a
-//! [`traffic::Source`] only the UDP payload is sent, to the frame's destination. Senders,
+//! [`traffic::Source`] only the UDP payload is sent, to the frame's destination. A [`PacketPort`]
+//! sends and receives whole frames of an interface. An [`EchoPort`] sends datagrams back. Senders,
 //! receivers, pacing, verification and reports are those of the crate `generator`.
-//!
-//! A [`PacketPort`] sends and receives whole frames of an interface. An [`EchoPort`] sends datagrams back.
 //!
 //! A packet counts as sent once the kernel has taken it. What the kernel refuses is offered again,
 //! or counts as unsent: never as lost.
