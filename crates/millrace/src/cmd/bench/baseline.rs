@@ -175,8 +175,13 @@ impl Runner<'_> {
         let say = |what: &str| {
             tell(io::stderr(), format_args!("millrace: {}: {what}", way.name()));
         };
+        let mut reflector = self.command(way, End::Reflector)?;
+        reflector.arg("reflect").args(way.reflector(self.dir)).arg("-q");
+        let mut reflector = Running::start(&mut reflector)?;
+        thread::sleep(READY);
         say("searching for the highest rate");
         let highest = highest_rate(|rate| {
+            reflector.check()?;
             let results = self.run(way, rate, TRIAL_S)?;
             Ok::<_, anyhow::Error>(trial(&results, rate))
         })?;
@@ -192,19 +197,15 @@ impl Runner<'_> {
         say(&format!("measuring at {:.3} Mpps", f64::from(self.args.rate) / 1e6));
         let fixed = self.run(way, Some(self.args.rate.into()), self.args.duration)?;
         self.keep(way, "fixed", &fixed)?;
+        reflector.check()?;
         Ok(Measured { way, highest, fixed })
     }
 
-    /// Runs a reflector, and a generator for so many seconds; without a rate as fast as it goes.
+    /// Runs a generator for so many seconds; without a rate as fast as it goes.
     fn run(&self, way: Way, rate: Option<f64>, seconds: u32) -> anyhow::Result<Results> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
-        let mut reflector = self.command(way, End::Reflector)?;
-        reflector.arg("reflect").args(way.reflector(self.dir)).arg("-q");
-        let mut reflector = Running::start(&mut reflector)?;
-        thread::sleep(READY);
-        reflector.check()?;
         let mut generator = self.command(way, End::Generator)?;
         let rate = rate.map_or("max".to_owned(), |rate| format!("{rate:.0}pps"));
         let [src, dst] = ADDRESSES;
@@ -217,7 +218,6 @@ impl Runner<'_> {
         generator.args(["--verify", "--interval", "0.1", "-q", "--json", "-"]);
         generator.args(["-d", &seconds.to_string(), "--rate", &rate, "--stream", &stream]);
         let output = generator.output().context("cannot run the generator")?;
-        reflector.check()?;
         serde_json::from_slice(&output.stdout).map_err(|_| {
             let said = String::from_utf8_lossy(&output.stderr);
             anyhow::anyhow!("{}", said.lines().last().unwrap_or("the generator says nothing"))
