@@ -5,6 +5,7 @@
 use super::search::{LOSS_MAX, Trial, highest_rate};
 use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed};
 use crate::cmd::report::PageFile;
+use crate::host::Cpus;
 use crate::output::tell;
 use crate::signals;
 use anyhow::{Context, bail};
@@ -54,6 +55,8 @@ Examples:
   millrace bench baseline --only memif
       DPDK to DPDK, without root.";
 
+/// Cpus that a sender, a receiver and a reflector need to have one each.
+const CPUS: usize = 3;
 /// Seconds of a trial of the search.
 const TRIAL_S: u32 = 1;
 /// Until a reflector is ready.
@@ -216,6 +219,10 @@ impl Runner<'_> {
         };
         generator.arg("gen").args(way.generator(self.dir));
         generator.args(["--verify", "--interval", "0.1", "-q", "--json", "-"]);
+        // The reflector needs a cpu, too.
+        if Cpus::of_this_host().usable().len() < CPUS {
+            generator.args(["--workers", "1"]);
+        }
         generator.args(["-d", &seconds.to_string(), "--rate", &rate, "--stream", &stream]);
         let output = generator.output().context("cannot run the generator")?;
         serde_json::from_slice(&output.stdout).map_err(|_| {
