@@ -32,7 +32,7 @@ pub struct ReceiverReport {
     pub latency: Histogram<u64>,
     /// What is known of each lane.
     pub lanes: Vec<LaneReport>,
-    /// When frames came.
+    /// When frames of the run came; without checks, any frames.
     pub span: Span,
     /// Longest time between two looks at the queues, in nanoseconds.
     pub longest_gap_ns: u64,
@@ -124,7 +124,7 @@ impl<R: Receive> PortQueue<R> {
 }
 
 impl Check {
-    /// Judges the frames of a burst.
+    /// Judges the frames of a burst; true if one of them is of this run.
     #[inline(always)]
     fn see_all<R: Receive>(
         &mut self,
@@ -132,7 +132,8 @@ impl Check {
         received: usize,
         now: u64,
         report: &mut ReceiverReport,
-    ) {
+    ) -> bool {
+        let mut has_ours = false;
         for number in 0..received {
             let frame = queue.rx.frame(number);
             let finding = match R::IS_PAYLOAD {
@@ -142,8 +143,10 @@ impl Check {
             if let (Finding::Foreign, Some(responder)) = (finding, &mut queue.responder) {
                 responder.see(frame);
             }
+            has_ours |= finding != Finding::Foreign;
             self.count(finding, queue.port, now, report);
         }
+        has_ours
     }
 
     #[inline(always)]
@@ -220,7 +223,6 @@ impl<R: Receive> Task for Receiver<R> {
                 continue;
             }
             is_any = true;
-            report.span.widen(now);
             let counts = &mut report.queues[number];
             counts.packets += received as u64;
             counts.bytes += queue.rx.bytes();
@@ -228,10 +230,16 @@ impl<R: Receive> Task for Receiver<R> {
             let is_full = received == BURST_MAX;
             let behind = if is_full { queue.rx.waiting().unwrap_or(0) } else { 0 };
             counts.waiting_max = counts.waiting_max.max(received as u64 + u64::from(behind));
-            match &mut self.check {
+            let has_ours = match &mut self.check {
                 // This time is later than that at which any packet of the burst was sent.
                 Some(check) => check.see_all(queue, received, self.clock.now(), report),
-                None => queue.answer_all(received),
+                None => {
+                    queue.answer_all(received);
+                    true
+                }
+            };
+            if has_ours {
+                report.span.widen(now);
             }
             queue.rx.free();
         }

@@ -104,6 +104,8 @@ impl Bench {
         command.args(["--file-prefix", &format!("bench-{}", std::process::id()), "--"]);
         command.arg(format!("--forward-mode={mode}"));
         command.args(["--stats-period=1", "--nb-cores=1", "--burst=64", "--port-topology=loop"]);
+        // Its default does not fit into little memory.
+        command.arg("--total-num-mbufs=16383");
         command.env("RUNTIME_DIRECTORY", self.dir.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else { return Ok(None) };
