@@ -44,7 +44,7 @@ check: deps-check
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
 bench: deps-bench
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
-	$(CARGO) bench --locked -p engine -p offload -p generator --bench engine --bench admission --bench send
+	$(CARGO) bench --locked -p engine -p offload --bench engine --bench admission
 	MILLRACE_TWIN="$(TWIN)" $(CARGO) bench --locked -p millrace --bench side_by_side -- $(BENCH_ARGS)
 
 ## bench-peers: Open vSwitch, Linux and Millrace side by side; needs root (BENCH_ARGS="--save")
