@@ -69,6 +69,9 @@ pub struct Streams {
     stamped: usize,
 }
 
+/// Most sizes of a stream whose frames are kept ready.
+const READY_MAX: usize = 64;
+
 /// A stream at work.
 #[derive(Debug)]
 struct Stream {
@@ -81,6 +84,8 @@ struct Stream {
     fields: Fields,
     sizes: Vec<u16>,
     size: usize,
+    /// The frame of each size, where nothing else varies; else none.
+    ready: Vec<Box<[u8]>>,
     /// Packets of this share so far.
     index: u64,
     /// Packets of this share to send.
@@ -301,9 +306,13 @@ impl Stream {
         if recording.is_some_and(|it| it.is_empty()) {
             return Err(StreamFault::NoFrames);
         }
+        let is_fixed = varying.is_empty() && lane.is_none() && sizes.len() <= READY_MAX;
+        let ready = |size: &u16| template.fixed_frame((*size).into(), filler);
+        let ready = sizes.iter().filter(|_| is_fixed).map(ready).collect();
         Ok(Self {
             side: spec.side,
             lane,
+            ready,
             player: recording.map(|it| Player::new(Arc::clone(it), first)),
             template,
             fields: Fields::new(varying, flows, (first, jump), seed),
@@ -321,6 +330,10 @@ impl Stream {
     fn write(&self, room: &mut [u8], payload: Payload, filler: &Filler) -> usize {
         if let Some(player) = &self.player {
             return player.write(room);
+        }
+        if let Some(frame) = self.ready.get(self.size) {
+            room[..frame.len()].copy_from_slice(frame);
+            return frame.len();
         }
         let len = usize::from(self.sizes[self.size]);
         self.template.write_head(room, len);

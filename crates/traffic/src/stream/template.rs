@@ -163,6 +163,15 @@ impl Template {
         }
     }
 
+    /// Returns the frame of `len` bytes of a packet in which nothing varies.
+    pub(crate) fn fixed_frame(&self, len: usize, filler: &Filler) -> Box<[u8]> {
+        let mut room = vec![0; crate::ROOM];
+        self.write_head(&mut room, len);
+        self.finish(&mut room[..len], ValueSums::default(), Payload::Fixed, filler);
+        room.truncate(len);
+        room.into()
+    }
+
     /// Writes payload, lengths and checksums, behind the values that vary.
     #[inline(always)]
     pub(crate) fn finish(
