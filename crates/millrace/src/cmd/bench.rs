@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace bench`: measurements of several programs' ways of doing the same.
+//! `millrace bench`: benchmarks that run other commands of this program.
 
 mod baseline;
 mod search;
@@ -7,7 +7,7 @@ mod testbed;
 
 use std::process::ExitCode;
 
-/// Measure ways to carry packets, one after the other
+/// Run a benchmark
 #[derive(clap::Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]

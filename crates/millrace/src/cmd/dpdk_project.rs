@@ -274,12 +274,16 @@ impl Args {
 
 fn reflect(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
     out.words = ["reflect", ports].map(str::to_owned).to_vec();
-    let cpus = eal.cpus_of(1, 0, &mut out.notes);
+    let queues = args.rx_queues.max(args.tx_queues);
+    if queues > 1 {
+        out.words.extend(["--queues".to_owned(), queues.to_string()]);
+    }
+    let cpus = eal.cpus_of(queues.into(), 0, &mut out.notes);
     if !cpus.is_empty() {
         out.words.extend(["--cpus".to_owned(), format_cpus(&cpus)]);
     }
-    if args.rx_queues.max(args.tx_queues) > 1 {
-        let note = "the reflector has one queue of each kind, and one worker";
+    if args.rx_queues != args.tx_queues {
+        let note = "the reflector has as many queues of one kind as of the other";
         out.notes.push(format!("-r {} -t {}: {note}", args.rx_queues, args.tx_queues));
     }
     if args.stats_file.is_some() {

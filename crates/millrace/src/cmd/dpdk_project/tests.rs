@@ -82,13 +82,13 @@ fn small_packets_and_odd_rates_are_told() {
 
 #[test]
 fn the_reflector_is_translated() {
-    let (command, notes) = translated(&format!("-l 0 -n 4 -- reflect -p {MAC} -r 2 -t 2 -s f"));
-    assert_eq!(command, format!("reflect mac={MAC} --cpus 0"));
+    let (command, notes) = translated(&format!("-l 0 -n 4 -- reflect -p {MAC} -r 2 -t 1 -s f"));
+    assert_eq!(command, format!("reflect mac={MAC} --queues 2 --cpus 0"));
     assert_eq!(
         notes,
         [
             "-n has no effect: it has none",
-            "-r 2 -t 2: the reflector has one queue of each kind, and one worker",
+            "-r 2 -t 1: the reflector has as many queues of one kind as of the other",
             "-s has no effect: --json FILE has the counters of a reflector",
         ]
     );
