@@ -82,6 +82,22 @@ impl Burst {
         Some(unsafe { self.mbufs[self.len].assume_init_read() })
     }
 
+    /// Moves the last `count` mbufs of `other` behind those of this burst, in their order.
+    ///
+    /// # Panics
+    /// If `other` has fewer, or this burst has room for fewer.
+    #[inline(always)]
+    pub fn append_last(&mut self, other: &mut Self, count: usize) {
+        let from = other.len.checked_sub(count).expect("enough mbufs to move");
+        let places = &mut self.mbufs[self.len..self.len + count];
+        for (place, mbuf) in places.iter_mut().zip(&other.mbufs[from..]) {
+            // SAFETY: the mbuf was initialised, and counts as such in this burst only.
+            place.write(unsafe { mbuf.assume_init_read() });
+        }
+        other.len = from;
+        self.len += count;
+    }
+
     /// Frees every mbuf in bulk; returns how many.
     pub fn free_all(&mut self) -> usize {
         let count = std::mem::take(&mut self.len);

@@ -26,6 +26,7 @@ mod port;
 mod queue;
 mod rss;
 mod spread;
+mod stock;
 mod sys;
 
 pub use burst::{BURST_MAX, Burst};
@@ -41,3 +42,4 @@ pub use port::{Link, LossCounter, Losses, Port, PortConfig, PortInfo, PortStats,
 pub use queue::{RxQueue, TxQueue};
 pub use rss::{RSS_SECRET_LEN, SymmetricRss, rss_secret, use_rss_secret};
 pub use spread::PortSpread;
+pub use stock::Stock;

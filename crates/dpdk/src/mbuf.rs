@@ -42,26 +42,6 @@ impl Mbuf {
         Ok(())
     }
 
-    /// Replaces the packet by the bytes that `write` writes into the room of this one segment, and
-    /// whose number it returns. Before, the room holds bytes of earlier packets.
-    ///
-    /// # Panics
-    /// If the mbuf is a chain, or `write` returns more bytes than there is room.
-    #[inline(always)]
-    pub fn write_with(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
-        let segment = Segment(self.0);
-        assert!(segment.next().is_none(), "a chain of mbufs");
-        let room = segment.room();
-        // SAFETY:
-        // - `room` bytes from `data()` lie within the segment's buffer, which is memory that the
-        //   system has given DPDK, and so initialised;
-        // - `&mut self` is the only reference to that buffer.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(segment.data(), room) };
-        let len = write(bytes);
-        assert!(len <= room, "{len} bytes in a room of {room}");
-        segment.set_len(len);
-    }
-
     /// The bytes of a packet of one segment; of a chain those of its first.
     #[inline(always)]
     pub fn head_mut(&mut self) -> &mut [u8] {
@@ -156,9 +136,15 @@ impl std::fmt::Debug for Mbuf {
 
 /// One segment of a chain that is borrowed for as long as this value lives.
 #[derive(Clone, Copy)]
-struct Segment(NonNull<sys::rte_mbuf>);
+pub(crate) struct Segment(NonNull<sys::rte_mbuf>);
 
 impl Segment {
+    /// The first segment of a packet.
+    #[inline(always)]
+    pub(crate) fn of(mbuf: &Mbuf) -> Self {
+        Self(mbuf.0)
+    }
+
     /// Reads the field of type `T` at `offset`; both come from `bindings.h`, which asserts the
     /// width.
     #[inline(always)]
@@ -174,7 +160,7 @@ impl Segment {
     }
 
     #[inline(always)]
-    fn data(self) -> *mut u8 {
+    pub(crate) fn data(self) -> *mut u8 {
         let buffer = self.load::<*mut u8>(sys::BIND_MBUF_BUF_ADDR);
         let data_off = self.load::<u16>(sys::BIND_MBUF_DATA_OFF);
         // SAFETY: DPDK keeps `data_off` within the buffer.
@@ -193,7 +179,8 @@ impl Segment {
     }
 
     /// Length of a packet of this one segment; at most `room`, so it fits 16 bits.
-    fn set_len(self, len: usize) {
+    #[inline(always)]
+    pub(crate) fn set_len(self, len: usize) {
         self.store(sys::BIND_MBUF_DATA_LEN, len as u16);
         self.store(sys::BIND_MBUF_PKT_LEN, len as u32);
     }

@@ -2,7 +2,7 @@
 //! What a sender and a receiver ask of the thing that carries their frames: a queue of a DPDK port,
 //! or a Linux socket.
 
-use traffic::Written;
+use traffic::{Alike, Written};
 
 /// Takes frames from a sender.
 pub trait Transmit: Send {
@@ -15,6 +15,18 @@ pub trait Transmit: Send {
     /// # Panics
     /// If `prepare` has promised no more room.
     fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written);
+
+    /// Keeps frames that are all alike for the next `flush`, as many as `prepare` has promised at
+    /// most.
+    ///
+    /// # Panics
+    /// As `push`.
+    #[inline(always)]
+    fn push_alike(&mut self, interval: u32, alike: Alike) {
+        for _ in 0..alike.count {
+            self.push(interval, |room| alike.write(room));
+        }
+    }
 
     /// Offers the frames that wait to the port, in order; returns what it took.
     fn flush(&mut self) -> Taken;

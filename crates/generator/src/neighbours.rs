@@ -85,7 +85,7 @@ fn send(frame: &ShortFrame, port: &mut impl Transmit) -> bool {
     port.push(0, |room| {
         let len = frame.bytes().len();
         room[..len].copy_from_slice(frame.bytes());
-        Written { side: traffic::Side::A, len, stream: NO_STREAM }
+        Written { len, stream: NO_STREAM }
     });
     port.flush();
     let is_sent = port.waiting() == 0;

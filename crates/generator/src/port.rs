@@ -2,15 +2,14 @@
 //! Queues of DPDK ports that carry frames.
 
 use crate::link::{Made, Receive, Taken, Transmit};
-use dpdk::{BURST_MAX, Burst, Mempool, RxQueue, TxQueue};
-use traffic::{ROOM, Written};
+use dpdk::{BURST_MAX, Burst, Mempool, RxQueue, Stock, TxQueue};
+use traffic::{Alike, ROOM, Written};
 use wire::Packet;
 
 /// A transmit queue, with mbufs from a pool.
 pub struct PortTx {
     queue: TxQueue,
-    mempool: Mempool,
-    stock: Burst,
+    stock: Stock,
     burst: Burst,
     /// The frames of the burst.
     made: [Made; BURST_MAX],
@@ -19,8 +18,8 @@ pub struct PortTx {
 impl PortTx {
     /// Sends by `queue`. Mbufs of the pool need room for every frame.
     pub fn new(queue: TxQueue, mempool: Mempool) -> Self {
-        let (stock, burst) = (Burst::new(), Burst::new());
-        Self { queue, mempool, stock, burst, made: [Made::default(); BURST_MAX] }
+        let made = [Made::default(); BURST_MAX];
+        Self { queue, stock: Stock::new(mempool), burst: Burst::new(), made }
     }
 
     /// Returns the queue.
@@ -32,25 +31,25 @@ impl PortTx {
 impl Transmit for PortTx {
     #[inline(always)]
     fn prepare(&mut self) -> usize {
-        if self.stock.is_empty() {
-            let room = self.stock.room();
-            // Where the pool has none left, the stock stays empty.
-            self.mempool.alloc_bulk(&mut self.stock, room);
-        }
-        self.stock.len().min(self.burst.room())
+        self.stock.refill().min(self.burst.room())
     }
 
     #[inline(always)]
     fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
-        let mut mbuf = self.stock.pop().expect("prepare has promised room");
         let made = &mut self.made[self.burst.len()];
-        mbuf.write_with(|room| {
+        self.stock.write_to(&mut self.burst, |room| {
             let written = write(room);
             *made = Made { len: written.len as u16, stream: written.stream, interval };
             written.len
         });
-        // There is room.
-        let _ = self.burst.push(mbuf);
+    }
+
+    #[inline(always)]
+    fn push_alike(&mut self, interval: u32, alike: Alike) {
+        let Alike { frame, stream, count } = alike;
+        let begin = self.burst.len();
+        self.stock.copy_to(&mut self.burst, frame, count);
+        self.made[begin..begin + count].fill(Made { len: frame.len() as u16, stream, interval });
     }
 
     #[inline(always)]

@@ -175,6 +175,10 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
         let elapsed = elapsed - self.note_lateness(elapsed, due);
         let interval = now / self.interval_ns;
+        if let Some(alike) = self.source.take_alike(room) {
+            self.port.push_alike(interval as u32, alike);
+            return;
+        }
         let (mut stamped, stamped_streams) = (0, self.source.stamped_streams());
         while room > 0 && self.source.due().is_some_and(|due| due <= elapsed) {
             let source = &mut self.source;

@@ -48,7 +48,7 @@ pub use probed::ProbedReplay;
 pub use profile::Profile;
 pub use reflect::{KeptPorts, NotTurned, Swap, Turned};
 pub use sequence::{Arrival, Sequence};
-pub use source::{ROOM, Source, Written};
+pub use source::{Alike, ROOM, Source, Written};
 pub use stamp::{DPDK_PROJECT_SEED, PayloadFormat, Stamp, StampKey};
 pub use verify::{Finding, Verifier};
 pub use workload::Workload;

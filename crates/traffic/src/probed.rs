@@ -40,8 +40,8 @@ impl Source for ProbedReplay {
             return self.probes.write(room, now_ns);
         }
         self.replayed += 1;
-        let (side, len) = self.replay.write(room);
-        Written { side, len, stream: self.probes.streams() as u16 }
+        let (_, len) = self.replay.write(room);
+        Written { len, stream: self.probes.streams() as u16 }
     }
 
     fn streams(&self) -> usize {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a sender sends: frames in the order in which they are due.
 
-use crate::Side;
-
 /// Frames in the order in which they are due.
 pub trait Source {
     /// When the next frame is due, in nanoseconds from the start; `None`: there are no more.
@@ -14,6 +12,13 @@ pub trait Source {
     /// # Panics
     /// If no frame is due, now or later.
     fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written;
+
+    /// Goes past up to `most` of the next frames, if they are due at any time, have no stamp and
+    /// are all alike; returns them. `None`: they are not, and `write` writes them.
+    fn take_alike(&mut self, most: usize) -> Option<Alike<'_>> {
+        let _ = most;
+        None
+    }
 
     /// Number of streams, including those of other parts.
     fn streams(&self) -> usize;
@@ -28,12 +33,29 @@ pub trait Source {
 /// A frame that a source has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The port that sends it.
-    pub side: Side,
     /// Bytes without FCS.
     pub len: usize,
     /// Number of its stream.
     pub stream: u16,
+}
+
+/// Frames of one stream with the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alike<'a> {
+    /// The bytes, without FCS.
+    pub frame: &'a [u8],
+    /// Number of the stream.
+    pub stream: u16,
+    /// Number of the frames.
+    pub count: usize,
+}
+
+impl Alike<'_> {
+    /// Writes one of them to the begin of `room`.
+    pub fn write(&self, room: &mut [u8]) -> Written {
+        room[..self.frame.len()].copy_from_slice(self.frame);
+        Written { len: self.frame.len(), stream: self.stream }
+    }
 }
 
 /// Bytes that a frame may take, without FCS.

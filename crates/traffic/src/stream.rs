@@ -23,11 +23,11 @@ pub use size::{FCS, SIZES, SizeError};
 pub use spec::{KEYS, SpecError, StreamSpec, ValueFault};
 pub use values::ValuesError;
 
+use crate::Part;
 use crate::filler::Filler;
 use crate::ramp::Ramp;
-use crate::source::{Source, Written};
+use crate::source::{Alike, Source, Written};
 use crate::stamp::PayloadFormat;
-use crate::{Part, Side};
 use fields::Fields;
 use recording::Player;
 use schedule::{Gaps, Group, Interval, Schedule};
@@ -75,7 +75,6 @@ const READY_MAX: usize = 64;
 /// A stream at work.
 #[derive(Debug)]
 struct Stream {
-    side: Side,
     /// For stamps; `None`: it has none.
     lane: Option<u16>,
     /// The capture that it sends, instead of packets by the template.
@@ -266,7 +265,22 @@ impl Source for Streams {
         let is_over = stream.advance(group.is_last_of_burst());
         group.advance(is_over);
         next.0.0 = group.due();
-        Written { side: stream.side, len, stream: number }
+        Written { len, stream: number }
+    }
+
+    #[inline(always)]
+    fn take_alike(&mut self, most: usize) -> Option<Alike<'_>> {
+        let [group] = &mut self.groups[..] else { return None };
+        let number = group.only_stream().filter(|_| group.is_max())?;
+        let stream = &mut self.streams[usize::from(number)];
+        let [frame] = &stream.ready[..] else { return None };
+        let count = (stream.count - stream.index).min(most as u64);
+        stream.index += count;
+        if stream.index == stream.count {
+            group.advance(true);
+            self.dues.clear();
+        }
+        Some(Alike { frame, stream: number, count: count as usize })
     }
 
     fn streams(&self) -> usize {
@@ -310,7 +324,6 @@ impl Stream {
         let ready = |size: &u16| template.fixed_frame((*size).into(), filler);
         let ready = sizes.iter().filter(|_| is_fixed).map(ready).collect();
         Ok(Self {
-            side: spec.side,
             lane,
             ready,
             player: recording.map(|it| Player::new(Arc::clone(it), first)),

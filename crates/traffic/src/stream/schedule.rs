@@ -260,6 +260,15 @@ impl Group {
         self.members[self.turn].stream
     }
 
+    /// The stream that has no others beside it.
+    #[inline(always)]
+    pub(crate) fn only_stream(&self) -> Option<u16> {
+        match &self.members[..] {
+            [member] => Some(member.stream),
+            _ => None,
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn is_last_of_burst(&self) -> bool {
         self.in_burst + 1 == self.burst

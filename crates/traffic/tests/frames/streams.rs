@@ -36,10 +36,10 @@ pub(crate) fn streams(texts: &[&str], is_stamped: bool) -> Streams {
     Streams::new(&specs, &setup(is_stamped)).unwrap()
 }
 
-/// A frame, when it is due, and on which side.
+/// A frame, when it is due, and its stream.
 pub(crate) struct Sent {
     pub(crate) due: u64,
-    pub(crate) side: Side,
+    pub(crate) stream: u16,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn take(streams: &mut Streams, count: usize) -> Vec<Sent> {
     let next = || {
         let due = streams.due()?;
         let written = streams.write(&mut room, due + 7);
-        Some(Sent { due, side: written.side, bytes: room[..written.len].to_vec() })
+        Some(Sent { due, stream: written.stream, bytes: room[..written.len].to_vec() })
     };
     std::iter::from_fn(next).take(count).collect()
 }
@@ -100,7 +100,7 @@ fn streams_of_different_rates_keep_them() {
     assert!(sent.windows(2).all(|pair| pair[0].due <= pair[1].due), "in order");
     let second: Vec<_> = sent.iter().filter(|it| it.due < 999_999_999).collect();
     assert_eq!(second.len(), 1000 + 3000 + 600 + 100);
-    let of_b: Vec<_> = sent.iter().filter(|it| it.side == Side::B).collect();
+    let of_b: Vec<_> = sent.iter().filter(|it| it.stream == 2).collect();
     assert_eq!(of_b.len(), 600);
     // In 200 ms, at its own rate, although it takes turns with another one.
     assert!((199_000_000..200_000_001).contains(&of_b[599].due), "{}", of_b[599].due);
@@ -261,21 +261,22 @@ fn what_makes_no_stream_is_refused() {
     );
 }
 
-/// All frames of streams that end, in any order, with the side and the time of each.
-fn all(texts: &[String], parts: &[Part]) -> Vec<(Side, u64, Vec<u8>)> {
+/// All frames of streams that end, in any order, with the stream and the time of each.
+fn all(texts: &[String], parts: &[Part]) -> Vec<(u16, u64, Vec<u8>)> {
     let specs: Vec<_> = texts.iter().map(|text| spec(text)).collect();
     let of_part = |part: &Part| {
         let setup = StreamSetup { part: *part, ..setup(false) };
         let mut streams = Streams::new(&specs, &setup).unwrap();
         let sent = take(&mut streams, usize::MAX);
         assert!(sent.windows(2).all(|pair| pair[0].due <= pair[1].due), "in order");
-        assert!(sent.iter().all(|it| part.side.is_none_or(|side| side == it.side)));
+        let side = |it: &Sent| specs[usize::from(it.stream)].side;
+        assert!(sent.iter().all(|it| part.side.is_none_or(|only| only == side(it))));
         let written: u64 = (0..streams.streams()).map(|it| streams.written(it)).sum();
         assert_eq!(written, sent.len() as u64);
-        sent.into_iter().map(|it| (it.side, it.due, it.bytes))
+        sent.into_iter().map(|it| (it.stream, it.due, it.bytes))
     };
     let mut frames: Vec<_> = parts.iter().flat_map(of_part).collect();
-    frames.sort_unstable_by(|a, b| (a.0 as u8, a.1, &a.2).cmp(&(b.0 as u8, b.1, &b.2)));
+    frames.sort_unstable_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
     frames
 }
 
@@ -553,7 +554,7 @@ proptest! {
     ) {
         let frames = |parts: &[Part]| {
             let mut frames: Vec<_> =
-                all(&texts, parts).into_iter().map(|(side, _, it)| (side as u8, it)).collect();
+                all(&texts, parts).into_iter().map(|(stream, _, it)| (stream, it)).collect();
             frames.sort_unstable();
             frames
         };

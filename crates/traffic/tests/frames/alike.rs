@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Frames that are all alike, taken many at once.
+
+use crate::streams::{streams, take};
+use traffic::{ROOM, Source};
+
+/// Takes all frames, those that are alike in turns of up to 7 beside single ones.
+fn taken_in_turns(texts: &[&str]) -> Vec<(u16, Vec<u8>)> {
+    let mut streams = streams(texts, false);
+    let (mut taken, mut room) = (Vec::new(), vec![0xee; ROOM]);
+    for turn in 0.. {
+        if streams.due().is_none() {
+            break;
+        }
+        match streams.take_alike(turn % 8) {
+            Some(alike) => {
+                assert!(alike.count <= turn % 8);
+                let frame = (alike.stream, alike.frame.to_vec());
+                taken.extend(std::iter::repeat_n(frame, alike.count));
+            }
+            None => {
+                let written = streams.write(&mut room, 0);
+                taken.push((written.stream, room[..written.len].to_vec()));
+            }
+        }
+    }
+    taken
+}
+
+#[test]
+fn frames_taken_at_once_are_those_that_are_written() {
+    for texts in [
+        &["count=1000"][..],
+        &["count=100 burst=16 size=1518"],
+        &["count=100 size=64,128"],
+        &["count=100 sport=1-9"],
+        &["count=100 rate=1Mpps"],
+        &["count=100", "count=50 dport=9"],
+    ] {
+        let mut one_by_one = streams(texts, false);
+        let written = take(&mut one_by_one, usize::MAX);
+        let written: Vec<_> = written.into_iter().map(|it| (it.stream, it.bytes)).collect();
+        assert_eq!(taken_in_turns(texts), written, "{texts:?}");
+    }
+}
+
+#[test]
+fn only_frames_without_stamp_time_and_variety_are_alike() {
+    let is_alike = |texts: &[&str], is_stamped| {
+        let mut streams = streams(texts, is_stamped);
+        let count = streams.take_alike(9).map(|alike| alike.count);
+        assert_eq!(streams.written(0), count.unwrap_or_default() as u64);
+        count == Some(9)
+    };
+    assert!(is_alike(&["rate=max"], false));
+    assert!(!is_alike(&["rate=max"], true));
+    assert!(!is_alike(&["rate=1Mpps"], false));
+    assert!(!is_alike(&["rate=max", "rate=max"], false));
+    assert!(!is_alike(&["rate=max sport=1-2"], false));
+}
