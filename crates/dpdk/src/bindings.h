@@ -104,6 +104,7 @@ bool shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf 
 int shim_log_to(shim_write write);
 int shim_limit_privileges(uint64_t capabilities);
 int shim_close_on_exec(void);
+int shim_block_driver_signals(void);
 int shim_offload(const char *interface, enum shim_offload offload, int wanted);
 int shim_hold_promiscuous(unsigned int if_index);
 int shim_eal_init(int argc, char **argv, shim_write write);

@@ -11,6 +11,7 @@
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,21 @@ shim_close_on_exec(void)
 	}
 	closedir(all);
 	return 0;
+}
+
+/*
+ * Blocks the lower half of the real-time signals in this thread, and so in those that it begins; 0,
+ * or a negative errno.
+ */
+int
+shim_block_driver_signals(void)
+{
+	sigset_t lower;
+
+	sigemptyset(&lower);
+	for (int signal = SIGRTMIN; signal <= (SIGRTMIN + SIGRTMAX) / 2; signal++)
+		sigaddset(&lower, signal);
+	return -pthread_sigmask(SIG_BLOCK, &lower, NULL);
 }
 
 static int

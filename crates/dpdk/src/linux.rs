@@ -26,6 +26,16 @@ pub fn close_on_exec() -> io::Result<()> {
     check(unsafe { sys::shim_close_on_exec() }).map(drop)
 }
 
+/// Blocks the signals of drivers in this thread, and in those that it begins afterwards.
+///
+/// `net_tap` has the kernel send the process a signal for every frame that comes: the first
+/// real-time signal that is free (`rte_eth_tap.c`). A thread that takes them at a high rate never
+/// ends a sleep: what is left of it grows by the timer's slack with every signal.
+pub fn block_driver_signals() -> io::Result<()> {
+    // SAFETY: changes the signal mask of this thread only.
+    check(unsafe { sys::shim_block_driver_signals() }).map(drop)
+}
+
 /// Whether `offload` of `interface` is on.
 pub fn offload(interface: &str, offload: Offload) -> io::Result<bool> {
     ask(interface, offload, -1)

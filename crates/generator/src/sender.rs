@@ -167,7 +167,9 @@ impl<S: Source, T: Transmit> Sender<S, T> {
     /// Makes the frames that are due.
     #[inline(always)]
     fn fill(&mut self, now: u64) {
-        let Some(elapsed) = now.checked_sub(self.start) else { return };
+        // A clock that has not started stands at 0.
+        let elapsed = now.checked_sub(self.start).filter(|elapsed| *elapsed > 0);
+        let Some(elapsed) = elapsed else { return };
         let Some(due) = self.source.due().filter(|due| *due <= elapsed) else { return };
         let mut room = self.port.prepare();
         if room == 0 {

@@ -4,7 +4,7 @@
 pub(crate) mod by_mac;
 mod tuning;
 
-pub(crate) use tuning::Tuning;
+pub(crate) use tuning::{DescriptorArgs, Tuning};
 
 use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use crate::cpu_locks;

@@ -11,7 +11,7 @@ use signal_hook::consts::{
 use signal_hook::flag;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Once};
 
 /// They ask for the end, and for an end at once if they come a second time.
 const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGQUIT];
@@ -66,6 +66,21 @@ fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     // the same for pipes whose reader has gone.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
+}
+
+/// Begins a thread that takes the signals of drivers, so that no other thread does.
+pub(crate) fn leave_drivers_a_thread() {
+    static BEGUN: Once = Once::new();
+    BEGUN.call_once(|| {
+        let rest = || loop {
+            std::thread::park();
+        };
+        let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(rest);
+        // Without that thread somebody else must take them.
+        if thread.is_ok() {
+            let _ = dpdk::linux::block_driver_signals();
+        }
+    });
 }
 
 /// Until the result is dropped, the first signal that asks for the end kills the process: DPDK may

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 /// Starts DPDK with hugepages or without, as `config` says.
 pub(crate) fn start_eal(config: &EalConfig) -> Result<Eal, EalError> {
+    signals::leave_drivers_a_thread();
     let _start_up = signals::start_up();
     let _watch = LockWatch::begin();
     Eal::init(config)

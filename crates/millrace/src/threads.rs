@@ -10,20 +10,28 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// Starts a worker for each set of tasks.
+/// Chooses cpus for so many workers, from those that the user names, else the idle ones first; tells
+/// which. Looks at them for a tenth of a second, so it comes before the clock of the run starts.
+pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
+    let cpus = Cpus::of_this_host();
+    cpus.measure_load();
+    let all = named.map_or_else(|| cpus.by_preference(), <[u32]>::to_vec);
+    let chosen: Vec<u32> = all.into_iter().take(workers).collect();
+    tell(io::stderr(), describe_placement(&chosen, &cpus));
+    chosen
+}
+
+/// Starts a worker for each set of tasks, on the cpus in turn.
 pub(crate) fn launch(
     workers: Vec<Vec<Box<dyn Task>>>,
+    cpus: &[u32],
     clock: Clock,
     phase: &Phase,
 ) -> anyhow::Result<Vec<JoinHandle<()>>> {
-    let cpus = Cpus::of_this_host();
-    cpus.measure_load();
-    let chosen: Vec<u32> = cpus.by_preference().into_iter().take(workers.len()).collect();
-    tell(io::stderr(), describe_placement(&chosen, &cpus));
     let mut threads = Vec::new();
     for (number, tasks) in workers.into_iter().enumerate() {
         let phase = phase.clone();
-        let cpu = chosen.get(number % chosen.len().max(1)).copied();
+        let cpu = cpus.get(number % cpus.len().max(1)).copied();
         let run = move || {
             if let Some(cpu) = cpu {
                 let mut set = CpuSet::new();

@@ -22,7 +22,7 @@ use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::CpuList;
-use crate::ports::PortNames;
+use crate::ports::{DescriptorArgs, PortNames};
 use anyhow::bail;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -108,6 +108,8 @@ pub(crate) struct GenArgs {
     /// Run senders and receivers on these cpus, such as 2,4-6, senders first
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
+    #[command(flatten)]
+    descriptors: DescriptorArgs,
     /// Take ports, MAC addresses, cpus and descriptors from a trex_cfg.yaml
     ///
     /// Options of the command line replace those of the file.

@@ -9,7 +9,7 @@ use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::CpuList;
 use crate::output::{JsonFile, tell_at_once};
-use crate::ports::{PortNames, PortNamesError};
+use crate::ports::{DescriptorArgs, PortNames, PortNamesError};
 use crate::units;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -57,6 +57,8 @@ pub(crate) struct ReflectArgs {
     /// Run the workers on these cpus
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
+    #[command(flatten)]
+    descriptors: DescriptorArgs,
     /// Set the MTU of the ports
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,

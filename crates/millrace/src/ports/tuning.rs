@@ -5,16 +5,29 @@ use crate::host::Cpus;
 
 /// Descriptors of a queue.
 const DESCRIPTORS: u16 = 1024;
+/// As many as `run` takes.
+const DESCRIPTOR_RANGE: std::ops::RangeInclusive<i64> = 32..=32_768;
+
+/// Options for the descriptors of queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub(crate) struct DescriptorArgs {
+    /// Descriptors of each receive queue, 32 to 32768: more outlast longer pauses, but spill caches
+    ///
+    /// By default 1024. The driver may round them, or take fewer.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(DESCRIPTOR_RANGE))]
+    pub(crate) rx_descriptors: Option<u16>,
+    /// Descriptors of each transmit queue, 32 to 32768; 1024 by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(DESCRIPTOR_RANGE))]
+    pub(crate) tx_descriptors: Option<u16>,
+}
 
 /// Settings that the user may leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tuning {
     /// Cpus of the workers, senders first.
     pub(crate) cpus: Option<Vec<u32>>,
-    /// Descriptors of each receive queue.
-    pub(crate) rx_descriptors: Option<u16>,
-    /// Descriptors of each transmit queue.
-    pub(crate) tx_descriptors: Option<u16>,
+    /// Descriptors of queues.
+    pub(crate) descriptors: DescriptorArgs,
     /// File prefix of DPDK.
     pub(crate) file_prefix: Option<String>,
 }
@@ -27,10 +40,10 @@ impl Tuning {
     }
 
     pub(super) fn rx_descriptors(&self) -> u16 {
-        self.rx_descriptors.unwrap_or(DESCRIPTORS)
+        self.descriptors.rx_descriptors.unwrap_or(DESCRIPTORS)
     }
 
     pub(super) fn tx_descriptors(&self) -> u16 {
-        self.tx_descriptors.unwrap_or(DESCRIPTORS)
+        self.descriptors.tx_descriptors.unwrap_or(DESCRIPTORS)
     }
 }

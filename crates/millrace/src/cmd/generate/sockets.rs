@@ -130,14 +130,15 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
         part: Part::default(),
         ramp_ns: args.ramp_ns(),
     };
+    let named = args.cpus.as_ref().map(|list| &list.0[..]);
+    let cpus = threads::choose_cpus(crew.workers, named);
     let (clock, phase) = (Clock::measured().starting_in(START), Phase::new());
     let begun = Instant::now() + START;
     let interval_ns = args.interval.as_nanos() as u64;
     let (workers, ledger) = Plan { crew, specs, setup, clock, interval_ns }.tasks(links)?;
-    let workers = threads::launch(workers, clock, &phase)?;
-    // The scheduler chooses cpus.
-    let (cpus, is_verified) = (&[], args.is_verified());
-    let subject = Subject { args, specs, ports: count, cpus, is_verified };
+    let workers = threads::launch(workers, &cpus, clock, &phase)?;
+    let is_verified = args.is_verified();
+    let subject = Subject { args, specs, ports: count, cpus: &cpus, is_verified };
     let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?, begun);
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
     control.end_workers();

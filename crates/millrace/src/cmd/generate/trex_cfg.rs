@@ -49,6 +49,7 @@ impl GenArgs {
             }
         }
         link.tuning.cpus = self.cpus.clone().map(|it| it.0);
+        link.tuning.descriptors = self.descriptors;
         Ok(link)
     }
 
@@ -76,8 +77,9 @@ impl GenArgs {
         if self.gateways.is_empty() {
             self.gateways = gateways(&config.port_info, &mut note);
         }
-        link.tuning.rx_descriptors = config.rx_descriptors;
-        link.tuning.tx_descriptors = config.tx_descriptors;
+        let descriptors = &mut self.descriptors;
+        descriptors.rx_descriptors = descriptors.rx_descriptors.or(config.rx_descriptors);
+        descriptors.tx_descriptors = descriptors.tx_descriptors.or(config.tx_descriptors);
         link.tuning.file_prefix = config.file_prefix.clone();
         self.mtu = self.mtu.or(config.mtu);
         if self.profile.is_given() {
@@ -234,12 +236,9 @@ mod tests {
         assert_eq!(format!("{:?}", args.ports), format!("{:?}", Some(ports)));
         assert_eq!(args.cpus, Some(CpuList(vec![3, 2, 4])));
         assert_eq!(args.profile.shares.map(u64::from), Some(2));
+        assert_eq!(args.descriptors.rx_descriptors, Some(2048));
         let expected = LinkSettings {
-            tuning: Tuning {
-                rx_descriptors: Some(2048),
-                file_prefix: Some("one".to_owned()),
-                ..Tuning::default()
-            },
+            tuning: Tuning { file_prefix: Some("one".to_owned()), ..Tuning::default() },
             src_macs: [Some([2, 0, 0, 0, 0, 10]), None],
             dest_macs: [Some([2, 0, 0, 0, 0, 13]), None],
         };

@@ -19,7 +19,8 @@ use traffic::{KeptPorts, NotTurned};
 pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitCode> {
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let tuning = Tuning { cpus: args.cpus.clone().map(|it| it.0), ..Tuning::default() };
+    let cpus = args.cpus.clone().map(|it| it.0);
+    let tuning = Tuning { cpus, descriptors: args.descriptors, ..Tuning::default() };
     let mut open = names.open(&OpenOptions {
         workers: args.queues.into(),
         rx_queues: args.queues,

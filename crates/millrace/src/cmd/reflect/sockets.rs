@@ -36,16 +36,19 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
     }
     let open = EchoPort::open(address, options);
     let port = open.with_context(|| format!("cannot open UDP port {address}"))?;
+    let named = args.cpus.as_ref().map(|list| &list.0[..]);
+    let usable = named.map_or_else(|| Cpus::of_this_host().usable().len(), <[u32]>::len);
+    let count = usable.clamp(1, options.sockets);
+    let cpus = threads::choose_cpus(count, named);
     let (clock, phase) = (Clock::measured(), Phase::new());
-    let cpus = Cpus::of_this_host().usable().len().clamp(1, options.sockets);
-    let mut workers: Vec<Vec<Box<dyn Task>>> = (0..cpus).map(|_| Vec::new()).collect();
+    let mut workers: Vec<Vec<Box<dyn Task>>> = (0..count).map(|_| Vec::new()).collect();
     let mut inboxes = Vec::new();
     for number in 0..options.sockets {
         let (outbox, inbox) = mailbox(REPORT_NS, EchoReport::default);
         inboxes.push(inbox);
-        workers[number % cpus].push(Box::new(port.task(number, outbox)));
+        workers[number % count].push(Box::new(port.task(number, outbox)));
     }
-    let workers = threads::launch(workers, clock, &phase)?;
+    let workers = threads::launch(workers, &cpus, clock, &phase)?;
     let is_printed = !args.quiet && !json.is_stdout();
     let mut counters = Counters::new(REASONS);
     let take = |counters: &mut Counters| take_all(counters, &mut inboxes);
