@@ -34,6 +34,18 @@ impl LaneReport {
         self.good[0] + self.good[1]
     }
 
+    /// What was counted since `before`; jitter and latency stay those since the start.
+    pub(crate) fn since(self, before: &Self) -> Self {
+        Self {
+            good: [self.good[0] - before.good[0], self.good[1] - before.good[1]],
+            reordered: self.reordered - before.reordered,
+            duplicates: self.duplicates - before.duplicates,
+            too_late: self.too_late - before.too_late,
+            damaged: self.damaged - before.damaged,
+            ..self
+        }
+    }
+
     /// Both together: those of two receivers that share a stream.
     pub(crate) fn plus(self, other: &Self) -> Self {
         let least = match (self.latency_min, other.latency_min) {

@@ -1,63 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adds up the reports of all workers: by interval, by stream and in total.
 
+use crate::interval::{Interval, Intervals, STREAMS_MAX};
 use crate::lane::LaneReport;
 use crate::receiver::{QueueReport, ReceiverReport};
 use crate::reports::Inbox;
 use crate::sender::{SenderReport, delays};
 use crate::span::Span;
 use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
-
-/// An interval of a run.
-#[derive(Clone, Debug)]
-pub struct Interval {
-    /// Frames that ports A and B took.
-    pub sent: [u64; 2],
-    /// Bytes without FCS.
-    pub sent_bytes: [u64; 2],
-    /// Frames received, by port.
-    pub received: [u64; 2],
-    /// Bytes without FCS.
-    pub received_bytes: [u64; 2],
-    /// Each queue that frames are received from, in the order of [`Totals::queues`].
-    pub queues: Vec<QueueReport>,
-    /// Frames that were made and stamped in this interval.
-    pub made: u64,
-    /// Those among them that arrived, whenever that was.
-    pub arrived: u64,
-    /// Damaged frames received.
-    pub damaged: u64,
-    /// Frames of others received.
-    pub foreign: u64,
-    /// Latency of packets received, in nanoseconds.
-    pub latency: Histogram<u64>,
-    /// Longest time in which a receiver did not look, in nanoseconds.
-    pub longest_gap_ns: u64,
-}
-
-impl Interval {
-    fn new(queues: usize) -> Self {
-        Self {
-            sent: [0; 2],
-            sent_bytes: [0; 2],
-            received: [0; 2],
-            received_bytes: [0; 2],
-            queues: vec![QueueReport::default(); queues],
-            made: 0,
-            arrived: 0,
-            damaged: 0,
-            foreign: 0,
-            latency: delays(),
-            longest_gap_ns: 0,
-        }
-    }
-
-    /// Frames that were made in this interval and did not arrive.
-    pub fn lost(&self) -> u64 {
-        self.made.saturating_sub(self.arrived)
-    }
-}
 
 /// A stream in total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,8 +73,8 @@ pub struct Totals {
     pub foreign: u64,
     /// Each stream.
     pub streams: Vec<StreamTotals>,
-    /// Latency of good packets, in nanoseconds.
-    pub latency: Histogram<u64>,
+    /// Latency of good packets, in nanoseconds, by the port at which they came.
+    pub latency: [Histogram<u64>; 2],
     /// How late bursts were made, in nanoseconds.
     pub lateness: Histogram<u64>,
     /// Error of the gaps between bursts, in nanoseconds.
@@ -150,13 +100,18 @@ impl Totals {
             damaged: 0,
             foreign: 0,
             streams: vec![StreamTotals::default(); streams],
-            latency: delays(),
+            latency: [delays(), delays()],
             lateness: delays(),
             gap_error: delays(),
             sent_span: Span::default(),
             received_span: Span::default(),
             longest_gap_ns: 0,
         }
+    }
+
+    /// Latency of good packets at both ports.
+    pub fn latency_of_all(&self) -> Histogram<u64> {
+        joined(&self.latency)
     }
 
     /// Frames that no port took.
@@ -168,6 +123,14 @@ impl Totals {
     pub fn port_full(&self) -> u64 {
         self.senders.iter().map(|sender| sender.port_full).sum()
     }
+}
+
+/// Both together.
+pub(crate) fn joined([one, two]: &[Histogram<u64>; 2]) -> Histogram<u64> {
+    let mut both = one.clone();
+    // They have the same bounds.
+    let _ = both.add(two);
+    both
 }
 
 /// Adds up reports.
@@ -200,30 +163,6 @@ struct ReceiverEntry {
     first_queue: usize,
 }
 
-/// Intervals that nobody has taken yet.
-#[derive(Debug, Default)]
-struct Intervals {
-    open: BTreeMap<u64, Interval>,
-    /// Number of the first one that may be open.
-    first: u64,
-    /// Receive queues of the run.
-    queues: usize,
-}
-
-impl Intervals {
-    /// The interval in which a worker has reported; the oldest open one if that is closed.
-    fn reported(&mut self, number: u64) -> &mut Interval {
-        let queues = self.queues;
-        self.open.entry(number.max(self.first)).or_insert_with(|| Interval::new(queues))
-    }
-
-    /// The interval in which packets were made, if it is open.
-    fn made(&mut self, number: u64) -> Option<&mut Interval> {
-        let (is_open, queues) = (number >= self.first, self.queues);
-        is_open.then(|| self.open.entry(number).or_insert_with(|| Interval::new(queues)))
-    }
-}
-
 impl Ledger {
     /// A ledger of this many streams, the first `stamped` ones stamped, without workers.
     pub(crate) fn new(streams: usize, stamped: usize) -> Self {
@@ -231,7 +170,10 @@ impl Ledger {
             stamped,
             senders: Vec::new(),
             receivers: Vec::new(),
-            intervals: Intervals::default(),
+            intervals: Intervals {
+                streams: if stamped > STREAMS_MAX { 0 } else { stamped },
+                ..Intervals::default()
+            },
             totals: Totals::new(streams),
         }
     }
@@ -265,6 +207,11 @@ impl Ledger {
             inbox.take_all(|report| {
                 *is_done = report.is_done;
                 *put_off_ns += report.put_off_ns;
+                let interval = intervals.reported(report.interval);
+                for (number, stream) in interval.streams.iter_mut().enumerate() {
+                    // Frames that the port never took in the end were counted when they were made.
+                    stream.sent += report.streams[number].saturating_sub(streams[number]);
+                }
                 streams.clone_from(&report.streams);
                 add_sender(number, report, intervals, totals);
             });
@@ -272,6 +219,8 @@ impl Ledger {
         }
         for ReceiverEntry { inbox, lanes, first_queue } in receivers.iter_mut() {
             inbox.take_all(|report| {
+                let interval = intervals.reported(report.interval);
+                add_lanes(&mut interval.streams, &report.lanes, lanes);
                 lanes.clone_from(&report.lanes);
                 add_receiver(*first_queue, report, intervals, totals);
             });
@@ -313,6 +262,18 @@ impl Ledger {
         }
         self.intervals.first = *oldest.key() + 1;
         Some(oldest.remove_entry())
+    }
+}
+
+/// Adds to each stream what its lanes have counted since `before`.
+fn add_lanes(streams: &mut [StreamTotals], lanes: &[LaneReport], before: &[LaneReport]) {
+    if streams.is_empty() {
+        return;
+    }
+    for (number, lane) in lanes.iter().enumerate() {
+        let before = before.get(number).copied().unwrap_or_default();
+        let stream = &mut streams[number % streams.len()];
+        stream.received = stream.received.plus(&lane.since(&before));
     }
 }
 
@@ -363,7 +324,10 @@ fn add_receiver(
     interval.damaged += report.damaged;
     interval.foreign += report.foreign;
     interval.longest_gap_ns = interval.longest_gap_ns.max(report.longest_gap_ns);
-    let _ = interval.latency.add(&report.latency);
+    for port in 0..2 {
+        let _ = interval.latency[port].add(&report.latency[port]);
+        let _ = totals.latency[port].add(&report.latency[port]);
+    }
     for (number, packets) in report.arrived.counts() {
         intervals.made(number).into_iter().for_each(|interval| interval.arrived += packets);
     }
@@ -371,7 +335,6 @@ fn add_receiver(
     totals.damaged += report.damaged;
     totals.foreign += report.foreign;
     totals.longest_gap_ns = totals.longest_gap_ns.max(report.longest_gap_ns);
-    let _ = totals.latency.add(&report.latency);
 }
 
 impl QueueReport {
@@ -379,5 +342,6 @@ impl QueueReport {
         self.packets += other.packets;
         self.bytes += other.bytes;
         self.waiting_max = self.waiting_max.max(other.waiting_max);
+        self.is_untold |= other.is_untold;
     }
 }

@@ -11,6 +11,7 @@
 mod clock;
 mod impair;
 mod inquirer;
+mod interval;
 mod lane;
 mod ledger;
 mod link;
@@ -29,8 +30,9 @@ mod task;
 pub use clock::Clock;
 pub use impair::{Impaired, Impairer, Impairments};
 pub use inquirer::{Answers, Inquirer};
+pub use interval::Interval;
 pub use lane::LaneReport;
-pub use ledger::{Interval, Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
+pub use ledger::{Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
 pub use link::{Made, Receive, Taken, Transmit};
 pub use mirror::{Tap, TapFeed, Tapped, tap};
 pub use neighbours::{Replies, Responder, resolve};

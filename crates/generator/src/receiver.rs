@@ -28,8 +28,9 @@ pub struct ReceiverReport {
     pub foreign: u64,
     /// Verified packets that came for the first time, by the interval in which they were sent.
     pub arrived: RecentIntervals,
-    /// From when a packet was made to when it arrived, in nanoseconds, of good packets.
-    pub latency: Histogram<u64>,
+    /// From when a packet was made to when it arrived, in nanoseconds, of good packets: by the port
+    /// at which they came.
+    pub latency: [Histogram<u64>; 2],
     /// What is known of each lane.
     pub lanes: Vec<LaneReport>,
     /// When frames of the run came; without checks, any frames.
@@ -45,8 +46,10 @@ pub struct QueueReport {
     pub packets: u64,
     /// Bytes without FCS.
     pub bytes: u64,
-    /// Most frames that were found waiting; at least a whole burst, where the driver does not tell.
+    /// Most frames that were found waiting.
     pub waiting_max: u64,
+    /// More may have waited: the driver does not tell how many wait behind a whole burst.
+    pub is_untold: bool,
 }
 
 impl ReceiverReport {
@@ -58,7 +61,7 @@ impl ReceiverReport {
             damaged: 0,
             foreign: 0,
             arrived: RecentIntervals::new(),
-            latency: delays(),
+            latency: [delays(), delays()],
             lanes: vec![LaneReport::default(); lanes],
             span: Span::default(),
             longest_gap_ns: 0,
@@ -72,7 +75,7 @@ impl Report for ReceiverReport {
         (self.damaged, self.foreign, self.longest_gap_ns) = (0, 0, 0);
         self.span = Span::default();
         self.arrived.clear();
-        self.latency.reset();
+        self.latency.iter_mut().for_each(Histogram::reset);
     }
 }
 
@@ -173,7 +176,7 @@ impl Check {
         let transit = now.saturating_sub(stamp.sent_ns);
         if lane.add(stamp, port, transit) {
             report.arrived.add(stamp.sent_ns / self.interval_ns, 1);
-            report.latency.saturating_record(transit.max(1));
+            report.latency[port].saturating_record(transit.max(1));
         }
     }
 }
@@ -228,8 +231,10 @@ impl<R: Receive> Task for Receiver<R> {
             counts.bytes += queue.rx.bytes();
             // A burst that is not full has emptied the queue.
             let is_full = received == BURST_MAX;
-            let behind = if is_full { queue.rx.waiting().unwrap_or(0) } else { 0 };
-            counts.waiting_max = counts.waiting_max.max(received as u64 + u64::from(behind));
+            let behind = if is_full { queue.rx.waiting() } else { Some(0) };
+            counts.is_untold |= behind.is_none();
+            let waiting = received as u64 + u64::from(behind.unwrap_or(0));
+            counts.waiting_max = counts.waiting_max.max(waiting);
             let has_ours = match &mut self.check {
                 // This time is later than that at which any packet of the burst was sent.
                 Some(check) => check.see_all(queue, received, self.clock.now(), report),

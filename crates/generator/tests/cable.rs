@@ -66,7 +66,7 @@ fn every_packet_comes_back_and_is_verified() {
         assert_eq!((stream.received.reordered, stream.received.too_late), (0, 0));
     }
     assert_eq!(totals.received, [totals.sent[0], 0]);
-    assert_eq!(totals.latency.len(), totals.received[0]);
+    assert_eq!(totals.latency_of_all().len(), totals.received[0]);
     assert_eq!((reflected.received, reflected.reflected), (22_200, 22_200));
     bench.close_cables();
     assert_eq!(bench.mempool.in_use(), 0);

@@ -6,6 +6,7 @@
 //! opens no file.
 #![forbid(unsafe_code)]
 
+pub mod histogram;
 mod link;
 pub mod live;
 pub mod metrics;
@@ -22,7 +23,8 @@ pub mod units;
 pub use run::{ReadError, Run};
 pub use schema::{
     Count, Counted, Host, Interval, KIND, Latency, Link, Pacing, PortInterval, PortResult,
-    ReflectorResult, Results, StreamResult, Verified,
+    QueueInterval, QueueResult, ReflectorResult, Results, SenderResult, StreamInterval,
+    StreamLatency, StreamResult, Verified,
 };
 pub use text::IntervalLines;
 

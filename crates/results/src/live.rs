@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The view of a run under way: rates of ports, losses, latency, and the last minute as bars.
 
-use crate::schema::{Count, Interval, Latency};
+use crate::schema::{Count, Interval, QueueInterval};
 use crate::{side_by_side, units, wire_bits};
 use std::collections::VecDeque;
 
 /// Seconds that the bars show.
 const MINUTE: f64 = 60.0;
+/// Seconds of which the worst latency is shown, as TRex shows it.
+const WORST: f64 = 10.0;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const HEADING: &str = "port                  sent Mpps      Gb/s  recv Mpps      Gb/s";
 
@@ -62,14 +64,24 @@ impl LiveView {
             lines.push(format!("lost {all} ({percent}), now {now}; damaged {damaged}"));
         }
         if let Some(latency) = &now.latency {
-            let of = Latency::named(latency);
-            let of = of.map(|(name, ns)| format!("{name} {}", units::duration(ns)));
-            lines.push(format!("latency now: {}", of.join(", ")));
+            lines.push(format!("latency now: {}", latency.line()));
+            let worst = self.latest(WORST).filter_map(|it| Some(it.latency?.max_ns)).max();
+            let worst = units::duration(worst.unwrap_or(latency.max_ns));
+            lines.push(format!("worst latency of the last {WORST:.0} s: {worst}"));
+        }
+        if now.queues.len() > 1 {
+            lines.push(queues(&now.queues));
         }
         let gaps = [self.longest_gap_ns, now.longest_gap_ns].map(units::duration);
         lines.push(format!("longest gap of the receiver {}, now {}", gaps[0], gaps[1]));
         lines.push(self.bars(width));
         lines.into_iter().map(|line| line.chars().take(width).collect()).collect()
+    }
+
+    /// The intervals of the last seconds.
+    fn latest(&self, seconds: f64) -> impl Iterator<Item = &Interval> {
+        let end = self.intervals.back().map_or(0.0, |it| it.start_s + it.length_s);
+        self.intervals.iter().filter(move |it| it.start_s > end - seconds - 1e-6)
     }
 
     /// Received rate of the last minute, the oldest interval first.
@@ -86,6 +98,17 @@ impl LiveView {
         });
         bars.collect::<String>() + &label
     }
+}
+
+/// Shares of the receive queues, and how many packets waited.
+fn queues(queues: &[QueueInterval]) -> String {
+    let total: u64 = queues.iter().map(|queue| queue.packets).sum();
+    let share =
+        |queue: &QueueInterval| units::percent(100.0 * queue.packets as f64 / total.max(1) as f64);
+    let shares: Vec<_> = queues.iter().map(share).collect();
+    let waiting = queues.iter().filter_map(|queue| queue.waiting_max).max();
+    let waiting = waiting.map_or("-".to_owned(), units::thousands);
+    format!("receive queues: {}; most packets waiting {waiting}", shares.join(", "))
 }
 
 fn row(name: &str, sent: Count, received: Count, seconds: f64) -> String {
@@ -119,8 +142,10 @@ mod tests {
         );
         assert_eq!(lines[3], "lost 100 (0.0050 %), now 100; damaged 0");
         assert!(lines[4].starts_with("latency now: min 900 ns, p50 4.00 µs"), "{}", lines[4]);
-        assert_eq!(lines[5], "longest gap of the receiver 3.04 ms, now 3.04 ms");
-        assert_eq!(lines[6], "█▅  recv, most 1.000 Mpps");
+        assert_eq!(lines[5], "worst latency of the last 10 s: 3.00 ms");
+        assert_eq!(lines[6], "receive queues: 75.0 %, 25.0 %; most packets waiting 64");
+        assert_eq!(lines[7], "longest gap of the receiver 3.04 ms, now 3.04 ms");
+        assert_eq!(lines[8], "█▅  recv, most 1.000 Mpps");
         assert!(view.lines(10).iter().all(|line| line.chars().count() <= 10));
         assert_eq!(lines[2].chars().count(), HEADING.len(), "below its heading");
     }

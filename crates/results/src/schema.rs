@@ -2,6 +2,7 @@
 //! Results of a run of the generator, as JSON has them. Member names are a promise to other tools.
 //! Members that older versions did not write have defaults, so that their files are read too.
 
+use crate::histogram::LatencyStep;
 use serde::{Deserialize, Serialize};
 
 /// Value of the member `kind`.
@@ -40,6 +41,12 @@ pub struct Results {
     pub sent: Counted,
     /// Frames received.
     pub received: Counted,
+    /// Each sender.
+    #[serde(default)]
+    pub senders: Vec<SenderResult>,
+    /// Each receive queue.
+    #[serde(default)]
+    pub queues: Vec<QueueResult>,
     /// Packets that no port took.
     pub unsent: u64,
     /// Times that a port took fewer packets than were offered.
@@ -85,6 +92,12 @@ pub struct PortResult {
     /// Null if the speed is not known, or nothing was sent.
     #[serde(default)]
     pub link: Option<Link>,
+    /// Latency of verified packets received; null if there are none.
+    #[serde(default)]
+    pub latency: Option<Latency>,
+    /// The same in steps.
+    #[serde(default)]
+    pub latency_histogram: Vec<LatencyStep>,
     /// Frames that the NIC dropped for lack of descriptors.
     pub imissed: u64,
     /// Frames received with errors.
@@ -96,6 +109,32 @@ pub struct PortResult {
     /// The reflector at its far end; null if none was asked, or none has answered.
     #[serde(default)]
     pub reflector: Option<ReflectorResult>,
+}
+
+/// One sender.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderResult {
+    /// Name of its port.
+    pub port: String,
+    /// Frames that the port took from it.
+    pub packets: u64,
+    /// Packets that the port did not take.
+    pub unsent: u64,
+    /// Times that the port took fewer packets than were offered.
+    pub port_full: u64,
+}
+
+/// One receive queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueResult {
+    /// Name of its port.
+    pub port: String,
+    /// Its number among the queues of the port.
+    pub queue: usize,
+    /// Frames received.
+    pub packets: u64,
+    /// Most frames that were found waiting; null if the driver does not tell.
+    pub waiting_max: Option<u64>,
 }
 
 /// What a reflector did with the packets of a port, and where they were lost.
@@ -187,7 +226,7 @@ pub struct Latency {
 }
 
 /// One stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
     /// Its name.
     pub name: String,
@@ -209,6 +248,20 @@ pub struct StreamResult {
     pub damaged: u64,
     /// RFC 3550 section 6.4.1.
     pub jitter_ns: u64,
+    /// Latency; null if no packet arrived intact.
+    #[serde(default)]
+    pub latency: Option<StreamLatency>,
+}
+
+/// Latency of a stream, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamLatency {
+    /// Least.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Greatest.
+    pub max_ns: u64,
 }
 
 /// How exactly packets were sent when they were due, in nanoseconds; null at rate `max`.
@@ -254,6 +307,38 @@ pub struct Interval {
     /// Each port.
     #[serde(default)]
     pub ports: Vec<PortInterval>,
+    /// Each receive queue, in the order of [`Results::queues`].
+    #[serde(default)]
+    pub queues: Vec<QueueInterval>,
+    /// Each verified stream; empty if there are more than 8.
+    #[serde(default)]
+    pub streams: Vec<StreamInterval>,
+}
+
+/// A receive queue in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueInterval {
+    /// Frames received.
+    pub packets: u64,
+    /// Most frames that were found waiting; null if the driver does not tell.
+    pub waiting_max: Option<u64>,
+}
+
+/// A verified stream in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamInterval {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that arrived intact, whenever they were sent.
+    pub received: u64,
+    /// Packets that came behind a later one.
+    pub reordered: u64,
+    /// Further copies of packets.
+    pub duplicates: u64,
+    /// Packets received damaged.
+    pub damaged: u64,
+    /// RFC 3550 section 6.4.1, at the end of the interval.
+    pub jitter_ns: u64,
 }
 
 /// Gaps from here on mark an interval, in nanoseconds: at 1 Mpps 2000 packets wait, more than the
@@ -274,12 +359,15 @@ impl Interval {
 }
 
 /// Frames of a port in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortInterval {
     /// Frames that the port took.
     pub sent: Count,
     /// Frames received.
     pub received: Count,
+    /// Latency of verified packets received; null if there were none.
+    #[serde(default)]
+    pub latency: Option<Latency>,
 }
 
 /// Frames.

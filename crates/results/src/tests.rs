@@ -31,8 +31,19 @@ fn second(number: u64) -> Interval {
         ports: vec![PortInterval {
             sent: Count { packets: 1_000_000, bytes: 60_000_000 },
             received: Count { packets: 1_000_000, bytes: 60_000_000 },
+            latency: Some(latency),
         }],
+        queues: vec![
+            QueueInterval { packets: 750_000, waiting_max: Some(64) },
+            QueueInterval { packets: 250_000, waiting_max: None },
+        ],
+        streams: vec![StreamInterval { sent: 1_000_000, ..StreamInterval::default() }],
     }
+}
+
+fn queue(queue: usize) -> QueueResult {
+    let waiting_max = (queue == 0).then_some(64);
+    QueueResult { port: "eth1".to_owned(), queue, packets: 750_000, waiting_max }
 }
 
 /// Three seconds at 1 Mpps of 64 bytes on a link of 10 Gb/s; the second one is the worst.
@@ -50,6 +61,7 @@ pub(crate) fn results() -> Results {
         too_late: 4,
         damaged: 5,
         jitter_ns: 1_250,
+        latency: Some(StreamLatency { min_ns: 900, mean_ns: 5000.4, max_ns: 3_000_000 }),
     };
     Results {
         version: "1.2.3".to_owned(),
@@ -66,6 +78,8 @@ pub(crate) fn results() -> Results {
             sent: Some(sent),
             received: Some(Counted::new(2_999_900, 179_994_000, 3_000_000_000)),
             link: Link::of(&sent, 10_000),
+            latency: None,
+            latency_histogram: histogram::steps([(900, 2), (4000, 1)]),
             imissed: 100,
             reflector: None,
             ierrors: 0,
@@ -74,6 +88,8 @@ pub(crate) fn results() -> Results {
         }],
         sent,
         received: Counted::new(2_999_900, 179_994_000, 3_000_000_000),
+        senders: vec![SenderResult { port: "eth1".to_owned(), ..SenderResult::default() }],
+        queues: (0..2).map(queue).collect(),
         unsent: 0,
         port_full: 7,
         put_off_s: 0.0,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Results of a run for people: a line per interval, and tables at the end.
 
-use crate::schema::{Interval, Latency, Pacing, PortResult, Results, StreamResult, Verified};
-use crate::{table, units, wire_bits};
+use crate::schema::{
+    Interval, Latency, Pacing, PortResult, QueueResult, Results, SenderResult, StreamLatency,
+    StreamResult, Verified,
+};
+use crate::{histogram, table, units, wire_bits};
 use std::io::{self, Write};
 
 /// Makes a line for each interval.
@@ -73,12 +76,46 @@ impl Results {
         }
         if let Some(verified) = &self.verified {
             verified.print(out)?;
+            // Of the packets of a profile only probes have a latency: all that is known of it.
+            if verified.foreign.is_none() {
+                self.ports.iter().try_for_each(|port| port.print_latency(out))?;
+            }
         }
+        self.print_queues(out)?;
         for line in self.ports.iter().filter_map(PortResult::lost_where) {
             writeln!(out, "{line}")?;
         }
         self.pacing.print(out)?;
         self.print_noise(out)
+    }
+
+    /// How traffic was spread over senders and receive queues, if there are several.
+    fn print_queues(&self, out: &mut impl Write) -> io::Result<()> {
+        let share =
+            |packets: u64, total: u64| units::percent(100.0 * packets as f64 / total.max(1) as f64);
+        if self.senders.len() > 1 {
+            writeln!(out)?;
+            let row = |(number, sender): (usize, &SenderResult)| {
+                let [sent, unsent] = [sender.packets, sender.unsent].map(units::thousands);
+                let share = share(sender.packets, self.sent.packets);
+                [format!("{number} at {}", sender.port), sent, share, unsent]
+            };
+            let rows: Vec<_> = self.senders.iter().enumerate().map(row).collect();
+            table::print(out, ["sender", "sent", "share", "not sent"], &(1..4), &rows)?;
+        }
+        if self.queues.len() > 1 {
+            writeln!(out)?;
+            let row = |queue: &QueueResult| {
+                let waiting = queue.waiting_max.map_or("-".to_owned(), units::thousands);
+                let share = share(queue.packets, self.received.packets);
+                let name = format!("{} of {}", queue.queue, queue.port);
+                [name, units::thousands(queue.packets), share, waiting]
+            };
+            let rows: Vec<_> = self.queues.iter().map(row).collect();
+            let headings = ["receive queue", "received", "share", "most waiting"];
+            table::print(out, headings, &(1..4), &rows)?;
+        }
+        Ok(())
     }
 
     /// What this host did to the measurement.
@@ -100,6 +137,12 @@ impl Results {
 }
 
 impl PortResult {
+    fn print_latency(&self, out: &mut impl Write) -> io::Result<()> {
+        let Some(latency) = &self.latency else { return Ok(()) };
+        writeln!(out, "\nprobes received by {}: {}", self.name, latency.line())?;
+        histogram::print(out, &self.latency_histogram)
+    }
+
     fn lost_where(&self) -> Option<String> {
         let reflector = self.reflector?;
         let [there, at, back] = [
@@ -135,16 +178,21 @@ impl Verified {
             None => writeln!(out, "probes: lost {lost}, damaged {damaged}")?,
         }
         if let Some(latency) = &self.latency {
-            let of = latency.named().map(|(name, ns)| format!("{name} {}", units::duration(ns)));
-            writeln!(out, "latency: {}", of.join(", "))?;
+            writeln!(out, "latency: {}", latency.line())?;
         }
         writeln!(out)?;
         let rows: Vec<_> = self.streams.iter().map(StreamResult::row).collect();
-        table::print(out, StreamResult::HEADINGS, &(1..8), &rows)
+        table::print(out, StreamResult::HEADINGS, &(1..11), &rows)
     }
 }
 
 impl Latency {
+    /// All quantiles.
+    pub(crate) fn line(&self) -> String {
+        let of = self.named().map(|(name, ns)| format!("{name} {}", units::duration(ns)));
+        of.join(", ")
+    }
+
     /// Quantiles by their names, in nanoseconds.
     pub(crate) fn named(&self) -> [(&'static str, u64); 6] {
         [
@@ -159,14 +207,32 @@ impl Latency {
 }
 
 impl StreamResult {
-    const HEADINGS: [&str; 8] =
-        ["stream", "sent", "lost", "reordered", "duplicates", "too late", "damaged", "jitter"];
+    const HEADINGS: [&str; 11] = [
+        "stream",
+        "sent",
+        "lost",
+        "reordered",
+        "duplicates",
+        "too late",
+        "damaged",
+        "min",
+        "mean",
+        "max",
+        "jitter",
+    ];
 
-    fn row(&self) -> [String; 8] {
+    fn row(&self) -> [String; 11] {
         let counts = [self.sent, self.lost, self.reordered, self.duplicates, self.too_late];
         let [sent, lost, reordered, duplicates, too_late] = counts.map(units::thousands);
         let (damaged, jitter) = (units::thousands(self.damaged), units::duration(self.jitter_ns));
-        [self.name.clone(), sent, lost, reordered, duplicates, too_late, damaged, jitter]
+        let [min, mean, max] = match self.latency {
+            Some(StreamLatency { min_ns, mean_ns, max_ns }) => {
+                [min_ns, mean_ns.round() as u64, max_ns].map(units::duration)
+            }
+            None => ["-"; 3].map(str::to_owned),
+        };
+        let name = self.name.clone();
+        [name, sent, lost, reordered, duplicates, too_late, damaged, min, mean, max, jitter]
     }
 }
 

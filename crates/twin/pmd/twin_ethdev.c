@@ -400,6 +400,14 @@ plug_in(struct twin_port *port, const char *devargs)
 	return ret;
 }
 
+static uint32_t
+queue_count(void *queue)
+{
+	const struct twin_rxq *rxq = queue;
+
+	return rte_ring_count(rxq->ring);
+}
+
 static int
 fill(struct rte_eth_dev *dev, const char *args)
 {
@@ -427,6 +435,9 @@ fill(struct rte_eth_dev *dev, const char *args)
 		dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
 	dev->rx_pkt_burst = port->reset_after != 0 ? twin_reset_rx : port->source->rx;
 	dev->tx_pkt_burst = port->reset_after != 0 ? twin_reset_tx : port->source->tx;
+	/* Packets of the other sources do not all wait in the rings. */
+	if (port->source->rx == twin_rx)
+		dev->rx_queue_count = queue_count;
 	return ret;
 }
 

@@ -3,6 +3,7 @@
 
 mod crew;
 mod csv_file;
+mod figures;
 mod inquiries;
 mod metrics;
 mod neighbours;

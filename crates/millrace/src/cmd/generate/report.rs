@@ -2,6 +2,10 @@
 //! Turns counters of the generator into results, and shows them interval by interval.
 
 use super::csv_file::CsvFile;
+use super::figures::{
+    counted, delays, latency, pacing, port_interval, queue, queue_interval, sender,
+    stream_interval, verified, with_frames,
+};
 use super::metrics::MetricsServer;
 use super::steal::Steal;
 use super::terminal::Terminal;
@@ -10,19 +14,13 @@ use crate::cmd::report::PageFile;
 use crate::host::{Processor, Software};
 use crate::output::{JsonFile, tell, tell_at_once};
 use anyhow::{Context, bail};
-use dpdk::Port;
-use generator::{Span, StreamTotals, Totals};
-use hdrhistogram::Histogram;
+use generator::Totals;
 use results::live::LiveView;
-use results::metrics::{Delays, Scrape};
-use results::{
-    Count, Counted, Host, Interval, IntervalLines, KIND, Latency, Link, Pacing, PortInterval,
-    PortResult, ReflectorResult, Results, Run, StreamResult, Verified,
-};
+use results::metrics::Scrape;
+use results::{Count, Host, Interval, IntervalLines, KIND, PortResult, Results, Run};
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
-use traffic::inquiry::ReflectorCounters;
 use traffic::stream::StreamSpec;
 
 /// Reports come ten times in an interval, and every 10 ms they are looked at.
@@ -177,10 +175,12 @@ impl<'a> Reporter<'a> {
             lost: verified(counters.lost()),
             damaged: verified(counters.damaged),
             foreign: verified(counters.foreign),
-            latency: latency(&counters.latency),
+            latency: latency(&counters.latency_of_all()),
             longest_gap_ns: counters.longest_gap_ns,
             steal_ms: None,
             ports: (0..self.port_names.len()).map(|port| port_interval(counters, port)).collect(),
+            queues: counters.queues.iter().map(queue_interval).collect(),
+            streams: counters.streams.iter().map(stream_interval).collect(),
         }
     }
 
@@ -188,7 +188,7 @@ impl<'a> Reporter<'a> {
     fn scrape(&self, ports: Vec<PortResult>, totals: &Totals, elapsed: Duration) -> Scrape {
         Scrape {
             results: self.results(ports, totals, elapsed),
-            latency: delays(&totals.latency),
+            latency: delays(&totals.latency_of_all()),
             late: delays(&totals.lateness),
             gap_error: delays(&totals.gap_error),
         }
@@ -214,6 +214,8 @@ impl<'a> Reporter<'a> {
             ports: ports.map(|(number, port)| with_frames(port, number, totals)).collect(),
             sent: counted(totals.sent, totals.sent_bytes, totals.sent_span),
             received: counted(totals.received, totals.received_bytes, totals.received_span),
+            senders: totals.senders.iter().map(|it| sender(it, &self.port_names)).collect(),
+            queues: totals.queues.iter().map(|it| queue(it, &self.port_names)).collect(),
             unsent: totals.unsent(),
             port_full: totals.port_full(),
             put_off_s: totals.put_off_ns as f64 / 1e9,
@@ -242,122 +244,5 @@ impl<'a> Reporter<'a> {
         page.write("millrace gen", &[Run::new("this run", &results)])?;
         json.write(&results)?;
         Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-}
-
-fn delays(histogram: &Histogram<u64>) -> Delays {
-    let mut delays = Delays::default();
-    for step in histogram.iter_recorded() {
-        delays.add(step.value_iterated_to(), step.count_since_last_iteration());
-    }
-    delays
-}
-
-fn port_interval(counters: &generator::Interval, port: usize) -> PortInterval {
-    let sent = Count { packets: counters.sent[port], bytes: counters.sent_bytes[port] };
-    let (packets, bytes) = (counters.received[port], counters.received_bytes[port]);
-    PortInterval { sent, received: Count { packets, bytes } }
-}
-
-/// Both ports together.
-fn counted(packets: [u64; 2], bytes: [u64; 2], span: Span) -> Counted {
-    Counted::new(packets.iter().sum(), bytes.iter().sum(), span.length_ns())
-}
-
-/// The counters of a port of DPDK, and of the reflector at its far end.
-pub(super) fn port_result(port: &Port, reflector: Option<ReflectorCounters>) -> PortResult {
-    let stats = port.stats();
-    PortResult {
-        name: port.info().devargs.clone(),
-        link_mbps: port.link().speed_mbps,
-        imissed: stats.imissed,
-        ierrors: stats.ierrors,
-        rx_nombuf: stats.rx_nombuf,
-        oerrors: stats.oerrors,
-        reflector: reflector.map(|it| ReflectorResult {
-            received: it.received,
-            reflected: it.reflected,
-            dropped: it.dropped,
-            missed: it.missed,
-            ..ReflectorResult::default()
-        }),
-        ..PortResult::default()
-    }
-}
-
-/// Adds what port `number` sent and received.
-fn with_frames(port: PortResult, number: usize, totals: &Totals) -> PortResult {
-    let (packets, bytes) = (totals.sent[number], totals.sent_bytes[number]);
-    let sent = Counted::new(packets, bytes, totals.sent_span.length_ns());
-    let (packets, bytes) = (totals.received[number], totals.received_bytes[number]);
-    let received = Counted::new(packets, bytes, totals.received_span.length_ns());
-    let link = port.link_mbps.and_then(|mbps| Link::of(&sent, mbps));
-    let back = totals.streams.iter().map(|stream| stream.received.good[number]).sum::<u64>();
-    // Without verification every frame that came back counts.
-    let back = if back > 0 { back } else { packets };
-    let reflector = port.reflector.map(|it| ReflectorResult {
-        lost_on_the_way_there: sent.packets.saturating_sub(it.received + it.missed),
-        lost_on_the_way_back: it.reflected.saturating_sub(back),
-        ..it
-    });
-    PortResult { sent: Some(sent), received: Some(received), link, reflector, ..port }
-}
-
-fn verified(specs: &[StreamSpec], totals: &Totals, is_all: bool) -> Verified {
-    // Frames of captures have no stamps.
-    let streams = specs.iter().zip(&totals.streams).filter(|(it, _)| it.playback.is_none());
-    let streams: Vec<_> = streams.map(|(spec, totals)| stream(&spec.name, totals)).collect();
-    Verified {
-        lost: streams.iter().map(|stream| stream.lost).sum(),
-        // Beside the frames of a profile, only what is known to be a probe.
-        damaged: match is_all {
-            true => totals.damaged,
-            false => streams.iter().map(|stream| stream.damaged).sum(),
-        },
-        foreign: is_all.then_some(totals.foreign),
-        latency: latency(&totals.latency),
-        streams,
-    }
-}
-
-fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
-    let of = |part| histogram.value_at_quantile(part);
-    (!histogram.is_empty()).then(|| Latency {
-        min_ns: histogram.min(),
-        mean_ns: histogram.mean(),
-        p50_ns: of(0.5),
-        p90_ns: of(0.9),
-        p99_ns: of(0.99),
-        p999_ns: of(0.999),
-        max_ns: histogram.max(),
-        pdv_ns: of(0.999).saturating_sub(histogram.min()),
-    })
-}
-
-fn stream(name: &str, totals: &StreamTotals) -> StreamResult {
-    let received = totals.received;
-    StreamResult {
-        name: name.to_owned(),
-        sent: totals.sent,
-        received: received.received(),
-        lost: totals.lost(),
-        reordered: received.reordered,
-        reordering_extent_max: received.extent_max,
-        duplicates: received.duplicates,
-        too_late: received.too_late,
-        damaged: received.damaged,
-        jitter_ns: received.jitter_16 / 16,
-    }
-}
-
-fn pacing(totals: &Totals) -> Pacing {
-    let of = |histogram: &Histogram<u64>, part| {
-        (!histogram.is_empty()).then(|| histogram.value_at_quantile(part))
-    };
-    Pacing {
-        late_p50_ns: of(&totals.lateness, 0.5),
-        late_p99_ns: of(&totals.lateness, 0.99),
-        gap_error_p50_ns: of(&totals.gap_error, 0.5),
-        gap_error_p99_ns: of(&totals.gap_error, 0.99),
     }
 }

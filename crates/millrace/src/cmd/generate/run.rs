@@ -2,11 +2,12 @@
 //! Runs the generator: ports, workers, and the control thread's part.
 
 use super::crew::{self, Crew, Plan};
+use super::figures::port_result;
 use super::inquiries::Inquiries;
 use super::neighbours::{Senders, resolve_all};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
-use super::report::{Outputs, Reporter, Subject, port_result};
+use super::report::{Outputs, Reporter, Subject};
 use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Payload, Stats, selftest, sockets};
 use crate::backend::Backend;

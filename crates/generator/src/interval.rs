@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Intervals of a run, and those among them that are still open: late packets may come.
+
+use crate::ledger::{StreamTotals, joined};
+use crate::receiver::QueueReport;
+use crate::sender::delays;
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// Most streams whose packets are counted in each interval.
+pub(crate) const STREAMS_MAX: usize = 8;
+
+/// An interval of a run.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Frames that ports A and B took.
+    pub sent: [u64; 2],
+    /// Bytes without FCS.
+    pub sent_bytes: [u64; 2],
+    /// Frames received, by port.
+    pub received: [u64; 2],
+    /// Bytes without FCS.
+    pub received_bytes: [u64; 2],
+    /// Each queue that frames are received from, in the order of [`Totals::queues`].
+    pub queues: Vec<QueueReport>,
+    /// Frames that were made and stamped in this interval.
+    pub made: u64,
+    /// Those among them that arrived, whenever that was.
+    pub arrived: u64,
+    /// Damaged frames received.
+    pub damaged: u64,
+    /// Frames of others received.
+    pub foreign: u64,
+    /// Latency of packets received, in nanoseconds, by port.
+    pub latency: [Histogram<u64>; 2],
+    /// Longest time in which a receiver did not look, in nanoseconds.
+    pub longest_gap_ns: u64,
+    /// What was sent and received in this interval of each stamped stream; empty with more than
+    /// 8.
+    pub streams: Vec<StreamTotals>,
+}
+
+impl Interval {
+    fn new(queues: usize, streams: usize) -> Self {
+        Self {
+            sent: [0; 2],
+            sent_bytes: [0; 2],
+            received: [0; 2],
+            received_bytes: [0; 2],
+            queues: vec![QueueReport::default(); queues],
+            made: 0,
+            arrived: 0,
+            damaged: 0,
+            foreign: 0,
+            latency: [delays(), delays()],
+            longest_gap_ns: 0,
+            streams: vec![StreamTotals::default(); streams],
+        }
+    }
+
+    /// Latency of packets received at both ports.
+    pub fn latency_of_all(&self) -> Histogram<u64> {
+        joined(&self.latency)
+    }
+
+    /// Frames that were made in this interval and did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.made.saturating_sub(self.arrived)
+    }
+}
+
+/// Intervals that nobody has taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Intervals {
+    pub(crate) open: BTreeMap<u64, Interval>,
+    /// Number of the first one that may be open.
+    pub(crate) first: u64,
+    /// Receive queues of the run.
+    pub(crate) queues: usize,
+    /// Streams that are counted in each interval.
+    pub(crate) streams: usize,
+}
+
+impl Intervals {
+    /// The interval in which a worker has reported; the oldest open one if that is closed.
+    pub(crate) fn reported(&mut self, number: u64) -> &mut Interval {
+        let (queues, streams) = (self.queues, self.streams);
+        let entry = self.open.entry(number.max(self.first));
+        entry.or_insert_with(|| Interval::new(queues, streams))
+    }
+
+    /// The interval in which packets were made, if it is open.
+    pub(crate) fn made(&mut self, number: u64) -> Option<&mut Interval> {
+        (number >= self.first).then(|| self.reported(number))
+    }
+}
