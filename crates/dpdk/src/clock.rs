@@ -24,6 +24,28 @@ pub fn tsc() -> u64 {
     ticks
 }
 
+/// The same, once all loads before it are done: [`tsc`] may be read while they still wait for
+/// memory.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+pub fn tsc_after_loads() -> u64 {
+    // SAFETY: LFENCE belongs to SSE2, which every x86-64 processor has; for the rest see `tsc`.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        core::arch::x86_64::_rdtsc()
+    }
+}
+
+/// The same, once all loads before it are done.
+#[inline(always)]
+#[cfg(target_arch = "aarch64")]
+pub fn tsc_after_loads() -> u64 {
+    // SAFETY: waits for loads, and for the instructions before; changes nothing else. Not `nomem`:
+    // the compiler leaves those loads in front of it.
+    unsafe { core::arch::asm!("dsb ld", "isb", options(nostack, preserves_flags)) };
+    tsc()
+}
+
 /// Rate of [`tsc`] in hertz.
 pub fn tsc_hz(_eal: &Eal) -> u64 {
     // SAFETY: the rate is measured during EAL initialisation, which `_eal` proves.

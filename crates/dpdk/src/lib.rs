@@ -31,7 +31,7 @@ mod sys;
 
 pub use burst::{BURST_MAX, Burst};
 pub use cable::ring_cable;
-pub use clock::{tsc, tsc_hz};
+pub use clock::{tsc, tsc_after_loads, tsc_hz};
 pub use eal::{Eal, EalConfig, asks_for_help, version};
 pub use error::{EalError, Errno, MempoolError, PortError, Step};
 pub use lcore::{Job, Lcore};

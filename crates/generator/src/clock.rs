@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Nanoseconds of a run, by the processor's time-stamp counter.
 
-use dpdk::{Eal, tsc, tsc_hz};
+use dpdk::{Eal, tsc, tsc_after_loads, tsc_hz};
 use std::time::{Duration, Instant};
 
 /// How long the rate of the counter is measured: the system's clock, read to 50 ns at both ends,
@@ -50,7 +50,18 @@ impl Clock {
     /// Nanoseconds since the start.
     #[inline(always)]
     pub fn now(&self) -> u64 {
-        let cycles = tsc().saturating_sub(self.start);
+        self.nanos(tsc())
+    }
+
+    /// The same, not before all that was received so far has been seen.
+    #[inline(always)]
+    pub(crate) fn now_after_loads(&self) -> u64 {
+        self.nanos(tsc_after_loads())
+    }
+
+    #[inline(always)]
+    fn nanos(&self, tsc: u64) -> u64 {
+        let cycles = tsc.saturating_sub(self.start);
         (u128::from(cycles) * u128::from(self.scale) >> 32) as u64
     }
 }

@@ -237,7 +237,10 @@ impl<R: Receive> Task for Receiver<R> {
             counts.waiting_max = counts.waiting_max.max(waiting);
             let has_ours = match &mut self.check {
                 // This time is later than that at which any packet of the burst was sent.
-                Some(check) => check.see_all(queue, received, self.clock.now(), report),
+                Some(check) => {
+                    let now = self.clock.now_after_loads();
+                    check.see_all(queue, received, now, report)
+                }
                 None => {
                     queue.answer_all(received);
                     true
