@@ -38,18 +38,18 @@ pub(crate) struct SocketArgs {
     /// What carries packets: DPDK, UDP sockets of Linux (also by io_uring), or packet sockets
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Backend::Dpdk)]
     pub(crate) backend: Backend,
-    /// With UDP sockets: their number
+    /// Number of UDP sockets, 1 to 128; of gen for each sender
     #[arg(long, value_name = "N", default_value_t = 1, requires = "backend",
           value_parser = clap::value_parser!(u16).range(1..=128))]
     pub(crate) sockets: u16,
-    /// With sockets: packets of a system call
+    /// Most packets of a system call with sockets, 1 to 1024
     #[arg(long, value_name = "N", default_value_t = 32, requires = "backend",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) batch: u16,
-    /// With --backend sockets: give the kernel packets of one size joined, which it cuts
+    /// With UDP sockets: pass packets of equal size as one buffer, which the kernel segments
     #[arg(long, requires = "backend")]
     pub(crate) gso: bool,
-    /// With --backend sockets: take packets that the kernel has joined
+    /// With --backend sockets: accept packets that the kernel has joined
     #[arg(long, requires = "backend")]
     pub(crate) gro: bool,
 }

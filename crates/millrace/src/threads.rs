@@ -10,8 +10,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// Chooses cpus for so many workers, from those that the user names, else the idle ones first; tells
-/// which. Looks at them for a tenth of a second, so it comes before the clock of the run starts.
+/// Chooses cpus for so many workers, from those that the user names, else the idle ones first;
+/// tells which. Looks at them for a tenth of a second, so it comes before the clock of the run starts.
 pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
     let cpus = Cpus::of_this_host();
     cpus.measure_load();

@@ -229,6 +229,25 @@ impl Streams {
     }
 }
 
+/// Refuses streams whose frames are too short for their headers, or for the stamps of all.
+///
+/// # Errors
+/// The first such stream.
+pub fn check_sizes(specs: &[StreamSpec], is_stamped: bool) -> Result<(), StreamError> {
+    let filler = Filler::new(0);
+    for spec in specs.iter().filter(|spec| spec.playback.is_none()) {
+        let (template, _) = Template::new(&spec.packet, [[0; 6]; 2], &filler);
+        let checked = template.check_room(shortest(spec), is_stamped);
+        checked.map_err(|fault| StreamError { name: spec.name.clone(), fault: fault.into() })?;
+    }
+    Ok(())
+}
+
+/// Bytes of its shortest frame, without FCS.
+fn shortest(spec: &StreamSpec) -> usize {
+    spec.sizes.pattern().iter().copied().min().map_or(0, usize::from)
+}
+
 /// Refuses a stream whose packets cannot have such payloads.
 fn check_format(
     number: usize,
@@ -307,8 +326,7 @@ impl Stream {
         let macs = [setup.macs[here], setup.macs[there]];
         let (template, varying) = Template::new(&spec.packet, macs, filler);
         let sizes = spec.sizes.pattern().to_vec();
-        let shortest = sizes.iter().copied().min().unwrap_or_default();
-        template.check_room(shortest.into(), lane.is_some())?;
+        template.check_room(shortest(spec), lane.is_some())?;
         let part = setup.part;
         let flows = spec.flows.unwrap_or(u64::MAX);
         let first = spec.burst.saturating_mul(part.share.into());

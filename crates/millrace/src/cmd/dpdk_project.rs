@@ -22,7 +22,7 @@ const HEADERS: u32 = 14 + 20 + 8 + 4;
 /// Shortest frame, with FCS.
 const FRAME_MIN: u32 = 64;
 
-/// The part of the command line behind `--`.
+/// Options of dpdk-project, after `--`.
 #[derive(Parser, Debug)]
 #[command(name = "millrace gen dpdk-project [EAL OPTIONS] --", disable_version_flag = true)]
 struct Args {
@@ -40,7 +40,7 @@ struct Args {
     #[arg(short = 't', long = "txq", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     tx_queues: u16,
-    /// Packets of a burst
+    /// Packets per burst; needs -R
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     burst_size: Option<u16>,
     /// File of intervals (CSV)
@@ -239,6 +239,10 @@ fn sendrecv(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
     if args.packet_size + HEADERS < FRAME_MIN {
         let note = "the payload has 18 bytes: frames have 64";
         out.notes.push(format!("--packet-size {}: {note}", args.packet_size));
+    }
+    if args.burst_size.is_some() && args.rate_limit == 0 {
+        let note = "--burst-size has no effect without -R: as many packets as the port takes";
+        out.notes.push(note.to_owned());
     }
     if args.stats_evict_interval_secs.is_some() {
         let note = "--stats-evict-interval-secs has no effect: intervals are written as they end";

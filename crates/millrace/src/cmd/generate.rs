@@ -41,7 +41,7 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
 /// Send streams of packets from one port or two, and verify what arrives
 ///
 /// Sends from port A, or from A and B, and receives on both. Prints a line per second. Ctrl-C ends
-/// the run; it waits 0.5 s for packets in flight, then prints its results.
+/// the run; it waits for packets on their way (--late), then prints its results.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GenArgs {
@@ -49,14 +49,14 @@ pub(crate) struct GenArgs {
     /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address
     #[arg(value_name = "PORTS", required_unless_present_any = ["selftest", "trex_cfg", "backend"])]
     ports: Option<PortNames>,
-    /// A stream, as blank-separated KEY=VALUE; may be repeated
+    /// A stream: KEY=VALUE pairs separated by spaces; may be repeated
     ///
     /// Keys: name, side (a or b), rate, size, count, burst, flows, arrivals (even, poisson), on,
     /// off, start, src_mac, dst_mac, outer_vlan, vlan, src, dst, proto (udp, tcp, icmp, sctp,
     /// sctp-bare), sport, dport, ttl, tos, flags, seq, ack, window, tunnel (vxlan, gtpu), vni,
     /// teid, tunnel_src, tunnel_dst, tunnel_sport. A capture as it is: pcap=FILE, with speed or
     /// rate, and loops or count. Values: 80, 1024-2047, 1024-2047+16, 53,80,443, 198.18.0.0/16,
-    /// random: before any of them. Sizes are those of frames with FCS: 64, 64-1518+2, imix,
+    /// and random: before any of them. Sizes are those of frames with FCS: 64, 64-1518+2, imix,
     /// 64*7,594*4,1518*1, genome:aaafg.
     #[arg(long = "stream", value_name = "STREAM", default_value = "", value_parser = pairs)]
     streams: Vec<Vec<(String, String)>>,
@@ -74,36 +74,36 @@ pub(crate) struct GenArgs {
     ///
     /// A few UDP packets of 138 bytes or more go to the reflector before the run and after it, from
     /// the first address and port of a stream to its first destination.
-    #[arg(long, conflicts_with_all = ["profile", "selftest"])]
+    #[arg(long, conflicts_with = "selftest")]
     reflector: bool,
     /// Statistics: off (totals only), basic, or full, which is --verify
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Stats::Basic)]
     stats: Stats,
     /// Send through a gateway: resolve its MAC address by ARP or neighbour discovery
     ///
-    /// ADDRESS is that of port A's gateway, or ADDRESS,ADDRESS of both ports'. A host on the same
+    /// ADDRESS is the gateway of port A, ADDRESS,ADDRESS those of both ports. A host on the same
     /// network is its own gateway. Streams with dst_mac keep that.
     #[arg(long = "gateway", value_name = "ADDRESS", value_delimiter = ',')]
     gateways: Vec<IpAddr>,
-    /// What packets of --verify carry: stamped (streams and numbers), dpdk-project (its format)
+    /// Payload with --verify: stamped (Millrace's format), or dpdk-project (that program's)
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Payload::Stamped)]
     payload: Payload,
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Let all rates grow linearly from 0 to the whole one in the first S seconds
+    /// Raise the rate of each stream linearly from 0 in its first S seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     ramp: Option<Duration>,
-    /// Send with N senders, each with a transmit queue of each port and an Nth of every stream
+    /// Send with N senders, each with a transmit queue of each port and 1/N of every stream
     ///
-    /// By default 1; of a profile with -c as many as there are cpus for them.
+    /// By default 1; with -c as many as -c says, or fewer if there are fewer cpus.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     senders: Option<u16>,
     /// Receive with N receivers, each with a receive queue of each port; 0 receives nothing
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(0..=64))]
     receivers: u16,
-    /// Run senders and receivers on N cpus; by default one each, as far as there are cpus
+    /// Run senders and receivers on N cpus; by default one for each while free cpus remain
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
     workers: Option<u8>,
     /// Run senders and receivers on these cpus, such as 2,4-6, senders first
@@ -116,7 +116,9 @@ pub(crate) struct GenArgs {
     /// Options of the command line replace those of the file.
     #[arg(long, value_name = "FILE", conflicts_with = "selftest")]
     trex_cfg: Option<PathBuf>,
-    /// Count a packet that arrives more than S seconds after it was sent as lost
+    /// In intervals, count a packet as lost if it arrives more than S seconds after it was sent
+    ///
+    /// At the end of the run it waits as long for packets on their way.
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
     late: Duration,
     /// Seed of random field values and payload: 1 by default, with --payload dpdk-project its own
@@ -130,10 +132,10 @@ pub(crate) struct GenArgs {
     json: Option<PathBuf>,
     /// Serve metrics (OpenMetrics) at http://ADDRESS/metrics: PORT, on loopback, or IP:PORT
     ///
-    /// Port 0 is any free one. Who can reach the address can read the figures.
+    /// Port 0 is any free one. There is no access control.
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     metrics: Option<std::net::SocketAddr>,
-    /// Show rates, losses and latency in place on the terminal; q ends the run
+    /// Redraw rates, losses and latency on the terminal after each interval; q ends the run
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
     /// Write a page with plots over time to FILE, which must be new, empty or such a page
@@ -149,7 +151,7 @@ pub(crate) struct GenArgs {
     csv: Option<PathBuf>,
     #[command(flatten)]
     pcapng: pcapng::PcapngArgs,
-    /// Length of an interval in seconds: of a line on the terminal and of one in the CSV
+    /// Length of an interval in seconds, at least 0.05: of a line on the terminal and in the CSV
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     interval: Duration,
     /// Print no line per interval
@@ -162,9 +164,9 @@ pub(crate) struct GenArgs {
 enum Stats {
     /// Packets in total.
     Off,
-    /// Also each interval, and how exactly packets were sent when they were due.
+    /// Also intervals and pacing.
     Basic,
-    /// Also each packet.
+    /// Also each packet, as with --verify.
     Full,
 }
 
@@ -178,9 +180,9 @@ enum Payload {
 const EXAMPLES: &str = "\
 Examples:
   millrace gen --selftest
-      Losses, duplicates, reordering and damage, all of them found; needs no hardware.
+      Checks that every loss, duplicate, reordering and damage is found; needs no hardware.
   millrace gen net_null0 --rate max --duration 5
-      How many packets of 64 bytes one worker makes.
+      The highest rate of one sender, 64-byte packets.
   millrace gen eth1,eth2 --verify --stream \"size=imix rate=1Gbps src=198.18.0.1-198.18.3.232\"
       1000 flows from eth1 through a device to eth2, each packet verified.
   millrace gen 18:00.0,18:00.1 -f cap2/imix_fast_1g.yaml -m 20 -p -c 3 -d 20 -l 1000
@@ -254,11 +256,16 @@ impl GenArgs {
         if self.has_profile() {
             bail!("--backend {name} sends streams, and no profile of TRex");
         }
-        if !self.gateways.is_empty() || self.mtu.is_some() {
-            bail!("--backend {name} has no --gateway and no --mtu");
-        }
-        if self.pcapng.is_given() {
-            bail!("--backend {name} has no --pcapng");
+        let is_given = [
+            ("--gateway", !self.gateways.is_empty()),
+            ("--mtu", self.mtu.is_some()),
+            ("--pcapng", self.pcapng.is_given()),
+            ("--reflector", self.reflector),
+            ("--rx-descriptors", self.descriptors.rx_descriptors.is_some()),
+            ("--tx-descriptors", self.descriptors.tx_descriptors.is_some()),
+        ];
+        if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
+            bail!("--backend {name} has no {option}: leave it out, or take --backend dpdk");
         }
         Ok(())
     }

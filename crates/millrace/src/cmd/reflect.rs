@@ -12,7 +12,8 @@ use crate::output::{JsonFile, tell_at_once};
 use crate::ports::{DescriptorArgs, PortNames, PortNamesError};
 use crate::units;
 use anyhow::{Context, bail};
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ValueEnum};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -24,12 +25,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use traffic::{KeptPorts, Swap};
 
-/// Send every packet back to where it came from, with addresses and ports exchanged
+/// Send every packet back through the port that received it, addresses and ports exchanged
 ///
-/// Each port sends back only the packets that it received. Prints a line per second. Ctrl-C ends
+/// Prints a line per second. Ctrl-C ends
 /// the run, which then prints its counters.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("backend", two_backends))]
 pub(crate) struct ReflectArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
     /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address; with --backend sockets
@@ -41,17 +42,17 @@ pub(crate) struct ReflectArgs {
     /// What to exchange: ports (and addresses), ip (and MAC addresses), mac, or none
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]
     swap: What,
-    /// How often to offer packets again to a full TX queue, before they are dropped
+    /// How often a packet is offered again to a full TX queue before it is dropped
     #[arg(long, value_name = "N", default_value_t = 1000)]
     tries: u32,
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Reflect with N receive and N transmit queues of each port, each pair on a cpu, if there are
+    /// Reflect with N receive and N transmit queues of each port, each pair on its own cpu
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     queues: u16,
-    /// Answer ARP and neighbour discovery for this address; several with commas
+    /// Answer ARP and neighbour discovery for these addresses, separated by commas
     #[arg(long = "address", value_name = "ADDRESS", value_delimiter = ',')]
     addresses: Vec<IpAddr>,
     /// Run the workers on these cpus
@@ -68,6 +69,17 @@ pub(crate) struct ReflectArgs {
     /// Print no line per second
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// A reflector has two of the backends.
+fn two_backends(arg: Arg) -> Arg {
+    let names = [Backend::Dpdk, Backend::Sockets].map(Backend::name);
+    let one = |name: String| match name == Backend::Sockets.name() {
+        true => Backend::Sockets,
+        false => Backend::Dpdk,
+    };
+    arg.value_parser(PossibleValuesParser::new(names).map(one))
+        .help("What carries packets: DPDK, or UDP sockets of Linux")
 }
 
 /// Where packets come to.
@@ -157,15 +169,12 @@ const TURN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     match (&args.place, args.backend.backend) {
-        (_, backend @ (Backend::Packet | Backend::IoUring)) => {
-            bail!("a reflector has --backend dpdk or sockets, and not {}", backend.name())
-        }
         (Place::Ports(names), Backend::Dpdk) => ports::run(args, names),
-        (Place::Address(address), Backend::Sockets) => sockets::run(args, *address),
         (Place::Address(address), Backend::Dpdk) => {
             bail!("{address} is no port of DPDK: for a UDP port, --backend sockets")
         }
-        (Place::Ports(_), Backend::Sockets) => {
+        (Place::Address(address), _) => sockets::run(args, *address),
+        (Place::Ports(_), _) => {
             bail!("--backend sockets needs [ADDRESS:]PORT, such as 7, 192.0.2.1:7 or [::1]:7")
         }
     }

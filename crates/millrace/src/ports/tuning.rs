@@ -11,7 +11,7 @@ const DESCRIPTOR_RANGE: std::ops::RangeInclusive<i64> = 32..=32_768;
 /// Options for the descriptors of queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct DescriptorArgs {
-    /// Descriptors of each receive queue, 32 to 32768: more outlast longer pauses, but spill caches
+    /// Descriptors of each receive queue, 32 to 32768: more absorb longer pauses, but use cache
     ///
     /// By default 1024. The driver may round them, or take fewer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(DESCRIPTOR_RANGE))]

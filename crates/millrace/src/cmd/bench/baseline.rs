@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Compare the kernel with DPDK: the same packets, to a reflector and back, in five ways
 ///
-/// Searches each way for the highest rate at which it loses less than 1 %, and measures it there
-/// and at a fixed rate. Makes two network namespaces with a veth pair between them, for which it
+/// Searches for the highest rate of each way with at most 1 % loss, and measures it there and at a
+/// fixed rate. Makes two network namespaces with a veth pair between them, for which it
 /// needs root; without it only DPDK over memif is measured.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -40,7 +40,7 @@ pub(crate) struct BaselineArgs {
     /// Only the ways with NAME in their name; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Draw the runs at the highest rates over each other on an HTML page
+    /// Plot the runs at the highest rates of all ways in one chart, on an HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Keep the results of every run as JSON in this directory

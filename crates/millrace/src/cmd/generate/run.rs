@@ -21,7 +21,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use traffic::stream::{StreamSetup, StreamSpec};
+use traffic::stream::{StreamSetup, StreamSpec, check_sizes};
 use traffic::{Part, PayloadFormat, Side, StampKey};
 
 /// From when workers are started to when senders begin: all of them run by then.
@@ -54,6 +54,9 @@ struct Load {
 impl Load {
     fn of(args: &GenArgs, ports: usize) -> anyhow::Result<Self> {
         args.profile.refuse_what_does_not_fit(args.is_verified())?;
+        if args.reflector && args.has_profile() {
+            bail!("--reflector is for streams: the flows of a TRex profile name no reflector");
+        }
         let profile = args.profile.load(ports)?;
         let specs = match &profile {
             Some(profile) => profile.probes.clone(),
@@ -63,6 +66,7 @@ impl Load {
             bail!("side=b needs a port B: name two ports, A,B");
         }
         let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
+        check_sizes(&specs, is_verified)?;
         Ok(Self { profile, specs, is_verified })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the reflector over UDP sockets of the kernel, without DPDK.
 
-use super::{Counters, REPORT_NS, ReflectArgs};
+use super::{Counters, REPORT_NS, ReflectArgs, What};
 use crate::backend::{SocketArgs, tell_refusals};
 use crate::host::Cpus;
 use crate::output::JsonFile;
@@ -21,6 +21,16 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
     let SocketArgs { sockets, batch, gso, gro, .. } = args.backend;
     if gso != gro {
         bail!("a reflector sends packets back as they came: --gso and --gro, or neither");
+    }
+    let is_given = [
+        ("--swap", !matches!(args.swap, What::Ports)),
+        ("--queues", args.queues > 1),
+        ("--address", !args.addresses.is_empty()),
+        ("--rx-descriptors", args.descriptors.rx_descriptors.is_some()),
+        ("--tx-descriptors", args.descriptors.tx_descriptors.is_some()),
+    ];
+    if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
+        bail!("--backend sockets has no {option}: leave it out, or take --backend dpdk");
     }
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
