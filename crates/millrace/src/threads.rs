@@ -11,7 +11,7 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 
 /// Chooses cpus for so many workers, from those that the user names, else the idle ones first;
-/// tells which. Looks at them for a tenth of a second, so it comes before the clock of the run starts.
+/// tells which. Looks at them for a tenth of a second, so it comes before the run's clock starts.
 pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
     let cpus = Cpus::of_this_host();
     cpus.measure_load();
