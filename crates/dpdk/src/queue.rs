@@ -52,6 +52,11 @@ impl RxQueue {
         unsafe { burst.fill(|free, room| sys::shim_rx_burst(port_id, queue_id, free, room)) }
     }
 
+    /// Its number among the receive queues of its port.
+    pub fn number(&self) -> u16 {
+        self.0.queue_id
+    }
+
     /// Returns how many packets wait in the queue; `None` if the driver does not tell.
     pub fn waiting(&self) -> Option<u32> {
         let Queue { port_id, queue_id, .. } = self.0;

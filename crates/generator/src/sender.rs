@@ -173,6 +173,10 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         let Some(due) = self.source.due().filter(|due| *due <= elapsed) else { return };
         let mut room = self.port.prepare();
         if room == 0 {
+            // Frames that are always due are never late.
+            if due > 0 {
+                self.put_off(elapsed - due);
+            }
             return;
         }
         let elapsed = elapsed - self.note_lateness(elapsed, due);
@@ -194,6 +198,15 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         self.outbox.current().stamped.add(interval, stamped);
     }
 
+    /// Puts the schedule off if the next burst is too late; returns by how much.
+    #[inline(always)]
+    fn put_off(&mut self, lateness: u64) -> u64 {
+        let excess = lateness.saturating_sub(CATCH_UP_NS);
+        self.outbox.current().put_off_ns += excess;
+        self.start += excess;
+        excess
+    }
+
     /// Notes how late the next burst is; puts the schedule off if that is too much, and returns by
     /// how much.
     #[inline(always)]
@@ -209,10 +222,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
             report.gap_error.saturating_record(lateness.abs_diff(self.lateness).max(1));
             self.lateness = lateness;
         }
-        let excess = lateness.saturating_sub(CATCH_UP_NS);
-        report.put_off_ns += excess;
-        self.start += excess;
-        excess
+        self.put_off(lateness)
     }
 
     /// Offers frames to the port; true if it took any.

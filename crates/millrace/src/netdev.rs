@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Linux interfaces as ports: prepares them at the start, and has them restored at the end.
 //!
-//! The kernel redirects the frames of an interface that is named as such, `eth1`, to a device that
-//! DPDK reads ([`redirect`]). The host sees none of them. `net_af_packet` and `net_pcap` read an
+//! The kernel redirects the frames of an interface that is named as such, `eth1`, to a device of
+//! DPDK ([`redirect`]). The host sees none of them. `net_af_packet` and `net_pcap` read an
 //! interface beside the host's stack. There the kernel must not join segments, and the host must
 //! not answer.
 
 mod keeper;
+mod limits;
 mod lock;
 mod netlink;
 mod redirect;
@@ -47,7 +48,7 @@ enum Fault {
     #[error("there is no Linux interface {name}; there are {}", .all.join(", "))]
     NoSuch { name: String, all: Vec<String> },
     #[error(
-        "{} has a bump on this interface: two would forward every frame twice",
+        "{} has this interface: only one instance can",
         .0.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
     )]
     InUse(Option<i32>),
@@ -58,6 +59,8 @@ enum Fault {
     DefaultRoute,
     #[error("it belongs to a bridge or bond: ip link set {0} nomaster")]
     HasController(String),
+    #[error("net_tap has at most {most} queues, and {wanted} are wanted: take fewer")]
+    TooManyQueues { wanted: u16, most: u16 },
     #[error("a device {0} is in the way: ip link delete {0}")]
     InTheWay(String),
     #[error("{step}: {error}{}", way_out(.error))]
@@ -133,14 +136,6 @@ impl Interfaces {
         let used = self.used.get(&port.name);
         let driver = used.and_then(|used| used.driver.as_ref());
         driver.map_or_else(|| port.to_string(), |driver| driver.devargs.clone())
-    }
-
-    /// The MTU that DPDK is to set for `port` of a pair with MTU `written`. That of an interface is
-    /// set already, and few of its drivers take one.
-    pub(crate) fn mtu(&self, port: &Devargs, written: Option<u16>) -> Option<u16> {
-        let Some(used) = self.used.get(&port.name) else { return written };
-        let is_tap = used.driver.as_ref().is_some_and(|it| it.devargs.starts_with("net_tap"));
-        is_tap.then(|| u16::try_from(used.device.mtu).ok()).flatten()
     }
 
     /// The interface of `port`, if it is read beside the host's stack.

@@ -2,8 +2,10 @@
 //! Ports of the generator and of the reflector: one or two, opened and configured for workers.
 
 pub(crate) mod by_mac;
+mod links;
 mod tuning;
 
+pub(crate) use links::LinkWatch;
 pub(crate) use tuning::{DescriptorArgs, Tuning};
 
 use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
@@ -215,9 +217,11 @@ impl OpenPorts {
     fn add(&mut self, name: &Devargs, options: &OpenOptions<'_>) -> anyhow::Result<()> {
         let mut port = Port::probe(&self.eal, &self.interfaces.devargs(name))?;
         self.interfaces.adopt(name, &mut port)?;
+        let wanted = (options.rx_queues, options.tx_queues);
+        let (rx_queues, tx_queues) = self.interfaces.queues(name, wanted)?;
         let config = PortConfig {
-            rx_queues: options.rx_queues,
-            tx_queues: options.tx_queues,
+            rx_queues,
+            tx_queues,
             rxd: options.tuning.rx_descriptors(),
             txd: options.tuning.tx_descriptors(),
             mempools: vec![self.mempool],

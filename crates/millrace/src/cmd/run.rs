@@ -276,7 +276,9 @@ fn start(
     let data_bytes = plan.eal.mbuf_data_bytes;
     let mut wires = Vec::new();
     for (number, pair) in plan.pairs.into_iter().enumerate() {
+        let queues = pair.workers.len() as u16;
         let mut open = |port: &Devargs| -> anyhow::Result<Port> {
+            interfaces.queues(port, (queues, queues))?;
             let mut open = Port::probe(&eal, &interfaces.devargs(port))?;
             interfaces.adopt(port, &mut open)?;
             Ok(open)

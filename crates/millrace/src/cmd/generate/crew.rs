@@ -104,14 +104,15 @@ impl Plan<'_> {
         let queues = open.queues.drain(..).zip(macs);
         let free = queues.enumerate().map(|(port, ((rx, tx), mac))| {
             let replies = inquiries.queries(port).into_iter().collect();
-            let answers = (0..self.crew.receivers).filter_map(|_| inquiries.answers(port));
-            FreeQueues { rx, tx, mac, replies, answers: answers.collect() }
+            let answers = rx.iter().filter_map(|_| inquiries.answers(port)).collect();
+            FreeQueues { rx, tx, mac, replies, answers }
         });
         let mut ports: Vec<FreeQueues> = free.collect();
         let mut receivers = Vec::new();
-        for _ in 0..self.crew.receivers {
+        for left in (1..=self.crew.receivers).rev() {
             let pcapng = pcapng.as_deref_mut();
-            receivers.push(self.receiver(&mut session, &mut ports, stamped, pcapng)?);
+            let queues = self.rx_queues(&mut ports, left);
+            receivers.push(self.receiver(&mut session, queues, stamped, pcapng));
         }
         let mut teams = Vec::new();
         for share in 0..self.crew.senders {
@@ -126,29 +127,37 @@ impl Plan<'_> {
         Ok((workers, session.into_ledger()))
     }
 
-    /// A receiver with the last free queue of each port.
-    fn receiver(
-        &self,
-        session: &mut Session,
-        ports: &mut [FreeQueues],
-        stamped: usize,
-        pcapng: Option<&mut PcapngFile>,
-    ) -> anyhow::Result<Box<dyn Task>> {
+    /// Takes queues of each port for one of so many receivers that have none yet. Some drivers have
+    /// more queues than were asked for.
+    fn rx_queues(&self, ports: &mut [FreeQueues], receivers: u16) -> Vec<PortQueue<PortRx>> {
         let senders = Senders { specs: self.specs, profile: self.profile };
         let mut queues = Vec::new();
         for (port, free) in ports.iter_mut().enumerate() {
-            let rx = PortRx::new(free.rx.pop().context("a receive queue for each receiver")?);
-            let (responder, replies) = senders.responder(port, free.mac);
-            let responder = responder.hearing(free.answers.pop());
-            free.replies.push(replies);
-            let queue = free.rx.len();
-            queues.push(PortQueue { port, queue, rx, responder: Some(responder) });
+            let share = free.rx.len().div_ceil(receivers.into());
+            for queue in free.rx.drain(free.rx.len() - share..) {
+                let (responder, replies) = senders.responder(port, free.mac);
+                let responder = responder.hearing(free.answers.pop());
+                free.replies.push(replies);
+                let (number, rx) = (queue.number().into(), PortRx::new(queue));
+                queues.push(PortQueue { port, queue: number, rx, responder: Some(responder) });
+            }
         }
+        queues
+    }
+
+    /// A receiver of these queues.
+    fn receiver(
+        &self,
+        session: &mut Session,
+        queues: Vec<PortQueue<PortRx>>,
+        stamped: usize,
+        pcapng: Option<&mut PcapngFile>,
+    ) -> Box<dyn Task> {
         let lanes = stamped * usize::from(self.crew.senders);
         let window = window(lanes);
         let verifier = || Verifier::new(self.setup.seed, self.setup.format);
         let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
-        Ok(match pcapng {
+        match pcapng {
             None => Box::new(session.receiver(queues, checks)),
             Some(pcapng) => {
                 let tapped = queues.into_iter().map(|PortQueue { port, queue, rx, responder }| {
@@ -157,7 +166,7 @@ impl Plan<'_> {
                 });
                 Box::new(session.receiver(tapped.collect(), checks))
             }
-        })
+        }
     }
 
     /// A sender of this share for each port that sends.

@@ -12,7 +12,7 @@ use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Payload, Stats, selftest, sockets};
 use crate::backend::Backend;
 use crate::output::tell;
-use crate::ports::{OpenOptions, OpenPorts, PortNames};
+use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames};
 use crate::signals;
 use anyhow::{Context, bail};
 use generator::{Clock, Ledger, Phase, Stage};
@@ -138,6 +138,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
         Subject { args, specs, ports: &ports, cpus: &open.cpus, is_verified: *is_verified };
     let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?, begun);
     control.pcapng = pcapng;
+    control.links = Some(LinkWatch::new(&open.ports));
     let sent_for = control.conduct(args.duration.or(load.duration()), args.late, &interrupted);
     reflectors.set(inquiries.end());
     control.end_workers();
@@ -187,6 +188,7 @@ pub(super) struct Control<'a> {
     phase: Phase,
     begun: Instant,
     reporter: Reporter<'a>,
+    pub(super) links: Option<LinkWatch<'a>>,
     pcapng: Option<PcapngFile>,
 }
 
@@ -197,7 +199,7 @@ impl<'a> Control<'a> {
         reporter: Reporter<'a>,
         begun: Instant,
     ) -> Self {
-        Self { ledger, phase, begun, reporter, pcapng: None }
+        Self { ledger, phase, begun, reporter, links: None, pcapng: None }
     }
 
     /// Waits until sending is over, and for late packets; returns how long sending took.
@@ -260,9 +262,10 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Takes reports and copied frames.
+    /// Takes reports and copied frames, and looks at links.
     fn poll(&mut self) {
         self.ledger.poll();
+        self.links.as_mut().into_iter().for_each(LinkWatch::look);
         let written = self.pcapng.as_mut().map_or(Ok(()), PcapngFile::write);
         if let Err(error) = written {
             tell(io::stderr(), format_args!("millrace: {error:#}"));

@@ -3,7 +3,7 @@
 
 use super::{Counters, PortLosses, REPORT_NS, ReflectArgs};
 use crate::output::JsonFile;
-use crate::ports::{OpenOptions, OpenPorts, PortNames, Tuning};
+use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames, Tuning};
 use crate::signals;
 use anyhow::Context;
 use dpdk::{Job, Port};
@@ -37,7 +37,9 @@ pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitC
     let is_printed = !args.quiet && !json.is_stdout();
     let mut counters = Counters::new(NotTurned::ALL.map(NotTurned::name));
     let ports = &open.ports;
+    let mut links = LinkWatch::new(ports);
     counters.watch((args.duration, is_printed), &interrupted, |counters| {
+        links.look();
         ledger.take(counters);
         ledger.publish(ports);
     });
