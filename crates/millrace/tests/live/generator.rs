@@ -4,6 +4,7 @@
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
+use crate::peer::{Testpmd, at};
 use crate::process::Process;
 use crate::twin::driver;
 use crate::{Scratch, has_root_and, has_tools, wait_until};
@@ -386,4 +387,34 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[null, "-m", "2"], 2, "--profile <PROFILE>");
     let long = ["--verify", "--stream", "src=2001:2::1"];
     refused(&[&[null], &long[..]].concat(), 1, "these headers need at least 82 with FCS");
+}
+
+/// Another program sends packets back: with MAC addresses exchanged, and with all that names a flow.
+#[test]
+fn testpmd_is_a_reflector_too() {
+    if !has_tools(&["dpdk-testpmd", "setpriv"]) {
+        return;
+    }
+    let _turn = turn();
+    let scratch = Scratch::new("testpmd-reflects");
+    let socket = scratch.path("memif");
+    let server = format!("--vdev=net_memif0,role=server,{}", at(&socket));
+    let mut testpmd = Testpmd::with(&[server], &["--port-topology=loop"]);
+    let client = format!("net_memif0,role=client,{}", at(&socket));
+    for (mode, answer) in [("macswap", "Set macswap"), ("5tswap", "Set 5tswap")] {
+        testpmd.enter(&format!("set fwd {mode}"), answer);
+        testpmd.enter("start", "packet forwarding");
+        let mut args = vec!["gen", &client, "--verify", "--workers", "1", "--json", "-"];
+        args.extend(["--stream", "count=3000 rate=10kpps sport=1024-2047"]);
+        args.extend(["--stream", "count=2000 rate=10kpps proto=tcp src=2001:2::1 size=128 vlan=7"]);
+        let results = json(&millrace(&args));
+        testpmd.enter("stop", "Done.");
+        let verified = &results["verified"];
+        let (sent, lost) = (count(&results["sent"]["packets"]), count(&verified["lost"]));
+        assert_eq!(
+            (sent, lost, count(&verified["damaged"])),
+            (5000, missed(&results), 0),
+            "{mode}"
+        );
+    }
 }
