@@ -7,6 +7,7 @@
 //! namespaces, servers) ends with the test, however that ends. A test that lacks something (root, a
 //! tool, a second cpu) says what on standard error and does nothing.
 
+mod af_xdp;
 mod associations;
 mod backends;
 mod bump;
