@@ -22,13 +22,14 @@ impl Line {
         Self::with_outgoing(socket, batch, Outgoing::new(batch, is_gso))
     }
 
-    /// The same with io_uring.
+    /// The same with io_uring, which may send without a copy.
     pub(crate) fn with_ring(
         socket: Arc<Socket>,
         batch: usize,
-        is_gso: bool,
+        (is_gso, is_zero_copy): (bool, bool),
     ) -> std::io::Result<Self> {
-        let outgoing = Outgoing::new(batch, is_gso).with_ring(SendRing::new(batch)?);
+        let ring = SendRing::new(batch, is_zero_copy)?;
+        let outgoing = Outgoing::new(batch, is_gso).with_ring(ring);
         Ok(Self::with_outgoing(socket, batch, outgoing))
     }
 

@@ -28,6 +28,8 @@ pub struct UdpOptions {
     pub gro: bool,
     /// Send and receive by io_uring instead of `sendmmsg` and `recvmmsg`. Without `gro`.
     pub io_uring: bool,
+    /// With `io_uring`: send from our memory, which the kernel does not copy (Linux 6.1).
+    pub zero_copy: bool,
     /// Bytes for packets that wait in a socket, each way. The kernel doubles it, and gives no more
     /// than `net.core.wmem_max` and `net.core.rmem_max`.
     pub buffer_bytes: i32,
@@ -41,6 +43,7 @@ impl Default for UdpOptions {
             gso: false,
             gro: false,
             io_uring: false,
+            zero_copy: false,
             buffer_bytes: 4 << 20,
         }
     }

@@ -218,3 +218,18 @@ fn io_uring_sends_and_receives_the_same() {
     let texts = [echo.stream("count=2000 rate=4kpps size=200*3,1500*2,64*1 burst=16")];
     assert_all_verified(&send(&texts, options).0, &[2000]);
 }
+
+#[test]
+fn io_uring_sends_the_same_without_a_copy() {
+    let (echo, echo6) = (Echo::new("127.0.0.1"), Echo::new("::1"));
+    let texts = [
+        echo.stream("count=2000 rate=10kpps size=64-1500+7"),
+        echo6.stream("count=100 rate=500pps size=9000 burst=20"),
+    ];
+    let options = UdpOptions { io_uring: true, zero_copy: true, ..UdpOptions::default() };
+    for gso in [false, true] {
+        let (totals, port) = send(&texts, UdpOptions { gso, ..options });
+        assert_all_verified(&totals, &[2000, 100]);
+        assert_eq!(port.counts().refused(), 0);
+    }
+}

@@ -67,6 +67,9 @@ pub(crate) struct GenArgs {
     profile: profile::ProfileArgs,
     #[command(flatten)]
     backend: SocketArgs,
+    /// With --backend io-uring: send without a copy of the payload; needs Linux 6.1
+    #[arg(long, requires = "backend")]
+    zero_copy: bool,
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
@@ -249,6 +252,9 @@ impl GenArgs {
         }
         if backend == Backend::IoUring && self.backend.gro {
             bail!("--backend io-uring has no --gro: leave it out, or take --backend sockets");
+        }
+        if backend != Backend::IoUring && self.zero_copy {
+            bail!("--zero-copy is for --backend io-uring");
         }
         if backend == Backend::Packet && (self.backend.gso || self.backend.gro) {
             bail!("--gso and --gro are for --backend sockets");

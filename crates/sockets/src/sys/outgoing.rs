@@ -9,6 +9,9 @@ use std::ptr;
 const SEGMENTS_MAX: usize = 64;
 /// Bytes that it takes: an IPv4 packet without its headers.
 const SEGMENTED_MAX: usize = 65_535 - 20 - 8;
+/// Pages that it takes in one message which it does not copy (`MAX_SKB_FRAGS`), less one.
+const PAGES_MAX: usize = 16;
+const PAGE: usize = 4096;
 
 /// Messages that wait to be sent by one socket, in order. Each is a datagram; with GSO several, of
 /// one size and to one address, which the kernel cuts apart.
@@ -19,6 +22,8 @@ pub(crate) struct Outgoing {
     /// The first message that was not taken.
     first: usize,
     is_gso: bool,
+    /// Most pages of memory that the parts of a message may lie in.
+    pages_max: usize,
     arrays: Arrays,
     controls: Box<[SegmentControl]>,
     /// What sends instead of `sendmmsg`.
@@ -69,6 +74,7 @@ impl Outgoing {
             parts: Vec::with_capacity(batch),
             first: 0,
             is_gso,
+            pages_max: usize::MAX,
             arrays: Arrays::new(batch, batch),
             controls: vec![SegmentControl::NONE; batch].into(),
             ring: None,
@@ -77,7 +83,8 @@ impl Outgoing {
 
     /// Sends by io_uring.
     pub(crate) fn with_ring(self, ring: SendRing) -> Self {
-        Self { ring: Some(ring), ..self }
+        let pages_max = if ring.is_zero_copy() { PAGES_MAX } else { usize::MAX };
+        Self { ring: Some(ring), pages_max, ..self }
     }
 
     /// Adds the datagram at `place` of the arena; the socket's own destination is `None`.
@@ -116,9 +123,12 @@ impl Outgoing {
         let Some(last) = self.messages.last_mut() else { return false };
         let fits = last.parts < SEGMENTS_MAX && (last.parts + 1) * part.len <= SEGMENTED_MAX;
         let is_same = last.segment == part.len && last.to == to && part.len > 0;
-        last.parts += usize::from(fits && is_same);
+        // Wherever the arena begins, a part touches one page more than its length has, or two.
+        let pages = (last.parts + 1).saturating_mul(part.len / PAGE + 2);
+        let is_joined = fits && is_same && pages <= self.pages_max;
+        last.parts += usize::from(is_joined);
         last.datagrams = last.parts;
-        fits && is_same
+        is_joined
     }
 
     /// Number of messages that wait.

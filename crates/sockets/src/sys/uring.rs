@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The same by io_uring: a batch of `sendmsg` in one system call, and received datagrams that the
-//! kernel puts into buffers on its own (multishot `recv`, Linux 6.0).
+//! The same by io_uring: a batch of `sendmsg` in one system call, also without a copy (Linux 6.1),
+//! and received datagrams that the kernel puts into buffers on its own (multishot `recv`, Linux
+//! 6.0).
 
 use super::{Socket, SocketError};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::ptr::NonNull;
@@ -22,13 +23,33 @@ const LINE: usize = 64;
 pub(crate) struct SendRing {
     ring: IoUring,
     results: Vec<i32>,
+    /// The kernel sends from our memory, and tells when it has done with it.
+    is_zero_copy: bool,
+    /// Number of the call: completions of earlier ones may still come.
+    call: u32,
 }
 
 impl SendRing {
     /// Makes a ring for batches of so many messages.
-    pub(crate) fn new(batch: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If there is no io_uring, or none that sends without a copy where that is wanted.
+    pub(crate) fn new(batch: usize, is_zero_copy: bool) -> io::Result<Self> {
         let ring = IoUring::new((batch as u32).next_power_of_two())?;
-        Ok(Self { ring, results: vec![0; batch] })
+        if is_zero_copy {
+            let mut probe = Probe::new();
+            ring.submitter().register_probe(&mut probe)?;
+            if !probe.is_supported(opcode::SendMsgZc::CODE) {
+                let what = "this kernel cannot send without a copy: Linux 6.1 can";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            }
+        }
+        Ok(Self { ring, results: vec![0; batch], is_zero_copy, call: 0 })
+    }
+
+    /// Whether the kernel sends from our memory.
+    pub(super) fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
     }
 
     /// Sends messages in order, as `sendmmsg` does: up to the first that fails.
@@ -40,9 +61,15 @@ impl SendRing {
         socket: &Socket,
         headers: &[libc::mmsghdr],
     ) -> Result<usize, SocketError> {
+        self.call = self.call.wrapping_add(1);
         for (number, header) in headers.iter().enumerate() {
-            let message = opcode::SendMsg::new(Fd(socket.fd()), &raw const header.msg_hdr);
-            let entry = message.flags(libc::MSG_DONTWAIT as u32).build().user_data(number as u64);
+            let (fd, message) = (Fd(socket.fd()), &raw const header.msg_hdr);
+            let flags = libc::MSG_DONTWAIT as u32;
+            let entry = match self.is_zero_copy {
+                true => opcode::SendMsgZc::new(fd, message).flags(flags).build(),
+                false => opcode::SendMsg::new(fd, message).flags(flags).build(),
+            };
+            let entry = entry.user_data(user_data(self.call, number));
             // Those behind one that fails are not sent, or they would overtake it.
             let is_last = number + 1 == headers.len();
             let flags = if is_last { squeue::Flags::empty() } else { squeue::Flags::IO_LINK };
@@ -59,19 +86,41 @@ impl SendRing {
         }
     }
 
-    /// Submits what is in the ring, and waits until the kernel has done with all of it.
+    /// Submits what is in the ring, and waits until the kernel has done with all of it. Of a message
+    /// that is sent without a copy two completions come: its result, and that its memory is free.
+    /// The second one of a message that was cancelled, which nobody announces, may come later.
     fn wait_for_all(&mut self, count: usize) {
-        let mut completed = 0;
-        while completed < count {
+        self.results[..count].fill(0);
+        let (mut results, mut in_use) = (0, 0_usize);
+        while results < count || in_use > 0 {
             // It fails if a signal comes, or if the kernel has no memory for a moment. To return
             // would leave it with pointers to what is gone.
-            let _ = self.ring.submit_and_wait(count - completed);
+            let _ = self.ring.submit_and_wait(1);
             for completion in self.ring.completion() {
-                self.results[completion.user_data() as usize] = completion.result();
-                completed += 1;
+                let (call, number) = split(completion.user_data());
+                if call != self.call {
+                    continue;
+                }
+                if cqueue::notif(completion.flags()) {
+                    in_use -= usize::from(self.results[number] != -libc::ECANCELED);
+                    continue;
+                }
+                self.results[number] = completion.result();
+                in_use += usize::from(cqueue::more(completion.flags()));
+                results += 1;
             }
         }
     }
+}
+
+/// Names message `number` of a call.
+fn user_data(call: u32, number: usize) -> u64 {
+    u64::from(call) << 32 | number as u64
+}
+
+/// The call, and the number of the message.
+fn split(user_data: u64) -> (u32, usize) {
+    ((user_data >> 32) as u32, user_data as u32 as usize)
 }
 
 /// Memory that the kernel writes to while others hold the owner of it.

@@ -2,7 +2,7 @@
 //! Sends the UDP payloads of frames.
 
 use super::open::Opened;
-use super::{Route, UdpPort, unspecified};
+use super::{Route, UdpOptions, UdpPort, unspecified};
 use crate::address::Datagram;
 use crate::arena::Arena;
 use crate::counts::KernelCounts;
@@ -31,11 +31,11 @@ pub struct UdpTx {
 impl UdpTx {
     pub(super) fn new(port: &UdpPort) -> io::Result<Self> {
         let batch = port.options.batch.clamp(1, 1024);
-        let gso = port.options.gso;
+        let UdpOptions { gso, zero_copy, .. } = port.options;
         let line = |opened: &Opened| {
             let socket = Arc::clone(&opened.socket);
             match port.options.io_uring {
-                true => Line::with_ring(socket, batch, gso),
+                true => Line::with_ring(socket, batch, (gso, zero_copy)),
                 false => Ok(Line::new(socket, batch, gso)),
             }
         };

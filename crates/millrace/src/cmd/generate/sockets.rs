@@ -46,6 +46,7 @@ fn run_udp(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
         gso: backend.gso,
         gro: backend.gro,
         io_uring: backend.backend == Backend::IoUring,
+        zero_copy: args.zero_copy,
         ..UdpOptions::default()
     };
     let open = |_| UdpPort::open(&streams, options);
