@@ -72,6 +72,9 @@ enum Command {
     /// Restore the interfaces that a run has changed, once it has ended; started by the run
     #[command(hide = true, name = netdev::KEEPER)]
     PutBackInterfaces,
+    /// Run a program that ends with the process that started this one; started by benchmarks
+    #[command(hide = true, name = cmd::bench::END_WITH_PARENT)]
+    EndWithParent(cmd::bench::EndWithParentArgs),
 }
 
 /// The whole program, from its arguments to its exit status.
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => cmd::completions::run(&args),
         Command::Man(args) => cmd::man::run(&args),
         Command::PutBackInterfaces => netdev::keep(),
+        Command::EndWithParent(args) => cmd::bench::end_with_parent(&args),
     };
     result.unwrap_or_else(|error| {
         if is_closed_pipe(&error) {
