@@ -109,8 +109,12 @@ pub(crate) struct EndWithParentArgs {
     command: Vec<OsString>,
 }
 
-/// Executes the program in this process, which ends with its parent from now on.
-pub(crate) fn end_with_parent(args: &EndWithParentArgs) -> anyhow::Result<ExitCode> {
+/// Executes the program in this process, which ends with its parent from now on. `run_here` runs a
+/// command line of this program without executing it anew.
+pub(crate) fn end_with_parent(
+    args: &EndWithParentArgs,
+    run_here: impl FnOnce(&[OsString]) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     set_parent_process_death_signal(Some(Signal::TERM))
         .context("cannot ask for a signal at the end of the parent")?;
     // It may have ended before: then no signal comes.
@@ -119,6 +123,11 @@ pub(crate) fn end_with_parent(args: &EndWithParentArgs) -> anyhow::Result<ExitCo
         bail!("the process that started this one has ended");
     }
     let [program, rest @ ..] = &args.command[..] else { bail!("a program is missing") };
+    // A file with capabilities loses the signal when it is executed. Reflectors do not end by
+    // themselves; generators do, and their results have the command line.
+    if Path::new(program) == this_program()? && rest.first().is_some_and(|it| it == "reflect") {
+        return run_here(&args.command);
+    }
     Err(Command::new(program).args(rest).exec()).with_context(|| format!("cannot run {program:?}"))
 }
 
