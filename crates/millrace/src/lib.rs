@@ -72,11 +72,29 @@ enum Command {
     /// Restore the interfaces that a run has changed, once it has ended; started by the run
     #[command(hide = true, name = netdev::KEEPER)]
     PutBackInterfaces,
+    /// Run a program that ends with the process that started this one; started by benchmarks
+    #[command(hide = true, name = cmd::bench::END_WITH_PARENT)]
+    EndWithParent(cmd::bench::EndWithParentArgs),
 }
 
 /// The whole program, from its arguments to its exit status.
 pub fn main() -> ExitCode {
-    let result = match Args::parse_from(cmd::dpdk_project::translate(std::env::args_os())).command {
+    let args = Args::parse_from(cmd::dpdk_project::translate(std::env::args_os()));
+    execute(args.command).unwrap_or_else(|error| {
+        if is_closed_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
+        if is_want_of_hugepages(&error) {
+            host::start_again_without_hugepages();
+        }
+        // Its terminal may be gone, which is no reason to panic.
+        let _ = writeln!(std::io::stderr(), "millrace: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn execute(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Demo(args) => cmd::demo::run(&args),
         Command::Gen(args) => cmd::generate::run(args),
@@ -94,18 +112,10 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => cmd::completions::run(&args),
         Command::Man(args) => cmd::man::run(&args),
         Command::PutBackInterfaces => netdev::keep(),
-    };
-    result.unwrap_or_else(|error| {
-        if is_closed_pipe(&error) {
-            return ExitCode::SUCCESS;
+        Command::EndWithParent(args) => {
+            cmd::bench::end_with_parent(&args, |words| execute(Args::parse_from(words).command))
         }
-        if is_want_of_hugepages(&error) {
-            host::start_again_without_hugepages();
-        }
-        // Its terminal may be gone, which is no reason to panic.
-        let _ = writeln!(std::io::stderr(), "millrace: {error:#}");
-        ExitCode::FAILURE
-    })
+    }
 }
 
 /// DPDK did not find the hugepages that were free when we counted them.

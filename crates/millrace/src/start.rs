@@ -5,18 +5,37 @@
 use crate::host::locks;
 use crate::output::tell;
 use crate::signals;
-use dpdk::{Eal, EalConfig, EalError};
+use dpdk::{Eal, EalConfig};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Files that DPDK needs to be able to open. With few it ends the process with a stack dump.
+const FILES_MIN: u64 = 64;
+
 /// Starts DPDK with hugepages or without, as `config` says.
-pub(crate) fn start_eal(config: &EalConfig) -> Result<Eal, EalError> {
+///
+/// # Errors
+/// [`EalError`](dpdk::EalError), or that this process may open too few files.
+pub(crate) fn start_eal(config: &EalConfig) -> anyhow::Result<Eal> {
+    refuse_too_few_files(getrlimit(Resource::Nofile).current)?;
     signals::leave_drivers_a_thread();
     let _start_up = signals::start_up();
     let _watch = LockWatch::begin();
-    Eal::init(config)
+    Ok(Eal::init(config)?)
+}
+
+/// Fails if `limit` files are too few for DPDK; `None` is no limit.
+fn refuse_too_few_files(limit: Option<u64>) -> anyhow::Result<()> {
+    match limit {
+        Some(limit) if limit < FILES_MIN => anyhow::bail!(
+            "this process may open {limit} files, and DPDK needs {FILES_MIN}: type ulimit -n 1024 \
+             before"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// A thread that says for which program's lock this process waits. EAL locks the directory of
@@ -53,5 +72,18 @@ impl Drop for LockWatch {
         if let Some(thread) = self.thread.take() {
             thread.join().expect("a panic ends the process");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_files_are_refused_with_what_to_type() {
+        let refused = refuse_too_few_files(Some(12)).unwrap_err().to_string();
+        assert!(refused.contains("may open 12 files") && refused.contains("ulimit -n 1024"));
+        assert!(refuse_too_few_files(Some(64)).is_ok());
+        assert!(refuse_too_few_files(None).is_ok());
     }
 }

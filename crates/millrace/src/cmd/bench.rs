@@ -5,6 +5,8 @@ mod baseline;
 mod search;
 mod testbed;
 
+pub(crate) use testbed::{EndWithParentArgs, SUBCOMMAND as END_WITH_PARENT, end_with_parent};
+
 use std::process::ExitCode;
 
 /// Run a benchmark

@@ -22,9 +22,10 @@ mod trex_cfg;
 use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
-use crate::host::CpuList;
+use crate::host::{CpuList, Cpus, format_cpus};
 use crate::ports::{DescriptorArgs, PortNames};
 use anyhow::bail;
+use clap::error::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ use traffic::stream::{Rate, RateError, StreamSpec};
 
 /// Sends, or tests itself.
 pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
+    args.refuse_contradictions(&Cpus::of_this_host()).unwrap_or_else(|fault| {
+        clap::Error::raw(ErrorKind::ArgumentConflict, format!("{fault}\n")).exit()
+    });
     let link = args.read_trex_cfg()?;
     run::run(&args, &link)
 }
@@ -60,9 +64,10 @@ pub(crate) struct GenArgs {
     /// 64*7,594*4,1518*1, genome:aaafg.
     #[arg(long = "stream", value_name = "STREAM", default_value = "", value_parser = pairs)]
     streams: Vec<Vec<(String, String)>>,
-    /// Rate of each stream that names none: 1Mpps, 10Gbps (on the wire), 5Gbps-l2, 50%, max
-    #[arg(long, value_name = "RATE", default_value = "1Mpps", value_parser = rate)]
-    rate: String,
+    /// Rate of each stream that names none: 1Mpps (the default), 10Gbps (on the wire), 5Gbps-l2,
+    /// 50%, max
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<String>,
     #[command(flatten)]
     profile: profile::ProfileArgs,
     #[command(flatten)]
@@ -77,7 +82,7 @@ pub(crate) struct GenArgs {
     ///
     /// A few UDP packets of 138 bytes or more go to the reflector before the run and after it, from
     /// the first address and port of a stream to its first destination.
-    #[arg(long, conflicts_with = "selftest")]
+    #[arg(long)]
     reflector: bool,
     /// Statistics: off (totals only), basic, or full, which is --verify
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Stats::Basic)]
@@ -117,7 +122,7 @@ pub(crate) struct GenArgs {
     /// Take ports, MAC addresses, cpus and descriptors from a trex_cfg.yaml
     ///
     /// Options of the command line replace those of the file.
-    #[arg(long, value_name = "FILE", conflicts_with = "selftest")]
+    #[arg(long, value_name = "FILE")]
     trex_cfg: Option<PathBuf>,
     /// In intervals, count a packet as lost if it arrives more than S seconds after it was sent
     ///
@@ -146,7 +151,10 @@ pub(crate) struct GenArgs {
     html: Option<PathBuf>,
     /// Test the generator: send through a simulated lossy wire and compare counters
     #[arg(long, conflicts_with_all = [
-        "ports", "streams", "json", "html", "csv", "metrics", "live", "duration", "ramp",
+        "ports", "streams", "json", "html", "csv", "metrics", "live", "duration", "ramp", "rate",
+        "profile", "backend", "verify", "reflector", "stats", "gateways", "payload", "senders",
+        "receivers", "workers", "cpus", "rx_descriptors", "tx_descriptors", "trex_cfg", "late",
+        "mtu", "pcapng", "interval",
     ])]
     selftest: bool,
     /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
@@ -221,6 +229,16 @@ fn rate(text: &str) -> Result<String, RateError> {
     Rate::parse(text).map(|_| text.to_owned())
 }
 
+/// Fails if a stream of UDP sockets goes to nobody.
+fn refuse_no_receiver(spec: &StreamSpec) -> anyhow::Result<()> {
+    let name = &spec.name;
+    match spec.key_without_receiver() {
+        Some(key @ "dst") => bail!("stream {name}: {key}: nobody receives at address 0: name one"),
+        Some(key) => bail!("stream {name}: {key}: nobody receives at port 0: name 1 to 65535"),
+        None => Ok(()),
+    }
+}
+
 impl GenArgs {
     /// True if every packet is checked.
     fn is_verified(&self) -> bool {
@@ -229,6 +247,33 @@ impl GenArgs {
 
     fn has_profile(&self) -> bool {
         self.profile.is_given()
+    }
+
+    /// The rate of streams that name none.
+    fn rate(&self) -> &str {
+        self.rate.as_deref().unwrap_or("1Mpps")
+    }
+
+    /// Fails if options contradict each other, or name cpus that this host does not have.
+    fn refuse_contradictions(&self, cpus: &Cpus) -> Result<(), String> {
+        if self.rate.is_some() && self.has_profile() {
+            return Err("--rate is for streams; a TRex profile has its own rates: \
+                        multiply them with -m M"
+                .to_owned());
+        }
+        if self.stats == Stats::Off && self.verify {
+            return Err("--stats off measures nothing, and --verify every packet: \
+                        leave one of them out"
+                .to_owned());
+        }
+        let CpuList(named) = self.cpus.as_ref().unwrap_or(const { &CpuList(Vec::new()) });
+        let usable = cpus.usable();
+        let missing: Vec<u32> = named.iter().copied().filter(|cpu| !usable.contains(cpu)).collect();
+        if !missing.is_empty() {
+            let (missing, usable) = (format_cpus(&missing), format_cpus(&usable));
+            return Err(format!("--cpus: there is no cpu {missing}; the cpus here are {usable}"));
+        }
+        Ok(())
     }
 
     /// How long rates grow, in nanoseconds.
@@ -288,7 +333,7 @@ impl GenArgs {
         let specs = self.pairs()?.into_iter().enumerate().map(|(number, mut pairs)| {
             // A capture has its own rate.
             if !pairs.iter().any(|(key, _)| key == "rate" || key == "pcap") {
-                pairs.push(("rate".to_owned(), self.rate.clone()));
+                pairs.push(("rate".to_owned(), self.rate().to_owned()));
             }
             StreamSpec::from_pairs(number, pairs)
         });
@@ -298,3 +343,6 @@ impl GenArgs {
         Ok(specs)
     }
 }
+
+#[cfg(test)]
+mod tests;

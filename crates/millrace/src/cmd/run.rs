@@ -254,14 +254,14 @@ fn start(
     snapshots: Option<Snapshots>,
     mut interfaces: Interfaces,
 ) -> anyhow::Result<(Live, Interfaces)> {
-    let mut eal = start_eal(eal).map_err(|error| match error {
-        EalError::Arguments { .. } => anyhow::anyhow!("eal.extra: {error}"),
+    let mut eal = start_eal(eal).map_err(|error| match error.downcast_ref() {
+        Some(EalError::Arguments { .. }) => anyhow::anyhow!("eal.extra: {error}"),
         // No other try without them.
-        EalError::NoHugepages { .. } if plan.eal.huge == Huge::Yes => {
+        Some(EalError::NoHugepages { .. }) if plan.eal.huge == Huge::Yes => {
             let too_few = Memory::refuse_too_few_hugepages(plan.eal.memory_mb.into());
             too_few.err().map_or_else(|| anyhow::anyhow!("{error}"), Into::into)
         }
-        _ => error.into(),
+        _ => error,
     })?;
     // Not before: without hugepages the program starts once more, and would say it again.
     for note in interfaces.notes() {

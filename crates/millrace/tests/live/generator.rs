@@ -251,6 +251,32 @@ fn the_ways_of_the_baseline_are_compared() {
     assert!(page.contains("DPDK to DPDK, memif") && page.contains("<svg"), "a page with plots");
 }
 
+/// The state of a process, as `S` or `Z` (proc_pid_stat(5)); `None` if there is no such process.
+fn state_of(process: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1[..1].to_owned())
+}
+
+#[test]
+fn a_killed_benchmark_leaves_no_reflector() {
+    let _turn = turn();
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    bench.args(["bench", "baseline", "--only", "memif"]).stderr(Stdio::null());
+    let bench = Process::spawn(&mut bench);
+    let children = format!("/proc/{0}/task/{0}/children", bench.id());
+    let reflector = || {
+        let children = std::fs::read_to_string(&children).unwrap_or_default();
+        let mut children = children.split_whitespace().map(|id| id.parse::<u32>().unwrap());
+        let command = |id: u32| std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        children.find(|id| command(*id).windows(9).any(|word| word == b"\0reflect\0"))
+    };
+    wait_until("the reflector runs", || reflector().is_some());
+    let reflector = reflector().unwrap();
+    bench.signal("KILL");
+    // Without somebody to reap orphans it stays as a zombie.
+    wait_until("the reflector has ended", || state_of(reflector).is_none_or(|state| state == "Z"));
+}
+
 #[test]
 fn two_senders_and_two_receivers_share_a_stream() {
     let _turn = turn();
@@ -380,6 +406,11 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[null, "--stream", "tcp"], 2, "\"tcp\" is no KEY=VALUE");
     refused(&[null, "--stream", "side=b"], 1, "side=b needs a port B: name two ports, A,B");
     refused(&[null, "-f", "imix"], 1, "there is no profile imix: no such file, and built in are");
+    refused(&[null, "-f", "."], 1, "there is no profile .: it is a directory, and built in are");
+    refused(&[null, "-f", "imix_article", "--rate", "1kpps"], 2, "multiply them with -m M");
+    refused(&[null, "--cpus", "0-1000"], 2, "--cpus: there is no cpu ");
+    refused(&["--selftest", "--backend", "sockets"], 2, "cannot be used with");
+    refused(&["--backend", "sockets", "--stream", "dport=0"], 1, "nobody receives at port 0");
     refused(&[null, "-f", "imix_article"], 1, "sends from two ports, too: name them, A,B");
     refused(&[null, "-f", "imix_fast_1g", "--verify"], 1, "probes are checked: -l HZ");
     refused(&[null, "-f", "no-such.toml"], 1, "no-such.toml:1: cannot be read: ");

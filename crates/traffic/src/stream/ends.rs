@@ -26,6 +26,14 @@ impl StreamSpec {
         is_one.then(|| SocketAddr::new(self.packet.address(dst.first()), dport.first() as u16))
     }
 
+    /// Returns the key that sends packets to address or port 0, of which nobody can be the
+    /// receiver; `None` if there is none.
+    pub fn key_without_receiver(&self) -> Option<&'static str> {
+        let PacketSpec { dst, dport, .. } = &self.packet;
+        let keys = [("dst", dst.contains(0)), ("dport", dport.contains(0))];
+        keys.into_iter().find_map(|(key, has_zero)| has_zero.then_some(key))
+    }
+
     /// Returns the addresses that its packets come from; `None` if there are more than `max`.
     pub fn source_addresses(&self, max: usize) -> Option<Vec<IpAddr>> {
         let values = &self.packet.src;

@@ -18,9 +18,16 @@ pub(crate) struct Sizes(Vec<u16>);
 /// Why a text names no sizes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// It is no list of numbers.
+    /// It is no number.
+    #[error("{text:?} is no size: write {} to {} (bytes with FCS), imix, or genome:aaafg",
+            SIZES.start(), SIZES.end())]
+    NotOne {
+        /// The text.
+        text: String,
+    },
+    /// It is no list or range of numbers.
     #[error(transparent)]
-    Values(#[from] ValuesError),
+    Values(ValuesError),
     /// A frame is too short or too long.
     #[error("{size} bytes: frames have {} to {} bytes with FCS", SIZES.start(), SIZES.end())]
     Out {
@@ -33,12 +40,24 @@ pub enum SizeError {
     /// A letter of a genome has no size.
     #[error("{0:?} is no letter of an IMIX genome: RFC 6985 has a to j, and z")]
     BadLetter(char),
+    /// A genome without letters.
+    #[error("a genome is empty: write its letters, a to j and z of RFC 6985, as in genome:aaafg")]
+    NoLetters,
     /// Sizes at random.
     #[error("sizes come in turn, not at random: {0:?}")]
     Random(String),
     /// Too many sizes.
     #[error("{0} sizes are more than {PATTERN_MAX}: write steps (64-1518+2)")]
     TooMany(u64),
+}
+
+impl From<ValuesError> for SizeError {
+    fn from(error: ValuesError) -> Self {
+        match error {
+            ValuesError::NotOne { text, .. } => Self::NotOne { text },
+            error => Self::Values(error),
+        }
+    }
 }
 
 impl Sizes {
@@ -51,6 +70,9 @@ impl Sizes {
             _ => {}
         }
         if let Some(letters) = text.strip_prefix("genome:") {
+            if letters.is_empty() {
+                return Err(SizeError::NoLetters);
+            }
             let sizes: Result<Vec<u16>, _> = letters.chars().map(genome_size).collect();
             return Self::checked(sizes?);
         }
@@ -73,9 +95,6 @@ impl Sizes {
     /// Of sizes with FCS.
     fn checked(sizes: Vec<u16>) -> Result<Self, SizeError> {
         sizes.iter().try_for_each(|size| check(u64::from(*size)))?;
-        if sizes.is_empty() {
-            return Err(SizeError::Out { size: 0 });
-        }
         Ok(Self(sizes.into_iter().map(|size| size - FCS as u16).collect()))
     }
 
@@ -170,7 +189,11 @@ mod tests {
         assert!(told("random:64-128").contains("not at random"));
         assert!(told("60*2").contains("60 bytes"));
         assert!(told("genome:ax").contains("'x' is no letter"));
-        assert!(told("genome:").contains("0 bytes"));
-        assert!(told("big").contains("is no number"));
+        assert!(told("genome:").starts_with("a genome is empty"));
+        let no_size = "is no size: write 64 to 9216 (bytes with FCS), imix, or genome:aaafg";
+        for text in ["big", "-64", "64,", "", "70000"] {
+            assert_eq!(told(text), format!("{text:?} {no_size}"));
+        }
+        assert_eq!(told("big*2"), format!("\"big\" {no_size}"));
     }
 }

@@ -8,7 +8,6 @@ use super::size::{SizeError, Sizes};
 use super::tunnel::TunnelSpec;
 use super::values::{Kind, Values, ValuesError};
 use crate::Side;
-use std::net::IpAddr;
 use std::sync::Arc;
 use wire::ethernet::Ethernet;
 use wire::{proto, tcp};
@@ -232,9 +231,9 @@ fn number(text: &str) -> Result<u64, ValuesError> {
 
 /// A number of packets: at least one.
 fn positive(text: &str) -> Result<u64, ValuesError> {
-    let refused =
-        || ValuesError::NotOne { text: text.to_owned(), kind: "number from 1".to_owned() };
-    number(text).and_then(|number| if number > 0 { Ok(number) } else { Err(refused()) })
+    let kind = "number from 1 to 2^63 - 1".to_owned();
+    let found = number(text).ok().filter(|number| *number > 0);
+    found.ok_or_else(|| ValuesError::NotOne { text: text.to_owned(), kind })
 }
 
 pub(super) fn word<T: Copy>(
@@ -325,11 +324,11 @@ fn side(text: &str) -> Result<Side, ValueFault> {
     word(text, "a, b", &[("a", Side::A), ("b", Side::B)])
 }
 
-/// The family of an address with anything behind it.
+/// True if a text with an address in front means IPv6; only such addresses have colons.
 fn is_ipv6(text: &str) -> bool {
     let begin = text.strip_prefix("random:").unwrap_or(text);
     let end = begin.find(['-', '/', ',']).unwrap_or(begin.len());
-    begin[..end].trim().parse().is_ok_and(|address: IpAddr| address.is_ipv6())
+    begin[..end].contains(':')
 }
 
 /// Reads addresses of source and destination, which are of one family: true for IPv6.

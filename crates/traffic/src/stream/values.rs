@@ -110,7 +110,13 @@ impl Values {
             None => (false, text),
         };
         let runs = text.split(',').map(|part| Run::parse(part.trim(), kind));
-        let runs: Vec<Run> = runs.collect::<Result<_, _>>()?;
+        let runs: Vec<Run> = runs.collect::<Result<_, _>>().map_err(|error| match error {
+            // A missing part, as in "-1" or "53,,80", says nothing without what is around it.
+            ValuesError::NotOne { text: part, kind } if part.is_empty() => {
+                ValuesError::NotOne { text: text.to_owned(), kind }
+            }
+            error => error,
+        })?;
         let total = runs.iter().try_fold(0_u64, |sum, run| sum.checked_add(run.count));
         match total.filter(|total| *total <= 1 << 63) {
             Some(_) => Ok(Self { runs, is_random }),
@@ -215,6 +221,10 @@ mod tests {
         let port = Kind::Number(65535);
         assert_eq!(told("65536", port), "\"65536\" is no number from 0 to 65535");
         assert_eq!(told("", port), "\"\" is no number from 0 to 65535");
+        assert_eq!(told("-1", port), "\"-1\" is no number from 0 to 65535");
+        assert_eq!(told("53,,80", port), "\"53,,80\" is no number from 0 to 65535");
+        assert_eq!(told("1-", port), "\"1-\" is no number from 0 to 65535");
+        assert_eq!(told("53,http", port), "\"http\" is no number from 0 to 65535");
         assert_eq!(told("9-1", port), "the range \"9-1\" ends before it begins");
         assert!(told("1-9+0", port).contains("is no step"));
         assert!(told("10.0.0.1/24", Kind::Ipv4).contains("is no prefix"));

@@ -261,6 +261,65 @@ fn what_makes_no_stream_is_refused() {
     );
 }
 
+/// Each message names the key and the bad value, and says what is right.
+#[test]
+fn bad_values_are_named_with_their_keys() {
+    for (before, key, value, right) in [
+        ("", "side", "c", "a, b"),
+        ("", "rate", "5", "1Mpps"),
+        ("", "rate", "-1pps", "1Mpps"),
+        ("", "size", "-1", "64 to 9216"),
+        ("", "size", "1e3", "64 to 9216"),
+        ("", "count", "-1", "number from 1"),
+        ("", "count", "1-5", "number from 1"),
+        ("", "burst", "0", "number from 1"),
+        ("", "flows", "many", "number from 1"),
+        ("", "arrivals", "odd", "even, poisson"),
+        ("off=1s", "on", "-1s", "1.5s"),
+        ("on=1s", "off", "soon", "1.5s"),
+        ("", "start", "-1", "1.5s"),
+        ("pcap=a", "speed", "0", "0.001 to 1000"),
+        ("pcap=a", "loops", "-1", "number from 1"),
+        ("", "src_mac", "1:2", "02:00:00:00:00:0a"),
+        ("", "dst_mac", "", "02:00:00:00:00:0a"),
+        ("", "outer_vlan", "4096", "0 to 4095"),
+        ("", "vlan", "-1", "0 to 4095"),
+        ("", "src", "2001:2::x", "IPv6 address"),
+        ("", "dst", "10.0.0", "IPv4 address"),
+        ("", "dst", "-1", "IPv4 address"),
+        ("", "proto", "gre", "udp, tcp"),
+        ("", "sport", "-5", "0 to 65535"),
+        ("", "dport", "1,,2", "0 to 65535"),
+        ("", "ttl", "256", "0 to 255"),
+        ("", "tos", "x", "0 to 255"),
+        ("proto=tcp", "flags", "Q", "F S R P A U E C"),
+        ("proto=tcp", "seq", "-1", "0 to 4294967295"),
+        ("proto=tcp", "ack", "-1", "0 to 4294967295"),
+        ("proto=tcp", "window", "65536", "0 to 65535"),
+        ("", "tunnel", "gre", "vxlan, gtpu"),
+        ("tunnel=vxlan", "vni", "-1", "0 to 16777215"),
+        ("tunnel=gtpu", "teid", "-1", "0 to 4294967295"),
+        ("tunnel=gtpu", "tunnel_src", "x", "IPv4 address"),
+        ("tunnel=gtpu", "tunnel_dst", "x", "IPv4 address"),
+        ("tunnel=gtpu", "tunnel_sport", "-1", "0 to 65535"),
+    ] {
+        let text = format!("{before} {key}={value}");
+        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let error = StreamSpec::from_pairs(0, pairs).expect_err(&text).to_string();
+        assert!(error.starts_with(&format!("{key}: {value:?} is no")), "{text}: {error}");
+        assert!(error.contains(right), "{text}: {error}");
+    }
+}
+
+#[test]
+fn streams_to_nobody_have_a_key_that_says_so() {
+    assert_eq!(spec("dst=0.0.0.0").key_without_receiver(), Some("dst"));
+    assert_eq!(spec("dst=:: size=128").key_without_receiver(), Some("dst"));
+    assert_eq!(spec("dport=0-7").key_without_receiver(), Some("dport"));
+    assert_eq!(spec("dst=10.0.0.1 dport=7").key_without_receiver(), None);
+}
+
 /// All frames of streams that end, in any order, with the stream and the time of each.
 fn all(texts: &[String], parts: &[Part]) -> Vec<(u16, u64, Vec<u8>)> {
     let specs: Vec<_> = texts.iter().map(|text| spec(text)).collect();

@@ -3,7 +3,7 @@
 //! interface, over AF_XDP and over memif, each to a reflector and back.
 
 use super::search::{LOSS_MAX, Trial, highest_rate};
-use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed};
+use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed, end_with_us, this_program};
 use crate::cmd::report::PageFile;
 use crate::host::Cpus;
 use crate::output::tell;
@@ -128,12 +128,14 @@ fn memif(dir: &Path, role: &str) -> String {
 /// What is known of a way.
 struct Measured {
     way: Way,
-    /// The highest rate with few losses; `None`: there is none.
-    highest: Option<(f64, Results)>,
-    fixed: Results,
+    /// The run at the highest rate with few losses; `None`: there is none.
+    highest: Option<Results>,
+    /// The run at the fixed rate; `None`: a signal came before its end.
+    fixed: Option<Results>,
 }
 
 pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
+    let ways = ways(&args.only)?;
     let page = PageFile::open(args.html.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let dir = tempfile::tempdir().context("cannot make a directory for temporary files")?;
@@ -141,28 +143,49 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
         true => Some(Testbed::new()?),
         false => None,
     };
-    let wanted = |way: &Way| {
-        let name = way.name().to_lowercase();
-        args.only.is_empty() || args.only.iter().any(|only| name.contains(&only.to_lowercase()))
-    };
     let runner = Runner { args, bed, dir: dir.path(), interrupted: &interrupted };
     let mut measured = Vec::new();
-    for way in Way::ALL.into_iter().filter(wanted) {
-        match runner.measure(way) {
-            Ok(found) => measured.push(found),
-            Err(_) if interrupted.load(Ordering::Relaxed) => break,
-            Err(error) => {
+    let is_interrupted = || interrupted.load(Ordering::Relaxed);
+    for way in ways {
+        let mut found = Measured { way, highest: None, fixed: None };
+        match runner.measure(&mut found) {
+            Err(error) if !is_interrupted() => {
                 tell(io::stderr(), format_args!("millrace: {}: {error:#}", way.name()));
             }
+            _ => {}
+        }
+        if found.highest.is_some() || found.fixed.is_some() {
+            measured.push(found);
+        }
+        if is_interrupted() {
+            break;
         }
     }
+    if is_interrupted() {
+        let rest = if measured.is_empty() { "nothing was measured" } else { "this was measured" };
+        tell(io::stderr(), format_args!("millrace: interrupted; {rest}"));
+    }
+    if measured.is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
     print(&measured, args).context("cannot write the results")?;
-    let runs = measured.iter().filter_map(|it| Some((it.way, &it.highest.as_ref()?.1)));
+    let runs = measured.iter().filter_map(|it| Some((it.way, it.highest.as_ref()?)));
     let runs: Vec<Run> = runs.map(|(way, results)| Run::new(way.name(), results)).collect();
     if !runs.is_empty() {
         page.write("Kernel and DPDK", &runs)?;
     }
-    Ok(if measured.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The ways that have one of these texts in their names; all of them if there is no text.
+fn ways(only: &[String]) -> anyhow::Result<Vec<Way>> {
+    let has = |way: &Way, text: &String| way.name().to_lowercase().contains(&text.to_lowercase());
+    if let Some(text) = only.iter().find(|text| !Way::ALL.iter().any(|way| has(way, text))) {
+        let names = Way::ALL.map(|way| format!("{:?}", way.name())).join(", ");
+        bail!("--only {text}: no way has that in its name; the ways are {names}");
+    }
+    let is_wanted = |way: &Way| only.is_empty() || only.iter().any(|text| has(way, text));
+    Ok(Way::ALL.into_iter().filter(is_wanted).collect())
 }
 
 /// Runs generator and reflector.
@@ -174,7 +197,9 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn measure(&self, way: Way) -> anyhow::Result<Measured> {
+    /// Measures a way. What was measured before an error stays in `found`.
+    fn measure(&self, found: &mut Measured) -> anyhow::Result<()> {
+        let way = found.way;
         let say = |what: &str| {
             tell(io::stderr(), format_args!("millrace: {}: {what}", way.name()));
         };
@@ -188,20 +213,23 @@ impl Runner<'_> {
             let results = self.run(way, rate, TRIAL_S)?;
             Ok::<_, anyhow::Error>(trial(&results, rate))
         })?;
-        let highest = match highest {
-            Some(rate) => {
-                say(&format!("measuring at {:.3} Mpps", rate / 1e6));
-                let results = self.run(way, Some(rate), self.args.duration)?;
-                self.keep(way, "highest", &results)?;
-                Some((rate, results))
-            }
-            None => None,
-        };
+        if let Some(rate) = highest {
+            say(&format!("measuring at {:.3} Mpps", rate / 1e6));
+            let results = self.run(way, Some(rate), self.args.duration)?;
+            self.keep(way, "highest", &results)?;
+            found.highest = Some(results);
+        }
         say(&format!("measuring at {:.3} Mpps", f64::from(self.args.rate) / 1e6));
         let fixed = self.run(way, Some(self.args.rate.into()), self.args.duration)?;
         self.keep(way, "fixed", &fixed)?;
-        reflector.check()?;
-        Ok(Measured { way, highest, fixed })
+        let highest = found.highest.as_ref().map(|highest| trial(highest, None));
+        if is_fixed_highest(highest, trial(&fixed, None)) {
+            say("the fixed rate carried more than the search has found, and is the highest");
+            self.keep(way, "highest", &fixed)?;
+            found.highest = Some(fixed.clone());
+        }
+        found.fixed = Some(fixed);
+        reflector.check()
     }
 
     /// Runs a generator for so many seconds; without a rate as fast as it goes.
@@ -225,6 +253,10 @@ impl Runner<'_> {
         }
         generator.args(["-d", &seconds.to_string(), "--rate", &rate, "--stream", &stream]);
         let output = generator.output().context("cannot run the generator")?;
+        // It was interrupted, too: a run that was cut short is no measurement.
+        if self.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
         serde_json::from_slice(&output.stdout).map_err(|_| {
             let said = String::from_utf8_lossy(&output.stderr);
             anyhow::anyhow!("{}", said.lines().last().unwrap_or("the generator says nothing"))
@@ -233,10 +265,9 @@ impl Runner<'_> {
 
     /// This program at an end of the way.
     fn command(&self, way: Way, end: End) -> anyhow::Result<Command> {
-        let program = std::env::current_exe().context("cannot find this program")?;
         match (way, &self.bed) {
-            (Way::Memif, _) => Ok(Command::new(program)),
-            (_, Some(bed)) => Ok(bed.command(end, program)),
+            (Way::Memif, _) => end_with_us(this_program()?),
+            (_, Some(bed)) => bed.command(end, this_program()?),
             (_, None) => bail!("needs root, to make network namespaces"),
         }
     }
@@ -253,16 +284,21 @@ impl Runner<'_> {
     }
 }
 
-/// A trial of the search. Packets that were due and not sent count as lost.
+/// A trial of the search. Without a rate as many packets were due as were sent.
 fn trial(results: &Results, rate: Option<f64>) -> Trial {
     let duration = results.duration_s.max(1e-3);
-    let due = rate.map_or(results.sent.packets as f64, |rate| rate * duration);
     let good = results
         .verified
         .as_ref()
-        .map_or(0.0, |verified| results.sent.packets.saturating_sub(verified.lost) as f64);
-    let loss = (1.0 - good / due.max(1.0)).clamp(0.0, 1.0);
-    Trial { sent: results.sent.pps, received: good / duration, loss }
+        .map_or(0, |verified| results.sent.packets.saturating_sub(verified.lost));
+    let sent = results.sent.packets as f64 / duration;
+    Trial { due: rate.unwrap_or(sent), sent, received: good as f64 / duration }
+}
+
+/// True if the run at the fixed rate carried more than the one at the highest rate that the search
+/// has found, and lost few packets. Then the search was disturbed.
+fn is_fixed_highest(highest: Option<Trial>, fixed: Trial) -> bool {
+    fixed.loss() <= LOSS_MAX && fixed.received > highest.map_or(0.0, |highest| highest.received)
 }
 
 /// Standard deviation of the packets received in a tenth of a second, as a share of their mean;
@@ -281,7 +317,7 @@ fn print(measured: &[Measured], args: &BaselineArgs) -> io::Result<()> {
         let verified = results.verified.as_ref();
         let latency = verified.and_then(|verified| verified.latency.as_ref());
         let shown = |nanos: Option<u64>| nanos.map_or("-".to_owned(), units::duration);
-        let lost = trial(results, None).loss * 100.0;
+        let lost = trial(results, None).loss() * 100.0;
         [
             way.name().to_owned(),
             rate.to_owned(),
@@ -295,7 +331,7 @@ fn print(measured: &[Measured], args: &BaselineArgs) -> io::Result<()> {
     let mut rows = Vec::new();
     for Measured { way, highest, fixed } in measured {
         match highest {
-            Some((_, results)) => rows.push(row(*way, "highest", results)),
+            Some(results) => rows.push(row(*way, "highest", results)),
             None => tell(
                 io::stderr(),
                 format_args!(
@@ -305,8 +341,38 @@ fn print(measured: &[Measured], args: &BaselineArgs) -> io::Result<()> {
                 ),
             ),
         }
-        rows.push(row(*way, &format!("{:.3} Mpps", f64::from(args.rate) / 1e6), fixed));
+        let rate = format!("{:.3} Mpps", f64::from(args.rate) / 1e6);
+        rows.extend(fixed.as_ref().map(|results| row(*way, &rate, results)));
     }
     let headings = ["way", "rate", "sent Mpps", "lost %", "p50", "p99", "deviation %"];
     table::print(&mut io::stdout().lock(), headings, &(2..7), &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_no_name_is_refused_with_the_names() {
+        let names = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|text| (*text).to_owned()).collect();
+            ways(&only).map_err(|error| error.to_string())
+        };
+        assert_eq!(names(&[]).unwrap(), Way::ALL);
+        assert_eq!(names(&["MEMIF", "xdp"]).unwrap(), [Way::AfXdp, Way::Memif]);
+        let refused = names(&["memif", "nothing"]).unwrap_err();
+        assert!(refused.starts_with("--only nothing: no way has that in its name"), "{refused}");
+        assert!(refused.ends_with("\"DPDK to DPDK, memif\""), "{refused}");
+    }
+
+    #[test]
+    fn a_fixed_run_that_carries_more_is_the_highest() {
+        let run = |sent, received| Trial { due: sent, sent, received };
+        let fixed = run(967e3, 967e3);
+        assert!(is_fixed_highest(Some(run(8e3, 8e3)), fixed));
+        assert!(is_fixed_highest(None, fixed));
+        assert!(!is_fixed_highest(Some(run(1.2e6, 1.19e6)), fixed));
+        assert!(!is_fixed_highest(Some(run(8e3, 8e3)), run(967e3, 940e3)));
+        assert!(!is_fixed_highest(None, run(0.0, 0.0)));
+    }
 }

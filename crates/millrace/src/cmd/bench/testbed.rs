@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Two network namespaces with a veth pair between them, and the programs that run in them. All of
-//! it goes when the testbed is dropped.
+//! it goes when the testbed is dropped. If this process is killed instead, the kernel ends the
+//! programs, and removes the namespaces with the last program in them.
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Interfaces of the generator and of the reflector, in their namespaces.
@@ -57,15 +60,15 @@ impl Testbed {
     }
 
     /// A command that runs at this end.
-    pub(super) fn command(&self, end: End, program: impl AsRef<Path>) -> Command {
-        let mut command = Command::new("nsenter");
+    pub(super) fn command(&self, end: End, program: impl AsRef<Path>) -> anyhow::Result<Command> {
+        let mut command = end_with_us("nsenter")?;
         command.arg(format!("--net=/proc/{}/ns/net", self.holders[end as usize].0.id()));
         command.arg("--").arg(program.as_ref());
-        command
+        Ok(command)
     }
 
     fn run(&self, end: End, program: &str, words: &str) -> anyhow::Result<String> {
-        succeed(self.command(end, program).args(words.split(' ')))
+        succeed(self.command(end, program)?.args(words.split(' ')))
     }
 
     fn mac(&self, end: End) -> anyhow::Result<String> {
@@ -78,9 +81,59 @@ impl Testbed {
     }
 }
 
+/// The path of this program.
+pub(super) fn this_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program")
+}
+
+/// A command that the kernel ends with SIGTERM when the thread that starts it ends.
+pub(super) fn end_with_us(program: impl AsRef<Path>) -> anyhow::Result<Command> {
+    let mut command = Command::new(this_program()?);
+    command.args([SUBCOMMAND, &std::process::id().to_string()]).arg(program.as_ref());
+    Ok(command)
+}
+
+/// Name of the hidden command that [`end_with_us`] starts.
+pub(crate) const SUBCOMMAND: &str = "end-with-parent";
+
+/// A program that ends with its parent.
+///
+/// The standard library sets no parent-death signal, except by unsafe code. A process may set its
+/// own, and keeps it when it executes another program (PR_SET_PDEATHSIG(2const)).
+#[derive(clap::Args)]
+pub(crate) struct EndWithParentArgs {
+    /// Process id of the parent
+    parent: u32,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Executes the program in this process, which ends with its parent from now on. `run_here` runs a
+/// command line of this program without executing it anew.
+pub(crate) fn end_with_parent(
+    args: &EndWithParentArgs,
+    run_here: impl FnOnce(&[OsString]) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .context("cannot ask for a signal at the end of the parent")?;
+    // It may have ended before: then no signal comes.
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
+    if parent != Some(args.parent) {
+        bail!("the process that started this one has ended");
+    }
+    let [program, rest @ ..] = &args.command[..] else { bail!("a program is missing") };
+    // A file with capabilities loses the signal when it is executed. Reflectors do not end by
+    // themselves; generators do, and their results have the command line.
+    if Path::new(program) == this_program()? && rest.first().is_some_and(|it| it == "reflect") {
+        return run_here(&args.command);
+    }
+    Err(Command::new(program).args(rest).exec()).with_context(|| format!("cannot run {program:?}"))
+}
+
 /// Starts a process that holds a new network namespace.
 fn hold() -> anyhow::Result<Running> {
-    let mut command = Command::new("unshare");
+    let mut command = end_with_us("unshare")?;
     command.args(["--net", "sh", "-c", "ip link set lo up && echo ready && exec sleep infinity"]);
     command.stdout(Stdio::piped());
     let mut holder = Running(command.spawn().context("cannot run unshare")?);

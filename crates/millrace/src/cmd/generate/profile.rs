@@ -5,6 +5,7 @@ use crate::capture::Capture as CaptureFile;
 use anyhow::{Context, bail};
 use std::fs::{self, File};
 use std::net::IpAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use traffic::ProbedReplay;
@@ -242,9 +243,21 @@ fn find(name: &str) -> anyhow::Result<(Profile, PathBuf)> {
     match Profile::built_in(name) {
         Some(profile) => Ok((profile, PathBuf::new())),
         None => bail!(
-            "there is no profile {name}: no such file, and built in are {}",
+            "there is no profile {name}: {}, and built in are {}",
+            describe_no_file(path),
             Profile::BUILT_IN.join(", ")
         ),
+    }
+}
+
+/// Says what is there instead of a file.
+fn describe_no_file(path: &Path) -> &'static str {
+    let Ok(kind) = fs::metadata(path).map(|found| found.file_type()) else { return "no such file" };
+    match () {
+        () if kind.is_dir() => "it is a directory",
+        () if kind.is_char_device() || kind.is_block_device() => "it is a device",
+        () if kind.is_fifo() => "it is a pipe",
+        () => "it is no regular file",
     }
 }
 
@@ -266,4 +279,17 @@ fn read_capture(name: &str, folder: &Path) -> anyhow::Result<Option<Capture>> {
         frames.push(CapturedFrame { at_ns, bytes: packet.bytes.to_vec() });
     }
     Ok(Some(Capture { frames }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_profile_is_named() {
+        let refused = |name: &str| find(name).expect_err(name).to_string();
+        assert!(refused(".").starts_with("there is no profile .: it is a directory, and built in"));
+        assert!(refused("/dev/null").contains("/dev/null: it is a device, and built in are imix"));
+        assert!(refused("/nowhere.yaml").contains("/nowhere.yaml: no such file, and built in are"));
+    }
 }

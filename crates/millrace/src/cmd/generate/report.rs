@@ -75,7 +75,7 @@ pub(super) struct Reporter<'a> {
     outputs: Outputs,
     view: LiveView,
     steal: Steal,
-    interval: Duration,
+    pub(super) interval: Duration,
     /// How long after its end an interval is printed: its packets have come by then.
     late: Duration,
     lines: Option<IntervalLines>,

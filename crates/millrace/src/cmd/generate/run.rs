@@ -15,7 +15,7 @@ use crate::output::tell;
 use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames};
 use crate::signals;
 use anyhow::{Context, bail};
-use generator::{Clock, Ledger, Phase, Stage};
+use generator::{Clock, Ledger, Phase, Stage, StreamTotals, Totals};
 use std::cell::Cell;
 use std::io;
 use std::process::ExitCode;
@@ -26,6 +26,10 @@ use traffic::{Part, PayloadFormat, Side, StampKey};
 
 /// From when workers are started to when senders begin: all of them run by then.
 pub(super) const START: Duration = Duration::from_millis(20);
+/// A wait of up to this length for late packets needs no message.
+const LATE_UNSAID: Duration = Duration::from_secs(2);
+/// How long to look for duplicates once every packet has come.
+const DUPLICATES: Duration = Duration::from_millis(500);
 /// How often the control thread looks.
 const TURN: Duration = Duration::from_millis(10);
 
@@ -182,6 +186,13 @@ fn setup(
     })
 }
 
+/// True if every packet that was sent was stamped and has come back.
+fn has_all_arrived(streams: &[StreamTotals], sent: [u64; 2]) -> bool {
+    let has_all = |stream: &StreamTotals| stream.sent == stream.received.received();
+    let of_streams: u64 = streams.iter().map(|stream| stream.sent).sum();
+    of_streams > 0 && of_streams == sent[0] + sent[1] && streams.iter().all(has_all)
+}
+
 /// The control thread's part of a run.
 pub(super) struct Control<'a> {
     ledger: Ledger,
@@ -210,7 +221,17 @@ impl<'a> Control<'a> {
         interrupted: &AtomicBool,
     ) -> Duration {
         let sent_for = self.watch(duration, interrupted);
-        self.poll_for(late);
+        if late > LATE_UNSAID {
+            let end = match interrupted.load(Ordering::Relaxed) {
+                true => "Ctrl-C again ends at once",
+                false => "Ctrl-C ends the wait",
+            };
+            let late = late.as_secs_f64();
+            let what =
+                format_args!("millrace: waiting up to {late} s for packets on their way; {end}");
+            tell(io::stderr(), what);
+        }
+        self.poll_for(late, interrupted);
         sent_for
     }
 
@@ -252,13 +273,22 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Takes reports for so long.
-    fn poll_for(&mut self, duration: Duration) {
+    /// Takes reports for so long, or until the last stamped packet has come, or a signal that is
+    /// the first one.
+    fn poll_for(&mut self, duration: Duration, interrupted: &AtomicBool) {
+        let was_interrupted = interrupted.load(Ordering::Relaxed);
         let (begun, sent_for) = (Instant::now(), self.begun.elapsed());
+        // All workers have reported since they stopped to send.
+        let reported = self.reporter.interval + DUPLICATES;
         while begun.elapsed() < duration {
             std::thread::sleep(TURN);
             self.poll();
             self.reporter.turn(self.ledger.totals(), sent_for);
+            let Totals { streams, sent, .. } = self.ledger.totals();
+            let is_complete = begun.elapsed() > reported && has_all_arrived(streams, *sent);
+            if is_complete || !was_interrupted && interrupted.load(Ordering::Relaxed) {
+                break;
+            }
         }
     }
 
@@ -283,5 +313,25 @@ impl<'a> Control<'a> {
             );
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use generator::LaneReport;
+
+    #[test]
+    fn nothing_is_on_its_way_once_every_stamped_packet_has_come() {
+        let stream = |sent, received| StreamTotals {
+            sent,
+            received: LaneReport { good: received, ..LaneReport::default() },
+        };
+        assert!(has_all_arrived(&[stream(5, [2, 3]), stream(0, [0, 0])], [5, 0]));
+        assert!(has_all_arrived(&[stream(5, [5, 0]), stream(1, [0, 1])], [4, 2]));
+        assert!(!has_all_arrived(&[stream(5, [2, 2])], [5, 0]), "one is missing");
+        assert!(!has_all_arrived(&[stream(5, [3, 3])], [5, 0]), "the sender has not reported");
+        assert!(!has_all_arrived(&[stream(5, [5, 0])], [9, 0]), "others are not stamped");
+        assert!(!has_all_arrived(&[], [0, 0]), "nothing was sent");
     }
 }

@@ -162,6 +162,7 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
         if let Some(key) = KERNELS_KEYS.into_iter().find(|key| has(key)) {
             bail!("stream {name}: {key}: the kernel makes headers its own way: leave {key} out");
         }
+        super::refuse_no_receiver(spec)?;
         let few = |key, is_few: bool| match is_few {
             true => Ok(()),
             false => bail!(
