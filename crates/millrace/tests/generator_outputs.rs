@@ -29,8 +29,10 @@ impl Gen {
         let port = self.sink.local_addr().unwrap().port();
         let stream = format!("dst=127.0.0.1 dport={port} rate=1kpps count=100");
         let mut command = millrace(self.folder.path());
-        command.args(["gen", "--backend", "sockets", "--late", "0.05", "--stream", &stream]);
-        command.args(args);
+        command.args(["gen", "--backend", "sockets", "--stream", &stream]).args(args);
+        if !args.contains(&"--late") {
+            command.args(["--late", "0.05"]);
+        }
         command
     }
 

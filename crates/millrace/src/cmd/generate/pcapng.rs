@@ -11,10 +11,10 @@ use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use pcap_file::{DataLink, PcapResult};
+use pcap_file::{DataLink, PcapError, PcapResult};
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -39,8 +39,8 @@ const OUTBOUND: u32 = 2;
 pub(super) struct PcapngArgs {
     /// Copy a sample of the packets sent and received to FILE, as pcapng
     ///
-    /// FILE must be new, empty or written by --pcapng before. Packets count as sent when they are offered to the
-    /// port.
+    /// FILE must be new, empty or written by --pcapng before. Packets count as sent when they are
+    /// offered to the port.
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
     /// Copy every Nth packet of each queue; by default every one, as far as the disk keeps up
@@ -119,6 +119,14 @@ fn is_ours(head: &[u8]) -> bool {
     section.starts_with(&MAGIC) && is_program && text.starts_with(PROGRAM.as_bytes())
 }
 
+/// The error behind one of `pcap_file`, which calls errors of writing those of reading.
+fn io_error(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
 /// Writes what stands above the packets.
 fn write_head<W: Write>(out: W, ports: &[String]) -> PcapResult<PcapNgWriter<W>> {
     let program = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
@@ -152,8 +160,8 @@ impl PcapngFile {
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         let writing = || format!("cannot write {}", self.name);
         let file = self.file.begin().with_context(writing)?;
-        let head = write_head(BufWriter::new(file), &self.ports).with_context(writing)?;
-        self.writer = Some(head);
+        let head = write_head(BufWriter::new(file), &self.ports).map_err(io_error);
+        self.writer = Some(head.with_context(writing)?);
         Ok(())
     }
 
@@ -174,7 +182,7 @@ impl PcapngFile {
                 };
                 writer.write_pcapng_block(block).map(drop)
             });
-            written.with_context(|| format!("cannot write {}", self.name))?;
+            written.map_err(io_error).with_context(|| format!("cannot write {}", self.name))?;
         }
         Ok(())
     }
