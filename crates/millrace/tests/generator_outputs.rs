@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -51,11 +53,11 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// An end of a pipe whose other end is closed.
+/// What nobody reads any more.
 fn closed_pipe() -> Stdio {
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = UnixStream::pair().unwrap();
     drop(reader);
-    writer.into()
+    OwnedFd::from(writer).into()
 }
 
 #[test]
@@ -72,6 +74,11 @@ fn files_are_written_though_nobody_reads_the_text() {
     report.args(["report", "x.json", "--html", "report.html"]).stdout(closed_pipe());
     assert_eq!(report.status().unwrap().code(), Some(0));
     assert!(run.path("report.html").metadata().unwrap().len() > 0);
+    let mut report = millrace(run.folder.path());
+    let output = report.args(["report", "x.json", "--html", "/dev/full"]).output().unwrap();
+    let text = stderr(&output);
+    assert!(output.status.code() == Some(1) && text.contains("cannot write /dev/full"), "{text}");
+    assert!(!output.stdout.is_empty(), "the table comes nevertheless");
 }
 
 #[test]

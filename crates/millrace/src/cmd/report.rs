@@ -42,8 +42,10 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let page = PageFile::open(args.html.as_deref())?;
     let runs = args.files.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     // Who reads the table may leave before its end; the page is written nevertheless.
-    page.write(&args.title, &runs)?;
-    side_by_side::print(&runs, &mut io::stdout().lock()).context("cannot write the table")?;
+    let page = page.write(&args.title, &runs);
+    let table = side_by_side::print(&runs, &mut io::stdout().lock());
+    page?;
+    table.context("cannot write the table")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -241,7 +241,7 @@ fn low_rates_have_their_own_unit() {
     }
     results.sent.pps = 40.0;
     let run = Run::new("slow", &results);
-    let text = page("slow", &[run.clone()]).unwrap();
+    let text = page("slow", std::slice::from_ref(&run)).unwrap();
     assert!(text.contains("<td>40.0 pps</td>") && !text.contains("0.000 Mpps"), "{text}");
     let document = parse(&text);
     let titles = named(document.root(), "text").filter_map(|text| text.text());
