@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a run writes besides stderr: flow records, the summary, the report.
 
+mod locked;
 mod patient;
 mod replaceable;
 mod standstill;
 
+pub(crate) use locked::{Kind, LockedFile};
 pub(crate) use patient::{Patient, is_ready};
 pub(crate) use replaceable::Replaceable;
 pub(crate) use standstill::Standstill;
@@ -61,7 +63,11 @@ pub(crate) struct JsonFile(Option<Json>);
 impl JsonFile {
     /// Opens or creates it. A file of something else is refused.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        path.map(open_json).transpose().map(Self)
+        Self::open_as(Kind::public("summary"), path)
+    }
+
+    fn open_as(kind: Kind, path: Option<&Path>) -> anyhow::Result<Self> {
+        path.map(|path| open_json(path, kind)).transpose().map(Self)
     }
 
     /// True if standard output is not free for people.
@@ -74,11 +80,14 @@ impl JsonFile {
         let Some(json) = self.0 else { return Ok(()) };
         let mut text = serde_json::to_vec_pretty(results)?;
         text.push(b'\n');
-        let written = match json {
-            Json::Stdout => Patient::stdout().and_then(|mut out| out.write_all(&text)),
-            Json::File(file) => file.write(&text).map(|_| ()),
+        let (name, written) = match json {
+            Json::Stdout => {
+                let written = Patient::stdout().and_then(|mut out| out.write_all(&text));
+                ("the JSON to standard output".to_owned(), written)
+            }
+            Json::File(file) => (file.path.display().to_string(), file.write(&text).map(drop)),
         };
-        written.context("cannot write the summary")
+        written.with_context(|| format!("cannot write {name}"))
     }
 }
 
@@ -105,29 +114,13 @@ impl OutputArgs {
             let message = "--flows and --json cannot both write to standard output\n";
             clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
         }
-        self.refuse_to_overwrite(inputs);
-        let json = JsonFile::open(self.json.as_deref())?;
+        let flows = self.flows.as_ref().and_then(Target::path);
+        refuse_to_overwrite(&[("--flows", flows), ("--json", self.json.as_deref())], inputs);
+        // Its reports name the peers of flows.
+        let json = JsonFile::open_as(Kind::private("summary"), self.json.as_deref())?;
         let flows = self.flows.as_ref().map(|target| open_flows(target, command)).transpose()?;
         let sink = RecordSink::new(flows, Top::new(usize::from(self.top)));
         Ok((Outputs { json, report: !flows_on_stdout && !json_on_stdout }, sink))
-    }
-
-    /// Ends the program where two outputs are one file, or an output is an input: whatever would be
-    /// in it then, nobody wants it.
-    fn refuse_to_overwrite(&self, inputs: &[PathBuf]) {
-        let flows = self.flows.as_ref().and_then(Target::path);
-        let outputs = [("--flows", flows), ("--json", self.json.as_deref())];
-        let named = outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?)));
-        let named: Vec<_> = named.filter(|(_, path)| !names_stdout(path)).collect();
-        for (i, (flag, path)) in named.iter().enumerate() {
-            let others = named[..i].iter().map(|(_, other)| *other);
-            let mut others = others.chain(inputs.iter().map(PathBuf::as_path));
-            if others.any(|other| is_same_file(path, other)) {
-                let path = path.display();
-                let message = format!("{flag} {path} would overwrite a file of the same command\n");
-                clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
-            }
-        }
     }
 
     /// The files that are opened by their names again while the command runs.
@@ -187,6 +180,30 @@ fn print_report(title: &str, summary: &Summary, top: Top) -> io::Result<()> {
     out.flush()
 }
 
+/// Ends the program where two of these `outputs`, each with its flag, are one file, or an output is
+/// an input: whatever would be in it then, nobody wants it.
+pub(crate) fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) {
+    let named = outputs.iter().filter_map(|(flag, path)| Some((flag, (*path)?)));
+    let named: Vec<_> = named.filter(|(_, path)| !names_stdout(path)).collect();
+    for (i, (flag, path)) in named.iter().enumerate() {
+        let others = named[..i].iter().map(|(_, other)| *other);
+        let mut others = others.chain(inputs.iter().map(PathBuf::as_path));
+        if others.any(|other| is_same_file(path, other)) {
+            let path = path.display();
+            let message = format!("{flag} {path} would overwrite a file of the same command\n");
+            clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
+        }
+    }
+}
+
+/// Fails if a file is named `-`, by which people mean standard output.
+pub(crate) fn refuse_dash(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
+    if path.is_some_and(is_dash) {
+        anyhow::bail!("{flag} -: standard output is for --json - only: name a file");
+    }
+    Ok(())
+}
+
 /// True for two names of one regular file, there or not; devices may be written to twice.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     match (a.metadata(), b.metadata()) {
@@ -207,12 +224,12 @@ pub(crate) fn names_stdout(path: &Path) -> bool {
     is_dash(path) || path == Path::new("/dev/stdout")
 }
 
-fn open_json(path: &Path) -> anyhow::Result<Json> {
+fn open_json(path: &Path, kind: Kind) -> anyhow::Result<Json> {
     if names_stdout(path) {
         return Ok(Json::Stdout);
     }
     let is_ours = |head: &str| head.starts_with(JSON_BEGIN);
-    Replaceable::open(path, "summary", is_ours).map(Json::File)
+    Replaceable::open(path, kind, is_ours).map(Json::File)
 }
 
 /// Opens the target of flow records. `run` appends, as nobody can make the records of a wire again.

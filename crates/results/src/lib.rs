@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod histogram;
+mod limits;
 mod link;
 pub mod live;
 pub mod metrics;
+pub mod names;
 pub mod page;
 pub mod plot;
 pub mod report;

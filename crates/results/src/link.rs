@@ -15,6 +15,12 @@ impl Link {
         let share_percent = 100.0 * sent.pps / pps;
         Some(Self { frame_bytes: mean + FCS as f64, pps, share_percent })
     }
+
+    /// Returns false if more was sent than the link carries, as on ports that have no link and
+    /// only say that they have one. A rate measured at 100 % may be a little above it.
+    pub(crate) fn is_credible(&self) -> bool {
+        self.share_percent < 100.05
+    }
 }
 
 #[cfg(test)]

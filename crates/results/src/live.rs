@@ -2,7 +2,7 @@
 //! The view of a run under way: rates of ports, losses, latency, and the last minute as bars.
 
 use crate::schema::{Count, Interval, QueueInterval};
-use crate::{side_by_side, units, wire_bits};
+use crate::{names, units, wire_bits};
 use std::collections::VecDeque;
 
 /// Seconds that the bars show.
@@ -10,7 +10,7 @@ const MINUTE: f64 = 60.0;
 /// Seconds of which the worst latency is shown, as TRex shows it.
 const WORST: f64 = 10.0;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const HEADING: &str = "port                  sent Mpps      Gb/s  recv Mpps      Gb/s";
+const HEADING: &str = "port                         sent      Gb/s         recv      Gb/s";
 
 /// What is shown of a run.
 #[derive(Debug)]
@@ -86,10 +86,10 @@ impl LiveView {
 
     /// Received rate of the last minute, the oldest interval first.
     fn bars(&self, width: usize) -> String {
-        let rate = |it: &Interval| it.received.packets as f64 / it.length_s / 1e6;
+        let rate = |it: &Interval| it.received.packets as f64 / it.length_s;
         let rates: Vec<f64> = self.intervals.iter().map(rate).collect();
         let most = rates.iter().copied().fold(0.0, f64::max);
-        let label = format!("  recv, most {}", side_by_side::mpps(most));
+        let label = format!("  recv, most {}", units::packet_rate(most));
         let room = width.saturating_sub(label.chars().count()).clamp(1, MINUTE as usize);
         let bars = rates.chunks(rates.len().div_ceil(room).max(1)).map(|rates| {
             let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -113,10 +113,10 @@ fn queues(queues: &[QueueInterval]) -> String {
 
 fn row(name: &str, sent: Count, received: Count, seconds: f64) -> String {
     let of = |count: Count| {
-        let mpps = count.packets as f64 / seconds / 1e6;
-        format!("{mpps:9.3} {:9.3}", wire_bits(count.packets, count.bytes) / seconds / 1e9)
+        let rate = units::packet_rate(count.packets as f64 / seconds);
+        format!("{rate:>11} {:9.3}", wire_bits(count.packets, count.bytes) / seconds / 1e9)
     };
-    let name: String = name.chars().take(20).collect();
+    let name: String = names::printable(name).chars().take(20).collect();
     format!("{name:<20}  {}  {}", of(sent), of(received))
 }
 
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(lines[0], "gen eth1  2.0 s  (q ends)");
         assert_eq!(
             lines[2].split_whitespace().collect::<Vec<_>>(),
-            ["eth1", "1.000", "0.672", "1.000", "0.672"]
+            ["eth1", "1.000", "Mpps", "0.672", "1.000", "Mpps", "0.672"]
         );
         assert_eq!(lines[3], "lost 100 (0.0050 %), now 100; damaged 0");
         assert!(lines[4].starts_with("latency now: min 900 ns, p50 4.00 µs"), "{}", lines[4]);
@@ -148,6 +148,16 @@ mod tests {
         assert_eq!(lines[8], "█▅  recv, most 1.000 Mpps");
         assert!(view.lines(10).iter().all(|line| line.chars().count() <= 10));
         assert_eq!(lines[2].chars().count(), HEADING.len(), "below its heading");
+    }
+
+    #[test]
+    fn low_rates_and_strange_names_are_shown() {
+        let mut view = LiveView::new(String::new(), vec!["\x1b[2J".to_owned()]);
+        let mut interval = results().intervals.remove(0);
+        interval.ports[0].sent.packets = 7;
+        view.add(&interval);
+        let line = &view.lines(80)[2];
+        assert!(line.starts_with("\\u{1b}[2J ") && line.contains(" 7.00 pps"), "{line}");
     }
 
     #[test]

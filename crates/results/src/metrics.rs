@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Results of a run so far, in the text format of OpenMetrics. Names begin with `millrace_gen_`.
 
+use crate::names::printable;
 use crate::schema::{PortResult, Results, StreamResult};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode};
@@ -114,7 +115,7 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Encoded {
         let out = &mut encoder;
         let Results { ports, verified, .. } = &self.results;
-        let ports: Vec<_> = ports.iter().map(|port| (port.name.as_str(), port)).collect();
+        let ports: Vec<_> = ports.iter().map(|port| (printable(&port.name), port)).collect();
         for of in PORT_COUNTERS {
             counters(out, "port", of, &ports)?;
         }
@@ -124,7 +125,7 @@ impl Collector for Scrape {
         self.encode_totals(out)?;
         if let Some(verified) = verified {
             let streams = verified.streams.iter();
-            let streams: Vec<_> = streams.map(|stream| (stream.name.as_str(), stream)).collect();
+            let streams: Vec<_> = streams.map(|stream| (printable(&stream.name), stream)).collect();
             for of in STREAM_COUNTERS {
                 counters(out, "stream", of, &streams)?;
             }
@@ -182,12 +183,12 @@ fn counters<T>(
     out: &mut DescriptorEncoder<'_>,
     label: &str,
     (name, help, value): Of<T, u64>,
-    rows: &[(&str, &T)],
+    rows: &[(String, &T)],
 ) -> Encoded {
     let mut metric = out.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (of, row) in rows {
         if let Some(value) = value(row) {
-            encode_counter(&mut metric.encode_family(&[(label, *of)])?, value)?;
+            encode_counter(&mut metric.encode_family(&[(label, of.as_str())])?, value)?;
         }
     }
     Ok(())
@@ -197,12 +198,12 @@ fn gauges<T>(
     out: &mut DescriptorEncoder<'_>,
     label: &str,
     (name, help, value): Of<T, f64>,
-    rows: &[(&str, &T)],
+    rows: &[(String, &T)],
 ) -> Encoded {
     let mut metric = out.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (of, row) in rows {
         if let Some(value) = value(row) {
-            metric.encode_family(&[(label, *of)])?.encode_gauge(&value)?;
+            metric.encode_family(&[(label, of.as_str())])?.encode_gauge(&value)?;
         }
     }
     Ok(())
@@ -252,6 +253,14 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn control_characters_of_names_are_escaped() {
+        let mut scrape = scrape();
+        scrape.results.verified.as_mut().unwrap().streams[0].name = "a\x1b[2J".to_owned();
+        let text = scrape.into_text();
+        assert!(text.contains("{stream=\"a\\\\u{1b}[2J\"} 3000000"), "{text}");
     }
 
     #[test]

@@ -102,6 +102,24 @@ pub enum Scale {
     Nanoseconds,
 }
 
+/// The greatest value, and second, that a chart shows; greater ones are drawn at it. plotters may
+/// seek the labels of longer axes for ever.
+const MOST: f64 = 1e15;
+/// The least upper end of an axis, for the same reason.
+const LEAST: f64 = 1e-9;
+
+/// A point with both values within what a chart shows; `None` if one is no number.
+fn bounded<const N: usize>(values: [f64; N]) -> Option<[f64; N]> {
+    let is_drawn = values.iter().all(|value| value.is_finite());
+    is_drawn.then(|| values.map(|value| value.clamp(-MOST, MOST)))
+}
+
+/// The upper end of an axis from 0.
+fn upper_end(end: f64) -> f64 {
+    // A chart of zeros has an axis, too.
+    if end >= LEAST { end.min(MOST * 1.2) } else { 1.0 }
+}
+
 /// Where values stand on an axis.
 struct Axis {
     range: Range<f64>,
@@ -115,7 +133,7 @@ impl Axis {
         let most = values.clone().fold(0.0, f64::max);
         let (low, high) = (values.fold(f64::INFINITY, f64::min).max(1.0), most.max(1.0));
         let (is_logarithmic, range) = match scale {
-            Scale::From0 { least } => (false, 0.0..(most.max(least) * 1.05).max(f64::MIN_POSITIVE)),
+            Scale::From0 { least } => (false, 0.0..upper_end(most.max(least) * 1.05)),
             Scale::Nanoseconds if high / low >= 10.0 => {
                 (true, low.log10().floor()..high.log10().ceil())
             }
@@ -125,8 +143,10 @@ impl Axis {
         Self { range, is_logarithmic, labels, scale }
     }
 
+    /// Nothing stands beyond the ends.
     fn place(&self, value: f64) -> f64 {
-        if self.is_logarithmic { value.max(1.0).log10() } else { value }
+        let place = if self.is_logarithmic { value.max(1.0).log10() } else { value };
+        place.clamp(self.range.start, self.range.end)
     }
 
     fn label(&self, place: f64) -> String {
@@ -157,13 +177,31 @@ pub struct Chart<'a> {
 impl Chart<'_> {
     /// Returns the chart as SVG.
     ///
+    /// Leaves out points that are no numbers.
+    ///
     /// # Errors
-    /// If its values are no numbers.
+    /// If it cannot be drawn.
     pub fn draw(&self) -> Outcome {
-        let of_bands = self.bands.iter().flat_map(|band| &band.points);
+        let line = |line: &Line| {
+            let points = line.points.iter().filter_map(|(at, value)| bounded([*at, *value]));
+            Line { points: points.map(|[at, value]| (at, value)).collect(), ..*line }
+        };
+        let band = |band: &Band| {
+            let points = band.points.iter().filter_map(|(at, a, b)| bounded([*at, *a, *b]));
+            Band { points: points.map(|[at, a, b]| (at, a, b)).collect(), ..*band }
+        };
+        let lines: Vec<Line> = self.lines.iter().map(line).collect();
+        let bands: Vec<Band> = self.bands.iter().map(band).collect();
+        self.draw_bounded(&lines, &bands)
+    }
+
+    fn draw_bounded(&self, lines: &[Line], bands: &[Band]) -> Outcome {
+        let of_bands = bands.iter().flat_map(|band| &band.points);
         let of_bands = of_bands.flat_map(|(_, low, high)| [*low, *high]);
-        let of_lines = self.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+        let of_lines = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let axis = Axis::new(self.scale, of_lines.chain(of_bands));
+        let until = upper_end(self.until);
+        let place = |at: f64, value: f64| (at.clamp(0.0, until), axis.place(value));
         let mut svg = String::new();
         {
             let area: Area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -172,7 +210,7 @@ impl Chart<'_> {
                 .margin_right(16)
                 .x_label_area_size(36)
                 .y_label_area_size(88)
-                .build_cartesian_2d(0.0..self.until, axis.range.clone())
+                .build_cartesian_2d(0.0..until, axis.range.clone())
                 .map_err(not_drawn)?;
             chart
                 .configure_mesh()
@@ -190,19 +228,19 @@ impl Chart<'_> {
                 .y_label_formatter(&|place| axis.label(*place))
                 .draw()
                 .map_err(not_drawn)?;
-            for band in &self.bands {
-                let upper = band.points.iter().map(|(at, _, high)| (*at, axis.place(*high)));
-                let lower = band.points.iter().rev().map(|(at, low, _)| (*at, axis.place(*low)));
+            for band in bands.iter().filter(|band| !band.points.is_empty()) {
+                let upper = band.points.iter().map(|(at, _, high)| place(*at, *high));
+                let lower = band.points.iter().rev().map(|(at, low, _)| place(*at, *low));
                 let edge: Vec<_> = upper.chain(lower).collect();
                 let shade = Polygon::new(edge, band.colour.mix(0.15).filled());
                 chart.draw_series([shade]).map_err(not_drawn)?;
             }
-            for Line { colour, is_wide, points } in &self.lines {
+            for Line { colour, is_wide, points } in lines {
                 let style = match is_wide {
                     true => colour.mix(0.3).stroke_width(7),
                     false => colour.stroke_width(2),
                 };
-                let points = points.iter().map(|(at, value)| (*at, axis.place(*value)));
+                let points = points.iter().map(|(at, value)| place(*at, *value));
                 chart.draw_series(LineSeries::new(points, style)).map_err(not_drawn)?;
             }
             area.present().map_err(not_drawn)?;
@@ -221,7 +259,13 @@ pub struct Bar {
 
 impl Bar {
     fn total(&self) -> f64 {
-        self.parts.iter().map(|part| part.1).sum()
+        self.lengths().map(|(_, length)| length).sum()
+    }
+
+    /// Its parts; a length that is no number, or below 0, is 0.
+    fn lengths(&self) -> impl Iterator<Item = (Colour, f64)> {
+        let length = |length: f64| bounded([length]).map_or(0.0, |[length]| length.max(0.0));
+        self.parts.iter().map(move |(colour, part)| (*colour, length(*part)))
     }
 }
 
@@ -232,10 +276,10 @@ const AROUND: u32 = 56;
 /// Draws bars across, one below the other, each with its sum behind it; as wide as so many charts.
 ///
 /// # Errors
-/// If their values are no numbers.
+/// If they cannot be drawn.
 pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
     let count = bars.len() as f64;
-    let top = bars.iter().map(Bar::total).fold(f64::MIN_POSITIVE, f64::max);
+    let top = upper_end(bars.iter().map(Bar::total).fold(0.0, f64::max) * 1.18);
     let size = (SIZE.0 * charts, BAR * bars.len() as u32 + AROUND);
     let mut svg = String::new();
     {
@@ -244,7 +288,7 @@ pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
             .margin(8)
             .x_label_area_size(36)
             .y_label_area_size(112)
-            .build_cartesian_2d(0.0..top * 1.18, count..0.0)
+            .build_cartesian_2d(0.0..top, count..0.0)
             .map_err(not_drawn)?;
         chart
             .configure_mesh()
@@ -264,7 +308,7 @@ pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
         for (place, bar) in bars.iter().enumerate() {
             let (above, below) = (place as f64 + 0.14, place as f64 + 0.86);
             let mut from = 0.0;
-            for (colour, value) in &bar.parts {
+            for (colour, value) in bar.lengths() {
                 let corners = [(from, above), (from + value, below)];
                 let part = Rectangle::new(corners, colour.filled());
                 chart.draw_series([part]).map_err(not_drawn)?;
@@ -296,5 +340,47 @@ fn in_short(value: f64) -> String {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRANGE: [f64; 14] = [
+        0.0,
+        -1.0,
+        1.0,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::MAX,
+        f64::MIN,
+        f64::MIN_POSITIVE,
+        5e-324,
+        f64::EPSILON,
+        1e-12,
+        1e16,
+        1e300,
+    ];
+
+    #[test]
+    fn charts_of_any_values_are_drawn() {
+        for (a, b, c) in STRANGE.into_iter().flat_map(|a| {
+            STRANGE.into_iter().flat_map(move |b| STRANGE.into_iter().map(move |c| (a, b, c)))
+        }) {
+            for scale in [Scale::From0 { least: 0.0 }, Scale::Nanoseconds] {
+                let points = vec![(a, b), (0.0, 1.0), (b, c)];
+                let lines = vec![Line { colour: ON, is_wide: false, points }];
+                let bands = vec![Band { colour: OFF, points: vec![(a, b, c), (c, a, b)] }];
+                let chart = Chart { time: "s", title: "v", until: a, scale, bands, lines };
+                let svg = chart.draw().unwrap();
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{a} {b} {c}: {svg}");
+            }
+        }
+        for (a, b) in STRANGE.into_iter().flat_map(|a| STRANGE.map(|b| (a, b))) {
+            let bar = Bar { name: "bar".to_owned(), parts: vec![(ON, a), (OFF, b)] };
+            bars("unit", 1, &[bar]).unwrap();
+        }
     }
 }

@@ -165,9 +165,13 @@ fn plots(shown: &[Shown]) -> Result<Markup, NotDrawn> {
         shown.iter().flat_map(|shown| shown.lines(is_wide, value)).collect::<Vec<_>>()
     };
     let from_0 = Scale::From0 { least: 0.0 };
-    let mut rate = lines(true, |point| Some(point.sent_mpps()));
-    rate.extend(lines(false, |point| Some(point.received_mpps())));
-    let rate = chart("Mpps", from_0, Vec::new(), rate)?;
+    let mut rate = lines(true, |point| Some(point.sent_rate()));
+    rate.extend(lines(false, |point| Some(point.received_rate())));
+    let rates = rate.iter_mut().flat_map(|line| &mut line.points);
+    let rates: Vec<_> = rates.map(|(_, rate)| rate).collect();
+    let (unit, one) = units::rate_unit(rates.iter().map(|rate| **rate).fold(0.0, f64::max));
+    rates.into_iter().for_each(|rate| *rate /= one);
+    let rate = chart(unit, from_0, Vec::new(), rate)?;
     let loss = lines(false, Point::loss_percent);
     let is_lossless = loss.iter().flat_map(|line| &line.points).all(|point| point.1 == 0.0);
     let loss = match (loss.is_empty(), is_lossless) {
@@ -213,7 +217,7 @@ fn figure_or_note(caption: &str, svg: Result<String, &str>) -> Markup {
 }
 
 const STEP_HEADINGS: [&str; 9] =
-    ["from, s", "to, s", "sent, Mpps", "received, Mpps", "loss", "p50", "p99", "greatest", "gap"];
+    ["from, s", "to, s", "sent", "received", "loss", "p50", "p99", "greatest", "gap"];
 
 fn steps(shown: &Shown) -> Markup {
     html! {
@@ -240,8 +244,8 @@ fn step(point: &Point) -> [String; 9] {
     [
         format!("{:.2}", point.start_s),
         format!("{:.2}", point.end_s()),
-        format!("{:.3}", point.sent_mpps()),
-        format!("{:.3}", point.received_mpps()),
+        units::packet_rate(point.sent_rate()),
+        units::packet_rate(point.received_rate()),
         point.loss_percent().map_or(String::new(), units::percent),
         ns(point.p50.or(point.mean)),
         ns(point.p99),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A run as reports show it: read from JSON, or from the CSV of intervals.
 
-use crate::schema::{KIND, Results};
-use crate::units;
+use crate::schema::{KIND, Link, Results};
+use crate::{limits, names, units};
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 /// A run: what it was, its figures, and what happened over time.
 #[derive(Clone, Debug)]
@@ -26,7 +27,8 @@ pub(crate) struct Figure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Count,
-    Mpps,
+    /// Packets per second.
+    Rate,
     Gbps,
     Percent,
     Nanoseconds,
@@ -56,12 +58,14 @@ impl Point {
         self.start_s + self.length_s
     }
 
-    pub(crate) fn sent_mpps(&self) -> f64 {
-        self.sent / self.length_s / 1e6
+    /// Packets sent per second.
+    pub(crate) fn sent_rate(&self) -> f64 {
+        self.sent / self.length_s
     }
 
-    pub(crate) fn received_mpps(&self) -> f64 {
-        self.received / self.length_s / 1e6
+    /// Packets received per second.
+    pub(crate) fn received_rate(&self) -> f64 {
+        self.received / self.length_s
     }
 
     /// Share of packets lost, in percent.
@@ -91,7 +95,52 @@ pub enum ReadError {
     Csv(#[from] csv::Error),
     /// Times that go back.
     #[error("line {0}: its time is not after that of the line before")]
-    Time(usize),
+    Time(u64),
+    /// A line of the CSV with a value that no run has.
+    #[error("line {line}: {value}")]
+    Line {
+        /// Its number, from 1.
+        line: u64,
+        /// What is wrong with the value.
+        value: Beyond,
+    },
+    /// A member of the JSON with a value that no run has.
+    #[error("has a wrong value: {0}")]
+    Member(Beyond),
+    /// Intervals that go back.
+    #[error("has a wrong value: {0} is not after that of the interval before")]
+    Order(String),
+}
+
+/// A value beyond its limits.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} is {value}, and must be from {least} to {most}")]
+pub struct Beyond {
+    name: String,
+    value: String,
+    least: String,
+    most: String,
+}
+
+/// A number without a tail of zeros: `1.5`, `1e300`.
+fn in_short(value: f64) -> String {
+    match value.abs() {
+        1e7.. => format!("{value:e}"),
+        _ => value.to_string(),
+    }
+}
+
+impl Beyond {
+    fn new(name: &str, value: f64, range: RangeInclusive<f64>) -> Self {
+        let [value, least, most] = [value, *range.start(), *range.end()].map(in_short);
+        Self { name: name.to_owned(), value, least, most }
+    }
+}
+
+impl ReadError {
+    pub(crate) fn beyond(member: &str, value: f64, range: RangeInclusive<f64>) -> Self {
+        Self::Member(Beyond::new(member, value, range))
+    }
 }
 
 /// What the CSV begins with.
@@ -101,7 +150,7 @@ impl Run {
     /// Reads JSON results, or a CSV of intervals.
     ///
     /// # Errors
-    /// If it is neither.
+    /// If it is neither, or has values that no run has.
     pub fn read(name: &str, text: &str) -> Result<Self, ReadError> {
         if text.starts_with(CSV_BEGIN) {
             return Self::read_csv(name, text);
@@ -113,6 +162,7 @@ impl Run {
         if results.kind != KIND {
             return Err(ReadError::Kind(results.kind));
         }
+        limits::check_json(&serde_json::from_str(text)?)?;
         Ok(Self::new(name, &results))
     }
 
@@ -128,28 +178,46 @@ impl Run {
             true => results.intervals.iter().map(Point::from).collect(),
             false => whole,
         };
-        let (facts, figures) = (facts(results), figures(results));
-        Self { name: name.to_owned(), facts, figures, points }
+        let facts = facts(results).into_iter();
+        let facts = facts.map(|(name, value)| (name, names::printable(&value))).collect();
+        let figures = figures(results);
+        Self { name: names::printable(name), facts, figures, points }
     }
 
     fn read_csv(name: &str, text: &str) -> Result<Self, ReadError> {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let lines: Vec<Line> = reader.deserialize().collect::<Result<_, _>>()?;
-        let mut points: Vec<_> = lines.iter().map(Point::from).collect();
-        for number in 1..points.len() {
-            let length_s = points[number].start_s - points[number - 1].start_s;
-            if length_s <= 0.0 {
-                return Err(ReadError::Time(number + 2));
+        let headers = reader.headers()?.clone();
+        let mut points: Vec<Point> = Vec::new();
+        for record in reader.records() {
+            let record = record?;
+            let line: Line = record.deserialize(Some(&headers))?;
+            let number = || line_number(text, record.position());
+            line.check().map_err(|value| ReadError::Line { line: number(), value })?;
+            let point = Point::from(&line);
+            if let Some(before) = points.last_mut() {
+                before.length_s = point.start_s - before.start_s;
+                if !limits::LENGTH_S.contains(&before.length_s) {
+                    return Err(ReadError::Time(number()));
+                }
             }
-            points[number - 1].length_s = length_s;
+            points.push(point);
         }
         if let [.., before, last] = &mut points[..] {
             last.length_s = before.length_s;
         }
         let figures = figures_of_points(&points);
         let facts = vec![("seconds", points.last().map_or(0.0, Point::end_s).to_string())];
-        Ok(Self { name: name.to_owned(), facts, figures, points })
+        Ok(Self { name: names::printable(name), facts, figures, points })
     }
+}
+
+/// The number of the line of a record, from 1. The position is that of empty lines before it.
+fn line_number(text: &str, position: Option<&csv::Position>) -> u64 {
+    let begin = position.map_or(0, csv::Position::byte) as usize;
+    let bytes = text.as_bytes();
+    let empty = bytes[begin..].iter().take_while(|byte| b"\r\n".contains(byte)).count();
+    let ends = bytes[..begin + empty].iter().filter(|byte| **byte == b'\n').count();
+    ends as u64 + 1
 }
 
 /// A line of the CSV; the first five columns are those of dpdk-project.
@@ -174,12 +242,41 @@ struct Line {
     longest_gap_ns: Option<f64>,
 }
 
+impl Line {
+    /// Fails at a value that no run has. dpdk-project divides by 0 where nothing was sent or
+    /// received: NaN there is a value that is not known.
+    fn check(&self) -> Result<(), Beyond> {
+        let is_known = |value: &f64| !value.is_nan();
+        let values = [
+            ("time", Some(self.time), limits::MILLISECONDS),
+            ("tx_packets", Some(self.tx_packets), limits::COUNT),
+            ("rx_packets", Some(self.rx_packets), limits::COUNT),
+            ("drop_rate", self.drop_rate.filter(is_known), limits::SHARE),
+            ("avg_latency", self.avg_latency.filter(is_known), limits::MILLISECONDS),
+            ("lost", self.lost, limits::COUNT),
+            ("p50_latency_ns", self.p50_latency_ns, limits::COUNT),
+            ("p99_latency_ns", self.p99_latency_ns, limits::COUNT),
+            ("max_latency_ns", self.max_latency_ns, limits::COUNT),
+            ("longest_gap_ns", self.longest_gap_ns, limits::COUNT),
+        ];
+        for (name, value, range) in values {
+            match value {
+                Some(value) if !range.contains(&value) => {
+                    return Err(Beyond::new(name, value, range));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 impl From<&Line> for Point {
     fn from(line: &Line) -> Self {
         let rate = line.drop_rate.filter(|rate| rate.is_finite());
         // Those stamped are in no column.
         let stamped = match (line.lost.filter(|lost| *lost > 0.0), rate) {
-            (Some(lost), Some(rate)) if rate > 0.0 => Some(lost / rate),
+            (Some(lost), Some(rate)) if limits::COUNT.contains(&(lost / rate)) => Some(lost / rate),
             (_, rate) => rate.map(|_| line.tx_packets),
         };
         Self {
@@ -247,14 +344,15 @@ fn figures(results: &Results) -> Vec<(Figure, f64)> {
     let mut figures = Figures::default();
     let Results { sent, received, .. } = results;
     figures.count("sent", sent.packets);
-    figures.add("sent, rate", Unit::Mpps, sent.pps / 1e6);
+    figures.add("sent, rate", Unit::Rate, sent.pps);
     figures.add("sent, on the wire", Unit::Gbps, sent.wire_mbps / 1e3);
-    let links = results.ports.iter().filter_map(|port| port.link);
-    for (name, link) in ["share of link A", "share of link B"].into_iter().zip(links) {
-        figures.add(name, Unit::Percent, link.share_percent);
+    for (name, port) in ["share of link A", "share of link B"].into_iter().zip(&results.ports) {
+        if let Some(link) = port.link.filter(Link::is_credible) {
+            figures.add(name, Unit::Percent, link.share_percent);
+        }
     }
     figures.count("received", received.packets);
-    figures.add("received, rate", Unit::Mpps, received.pps / 1e6);
+    figures.add("received, rate", Unit::Rate, received.pps);
     figures.add("received, on the wire", Unit::Gbps, received.wire_mbps / 1e3);
     figures.count("not sent", results.unsent);
     figures.add("schedule put off", Unit::Seconds, results.put_off_s);
@@ -307,12 +405,12 @@ fn figures_of_points(points: &[Point]) -> Vec<(Figure, f64)> {
     let sum = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
     let mut figures = Figures::default();
     let seconds = sum(|point| point.length_s);
-    let rate = |packets: f64| if seconds > 0.0 { packets / seconds / 1e6 } else { 0.0 };
+    let rate = |packets: f64| if seconds > 0.0 { packets / seconds } else { 0.0 };
     let (sent, received) = (sum(|point| point.sent), sum(|point| point.received));
     figures.add("sent", Unit::Count, sent);
-    figures.add("sent, rate", Unit::Mpps, rate(sent));
+    figures.add("sent, rate", Unit::Rate, rate(sent));
     figures.add("received", Unit::Count, received);
-    figures.add("received, rate", Unit::Mpps, rate(received));
+    figures.add("received, rate", Unit::Rate, rate(received));
     let stamped = sum(|point| point.stamped.unwrap_or(0.0));
     if stamped > 0.0 {
         let lost = sum(|point| point.lost.unwrap_or(0.0));

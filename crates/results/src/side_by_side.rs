@@ -61,21 +61,17 @@ fn difference(first: f64, value: f64) -> String {
     }
     let percent = 100.0 * (value - first) / first;
     match percent.abs() {
+        1e9.. => "more than 1e9 %".to_owned(),
         0.05.. => format!("{percent:+.1} %"),
         _ => format!("{percent:+.4} %"),
     }
-}
-
-/// A rate: `1.488 Mpps`.
-pub(crate) fn mpps(value: f64) -> String {
-    format!("{value:.3} Mpps")
 }
 
 impl Unit {
     pub(crate) fn format(self, value: f64) -> String {
         match self {
             Self::Count => units::thousands(value as u64),
-            Self::Mpps => mpps(value),
+            Self::Rate => units::packet_rate(value),
             Self::Gbps => format!("{value:.3} Gb/s"),
             Self::Percent => units::percent(value),
             Self::Nanoseconds => units::duration(value.round() as u64),

@@ -152,10 +152,36 @@ fn lines_are_set_below_their_heading() {
     let results = results();
     let line = IntervalLines::new(1.0).line(&results.intervals[1]);
     let words: Vec<_> = line.split_whitespace().collect();
-    let expected = ["2*", "1.000", "0.67", "1.000", "100", "0", "4.00", "µs", "100", "µs", "3.00"];
-    assert_eq!(words[..11], expected);
+    let expected = ["2*", "1.000", "Mpps", "0.67", "1.000", "Mpps", "100", "0", "4.00", "µs"];
+    assert_eq!(words[..10], expected);
     assert_eq!(line.chars().count(), IntervalLines::HEADING.len());
     let short = Interval { start_s: 0.5, length_s: 0.5, ..Interval::default() };
     let line = IntervalLines::new(0.5).line(&short);
-    assert_eq!(line, "  1.00      0.000    0.00      0.000");
+    assert_eq!(line, "  1.00        0 pps    0.00        0 pps");
+}
+
+#[test]
+fn the_text_has_low_rates_and_no_control_characters() {
+    let mut results = results();
+    results.sent.pps = 12.0;
+    results.ports[0].name = "net\x1b[2J".to_owned();
+    results.senders.push(results.senders[0].clone());
+    results.senders[1].port = "\x07".repeat(40);
+    let stream = &mut results.verified.as_mut().unwrap().streams[0];
+    stream.name = format!("a\x1b]0;b\x07{}", "c".repeat(100));
+    let print = |results: &Results| {
+        let mut out = Vec::new();
+        results.print(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = print(&results);
+    assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
+    assert!(text.contains("sent: 3_000_000 packets, 12.0 pps, 0.672 Gb/s"), "{text}");
+    assert!(text.contains("  a\\u{1b}]0;b\\u{7}ccccccccccccccc…  "), "{text}");
+    assert!(text.contains("% of what the link carries"), "{text}");
+    // A port that only says that it has a link.
+    results.ports[0].link.as_mut().unwrap().share_percent = 120.0;
+    assert!(!print(&results).contains("of what the link carries"));
+    let table = Run::new("it", &results).figures;
+    assert!(table.iter().all(|(figure, _)| figure.name != "share of link A"));
 }

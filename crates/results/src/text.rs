@@ -2,11 +2,14 @@
 //! Results of a run for people: a line per interval, and tables at the end.
 
 use crate::schema::{
-    Interval, Latency, Pacing, PortResult, QueueResult, Results, SenderResult, StreamLatency,
+    Interval, Latency, Link, Pacing, PortResult, QueueResult, Results, SenderResult, StreamLatency,
     StreamResult, Verified,
 };
-use crate::{histogram, table, units, wire_bits};
+use crate::{histogram, names, table, units, wire_bits};
 use std::io::{self, Write};
+
+const HEADING: &str =
+    "     s         sent    Gb/s         recv        lost  damaged       p50       p99       max";
 
 /// Makes a line for each interval.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +20,7 @@ pub struct IntervalLines {
 
 impl IntervalLines {
     /// What stands above the lines.
-    pub const HEADING: &str =
-        "     s  sent Mpps    Gb/s  recv Mpps        lost  damaged       p50       p99       max";
+    pub const HEADING: &str = HEADING;
 
     /// Lines of intervals of this many seconds.
     pub fn new(seconds: f64) -> Self {
@@ -29,13 +31,13 @@ impl IntervalLines {
     pub fn line(&self, interval: &Interval) -> String {
         let seconds = interval.length_s;
         let mut line = format!(
-            "{:6.*}{} {:9.3}  {:6.2}  {:9.3}",
+            "{:6.*}{} {:>11}  {:6.2}  {:>11}",
             self.decimals,
             interval.start_s + seconds,
             if interval.was_away() { '*' } else { ' ' },
-            interval.sent.packets as f64 / 1e6 / seconds,
+            units::packet_rate(interval.sent.packets as f64 / seconds),
             wire_bits(interval.sent.packets, interval.sent.bytes) / 1e9 / seconds,
-            interval.received.packets as f64 / 1e6 / seconds
+            units::packet_rate(interval.received.packets as f64 / seconds)
         );
         if let (Some(lost), Some(damaged)) = (interval.lost, interval.damaged) {
             line += &format!("  {lost:10}  {damaged:7}");
@@ -58,16 +60,16 @@ impl Results {
         for (what, count) in [("sent", &self.sent), ("received", &self.received)] {
             writeln!(
                 out,
-                "{what}: {} packets, {:.3} Mpps, {:.3} Gb/s on the wire",
+                "{what}: {} packets, {}, {:.3} Gb/s on the wire",
                 units::thousands(count.packets),
-                count.pps / 1e6,
+                units::packet_rate(count.pps),
                 count.wire_mbps / 1e3
             )?;
         }
         for line in self.ports.iter().filter_map(PortResult::share_of_link) {
             writeln!(out, "{line}")?;
         }
-        if self.put_off_s > 0.0 {
+        if self.put_off_s > 0.0 && self.duration_s > 0.0 {
             let share = 100.0 * self.put_off_s / self.duration_s;
             writeln!(out, "the rate was not reached: {share:.1} % of it was not sent")?;
         }
@@ -98,7 +100,7 @@ impl Results {
             let row = |(number, sender): (usize, &SenderResult)| {
                 let [sent, unsent] = [sender.packets, sender.unsent].map(units::thousands);
                 let share = share(sender.packets, self.sent.packets);
-                [format!("{number} at {}", sender.port), sent, share, unsent]
+                [format!("{number} at {}", names::short(&sender.port)), sent, share, unsent]
             };
             let rows: Vec<_> = self.senders.iter().enumerate().map(row).collect();
             table::print(out, ["sender", "sent", "share", "not sent"], &(1..4), &rows)?;
@@ -108,7 +110,7 @@ impl Results {
             let row = |queue: &QueueResult| {
                 let waiting = queue.waiting_max.map_or("-".to_owned(), units::thousands);
                 let share = share(queue.packets, self.received.packets);
-                let name = format!("{} of {}", queue.queue, queue.port);
+                let name = format!("{} of {}", queue.queue, names::short(&queue.port));
                 [name, units::thousands(queue.packets), share, waiting]
             };
             let rows: Vec<_> = self.queues.iter().map(row).collect();
@@ -139,7 +141,8 @@ impl Results {
 impl PortResult {
     fn print_latency(&self, out: &mut impl Write) -> io::Result<()> {
         let Some(latency) = &self.latency else { return Ok(()) };
-        writeln!(out, "\nprobes received by {}: {}", self.name, latency.line())?;
+        let name = names::printable(&self.name);
+        writeln!(out, "\nprobes received by {name}: {}", latency.line())?;
         histogram::print(out, &self.latency_histogram)
     }
 
@@ -151,19 +154,19 @@ impl PortResult {
             reflector.lost_on_the_way_back,
         ]
         .map(units::thousands);
-        let name = &self.name;
+        let name = names::printable(&self.name);
         Some(format!(
             "{name}: lost on the way there {there}, by the reflector {at}, on the way back {back}"
         ))
     }
 
     fn share_of_link(&self) -> Option<String> {
-        let (link, mbps) = (self.link?, self.link_mbps?);
+        let (link, mbps) = (self.link.filter(Link::is_credible)?, self.link_mbps?);
         Some(format!(
-            "{}: {:.1} % of what the link carries, {:.3} Mpps of {:.0} bytes at {} Gb/s",
-            self.name,
+            "{}: {:.1} % of what the link carries, {} of {:.0} bytes at {} Gb/s",
+            names::printable(&self.name),
             link.share_percent,
-            link.pps / 1e6,
+            units::packet_rate(link.pps),
             link.frame_bytes,
             f64::from(mbps) / 1e3
         ))
@@ -231,7 +234,7 @@ impl StreamResult {
             }
             None => ["-"; 3].map(str::to_owned),
         };
-        let name = self.name.clone();
+        let name = names::short(&self.name);
         [name, sent, lost, reordered, duplicates, too_late, damaged, min, mean, max, jitter]
     }
 }

@@ -33,6 +33,26 @@ pub fn pps(rate: f64) -> String {
     if rate == 0.0 || rate >= 9.995 { format!("{rate:.0}") } else { format!("{rate:.2}") }
 }
 
+/// Packets per second in the unit that suits them: `0.50 pps`, `12.3 kpps`, `14.881 Mpps`.
+pub fn packet_rate(rate: f64) -> String {
+    match rate {
+        0.0 => "0 pps".to_owned(),
+        ..999.5 => format!("{} pps", three_digits(rate)),
+        ..999_500.0 => format!("{} kpps", three_digits(rate / 1e3)),
+        _ => format!("{:.3} Mpps", rate / 1e6),
+    }
+}
+
+/// Returns the unit that suits rates up to `most` packets per second, and how many packets per
+/// second one of it is.
+pub fn rate_unit(most: f64) -> (&'static str, f64) {
+    match most {
+        ..999.5 => ("pps", 1.0),
+        ..999_500.0 => ("kpps", 1e3),
+        _ => ("Mpps", 1e6),
+    }
+}
+
 /// A count with its thousands set apart: `1_234_567`.
 pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
@@ -114,6 +134,25 @@ mod tests {
             [0.0, 0.0625, 9.99, 9.999, 1234.5].map(pps),
             ["0", "0.06", "9.99", "10", "1234"]
         );
+    }
+
+    #[test]
+    fn packet_rates_change_units_where_their_digits_run_out() {
+        let rates = [0.0, 0.5, 499.6, 999.4, 999.5, 12_345.0, 999_499.0, 999_500.0, 14_880_952.0];
+        let expected = [
+            "0 pps",
+            "0.50 pps",
+            "500 pps",
+            "999 pps",
+            "1.00 kpps",
+            "12.3 kpps",
+            "999 kpps",
+            "1.000 Mpps",
+            "14.881 Mpps",
+        ];
+        assert_eq!(rates.map(packet_rate), expected);
+        let units = [0.0, 1e3, 1e6].map(|most| rate_unit(most).0);
+        assert_eq!(units, ["pps", "kpps", "Mpps"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace report`: results of `millrace gen` side by side, as a table and as an HTML page.
 
-use crate::output::Replaceable;
+use crate::output::{Kind, Replaceable, refuse_dash, refuse_to_overwrite};
 use anyhow::Context;
 use clap::error::ErrorKind;
 use results::{Run, page, report, side_by_side};
@@ -38,10 +38,14 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         let message = format!("a report compares at most {} files\n", report::RUNS_MAX);
         clap::Error::raw(ErrorKind::TooManyValues, message).exit();
     }
+    refuse_to_overwrite(&[("--html", args.html.as_deref())], &args.files);
     let page = PageFile::open(args.html.as_deref())?;
     let runs = args.files.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    side_by_side::print(&runs, &mut io::stdout().lock()).context("cannot write the table")?;
-    page.write(&args.title, &runs)?;
+    // Who reads the table may leave before its end; the page is written nevertheless.
+    let page = page.write(&args.title, &runs);
+    let table = side_by_side::print(&runs, &mut io::stdout().lock());
+    page?;
+    table.context("cannot write the table")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -57,7 +61,9 @@ pub(crate) struct PageFile(Option<Replaceable>);
 impl PageFile {
     /// Opens or creates it. A file of something else is refused.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        let file = path.map(|path| Replaceable::open(path, "report", page::is_ours));
+        refuse_dash("--html", path)?;
+        let kind = Kind::public("report");
+        let file = path.map(|path| Replaceable::open(path, kind, page::is_ours));
         file.transpose().map(Self)
     }
 

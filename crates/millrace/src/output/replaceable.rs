@@ -2,10 +2,9 @@
 //! A file that is written at the end of the work, as a whole. It is opened at the start, so that a
 //! file that cannot be written is refused at once. It keeps its contents until the end.
 
-use super::Patient;
-use anyhow::{Context, bail};
+use super::{Kind, LockedFile, Patient};
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,68 +13,31 @@ use std::time::{Duration, Instant};
 pub(crate) struct Replaceable {
     pub(crate) path: PathBuf,
     /// `None`: a pipe, whose reader need not be there before the end.
-    file: Option<File>,
-    /// Whether it was made for this, and nothing has come into it yet.
-    is_new: bool,
-}
-
-/// Work that fails leaves no empty file behind.
-impl Drop for Replaceable {
-    fn drop(&mut self) {
-        if self.is_new {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
+    file: Option<LockedFile>,
 }
 
 impl Replaceable {
-    /// Opens or creates a file for a `what`. Refuses one that is neither empty nor, by its first
-    /// bytes, one of ours. A new one is for its owner only: it may say who talks with whom.
+    /// Opens or creates a file. Refuses one that is neither empty nor, by its first bytes, one of
+    /// ours, and one that another program writes.
     pub(crate) fn open(
         path: &Path,
-        what: &str,
+        kind: Kind,
         is_ours: impl Fn(&str) -> bool,
     ) -> anyhow::Result<Self> {
-        let name = path.display();
-        if path.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
-            return Ok(Self { path: path.to_owned(), file: None, is_new: false });
-        }
-        let mut options = File::options();
-        options.read(true).write(true).mode(0o600);
-        let (file, is_new) = match options.clone().create_new(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                (options.create(true).truncate(false).open(path), false)
-            }
-            file => (file, true),
-        };
-        let file = file.with_context(|| format!("cannot create {name}"))?;
-        let mut head = Vec::new();
-        if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            let begin = (&file).take(4096).read_to_end(&mut head);
-            begin.with_context(|| format!("cannot read {name}"))?;
-        }
-        if !head.is_empty() && !is_ours(&String::from_utf8_lossy(&head)) {
-            bail!(
-                "{name} is there and no {what} of this program, so it is left as it is: name \
-                 another file, or move this one away"
-            );
-        }
-        Ok(Self { path: path.to_owned(), file: Some(file), is_new })
+        let is_pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
+        let is_ours = |head: &[u8]| is_ours(&String::from_utf8_lossy(head));
+        let file = (!is_pipe).then(|| LockedFile::open(path, kind, is_ours)).transpose()?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Replaces the contents of the file; returns its path.
-    pub(crate) fn write(mut self, bytes: &[u8]) -> io::Result<PathBuf> {
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => open_pipe(&self.path)?,
-        };
-        if file.metadata()?.is_file() {
-            file.rewind()?;
-            file.set_len(0)?;
+    /// Replaces the contents of the file; returns its path. Where that fails, a file on a disk
+    /// keeps its old contents.
+    pub(crate) fn write(self, bytes: &[u8]) -> io::Result<PathBuf> {
+        match self.file {
+            Some(file) => file.replace(bytes)?,
+            None => Patient::new(open_pipe(&self.path)?).write_all(bytes)?,
         }
-        self.is_new = false;
-        Patient::new(file).write_all(bytes)?;
-        Ok(self.path.clone())
+        Ok(self.path)
     }
 }
 
@@ -105,7 +67,8 @@ mod tests {
     fn only_what_is_ours_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page");
-        let open = || Replaceable::open(&path, "page", |head| head.starts_with("<page>"));
+        let kind = Kind::private("page");
+        let open = || Replaceable::open(&path, kind, |head| head.starts_with("<page>"));
         drop(open().unwrap());
         assert!(!path.exists(), "work that fails leaves nothing new behind");
         open().unwrap().write(b"<page>one").unwrap();
@@ -121,7 +84,7 @@ mod tests {
         }
         let refusal = format!("{:#}", open().err().unwrap());
         assert!(refusal.contains("page is there and no page of this program"), "{refusal}");
-        let nowhere = Replaceable::open(&path.join("page"), "page", |_| true).err().unwrap();
+        let nowhere = Replaceable::open(&path.join("page"), kind, |_| true).err().unwrap();
         assert!(format!("{nowhere:#}").contains("cannot create"), "{nowhere:#}");
     }
 }

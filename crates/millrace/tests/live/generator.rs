@@ -202,6 +202,39 @@ fn a_capture_has_what_was_sent_and_what_was_received() {
     assert!((0.0..600.0).contains(&(now.as_secs_f64() - since)));
 }
 
+#[test]
+fn a_capture_overwrites_only_those_of_millrace() {
+    let _turn = turn();
+    let scratch = Scratch::new("overwrite");
+    let [file, results] = ["sample.pcapng", "results.json"].map(|name| scratch.path(name));
+    let send = |port: &str, more: &[&str]| {
+        let args = ["gen", port, "--late", "0.05", "--stream", "count=10 rate=1kpps"];
+        let output = millrace(&[&args, more].concat());
+        (output.status.code(), text(&output))
+    };
+    // A section header without options, as other programs may write it.
+    let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(u32::to_ne_bytes);
+    std::fs::write(&file, header.concat()).unwrap();
+    let (status, told) = send("net_null0", &["--pcapng", &file]);
+    assert!(status == Some(1) && told.contains("no capture of this program"), "{told}");
+    assert_eq!(std::fs::read(&file).unwrap(), header.concat());
+    std::fs::remove_file(&file).unwrap();
+    for _ in 0..2 {
+        let (status, told) = send("net_null0", &["--pcapng", &file]);
+        assert_eq!(status, Some(0), "{told}");
+    }
+    let before = std::fs::read(&file).unwrap();
+    assert_eq!(send("net_no_such", &["--pcapng", &file]).0, Some(1));
+    let of_itself = format!("pcap={file}");
+    let (status, told) = send("net_null0", &["--pcapng", &file, "--stream", &of_itself]);
+    assert!(status == Some(2) && told.contains("would overwrite a file"), "{told}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    // One that fails takes nothing along.
+    let (status, told) = send("net_null0", &["--pcapng", "/dev/full", "--json", &results]);
+    assert!(status == Some(1) && told.contains("cannot write /dev/full: No space"), "{told}");
+    assert!(std::fs::read_to_string(&results).unwrap().contains("millrace-gen"));
+}
+
 /// A reflector that nobody's address table knows is found, and says what came to it.
 #[test]
 fn a_reflector_answers_for_its_address_and_tells_its_counters() {

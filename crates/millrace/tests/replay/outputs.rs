@@ -75,7 +75,7 @@ fn a_full_disk_is_an_error_that_names_the_file() {
         run.assert_failed(&format!("{name}: No space left on device"));
     }
     let run = run(&["--json", "/dev/full", "-"], &datagrams(&[0]));
-    run.assert_failed("cannot write the summary: No space left on device");
+    run.assert_failed("cannot write /dev/full: No space left on device");
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn many_intervals_become_few_and_keep_sums_and_peaks() {
     assert_eq!(lost, 100.0);
     let most = shown.points.iter().filter_map(|point| point.max).fold(0.0, f64::max);
     assert_eq!(most, 3_000_000.0);
-    assert!(shown.points.iter().all(|point| (point.sent_mpps() - 1.0).abs() < 1e-9));
+    assert!(shown.points.iter().all(|point| (point.sent_rate() - 1e6).abs() < 1e-3));
 }
 
 #[test]
@@ -199,4 +199,55 @@ fn what_is_no_run_is_refused_with_the_reason() {
     assert!(words.contains("line: 2") && words.contains("invalid float literal"), "{words}");
     let words = refusal(&format!("{head}5,1,1,0,0\n5,1,1,0,0\n"));
     assert_eq!(words, "line 3: its time is not after that of the line before");
+}
+
+#[test]
+fn values_that_no_run_has_are_refused_with_their_place() {
+    let head = "time,tx_packets,rx_packets,drop_rate,avg_latency,lost,p50_latency_ns\n";
+    for (line, told) in [
+        ("5,nan,1,0,0,,", "tx_packets is NaN, and must be from 0 to 1e20"),
+        ("5,1,inf,0,0,,", "rx_packets is inf,"),
+        ("5,-1,1,0,0,,", "tx_packets is -1,"),
+        ("1e300,1,1,0,0,,", "time is 1"),
+        ("nan,1,1,0,0,,", "time is NaN"),
+        ("5,1,1,1.5,0,,", "drop_rate is 1.5, and must be from 0 to 1"),
+        ("5,1,1,-0.5,0,,", "drop_rate is -0.5"),
+        ("5,1,1,inf,0,,", "drop_rate is inf"),
+        ("5,1,1,0,-1,,", "avg_latency is -1"),
+        ("5,1,1,0,0,nan,", "lost is NaN"),
+        ("5,1,1,0,0,,-7", "p50_latency_ns is -7"),
+    ] {
+        let words = Run::read("file", &format!("{head}0,1,1,0,0,,\n\n{line}\n")).unwrap_err();
+        assert!(words.to_string().starts_with(&format!("line 4: {told}")), "{line}: {words}");
+    }
+    let refusal = |pointer: &str, value: f64| {
+        let mut json = serde_json::to_value(results()).unwrap();
+        *json.pointer_mut(pointer).unwrap() = value.into();
+        Run::read("file", &json.to_string()).unwrap_err().to_string()
+    };
+    let told = "has a wrong value: intervals[1].length_s is 0, and must be from 0.000001 to 1e10";
+    assert!(refusal("/intervals/1/length_s", 0.0).starts_with(told));
+    assert!(refusal("/intervals/2/start_s", 1e300).contains("intervals[2].start_s is 1"));
+    assert!(refusal("/sent/pps", -1.0).contains("sent.pps is -1"));
+    let told = "intervals[1].start_s is not after that of the interval before";
+    assert!(refusal("/intervals/1/start_s", 0.0).contains(told));
+}
+
+#[test]
+fn low_rates_have_their_own_unit() {
+    let mut results = results();
+    for interval in &mut results.intervals {
+        (interval.sent.packets, interval.received.packets) = (40, 40);
+    }
+    results.sent.pps = 40.0;
+    let run = Run::new("slow", &results);
+    let text = page("slow", std::slice::from_ref(&run)).unwrap();
+    assert!(text.contains("<td>40.0 pps</td>") && !text.contains("0.000 Mpps"), "{text}");
+    let document = parse(&text);
+    let titles = named(document.root(), "text").filter_map(|text| text.text());
+    assert_eq!(titles.filter(|title| title.trim() == "pps").count(), 1);
+    let mut out = Vec::new();
+    side_by_side::print(&[run], &mut out).unwrap();
+    let table = String::from_utf8(out).unwrap();
+    assert!(table.contains("40.0 pps"), "{table}");
 }

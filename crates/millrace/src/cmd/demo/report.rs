@@ -3,7 +3,7 @@
 //! that cannot be written, and written after the last.
 
 use crate::comparison::{Comparison, page};
-use crate::output::{Replaceable, tell};
+use crate::output::{Kind, Replaceable, tell};
 use anyhow::Context;
 use results::page::is_ours;
 use std::io;
@@ -19,7 +19,7 @@ impl ReportFile {
     /// The one that was named, or the usual one if that can be had.
     pub(super) fn open(named: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let path = named.unwrap_or(Path::new(USUAL));
-        match (Replaceable::open(path, "report", is_ours), named) {
+        match (Replaceable::open(path, Kind::private("report"), is_ours), named) {
             (Ok(file), _) => Ok(Some(Self(file))),
             (Err(error), Some(_)) => Err(error),
             (Err(error), None) => {

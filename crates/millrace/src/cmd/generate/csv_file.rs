@@ -2,18 +2,24 @@
 //! A line of CSV for each interval. The first five columns are those of dpdk-project's
 //! `sendrecv`, so that its notebooks read the file.
 
-use anyhow::{Context, bail};
+use crate::output::{Kind, LockedFile, refuse_dash};
+use anyhow::Context;
 use results::Interval;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::path::Path;
 
 /// What the file of another run begins with.
 const BEGIN: &str = "time,tx_packets,rx_packets,drop_rate,avg_latency,";
 
-/// A file of intervals, written as they end.
-pub(super) struct CsvFile(Option<csv::Writer<File>>);
+/// A file of intervals, written as they end, if any is wanted.
+pub(super) struct CsvFile {
+    name: String,
+    file: Option<LockedFile>,
+    /// `None` before the begin and after an error.
+    writer: Option<csv::Writer<File>>,
+}
 
 #[derive(Serialize)]
 struct Line {
@@ -39,20 +45,39 @@ struct Line {
 }
 
 impl CsvFile {
-    /// Opens or creates the file. One with anything but intervals is refused.
+    /// Opens or creates the file. One with anything but intervals is refused. It keeps its contents
+    /// until the begin.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        Ok(Self(path.map(open).transpose()?.map(csv::Writer::from_writer)))
+        refuse_dash("--csv", path)?;
+        let name = path.map(|path| path.display().to_string()).unwrap_or_default();
+        let is_ours = |head: &[u8]| head.starts_with(BEGIN.as_bytes());
+        let open = |path| LockedFile::open(path, Kind::public("file of intervals"), is_ours);
+        Ok(Self { name, file: path.map(open).transpose()?, writer: None })
+    }
+
+    /// Empties the file: intervals come from now on.
+    ///
+    /// # Errors
+    /// Those of the file system; nothing is written then.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let file = file.begin().with_context(|| format!("cannot write {}", self.name))?;
+        self.writer = Some(csv::Writer::from_writer(file));
+        Ok(())
     }
 
     /// Writes the line of an interval. After an error it writes no more.
-    pub(super) fn write(&mut self, interval: &Interval) -> io::Result<()> {
-        let Some(writer) = &mut self.0 else { return Ok(()) };
+    ///
+    /// # Errors
+    /// Those of writing, once.
+    pub(super) fn write(&mut self, interval: &Interval) -> anyhow::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
         let written = writer.serialize(Line::new(interval)).map_err(io::Error::from);
         let written = written.and_then(|()| writer.flush());
         if written.is_err() {
-            self.0 = None;
+            self.writer = None;
         }
-        written
+        written.with_context(|| format!("cannot write {}", self.name))
     }
 }
 
@@ -78,21 +103,40 @@ impl Line {
     }
 }
 
-fn open(path: &Path) -> anyhow::Result<File> {
-    let name = path.display();
-    let mut options = File::options();
-    let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-    let mut file = opened.with_context(|| format!("cannot create {name}"))?;
-    if file.metadata().is_ok_and(|found| found.is_file()) {
-        let mut begin = String::new();
-        let read = (&file).take(BEGIN.len() as u64).read_to_string(&mut begin);
-        if read.is_err() || !(begin.is_empty() || begin == BEGIN) {
-            bail!(
-                "{name} is there and no file of intervals, so it is left as it is: name another \
-                 file, or move this one away"
-            );
-        }
-        file.rewind().and_then(|()| file.set_len(0))?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_intervals_stay_until_the_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("intervals.csv");
+        let open = || CsvFile::open(Some(&path));
+        let mut file = open().unwrap();
+        file.begin().unwrap();
+        file.write(&Interval::default()).unwrap();
+        drop(file);
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(written.starts_with(BEGIN) && written.lines().count() == 2, "{written}");
+        let mut file = open().unwrap();
+        file.write(&Interval::default()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
+        file.begin().unwrap();
+        assert_eq!(path.metadata().unwrap().len(), 0);
+        drop(file);
+        std::fs::write(&path, "time,mine\n").unwrap();
+        let refusal = format!("{:#}", open().err().unwrap());
+        assert!(refusal.contains("no file of intervals of this program"), "{refusal}");
+        let refusal = CsvFile::open(Some(Path::new("-"))).err().unwrap().to_string();
+        assert!(refusal.starts_with("--csv -: standard output is for --json"), "{refusal}");
     }
-    Ok(file)
+
+    #[test]
+    fn an_error_is_told_once_with_the_name_of_the_file() {
+        let mut file = CsvFile::open(Some(Path::new("/dev/full"))).unwrap();
+        file.begin().unwrap();
+        let error = format!("{:#}", file.write(&Interval::default()).unwrap_err());
+        assert!(error.starts_with("cannot write /dev/full: No space left"), "{error}");
+        file.write(&Interval::default()).unwrap();
+    }
 }

@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Writes a sample of the frames of a run to a pcapng file, for Wireshark and tshark.
 
-use anyhow::{Context, bail};
+use crate::output::{Kind, LockedFile, refuse_dash};
+use anyhow::Context;
 use dpdk::Port;
 use generator::{Clock, Tap, TapFeed, tap};
-use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, PcapError, PcapResult};
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How a pcapng file begins: the type of its section header block.
 const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// Where its first option begins: its code and length, two bytes each, then its text.
+const FIRST_OPTION: usize = 24;
+/// Option `shb_userappl`, in either byte order: the program that wrote the file.
+const USER_APPLICATION: [[u8; 2]; 2] = [4_u16.to_le_bytes(), 4_u16.to_be_bytes()];
+/// How its text begins in files that this program wrote.
+const PROGRAM: &str = "Millrace";
 /// Bytes of the longest frame.
 const SNAP_LEN: u32 = 9216;
 /// Option `if_tsresol`: times are in units of 10^-9 seconds.
@@ -31,8 +39,8 @@ const OUTBOUND: u32 = 2;
 pub(super) struct PcapngArgs {
     /// Copy a sample of the packets sent and received to FILE, as pcapng
     ///
-    /// FILE must be new, empty or a pcapng file. Packets count as sent when they are offered to the
-    /// port.
+    /// FILE must be new, empty or written by --pcapng before. Packets count as sent when they are
+    /// offered to the port.
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
     /// Copy every Nth packet of each queue; by default every one, as far as the disk keeps up
@@ -41,9 +49,13 @@ pub(super) struct PcapngArgs {
     pcapng_every: u64,
 }
 
-/// A capture that is being written.
+/// A capture of a run.
 pub(super) struct PcapngFile {
-    writer: PcapNgWriter<BufWriter<File>>,
+    file: LockedFile,
+    /// `None` before the begin.
+    writer: Option<PcapNgWriter<BufWriter<File>>>,
+    /// Names of the ports.
+    ports: Vec<String>,
     every: u64,
     clock: Clock,
     /// Time since the epoch at which the clock began.
@@ -64,48 +76,72 @@ impl PcapngArgs {
         self.pcapng.is_some()
     }
 
-    /// Opens the file, before ports are; `None` if none is wanted.
-    pub(super) fn open(&self) -> anyhow::Result<Option<(File, &Path)>> {
-        let Some(path) = self.pcapng.as_deref() else { return Ok(None) };
-        let name = path.display();
-        let mut options = File::options();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = opened.with_context(|| format!("cannot create {name}"))?;
-        if file.metadata().is_ok_and(|found| found.is_file()) {
-            let mut begin = Vec::new();
-            let read = (&file).take(MAGIC.len() as u64).read_to_end(&mut begin);
-            if read.is_err() || !(begin.is_empty() || begin == MAGIC) {
-                bail!("{name} is no pcapng file, so it is left as it is: name another one");
-            }
-            file.rewind().and_then(|()| file.set_len(0))?;
-        }
-        Ok(Some((file, path)))
+    /// The file, if there is to be one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.pcapng.as_deref()
     }
 
-    /// Begins the capture of these ports. The clock begins after `delay`.
-    pub(super) fn begin(
+    /// Opens the file, before ports are; `None` if none is wanted. It keeps its contents until the
+    /// begin.
+    pub(super) fn open(&self) -> anyhow::Result<Option<LockedFile>> {
+        let path = self.path();
+        refuse_dash("--pcapng", path)?;
+        path.map(|path| LockedFile::open(path, Kind::public("capture"), is_ours)).transpose()
+    }
+
+    /// Prepares the capture of these ports. The clock begins after `delay`.
+    pub(super) fn prepare(
         &self,
-        (file, path): (File, &Path),
+        file: LockedFile,
         ports: &[Port],
         clock: Clock,
         delay: Duration,
-    ) -> anyhow::Result<PcapngFile> {
-        let name = path.display().to_string();
+    ) -> PcapngFile {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let begun = now + delay;
-        let mut writer = PcapNgWriter::new(BufWriter::new(file))?;
-        for port in ports {
-            let port = Cow::Owned(port.info().devargs.clone());
-            let options = vec![
-                InterfaceDescriptionOption::IfName(port),
-                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-            ];
-            let (linktype, snaplen) = (DataLink::ETHERNET, SNAP_LEN);
-            writer.write_pcapng_block(InterfaceDescriptionBlock { linktype, snaplen, options })?;
+        PcapngFile {
+            file,
+            writer: None,
+            ports: ports.iter().map(|port| port.info().devargs.clone()).collect(),
+            every: self.pcapng_every,
+            clock,
+            begun: now + delay,
+            feeds: Vec::new(),
+            name: self.path().map(|path| path.display().to_string()).unwrap_or_default(),
         }
-        let every = self.pcapng_every;
-        Ok(PcapngFile { writer, every, clock, begun, feeds: Vec::new(), name })
     }
+}
+
+/// True for the first bytes of a file that this program wrote.
+fn is_ours(head: &[u8]) -> bool {
+    let Some((section, option)) = head.split_at_checked(FIRST_OPTION) else { return false };
+    let Some((option, text)) = option.split_at_checked(4) else { return false };
+    let is_program = USER_APPLICATION.iter().any(|code| option.starts_with(code));
+    section.starts_with(&MAGIC) && is_program && text.starts_with(PROGRAM.as_bytes())
+}
+
+/// The error behind one of `pcap_file`, which calls errors of writing those of reading.
+fn io_error(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+/// Writes what stands above the packets.
+fn write_head<W: Write>(out: W, ports: &[String]) -> PcapResult<PcapNgWriter<W>> {
+    let program = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
+    let options = vec![SectionHeaderOption::UserApplication(Cow::Owned(program))];
+    let section = SectionHeaderBlock { options, ..SectionHeaderBlock::default() };
+    let mut writer = PcapNgWriter::with_section_header(out, section)?;
+    for port in ports {
+        let options = vec![
+            InterfaceDescriptionOption::IfName(Cow::Owned(port.clone())),
+            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+        ];
+        let (linktype, snaplen) = (DataLink::ETHERNET, SNAP_LEN);
+        writer.write_pcapng_block(InterfaceDescriptionBlock { linktype, snaplen, options })?;
+    }
+    Ok(writer)
 }
 
 impl PcapngFile {
@@ -117,8 +153,24 @@ impl PcapngFile {
         tap
     }
 
-    /// Writes the frames that have been copied.
+    /// Empties the file: frames come from now on.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        let writing = || format!("cannot write {}", self.name);
+        let file = self.file.begin().with_context(writing)?;
+        let head = write_head(BufWriter::new(file), &self.ports).map_err(io_error);
+        self.writer = Some(head.with_context(writing)?);
+        Ok(())
+    }
+
+    /// Writes the frames that have been copied, if the file has begun.
+    ///
+    /// # Errors
+    /// Those of writing.
     pub(super) fn write(&mut self) -> anyhow::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
         for Feed { port, direction, feed } in &mut self.feeds {
             let written = feed.take_all(|time_ns, frame| {
                 let block = EnhancedPacketBlock {
@@ -128,17 +180,43 @@ impl PcapngFile {
                     data: Cow::Borrowed(frame),
                     options: vec![EnhancedPacketOption::Flags(*direction)],
                 };
-                self.writer.write_pcapng_block(block).map(drop)
+                writer.write_pcapng_block(block).map(drop)
             });
-            written.with_context(|| format!("cannot write {}", self.name))?;
+            written.map_err(io_error).with_context(|| format!("cannot write {}", self.name))?;
         }
         Ok(())
     }
 
     /// Ends the file; returns how many copies found no room.
+    ///
+    /// # Errors
+    /// Those of writing.
     pub(super) fn finish(mut self) -> anyhow::Result<u64> {
         self.write()?;
-        self.writer.get_mut().flush().with_context(|| format!("cannot write {}", self.name))?;
+        if let Some(writer) = &mut self.writer {
+            writer.get_mut().flush().with_context(|| format!("cannot write {}", self.name))?;
+        }
         Ok(self.feeds.iter().map(|feed| feed.feed.missed()).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_captures_of_this_program_are_overwritten() {
+        let mut ours = Vec::new();
+        write_head(&mut ours, &["eth1".to_owned()]).unwrap();
+        assert!(is_ours(&ours));
+        // As other programs begin theirs: without the option, and with their own name.
+        let theirs = PcapNgWriter::new(Vec::new()).unwrap().into_inner();
+        assert!(theirs.starts_with(&MAGIC) && !is_ours(&theirs));
+        let mut dumpcap = ours.clone();
+        dumpcap[FIRST_OPTION + 4..][..8].copy_from_slice(b"Dumpcap ");
+        assert!(!is_ours(&dumpcap));
+        for len in 0..FIRST_OPTION + 4 + PROGRAM.len() {
+            assert!(!is_ours(&ours[..len]), "{len}");
+        }
     }
 }

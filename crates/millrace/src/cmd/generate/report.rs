@@ -12,13 +12,15 @@ use super::terminal::Terminal;
 use super::{GenArgs, Stats};
 use crate::cmd::report::PageFile;
 use crate::host::{Processor, Software};
-use crate::output::{JsonFile, tell, tell_at_once};
+use crate::is_closed_pipe;
+use crate::output::{JsonFile, refuse_dash, refuse_to_overwrite, tell, tell_at_once};
 use anyhow::{Context, bail};
 use generator::Totals;
 use results::live::LiveView;
 use results::metrics::Scrape;
 use results::{Count, Host, Interval, IntervalLines, KIND, PortResult, Results, Run};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use traffic::stream::StreamSpec;
@@ -40,6 +42,7 @@ pub(super) struct Outputs {
 impl Outputs {
     /// Opens all that is asked for.
     pub(super) fn open(args: &GenArgs) -> anyhow::Result<Self> {
+        refuse_shared_files(args)?;
         let json = JsonFile::open(args.json.as_deref())?;
         let page = PageFile::open(args.html.as_deref())?;
         let csv = CsvFile::open(args.csv.as_deref())?;
@@ -54,6 +57,28 @@ impl Outputs {
         }
         Ok(Self { json, page, csv, metrics, terminal })
     }
+}
+
+/// Refuses outputs that are one file, or an input that the run has still to read or has read.
+fn refuse_shared_files(args: &GenArgs) -> anyhow::Result<()> {
+    let outputs = [
+        ("--json", args.json.as_deref()),
+        ("--html", args.html.as_deref()),
+        ("--csv", args.csv.as_deref()),
+        ("--pcapng", args.pcapng.path()),
+    ];
+    for (flag, path) in &outputs[1..] {
+        refuse_dash(flag, *path)?;
+    }
+    let stream_file = args.profile.stream_file();
+    let folder = stream_file.and_then(Path::parent).unwrap_or(Path::new(""));
+    let mut inputs: Vec<PathBuf> = stream_file.into_iter().map(Path::to_owned).collect();
+    inputs.extend(args.trex_cfg.clone());
+    for (key, value) in args.pairs()?.into_iter().flatten() {
+        inputs.extend((key == "pcap").then(|| folder.join(value)));
+    }
+    refuse_to_overwrite(&outputs, &inputs);
+    Ok(())
 }
 
 /// What is measured.
@@ -82,6 +107,8 @@ pub(super) struct Reporter<'a> {
     started: SystemTime,
     intervals: Vec<Interval>,
     left_out: u64,
+    /// Whether an output could not be written.
+    has_failed: bool,
 }
 
 impl<'a> Reporter<'a> {
@@ -104,15 +131,25 @@ impl<'a> Reporter<'a> {
             started: SystemTime::now(),
             intervals: Vec::new(),
             left_out: 0,
+            has_failed: false,
         })
     }
 
-    /// Prints what stands above the intervals.
+    /// Begins the file of intervals, and prints what stands above them.
     pub(super) fn begin(&mut self) {
+        if let Err(error) = self.outputs.csv.begin() {
+            self.fail(&error);
+        }
         if self.lines.is_some() {
             tell_at_once(IntervalLines::HEADING);
         }
         self.draw();
+    }
+
+    /// Tells that an output could not be written. The others go on.
+    pub(super) fn fail(&mut self, error: &anyhow::Error) {
+        self.has_failed = true;
+        tell(io::stderr(), format_args!("millrace: {error:#}"));
     }
 
     fn draw(&mut self) {
@@ -149,7 +186,7 @@ impl<'a> Reporter<'a> {
         self.view.add(&interval);
         self.draw();
         if let Err(error) = self.outputs.csv.write(&interval) {
-            tell(io::stderr(), format_args!("millrace: cannot write intervals: {error}"));
+            self.fail(&error);
         }
         match self.intervals.len() < INTERVALS_MAX {
             true => self.intervals.push(interval),
@@ -227,22 +264,39 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Writes what the run came to; returns the exit status.
-    pub(super) fn finish(
-        mut self,
-        totals: &Totals,
-        sent_for: Duration,
-    ) -> anyhow::Result<ExitCode> {
+    /// Writes what the run came to: files first, then the text, each whether or not another one
+    /// failed. Returns the exit status, which is 1 if one failed. A reader of standard output who
+    /// leaves early has seen enough; that is no failure.
+    pub(super) fn finish(mut self, totals: &Totals, sent_for: Duration) -> ExitCode {
         let intervals = std::mem::take(&mut self.intervals);
-        let ports = (self.subject.ports)()?;
+        let ports = (self.subject.ports)().unwrap_or_else(|error| {
+            self.fail(&error);
+            let named = |name: &String| PortResult { name: name.clone(), ..PortResult::default() };
+            self.port_names.iter().map(named).collect()
+        });
         let results = Results { intervals, ..self.results(ports, totals, sent_for) };
         let Outputs { json, page, terminal, .. } = self.outputs;
         drop(terminal);
-        if !json.is_stdout() {
-            results.print(&mut io::stdout().lock()).context("cannot write the results")?;
+        let is_stdout = json.is_stdout();
+        let text = || {
+            if is_stdout {
+                return Ok(());
+            }
+            results.print(&mut io::stdout().lock()).context("cannot write to standard output")
+        };
+        let page = page.write("millrace gen", &[Run::new("this run", &results)]);
+        let json = json.write(&results);
+        let written = [(page, false), (json, is_stdout), (text(), true)];
+        let mut is_good = results.is_good() && !self.has_failed;
+        for (written, is_stdout) in written {
+            match written {
+                Err(error) if !(is_stdout && is_closed_pipe(&error)) => {
+                    is_good = false;
+                    tell(io::stderr(), format_args!("millrace: {error:#}"));
+                }
+                _ => {}
+            }
         }
-        page.write("millrace gen", &[Run::new("this run", &results)])?;
-        json.write(&results)?;
-        Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

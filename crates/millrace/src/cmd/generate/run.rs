@@ -127,8 +127,8 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
         interval_ns: args.interval.as_nanos() as u64,
     };
     let begun = Instant::now() + delay;
-    let pcapng = pcapng.map(|file| args.pcapng.begin(file, &open.ports, plan.clock, delay));
-    let mut pcapng = pcapng.transpose()?;
+    let prepare = |file| args.pcapng.prepare(file, &open.ports, plan.clock, delay);
+    let mut pcapng = pcapng.map(prepare);
     let phase = Phase::new();
     let (workers, ledger) = plan.tasks(&mut open, &mut inquiries, pcapng.as_mut())?;
     let jobs = crew::launch(workers, &mut open, plan.clock, &phase);
@@ -147,7 +147,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     reflectors.set(inquiries.end());
     control.end_workers();
     jobs.into_iter().for_each(|job| _ = job.join());
-    let status = control.finish(sent_for)?;
+    let status = control.finish(sent_for);
     open.close();
     Ok(status)
 }
@@ -242,16 +242,20 @@ impl<'a> Control<'a> {
 
     /// Takes the last reports, once the workers have ended, and writes the results; returns the
     /// exit status.
-    pub(super) fn finish(mut self, sent_for: Duration) -> anyhow::Result<ExitCode> {
+    pub(super) fn finish(mut self, sent_for: Duration) -> ExitCode {
         self.ledger.poll();
         self.close_intervals(u64::MAX);
-        self.finish_pcapng()?;
+        self.finish_pcapng();
         self.reporter.finish(self.ledger.totals(), sent_for)
     }
 
     /// Waits until sending is over; returns how long it took.
     fn watch(&mut self, duration: Option<Duration>, interrupted: &AtomicBool) -> Duration {
-        self.reporter.begin();
+        // Files of an earlier run keep their contents if this one sends nothing.
+        if !interrupted.load(Ordering::Relaxed) {
+            self.reporter.begin();
+            self.with_pcapng(PcapngFile::begin);
+        }
         loop {
             self.poll();
             let elapsed = self.begun.elapsed();
@@ -296,23 +300,27 @@ impl<'a> Control<'a> {
     fn poll(&mut self) {
         self.ledger.poll();
         self.links.as_mut().into_iter().for_each(LinkWatch::look);
-        let written = self.pcapng.as_mut().map_or(Ok(()), PcapngFile::write);
-        if let Err(error) = written {
-            tell(io::stderr(), format_args!("millrace: {error:#}"));
+        self.with_pcapng(PcapngFile::write);
+    }
+
+    /// Does something with the capture, if there is one; after an error there is none.
+    fn with_pcapng(&mut self, act: fn(&mut PcapngFile) -> anyhow::Result<()>) {
+        if let Err(error) = self.pcapng.as_mut().map_or(Ok(()), act) {
+            self.reporter.fail(&error);
             self.pcapng = None;
         }
     }
 
     /// Writes the rest of the copied frames.
-    fn finish_pcapng(&mut self) -> anyhow::Result<()> {
-        let missed = self.pcapng.take().map_or(Ok(0), PcapngFile::finish)?;
-        if missed > 0 {
-            tell(
+    fn finish_pcapng(&mut self) {
+        match self.pcapng.take().map_or(Ok(0), PcapngFile::finish) {
+            Ok(0) => {}
+            Ok(missed) => tell(
                 io::stderr(),
                 format_args!("millrace: --pcapng: {missed} packets came too fast to be copied"),
-            );
+            ),
+            Err(error) => self.reporter.fail(&error),
         }
-        Ok(())
     }
 }
 

@@ -144,7 +144,7 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
     control.end_workers();
     workers.into_iter().for_each(|worker| _ = worker.join());
-    control.finish(sent_for)
+    Ok(control.finish(sent_for))
 }
 
 /// What the sockets have to know of the streams.
