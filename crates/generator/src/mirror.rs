@@ -68,16 +68,20 @@ impl Tap {
 }
 
 impl TapFeed {
-    /// Gives each copied frame to `take`, with its time in nanoseconds of the run.
+    /// Gives each frame that is there now to `take`, with its time in nanoseconds of the run. Those
+    /// that come meanwhile stay: they may come faster than `take` takes them.
     pub fn take_all<E>(
         &mut self,
         mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        while let Ok(head) = self.ring.read_chunk(HEAD) {
+        let mut left = self.ring.slots();
+        while left >= HEAD {
+            let Ok(head) = self.ring.read_chunk(HEAD) else { break };
             let mut bytes = head.into_iter();
             let time_ns = u64::from_ne_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)));
             let len = u32::from_ne_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)));
             drop(bytes);
+            left = left.saturating_sub(HEAD + len as usize);
             self.frame.clear();
             if let Ok(frame) = self.ring.read_chunk(len as usize) {
                 let (first, second) = frame.as_slices();

@@ -384,6 +384,7 @@ impl Results {
     pub fn is_good(&self) -> bool {
         // Damaged packets of ours are lost, too; those of others are not our affair.
         let is_whole = self.verified.as_ref().is_none_or(|it| it.lost == 0);
-        is_whole && self.unsent == 0
+        let is_sent = self.unsent == 0 && self.ports.iter().all(|port| port.oerrors == 0);
+        is_whole && is_sent
     }
 }

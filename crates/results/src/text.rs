@@ -76,6 +76,10 @@ impl Results {
         if self.unsent > 0 {
             writeln!(out, "not sent, as the port took no more: {}", units::thousands(self.unsent))?;
         }
+        for PortResult { name, oerrors, .. } in self.ports.iter().filter(|it| it.oerrors > 0) {
+            let (name, oerrors) = (names::short(name), units::thousands(*oerrors));
+            writeln!(out, "{name}: {oerrors} packets were dropped before the wire (oerrors)")?;
+        }
         if let Some(verified) = &self.verified {
             verified.print(out)?;
             // Of the packets of a profile only probes have a latency: all that is known of it.

@@ -275,7 +275,8 @@ fn the_ways_of_the_baseline_are_compared() {
     let _turn = turn();
     let scratch = Scratch::new("baseline");
     let page = scratch.path("baseline.html");
-    let args = ["bench", "baseline", "-d", "2", "--rate", "10000", "--html", &page];
+    let args =
+        ["bench", "baseline", "-d", "2", "--rate", "10000", "--html", &page, "--trials", "2"];
     let output = millrace(&[&args[..], &["--only", "memif"]].concat());
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(0), "{printed}");
@@ -460,19 +461,18 @@ fn testpmd_is_a_reflector_too() {
         return;
     }
     let _turn = turn();
-    let scratch = Scratch::new("testpmd-reflects");
-    let socket = scratch.path("memif");
-    let server = format!("--vdev=net_memif0,role=server,{}", at(&socket));
-    let mut testpmd = Testpmd::with(&[server], &["--port-topology=loop"]);
-    let client = format!("net_memif0,role=client,{}", at(&socket));
     for (mode, answer) in [("macswap", "Set macswap"), ("5tswap", "Set 5tswap")] {
+        let scratch = Scratch::new("testpmd-reflects");
+        let socket = scratch.path("memif");
+        let server = format!("--vdev=net_memif0,role=server,{}", at(&socket));
+        let mut testpmd = Testpmd::with(&[server], &["--port-topology=loop"]);
         testpmd.enter(&format!("set fwd {mode}"), answer);
         testpmd.enter("start", "packet forwarding");
+        let client = format!("net_memif0,role=client,{}", at(&socket));
         let mut args = vec!["gen", &client, "--verify", "--workers", "1", "--json", "-"];
         args.extend(["--stream", "count=3000 rate=10kpps sport=1024-2047"]);
         args.extend(["--stream", "count=2000 rate=10kpps proto=tcp src=2001:2::1 size=128 vlan=7"]);
         let results = json(&millrace(&args));
-        testpmd.enter("stop", "Done.");
         let verified = &results["verified"];
         let (sent, lost) = (count(&results["sent"]["packets"]), count(&verified["lost"]));
         assert_eq!(

@@ -2,7 +2,7 @@
 //! `millrace bench baseline`: the same packets over the kernel's sockets, over DPDK on a Linux
 //! interface, over AF_XDP and over memif, each to a reflector and back.
 
-use super::search::{LOSS_MAX, Trial, highest_rate};
+use super::search::{LOSS_MAX, TRIALS, Trial, highest_rate};
 use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed, end_with_us, this_program};
 use crate::cmd::report::PageFile;
 use crate::host::Cpus;
@@ -37,6 +37,10 @@ pub(crate) struct BaselineArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(64..=1518))]
     size: u16,
+    /// Try at most N rates of each way to find the highest
+    #[arg(long, value_name = "N", default_value_t = TRIALS,
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    trials: u32,
     /// Only the ways with NAME in their name; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -208,7 +212,7 @@ impl Runner<'_> {
         let mut reflector = Running::start(&mut reflector)?;
         thread::sleep(READY);
         say("searching for the highest rate");
-        let highest = highest_rate(|rate| {
+        let highest = highest_rate(self.args.trials, |rate| {
             reflector.check()?;
             let results = self.run(way, rate, TRIAL_S)?;
             Ok::<_, anyhow::Error>(trial(&results, rate))

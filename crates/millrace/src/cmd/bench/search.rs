@@ -9,8 +9,8 @@ const HALVINGS: u32 = 3;
 const STEP_UP: f64 = 1.25;
 /// How much lower the next trial is after one with losses.
 const STEP_DOWN: f64 = 0.6;
-/// Trials until the search gives up.
-const TRIALS_MAX: u32 = 16;
+/// Rates at which the search tries until it gives up.
+pub(super) const TRIALS: u32 = 16;
 
 /// What a trial came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Trial {
 
 /// Returns the highest rate, in packets per second, of which at most [`LOSS_MAX`] were lost or not
 /// sent; `None` if no trial was good. `measure` makes a trial at a rate; without one, as fast as it
-/// goes.
+/// goes. It tries at most so many rates.
 ///
 /// Other programs disturb single trials, which then lose packets or send too few. A trial that is
 /// not good is therefore repeated once, and the better of both counts. If packets were not sent but
@@ -50,6 +50,7 @@ impl Trial {
 /// # Errors
 /// Those of `measure`.
 pub(super) fn highest_rate<E>(
+    trials: u32,
     mut measure: impl FnMut(Option<f64>) -> Result<Trial, E>,
 ) -> Result<Option<f64>, E> {
     let fastest = measure(None)?;
@@ -58,7 +59,7 @@ pub(super) fn highest_rate<E>(
     let mut rate = fastest.received.min(fastest.sent);
     let mut ceiling = fastest.sent;
     let mut halvings = 0;
-    for _ in 0..TRIALS_MAX {
+    for _ in 0..trials {
         if rate < 1.0 {
             break;
         }
@@ -121,10 +122,10 @@ mod tests {
         let mut number = 0;
         let measure = |rate: Option<f64>| {
             number += 1;
-            assert!(number <= 2 * TRIALS_MAX + 1, "it ends");
+            assert!(number <= 2 * TRIALS + 1, "it ends");
             Ok::<_, std::convert::Infallible>(carry(rate, number))
         };
-        highest_rate(measure).unwrap()
+        highest_rate(TRIALS, measure).unwrap()
     }
 
     #[test]
