@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! AF_XDP (`net_af_xdp`), whose packets the kernel copies on interfaces like these: a generator, the
-//! bump and a reflector, each in a namespace of its own.
+//! AF_XDP (`net_af_xdp`), whose packets the kernel copies on interfaces like these: a generator,
+//! the bump and a reflector, each in a namespace of its own.
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};

@@ -454,7 +454,7 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[&[null], &long[..]].concat(), 1, "these headers need at least 82 with FCS");
 }
 
-/// Another program sends packets back: with MAC addresses exchanged, and with all that names a flow.
+/// Another program sends packets back: with MAC addresses exchanged, or with the whole tuple.
 #[test]
 fn testpmd_is_a_reflector_too() {
     if !has_tools(&["dpdk-testpmd", "setpriv"]) {

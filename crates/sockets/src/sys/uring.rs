@@ -86,9 +86,9 @@ impl SendRing {
         }
     }
 
-    /// Submits what is in the ring, and waits until the kernel has done with all of it. Of a message
-    /// that is sent without a copy two completions come: its result, and that its memory is free.
-    /// The second one of a message that was cancelled, which nobody announces, may come later.
+    /// Submits what is in the ring, and waits until the kernel has done with all of it. Of a
+    /// message that is sent without a copy two completions come: its result, and that its memory is
+    /// free. The second one of a cancelled message, which nobody announces, may come later.
     fn wait_for_all(&mut self, count: usize) {
         self.results[..count].fill(0);
         let (mut results, mut in_use) = (0, 0_usize);
