@@ -57,7 +57,7 @@ impl Stock {
     ///
     /// # Panics
     /// If the stock has fewer mbufs, `burst` has room for fewer, or an mbuf has no room for
-    /// `frame`, or for [`SHORT`] bytes.
+    /// `frame`, or for 64 bytes.
     #[inline(always)]
     pub fn copy_to(&mut self, burst: &mut Burst, frame: &[u8], count: usize) {
         assert!(frame.len().max(SHORT) <= self.room, "a frame of {} bytes", frame.len());
