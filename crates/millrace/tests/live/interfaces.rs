@@ -164,7 +164,7 @@ fn what_is_put_back_is_what_was_changed() {
 fn a_second_bump_on_an_interface_is_refused_and_named_the_first() {
     let Some(lan) = lan(1500) else { return };
     let bump = start(&lan, Setup::new("first"));
-    let told = format!("process {} has a bump on this interface", bump.id());
+    let told = format!("process {} has this interface: only one instance can", bump.id());
     for pair in ["end-a,net_null0", "net_null0,net_af_packet0,iface=end-a"] {
         let mut second = lan.bump.command(env!("CARGO_BIN_EXE_millrace"));
         let output = second.args(["run", "--pair", pair, "--duration", "1"]).output().unwrap();
