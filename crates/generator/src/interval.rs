@@ -21,7 +21,8 @@ pub struct Interval {
     pub received: [u64; 2],
     /// Bytes without FCS.
     pub received_bytes: [u64; 2],
-    /// Each queue that frames are received from, in the order of [`Totals::queues`](crate::Totals::queues).
+    /// Each queue that frames are received from, in the order of
+    /// [`Totals::queues`](crate::Totals::queues).
     pub queues: Vec<QueueReport>,
     /// Frames that were made and stamped in this interval.
     pub made: u64,
