@@ -338,7 +338,8 @@ impl Stream {
         if recording.is_some_and(|it| it.is_empty()) {
             return Err(StreamFault::NoFrames);
         }
-        let is_fixed = varying.is_empty() && lane.is_none() && sizes.len() <= READY_MAX;
+        let is_fixed = varying.is_empty() && lane.is_none() && recording.is_none();
+        let is_fixed = is_fixed && sizes.len() <= READY_MAX;
         let ready = |size: &u16| template.fixed_frame((*size).into(), filler);
         let ready = sizes.iter().filter(|_| is_fixed).map(ready).collect();
         Ok(Self {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Frames that are all alike, taken many at once.
 
-use crate::streams::{streams, take};
+use crate::streams::{recorded, setup, streams, take};
+use traffic::stream::Streams;
 use traffic::{ROOM, Source};
 
 /// Takes all frames, those that are alike in turns of up to 7 beside single ones.
@@ -57,4 +58,14 @@ fn only_frames_without_stamp_time_and_variety_are_alike() {
     assert!(!is_alike(&["rate=1Mpps"], false));
     assert!(!is_alike(&["rate=max", "rate=max"], false));
     assert!(!is_alike(&["rate=max sport=1-2"], false));
+}
+
+/// Its keys say nothing of the frames.
+#[test]
+fn frames_of_a_capture_are_never_alike() {
+    let spec = [recorded("rate=max count=7")];
+    let mut streams = Streams::new(&spec, &setup(false)).unwrap();
+    assert_eq!(streams.take_alike(9), None);
+    let sizes: Vec<_> = take(&mut streams, 9).iter().map(|it| it.bytes.len()).collect();
+    assert_eq!(sizes, [60, 61, 62, 63, 64, 60, 61]);
 }

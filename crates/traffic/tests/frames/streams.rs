@@ -429,7 +429,7 @@ fn rates_grow_linearly() {
 }
 
 /// A stream that sends five frames of 60 to 64 bytes, at 0, 1, 2, 3 and 4 ms.
-fn recorded(text: &str) -> StreamSpec {
+pub(crate) fn recorded(text: &str) -> StreamSpec {
     let mut spec = spec(&format!("pcap=five.pcap {text}"));
     let mut recording = Recording::default();
     for number in 0..5_u8 {
