@@ -126,7 +126,7 @@ pub(crate) struct GenArgs {
     trex_cfg: Option<PathBuf>,
     /// In intervals, count a packet as lost if it arrives more than S seconds after it was sent
     ///
-    /// At the end of the run it waits as long for packets on their way.
+    /// At the end of the run it waits up to that long for packets on their way.
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
     late: Duration,
     /// Seed of random field values and payload: 1 by default, with --payload dpdk-project its own
