@@ -58,6 +58,20 @@ impl Filler {
         &self.bytes[start..start + len]
     }
 
+    /// Writes the first bytes of a window to all of `to`.
+    ///
+    /// # Panics
+    /// If `to` has more than 9216.
+    #[inline(always)]
+    pub(crate) fn write(&self, window: Window, to: &mut [u8]) {
+        let from = self.bytes(window, to.len());
+        match to.len() {
+            // A call of memcpy costs more than so few bytes.
+            2 => to.copy_from_slice(&from[..2]),
+            _ => to.copy_from_slice(from),
+        }
+    }
+
     /// Returns the sum of those bytes. Bytes that follow them must not count to the same sum if
     /// `len` is odd.
     #[inline(always)]

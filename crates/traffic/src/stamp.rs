@@ -90,9 +90,7 @@ impl Stamp {
     /// Returns the sum of the stamp's bytes.
     #[inline(always)]
     pub fn sum(self, key: StampKey) -> Sum {
-        let words = [self.first_word(key), self.sent_ns];
-        let halves = words.map(|word| [(word >> 32) as u32, word as u32]);
-        halves.as_flattened().iter().fold(Sum::default(), |sum, half| sum.add_u32(*half))
+        Sum::default().add_u64(self.first_word(key)).add_u64(self.sent_ns)
     }
 
     /// Returns the whole number of the packet. `next` is the number of one close to it: less than

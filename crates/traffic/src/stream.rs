@@ -6,6 +6,7 @@
 
 mod ends;
 mod fields;
+mod places;
 mod poisson;
 mod rate;
 mod recording;
@@ -14,6 +15,7 @@ mod size;
 mod spec;
 mod template;
 mod tunnel;
+mod turns;
 mod values;
 
 pub use rate::{NoLinkSpeed, Rate, RateError};
@@ -31,10 +33,9 @@ use crate::stamp::PayloadFormat;
 use fields::Fields;
 use recording::Player;
 use schedule::{Gaps, Group, Interval, Schedule};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
-use template::{HEAD, Payload, Template};
+use template::{HEAD, Head, Payload, Template};
+use turns::Turns;
 
 /// What streams of a run have in common.
 #[derive(Clone, Debug)]
@@ -60,16 +61,14 @@ pub struct StreamSetup {
 #[derive(Debug)]
 pub struct Streams {
     streams: Vec<Stream>,
-    groups: Vec<Group>,
-    /// When the next frame of each group is due.
-    dues: BinaryHeap<Reverse<(u64, u32)>>,
+    turns: Turns,
     filler: Arc<Filler>,
     format: PayloadFormat,
     /// Number of streams whose packets are stamped: the first ones.
     stamped: usize,
 }
 
-/// Most sizes of a stream whose frames are kept ready.
+/// Most sizes of a stream whose frames, or the heads of them, are kept ready.
 const READY_MAX: usize = 64;
 
 /// A stream at work.
@@ -83,6 +82,8 @@ struct Stream {
     fields: Fields,
     sizes: Vec<u16>,
     size: usize,
+    /// The head of a frame of each size; none if those are many.
+    heads: Vec<Head>,
     /// The frame of each size, where nothing else varies; else none.
     ready: Vec<Box<[u8]>>,
     /// Packets of this share so far.
@@ -147,19 +148,17 @@ impl Streams {
         assert!(recorded.iter().all(|it| it.playback.is_some()), "captures come last");
         let mut streams = Self {
             streams: Vec::new(),
-            groups: Vec::new(),
-            dues: BinaryHeap::new(),
+            turns: Turns::new(Vec::new()),
             filler: Arc::new(Filler::new(setup.seed)),
             format: setup.format,
             stamped: if setup.is_stamped { made.len() } else { 0 },
         };
+        let mut groups = Vec::new();
         for (number, spec) in specs.iter().enumerate() {
-            let added = streams.add(number, spec, setup);
+            let added = streams.add(number, spec, setup, &mut groups);
             added.map_err(|fault| StreamError { name: spec.name.clone(), fault })?;
         }
-        streams.groups.iter_mut().for_each(Group::begin);
-        let dues = streams.groups.iter().enumerate();
-        streams.dues = dues.map(|(number, it)| Reverse((it.due(), number as u32))).collect();
+        streams.turns = Turns::new(groups);
         Ok(streams)
     }
 
@@ -168,6 +167,7 @@ impl Streams {
         number: usize,
         spec: &StreamSpec,
         setup: &StreamSetup,
+        groups: &mut Vec<Group>,
     ) -> Result<(), StreamFault> {
         if number < self.stamped {
             check_format(number, spec, setup.format)?;
@@ -183,50 +183,50 @@ impl Streams {
         let is_ours = stream.count > 0 && setup.part.has_side(spec.side);
         let player = stream.player.clone();
         self.streams.push(stream);
-        if is_ours { self.schedule(number, spec, setup, player) } else { Ok(()) }
+        if is_ours { schedule(number, spec, setup, player, groups) } else { Ok(()) }
     }
+}
 
-    /// Gives a stream its times.
-    fn schedule(
-        &mut self,
-        number: u16,
-        spec: &StreamSpec,
-        setup: &StreamSetup,
-        player: Option<Player>,
-    ) -> Result<(), StreamFault> {
-        let (schedule, part, burst) = (spec.schedule, setup.part, spec.burst);
-        let link_mbps = setup.link_mbps[spec.side as usize];
-        let speed = spec.playback.as_ref().and_then(|it| it.speed);
-        let rate = spec.rate.packets_per_second(spec.mean_size(), link_mbps)?;
-        let is_max = rate.is_none() && speed.is_none();
-        if self.groups.iter().any(|group| group.is_max() != is_max) {
-            return Err(StreamFault::MaxBesideRate);
-        }
-        if is_max && schedule != Schedule::default() {
-            return Err(StreamFault::MaxBesideTimes);
-        }
-        let interval = rate.map_or(Interval::NONE, Interval::at_rate);
-        let gaps = match (player, speed) {
-            (Some(player), Some(_)) if player.is_timeless() => return Err(StreamFault::NoTimes),
-            (Some(player), Some(speed)) => Gaps::recorded(player, speed, part),
-            _ if schedule.is_poisson => {
-                Gaps::random(interval, burst, part, setup.seed ^ u64::from(number) << 32)
-            }
-            _ => {
-                let is_taken = |group: &mut Group| group.takes(interval, schedule, number);
-                if burst == 1 && self.groups.iter_mut().any(is_taken) {
-                    return Ok(());
-                }
-                Gaps::even(interval, burst, part)
-            }
-        };
-        let mut group = Group::new(gaps, burst, number, schedule);
-        if !is_max {
-            group.grow(Ramp::new(setup.ramp_ns));
-        }
-        self.groups.push(group);
-        Ok(())
+/// Gives a stream its times: a group of its own, or a place in one of `groups`.
+fn schedule(
+    number: u16,
+    spec: &StreamSpec,
+    setup: &StreamSetup,
+    player: Option<Player>,
+    groups: &mut Vec<Group>,
+) -> Result<(), StreamFault> {
+    let (schedule, part, burst) = (spec.schedule, setup.part, spec.burst);
+    let link_mbps = setup.link_mbps[spec.side as usize];
+    let speed = spec.playback.as_ref().and_then(|it| it.speed);
+    let rate = spec.rate.packets_per_second(spec.mean_size(), link_mbps)?;
+    let is_max = rate.is_none() && speed.is_none();
+    if groups.iter().any(|group| group.is_max() != is_max) {
+        return Err(StreamFault::MaxBesideRate);
     }
+    if is_max && schedule != Schedule::default() {
+        return Err(StreamFault::MaxBesideTimes);
+    }
+    let interval = rate.map_or(Interval::NONE, Interval::at_rate);
+    let gaps = match (player, speed) {
+        (Some(player), Some(_)) if player.is_timeless() => return Err(StreamFault::NoTimes),
+        (Some(player), Some(speed)) => Gaps::recorded(player, speed, part),
+        _ if schedule.is_poisson => {
+            Gaps::random(interval, burst, part, setup.seed ^ u64::from(number) << 32)
+        }
+        _ => {
+            let is_taken = |group: &mut Group| group.takes(interval, schedule, number);
+            if burst == 1 && groups.iter_mut().any(is_taken) {
+                return Ok(());
+            }
+            Gaps::even(interval, burst, part)
+        }
+    };
+    let mut group = Group::new(gaps, burst, number, schedule);
+    if !is_max {
+        group.grow(Ramp::new(setup.ramp_ns));
+    }
+    groups.push(group);
+    Ok(())
 }
 
 /// Refuses streams whose frames are too short for their headers, or for the stamps of all.
@@ -267,29 +267,29 @@ fn check_format(
 impl Source for Streams {
     #[inline(always)]
     fn due(&self) -> Option<u64> {
-        self.dues.peek().map(|Reverse((due, _))| *due).filter(|due| *due != u64::MAX)
+        self.turns.due()
     }
 
     #[inline(always)]
     fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written {
-        let mut next = self.dues.peek_mut().expect("the caller has seen a due frame");
-        let group = &mut self.groups[next.0.1 as usize];
+        let group = self.turns.current();
         let number = group.stream();
         let stream = &mut self.streams[usize::from(number)];
         let payload = match stream.lane {
-            Some(lane) => Payload::verified(self.format, lane, stream.index, now_ns),
-            None => Payload::Fixed,
+            Some(lane) => {
+                Payload::verified(self.format, (lane, stream.index), now_ns, &self.filler)
+            }
+            None => Payload::Fixed(&self.filler),
         };
-        let len = stream.write(room, payload, &self.filler);
+        let len = stream.write(room, payload);
         let is_over = stream.advance(group.is_last_of_burst());
-        group.advance(is_over);
-        next.0.0 = group.due();
+        self.turns.advance(is_over);
         Written { len, stream: number }
     }
 
     #[inline(always)]
     fn take_alike(&mut self, most: usize) -> Option<Alike<'_>> {
-        let [group] = &mut self.groups[..] else { return None };
+        let group = self.turns.only()?;
         let number = group.only_stream().filter(|_| group.is_max())?;
         let stream = &mut self.streams[usize::from(number)];
         let [frame] = &stream.ready[..] else { return None };
@@ -297,7 +297,6 @@ impl Source for Streams {
         stream.index += count;
         if stream.index == stream.count {
             group.advance(true);
-            self.dues.clear();
         }
         Some(Alike { frame, stream: number, count: count as usize })
     }
@@ -338,13 +337,16 @@ impl Stream {
         if recording.is_some_and(|it| it.is_empty()) {
             return Err(StreamFault::NoFrames);
         }
-        let is_fixed = varying.is_empty() && lane.is_none() && recording.is_none();
-        let is_fixed = is_fixed && sizes.len() <= READY_MAX;
-        let ready = |size: &u16| template.fixed_frame((*size).into(), filler);
-        let ready = sizes.iter().filter(|_| is_fixed).map(ready).collect();
+        let is_fixed = varying.is_empty() && lane.is_none();
+        let few = sizes.iter().filter(|_| sizes.len() <= READY_MAX && recording.is_none());
+        let few = few.map(|size| usize::from(*size));
+        let ready = few.clone().filter(|_| is_fixed).map(|len| template.fixed_frame(len, filler));
+        let fixed = lane.is_none().then_some(filler);
+        let heads = few.filter(|_| !is_fixed).map(|len| template.head(len, fixed));
         Ok(Self {
             lane,
-            ready,
+            ready: ready.collect(),
+            heads: heads.collect(),
             player: recording.map(|it| Player::new(Arc::clone(it), first)),
             template,
             fields: Fields::new(varying, flows, (first, jump), seed),
@@ -359,7 +361,7 @@ impl Stream {
     }
 
     #[inline(always)]
-    fn write(&self, room: &mut [u8], payload: Payload, filler: &Filler) -> usize {
+    fn write(&self, room: &mut [u8], payload: Payload<'_>) -> usize {
         if let Some(player) = &self.player {
             return player.write(room);
         }
@@ -367,11 +369,15 @@ impl Stream {
             room[..frame.len()].copy_from_slice(frame);
             return frame.len();
         }
-        let len = usize::from(self.sizes[self.size]);
-        self.template.write_head(room, len);
-        let sums = self.fields.write(room);
-        self.template.finish(&mut room[..len], sums, payload, filler);
-        len
+        let made;
+        let head = match self.heads.get(self.size) {
+            Some(head) => head,
+            None => {
+                made = self.template.head(self.sizes[self.size].into(), payload.fixed());
+                &made
+            }
+        };
+        self.template.write(head, room, &self.fields, payload)
     }
 
     /// Goes on to the next packet of this share; true if there is none.

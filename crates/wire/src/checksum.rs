@@ -61,6 +61,13 @@ impl Sum {
         self.plus(value.to_be().into())
     }
 
+    /// Adds one 64-bit number.
+    #[inline(always)]
+    #[must_use]
+    pub fn add_u64(self, value: u64) -> Self {
+        self.plus(value.to_be())
+    }
+
     /// The sum of the same bytes behind an odd number of others (RFC 1071 section 2 (B)).
     #[must_use]
     pub fn swapped(self) -> Self {
@@ -76,13 +83,13 @@ impl Sum {
     }
 
     /// The checksum to store, in host order: the complement of the folded sum.
+    #[inline]
     #[must_use]
     pub fn finish(self) -> u16 {
-        let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
-        let sum = (sum >> 16) + (sum & 0xffff);
-        let sum = (sum >> 16) + (sum & 0xffff);
-        let sum = (sum >> 16) + (sum & 0xffff);
-        !u16::from_be(sum as u16)
+        // The lower half's carry comes to the upper one, which so has the sum of both halves.
+        let sum = (self.0.wrapping_add(self.0.rotate_right(32)) >> 32) as u32;
+        let sum = (sum.wrapping_add(sum.rotate_right(16)) >> 16) as u16;
+        !u16::from_be(sum)
     }
 }
 

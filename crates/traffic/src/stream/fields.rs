@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The fields of a stream that vary, and their values in each packet.
 
-use super::template::{ValueSums, Varying};
+use super::places::{ValueSums, Varying};
 
 /// The fields of a stream, with the values of the packet that is next.
 #[derive(Debug)]
@@ -24,12 +24,20 @@ struct Digit {
     count: u64,
     index: u64,
     value: u128,
+    /// By how much the next value is greater, and how many values this holds for.
+    step: u64,
+    left: u64,
     /// Values between the last packet of a burst and the first of this share's next one, without
     /// the carry of faster fields.
     jump: u64,
 }
 
 impl Fields {
+    /// No fields that vary.
+    pub(crate) fn none() -> Self {
+        Self { digits: Vec::new(), flow: 0, flows: u64::MAX, jump: 1, seed: 0 }
+    }
+
     /// Returns the fields with the values of packet number `first`. They begin anew after `flows`
     /// packets, and a share leaves `jump - 1` packets out between its bursts.
     pub(crate) fn new(
@@ -99,8 +107,9 @@ impl Digit {
     fn all(fields: Vec<Varying>, jump: u64) -> Vec<Self> {
         let mut rest = jump;
         let digits = fields.into_iter().map(|field| {
-            let (count, value) = (field.values.count(), field.values.first());
-            let mut digit = Self { field, count, index: 0, value, jump: 0 };
+            let count = field.values.count();
+            let mut digit = Self { field, count, index: 0, value: 0, step: 0, left: 0, jump: 0 };
+            digit.set(0);
             if !digit.field.values.is_random {
                 digit.jump = rest % count;
                 rest /= count;
@@ -110,10 +119,11 @@ impl Digit {
         digits.collect()
     }
 
-    #[inline(always)]
     fn set(&mut self, index: u64) {
+        let (run, in_run) = self.field.values.find(index);
         self.index = index;
-        self.value = self.field.values.at(index);
+        self.value = run.at(in_run);
+        (self.step, self.left) = (run.step, run.count - in_run - 1);
     }
 
     /// Goes on by at most `count` values; true if it went over the last one.
@@ -128,13 +138,16 @@ impl Digit {
     /// Takes the next value; true if the first one follows the last.
     #[inline(always)]
     fn advance(&mut self) -> bool {
-        self.index += 1;
-        if self.index == self.count {
-            self.set(0);
-            return true;
+        if self.left > 0 {
+            self.left -= 1;
+            self.index += 1;
+            self.value += u128::from(self.step);
+            return false;
         }
-        self.value = self.field.values.at(self.index);
-        false
+        let next = self.index + 1;
+        let is_over = next == self.count;
+        self.set(if is_over { 0 } else { next });
+        is_over
     }
 
     /// Takes the value of a flow that is drawn for it: the same flow has the same one again

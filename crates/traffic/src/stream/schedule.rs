@@ -183,6 +183,8 @@ pub(crate) struct Group {
     /// Packets that leave together, and how many of them have left.
     burst: u64,
     in_burst: u64,
+    /// Its frames have no times: the next is always due.
+    is_max: bool,
     /// When the next frame is due; `u64::MAX`: never.
     due: u64,
 }
@@ -201,6 +203,7 @@ impl Group {
     pub(crate) fn new(gaps: Gaps, burst: u64, stream: u16, schedule: Schedule) -> Self {
         let pauses = |[on_ns, off_ns]: [u64; 2]| Pauses { on_ns, off_ns, end_ns: 0, paused_ns: 0 };
         Self {
+            is_max: matches!(gaps, Gaps::Even { interval: Interval::NONE, .. }),
             gaps,
             schedule,
             ramp: Ramp::default(),
@@ -219,8 +222,9 @@ impl Group {
     }
 
     /// True if its frames have no times.
+    #[inline(always)]
     pub(crate) fn is_max(&self) -> bool {
-        matches!(self.gaps, Gaps::Even { interval: Interval::NONE, .. })
+        self.is_max
     }
 
     /// Adds a stream if it can take turns with those that are there; false if not.
@@ -289,7 +293,15 @@ impl Group {
                 self.gaps.advance();
             }
         }
-        self.due = self.next_due();
+        if !self.is_max || self.members.is_empty() {
+            self.due = self.next_due();
+        }
+    }
+
+    /// True if the next frame is the first of a burst, and of the first stream.
+    #[inline(always)]
+    pub(crate) fn begins_burst(&self) -> bool {
+        self.in_burst == 0 && self.turn == 0
     }
 
     #[inline(always)]

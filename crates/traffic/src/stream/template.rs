@@ -4,6 +4,8 @@
 //! The sums of everything that does not vary are taken once too, so a checksum costs a few
 //! additions however long the packet is.
 
+use super::fields::Fields;
+use super::places::{Place, Varying, varying_fields};
 use super::spec::{PacketSpec, SpecError, ValueFault};
 use super::tunnel::{HEADER, Tunnel, TunnelSpec};
 use super::values::Values;
@@ -26,22 +28,27 @@ const ECHO_ID: u16 = 0x6d72;
 
 /// What follows the headers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Payload {
+pub(crate) enum Payload<'a> {
     /// The same bytes in every packet.
-    Fixed,
+    Fixed(&'a Filler),
     /// A stamp, and bytes that only this packet has.
-    Stamped(Stamp, StampKey),
+    Stamped(Stamp, StampKey, &'a Filler),
     /// As dpdk-project makes it.
     DpdkProject { seed: u64, index: u64, sent_ns: u64 },
 }
 
-impl Payload {
+impl<'a> Payload<'a> {
     /// The payload of packet `index` of a lane: a stream, and a sender of it.
     #[inline(always)]
-    pub(crate) fn verified(format: PayloadFormat, lane: u16, index: u64, sent_ns: u64) -> Self {
+    pub(crate) fn verified(
+        format: PayloadFormat,
+        (lane, index): (u16, u64),
+        sent_ns: u64,
+        filler: &'a Filler,
+    ) -> Self {
         match format {
             PayloadFormat::Stamped(key) => {
-                Self::Stamped(Stamp { lane, index: index as u32, sent_ns }, key)
+                Self::Stamped(Stamp { lane, index: index as u32, sent_ns }, key, filler)
             }
             PayloadFormat::DpdkProject { seed, senders } => {
                 let index = index * u64::from(senders) + u64::from(lane);
@@ -49,52 +56,74 @@ impl Payload {
             }
         }
     }
+
+    /// What a payload that is the same in every packet is taken from.
+    #[inline(always)]
+    pub(crate) fn fixed(self) -> Option<&'a Filler> {
+        match self {
+            Self::Fixed(filler) => Some(filler),
+            Self::Stamped(..) | Self::DpdkProject { .. } => None,
+        }
+    }
 }
 
 /// Headers of a stream, with every field that varies at zero.
 #[derive(Debug)]
 pub(crate) struct Template {
+    /// The first bytes of every frame: its headers, and more.
     head: [u8; HEAD],
     head_len: usize,
-    /// Bytes of the head that are copied to the begin of every frame: its headers, and more.
+    /// Bytes of the head that are copied to long frames.
     copied: usize,
     tunnel: Option<Tunnel>,
     network_at: usize,
     transport_at: usize,
     is_ipv6: bool,
-    protocol: u8,
-    is_bare: bool,
+    has_ports: bool,
+    checksum: Checksum,
+    /// True if a field varies that counts to the checksum of IPv4.
+    has_varying_network: bool,
+    /// The transport packet has a multiple of so many bytes.
+    multiple: usize,
+    /// Where the headers have the length of the packet from a place on.
+    lengths: Vec<Length>,
     /// Of the IPv4 header, without its length.
     network_sum: Sum,
     /// Of pseudo header and transport header, without lengths.
     transport_sum: Sum,
+    /// How often the length of the transport packet counts to its checksum: in the pseudo header,
+    /// and in the header of UDP.
+    counted_lengths: usize,
 }
 
-/// Where a value goes into the headers: bits `shift..` of it, put left by `left`, beside `others`.
+/// A length in the headers: two bytes at `at`, of what begins at `from`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+struct Length {
     at: usize,
-    /// 2, 4 or 8, at an even distance from the begin of its header.
-    width: usize,
-    shift: u32,
-    left: u32,
-    others: u64,
-    in_network_sum: bool,
-    in_transport_sum: bool,
+    from: usize,
 }
 
-/// A field that varies, and where it goes.
+/// The checksum of the transport header.
+#[derive(Clone, Copy, Debug)]
+enum Checksum {
+    /// That of RFC 1071 at `at`; where it is 0, `for_zero` is written.
+    Internet { at: usize, for_zero: u16 },
+    /// Of all of an SCTP packet (RFC 9260 section 6.8).
+    Crc32c,
+}
+
+/// The first bytes of the frames of one length, and what is known of their checksums.
 #[derive(Debug)]
-pub(crate) struct Varying {
-    pub(crate) values: Values,
-    pub(crate) places: Vec<Place>,
-}
-
-/// Sums of the values that were written to a frame.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct ValueSums {
-    network: Sum,
-    transport: Sum,
+pub(crate) struct Head {
+    bytes: [u8; HEAD],
+    /// Bytes of the frame, and those up to the end of the packet in it: the rest is zeros.
+    len: usize,
+    packet_len: usize,
+    /// Of the IPv4 header without what varies.
+    network_sum: Sum,
+    /// Of pseudo header and transport header without what varies, and of the payload if it is
+    /// fixed.
+    transport_sum: Sum,
 }
 
 impl Template {
@@ -111,9 +140,8 @@ impl Template {
         let transport_at = network_at + if spec.is_ipv6 { Ipv6::LEN } else { Ipv4::LEN };
         let mut frame = first_frame(spec, macs);
         let varying = varying_fields(spec, link_len, network_at, transport_at);
-        for place in varying.iter().flat_map(|field| &field.places) {
-            frame[place.at..place.at + place.width].fill(0);
-        }
+        let places = || varying.iter().flat_map(|field| &field.places);
+        places().for_each(|place| place.clear(&mut frame));
         let (network, transport) = frame[network_at..].split_at(transport_at - network_at);
         let addresses = if spec.is_ipv6 { &network[8..40] } else { &network[12..20] };
         let pseudo = Sum::default().add_bytes(addresses).add_u16(protocol_number(spec).into());
@@ -130,10 +158,16 @@ impl Template {
             network_at,
             transport_at,
             is_ipv6: spec.is_ipv6,
-            protocol: spec.protocol,
-            is_bare: spec.is_bare,
+            has_ports: spec.protocol != proto::ICMP,
+            checksum: Checksum::of(spec, transport_at),
+            has_varying_network: places().any(Place::changes_network_sum),
+            // A packet of chunks has a multiple of 4 bytes (RFC 9260 section 3.2).
+            multiple: if spec.protocol == proto::SCTP && !spec.is_bare { 4 } else { 1 },
+            lengths: lengths(spec, network_at, transport_at),
             network_sum: Sum::default().add_bytes(network),
             transport_sum: if has_pseudo(spec) { pseudo + transport_sum } else { transport_sum },
+            counted_lengths: usize::from(has_pseudo(spec))
+                + usize::from(spec.protocol == proto::UDP),
         };
         (template, varying)
     }
@@ -148,73 +182,73 @@ impl Template {
         Err(SpecError::Value { key: "size", fault })
     }
 
-    /// Writes the begin of a frame of `len` bytes; the values that vary come next. The room must be
-    /// [`HEAD`] bytes at least.
-    #[inline(always)]
-    pub(crate) fn write_head(&self, room: &mut [u8], len: usize) {
-        // A frame of one cache line touches no second one.
-        let (line, rest) = room[..HEAD].split_at_mut(LINE);
-        line.copy_from_slice(&self.head[..LINE]);
-        if len > LINE {
-            rest[..LINE].copy_from_slice(&self.head[LINE..2 * LINE]);
+    /// Returns the first bytes of frames of `len` bytes. `fixed` is what a payload is taken from
+    /// that is the same in every packet; `None`: it is not.
+    #[inline]
+    pub(crate) fn head(&self, len: usize, fixed: Option<&Filler>) -> Head {
+        let mut bytes = self.head;
+        let packet_len = len - (len - self.transport_at) % self.multiple;
+        let mut network_sum = self.network_sum;
+        for length in &self.lengths {
+            put16(&mut bytes, length.at, (packet_len - length.from) as u16);
         }
-        if self.copied > 2 * LINE {
-            rest[LINE..].copy_from_slice(&self.head[2 * LINE..]);
+        if !self.is_ipv6 {
+            network_sum = network_sum.add_u16((packet_len - self.network_at) as u16);
+            put16(&mut bytes, self.network_at + 10, network_sum.finish());
         }
+        let mut transport_sum = self.transport_sum;
+        for _ in 0..self.counted_lengths {
+            transport_sum = transport_sum.add_u16((packet_len - self.transport_at) as u16);
+        }
+        if let Some(filler) = fixed {
+            transport_sum = transport_sum + filler.sum(Window::FIRST, packet_len - self.head_len);
+        }
+        Head { bytes, len, packet_len, network_sum, transport_sum }
     }
 
     /// Returns the frame of `len` bytes of a packet in which nothing varies.
     pub(crate) fn fixed_frame(&self, len: usize, filler: &Filler) -> Box<[u8]> {
         let mut room = vec![0; crate::ROOM];
-        self.write_head(&mut room, len);
-        self.finish(&mut room[..len], ValueSums::default(), Payload::Fixed, filler);
+        let head = self.head(len, Some(filler));
+        self.write(&head, &mut room, &Fields::none(), Payload::Fixed(filler));
         room.truncate(len);
         room.into()
     }
 
-    /// Writes payload, lengths and checksums, behind the values that vary.
+    /// Writes a frame to the first bytes of `room`; returns its length. The room must be [`HEAD`]
+    /// bytes at least.
     #[inline(always)]
-    pub(crate) fn finish(
+    pub(crate) fn write(
         &self,
-        frame: &mut [u8],
-        values: ValueSums,
-        payload: Payload,
-        filler: &Filler,
-    ) {
-        if self.protocol == proto::SCTP && !self.is_bare {
-            // A packet of chunks has a multiple of 4 bytes (RFC 9260 section 3.2).
-            let len = frame.len() - (frame.len() - self.transport_at) % 4;
-            let (packet, trailer) = frame.split_at_mut(len);
-            trailer.fill(0);
-            return self.finish_packet(packet, values, payload, filler);
+        head: &Head,
+        room: &mut [u8],
+        fields: &Fields,
+        payload: Payload<'_>,
+    ) -> usize {
+        head.copy_to(room, self.copied);
+        let sums = fields.write(room);
+        let frame = &mut room[..head.packet_len];
+        let payload_sum = self.write_payload(&mut frame[self.head_len..], payload);
+        if self.has_varying_network {
+            put16(frame, self.network_at + 10, (head.network_sum + sums.network).finish());
         }
-        self.finish_packet(frame, values, payload, filler);
-    }
-
-    #[inline(always)]
-    fn finish_packet(
-        &self,
-        frame: &mut [u8],
-        values: ValueSums,
-        payload: Payload,
-        filler: &Filler,
-    ) {
-        let len = frame.len();
-        let payload_len = len - self.head_len;
-        let payload_sum = self.write_payload(&mut frame[self.head_len..], payload, filler);
-        if self.is_ipv6 {
-            put16(frame, self.network_at + 4, (len - self.network_at - Ipv6::LEN) as u16);
-        } else {
-            let total = (len - self.network_at) as u16;
-            put16(frame, self.network_at + 2, total);
-            let sum = (self.network_sum + values.network).add_u16(total);
-            put16(frame, self.network_at + 10, sum.finish());
+        let sum = head.transport_sum + sums.transport + payload_sum;
+        match self.checksum {
+            Checksum::Internet { at, for_zero } => {
+                let checksum = sum.finish();
+                put16(frame, at, if checksum == 0 { for_zero } else { checksum });
+            }
+            Checksum::Crc32c => {
+                let packet = &mut frame[self.transport_at..];
+                let crc = Crc32c::default().add_bytes(packet).finish();
+                packet[8..12].copy_from_slice(&crc.to_le_bytes());
+                room[head.packet_len..head.len].fill(0);
+            }
         }
-        let sum = self.transport_sum + values.transport + payload_sum;
-        self.finish_transport(frame, sum, payload_len);
         if let Some(tunnel) = &self.tunnel {
-            tunnel.finish(frame, [self.addresses(), self.ports()]);
+            tunnel.finish(&mut room[..head.len], [self.addresses(), self.ports()]);
         }
+        head.len
     }
 
     fn addresses(&self) -> Range<usize> {
@@ -223,26 +257,26 @@ impl Template {
     }
 
     fn ports(&self) -> Range<usize> {
-        let len = if self.protocol == proto::ICMP { 0 } else { 4 };
+        let len = if self.has_ports { 4 } else { 0 };
         self.transport_at..self.transport_at + len
     }
 
-    /// Writes the payload; returns its sum.
+    /// Writes the payload; returns its sum, or 0 if the head has it.
     #[inline(always)]
-    fn write_payload(&self, to: &mut [u8], payload: Payload, filler: &Filler) -> Sum {
+    fn write_payload(&self, to: &mut [u8], payload: Payload<'_>) -> Sum {
         match payload {
-            Payload::Fixed => {
-                // The begin came with the head.
+            Payload::Fixed(filler) => {
+                // The first bytes came with the head.
                 if to.len() > self.copied - self.head_len {
                     to.copy_from_slice(filler.bytes(Window::FIRST, to.len()));
                 }
-                filler.sum(Window::FIRST, to.len())
+                Sum::default()
             }
-            Payload::Stamped(stamp, key) => {
+            Payload::Stamped(stamp, key, filler) => {
                 let (place, rest) = to.split_first_chunk_mut().expect("room was checked");
                 stamp.write(place, key);
                 let window = Window::of(stamp.lane, stamp.index);
-                rest.copy_from_slice(filler.bytes(window, rest.len()));
+                filler.write(window, rest);
                 stamp.sum(key) + filler.sum(window, rest.len())
             }
             Payload::DpdkProject { seed, index, sent_ns } => {
@@ -251,82 +285,52 @@ impl Template {
             }
         }
     }
+}
 
+impl Head {
+    /// Copies the bytes to the first ones of a room, which may get more than the frame has.
     #[inline(always)]
-    fn finish_transport(&self, frame: &mut [u8], sum: Sum, payload_len: usize) {
-        let at = self.transport_at;
-        let len = (frame.len() - at) as u16;
-        match self.protocol {
-            proto::UDP => {
-                put16(frame, at + 4, len);
-                let checksum = sum.add_u16(len).add_u16(len).finish();
-                // RFC 768: 0 would say that there is no checksum.
-                put16(frame, at + 6, if checksum == 0 { 0xffff } else { checksum });
+    fn copy_to(&self, room: &mut [u8], copied: usize) {
+        // A frame of one cache line touches no second one.
+        let (line, rest) = room[..HEAD].split_at_mut(LINE);
+        line.copy_from_slice(&self.bytes[..LINE]);
+        if self.len > LINE {
+            rest[..LINE].copy_from_slice(&self.bytes[LINE..2 * LINE]);
+            if copied > 2 * LINE {
+                rest[LINE..].copy_from_slice(&self.bytes[2 * LINE..]);
             }
-            proto::TCP => put16(frame, at + 16, sum.add_u16(len).finish()),
-            proto::SCTP => {
-                if !self.is_bare {
-                    put16(frame, at + 14, (16 + payload_len) as u16);
-                }
-                let crc = Crc32c::default().add_bytes(&frame[at..]).finish();
-                frame[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
-            }
-            _ if self.is_ipv6 => put16(frame, at + 2, sum.add_u16(len).finish()),
-            _ => put16(frame, at + 2, sum.finish()),
         }
     }
 }
 
-impl Place {
-    /// A value as it is, in no sum.
-    pub(crate) fn plain(at: usize, width: usize) -> Self {
-        Self {
-            at,
-            width,
-            shift: 0,
-            left: 0,
-            others: 0,
-            in_network_sum: false,
-            in_transport_sum: false,
+impl Checksum {
+    fn of(spec: &PacketSpec, transport_at: usize) -> Self {
+        let internet = |at| Self::Internet { at: transport_at + at, for_zero: 0 };
+        match spec.protocol {
+            proto::SCTP => Self::Crc32c,
+            proto::TCP => internet(16),
+            // RFC 768: 0 would say that there is no checksum.
+            proto::UDP => Self::Internet { at: transport_at + 6, for_zero: 0xffff },
+            _ => internet(2),
         }
     }
+}
 
-    /// An IPv6 address, in no sum.
-    pub(crate) fn ipv6(at: usize) -> [Self; 2] {
-        [Self { shift: 64, ..Self::plain(at, 8) }, Self::plain(at + 8, 8)]
-    }
-
-    /// Writes the value this many bits further left.
-    pub(crate) fn left(self, left: u32) -> Self {
-        Self { left, ..self }
-    }
-
-    /// Writes a value; adds it to the sums.
-    #[inline(always)]
-    pub(crate) fn write(&self, frame: &mut [u8], value: u128, sums: &mut ValueSums) {
-        let value = ((value >> self.shift) as u64) << self.left | self.others;
-        let bytes = value.to_be_bytes();
-        let sum = match self.width {
-            2 => {
-                frame[self.at..self.at + 2].copy_from_slice(&bytes[6..]);
-                Sum::default().add_u16(value as u16)
-            }
-            4 => {
-                frame[self.at..self.at + 4].copy_from_slice(&bytes[4..]);
-                Sum::default().add_u32(value as u32)
-            }
-            _ => {
-                frame[self.at..self.at + 8].copy_from_slice(&bytes);
-                Sum::default().add_u32((value >> 32) as u32).add_u32(value as u32)
-            }
-        };
-        if self.in_network_sum {
-            sums.network = sums.network + sum;
+/// The lengths of the packet in its headers, without those of a tunnel.
+fn lengths(spec: &PacketSpec, network_at: usize, transport_at: usize) -> Vec<Length> {
+    let network = match spec.is_ipv6 {
+        true => Length { at: network_at + 4, from: transport_at },
+        false => Length { at: network_at + 2, from: network_at },
+    };
+    let transport = match spec.protocol {
+        proto::UDP => Some(Length { at: transport_at + 4, from: transport_at }),
+        // Of the chunk, behind the common header.
+        proto::SCTP if !spec.is_bare => {
+            Some(Length { at: transport_at + 14, from: transport_at + 12 })
         }
-        if self.in_transport_sum {
-            sums.transport = sums.transport + sum;
-        }
-    }
+        _ => None,
+    };
+    [Some(network), transport].into_iter().flatten().collect()
 }
 
 /// The first packet without payload, outside of any tunnel.
@@ -384,75 +388,17 @@ fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
 }
 
 /// True if a pseudo header of addresses is part of the checksum.
-fn has_pseudo(spec: &PacketSpec) -> bool {
+pub(crate) fn has_pseudo(spec: &PacketSpec) -> bool {
     spec.is_ipv6 || spec.protocol != proto::ICMP
 }
 
-fn protocol_number(spec: &PacketSpec) -> u8 {
+pub(crate) fn protocol_number(spec: &PacketSpec) -> u8 {
     if spec.is_ipv6 && spec.protocol == proto::ICMP { proto::ICMPV6 } else { spec.protocol }
 }
 
 fn mac_bytes(bits: u128) -> [u8; 6] {
     let [_, _, mac @ ..] = (bits as u64).to_be_bytes();
     mac
-}
-
-/// The fields with several values, the fastest first.
-fn varying_fields(
-    spec: &PacketSpec,
-    link_len: usize,
-    network_at: usize,
-    transport_at: usize,
-) -> Vec<Varying> {
-    let place = Place::plain;
-    let in_transport = |at, width| vec![Place { in_transport_sum: true, ..place(at, width) }];
-    let in_network = |at, width| Place { in_network_sum: true, ..place(at, width) };
-    let mac = |at| vec![Place { shift: 32, ..place(at, 2) }, place(at + 2, 4)];
-    let address = |at, at_ipv6| match spec.is_ipv6 {
-        false => {
-            vec![Place { in_transport_sum: has_pseudo(spec), ..in_network(network_at + at, 4) }]
-        }
-        true => {
-            let halves = Place::ipv6(network_at + at_ipv6);
-            halves.map(|half| Place { in_transport_sum: true, ..half }).into()
-        }
-    };
-    let (tos, ttl) = match spec.is_ipv6 {
-        false => {
-            let protocol = u64::from(spec.protocol);
-            let tos = Place { others: 0x4500, ..in_network(network_at, 2) };
-            (tos, Place { left: 8, others: protocol, ..in_network(network_at + 8, 2) })
-        }
-        true => {
-            let next = u64::from(protocol_number(spec));
-            let tos = Place { left: 4, others: 0x6000, ..place(network_at, 2) };
-            // Next header comes first there.
-            (tos, Place { others: next << 8, ..place(network_at + 6, 2) })
-        }
-    };
-    let tag = |number: usize| vec![place(Ethernet::LEN + 4 * number, 2)];
-    let inner = usize::from(spec.outer_vlan.is_some());
-    let candidates = [
-        (Some(&spec.sport), in_transport(transport_at, 2)),
-        (Some(&spec.src), address(12, 8)),
-        (Some(&spec.dst), address(16, 24)),
-        (Some(&spec.dport), in_transport(transport_at + 2, 2)),
-        (spec.vlan.as_ref(), tag(inner)),
-        (spec.outer_vlan.as_ref(), tag(0)),
-        (spec.src_mac.as_ref(), mac(6)),
-        (spec.dst_mac.as_ref(), mac(0)),
-        (Some(&spec.tos), vec![tos]),
-        (Some(&spec.ttl), vec![ttl]),
-        (Some(&spec.seq), in_transport(transport_at + 4, 4)),
-        (Some(&spec.ack), in_transport(transport_at + 8, 4)),
-        (Some(&spec.window), in_transport(transport_at + 14, 2)),
-    ];
-    let of_tunnel = spec.tunnel.iter().flat_map(|tunnel| tunnel.fields(link_len));
-    let several = candidates.into_iter().chain(of_tunnel).filter_map(|(values, places)| {
-        let values = values.filter(|values| values.count() > 1)?;
-        Some(Varying { values: values.clone(), places })
-    });
-    several.collect()
 }
 
 #[inline(always)]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tunnels around the packets of a stream: VXLAN (RFC 7348) and GTP-U (3GPP TS 29.281).
 
+use super::places::Place;
 use super::spec::{Reader, SpecError, addresses, word};
-use super::template::{Place, put16};
+use super::template::put16;
 use super::values::{Kind, Values};
 use crate::segment::{GTPU_FLAGS, GTPU_PORT, VXLAN_FLAGS, VXLAN_PORT};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -145,11 +145,18 @@ impl Values {
     }
 
     /// Returns value number `index`, below `count`.
-    pub(crate) fn at(&self, mut index: u64) -> u128 {
+    pub(crate) fn at(&self, index: u64) -> u128 {
+        let (run, in_run) = self.find(index);
+        run.at(in_run)
+    }
+
+    /// Returns the run of value number `index`, below `count`, and its number in that run.
+    #[inline(always)]
+    pub(crate) fn find(&self, mut index: u64) -> (&Run, u64) {
         for run in &self.runs {
             match index.checked_sub(run.count) {
                 Some(rest) => index = rest,
-                None => return run.first + u128::from(run.step) * u128::from(index),
+                None => return (run, index),
             }
         }
         unreachable!("an index below the count")
@@ -157,6 +164,12 @@ impl Values {
 }
 
 impl Run {
+    /// Returns value number `index`, below `count`.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: u64) -> u128 {
+        self.first + u128::from(self.step) * u128::from(index)
+    }
+
     fn parse(text: &str, kind: Kind) -> Result<Self, ValuesError> {
         if let (Some((network, bits)), Some(width)) = (text.split_once('/'), kind.prefix_bits()) {
             let network = kind.parse(network)?;

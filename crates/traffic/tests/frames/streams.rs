@@ -108,6 +108,31 @@ fn streams_of_different_rates_keep_them() {
 }
 
 #[test]
+fn streams_without_a_rate_take_turns_burst_by_burst() {
+    let texts = ["rate=max burst=4", "rate=max", "rate=max burst=2", "rate=max count=1"];
+    let sent = take(&mut streams(&texts, false), 15);
+    let order: Vec<_> = sent.iter().map(|it| it.stream).collect();
+    assert_eq!(order, [0, 0, 0, 0, 1, 3, 2, 2, 0, 0, 0, 0, 1, 2, 2]);
+}
+
+/// Beyond 64 sizes no frame is prepared.
+#[test]
+fn many_sizes_make_the_same_frames_as_few() {
+    for keys in ["proto=udp", "proto=tcp ttl=1-9", "proto=sctp", "src=2001:2::1 proto=icmp"] {
+        for is_stamped in [false, true] {
+            let text = format!("{keys} tos=1-3 size=102-202 rate=1Mpps");
+            let many = take(&mut streams(&[&text], is_stamped), 101);
+            for (place, sent) in many.iter().enumerate().step_by(9) {
+                let size = (102 + place).to_string();
+                let sizes = vec![size.as_str(); 64].join(",");
+                let few = streams(&[&text.replace("102-202", &sizes)], is_stamped);
+                assert_eq!(take(&mut { few }, place + 1)[place].bytes, sent.bytes, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_stamped_packet_is_told_from_every_other() {
     let mut streams =
         streams(&["size=64,200,9216 rate=1Mpps", "proto=tcp rate=1Mpps size=128"], true);
