@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         txd: 1024,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: false,
     };
     let (mut a_rx, mut a_tx) = a.configure(&queues)?;
     let (mut b_rx, mut b_tx) = b.configure(&queues)?;

@@ -312,9 +312,13 @@ impl Ethdev {
         if config.mempools.iter().any(|pool| mtu + L2_OVERHEAD > pool.data_room_bytes()) {
             conf.rxmode.offloads = info.rx_offload_capa & sys::BIND_RX_SCATTER;
         }
-        conf.rxmode.offloads |= checksums(&info);
-        // Chains may come from the peer port, whatever the size of frames here.
-        conf.txmode.offloads = info.tx_offload_capa & sys::BIND_TX_MULTI_SEGS;
+        // Where frames pass, chains may come from the peer port, whatever the size of frames here.
+        if !config.is_endpoint || conf.rxmode.offloads & sys::BIND_RX_SCATTER != 0 {
+            conf.txmode.offloads = info.tx_offload_capa & sys::BIND_TX_MULTI_SEGS;
+        }
+        if !config.is_endpoint {
+            conf.rxmode.offloads |= checksums(&info);
+        }
         let mut symmetric = SymmetricRss::None;
         if config.rx_queues > 1 {
             (conf.rx_adv_conf.rss_conf, symmetric) = rss::best(&info);

@@ -74,6 +74,10 @@ pub struct PortConfig {
     /// Bytes of payload that a frame may carry; `None` leaves it as it is. Ports without a limit
     /// take any.
     pub mtu: Option<u16>,
+    /// Frames are made and used up here, and do not pass through. Such a port looks at no
+    /// checksums, and sends frames in several mbufs only if it may receive them so: NICs are
+    /// faster for both.
+    pub is_endpoint: bool,
 }
 
 /// Frames lost between a port and the interface that it stands for.

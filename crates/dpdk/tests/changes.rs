@@ -144,6 +144,7 @@ fn a_rule_holds_when_the_call_has_returned() {
         txd: 64,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: false,
     };
     let (mut queues, _) = port.configure(&queues).unwrap();
     std::fs::remove_file(capture).unwrap();

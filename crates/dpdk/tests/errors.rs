@@ -47,6 +47,7 @@ fn failures_name_the_port_and_keep_the_reason() {
         txd: 64,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: false,
     };
     let error = port.configure(&queues).unwrap_err();
     let text = format!("has {has} receive queues, {} are needed", has + 1);

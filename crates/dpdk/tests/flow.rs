@@ -38,6 +38,7 @@ fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
         txd: 64,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: false,
     };
     let queues = port.configure(&queues).unwrap();
     (port, queues)

@@ -29,6 +29,7 @@ fn a_null_port_from_start_to_close() {
         txd: 512,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: false,
     };
     let (mut rx, mut tx) = port.configure(&queues).unwrap();
     assert_eq!(port.info().rss, SymmetricRss::None, "one queue needs no spreading");

@@ -48,6 +48,7 @@ fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
         txd: 64,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: false,
     };
     let (mut rx, _) = port.configure(&queues).unwrap();
     let mut burst = Burst::new();

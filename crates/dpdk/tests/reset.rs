@@ -49,6 +49,7 @@ fn a_port_comes_back_as_it_was_configured() {
         txd: 64,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: false,
     };
     let start = |devargs: &str| {
         let mut port = Port::probe(&eal, devargs).unwrap();

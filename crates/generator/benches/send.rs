@@ -69,6 +69,7 @@ fn main() {
         txd: 1024,
         mempools: vec![pool],
         mtu: None,
+        is_endpoint: true,
     };
     let (_rx, mut tx) = port.configure(&queues).expect("queues");
     let mut queue = tx.pop().expect("a queue");

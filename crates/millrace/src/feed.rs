@@ -177,6 +177,7 @@ mod tests {
             txd: 64,
             mempools: vec![pool],
             mtu: None,
+            is_endpoint: false,
         };
         let (mut rx, mut tx) = port.configure(&config).unwrap();
         (rx.remove(0), tx.remove(0))

@@ -99,6 +99,7 @@ impl Wire {
             txd: self.tx_descriptors,
             mempools: vec![self.mempool],
             mtu: None,
+            is_endpoint: false,
         };
         offload::prepare([&mut self.a, &mut self.b], offload);
         let pairs_of = |(rx, tx): Queues| rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });

@@ -226,6 +226,7 @@ impl OpenPorts {
             txd: options.tuning.tx_descriptors(),
             mempools: vec![self.mempool],
             mtu: self.interfaces.mtu(name, options.mtu),
+            is_endpoint: true,
         };
         self.queues.push(port.configure(&config)?);
         self.ports.push(port);

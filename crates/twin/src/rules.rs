@@ -343,6 +343,9 @@ impl Rules {
         count: impl Fn(u32),
     ) -> Hit {
         let mut hit = Hit::default();
+        if self.order.is_empty() {
+            return hit;
+        }
         let frame = Frame { bytes, headers, now_us };
         let first_stage = self.order.first().map(|&table| self.tables[table as usize].stage);
         let mut walk = |stage| {

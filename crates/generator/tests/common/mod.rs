@@ -47,6 +47,7 @@ impl Bench {
                 txd: 512,
                 mempools: vec![self.mempool],
                 mtu: None,
+                is_endpoint: false,
             };
             let queues = port.configure(&config).unwrap();
             self.ports.push(port);

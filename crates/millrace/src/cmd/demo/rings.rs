@@ -158,6 +158,7 @@ fn far_end(port: &mut Port, mempool: Mempool) -> anyhow::Result<(dpdk::RxQueue, 
         txd: DESCRIPTORS,
         mempools: vec![mempool],
         mtu: None,
+        is_endpoint: false,
     };
     let (rx, tx) = port.configure(&config)?;
     let queues = rx.into_iter().zip(tx).next();

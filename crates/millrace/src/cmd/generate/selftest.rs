@@ -102,6 +102,7 @@ impl Cables<'_> {
             txd: 512,
             mempools: vec![self.mempool],
             mtu: None,
+            is_endpoint: true,
         };
         let queues = port.configure(&config)?;
         self.ports.push(port);

@@ -54,6 +54,7 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
             txd: DESCRIPTORS,
             mempools: vec![mempool],
             mtu: None,
+            is_endpoint: false,
         })?;
         Ok(StartedPort { port, queues, mempool })
     };
