@@ -99,7 +99,9 @@ impl PortRx {
 impl Receive for PortRx {
     #[inline(always)]
     fn receive(&mut self) -> usize {
-        self.queue.burst(&mut self.burst)
+        let received = self.queue.burst(&mut self.burst);
+        self.burst.prefetch();
+        received
     }
 
     #[inline(always)]

@@ -116,6 +116,10 @@ struct Check {
     verifier: Verifier,
     lanes: Vec<Lane>,
     interval_ns: u64,
+    /// The interval in which the packet before was sent, and when it began: a division less for
+    /// each packet.
+    interval: u64,
+    interval_start: u64,
 }
 
 impl<R: Receive> PortQueue<R> {
@@ -175,7 +179,11 @@ impl Check {
         };
         let transit = now.saturating_sub(stamp.sent_ns);
         if lane.add(stamp, port, transit) {
-            report.arrived.add(stamp.sent_ns / self.interval_ns, 1);
+            if stamp.sent_ns.wrapping_sub(self.interval_start) >= self.interval_ns {
+                self.interval = stamp.sent_ns / self.interval_ns;
+                self.interval_start = self.interval * self.interval_ns;
+            }
+            report.arrived.add(self.interval, 1);
             report.latency[port].saturating_record(transit.max(1));
         }
     }
@@ -192,7 +200,7 @@ impl<R: Receive> Receiver<R> {
     ) -> Self {
         let check = checks.map(|Checks { verifier, window }| {
             let lanes = (0..lanes).map(|_| Lane::new(window)).collect();
-            Check { verifier, lanes, interval_ns }
+            Check { verifier, lanes, interval_ns, interval: 0, interval_start: 0 }
         });
         Self { queues, clock, check, interval_ns, last_turn: None, outbox }
     }

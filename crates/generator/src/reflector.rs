@@ -137,6 +137,7 @@ impl Lane {
         if received == 0 {
             return false;
         }
+        self.burst.prefetch();
         report.received += received;
         self.turn_all(reflection.swap, report);
         self.tries = 0;

@@ -66,9 +66,23 @@ impl Filler {
     pub(crate) fn write(&self, window: Window, to: &mut [u8]) {
         let from = self.bytes(window, to.len());
         match to.len() {
-            // A call of memcpy costs more than so few bytes.
+            // Of the shortest IPv4 frame: a call of memcpy costs more than so few bytes.
             2 => to.copy_from_slice(&from[..2]),
             _ => to.copy_from_slice(from),
+        }
+    }
+
+    /// True if `bytes` are the first of a window.
+    #[inline(always)]
+    pub(crate) fn has(&self, window: Window, bytes: &[u8]) -> bool {
+        if bytes.len() > MAX_LEN {
+            return false;
+        }
+        let own = self.bytes(window, bytes.len());
+        match bytes.len() {
+            // As in `write`.
+            2 => bytes[..2] == own[..2],
+            _ => bytes == own,
         }
     }
 

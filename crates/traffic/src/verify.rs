@@ -106,8 +106,7 @@ impl Verifier {
                 let (stamp, rest) = payload.split_first_chunk()?;
                 let stamp = Stamp::read(stamp, key)?;
                 let window = Window::of(stamp.lane, stamp.index);
-                let is_there = rest.len() <= crate::ROOM;
-                (stamp, is_there && rest == self.filler.bytes(window, rest.len()))
+                (stamp, self.filler.has(window, rest))
             }
             PayloadFormat::DpdkProject { seed, senders } => {
                 dpdk_project::read(payload, seed, senders)?

@@ -73,6 +73,9 @@ impl Rss {
     pub(crate) fn hash_of(&self, types: RssTypes, frame: &[u8], headers: &Headers) -> Option<u32> {
         let is_own = types.0 & !SORTED != 0;
         let types = if is_own { types.0 } else { types.0 | self.types.0 };
+        if types & !SORTED == 0 {
+            return None;
+        }
         let is_sorted = types & SORTED != 0;
         let (shift, addresses) = match headers.proto(Slot::Network)? {
             Proto::Ipv4 => (0, 12..20),
