@@ -27,7 +27,7 @@ impl Burst {
         BURST_MAX - self.len
     }
 
-    /// Starts to load the first bytes of each packet, of which another cpu may have the cache lines.
+    /// Starts to load the first bytes of each packet: another cpu may have their cache lines.
     #[inline(always)]
     pub fn prefetch(&self) {
         for mbuf in self.iter() {

@@ -343,21 +343,19 @@ impl Rules {
         count: impl Fn(u32),
     ) -> Hit {
         let mut hit = Hit::default();
-        if self.order.is_empty() {
-            return hit;
-        }
+        let Some(&first) = self.order.first() else { return hit };
+        let first_stage = self.tables[first as usize].stage;
         let frame = Frame { bytes, headers, now_us };
-        let first_stage = self.order.first().map(|&table| self.tables[table as usize].stage);
         let mut walk = |stage| {
             let first = |group| self.first((stage, group), frame);
             Self::walk(&mut hit, first, &count);
             hit.effect.fate
         };
-        if first_stage == Some(Stage::Switch) && !matches!(walk(Stage::Switch), Fate::Usual) {
+        if first_stage == Stage::Switch && !matches!(walk(Stage::Switch), Fate::Usual) {
             return hit;
         }
         // What the switch has no other place for comes to the port.
-        if first_stage.is_none_or(|stage| stage == Stage::Port) {
+        if first_stage == Stage::Port {
             walk(Stage::Port);
             return hit;
         }
