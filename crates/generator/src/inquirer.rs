@@ -3,7 +3,7 @@
 
 use crate::neighbours::Replies;
 use rtrb::{Consumer, Producer, RingBuffer};
-use traffic::inquiry::{ReflectorCounters, query, read_answer};
+use traffic::inquiry::{ReflectorCounters, query};
 use traffic::neighbour::{Neighbour, ShortFrame};
 
 /// Queries and answers on their way.
@@ -60,9 +60,9 @@ impl Inquirer {
 }
 
 impl Answers {
-    /// Keeps the counters if the frame is an answer.
-    pub(crate) fn see(&mut self, frame: &[u8]) {
-        if let Some(answer) = read_answer(frame) {
+    /// Keeps an answer, if it is one.
+    pub(crate) fn keep(&mut self, answer: Option<(u64, ReflectorCounters)>) {
+        if let Some(answer) = answer {
             // Where there is no room, the next answer says more.
             let _ = self.0.push(answer);
         }

@@ -35,9 +35,9 @@ pub use lane::LaneReport;
 pub use ledger::{Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
 pub use link::{Made, Receive, Taken, Transmit};
 pub use mirror::{Tap, TapFeed, Tapped, tap};
-pub use neighbours::{Replies, Responder, resolve};
+pub use neighbours::{NO_STREAM, Replies, Responder, resolve};
 pub use port::{PortRx, PortTx};
-pub use receiver::{Checks, PortQueue, QueueReport, Receiver, ReceiverReport};
+pub use receiver::{Checks, Listener, PortQueue, QueueReport, Receiver, ReceiverReport};
 pub use recent::RecentIntervals;
 pub use reflector::{
     Addresses, PublishedCounters, Reflection, Reflector, ReflectorQueue, ReflectorReport,

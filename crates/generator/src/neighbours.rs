@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use traffic::Written;
+use traffic::inquiry::read_answer;
 use traffic::neighbour::{Message, Neighbour, ShortFrame, reply, request};
 
 /// Replies on their way from a receiver to a sender; further requests are not answered.
@@ -18,7 +19,7 @@ const TRIES: u32 = 3;
 const WAIT_NS: u64 = 1_000_000_000;
 const POLL: Duration = Duration::from_micros(100);
 /// The stream of frames that belong to none.
-const NO_STREAM: u16 = u16::MAX;
+pub const NO_STREAM: u16 = u16::MAX;
 
 /// Finds requests for our addresses among the frames of a receiver, and answers them.
 pub struct Responder {
@@ -51,7 +52,7 @@ impl Responder {
     #[inline]
     pub(crate) fn see(&mut self, frame: &[u8]) {
         if let Some(answers) = &mut self.answers {
-            answers.see(frame);
+            answers.keep(read_answer(frame));
         }
         let Some(Message::Request { from, target }) = Message::read(frame) else { return };
         if !(self.is_ours)(target) {

@@ -3,6 +3,7 @@
 //! damage, latency.
 
 use crate::Clock;
+use crate::inquirer::Answers;
 use crate::lane::{Lane, LaneReport};
 use crate::link::Receive;
 use crate::neighbours::Responder;
@@ -13,6 +14,7 @@ use crate::span::Span;
 use crate::task::{Stage, Task};
 use dpdk::BURST_MAX;
 use hdrhistogram::Histogram;
+use traffic::inquiry::read_answer_payload;
 use traffic::{Finding, Stamp, Verifier};
 
 /// Counters of an interval; those of lanes count since the start.
@@ -87,8 +89,20 @@ pub struct PortQueue<R> {
     pub queue: usize,
     /// Where frames come from.
     pub rx: R,
-    /// Answers neighbours that look for our addresses.
-    pub responder: Option<Responder>,
+    /// Hears neighbours that look for our addresses, and reflectors.
+    pub listener: Listener,
+}
+
+/// What a receiver does with the frames of others.
+#[derive(Default)]
+pub enum Listener {
+    /// Nothing.
+    #[default]
+    Deaf,
+    /// Answers neighbours, and hears a reflector; for whole frames.
+    Neighbours(Responder),
+    /// Hears a reflector; for UDP payloads.
+    Payloads(Answers),
 }
 
 /// How a receiver verifies packets.
@@ -125,8 +139,20 @@ struct Check {
 impl<R: Receive> PortQueue<R> {
     /// Answers requests among the frames of the burst.
     fn answer_all(&mut self, received: usize) {
-        let Some(responder) = &mut self.responder else { return };
-        (0..received).for_each(|number| responder.see(self.rx.frame(number)));
+        if !matches!(self.listener, Listener::Deaf) {
+            (0..received).for_each(|number| self.listener.see(self.rx.frame(number)));
+        }
+    }
+}
+
+impl Listener {
+    #[inline]
+    fn see(&mut self, frame: &[u8]) {
+        match self {
+            Self::Deaf => {}
+            Self::Neighbours(responder) => responder.see(frame),
+            Self::Payloads(answers) => answers.keep(read_answer_payload(frame)),
+        }
     }
 }
 
@@ -147,8 +173,8 @@ impl Check {
                 true => self.verifier.examine_payload(frame),
                 false => self.verifier.examine(frame),
             };
-            if let (Finding::Foreign, Some(responder)) = (finding, &mut queue.responder) {
-                responder.see(frame);
+            if finding == Finding::Foreign {
+                queue.listener.see(frame);
             }
             has_ours |= finding != Finding::Foreign;
             self.count(finding, queue.port, now, report);

@@ -82,7 +82,8 @@ impl PublishedCounters {
         }
     }
 
-    fn get(&self) -> ReflectorCounters {
+    /// The counters as they were set last.
+    pub fn get(&self) -> ReflectorCounters {
         let [received, reflected, dropped, missed] =
             std::array::from_fn(|at| self.0[at].load(Ordering::Relaxed));
         ReflectorCounters { received, reflected, dropped, missed }

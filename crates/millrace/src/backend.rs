@@ -3,6 +3,7 @@
 
 use crate::output::tell;
 use crate::units;
+use anyhow::bail;
 use clap::ValueEnum;
 use sockets::KernelCounts;
 use std::io;
@@ -32,6 +33,11 @@ impl Backend {
     }
 }
 
+/// Why a run by io_uring does not start.
+pub(crate) const NO_IO_URING: &str = "the kernel refuses io_uring: it may be older than Linux 6.0, \
+                                      or forbid it (sysctl kernel.io_uring_disabled); \
+                                      take --backend sockets";
+
 /// Sockets of a run.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SocketArgs {
@@ -52,6 +58,23 @@ pub(crate) struct SocketArgs {
     /// With --backend sockets: accept packets that the kernel has joined
     #[arg(long, requires = "backend")]
     pub(crate) gro: bool,
+    /// With --backend io-uring: send without a copy of the payload; needs Linux 6.1
+    #[arg(long, requires = "backend")]
+    pub(crate) zero_copy: bool,
+}
+
+impl SocketArgs {
+    /// Fails if options of io_uring meet another backend, or those of another one io_uring.
+    pub(crate) fn refuse_what_io_uring_cannot(&self) -> anyhow::Result<()> {
+        let is_io_uring = self.backend == Backend::IoUring;
+        if is_io_uring && self.gro {
+            bail!("--backend io-uring has no --gro: leave it out, or take --backend sockets");
+        }
+        if !is_io_uring && self.zero_copy {
+            bail!("--zero-copy is for --backend io-uring");
+        }
+        Ok(())
+    }
 }
 
 /// Tells what the kernel refused.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends every datagram back to its sender.
 
+use crate::arrivals::{Arrivals, Wanted};
 use crate::counts::{KernelCounts, Remedy};
-use crate::sys::{Incoming, Name, Opt, Outgoing, Socket, SocketError};
+use crate::sys::{Name, Opt, Outgoing, SendRing, Socket, SocketError};
 use crate::udp::JOINED_MAX;
-use generator::{Outbox, Report, Stage, Task};
+use generator::{Outbox, PublishedCounters, Report, Stage, Task};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use traffic::ROOM;
+use traffic::inquiry::answer_payload;
 
 /// Counters of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct EchoReport {
     pub port_full: u64,
     /// Datagrams that the kernel refused for another reason, such as an unreachable sender.
     pub refused: u64,
+    /// Queries for the counters that were answered; they count as received, too.
+    pub answered: u64,
     /// Longest time between two looks at the sockets, in nanoseconds.
     pub longest_gap_ns: u64,
 }
@@ -40,13 +44,17 @@ impl Report for EchoReport {
 pub struct EchoOptions {
     /// Sockets that share the port.
     pub sockets: usize,
-    /// Datagrams that a call takes: with 1 they go by `recvfrom` and `sendto`.
+    /// Datagrams that a call takes: with 1 they go by `recvfrom` and `sendto`, or by io_uring.
     pub batch: usize,
     /// Bytes of the longest datagram that is sent back.
     pub room: usize,
     /// Datagrams that the kernel has joined go back as one, which it cuts again (`UDP_GRO` and
     /// `UDP_SEGMENT`).
     pub joined: bool,
+    /// Receive and send by io_uring. Without `joined`.
+    pub io_uring: bool,
+    /// With `io_uring`: send from our memory, which the kernel does not copy (Linux 6.1).
+    pub zero_copy: bool,
     /// How often a datagram is offered to a kernel that has no room.
     pub tries: u32,
     /// Bytes for packets that wait in a socket, each way.
@@ -55,8 +63,16 @@ pub struct EchoOptions {
 
 impl Default for EchoOptions {
     fn default() -> Self {
-        let (room, buffer_bytes) = (ROOM, 4 << 20);
-        Self { sockets: 1, batch: 32, room, joined: false, tries: 1000, buffer_bytes }
+        Self {
+            sockets: 1,
+            batch: 32,
+            room: ROOM,
+            joined: false,
+            io_uring: false,
+            zero_copy: false,
+            tries: 1000,
+            buffer_bytes: 4 << 20,
+        }
     }
 }
 
@@ -67,6 +83,7 @@ pub struct EchoPort {
     options: EchoOptions,
     address: SocketAddr,
     counts: Arc<KernelCounts>,
+    published: Arc<PublishedCounters>,
 }
 
 impl EchoPort {
@@ -94,7 +111,8 @@ impl EchoPort {
             address = socket.local_address()?;
             sockets.push(Arc::new(socket));
         }
-        Ok(Self { sockets, options, address, counts: Arc::default() })
+        let (counts, published) = Default::default();
+        Ok(Self { sockets, options, address, counts, published })
     }
 
     /// Returns the address of the sockets.
@@ -102,29 +120,41 @@ impl EchoPort {
         self.address
     }
 
-    /// Returns the task of socket `number`.
+    /// Returns the task of socket `number`. Fails if io_uring is wanted and the kernel refuses it.
     ///
     /// # Panics
     /// If there is no such socket.
-    pub fn task(&self, number: usize, outbox: Outbox<EchoReport>) -> Echo {
-        let EchoOptions { room, joined, .. } = self.options;
+    pub fn task(&self, number: usize, outbox: Outbox<EchoReport>) -> io::Result<Echo> {
+        let EchoOptions { room, joined, io_uring, zero_copy, tries, .. } = self.options;
         let batch = self.options.batch.clamp(1, 1024);
         let room = if joined { JOINED_MAX } else { room };
-        Echo {
-            socket: Arc::clone(&self.sockets[number]),
-            incoming: Incoming::new(batch, room, true, joined),
-            outgoing: Outgoing::new(batch, false),
-            single: (batch == 1 && !joined).then(|| vec![0; room].into()),
+        let socket = Arc::clone(&self.sockets[number]);
+        let wanted = Wanted { batch, room, is_named: true, is_gro: joined };
+        let mut outgoing = Outgoing::new(batch, false);
+        if io_uring {
+            outgoing = outgoing.with_ring(SendRing::new(batch, zero_copy)?);
+        }
+        Ok(Echo {
+            arrivals: Arrivals::new(Arc::clone(&socket), wanted, io_uring)?,
+            socket,
+            outgoing,
+            single: (batch == 1 && !joined && !io_uring).then(|| vec![0; room].into()),
             counts: Arc::clone(&self.counts),
-            tries: self.options.tries,
+            published: Arc::clone(&self.published),
+            tries,
             outbox,
             last_turn: None,
-        }
+        })
     }
 
     /// Packets that came and that the sockets dropped: these are the reflector's losses.
     pub fn drops(&self) -> io::Result<u64> {
         self.sockets.iter().map(|socket| socket.drops().map(u64::from)).sum()
+    }
+
+    /// The counters for senders that ask.
+    pub fn published(&self) -> &PublishedCounters {
+        &self.published
     }
 
     /// Counters of what the kernel refused.
@@ -136,11 +166,12 @@ impl EchoPort {
 /// Sends the datagrams of one socket back.
 pub struct Echo {
     socket: Arc<Socket>,
-    incoming: Incoming,
+    arrivals: Arrivals,
     outgoing: Outgoing,
     /// The buffer, where datagrams are received one by one.
     single: Option<Box<[u8]>>,
     counts: Arc<KernelCounts>,
+    published: Arc<PublishedCounters>,
     tries: u32,
     outbox: Outbox<EchoReport>,
     last_turn: Option<u64>,
@@ -149,13 +180,13 @@ pub struct Echo {
 impl Echo {
     /// Receives a batch and sends it back; true if there was any.
     fn reflect_batch(&mut self) -> bool {
-        let count = match self.incoming.receive(&self.socket) {
+        let count = match self.arrivals.receive() {
             Ok(count) => count,
             Err(error) => return self.note_receive_error(error),
         };
         let report = self.outbox.current();
         for number in 0..count {
-            let arrived = self.incoming.arrived(number);
+            let arrived = self.arrivals.arrived(number);
             let datagrams = arrived.len.div_ceil(arrived.segment.max(1)).max(1) as u64;
             report.received += datagrams;
             report.bytes += arrived.len as u64;
@@ -163,10 +194,15 @@ impl Echo {
                 report.too_long += datagrams;
                 continue;
             }
-            let place = arrived.at..arrived.at + arrived.len;
-            self.outgoing.push_joined(*self.incoming.name(number), place, arrived.segment);
+            for place in arrived.datagrams() {
+                let datagram = self.arrivals.bytes_mut(place);
+                report.answered += u64::from(answer_payload(datagram, || self.published.get()));
+            }
+            let name = *self.arrivals.name(number);
+            self.outgoing.push_joined(name, arrived.place(), arrived.segment);
         }
         self.send_all();
+        self.arrivals.free();
         count > 0
     }
 
@@ -174,7 +210,7 @@ impl Echo {
     fn send_all(&mut self) {
         let mut tries = 0;
         while self.outgoing.waiting() > 0 {
-            match self.outgoing.send(&self.socket, self.incoming.bytes()) {
+            match self.outgoing.send(&self.socket, |place| self.arrivals.bytes(place)) {
                 Ok(sent) => {
                     self.outbox.current().reflected += sent as u64;
                     if self.outgoing.waiting() > 0 {
@@ -202,8 +238,11 @@ impl Echo {
         let report = self.outbox.current();
         report.received += 1;
         report.bytes += len.min(room.len()) as u64;
-        match room.get(..len) {
-            Some(datagram) => self.send_one(datagram, &name),
+        match room.get_mut(..len) {
+            Some(datagram) => {
+                report.answered += u64::from(answer_payload(datagram, || self.published.get()));
+                self.send_one(datagram, &name);
+            }
             None => report.too_long += 1,
         }
         true

@@ -12,6 +12,7 @@
 
 mod address;
 mod arena;
+mod arrivals;
 mod counts;
 mod echo;
 mod line;

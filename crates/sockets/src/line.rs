@@ -59,7 +59,7 @@ impl Line {
         refused: &mut Vec<Made>,
     ) -> Taken {
         let mut total = Taken::default();
-        match self.outgoing.send(&self.socket, arena) {
+        match self.outgoing.send(&self.socket, |place| &arena[place]) {
             Ok(sent) => {
                 let taken = self.advance(sent);
                 total.packets = taken.len() as u64;

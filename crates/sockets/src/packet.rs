@@ -160,17 +160,16 @@ impl Receive for PacketRx {
         // An interface that goes down is told once.
         let count = self.incoming.receive(&self.socket).unwrap_or_default();
         for number in 0..count {
-            complete_checksum(self.incoming.message_mut(number));
-            let arrived = self.incoming.arrived(number);
-            let end = arrived.at + arrived.len;
-            self.frames.push((arrived.at + VNET_HEADER).min(end)..end);
+            let place = self.incoming.arrived(number).place();
+            complete_checksum(self.incoming.bytes_mut(place.clone()));
+            self.frames.push((place.start + VNET_HEADER).min(place.end)..place.end);
         }
         count
     }
 
     #[inline(always)]
     fn frame(&mut self, number: usize) -> &[u8] {
-        &self.incoming.bytes()[self.frames[number].clone()]
+        self.incoming.bytes(self.frames[number].clone())
     }
 
     fn bytes(&self) -> u64 {

@@ -10,7 +10,7 @@ mod outgoing;
 mod packet;
 mod uring;
 
-pub(crate) use incoming::Incoming;
+pub(crate) use incoming::{Arrived, Incoming};
 pub(crate) use name::Name;
 pub(crate) use outgoing::Outgoing;
 pub(crate) use packet::{VNET_HEADER, complete_checksum, interface_index};

@@ -74,7 +74,7 @@ fn answers_of_a_kernel_have_their_checksums() {
         let options = EchoOptions::default();
         let port = EchoPort::open("198.18.1.1:7".parse().unwrap(), options).unwrap();
         let (outbox, _inbox) = mailbox(u64::MAX, EchoReport::default);
-        let mut echo = port.task(0, outbox);
+        let mut echo = port.task(0, outbox).unwrap();
         let near = PacketPort::open("x0", PacketOptions::default()).unwrap();
         let text = "count=2000 rate=10kpps src=198.18.1.2 dst=198.18.1.1 size=64-1518+7";
         let texts = [format!("{text} dst_mac=02:00:00:00:00:07")];

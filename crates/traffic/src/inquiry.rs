@@ -69,16 +69,24 @@ pub fn answer(frame: &mut [u8], counters: impl FnOnce() -> ReflectorCounters) ->
     frame.len() % 4 == 2 && (138..=174).contains(&frame.len()) && answer_slowly(frame, counters)
 }
 
-#[inline(never)]
-fn answer_slowly(frame: &mut [u8], counters: impl FnOnce() -> ReflectorCounters) -> bool {
-    let Some((udp, addresses)) = find_udp(frame) else { return false };
-    let payload = &mut frame[udp + Udp::LEN..];
+/// Makes an answer of the UDP payload of a query; false if it is something else.
+#[inline(always)]
+pub fn answer_payload(payload: &mut [u8], counters: impl FnOnce() -> ReflectorCounters) -> bool {
     if payload.len() != LEN || &payload[..KIND] != MAGIC || payload[KIND..NUMBER] != [0; 8] {
         return false;
     }
     payload[NUMBER - 1] = 1;
     for (field, counter) in payload[COUNTERS..].chunks_exact_mut(8).zip(counters().to_array()) {
         field.copy_from_slice(&counter.to_be_bytes());
+    }
+    true
+}
+
+#[inline(never)]
+fn answer_slowly(frame: &mut [u8], counters: impl FnOnce() -> ReflectorCounters) -> bool {
+    let Some((udp, addresses)) = find_udp(frame) else { return false };
+    if !answer_payload(&mut frame[udp + Udp::LEN..], counters) {
+        return false;
     }
     frame[udp + 6..udp + 8].fill(0);
     let len = (Udp::LEN + LEN) as u16;
@@ -96,9 +104,13 @@ pub fn read_answer(frame: &[u8]) -> Option<(u64, ReflectorCounters)> {
     let segment = &frame[udp..];
     let len = (Udp::LEN + LEN) as u16;
     let sum = addresses.add_u16(proto::UDP.into()).add_u16(len).add_bytes(segment);
-    let payload = segment.get(Udp::LEN..)?;
+    read_answer_payload(segment.get(Udp::LEN..)?).filter(|_| sum.is_zero())
+}
+
+/// Reads the UDP payload of an answer, as `read_answer` does.
+pub fn read_answer_payload(payload: &[u8]) -> Option<(u64, ReflectorCounters)> {
     let is_answer = payload.len() == LEN && &payload[..KIND] == MAGIC && payload[NUMBER - 1] == 1;
-    if !is_answer || !sum.is_zero() {
+    if !is_answer {
         return None;
     }
     let word = |at: usize| {
@@ -150,6 +162,9 @@ mod tests {
             Swap::Ports.turn(&mut frame).unwrap();
             assert!(answer(&mut frame, || COUNTED), "{} bytes", frame.len());
             assert_eq!(read_answer(&frame), Some((9, COUNTED)));
+            let payload = &mut frame.clone()[query.bytes().len() - LEN..];
+            assert_eq!(read_answer_payload(payload), Some((9, COUNTED)));
+            assert!(!answer_payload(payload, || COUNTED), "an answer is no query");
             assert!(!answer(&mut frame, || COUNTED), "an answer is no query");
             for byte in 14 + tags.len()..frame.len() {
                 let mut changed = frame.clone();

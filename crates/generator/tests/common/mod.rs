@@ -2,7 +2,7 @@
 //! DPDK without hugepages, cables between rings, and streams from text.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
-use generator::{Checks, Clock, PortQueue, PortRx, PortTx};
+use generator::{Checks, Clock, Listener, PortQueue, PortRx, PortTx};
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, StampKey, Verifier};
 
@@ -58,7 +58,12 @@ impl Bench {
 
 /// The receive queue of one end of a cable.
 pub(crate) fn rx(end: &mut Queues) -> Vec<PortQueue<PortRx>> {
-    vec![PortQueue { port: 0, queue: 0, rx: PortRx::new(end.0.pop().unwrap()), responder: None }]
+    vec![PortQueue {
+        port: 0,
+        queue: 0,
+        rx: PortRx::new(end.0.pop().unwrap()),
+        listener: Listener::Deaf,
+    }]
 }
 
 /// How packets of a run with `seed` are verified.

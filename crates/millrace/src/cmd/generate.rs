@@ -72,9 +72,6 @@ pub(crate) struct GenArgs {
     profile: profile::ProfileArgs,
     #[command(flatten)]
     backend: SocketArgs,
-    /// With --backend io-uring: send without a copy of the payload; needs Linux 6.1
-    #[arg(long, requires = "backend")]
-    zero_copy: bool,
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
@@ -295,12 +292,7 @@ impl GenArgs {
         if self.ports.is_some() && backend != Backend::Packet {
             bail!("--backend {name} has no PORTS: dst of the streams says where packets go");
         }
-        if backend == Backend::IoUring && self.backend.gro {
-            bail!("--backend io-uring has no --gro: leave it out, or take --backend sockets");
-        }
-        if backend != Backend::IoUring && self.zero_copy {
-            bail!("--zero-copy is for --backend io-uring");
-        }
+        self.backend.refuse_what_io_uring_cannot()?;
         if backend == Backend::Packet && (self.backend.gso || self.backend.gro) {
             bail!("--gso and --gro are for --backend sockets");
         }
@@ -311,7 +303,7 @@ impl GenArgs {
             ("--gateway", !self.gateways.is_empty()),
             ("--mtu", self.mtu.is_some()),
             ("--pcapng", self.pcapng.is_given()),
-            ("--reflector", self.reflector),
+            ("--reflector", self.reflector && backend == Backend::Packet),
             ("--rx-descriptors", self.descriptors.rx_descriptors.is_some()),
             ("--tx-descriptors", self.descriptors.tx_descriptors.is_some()),
         ];

@@ -30,11 +30,11 @@ use traffic::{KeptPorts, Swap};
 /// Prints a line per second. Ctrl-C ends
 /// the run, which then prints its counters.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES, mut_arg("backend", two_backends))]
+#[command(after_help = EXAMPLES, mut_arg("backend", three_backends))]
 pub(crate) struct ReflectArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
-    /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address; with --backend sockets
-    /// [ADDRESS:]PORT
+    /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address; with --backend sockets or
+    /// io-uring [ADDRESS:]PORT, where port 0 is any free one
     #[arg(value_name = "PORTS")]
     place: Place,
     #[command(flatten)]
@@ -71,15 +71,12 @@ pub(crate) struct ReflectArgs {
     quiet: bool,
 }
 
-/// A reflector has two of the backends.
-fn two_backends(arg: Arg) -> Arg {
-    let names = [Backend::Dpdk, Backend::Sockets].map(Backend::name);
-    let one = |name: String| match name == Backend::Sockets.name() {
-        true => Backend::Sockets,
-        false => Backend::Dpdk,
-    };
-    arg.value_parser(PossibleValuesParser::new(names).map(one))
-        .help("What carries packets: DPDK, or UDP sockets of Linux")
+/// A reflector has three of the backends.
+fn three_backends(arg: Arg) -> Arg {
+    let names = [Backend::Dpdk, Backend::Sockets, Backend::IoUring].map(Backend::name);
+    let parser = PossibleValuesParser::new(names).try_map(|name| Backend::from_str(&name, false));
+    arg.value_parser(parser)
+        .help("What carries packets: DPDK, or UDP sockets of Linux, also by io_uring")
 }
 
 /// Where packets come to.
@@ -110,7 +107,7 @@ Examples:
   millrace reflect 18:00.0,18:00.1 --swap mac
       Two ports of a NIC, each reflecting its own packets; swapping MAC addresses costs least.
   millrace reflect --backend sockets 7 --sockets 4
-      UDP port 7 of the kernel, with four sockets.
+      UDP port 7 of the kernel, with four sockets; with --backend io-uring by io_uring.
 
 Exit status: 0 good; 1 the run failed; 2 wrong use.";
 
@@ -168,14 +165,16 @@ const REPORT_NS: u64 = INTERVAL.as_nanos() as u64 / 10;
 const TURN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
+    args.backend.refuse_what_io_uring_cannot()?;
     match (&args.place, args.backend.backend) {
         (Place::Ports(names), Backend::Dpdk) => ports::run(args, names),
         (Place::Address(address), Backend::Dpdk) => {
             bail!("{address} is no port of DPDK: for a UDP port, --backend sockets")
         }
         (Place::Address(address), _) => sockets::run(args, *address),
-        (Place::Ports(_), _) => {
-            bail!("--backend sockets needs [ADDRESS:]PORT, such as 7, 192.0.2.1:7 or [::1]:7")
+        (Place::Ports(_), backend) => {
+            let name = backend.name();
+            bail!("--backend {name} needs [ADDRESS:]PORT, such as 7, 192.0.2.1:7 or [::1]:7")
         }
     }
 }

@@ -32,6 +32,12 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
+    /// Its place.
+    #[inline(always)]
+    pub(crate) fn place(self) -> Range<usize> {
+        self.at..self.at + self.len
+    }
+
     /// The places of its datagrams. An empty message is one datagram without bytes.
     #[inline(always)]
     pub(crate) fn datagrams(self) -> impl Iterator<Item = Range<usize>> {
@@ -129,21 +135,20 @@ impl Incoming {
         Arrived { at: number * self.stride, len, segment, is_cut }
     }
 
-    /// Message `number`, to be changed.
-    #[inline(always)]
-    pub(crate) fn message_mut(&mut self, number: usize) -> &mut [u8] {
-        let Arrived { at, len, .. } = self.arrived(number);
-        &mut self.buffers[at..at + len]
-    }
-
     /// Sender of message `number`.
     pub(crate) fn name(&self, number: usize) -> &Name {
         &self.names[number]
     }
 
-    /// All buffers.
+    /// The bytes at a place of a message.
     #[inline(always)]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.buffers
+    pub(crate) fn bytes(&self, place: Range<usize>) -> &[u8] {
+        &self.buffers[place]
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(crate) fn bytes_mut(&mut self, place: Range<usize>) -> &mut [u8] {
+        &mut self.buffers[place]
     }
 }

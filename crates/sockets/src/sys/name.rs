@@ -37,6 +37,15 @@ impl Name {
         Self { bytes }
     }
 
+    /// The first bytes of a name, as the kernel has written them.
+    #[inline(always)]
+    pub(super) fn read(written: &[u8]) -> Self {
+        let mut bytes = [0; 28];
+        let len = written.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&written[..len]);
+        Self { bytes }
+    }
+
     /// The address; `None` if it is of neither family.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let (family, rest) = self.bytes.split_first_chunk::<2>()?;

@@ -155,12 +155,14 @@ impl Outgoing {
         self.first = 0;
     }
 
-    /// Offers the messages to the kernel. Returns the number of datagrams that it took.
-    ///
-    /// # Panics
-    /// If a datagram lies outside of the arena.
-    pub(crate) fn send(&mut self, socket: &Socket, arena: &[u8]) -> Result<usize, SocketError> {
-        let count = self.fill(arena);
+    /// Offers the messages to the kernel; `bytes` returns the bytes at a place of the arena.
+    /// Returns the number of datagrams that the kernel took.
+    pub(crate) fn send<'a>(
+        &mut self,
+        socket: &Socket,
+        bytes: impl Fn(Range<usize>) -> &'a [u8],
+    ) -> Result<usize, SocketError> {
+        let count = self.fill(bytes);
         if let Some(ring) = &mut self.ring {
             let headers = &self.arrays.headers[..count];
             // SAFETY: as below.
@@ -181,12 +183,12 @@ impl Outgoing {
 
     /// Writes the arrays for all messages that wait; returns their number.
     #[inline(always)]
-    fn fill(&mut self, arena: &[u8]) -> usize {
+    fn fill<'a>(&mut self, bytes: impl Fn(Range<usize>) -> &'a [u8]) -> usize {
         let waiting = &self.messages[self.first..];
         let Some(first) = waiting.first() else { return 0 };
         let parts = &self.parts[first.first_part..];
         for (to, part) in self.arrays.parts.iter_mut().zip(parts) {
-            let bytes = &arena[part.at..part.at + part.len];
+            let bytes = bytes(part.at..part.at + part.len);
             *to = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: part.len };
         }
         let iovecs = self.arrays.parts.as_mut_ptr();

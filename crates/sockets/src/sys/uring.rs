@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The same by io_uring: a batch of `sendmsg` in one system call, also without a copy (Linux 6.1),
-//! and received datagrams that the kernel puts into buffers on its own (multishot `recv`, Linux
-//! 6.0).
+//! and received datagrams that the kernel puts into buffers on its own (multishot `recv` and
+//! `recvmsg`, Linux 6.0).
 
-use super::{Socket, SocketError};
-use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use super::{Arrays, Arrived, Name, Socket, SocketError};
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -18,6 +19,8 @@ const GROUP: u16 = 0;
 const PAGE: usize = 4096;
 /// Bytes that buffers are apart: an odd number of cache lines, so that they share all sets.
 const LINE: usize = 64;
+/// Bytes before a datagram whose sender is wanted: `struct io_uring_recvmsg_out`, and the sender.
+const HEAD: usize = 16 + Name::ROOM as usize;
 
 /// Sends batches of messages.
 pub(crate) struct SendRing {
@@ -40,7 +43,8 @@ impl SendRing {
             let mut probe = Probe::new();
             ring.submitter().register_probe(&mut probe)?;
             if !probe.is_supported(opcode::SendMsgZc::CODE) {
-                let what = "this kernel cannot send without a copy: Linux 6.1 can";
+                let what = "this kernel cannot send without a copy, Linux 6.1 can: leave \
+                            --zero-copy out";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }
         }
@@ -152,7 +156,11 @@ impl Drop for Shared {
 #[derive(Clone, Copy)]
 struct Filled {
     buffer: u16,
-    len: u32,
+    /// Where it begins in the buffer.
+    at: usize,
+    len: usize,
+    is_cut: bool,
+    from: Name,
 }
 
 /// Receives datagrams of one socket.
@@ -165,16 +173,26 @@ pub(crate) struct RecvRing {
     tail: u16,
     entries: u16,
     buffers: Shared,
+    /// Bytes of a buffer that are used, and from one buffer to the next.
     room: usize,
     stride: usize,
     batch: usize,
     filled: Vec<Filled>,
+    /// Says that senders are wanted.
+    message: Option<Arrays>,
     is_armed: bool,
 }
 
 impl RecvRing {
-    /// Receives up to `batch` datagrams at once, each into `room` bytes.
-    pub(crate) fn new(socket: Arc<Socket>, batch: usize, room: usize) -> io::Result<Self> {
+    /// Receives up to `batch` datagrams at once, each into `room` bytes. `is_named`: the senders
+    /// are wanted.
+    pub(crate) fn new(
+        socket: Arc<Socket>,
+        batch: usize,
+        room: usize,
+        is_named: bool,
+    ) -> io::Result<Self> {
+        let room = if is_named { HEAD + room } else { room };
         // As many as are looked at may come meanwhile.
         let entries = (2 * batch).next_power_of_two().min(1 << 12) as u16;
         let stride = (room.div_ceil(LINE) | 1) * LINE;
@@ -187,6 +205,11 @@ impl RecvRing {
         unsafe {
             ring.submitter().register_buf_ring_with_flags(address, entries, GROUP, 0)?;
         }
+        let message = is_named.then(|| {
+            let mut arrays = Arrays::new(1, 0);
+            arrays.headers[0].msg_hdr.msg_namelen = Name::ROOM;
+            arrays
+        });
         let filled = Vec::with_capacity(batch);
         let mut new = Self {
             ring,
@@ -199,6 +222,7 @@ impl RecvRing {
             stride,
             batch,
             filled,
+            message,
             is_armed: false,
         };
         (0..entries).for_each(|buffer| new.give_back(buffer));
@@ -218,12 +242,19 @@ impl RecvRing {
             self.is_armed &= cqueue::more(completion.flags());
             let buffer = cqueue::buffer_select(completion.flags());
             match (u32::try_from(completion.result()), buffer) {
-                (Ok(len), Some(buffer)) => self.filled.push(Filled { buffer, len }),
+                (Ok(len), Some(buffer)) => {
+                    let len = self.room.min(len as usize);
+                    let from = Name::default();
+                    self.filled.push(Filled { buffer, at: 0, len, is_cut: false, from });
+                }
                 // Without a free buffer it stops, and begins anew with the next call.
                 (Err(_), _) if completion.result() == -libc::ENOBUFS => {}
                 (Err(_), _) => error = Some(SocketError::of(-completion.result())),
                 (Ok(_), None) => {}
             }
+        }
+        if self.message.is_some() {
+            (0..self.filled.len()).for_each(|number| self.read_head(number));
         }
         match error {
             Some(error) if self.filled.is_empty() => Err(error),
@@ -231,32 +262,94 @@ impl RecvRing {
         }
     }
 
+    /// Reads what the kernel has written before datagram `number`.
+    #[inline(always)]
+    fn read_head(&mut self, number: usize) {
+        let Some(message) = &self.message else { return };
+        let filled = self.filled[number];
+        let Ok(found) = RecvMsgOut::parse(self.buffer(filled), &message.headers[0].msg_hdr) else {
+            return;
+        };
+        let (from, is_cut) = (Name::read(found.name_data()), found.is_payload_truncated());
+        let len = filled.len - HEAD;
+        self.filled[number] = Filled { at: HEAD, len, is_cut, from, ..filled };
+    }
+
     /// Lets the kernel receive until it is told otherwise.
     #[cold]
     fn arm(&mut self) -> Result<(), SocketError> {
-        let entry = opcode::RecvMulti::new(Fd(self.socket.fd()), GROUP).build();
-        // SAFETY: it writes to buffers of the group only, which live until `drop` has ended it.
-        if unsafe { self.ring.submission().push(&entry) }.is_ok() {
-            self.is_armed = true;
+        let fd = Fd(self.socket.fd());
+        let entry = match &self.message {
+            Some(message) => {
+                let header = &raw const message.headers[0].msg_hdr;
+                opcode::RecvMsgMulti::new(fd, header, GROUP).build()
+            }
+            None => opcode::RecvMulti::new(fd, GROUP).build(),
+        };
+        let mut submission = self.ring.submission();
+        // One that an earlier call could not submit is still there.
+        if submission.is_empty() {
+            // SAFETY: it writes to buffers of the group only, which live until `drop` has ended it,
+            // and reads a header that lives as long as the ring.
+            let pushed = unsafe { submission.push(&entry) };
+            pushed.expect("the ring is empty");
         }
+        drop(submission);
         match self.ring.submit() {
-            Ok(_) => Ok(()),
-            Err(error) => Err(SocketError::of(error.raw_os_error().unwrap_or(0))),
+            Ok(_) => self.is_armed = true,
+            Err(error) => return Err(SocketError::of(error.raw_os_error().unwrap_or(0))),
         }
+        Ok(())
     }
 
-    /// Datagram `number`.
+    /// Datagram `number`. Its place is that of a row of buffers, in the order of the datagrams.
     #[inline(always)]
-    pub(crate) fn datagram(&self, number: usize) -> &[u8] {
-        let Filled { buffer, len } = self.filled[number];
-        let at = usize::from(buffer) * self.stride;
-        // SAFETY: the kernel has given the buffer back, with so many bytes of the room that it had.
-        unsafe {
-            std::slice::from_raw_parts(
-                self.buffers.start.as_ptr().add(at),
-                self.room.min(len as usize),
-            )
-        }
+    pub(crate) fn arrived(&self, number: usize) -> Arrived {
+        let Filled { at, len, is_cut, .. } = self.filled[number];
+        Arrived { at: number * self.stride + at, len, segment: len, is_cut }
+    }
+
+    /// Sender of datagram `number`, if it is wanted.
+    #[inline(always)]
+    pub(crate) fn name(&self, number: usize) -> &Name {
+        &self.filled[number].from
+    }
+
+    /// The bytes at a place of a datagram.
+    ///
+    /// # Panics
+    /// If no datagram is there.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, place: Range<usize>) -> &[u8] {
+        let (number, at) = (place.start / self.stride, place.start % self.stride);
+        &self.buffer(self.filled[number])[at..][..place.len()]
+    }
+
+    /// The same, to be changed.
+    ///
+    /// # Panics
+    /// As `bytes`.
+    #[inline(always)]
+    pub(crate) fn bytes_mut(&mut self, place: Range<usize>) -> &mut [u8] {
+        let (number, at) = (place.start / self.stride, place.start % self.stride);
+        let Filled { buffer, at: head, len, .. } = self.filled[number];
+        let start = self.start_of(buffer);
+        // SAFETY: as in `buffer`; nobody else has it as long as `self` is borrowed.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(start, head + len) };
+        &mut buffer[at..][..place.len()]
+    }
+
+    /// The buffer of a datagram, as far as the kernel has filled it.
+    #[inline(always)]
+    fn buffer(&self, filled: Filled) -> &[u8] {
+        let start = self.start_of(filled.buffer);
+        // SAFETY: the kernel has given the buffer back, and it has that room.
+        unsafe { std::slice::from_raw_parts(start, filled.at + filled.len) }
+    }
+
+    #[inline(always)]
+    fn start_of(&self, buffer: u16) -> *mut u8 {
+        self.buffers.start.as_ptr().wrapping_add(usize::from(buffer) * self.stride)
     }
 
     /// Gives the buffers back to the kernel.
@@ -275,7 +368,7 @@ impl RecvRing {
     #[inline(always)]
     fn give_back(&mut self, buffer: u16) {
         let slot = usize::from(self.tail & (self.entries - 1));
-        let address = self.buffers.start.as_ptr().wrapping_add(usize::from(buffer) * self.stride);
+        let address = self.start_of(buffer);
         // SAFETY: the slot is one of the entries, and behind what the kernel may read: it holds no
         // more buffers than there are entries. The first one's last field is the tail, which the
         // methods of an entry leave alone.

@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::counts::KernelCounts;
 use crate::line::Line;
 use crate::sys::Name;
-use generator::{Made, Taken, Transmit};
+use generator::{Made, NO_STREAM, Taken, Transmit};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -53,6 +53,8 @@ impl UdpTx {
     /// The socket for a datagram of a stream.
     #[inline(always)]
     fn socket(&self, stream: u16, source: SocketAddr) -> Option<usize> {
+        // Queries for a reflector go as the packets of the first stream.
+        let stream = if stream == NO_STREAM { 0 } else { stream };
         match self.routes.get(usize::from(stream))? {
             Route::Shared { first, count } => Some(first + self.turn % count),
             route @ Route::Bound { by_address, by_port, .. } => {

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use generator::{
-    Checks, Clock, Lanes, Phase, PortQueue, Receive, Session, Stage, Task, Totals, Transmit,
+    Checks, Clock, Lanes, Listener, Phase, PortQueue, Receive, Session, Stage, Task, Totals,
+    Transmit,
 };
 use sockets::UdpStream;
 use std::time::{Duration, Instant};
@@ -65,8 +66,9 @@ pub(crate) fn run<T: Transmit, R: Receive>(
     let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(texts.len()));
     let mut sender = session.sender(streams(texts), 0, transmit);
     let queues = receive.into_iter().enumerate();
-    let queues =
-        queues.map(|(queue, rx)| PortQueue { port: 0, queue, rx, responder: None }).collect();
+    let queues = queues
+        .map(|(queue, rx)| PortQueue { port: 0, queue, rx, listener: Listener::Deaf })
+        .collect();
     let checks = Checks {
         verifier: Verifier::new(SEED, PayloadFormat::Stamped(StampKey::new(SEED))),
         window: 4096,

@@ -11,8 +11,8 @@ use crate::ports::OpenPorts;
 use anyhow::Context;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
-    Answers, Checks, Clock, Lanes, Ledger, Phase, PortQueue, PortRx, PortTx, Replies, Session,
-    Tapped, Task, Transmit, run_tasks,
+    Answers, Checks, Clock, Lanes, Ledger, Listener, Phase, PortQueue, PortRx, PortTx, Replies,
+    Session, Tapped, Task, Transmit, run_tasks,
 };
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, ProbedReplay, Side, Verifier};
@@ -139,7 +139,8 @@ impl Plan<'_> {
                 let responder = responder.hearing(free.answers.pop());
                 free.replies.push(replies);
                 let (number, rx) = (queue.number().into(), PortRx::new(queue));
-                queues.push(PortQueue { port, queue: number, rx, responder: Some(responder) });
+                let listener = Listener::Neighbours(responder);
+                queues.push(PortQueue { port, queue: number, rx, listener });
             }
         }
         queues
@@ -160,9 +161,9 @@ impl Plan<'_> {
         match pcapng {
             None => Box::new(session.receiver(queues, checks)),
             Some(pcapng) => {
-                let tapped = queues.into_iter().map(|PortQueue { port, queue, rx, responder }| {
+                let tapped = queues.into_iter().map(|PortQueue { port, queue, rx, listener }| {
                     let rx = Tapped::new(rx, pcapng.tap(port, false));
-                    PortQueue { port, queue, rx, responder }
+                    PortQueue { port, queue, rx, listener }
                 });
                 Box::new(session.receiver(tapped.collect(), checks))
             }

@@ -43,15 +43,15 @@ pub(super) fn port_result(port: &Port, reflector: Option<ReflectorCounters>) -> 
         ierrors: stats.ierrors,
         rx_nombuf: stats.rx_nombuf,
         oerrors: stats.oerrors,
-        reflector: reflector.map(|it| ReflectorResult {
-            received: it.received,
-            reflected: it.reflected,
-            dropped: it.dropped,
-            missed: it.missed,
-            ..ReflectorResult::default()
-        }),
+        reflector: reflector.map(reflector_result),
         ..PortResult::default()
     }
+}
+
+/// The counters of a reflector in a run.
+pub(super) fn reflector_result(counters: ReflectorCounters) -> ReflectorResult {
+    let ReflectorCounters { received, reflected, dropped, missed } = counters;
+    ReflectorResult { received, reflected, dropped, missed, ..ReflectorResult::default() }
 }
 
 /// Adds what port `number` sent and received.

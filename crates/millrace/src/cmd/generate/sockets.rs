@@ -3,18 +3,25 @@
 
 use super::GenArgs;
 use super::crew::{Crew, Tasks, window};
+use super::figures::reflector_result;
+use super::inquiries::Inquiries;
+use super::neighbours::Senders;
 use super::report::{Outputs, Reporter, Subject};
 use super::run::{Control, START, payload_format};
-use crate::backend::{Backend, tell_refusals};
+use crate::backend::{Backend, NO_IO_URING, tell_refusals};
 use crate::netdev::interface_mac;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
-use generator::{Checks, Clock, Lanes, Ledger, Phase, PortQueue, Receive, Session, Transmit};
+use generator::{
+    Checks, Clock, Lanes, Ledger, Listener, Phase, PortQueue, Receive, Session, Transmit,
+};
 use results::PortResult;
 use sockets::{PacketOptions, PacketPort, UdpOptions, UdpPort, UdpStream};
+use std::cell::Cell;
 use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
+use traffic::inquiry::ReflectorCounters;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, Side, Verifier};
 
@@ -46,7 +53,7 @@ fn run_udp(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
         gso: backend.gso,
         gro: backend.gro,
         io_uring: backend.backend == Backend::IoUring,
-        zero_copy: args.zero_copy,
+        zero_copy: backend.zero_copy,
         ..UdpOptions::default()
     };
     let open = |_| UdpPort::open(&streams, options);
@@ -57,7 +64,7 @@ fn run_udp(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
         Ok(Link { port: 0, part, tx, rx })
     };
     let links = ports.iter().enumerate().map(link).collect::<io::Result<_>>();
-    let links = links.context("cannot set io_uring up")?;
+    let links = links.context(NO_IO_URING)?;
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
     let status = conduct(args, (specs, crew, macs), links, &|| {
         let name = backend.backend.name().to_owned();
@@ -133,15 +140,30 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     };
     let named = args.cpus.as_ref().map(|list| &list.0[..]);
     let cpus = threads::choose_cpus(crew.workers, named);
-    let (clock, phase) = (Clock::measured().starting_in(START), Phase::new());
-    let begun = Instant::now() + START;
+    let mut inquiries = match args.reflector {
+        true => Inquiries::new(&Senders { specs, profile: None }, 1, macs, [None; 2]),
+        false => Inquiries::default(),
+    };
+    let delay = START + inquiries.delay();
+    let (clock, phase) = (Clock::measured().starting_in(delay), Phase::new());
+    let begun = Instant::now() + delay;
     let interval_ns = args.interval.as_nanos() as u64;
-    let (workers, ledger) = Plan { crew, specs, setup, clock, interval_ns }.tasks(links)?;
+    let plan = Plan { crew, specs, setup, clock, interval_ns };
+    let (workers, ledger) = plan.tasks(links, &mut inquiries)?;
     let workers = threads::launch(workers, &cpus, clock, &phase)?;
+    inquiries.begin();
+    let reflectors = Cell::new([None; 2]);
+    let ports = || {
+        let with_reflector = |(port, reflector): (PortResult, Option<ReflectorCounters>)| {
+            PortResult { reflector: reflector.map(reflector_result), ..port }
+        };
+        Ok(count()?.into_iter().zip(reflectors.get()).map(with_reflector).collect())
+    };
     let is_verified = args.is_verified();
-    let subject = Subject { args, specs, ports: count, cpus: &cpus, is_verified };
+    let subject = Subject { args, specs, ports: &ports, cpus: &cpus, is_verified };
     let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?, begun);
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
+    reflectors.set(inquiries.end());
     control.end_workers();
     workers.into_iter().for_each(|worker| _ = worker.join());
     Ok(control.finish(sent_for))
@@ -207,6 +229,7 @@ impl Plan<'_> {
     fn tasks<T: Transmit + 'static, R: Receive + 'static>(
         &self,
         links: Vec<Link<T, R>>,
+        inquiries: &mut Inquiries,
     ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
         let stamped = if self.setup.is_stamped { self.specs.len() } else { 0 };
         let senders = usize::from(self.crew.senders);
@@ -221,11 +244,14 @@ impl Plan<'_> {
             if let Some(tx) = tx {
                 let setup = StreamSetup { part, ..self.setup.clone() };
                 let sender = session.sender(Streams::new(self.specs, &setup)?, port, tx);
+                let sender = sender.replying(inquiries.queries(port).into_iter().collect());
                 workers[usize::from(part.share) % self.crew.workers].push(Box::new(sender));
             }
             for rx in rx {
                 if receivers > 0 {
-                    let queue = PortQueue { port, queue: next, rx, responder: None };
+                    let answers = inquiries.answers(port);
+                    let listener = answers.map_or(Listener::Deaf, Listener::Payloads);
+                    let queue = PortQueue { port, queue: next, rx, listener };
                     queues[next % receivers].push(queue);
                 }
                 next += 1;

@@ -2,15 +2,17 @@
 //! Runs the reflector over UDP sockets of the kernel, without DPDK.
 
 use super::{Counters, REPORT_NS, ReflectArgs, What};
-use crate::backend::{SocketArgs, tell_refusals};
+use crate::backend::{Backend, NO_IO_URING, SocketArgs, tell_refusals};
 use crate::host::Cpus;
-use crate::output::JsonFile;
+use crate::output::{JsonFile, tell};
 use crate::{signals, threads};
 use anyhow::{Context, bail};
 use generator::{Clock, Inbox, Phase, Stage, Task, mailbox};
 use sockets::{EchoOptions, EchoPort, EchoReport};
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use traffic::inquiry::ReflectorCounters;
 
 /// Reasons to drop a packet; `missed`: it came, and the socket was full.
 const REASONS: [&str; 3] = ["missed", "refused", "too_long"];
@@ -18,7 +20,51 @@ const REASONS: [&str; 3] = ["missed", "refused", "too_long"];
 const HEADERS_V4: u16 = 20 + 8;
 
 pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<ExitCode> {
-    let SocketArgs { sockets, batch, gso, gro, .. } = args.backend;
+    let options = options(args)?;
+    let json = JsonFile::open(args.json.as_deref())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let open = EchoPort::open(address, options);
+    let port = open.with_context(|| format!("cannot open UDP port {address}"))?;
+    if address.port() == 0 {
+        let chosen = port.address().port();
+        tell(io::stderr(), format_args!("millrace: reflecting at UDP port {chosen}"));
+    }
+    let named = args.cpus.as_ref().map(|list| &list.0[..]);
+    let usable = named.map_or_else(|| Cpus::of_this_host().usable().len(), <[u32]>::len);
+    let count = usable.clamp(1, options.sockets);
+    let cpus = threads::choose_cpus(count, named);
+    let (clock, phase) = (Clock::measured(), Phase::new());
+    let mut workers: Vec<Vec<Box<dyn Task>>> = (0..count).map(|_| Vec::new()).collect();
+    let mut inboxes = Vec::new();
+    for number in 0..options.sockets {
+        let (outbox, inbox) = mailbox(REPORT_NS, EchoReport::default);
+        inboxes.push(inbox);
+        workers[number % count].push(Box::new(port.task(number, outbox).context(NO_IO_URING)?));
+    }
+    let workers = threads::launch(workers, &cpus, clock, &phase)?;
+    let is_printed = !args.quiet && !json.is_stdout();
+    let mut counters = Counters::new(REASONS);
+    let take = |counters: &mut Counters| {
+        take_all(counters, &mut inboxes);
+        publish(counters, &port);
+    };
+    counters.watch((args.duration, is_printed), &interrupted, take);
+    phase.set(Stage::End);
+    workers.into_iter().for_each(|worker| _ = worker.join());
+    take_all(&mut counters, &mut inboxes);
+    let drops = port.drops().context("cannot read the drops of a socket")?;
+    counters.dropped.insert("missed", drops);
+    tell_refusals(port.counts());
+    counters.tell(json)
+}
+
+/// How datagrams are sent back. Fails if options do not go together.
+fn options(args: &ReflectArgs) -> anyhow::Result<EchoOptions> {
+    let SocketArgs { backend, sockets, batch, gso, gro, zero_copy } = args.backend;
+    let (name, io_uring) = (backend.name(), backend == Backend::IoUring);
+    if io_uring && gso {
+        bail!("--backend io-uring has no --gso: leave it out, or take --backend sockets");
+    }
     if gso != gro {
         bail!("a reflector sends packets back as they came: --gso and --gro, or neither");
     }
@@ -30,46 +76,20 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
         ("--tx-descriptors", args.descriptors.tx_descriptors.is_some()),
     ];
     if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
-        bail!("--backend sockets has no {option}: leave it out, or take --backend dpdk");
+        bail!("--backend {name} has no {option}: leave it out, or take --backend dpdk");
     }
-    let json = JsonFile::open(args.json.as_deref())?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let mut options = EchoOptions {
+    let room = args.mtu.map(|mtu| mtu.saturating_sub(HEADERS_V4).into());
+    let default = EchoOptions::default();
+    Ok(EchoOptions {
         sockets: sockets.into(),
         batch: batch.into(),
         joined: gro,
+        io_uring,
+        zero_copy,
         tries: args.tries,
-        ..EchoOptions::default()
-    };
-    if let Some(mtu) = args.mtu {
-        options.room = mtu.saturating_sub(HEADERS_V4).into();
-    }
-    let open = EchoPort::open(address, options);
-    let port = open.with_context(|| format!("cannot open UDP port {address}"))?;
-    let named = args.cpus.as_ref().map(|list| &list.0[..]);
-    let usable = named.map_or_else(|| Cpus::of_this_host().usable().len(), <[u32]>::len);
-    let count = usable.clamp(1, options.sockets);
-    let cpus = threads::choose_cpus(count, named);
-    let (clock, phase) = (Clock::measured(), Phase::new());
-    let mut workers: Vec<Vec<Box<dyn Task>>> = (0..count).map(|_| Vec::new()).collect();
-    let mut inboxes = Vec::new();
-    for number in 0..options.sockets {
-        let (outbox, inbox) = mailbox(REPORT_NS, EchoReport::default);
-        inboxes.push(inbox);
-        workers[number % count].push(Box::new(port.task(number, outbox)));
-    }
-    let workers = threads::launch(workers, &cpus, clock, &phase)?;
-    let is_printed = !args.quiet && !json.is_stdout();
-    let mut counters = Counters::new(REASONS);
-    let take = |counters: &mut Counters| take_all(counters, &mut inboxes);
-    counters.watch((args.duration, is_printed), &interrupted, take);
-    phase.set(Stage::End);
-    workers.into_iter().for_each(|worker| _ = worker.join());
-    take_all(&mut counters, &mut inboxes);
-    let drops = port.drops().context("cannot read the drops of a socket")?;
-    counters.dropped.insert("missed", drops);
-    tell_refusals(port.counts());
-    counters.tell(json)
+        room: room.unwrap_or(default.room),
+        ..default
+    })
 }
 
 fn take_all(counters: &mut Counters, inboxes: &mut [Inbox<EchoReport>]) {
@@ -78,6 +98,7 @@ fn take_all(counters: &mut Counters, inboxes: &mut [Inbox<EchoReport>]) {
             counters.received += report.received;
             counters.received_bytes += report.bytes;
             counters.reflected += report.reflected;
+            counters.answered += report.answered;
             let reasons = [
                 ("port_full", report.port_full),
                 ("refused", report.refused),
@@ -89,4 +110,14 @@ fn take_all(counters: &mut Counters, inboxes: &mut [Inbox<EchoReport>]) {
             counters.longest_gap_ns = counters.longest_gap_ns.max(report.longest_gap_ns);
         });
     }
+}
+
+/// Lets senders ask for the counters. Queries are no packets of a sender's run.
+fn publish(counters: &Counters, port: &EchoPort) {
+    port.published().set(ReflectorCounters {
+        received: counters.received.saturating_sub(counters.answered),
+        reflected: counters.reflected.saturating_sub(counters.answered),
+        dropped: counters.dropped.values().sum(),
+        missed: port.drops().unwrap_or(0),
+    });
 }

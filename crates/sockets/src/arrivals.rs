@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Receives the datagrams of a socket, by `recvmmsg` or by io_uring.
+
+use crate::sys::{Arrived, Incoming, Name, RecvRing, Socket, SocketError};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Datagrams that one call, or one look, has brought.
+pub(crate) enum Arrivals {
+    /// By `recvmmsg`.
+    Calls(Arc<Socket>, Incoming),
+    /// By io_uring.
+    Ring(Box<RecvRing>),
+}
+
+/// What is wanted of the datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Datagrams at once.
+    pub(crate) batch: usize,
+    /// Bytes of the longest datagram; the rest of a longer one is dropped.
+    pub(crate) room: usize,
+    /// The senders.
+    pub(crate) is_named: bool,
+    /// The socket has GRO: not with io_uring.
+    pub(crate) is_gro: bool,
+}
+
+impl Arrivals {
+    /// Makes the buffers. Fails if io_uring is wanted and the kernel refuses it.
+    pub(crate) fn new(socket: Arc<Socket>, wanted: Wanted, io_uring: bool) -> io::Result<Self> {
+        let Wanted { batch, room, is_named, is_gro } = wanted;
+        Ok(match io_uring {
+            true => Self::Ring(RecvRing::new(socket, batch, room, is_named)?.into()),
+            false => Self::Calls(socket, Incoming::new(batch, room, is_named, is_gro)),
+        })
+    }
+
+    /// Replaces the messages by those that have come; returns their number.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self) -> Result<usize, SocketError> {
+        match self {
+            Self::Calls(socket, incoming) => incoming.receive(socket),
+            Self::Ring(ring) => ring.receive(),
+        }
+    }
+
+    /// Message `number`.
+    #[inline(always)]
+    pub(crate) fn arrived(&self, number: usize) -> Arrived {
+        match self {
+            Self::Calls(_, incoming) => incoming.arrived(number),
+            Self::Ring(ring) => ring.arrived(number),
+        }
+    }
+
+    /// Sender of message `number`, if it is wanted.
+    #[inline(always)]
+    pub(crate) fn name(&self, number: usize) -> &Name {
+        match self {
+            Self::Calls(_, incoming) => incoming.name(number),
+            Self::Ring(ring) => ring.name(number),
+        }
+    }
+
+    /// The bytes at a place of a message.
+    ///
+    /// # Panics
+    /// If no message is there.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, place: Range<usize>) -> &[u8] {
+        match self {
+            Self::Calls(_, incoming) => incoming.bytes(place),
+            Self::Ring(ring) => ring.bytes(place),
+        }
+    }
+
+    /// The same, to be changed.
+    ///
+    /// # Panics
+    /// As `bytes`.
+    #[inline(always)]
+    pub(crate) fn bytes_mut(&mut self, place: Range<usize>) -> &mut [u8] {
+        match self {
+            Self::Calls(_, incoming) => incoming.bytes_mut(place),
+            Self::Ring(ring) => ring.bytes_mut(place),
+        }
+    }
+
+    /// Lets the kernel have the buffers again.
+    #[inline(always)]
+    pub(crate) fn free(&mut self) {
+        if let Self::Ring(ring) = self {
+            ring.free();
+        }
+    }
+}
