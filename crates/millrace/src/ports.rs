@@ -117,6 +117,12 @@ impl PortNames {
     /// Starts DPDK, and opens the ports.
     pub(crate) fn open(&self, options: &OpenOptions<'_>) -> anyhow::Result<OpenPorts> {
         let &OpenOptions { workers, mtu, needed_mtu, tuning, .. } = options;
+        if self.0.iter().any(|port| port.is_interface() && port.interface() == Some("lo")) {
+            bail!(
+                "port lo: DPDK would take this host's own connections away; \
+                 `gen --backend packet lo` sends there, `reflect --backend sockets PORT` answers"
+            );
+        }
         let cpus = Cpus::of_this_host();
         cpus.measure_load();
         let chosen = tuning.choose_cpus(workers, &cpus);
