@@ -60,10 +60,16 @@ impl KernelCounts {
             return Remedy::Again;
         }
         if let SocketError::Other(code) = error {
-            self.last_error.store(code as u64, Ordering::Relaxed);
+            self.refuse(code);
         }
-        self.refused.fetch_add(1, Ordering::Relaxed);
         Remedy::Drop
+    }
+
+    /// Counts a packet that the kernel will never take, with its error.
+    #[cold]
+    pub(crate) fn refuse(&self, code: i32) {
+        self.last_error.store(code as u64, Ordering::Relaxed);
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes the ICMP errors that wait, which use up the room for packets; returns their number.

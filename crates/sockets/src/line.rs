@@ -2,10 +2,15 @@
 //! Frames that wait for one socket.
 
 use crate::counts::{KernelCounts, Remedy};
-use crate::sys::{Name, Outgoing, SendRing, Socket};
+use crate::sys::{Name, Outgoing, SendRing, Socket, SocketError};
 use generator::{Made, Taken};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a frame is offered again to a queue that drops it, while it takes no other one. A queue
+/// with less room than the frame has never takes it (`burst` of tc-tbf(8)).
+const DROPPED_FOR: Duration = Duration::from_millis(100);
 
 /// A socket, and the frames that wait for it in an arena.
 pub(crate) struct Line {
@@ -14,6 +19,10 @@ pub(crate) struct Line {
     made: Vec<Made>,
     /// The first frame that was not taken.
     first: usize,
+    /// Since when a queue drops the first of those.
+    dropped_since: Option<Instant>,
+    /// Length of the shortest frame that a queue dropped for that long.
+    too_long: u16,
 }
 
 impl Line {
@@ -34,7 +43,8 @@ impl Line {
     }
 
     fn with_outgoing(socket: Arc<Socket>, batch: usize, outgoing: Outgoing) -> Self {
-        Self { socket, outgoing, made: Vec::with_capacity(batch), first: 0 }
+        let made = Vec::with_capacity(batch);
+        Self { socket, outgoing, made, first: 0, dropped_since: None, too_long: u16::MAX }
     }
 
     /// Adds the frame whose payload is at `place`.
@@ -61,16 +71,28 @@ impl Line {
         let mut total = Taken::default();
         match self.outgoing.send(&self.socket, |place| &arena[place]) {
             Ok(sent) => {
+                let too_long = self.too_long;
                 let taken = self.advance(sent);
                 total.packets = taken.len() as u64;
                 total.bytes = taken.iter().map(|made| u64::from(made.len)).sum();
+                let has_long = too_long < u16::MAX && taken.iter().any(|it| it.len >= too_long);
+                self.dropped_since = None;
+                if has_long {
+                    self.too_long = u16::MAX;
+                }
                 // A call that stops halfway does not say why, and the next one does not know.
                 if self.waiting() > 0 {
                     counts.drain(&self.socket);
                 }
             }
             Err(error) => {
-                if counts.judge(error, &self.socket) == Remedy::Drop {
+                let remedy = counts.judge(error, &self.socket);
+                let is_hopeless = error == SocketError::NoBuffers && self.is_hopeless();
+                if is_hopeless {
+                    counts.refuse(libc::ENOBUFS);
+                }
+                if remedy == Remedy::Drop || is_hopeless {
+                    self.dropped_since = None;
                     let dropped = self.outgoing.drop_first();
                     refused.extend_from_slice(self.advance(dropped));
                 }
@@ -80,6 +102,18 @@ impl Line {
             self.clear();
         }
         total
+    }
+
+    /// True if a queue has dropped the first frame for so long that it will never take it, or has
+    /// done so with one that is not longer. The frames behind it would wait for ever.
+    #[cold]
+    fn is_hopeless(&mut self) -> bool {
+        let Some(first) = self.made.get(self.first) else { return false };
+        let since = *self.dropped_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= DROPPED_FOR {
+            self.too_long = self.too_long.min(first.len);
+        }
+        first.len >= self.too_long
     }
 
     #[inline(always)]
@@ -98,6 +132,7 @@ impl Line {
     fn clear(&mut self) {
         self.made.clear();
         self.first = 0;
+        self.dropped_since = None;
         self.outgoing.clear();
     }
 }

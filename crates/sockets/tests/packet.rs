@@ -63,6 +63,23 @@ fn frames_above_the_mtu_are_unsent_and_drops_are_told() {
     });
 }
 
+#[test]
+fn frames_that_a_queue_never_takes_are_unsent_and_the_others_go_on() {
+    in_namespace("frames_that_a_queue_never_takes_are_unsent_and_the_others_go_on", || {
+        set_up();
+        if !shell("tc qdisc add dev x0 root tbf rate 1gbit burst 1kb limit 1mb") {
+            return eprintln!("skipped: this kernel has no token bucket filter");
+        }
+        let near = PacketPort::open("x0", PacketOptions::default()).unwrap();
+        let texts = ["count=900 rate=1kpps size=100", "count=300 rate=1kpps size=1500"];
+        let texts = texts.map(str::to_owned);
+        let totals = run(&texts, (near.transmit(), vec![near.receive()]), &mut []);
+        assert_eq!((totals.streams[0].sent, totals.streams[1].sent), (900, 0), "{totals:?}");
+        assert_eq!((totals.unsent(), near.counts().refused()), (300, 300));
+        assert_eq!(near.counts().last_error().unwrap().raw_os_error(), Some(105));
+    });
+}
+
 /// The kernel leaves the checksum of what it sends over a veth pair to the other end.
 #[test]
 fn answers_of_a_kernel_have_their_checksums() {
