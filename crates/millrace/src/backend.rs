@@ -5,6 +5,7 @@ use crate::output::tell;
 use crate::units;
 use anyhow::bail;
 use clap::ValueEnum;
+use rustix::io::Errno;
 use sockets::KernelCounts;
 use std::io;
 
@@ -82,7 +83,13 @@ pub(crate) fn tell_refusals(counts: &KernelCounts) {
     let note = |text: String| tell(io::stderr(), format_args!("millrace: {text}"));
     if counts.refused() > 0 {
         let refused = units::thousands(counts.refused());
-        let why = counts.last_error().map_or_else(|| "no socket".to_owned(), |it| it.to_string());
+        let why = match counts.last_error() {
+            Some(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
+                "longer than the MTU".to_owned()
+            }
+            Some(error) => error.to_string(),
+            None => "no socket".to_owned(),
+        };
         note(format!("the kernel refused {refused} packets, the last one with: {why}"));
     }
     if counts.unreachable() > 0 {

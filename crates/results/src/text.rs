@@ -74,7 +74,11 @@ impl Results {
             writeln!(out, "the rate was not reached: {share:.1} % of it was not sent")?;
         }
         if self.unsent > 0 {
-            writeln!(out, "not sent, as the port took no more: {}", units::thousands(self.unsent))?;
+            writeln!(
+                out,
+                "not sent, as the port did not take them: {}",
+                units::thousands(self.unsent)
+            )?;
         }
         for PortResult { name, oerrors, .. } in self.ports.iter().filter(|it| it.oerrors > 0) {
             let (name, oerrors) = (names::short(name), units::thousands(*oerrors));
