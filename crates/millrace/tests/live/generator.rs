@@ -292,10 +292,12 @@ fn state_of(process: u32) -> Option<String> {
 }
 
 #[test]
-fn a_killed_benchmark_leaves_no_reflector() {
+fn a_killed_benchmark_leaves_no_reflector_and_no_folder() {
     let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
     let mut bench = Command::new(env!("CARGO_BIN_EXE_millrace"));
     bench.args(["bench", "baseline", "--only", "memif"]).stderr(Stdio::null());
+    bench.env("TMPDIR", folder.path());
     let bench = Process::spawn(&mut bench);
     let children = format!("/proc/{0}/task/{0}/children", bench.id());
     let reflector = || {
@@ -309,6 +311,7 @@ fn a_killed_benchmark_leaves_no_reflector() {
     bench.signal("KILL");
     // Without somebody to reap orphans it stays as a zombie.
     wait_until("the reflector has ended", || state_of(reflector).is_none_or(|state| state == "Z"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -96,18 +96,18 @@ impl Way {
     }
 
     /// What `millrace gen` is told beside the rate.
-    fn generator(self, dir: &Path) -> Vec<String> {
+    fn generator(self) -> Vec<String> {
         let [interface, _] = INTERFACES;
         match self {
             Self::SocketsToSockets | Self::SocketsToDpdk => words("--backend sockets"),
             Self::DpdkToSockets => words(&format!("{interface} --gateway {}", ADDRESSES[1])),
             Self::AfXdp => words(&format!("net_af_xdp0,iface={interface}")),
-            Self::Memif => vec![memif(dir, "client")],
+            Self::Memif => vec![memif("client")],
         }
     }
 
     /// What `millrace reflect` is told.
-    fn reflector(self, dir: &Path) -> Vec<String> {
+    fn reflector(self) -> Vec<String> {
         let [_, interface] = INTERFACES;
         match self {
             Self::SocketsToSockets | Self::DpdkToSockets => {
@@ -115,7 +115,7 @@ impl Way {
             }
             Self::SocketsToDpdk => words(interface),
             Self::AfXdp => words(&format!("net_af_xdp0,iface={interface}")),
-            Self::Memif => vec![memif(dir, "server")],
+            Self::Memif => vec![memif("server")],
         }
     }
 }
@@ -124,9 +124,10 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn memif(dir: &Path, role: &str) -> String {
-    let socket = dir.join("memif.sock");
-    format!("net_memif0,role={role},socket={},socket-abstract=no,rsize=14", socket.display())
+/// An end of a memif. The name of its socket is abstract (unix(7)): nobody has to remove a file.
+fn memif(role: &str) -> String {
+    let id = std::process::id();
+    format!("net_memif0,role={role},socket=millrace-bench-{id},socket-abstract=yes,rsize=14")
 }
 
 /// What is known of a way.
@@ -142,12 +143,11 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
     let ways = ways(&args.only)?;
     let page = PageFile::open(args.html.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let dir = tempfile::tempdir().context("cannot make a directory for temporary files")?;
     let bed = match rustix::process::geteuid().is_root() {
         true => Some(Testbed::new()?),
         false => None,
     };
-    let runner = Runner { args, bed, dir: dir.path(), interrupted: &interrupted };
+    let runner = Runner { args, bed, interrupted: &interrupted };
     let mut measured = Vec::new();
     let is_interrupted = || interrupted.load(Ordering::Relaxed);
     for way in ways {
@@ -172,12 +172,13 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
     if measured.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
-    print(&measured, args).context("cannot write the results")?;
     let runs = measured.iter().filter_map(|it| Some((it.way, it.highest.as_ref()?)));
     let runs: Vec<Run> = runs.map(|(way, results)| Run::new(way.name(), results)).collect();
-    if !runs.is_empty() {
-        page.write("Kernel and DPDK", &runs)?;
-    }
+    // Who reads the table may leave before its end; the page is written nevertheless.
+    let page = if runs.is_empty() { Ok(()) } else { page.write("Kernel and DPDK", &runs) };
+    let table = print(&measured, args);
+    page?;
+    table.context("cannot write the results")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -196,7 +197,6 @@ fn ways(only: &[String]) -> anyhow::Result<Vec<Way>> {
 struct Runner<'a> {
     args: &'a BaselineArgs,
     bed: Option<Testbed>,
-    dir: &'a Path,
     interrupted: &'a AtomicBool,
 }
 
@@ -208,7 +208,7 @@ impl Runner<'_> {
             tell(io::stderr(), format_args!("millrace: {}: {what}", way.name()));
         };
         let mut reflector = self.command(way, End::Reflector)?;
-        reflector.arg("reflect").args(way.reflector(self.dir)).arg("-q");
+        reflector.arg("reflect").args(way.reflector()).arg("-q");
         let mut reflector = Running::start(&mut reflector)?;
         thread::sleep(READY);
         say("searching for the highest rate");
@@ -249,7 +249,7 @@ impl Runner<'_> {
             Way::SocketsToSockets | Way::SocketsToDpdk => stream,
             _ => format!("src={src} {stream}"),
         };
-        generator.arg("gen").args(way.generator(self.dir));
+        generator.arg("gen").args(way.generator());
         generator.args(["--verify", "--interval", "0.1", "-q", "--json", "-"]);
         // The reflector needs a cpu, too.
         if Cpus::of_this_host().usable().len() < CPUS {
