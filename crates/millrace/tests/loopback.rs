@@ -3,6 +3,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -44,6 +45,14 @@ impl Reflector {
         self.stderr.read_to_string(&mut told).unwrap();
         assert!(self.child.wait().unwrap().success(), "{told}");
         printed
+    }
+}
+
+impl Drop for Reflector {
+    /// A test that fails leaves none behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -95,6 +104,8 @@ fn options_that_do_not_fit_name_the_way_out() {
         ("reflect 7 --backend io-uring --gso", "has no --gso: leave it out, or take"),
         ("reflect 7 --backend sockets --zero-copy", "--zero-copy is for --backend io-uring"),
         ("reflect eth9 --backend io-uring", "--backend io-uring needs [ADDRESS:]PORT"),
+        ("gen lo", "`gen --backend packet lo` sends there"),
+        ("reflect lo", "`reflect --backend sockets PORT` answers"),
         ("reflect 7 --backend io-uring --swap mac", "--backend io-uring has no --swap"),
     ] {
         let args: Vec<&str> = args.split(' ').collect();
@@ -102,4 +113,46 @@ fn options_that_do_not_fit_name_the_way_out() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(told), "{args:?}: {text}");
     }
+}
+
+/// A device that is full, and a pipe that nobody reads.
+#[test]
+fn counters_of_a_reflector_are_written_though_nobody_reads_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.json");
+    let args = ["reflect", "127.0.0.1:0", "--backend", "sockets", "-d", "0.1", "--json"];
+    let mut command = millrace(&args);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.arg(&path).stdout(full).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("cannot write the counters"), "{told}");
+    assert!(fs::read_to_string(&path).unwrap().contains("\"reflected\": 0"));
+}
+
+#[test]
+fn a_run_that_ends_before_it_sends_leaves_earlier_results_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["x.json", "x.csv", "x.html"].map(|name| folder.path().join(name));
+    let reflector = Reflector::new(&["--backend", "sockets"]);
+    let stream = format!("dst=127.0.0.1 dport={} rate=1kpps count=100", reflector.port);
+    let generator = || {
+        let mut command = millrace(&["gen", "--backend", "sockets", "--late", "20", "--verify"]);
+        for (option, path) in ["--json", "--csv", "--html"].iter().zip(&paths) {
+            command.arg(option).arg(path);
+        }
+        command.args(["--stream", &stream]);
+        command
+    };
+    assert!(generator().status().unwrap().success());
+    let before = paths.each_ref().map(|path| fs::read(path).unwrap());
+    // It asks the reflector for 0.8 seconds before it sends.
+    let mut child = generator().arg("--reflector").spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    terminate(&child);
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
+    assert!(told.contains("interrupted before sending began: nothing was sent"), "{told}");
+    assert_eq!(paths.each_ref().map(|path| fs::read(path).unwrap()), before);
 }

@@ -209,12 +209,16 @@ impl Counters {
         take(self);
     }
 
-    /// Prints them, and writes them as JSON.
+    /// Writes them as JSON, then prints them: a file does not need a reader of standard output.
     fn tell(&self, json: JsonFile) -> anyhow::Result<ExitCode> {
-        if !json.is_stdout() {
-            self.print(&mut io::stdout().lock()).context("cannot write the counters")?;
+        let is_printed = !json.is_stdout();
+        let written = json.write(self);
+        if is_printed {
+            let printed = self.print(&mut io::stdout().lock());
+            written.and(printed.context("cannot write the counters"))?;
+        } else {
+            written?;
         }
-        json.write(self)?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -107,6 +107,8 @@ pub(super) struct Reporter<'a> {
     started: SystemTime,
     intervals: Vec<Interval>,
     left_out: u64,
+    /// Whether sending has begun.
+    has_begun: bool,
     /// Whether an output could not be written.
     has_failed: bool,
 }
@@ -131,12 +133,14 @@ impl<'a> Reporter<'a> {
             started: SystemTime::now(),
             intervals: Vec::new(),
             left_out: 0,
+            has_begun: false,
             has_failed: false,
         })
     }
 
     /// Begins the file of intervals, and prints what stands above them.
     pub(super) fn begin(&mut self) {
+        self.has_begun = true;
         if let Err(error) = self.outputs.csv.begin() {
             self.fail(&error);
         }
@@ -266,8 +270,15 @@ impl<'a> Reporter<'a> {
 
     /// Writes what the run came to: files first, then the text, each whether or not another one
     /// failed. Returns the exit status, which is 1 if one failed. A reader of standard output who
-    /// leaves early has seen enough; that is no failure.
+    /// leaves early has seen enough; that is no failure. A run that ended before it sent anything
+    /// has no results, and writes none.
     pub(super) fn finish(mut self, totals: &Totals, sent_for: Duration) -> ExitCode {
+        if !self.has_begun && totals.sent == [0, 0] {
+            let what = "millrace: interrupted before sending began: nothing was sent, and files \
+                        stay as they were";
+            tell(io::stderr(), what);
+            return ExitCode::FAILURE;
+        }
         let intervals = std::mem::take(&mut self.intervals);
         let ports = (self.subject.ports)().unwrap_or_else(|error| {
             self.fail(&error);

@@ -220,6 +220,10 @@ impl<'a> Control<'a> {
         late: Duration,
         interrupted: &AtomicBool,
     ) -> Duration {
+        if !self.wait_for_begin(interrupted) {
+            self.phase.set(Stage::Drain);
+            return Duration::ZERO;
+        }
         let sent_for = self.watch(duration, interrupted);
         if late > LATE_UNSAID {
             let end = match interrupted.load(Ordering::Relaxed) {
@@ -249,13 +253,24 @@ impl<'a> Control<'a> {
         self.reporter.finish(self.ledger.totals(), sent_for)
     }
 
+    /// Waits until senders begin; false if a signal comes before. Files of an earlier run then keep
+    /// their contents.
+    fn wait_for_begin(&mut self, interrupted: &AtomicBool) -> bool {
+        while !interrupted.load(Ordering::Relaxed) {
+            self.poll();
+            let left = self.begun.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(TURN));
+        }
+        false
+    }
+
     /// Waits until sending is over; returns how long it took.
     fn watch(&mut self, duration: Option<Duration>, interrupted: &AtomicBool) -> Duration {
-        // Files of an earlier run keep their contents if this one sends nothing.
-        if !interrupted.load(Ordering::Relaxed) {
-            self.reporter.begin();
-            self.with_pcapng(PcapngFile::begin);
-        }
+        self.reporter.begin();
+        self.with_pcapng(PcapngFile::begin);
         loop {
             self.poll();
             let elapsed = self.begun.elapsed();
