@@ -3,7 +3,7 @@
 //! know one user at a time. Its port stays open for as long as the queue lives.
 
 use crate::ethdev::Ethdev;
-use crate::{Burst, sys};
+use crate::{BURST_MAX, Burst, sys};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -45,11 +45,25 @@ impl RxQueue {
     /// Adds waiting packets to `burst`, up to the room it has; returns how many.
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst) -> usize {
+        self.burst_up_to(burst, BURST_MAX)
+    }
+
+    /// Adds up to `most` waiting packets to `burst`, and no more than it has room for; returns how
+    /// many.
+    #[inline(always)]
+    pub fn burst_up_to(&mut self, burst: &mut Burst, most: usize) -> usize {
         let Queue { port_id, queue_id, .. } = self.0;
-        // SAFETY:
-        // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
-        // - the driver writes as many valid mbufs as it returns and gives up their ownership.
-        unsafe { burst.fill(|free, room| sys::shim_rx_burst(port_id, queue_id, free, room)) }
+        // The cast keeps every number: both are `BURST_MAX` at most.
+        let most = most.min(BURST_MAX) as u16;
+        let fill = |free, room: u16| {
+            // SAFETY:
+            // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
+            // - `fill` gives room for `room` mbufs.
+            unsafe { sys::shim_rx_burst(port_id, queue_id, free, room.min(most)) }
+        };
+        // SAFETY: the driver writes as many valid mbufs as it returns, and gives up their
+        // ownership.
+        unsafe { burst.fill(fill) }
     }
 
     /// Its number among the receive queues of its port.
@@ -81,14 +95,27 @@ impl TxQueue {
     /// for stay in `burst`, for the caller to try again or to count and free.
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst) -> usize {
+        self.burst_up_to(burst, BURST_MAX)
+    }
+
+    /// Sends the first packets of `burst`, up to `most` of them, as [`burst`](Self::burst) does.
+    #[inline(always)]
+    pub fn burst_up_to(&mut self, burst: &mut Burst, most: usize) -> usize {
         let Queue { port_id, queue_id, .. } = self.0;
+        // The cast keeps every number: both are `BURST_MAX` at most.
+        let most = most.min(BURST_MAX) as u16;
         // Some drivers look at the first packet without asking whether there is one.
         if burst.is_empty() {
             return 0;
         }
-        // SAFETY:
-        // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
-        // - the driver owns the first mbufs, as many as it returns, and leaves the others alone.
-        unsafe { burst.take_front(|first, len| sys::shim_tx_burst(port_id, queue_id, first, len)) }
+        let take = |first, len: u16| {
+            // SAFETY:
+            // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
+            // - `take_front` gives `len` mbufs.
+            unsafe { sys::shim_tx_burst(port_id, queue_id, first, len.min(most)) }
+        };
+        // SAFETY: the driver owns the first mbufs, as many as it returns, and leaves the others
+        // alone.
+        unsafe { burst.take_front(take) }
     }
 }

@@ -22,13 +22,16 @@ impl Stock {
         Self { mempool, empty: Burst::new(), room: mempool.data_room_bytes() as usize }
     }
 
-    /// Fills the stock if it is empty; returns how many mbufs it has, 0 if the pool has none left.
+    /// Takes `count` mbufs from the pool if the stock is empty; returns how many mbufs it has, 0 if
+    /// the pool has not as many left.
+    ///
+    /// # Panics
+    /// If the stock is empty, and `count` is above [`BURST_MAX`](crate::BURST_MAX).
     #[inline(always)]
-    pub fn refill(&mut self) -> usize {
+    pub fn refill(&mut self, count: usize) -> usize {
         if self.empty.is_empty() {
-            let room = self.empty.room();
-            // Where the pool has none left, the stock stays empty.
-            self.mempool.alloc_bulk(&mut self.empty, room);
+            // Where the pool has too few left, the stock stays empty.
+            self.mempool.alloc_bulk(&mut self.empty, count);
         }
         self.empty.len()
     }

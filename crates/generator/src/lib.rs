@@ -36,7 +36,7 @@ pub use ledger::{Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
 pub use link::{Made, Receive, Taken, Transmit};
 pub use mirror::{Tap, TapFeed, Tapped, tap};
 pub use neighbours::{NO_STREAM, Replies, Responder, resolve};
-pub use port::{PortRx, PortTx};
+pub use port::{BurstSizes, PortRx, PortTx};
 pub use receiver::{Checks, Listener, PortQueue, QueueReport, Receiver, ReceiverReport};
 pub use recent::RecentIntervals;
 pub use reflector::{

@@ -82,6 +82,12 @@ pub trait Receive: Send {
     /// Frames that wait behind the burst, where that is known.
     fn waiting(&self) -> Option<u32>;
 
+    /// Frames of a whole burst: behind fewer, none wait.
+    #[inline(always)]
+    fn most(&self) -> usize {
+        dpdk::BURST_MAX
+    }
+
     /// True if the kernel takes the headers away, and only UDP payloads come.
     const IS_PAYLOAD: bool = false;
 }

@@ -169,4 +169,8 @@ impl<R: Receive> Receive for Tapped<R> {
     fn waiting(&self) -> Option<u32> {
         self.link.waiting()
     }
+
+    fn most(&self) -> usize {
+        self.link.most()
+    }
 }

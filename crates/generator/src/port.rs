@@ -6,9 +6,26 @@ use dpdk::{BURST_MAX, Burst, Mempool, RxQueue, Stock, TxQueue};
 use traffic::{Alike, ROOM, Written};
 use wire::Packet;
 
+/// Most frames that are taken from a receive queue, or handed to a transmit queue, at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BurstSizes {
+    /// Frames of a receive burst, 1 to [`BURST_MAX`].
+    pub rx: usize,
+    /// Frames of a transmit burst, 1 to [`BURST_MAX`].
+    pub tx: usize,
+}
+
+impl Default for BurstSizes {
+    fn default() -> Self {
+        Self { rx: BURST_MAX, tx: BURST_MAX }
+    }
+}
+
 /// A transmit queue, with mbufs from a pool.
 pub struct PortTx {
     queue: TxQueue,
+    /// Most frames of a burst.
+    most: usize,
     stock: Stock,
     burst: Burst,
     /// The frames of the burst.
@@ -19,7 +36,15 @@ impl PortTx {
     /// Sends by `queue`. Mbufs of the pool need room for every frame.
     pub fn new(queue: TxQueue, mempool: Mempool) -> Self {
         let made = [Made::default(); BURST_MAX];
-        Self { queue, stock: Stock::new(mempool), burst: Burst::new(), made }
+        let (stock, burst) = (Stock::new(mempool), Burst::new());
+        Self { queue, most: BURST_MAX, stock, burst, made }
+    }
+
+    /// Hands up to `most` frames to the queue at once, 1 to [`BURST_MAX`].
+    #[must_use]
+    pub fn with_burst(mut self, most: usize) -> Self {
+        self.most = most.clamp(1, BURST_MAX);
+        self
     }
 
     /// Returns the queue.
@@ -31,7 +56,7 @@ impl PortTx {
 impl Transmit for PortTx {
     #[inline(always)]
     fn prepare(&mut self) -> usize {
-        self.stock.refill().min(self.burst.room())
+        self.stock.refill(self.most).min(self.most - self.burst.len())
     }
 
     #[inline(always)]
@@ -79,6 +104,8 @@ impl Transmit for PortTx {
 /// A receive queue.
 pub struct PortRx {
     queue: RxQueue,
+    /// Most frames of a burst.
+    most: usize,
     burst: Burst,
     /// A frame in several segments is copied here.
     copy: Box<[u8]>,
@@ -87,7 +114,14 @@ pub struct PortRx {
 impl PortRx {
     /// Receives from `queue`.
     pub fn new(queue: RxQueue) -> Self {
-        Self { queue, burst: Burst::new(), copy: vec![0; ROOM].into() }
+        Self { queue, most: BURST_MAX, burst: Burst::new(), copy: vec![0; ROOM].into() }
+    }
+
+    /// Takes up to `most` frames from the queue at once, 1 to [`BURST_MAX`].
+    #[must_use]
+    pub fn with_burst(mut self, most: usize) -> Self {
+        self.most = most.clamp(1, BURST_MAX);
+        self
     }
 
     /// Returns the queue.
@@ -99,7 +133,7 @@ impl PortRx {
 impl Receive for PortRx {
     #[inline(always)]
     fn receive(&mut self) -> usize {
-        let received = self.queue.burst(&mut self.burst);
+        let received = self.queue.burst_up_to(&mut self.burst, self.most);
         self.burst.prefetch();
         received
     }
@@ -127,5 +161,10 @@ impl Receive for PortRx {
 
     fn waiting(&self) -> Option<u32> {
         self.queue.waiting()
+    }
+
+    #[inline(always)]
+    fn most(&self) -> usize {
+        self.most
     }
 }

@@ -12,7 +12,6 @@ use crate::reports::{Outbox, Report};
 use crate::sender::delays;
 use crate::span::Span;
 use crate::task::{Stage, Task};
-use dpdk::BURST_MAX;
 use hdrhistogram::Histogram;
 use traffic::inquiry::read_answer_payload;
 use traffic::{Finding, Stamp, Verifier};
@@ -264,7 +263,7 @@ impl<R: Receive> Task for Receiver<R> {
             counts.packets += received as u64;
             counts.bytes += queue.rx.bytes();
             // A burst that is not full has emptied the queue.
-            let is_full = received == BURST_MAX;
+            let is_full = received == queue.rx.most();
             let behind = if is_full { queue.rx.waiting() } else { Some(0) };
             counts.is_untold |= behind.is_none();
             let waiting = received as u64 + u64::from(behind.unwrap_or(0));

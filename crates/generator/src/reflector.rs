@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends every frame back to the port that it came from, turned round.
 
+use crate::port::BurstSizes;
 use crate::reports::{Outbox, Report};
 use crate::task::{Stage, Task};
 use dpdk::{Burst, Mbuf, RxQueue, TxQueue};
@@ -46,6 +47,8 @@ pub struct Reflection {
     pub swap: Swap,
     /// How often a frame is offered again to a port that has no room.
     pub tries: u32,
+    /// Frames of a burst.
+    pub bursts: BurstSizes,
 }
 
 /// Queues at which frames are reflected.
@@ -124,7 +127,7 @@ impl Lane {
     fn turn(&mut self, reflection: Reflection, report: &mut ReflectorReport) -> bool {
         if !self.burst.is_empty() {
             self.tries += 1;
-            self.send(report);
+            self.send(reflection.bursts.tx, report);
             if self.burst.is_empty() {
                 return true;
             }
@@ -134,21 +137,29 @@ impl Lane {
             // Another port may have room meanwhile.
             return false;
         }
-        let received = self.queue.rx.burst(&mut self.burst) as u64;
+        let received = self.queue.rx.burst_up_to(&mut self.burst, reflection.bursts.rx);
         if received == 0 {
             return false;
         }
         self.burst.prefetch();
-        report.received += received;
+        report.received += received as u64;
         self.turn_all(reflection.swap, report);
         self.tries = 0;
-        self.send(report);
+        self.send(reflection.bursts.tx, report);
         true
     }
 
+    /// Sends the burst, up to `most` frames at once, until the port has no room for more.
     #[inline(always)]
-    fn send(&mut self, report: &mut ReflectorReport) {
-        report.reflected += self.queue.tx.burst(&mut self.burst) as u64;
+    fn send(&mut self, most: usize, report: &mut ReflectorReport) {
+        while !self.burst.is_empty() {
+            let offered = self.burst.len().min(most);
+            let taken = self.queue.tx.burst_up_to(&mut self.burst, most);
+            report.reflected += taken as u64;
+            if taken < offered {
+                return;
+            }
+        }
     }
 
     /// Turns the frames of the burst round; frees those that are not to be sent.

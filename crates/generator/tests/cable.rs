@@ -5,25 +5,31 @@ mod common;
 
 use common::{Bench, checks, streams};
 use generator::{
-    Lanes, Phase, Reflection, Reflector, ReflectorQueue, ReflectorReport, Session, Stage, Task,
-    Totals, mailbox,
+    BurstSizes, Lanes, Phase, Receive, Reflection, Reflector, ReflectorQueue, ReflectorReport,
+    Session, Stage, Taken, Task, Totals, Transmit, mailbox,
 };
 use std::sync::Arc;
-use traffic::Swap;
+use traffic::{Swap, Written};
 
 const SEED: u64 = 5;
 const INTERVAL_NS: u64 = 10_000_000;
 
 /// Sends all of the streams by one end, turns them round at the other, and receives them.
 fn run(bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
+    run_in(BurstSizes::default(), bench, texts)
+}
+
+/// The same, with bursts of these sizes at both ends.
+fn run_in(bursts: BurstSizes, bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
     let [mut near, (mut far_rx, mut far_tx)] = bench.cable();
     let clock = bench.clock;
     let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(texts.len()));
-    let mut sender = session.sender(streams(texts, SEED), 0, bench.tx(&mut near));
-    let mut receiver = session.receiver(common::rx(&mut near), checks(SEED));
+    let mut sender =
+        session.sender(streams(texts, SEED), 0, bench.tx(&mut near).with_burst(bursts.tx));
+    let mut receiver = session.receiver(common::rx(&mut near, bursts.rx), checks(SEED));
     let mut ledger = session.into_ledger();
     let (outbox, mut turned) = mailbox(INTERVAL_NS, ReflectorReport::default);
-    let reflection = Reflection { swap: Swap::Ports, tries: 0 };
+    let reflection = Reflection { swap: Swap::Ports, tries: 0, bursts };
     let (rx, tx) = (far_rx.pop().unwrap(), far_tx.pop().unwrap());
     let ends = vec![ReflectorQueue { rx, tx, counters: Arc::default(), addresses: None }];
     let mut reflector = Reflector::new(ends, reflection, outbox);
@@ -68,6 +74,32 @@ fn every_packet_comes_back_and_is_verified() {
     assert_eq!(totals.received, [totals.sent[0], 0]);
     assert_eq!(totals.latency_of_all().len(), totals.received[0]);
     assert_eq!((reflected.received, reflected.reflected), (22_200, 22_200));
+    bursts_have_the_size_that_is_asked_for(&mut bench);
     bench.close_cables();
     assert_eq!(bench.mempool.in_use(), 0);
+}
+
+fn bursts_have_the_size_that_is_asked_for(bench: &mut Bench) {
+    let [mut near, mut far] = bench.cable();
+    let mut tx = bench.tx(&mut near).with_burst(5);
+    let mut rx = common::rx(&mut far, 4).remove(0).rx;
+    for _ in 0..3 {
+        assert_eq!(tx.prepare(), 5);
+        (0..5).for_each(|_| tx.push(0, |_| Written { len: 60, stream: 0 }));
+        assert_eq!((tx.prepare(), tx.waiting()), (0, 5));
+        assert_eq!(tx.flush(), Taken { packets: 5, bytes: 300 });
+    }
+    assert_eq!(rx.most(), 4);
+    let received: Vec<_> = (0..5)
+        .map(|_| {
+            let received = rx.receive();
+            rx.free();
+            received
+        })
+        .collect();
+    assert_eq!(received, [4, 4, 4, 3, 0]);
+    drop((tx, rx, near, far));
+    let (totals, reflected) = run_in(BurstSizes { rx: 3, tx: 2 }, bench, &["count=999 rate=5Mpps"]);
+    assert_eq!((totals.streams[0].sent, totals.streams[0].lost()), (999, 0));
+    assert_eq!((reflected.received, reflected.reflected), (999, 999));
 }

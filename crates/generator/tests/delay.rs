@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Bench, checks, streams};
-use dpdk::Burst;
+use dpdk::{BURST_MAX, Burst};
 use generator::{Clock, Lanes, Session, Stage, Task};
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ fn median(bench: &mut Bench) -> u64 {
     let mut session = session.starting_at(clock.now() + 1_000_000);
     let source = streams(&["count=200 rate=10kpps"], SEED);
     let mut sender = session.sender(source, 0, bench.tx(&mut near));
-    let mut receiver = session.receiver(common::rx(&mut far), checks(SEED));
+    let mut receiver = session.receiver(common::rx(&mut far, BURST_MAX), checks(SEED));
     let mut ledger = session.into_ledger();
     let mut held: VecDeque<(u64, Burst)> = VecDeque::new();
     let mut received = 0;

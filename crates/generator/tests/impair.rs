@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Bench, checks, rx, streams};
+use dpdk::BURST_MAX;
 use generator::{Impairer, Impairments, LaneReport, Lanes, Phase, Session, Stage, Task};
 use traffic::StampKey;
 
@@ -19,7 +20,7 @@ fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64)
     let mut impairer =
         Impairer::new(from, to, bench.mempool, impairments, (seed, StampKey::new(seed)));
     let impaired = impairer.impaired();
-    let mut receiver = session.receiver(rx(&mut far), checks(seed));
+    let mut receiver = session.receiver(rx(&mut far, BURST_MAX), checks(seed));
     let mut ledger = session.into_ledger();
     let mut tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     let phase = Phase::new();

@@ -6,7 +6,7 @@ mod links;
 mod tuning;
 
 pub(crate) use links::LinkWatch;
-pub(crate) use tuning::{DescriptorArgs, Tuning};
+pub(crate) use tuning::{BurstArgs, DescriptorArgs, Tuning};
 
 use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use crate::cpu_locks;

@@ -56,14 +56,10 @@ impl Bench {
     }
 }
 
-/// The receive queue of one end of a cable.
-pub(crate) fn rx(end: &mut Queues) -> Vec<PortQueue<PortRx>> {
-    vec![PortQueue {
-        port: 0,
-        queue: 0,
-        rx: PortRx::new(end.0.pop().unwrap()),
-        listener: Listener::Deaf,
-    }]
+/// The receive queue of one end of a cable, that takes up to `most` frames at once.
+pub(crate) fn rx(end: &mut Queues, most: usize) -> Vec<PortQueue<PortRx>> {
+    let rx = PortRx::new(end.0.pop().unwrap()).with_burst(most);
+    vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Deaf }]
 }
 
 /// How packets of a run with `seed` are verified.

@@ -40,7 +40,7 @@ struct Args {
     #[arg(short = 't', long = "txq", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     tx_queues: u16,
-    /// Packets per burst; needs -R
+    /// Packets of a burst: handed to the port at once, and with -R also due at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     burst_size: Option<u16>,
     /// File of intervals (CSV)
@@ -228,6 +228,7 @@ fn sendrecv(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
     if args.payload == Payload::DpdkProject {
         add("--payload", "dpdk-project".to_owned());
     }
+    args.tx_burst(&mut out.notes).into_iter().for_each(|burst| add("--tx-burst", burst));
     if let Some(file) = &args.stats_file {
         add("--csv", file.clone());
         add("--interval", (f64::from(args.stats_interval_ms) / 1e3).to_string());
@@ -239,10 +240,6 @@ fn sendrecv(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
     if args.packet_size + HEADERS < FRAME_MIN {
         let note = "the payload has 18 bytes: frames have 64";
         out.notes.push(format!("--packet-size {}: {note}", args.packet_size));
-    }
-    if args.burst_size.is_some() && args.rate_limit == 0 {
-        let note = "--burst-size has no effect without -R: as many packets as the port takes";
-        out.notes.push(note.to_owned());
     }
     if args.stats_evict_interval_secs.is_some() {
         let note = "--stats-evict-interval-secs has no effect: intervals are written as they end";
@@ -263,6 +260,17 @@ impl Args {
         keys.extend(self.dest.map(|it| format!("dst={} dport={}", it.ip(), it.port())));
         keys.extend(self.dest_mac.as_ref().map(|mac| format!("dst_mac={mac}")));
         keys.join(" ")
+    }
+
+    /// How many packets the port gets at once, if that is given. It is noted if they are more than
+    /// a burst holds.
+    fn tx_burst(&self, notes: &mut Vec<String>) -> Option<String> {
+        let size = usize::from(self.burst_size?);
+        if size > dpdk::BURST_MAX {
+            let note = format!("the port gets at most {} packets at once", dpdk::BURST_MAX);
+            notes.push(format!("--burst-size {size}: {note}"));
+        }
+        Some(size.min(dpdk::BURST_MAX).to_string())
     }
 
     fn rate(&self) -> String {
@@ -286,6 +294,8 @@ fn reflect(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
     if !cpus.is_empty() {
         out.words.extend(["--cpus".to_owned(), format_cpus(&cpus)]);
     }
+    let burst = args.tx_burst(&mut out.notes);
+    out.words.extend(burst.into_iter().flat_map(|burst| ["--tx-burst".to_owned(), burst]));
     if args.rx_queues != args.tx_queues {
         let note = "the reflector has as many queues of one kind as of the other";
         out.notes.push(format!("-r {} -t {}: {note}", args.rx_queues, args.tx_queues));

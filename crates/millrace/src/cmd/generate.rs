@@ -23,7 +23,7 @@ use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::{CpuList, Cpus, format_cpus};
-use crate::ports::{DescriptorArgs, PortNames};
+use crate::ports::{BurstArgs, DescriptorArgs, PortNames};
 use anyhow::bail;
 use clap::error::ErrorKind;
 use std::net::IpAddr;
@@ -116,6 +116,8 @@ pub(crate) struct GenArgs {
     cpus: Option<CpuList>,
     #[command(flatten)]
     descriptors: DescriptorArgs,
+    #[command(flatten)]
+    bursts: BurstArgs,
     /// Take ports, MAC addresses, cpus and descriptors from a trex_cfg.yaml
     ///
     /// Options of the command line replace those of the file.
@@ -150,8 +152,8 @@ pub(crate) struct GenArgs {
     #[arg(long, conflicts_with_all = [
         "ports", "streams", "json", "html", "csv", "metrics", "live", "duration", "ramp", "rate",
         "profile", "backend", "verify", "reflector", "stats", "gateways", "payload", "senders",
-        "receivers", "workers", "cpus", "rx_descriptors", "tx_descriptors", "trex_cfg", "late",
-        "mtu", "pcapng", "interval",
+        "receivers", "workers", "cpus", "rx_descriptors", "tx_descriptors", "rx_burst", "tx_burst",
+        "trex_cfg", "late", "mtu", "pcapng", "interval",
     ])]
     selftest: bool,
     /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
@@ -306,6 +308,8 @@ impl GenArgs {
             ("--reflector", self.reflector && backend == Backend::Packet),
             ("--rx-descriptors", self.descriptors.rx_descriptors.is_some()),
             ("--tx-descriptors", self.descriptors.tx_descriptors.is_some()),
+            ("--rx-burst", self.bursts.rx_burst.is_some()),
+            ("--tx-burst", self.bursts.tx_burst.is_some()),
         ];
         if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
             bail!("--backend {name} has no {option}: leave it out, or take --backend dpdk");

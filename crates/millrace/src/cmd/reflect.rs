@@ -9,7 +9,7 @@ use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
 use crate::host::CpuList;
 use crate::output::{JsonFile, tell_at_once};
-use crate::ports::{DescriptorArgs, PortNames, PortNamesError};
+use crate::ports::{BurstArgs, DescriptorArgs, PortNames, PortNamesError};
 use crate::units;
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -60,6 +60,8 @@ pub(crate) struct ReflectArgs {
     cpus: Option<CpuList>,
     #[command(flatten)]
     descriptors: DescriptorArgs,
+    #[command(flatten)]
+    bursts: BurstArgs,
     /// Set the MTU of the ports
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MTU_RANGE))]
     mtu: Option<u16>,

@@ -2,6 +2,7 @@
 //! Settings of ports and workers that Millrace chooses where the user does not.
 
 use crate::host::Cpus;
+use generator::BurstSizes;
 
 /// Descriptors of a queue.
 const DESCRIPTORS: u16 = 1024;
@@ -19,6 +20,32 @@ pub(crate) struct DescriptorArgs {
     /// Descriptors of each transmit queue, 32 to 32768; 1024 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(DESCRIPTOR_RANGE))]
     pub(crate) tx_descriptors: Option<u16>,
+}
+
+/// Options for the frames of a burst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub(crate) struct BurstArgs {
+    /// Take up to N packets from a receive queue at once, 1 to 64; 64 by default
+    ///
+    /// Some drivers round N down to a multiple of 4 or 8, and receive nothing with fewer.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(BURST_RANGE))]
+    pub(crate) rx_burst: Option<u8>,
+    /// Hand up to N packets to a transmit queue at once, 1 to 64; 64 by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(BURST_RANGE))]
+    pub(crate) tx_burst: Option<u8>,
+}
+
+/// As many as a burst of the workers holds.
+const BURST_RANGE: std::ops::RangeInclusive<i64> = 1..=dpdk::BURST_MAX as i64;
+
+impl BurstArgs {
+    pub(crate) fn sizes(self) -> BurstSizes {
+        let of_default = BurstSizes::default();
+        BurstSizes {
+            rx: self.rx_burst.map_or(of_default.rx, usize::from),
+            tx: self.tx_burst.map_or(of_default.tx, usize::from),
+        }
+    }
 }
 
 /// Settings that the user may leave out.

@@ -26,9 +26,9 @@ fn the_command_of_the_article_is_translated() {
     );
     let (command, notes) = translated(&line);
     let expected = format!(
-        "gen mac={MAC} --verify --cpus 1,0 --late 10 --seed 7 --csv stats.csv --interval 0.1 \
-         --stream 'size=1046 rate=125000pps burst=32 src=10.0.0.1 sport=10000-11000 dst=10.0.0.2 \
-         dport=4000 dst_mac=02:00:00:00:00:0b' --quiet"
+        "gen mac={MAC} --verify --cpus 1,0 --late 10 --seed 7 --tx-burst 32 --csv stats.csv \
+         --interval 0.1 --stream 'size=1046 rate=125000pps burst=32 src=10.0.0.1 \
+         sport=10000-11000 dst=10.0.0.2 dport=4000 dst_mac=02:00:00:00:00:0b' --quiet"
     );
     assert_eq!(command, expected);
     assert_eq!(
@@ -78,6 +78,15 @@ fn small_packets_and_odd_rates_are_told() {
     );
     let (command, _) = translated("-- sendrecv -p eth1 -s f -i 2000");
     assert!(command.contains("--interval 2 ") && !command.contains("--quiet"), "{command}");
+}
+
+#[test]
+fn a_burst_is_handed_over_at_once() {
+    let (command, notes) = translated("-- sendrecv -p eth1 --burst-size 100");
+    assert!(command.contains(" --tx-burst 64 ") && !command.contains(" burst="), "{command}");
+    assert_eq!(notes, ["--burst-size 100: the port gets at most 64 packets at once"]);
+    let (command, notes) = translated("-- reflect -p eth1 --burst-size 8");
+    assert_eq!((command.as_str(), notes.len()), ("reflect eth1 --tx-burst 8", 0));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use crate::ports::OpenPorts;
 use anyhow::Context;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
-    Answers, Checks, Clock, Lanes, Ledger, Listener, Phase, PortQueue, PortRx, PortTx, Replies,
-    Session, Tapped, Task, Transmit, run_tasks,
+    Answers, BurstSizes, Checks, Clock, Lanes, Ledger, Listener, Phase, PortQueue, PortRx, PortTx,
+    Replies, Session, Tapped, Task, Transmit, run_tasks,
 };
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, ProbedReplay, Side, Verifier};
@@ -67,6 +67,7 @@ pub(super) struct Plan<'a> {
     /// MAC addresses of the gateways of the ports.
     pub(super) gateways: [Option<[u8; 6]>; 2],
     pub(super) mempool: Mempool,
+    pub(super) bursts: BurstSizes,
     /// Whether senders note how late bursts are.
     pub(super) is_timed: bool,
     pub(super) clock: Clock,
@@ -138,7 +139,8 @@ impl Plan<'_> {
                 let (responder, replies) = senders.responder(port, free.mac);
                 let responder = responder.hearing(free.answers.pop());
                 free.replies.push(replies);
-                let (number, rx) = (queue.number().into(), PortRx::new(queue));
+                let number = queue.number().into();
+                let rx = PortRx::new(queue).with_burst(self.bursts.rx);
                 let listener = Listener::Neighbours(responder);
                 queues.push(PortQueue { port, queue: number, rx, listener });
             }
@@ -191,7 +193,7 @@ impl Plan<'_> {
             let ramp_ns = if self.profile.is_some() { 0 } else { setup.ramp_ns };
             let streams = Streams::new(self.specs, &StreamSetup { ramp_ns, ..setup.clone() })?;
             let queue = free.tx.pop().context("a transmit queue for each sender")?;
-            let tx = PortTx::new(queue, self.mempool);
+            let tx = PortTx::new(queue, self.mempool).with_burst(self.bursts.tx);
             let extras = (std::mem::take(&mut free.replies), self.is_timed);
             let source = match self.profile {
                 Some(profile) => Traffic::Profile(profile.source(streams, &setup)?),

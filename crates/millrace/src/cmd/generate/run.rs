@@ -122,6 +122,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
         setup,
         gateways,
         mempool: open.mempool,
+        bursts: args.bursts.sizes(),
         is_timed: args.stats != Stats::Off,
         clock: clock.starting_in(delay),
         interval_ns: args.interval.as_nanos() as u64,

@@ -35,6 +35,8 @@ fn the_selftest_takes_a_seed_and_quiet_only() {
         "--interval 2",
         "--rx-descriptors 512",
         "--tx-descriptors 512",
+        "--rx-burst 8",
+        "--tx-burst 8",
     ] {
         let error = parse(&format!("--selftest {options}")).err().expect(options);
         assert_eq!(error.kind(), ErrorKind::ArgumentConflict, "{options}: {error}");

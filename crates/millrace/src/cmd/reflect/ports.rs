@@ -100,7 +100,8 @@ fn tasks(
     ledger: &mut Ledger,
 ) -> anyhow::Result<Vec<Box<dyn Task>>> {
     let mut tasks: Vec<Box<dyn Task>> = Vec::new();
-    let reflection = Reflection { swap: args.swap.into(), tries: args.tries };
+    let reflection =
+        Reflection { swap: args.swap.into(), tries: args.tries, bursts: args.bursts.sizes() };
     for (port, (mut rx, mut tx)) in open.ports.iter().zip(open.queues.drain(..)) {
         let mut entry = PortEntry::default();
         for _ in 0..args.queues {

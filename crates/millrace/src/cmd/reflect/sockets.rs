@@ -74,6 +74,8 @@ fn options(args: &ReflectArgs) -> anyhow::Result<EchoOptions> {
         ("--address", !args.addresses.is_empty()),
         ("--rx-descriptors", args.descriptors.rx_descriptors.is_some()),
         ("--tx-descriptors", args.descriptors.tx_descriptors.is_some()),
+        ("--rx-burst", args.bursts.rx_burst.is_some()),
+        ("--tx-burst", args.bursts.tx_burst.is_some()),
     ];
     if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
         bail!("--backend {name} has no {option}: leave it out, or take --backend dpdk");
