@@ -24,7 +24,8 @@ pub struct Interval {
     /// Each queue that frames are received from, in the order of
     /// [`Totals::queues`](crate::Totals::queues).
     pub queues: Vec<QueueReport>,
-    /// Frames that were made and stamped in this interval.
+    /// Frames that were made and stamped in this interval, less those that had not left their
+    /// sender when it was closed.
     pub made: u64,
     /// Those among them that arrived, whenever that was.
     pub arrived: u64,
@@ -64,7 +65,7 @@ impl Interval {
         joined(&self.latency)
     }
 
-    /// Frames that were made in this interval and did not arrive.
+    /// Frames that were made in this interval, left their sender, and did not arrive.
     pub fn lost(&self) -> u64 {
         self.made.saturating_sub(self.arrived)
     }

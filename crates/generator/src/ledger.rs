@@ -152,6 +152,9 @@ struct SenderEntry {
     streams: Vec<u64>,
     put_off_ns: u64,
     is_done: bool,
+    /// Stamped frames that waited for the port at the last report, by the interval in which they
+    /// were made.
+    waiting: Vec<(u64, u64)>,
 }
 
 /// A receiver, as the ledger knows it.
@@ -181,7 +184,8 @@ impl Ledger {
     /// Takes the reports of a sender at `port`.
     pub(crate) fn add_sender(&mut self, port: usize, inbox: Inbox<SenderReport>) {
         let streams = vec![0; self.totals.streams.len()];
-        self.senders.push(SenderEntry { inbox, streams, put_off_ns: 0, is_done: false });
+        let (put_off_ns, is_done, waiting) = (0, false, Vec::new());
+        self.senders.push(SenderEntry { inbox, streams, put_off_ns, is_done, waiting });
         self.totals.senders.push(SenderTotals { port, ..SenderTotals::default() });
     }
 
@@ -201,9 +205,8 @@ impl Ledger {
     /// Adds the reports that have come.
     pub fn poll(&mut self) {
         let Self { senders, receivers, intervals, totals, .. } = self;
-        for (number, SenderEntry { inbox, streams, put_off_ns, is_done }) in
-            senders.iter_mut().enumerate()
-        {
+        for (number, entry) in senders.iter_mut().enumerate() {
+            let SenderEntry { inbox, streams, put_off_ns, is_done, waiting } = entry;
             inbox.take_all(|report| {
                 *is_done = report.is_done;
                 *put_off_ns += report.put_off_ns;
@@ -213,6 +216,8 @@ impl Ledger {
                     stream.sent += report.streams[number].saturating_sub(streams[number]);
                 }
                 streams.clone_from(&report.streams);
+                waiting.clear();
+                waiting.extend(report.waiting.counts());
                 add_sender(number, report, intervals, totals);
             });
             totals.put_off_ns = totals.put_off_ns.max(*put_off_ns);
@@ -254,14 +259,19 @@ impl Ledger {
         &self.totals
     }
 
-    /// Removes and returns the oldest interval below `number`.
+    /// Removes and returns the oldest interval below `number`. Frames that still wait for a port do
+    /// not count as made: they are sent or dropped later, and lost by nobody yet.
     pub fn take_interval(&mut self, number: u64) -> Option<(u64, Interval)> {
         let oldest = self.intervals.open.first_entry()?;
         if *oldest.key() >= number {
             return None;
         }
-        self.intervals.first = *oldest.key() + 1;
-        Some(oldest.remove_entry())
+        let (number, mut interval) = oldest.remove_entry();
+        self.intervals.first = number + 1;
+        let waiting = self.senders.iter().flat_map(|sender| &sender.waiting);
+        let of_interval = waiting.filter(|(made_in, _)| *made_in == number);
+        interval.made = interval.made.saturating_sub(of_interval.map(|(_, packets)| packets).sum());
+        Some((number, interval))
     }
 }
 
@@ -343,5 +353,93 @@ impl QueueReport {
         self.bytes += other.bytes;
         self.waiting_max = self.waiting_max.max(other.waiting_max);
         self.is_untold |= other.is_untold;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Clock, Lanes, Made, Session, Stage, Taken, Task, Transmit};
+    use traffic::{Source, Written};
+
+    const FRAMES: u64 = 32;
+
+    /// Makes stamped frames of one stream, all of them due at once.
+    struct Frames(u64);
+
+    impl Source for Frames {
+        fn due(&self) -> Option<u64> {
+            (self.0 < FRAMES).then_some(1)
+        }
+
+        fn write(&mut self, _room: &mut [u8], _now_ns: u64) -> Written {
+            self.0 += 1;
+            Written { len: 60, stream: 0 }
+        }
+
+        fn streams(&self) -> usize {
+            1
+        }
+
+        fn stamped_streams(&self) -> usize {
+            1
+        }
+
+        fn written(&self, _stream: usize) -> u64 {
+            self.0
+        }
+    }
+
+    /// A port that takes no frames.
+    #[derive(Default)]
+    struct Stuck(Vec<Made>);
+
+    impl Transmit for Stuck {
+        fn prepare(&mut self) -> usize {
+            64 - self.0.len()
+        }
+
+        fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+            let Written { len, stream } = write(&mut []);
+            self.0.push(Made { len: len as u16, stream, interval });
+        }
+
+        fn flush(&mut self) -> Taken {
+            Taken::default()
+        }
+
+        fn waiting(&self) -> usize {
+            self.0.len()
+        }
+
+        fn see_waiting(&self, see: impl FnMut(Made)) {
+            self.0.iter().copied().for_each(see);
+        }
+
+        fn discard(&mut self, drop: impl FnMut(Made)) {
+            self.0.drain(..).for_each(drop);
+        }
+    }
+
+    #[test]
+    fn frames_that_never_left_their_sender_are_not_lost() {
+        let mut session = Session::new(Clock::measured(), 1000, Lanes::stamped(1));
+        let mut sender = session.sender(Frames(0), 0, Stuck::default());
+        let mut ledger = session.into_ledger();
+        for now in [500, 1500, 2500, 3500] {
+            sender.turn(now, Stage::Send);
+        }
+        ledger.poll();
+        let mut lost = 0;
+        while let Some((_, interval)) = ledger.take_interval(3) {
+            assert_eq!(interval.made, 0, "no frame has left");
+            lost += interval.lost();
+        }
+        sender.finish(4500);
+        ledger.poll();
+        while let Some((_, interval)) = ledger.take_interval(u64::MAX) {
+            lost += interval.lost();
+        }
+        assert_eq!((lost, ledger.totals().unsent()), (0, FRAMES));
+        assert_eq!(ledger.totals().streams[0].lost(), 0);
     }
 }

@@ -34,6 +34,9 @@ pub trait Transmit: Send {
     /// Number of frames that wait.
     fn waiting(&self) -> usize;
 
+    /// Gives each frame that waits to `see`.
+    fn see_waiting(&self, see: impl FnMut(Made));
+
     /// Drops the frames that wait; gives each of them to `drop`.
     fn discard(&mut self, drop: impl FnMut(Made));
 

@@ -135,6 +135,10 @@ impl<T: Transmit> Transmit for Tapped<T> {
         self.link.waiting()
     }
 
+    fn see_waiting(&self, see: impl FnMut(Made)) {
+        self.link.see_waiting(see);
+    }
+
     fn discard(&mut self, drop: impl FnMut(Made)) {
         self.link.discard(drop);
     }

@@ -95,6 +95,10 @@ impl Transmit for PortTx {
         self.burst.len()
     }
 
+    fn see_waiting(&self, see: impl FnMut(Made)) {
+        self.made[..self.burst.len()].iter().copied().for_each(see);
+    }
+
     fn discard(&mut self, drop: impl FnMut(Made)) {
         self.made[..self.burst.len()].iter().copied().for_each(drop);
         self.burst.free_all();

@@ -34,6 +34,8 @@ pub struct SenderReport {
     pub stamped: RecentIntervals,
     /// Those among them that were dropped, as the port took none until the end.
     pub dropped: RecentIntervals,
+    /// Stamped frames that wait for the port now, by the interval in which they were made.
+    pub waiting: RecentIntervals,
     /// Calls in which the port took fewer frames than were offered.
     pub port_full: u64,
     /// Nanoseconds by which the schedule was put off, as the sender was too far behind.
@@ -65,6 +67,7 @@ impl SenderReport {
             bytes: 0,
             stamped: RecentIntervals::new(),
             dropped: RecentIntervals::new(),
+            waiting: RecentIntervals::new(),
             port_full: 0,
             put_off_ns: 0,
             span: Span::default(),
@@ -257,6 +260,12 @@ impl<S: Source, T: Transmit> Sender<S, T> {
             *sent = self.source.written(stream) - unsent;
         }
         report.is_done = self.is_done;
+        report.waiting.clear();
+        let stamped = self.source.stamped_streams();
+        self.port.see_waiting(|made| {
+            let is_stamped = usize::from(made.stream) < stamped;
+            report.waiting.add(made.interval.into(), u64::from(is_stamped));
+        });
         if let Some(next) = self.outbox.hand_over(now) {
             next.interval = now / self.interval_ns;
         }

@@ -123,6 +123,11 @@ impl Line {
         taken
     }
 
+    /// Gives each frame that waits to `see`.
+    pub(crate) fn see_waiting(&self, see: impl FnMut(Made)) {
+        self.made[self.first..].iter().copied().for_each(see);
+    }
+
     /// Gives the frames that wait to `drop`, and forgets them.
     pub(crate) fn discard(&mut self, drop: impl FnMut(Made)) {
         self.made.drain(self.first..).for_each(drop);

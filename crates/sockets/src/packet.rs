@@ -132,6 +132,10 @@ impl Transmit for PacketTx {
         self.line.waiting() + self.refused.len()
     }
 
+    fn see_waiting(&self, see: impl FnMut(Made)) {
+        self.line.see_waiting(see);
+    }
+
     fn discard(&mut self, mut drop: impl FnMut(Made)) {
         self.take_refused(&mut drop);
         self.line.discard(drop);

@@ -122,6 +122,10 @@ impl Transmit for UdpTx {
         self.frames_waiting() + self.refused.len()
     }
 
+    fn see_waiting(&self, mut see: impl FnMut(Made)) {
+        self.lines.iter().for_each(|line| line.see_waiting(&mut see));
+    }
+
     fn discard(&mut self, mut drop: impl FnMut(Made)) {
         self.take_refused(&mut drop);
         self.lines.iter_mut().for_each(|line| line.discard(&mut drop));
