@@ -107,6 +107,8 @@ pub(crate) struct Pair {
     pub(crate) mtu: Option<Written<u16>>,
     /// The largest MTU of its Linux interfaces; 0 where it has none, or nobody has asked the host.
     pub(crate) found_mtu: u32,
+    /// NUMA nodes of both ports, as far as the kernel tells.
+    pub(crate) found_nodes: Vec<u32>,
 }
 
 /// `[table]`: the flow table of each worker.
@@ -271,6 +273,7 @@ impl Pair {
             zone: section.integer("zone", 0..=u16::MAX),
             mtu: section.integer("mtu", MTU_MIN..=MTU_MAX),
             found_mtu: 0,
+            found_nodes: Vec::new(),
         };
         section.end();
         pair

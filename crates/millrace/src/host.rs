@@ -8,6 +8,7 @@ mod cpus;
 pub(crate) mod locks;
 mod memory;
 mod nics;
+mod nodes;
 mod processes;
 mod software;
 
@@ -16,6 +17,7 @@ pub(crate) use cpus::CpuLoad;
 pub(crate) use cpus::{CPU_MAX, CpuList, Cpus, Processor, format_cpus};
 pub(crate) use memory::{HugepagePool, Memory, NO_LIMIT, start_again_without_hugepages};
 pub(crate) use nics::{Interface, Nic, USER_DRIVERS};
+pub(crate) use nodes::{node_of_interface, node_of_pci};
 pub(crate) use processes::{Process, busiest_process_on};
 pub(crate) use software::{Privileges, Software};
 

@@ -13,7 +13,7 @@ use crate::cpu_locks;
 use crate::host::{Cpus, Memory};
 use crate::netdev::Interfaces;
 use crate::output::tell;
-use crate::placement::describe_placement;
+use crate::placement::{describe_placement, nodes_of};
 use crate::start::start_eal;
 use crate::twin;
 use anyhow::bail;
@@ -125,7 +125,8 @@ impl PortNames {
         }
         let cpus = Cpus::of_this_host();
         cpus.measure_load();
-        let chosen = tuning.choose_cpus(workers, &cpus);
+        let nodes = nodes_of(&self.0);
+        let chosen = tuning.choose_cpus(workers, &cpus, &nodes);
         let mut config = EalConfig {
             lcores: chosen.iter().map(|cpu| *cpu as usize).collect(),
             ports: self.0.iter().map(ToString::to_string).collect(),
@@ -146,7 +147,7 @@ impl PortNames {
         for note in interfaces.notes() {
             tell(io::stderr(), format_args!("millrace: {note}"));
         }
-        tell(io::stderr(), describe_placement(&chosen, &cpus));
+        tell(io::stderr(), describe_placement(&chosen, &cpus, &nodes));
         cpu_locks::take_for_good(&chosen);
         let lcores = eal.take_lcores();
         let mempool = Mempool::new(&eal, "frames", mbufs, data_bytes, None)?;

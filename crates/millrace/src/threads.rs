@@ -17,7 +17,7 @@ pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
     cpus.measure_load();
     let all = named.map_or_else(|| cpus.by_preference(), <[u32]>::to_vec);
     let chosen: Vec<u32> = all.into_iter().take(workers).collect();
-    tell(io::stderr(), describe_placement(&chosen, &cpus));
+    tell(io::stderr(), describe_placement(&chosen, &cpus, &[]));
     chosen
 }
 

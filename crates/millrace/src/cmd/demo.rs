@@ -107,7 +107,7 @@ fn choose_cpu() -> (usize, String) {
     cpus.measure_load();
     let worker = cpus.by_preference().first().copied().unwrap_or_default();
     cpu_locks::take_for_good(&[worker]);
-    (worker as usize, describe_placement(&[worker], &cpus))
+    (worker as usize, describe_placement(&[worker], &cpus, &[]))
 }
 
 /// The rate of a link as the software NIC reads it.

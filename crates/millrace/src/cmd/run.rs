@@ -8,7 +8,7 @@ use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::netdev::Interfaces;
 use crate::output::{Command, OutputArgs, tell, tell_at_once};
-use crate::placement::describe_placement;
+use crate::placement::{describe_placement, nodes_of};
 use crate::plan::{Plan, PlanArgs};
 use crate::privileges::Capabilities;
 use crate::records::{RecordSink, WrittenRecords};
@@ -93,7 +93,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let kept = Capabilities::of(&plan, &files_of(args, &plan));
     let settings = std::mem::take(&mut plan.settings);
     cpus.measure_load();
-    let placement = describe_placement(&plan.worker_cpus(), &cpus);
+    let nodes = nodes_of(plan.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]));
+    let placement = describe_placement(&plan.worker_cpus(), &cpus, &nodes);
     cpu_locks::take_for_good(&plan.worker_cpus());
     let reload = Arc::new(Reload::new(&args.plan, cpus, settings));
     let snapshots = snapshots(&plan);

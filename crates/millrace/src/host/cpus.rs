@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Cpus: which there are, which are set apart, how busy they are, and how steady they run.
 
-use super::Root;
+use super::{Root, nodes};
 use crate::cpu_locks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -34,6 +34,8 @@ pub(crate) struct Cpus {
     pub(crate) rcu_nocbs: Vec<u32>,
     /// Cpus of the workers of other instances of Millrace.
     pub(crate) others: Vec<u32>,
+    /// Cpus of each NUMA node, where the kernel tells.
+    pub(crate) nodes: BTreeMap<u32, Vec<u32>>,
     /// How busy they were, once that was measured.
     pub(crate) load: OnceLock<CpuLoad>,
 }
@@ -76,13 +78,20 @@ impl Cpus {
     /// isolated cpus come first, being meant for this, and the first cpu comes last, being the best
     /// one for all other work.
     pub(crate) fn by_preference(&self) -> Vec<u32> {
+        self.by_preference_near(&[])
+    }
+
+    /// The same for ports on these NUMA nodes: of cpus that are free and equally busy, those of the
+    /// nodes come first. Where none is given, or the nodes have no cpus, nodes do not matter.
+    pub(crate) fn by_preference_near(&self, nodes: &[u32]) -> Vec<u32> {
         let first = self.allowed.first();
         let mut cpus = self.usable();
         let rank = |cpu: &u32| {
             let load = self.busy_percent(*cpu).filter(|_| self.is_busy(*cpu));
             let is_isolated = self.isolated.contains(cpu);
             let load = load.map_or(0, |percent| percent as u32);
-            (self.others.contains(cpu), load, !is_isolated, first == Some(cpu))
+            let is_far = self.is_far(*cpu, nodes);
+            (self.others.contains(cpu), load, is_far, !is_isolated, first == Some(cpu))
         };
         cpus.sort_by_key(rank);
         cpus
@@ -93,12 +102,6 @@ impl Cpus {
     pub(crate) fn usable(&self) -> Vec<u32> {
         let usable = |cpu: &u32| self.allowed.contains(cpu) || self.isolated.contains(cpu);
         self.online.iter().copied().filter(usable).collect()
-    }
-
-    /// NUMA node of a cpu of this host; `None` where the kernel does not tell.
-    pub(crate) fn node_of(cpu: u32) -> Option<u32> {
-        let names = Root(Path::new("/")).names(&format!("{CPU}/cpu{cpu}"));
-        names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok())
     }
 
     /// Returns the time that a hypervisor took from these cpus since boot, in milliseconds; `None`
@@ -123,6 +126,7 @@ impl Cpus {
             rcu_nocbs: rcu_nocbs.map(parse_cpus).unwrap_or_default(),
             online,
             others: Vec::new(),
+            nodes: nodes::read(root),
             load: OnceLock::new(),
         }
     }
@@ -224,7 +228,7 @@ impl Processor {
 }
 
 /// Reads a list as the kernel writes it: `0-3,8`. What is no number is left out.
-fn parse_cpus(list: &str) -> Vec<u32> {
+pub(super) fn parse_cpus(list: &str) -> Vec<u32> {
     let range = |item: &str| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
         Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)

@@ -7,6 +7,7 @@ use crate::config::{
 };
 use crate::host::{CpuList, Cpus};
 use crate::netdev;
+use crate::placement::nodes_of;
 use std::path::{Path, PathBuf};
 
 /// What to run.
@@ -78,7 +79,7 @@ impl PlanArgs {
                 }
             };
             let (workers, rx_descriptors, tx_descriptors, zone) = (None, None, None, None);
-            let (mtu, found_mtu) = (None, 0);
+            let (mtu, found_mtu, found_nodes) = (None, 0, Vec::new());
             config.pairs.push(Pair {
                 a,
                 b,
@@ -88,6 +89,7 @@ impl PlanArgs {
                 zone,
                 mtu,
                 found_mtu,
+                found_nodes,
             });
         }
         if let Some(value) = self.mtu {
@@ -96,6 +98,7 @@ impl PlanArgs {
         }
         for pair in &mut config.pairs {
             let ports = [&pair.a, &pair.b].into_iter().flatten();
+            pair.found_nodes = nodes_of(ports.clone().map(|port| &port.value));
             let interfaces = ports.filter_map(|port| port.value.host_interface());
             pair.found_mtu = interfaces.filter_map(netdev::mtu).max().unwrap_or(0);
         }

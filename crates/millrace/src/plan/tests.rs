@@ -263,6 +263,30 @@ fn the_program_chooses_free_cpus() {
     assert_eq!(chosen(&format!("{two}workers = [2]\n"), None, &isolated).unwrap(), [[3], [2]]);
 }
 
+#[test]
+fn the_program_chooses_cpus_of_the_node_of_the_ports() {
+    let cpus = Cpus { nodes: [(0, vec![0, 1]), (1, vec![2, 3])].into(), ..cpus(0..4) };
+    let chosen = |nodes: &[&[u32]], count| {
+        let mut config = Config::read(
+            "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n\
+             [[pair]]\na = \"net_null2\"\nb = \"net_null3\"\n",
+        );
+        for (pair, nodes) in config.pairs.iter_mut().zip(nodes) {
+            pair.found_nodes = nodes.to_vec();
+        }
+        let place = Place::Flag { flag: "--workers" };
+        config.workers = Some(Written { value: count, place });
+        let plan = Plan::new(config, &cpus).unwrap();
+        plan.pairs.into_iter().map(|pair| pair.workers).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(&[&[], &[]], 1), [[1], [2]]);
+    assert_eq!(chosen(&[&[1], &[1]], 1), [[2], [3]]);
+    assert_eq!(chosen(&[&[1], &[0]], 2), [[2, 3], [1, 0]]);
+    assert_eq!(chosen(&[&[0, 1], &[0]], 1), [[1], [0]]);
+    // The second pair takes what the first one leaves.
+    assert_eq!(chosen(&[&[1], &[1]], 2), [[2, 3], [1, 0]]);
+}
+
 const EVERY_KEY: &str = include_str!("../config/every_key.toml");
 /// A configuration with comments, as `make install` installs it.
 const SAMPLE: &str = include_str!("../../../../etc/millrace.toml");

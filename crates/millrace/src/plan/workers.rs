@@ -57,14 +57,14 @@ pub(super) fn deal_out(
 }
 
 /// The cpus of each pair's workers: those written down, or `count` (default 1) that are free, in
-/// the order of [`Cpus::by_preference`].
+/// the order of [`Cpus::by_preference_near`] the ports of the pair.
 pub(super) fn assign(
     pairs: &[Pair],
     count: Option<&Written<u32>>,
     cpus: &Cpus,
 ) -> Result<Vec<Vec<u32>>, Problem> {
     let written: Vec<u32> = pairs.iter().flat_map(written_workers).collect();
-    let mut free = cpus.by_preference();
+    let mut free = cpus.usable();
     free.retain(|cpu| !written.contains(cpu));
 
     let wanted = count.map_or(1, |count| count.value);
@@ -74,10 +74,15 @@ pub(super) fn assign(
         let fault = Fault::TooFewCpus { wanted, needed, free: free.len() };
         return Err(Problem { place, key: "workers".to_owned(), fault });
     }
-    let mut free = free.into_iter();
-    let workers = pairs.iter().map(|pair| match &pair.workers {
-        Some(_) => written_workers(pair),
-        None => free.by_ref().take(wanted as usize).collect(),
+    let workers = pairs.iter().map(|pair| {
+        if pair.workers.is_some() {
+            return written_workers(pair);
+        }
+        let mut chosen = cpus.by_preference_near(&pair.found_nodes);
+        chosen.retain(|cpu| free.contains(cpu));
+        chosen.truncate(wanted as usize);
+        free.retain(|cpu| !chosen.contains(cpu));
+        chosen
     });
     Ok(workers.collect())
 }

@@ -60,9 +60,10 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    /// The cpus of so many workers, or of fewer if fewer are named.
-    pub(super) fn choose_cpus(&self, workers: usize, cpus: &Cpus) -> Vec<u32> {
-        let chosen = self.cpus.clone().unwrap_or_else(|| cpus.by_preference());
+    /// The cpus of so many workers, or of fewer if fewer are named. The ports are on these NUMA
+    /// nodes.
+    pub(super) fn choose_cpus(&self, workers: usize, cpus: &Cpus, nodes: &[u32]) -> Vec<u32> {
+        let chosen = self.cpus.clone().unwrap_or_else(|| cpus.by_preference_near(nodes));
         chosen.into_iter().take(workers).collect()
     }
 

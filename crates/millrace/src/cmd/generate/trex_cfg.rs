@@ -165,7 +165,7 @@ fn worker_cpus(
         .threads
         .iter()
         .map(|thread| thread.cpu)
-        .filter(|cpu| Cpus::node_of(*cpu).is_some_and(|node| node != pair.socket))
+        .filter(|cpu| cpus.node_of(*cpu).is_some_and(|node| node != pair.socket))
         .collect();
     if !elsewhere.is_empty() {
         let (s, list) = (if elsewhere.len() == 1 { "" } else { "s" }, format_cpus(&elsewhere));
