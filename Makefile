@@ -47,6 +47,10 @@ bench: deps-bench
 	$(CARGO) bench --locked -p engine -p offload --bench engine --bench admission
 	MILLRACE_TWIN="$(TWIN)" $(CARGO) bench --locked -p millrace --bench side_by_side -- $(BENCH_ARGS)
 
+## pgo: the program with profile-guided optimisation, its figures beside those of `build`
+pgo: build
+	CARGO="$(CARGO)" scripts/pgo "$(TARGET)"
+
 ## bench-peers: Open vSwitch, Linux and Millrace side by side; needs root (BENCH_ARGS="--save")
 bench-peers: deps-ci
 	$(CARGO) bench --locked -p millrace --bench side_by_side -- --peers $(BENCH_ARGS)
@@ -61,15 +65,12 @@ aarch64:
 prove-offload:
 	MILLRACE_CYCLES=$${CYCLES:-1000000} MILLRACE_CASES=3000 \
 	$(CARGO) test --locked --package offload --test twin -- --nocapture equivalence
-
 ## prove-attacks: floods, blind guesses and strange clocks in full size, with their figures
 prove-attacks:
 	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test attacks -- --nocapture
-
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says
-
 ## prove-restart: kernel TCP through a bump that is killed RESTARTS times; CONNECTIONS; needs root
 prove-restart: deps-test
 	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
@@ -94,7 +95,6 @@ clean:
 ## help: this list
 help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8
-
 # Distribution packages and parts of Rust; does nothing where all are there.
 deps-run deps-check deps-bench deps-test deps-ci: deps-%:
 	@scripts/install-deps $*
