@@ -18,14 +18,14 @@ pub(crate) enum MacError {
     Unlisted(#[from] io::Error),
 }
 
-/// The part of the message on NICs that DPDK has: nobody knows their MAC addresses before they are
-/// opened.
+/// The part of the message on NICs that are bound to a driver for user space. sysfs does not have
+/// their MAC addresses. Only a driver of DPDK could read them, and it would reset each NIC, also
+/// one that another program is about to use. So Millrace opens none that the user has not named.
 fn unbound(bound: &[String]) -> String {
     match bound {
         [] => String::new(),
-        [one] => format!("; if it belongs to the NIC that DPDK has, type its PCI address: {one}"),
         _ => format!(
-            "; if it belongs to a NIC that DPDK has, type its PCI address: one of {}",
+            "; a port bound to vfio-pci or uio is named by its PCI address: {}",
             bound.join(", ")
         ),
     }
@@ -144,7 +144,11 @@ mod tests {
         let told = |bound: &[String]| {
             MacError::Unknown { mac: format([2; 6]), bound: bound.to_vec() }.to_string()
         };
-        assert!(told(&bound[..1]).ends_with("type its PCI address: 0000:18:00.0"));
-        assert!(told(&bound).ends_with("one of 0000:18:00.0, 0000:18:00.1"));
+        assert_eq!(
+            told(&bound),
+            "no Linux interface has the MAC address 02:02:02:02:02:02; a port bound to vfio-pci or \
+             uio is named by its PCI address: 0000:18:00.0, 0000:18:00.1"
+        );
+        assert!(told(&[]).ends_with("02:02:02:02:02:02"));
     }
 }
