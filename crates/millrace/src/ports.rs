@@ -127,6 +127,8 @@ impl PortNames {
         cpus.measure_load();
         let nodes = nodes_of(&self.0);
         let chosen = tuning.choose_cpus(workers, &cpus, &nodes);
+        // An instance that starts now chooses others, however long DPDK takes to start.
+        cpu_locks::take_for_good(&chosen);
         let mut config = EalConfig {
             lcores: chosen.iter().map(|cpu| *cpu as usize).collect(),
             ports: self.0.iter().map(ToString::to_string).collect(),
@@ -148,7 +150,6 @@ impl PortNames {
             tell(io::stderr(), format_args!("millrace: {note}"));
         }
         tell(io::stderr(), describe_placement(&chosen, &cpus, &nodes));
-        cpu_locks::take_for_good(&chosen);
         let lcores = eal.take_lcores();
         let mempool = Mempool::new(&eal, "frames", mbufs, data_bytes, None)?;
         let (ports, queues) = (Vec::new(), Vec::new());
