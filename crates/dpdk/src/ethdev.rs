@@ -161,7 +161,7 @@ impl Ethdev {
         self.resets.load(Ordering::Relaxed)
     }
 
-    /// True from the begin of a reset until the port is started again.
+    /// True from the start of a reset until the port is started again.
     pub(crate) fn is_down(&self) -> bool {
         self.down.load(Ordering::Relaxed)
     }

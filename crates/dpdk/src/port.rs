@@ -132,7 +132,7 @@ impl Resets {
         self.0.resets()
     }
 
-    /// True from the begin of a reset until the port is started again. Until then there is nothing
+    /// True from the start of a reset until the port is started again. Until then there is nothing
     /// to be asked of the port but another.
     pub fn is_down(&self) -> bool {
         self.0.is_down()

@@ -219,7 +219,7 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 }
 
 /// True for the names of standard output. Opened by its second one, a file would be written to from
-/// its begin.
+/// its start.
 pub(crate) fn names_stdout(path: &Path) -> bool {
     is_dash(path) || path == Path::new("/dev/stdout")
 }

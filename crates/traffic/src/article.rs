@@ -6,8 +6,8 @@
 //! bytes of as many connections of TCP. What goes one way has its answer on the other: the tuples
 //! are mirrored, so two flows are one connection.
 //!
-//! The article's small TCP is SYN one way and SYN+ACK the other, over and over. No connection comes
-//! about by that, so whoever tracks connections has none that is worth a rule; here they open.
+//! The article's small TCP is SYN one way and SYN+ACK the other, over and over. That opens no
+//! connection, so a connection tracker has none that is worth a rule; here connections open.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
@@ -55,7 +55,7 @@ pub fn imix(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
 }
 
 /// One round of a SYN of each connection and its SYN+ACK, then of [`ACKS`] of both sides: 64 bytes
-/// each, with FCS. In the next round they are said again, and change nothing.
+/// each, with FCS. The next round repeats them, and changes no connection.
 pub fn small_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     let rng = &mut Rng::with_seed(seed);
     let (mut begins, mut round) = (Vec::new(), Vec::new());

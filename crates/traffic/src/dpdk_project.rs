@@ -10,7 +10,7 @@ use rand_pcg::rand_core::RngCore;
 
 /// Bytes of index and time.
 const HEADER: usize = 16;
-/// No sender comes so far: at 148.8 million packets per second this takes 21 days.
+/// No sender sends as many packets: at 148.8 million packets per second this takes 21 days.
 const INDEX_MAX: u64 = 1 << 48;
 
 fn generator(seed: u64, index: u64) -> Pcg64Mcg {

@@ -6,7 +6,7 @@ pub trait Source {
     /// When the next frame is due, in nanoseconds from the start; `None`: there are no more.
     fn due(&self) -> Option<u64>;
 
-    /// Writes that frame to the begin of `room`, which has [`ROOM`] bytes at least, and goes on to
+    /// Writes that frame to the start of `room`, which has [`ROOM`] bytes at least, and goes on to
     /// the next. `now_ns` is the time of the sender, for stamps.
     ///
     /// # Panics
@@ -51,7 +51,7 @@ pub struct Alike<'a> {
 }
 
 impl Alike<'_> {
-    /// Writes one of them to the begin of `room`.
+    /// Writes one of them to the start of `room`.
     pub fn write(&self, room: &mut [u8]) -> Written {
         room[..self.frame.len()].copy_from_slice(self.frame);
         Written { len: self.frame.len(), stream: self.stream }

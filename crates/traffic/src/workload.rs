@@ -105,7 +105,7 @@ impl Workload {
     }
 }
 
-/// What switches and hosts say that is not IP.
+/// Frames of switches and hosts that are not IP.
 fn background() -> Vec<(Side, Vec<u8>)> {
     const BROADCAST: [u8; 6] = [0xff; 6];
     const LLDP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
@@ -125,7 +125,7 @@ fn background() -> Vec<(Side, Vec<u8>)> {
         let body = [&chassis[..], &[4, 2, 7, b'1', 6, 2, 0, 120, 0, 0]].concat();
         FrameBuilder::ethernet(ether_type::LLDP).macs(from, LLDP).payload(body).pad().build()
     };
-    // LLC of spanning tree, and a bridge that holds itself for the root (IEEE 802.1D).
+    // LLC of spanning tree, and a bridge that claims to be the root (IEEE 802.1D).
     let bpdu = [&[0x42, 0x42, 3][..], &[0; 35]].concat();
     let spanning_tree = FrameBuilder::ieee_802_3().macs(b, BRIDGES).payload(bpdu).pad().build();
     vec![

@@ -268,7 +268,7 @@ impl<const W: usize> Hot<W> {
                 return Ok(phase);
             }
             (_, 0, Kind::Syn) | (_, 1, Kind::SynAck) => return Err(Irregular::TcpSyn),
-            // Where its begin was not seen, who is the originator is a guess.
+            // Where its start was not seen, who is the originator is a guess.
             _ if scales == Scales::UNKNOWN => return Err(Irregular::TcpSyn),
             _ => return Err(Irregular::TcpSynOfOther),
         }

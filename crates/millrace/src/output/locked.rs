@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes from the begin of a file by which it is known.
+/// Bytes from the start of a file by which it is known.
 const HEAD: u64 = 4096;
 
 /// What an option writes.

@@ -381,7 +381,7 @@ impl RecvRing {
 
     #[inline(always)]
     fn publish(&mut self) {
-        // SAFETY: this is the begin of the ring of buffers, whose tail is a number that the kernel
+        // SAFETY: this is the start of the ring of buffers, whose tail is a number that the kernel
         // only reads.
         unsafe {
             let tail = BufRingEntry::tail(self.free.start.as_ptr().cast());

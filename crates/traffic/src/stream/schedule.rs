@@ -47,7 +47,7 @@ pub(crate) struct Schedule {
     pub(crate) is_poisson: bool,
     /// Nanoseconds for which it sends, and for which it then pauses, over and over.
     pub(crate) on_off: Option<[u64; 2]>,
-    /// Nanoseconds after the begin of the run at which it begins.
+    /// Nanoseconds from the start of the run to that of the stream.
     pub(crate) start_ns: u64,
 }
 

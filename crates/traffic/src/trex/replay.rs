@@ -107,7 +107,7 @@ struct Stream {
     script: Arc<Script>,
     tuples: TupleMaker,
     pace: Pace,
-    /// From the begin of a flow to its first frame.
+    /// From the start of a flow to its first frame.
     delay_ns: u64,
     burst: u64,
     range: FlowRange,
@@ -305,7 +305,7 @@ impl Options {
 }
 
 impl Script {
-    /// Returns the frames of a flow that `options` asks for, and the time from the begin of the
+    /// Returns the frames of a flow that `options` asks for, and the time from the start of the
     /// flow to the first of them; `None` if there are none.
     fn of_side(self: &Arc<Self>, options: &Options) -> Option<(Arc<Self>, u64)> {
         let Some(side) = options.side.filter(|_| options.split == Split::Side) else {

@@ -10,20 +10,20 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What the file of another run begins with.
+/// The first columns of a file of intervals, of any version.
 const BEGIN: &str = "time,tx_packets,rx_packets,drop_rate,avg_latency,";
 
 /// A file of intervals, written as they end, if any is wanted.
 pub(super) struct CsvFile {
     name: String,
     file: Option<LockedFile>,
-    /// `None` before the begin and after an error.
+    /// `None` before the run starts and after an error.
     writer: Option<csv::Writer<File>>,
 }
 
 #[derive(Serialize)]
 struct Line {
-    /// Begin of the interval, in milliseconds from the start.
+    /// Start of the interval, in milliseconds from the start.
     time: f64,
     tx_packets: u64,
     /// Received in the interval.
@@ -46,7 +46,7 @@ struct Line {
 
 impl CsvFile {
     /// Opens or creates the file. One with anything but intervals is refused. It keeps its contents
-    /// until the begin.
+    /// until the run starts.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         refuse_dash("--csv", path)?;
         let name = path.map(|path| path.display().to_string()).unwrap_or_default();

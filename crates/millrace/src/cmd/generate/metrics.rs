@@ -53,7 +53,7 @@ impl MetricsServer {
     /// Answers the requests that wait, if there are any.
     pub(super) fn answer(&self, text: impl Fn() -> String) {
         while let Ok(reply) = self.requests.try_recv() {
-            // Who has gone away needs none.
+            // A client that has gone away needs no text.
             let _ = reply.try_send(text());
         }
     }
@@ -62,7 +62,7 @@ impl MetricsServer {
 fn serve(listener: &TcpListener, asks: &Sender<SyncSender<String>>) {
     for client in listener.incoming() {
         match client {
-            // One that breaks off has only itself to blame.
+            // A client that breaks off gets no response. The next one does.
             Ok(client) => _ = respond(client, asks),
             // Too many open files: later there may be fewer.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
@@ -140,7 +140,7 @@ mod tests {
     fn ask(server: &MetricsServer, request: &str) -> String {
         let mut client = TcpStream::connect(server.address()).unwrap();
         client.write_all(request.as_bytes()).unwrap();
-        // One that is not read to its end may be reset by now.
+        // The server may have closed it: it does not read every request to its end.
         let _ = client.shutdown(std::net::Shutdown::Write);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n"), "405");
         assert_eq!(status("GET /metrics HT"), "400");
         assert_eq!(status("\0\0\0\r\n\r\n"), "400");
-        // One without an end is given up, and the next one gets its answer.
+        // The server refuses a request without an end, and goes on with the next one.
         let endless = ask(&server, &format!("GET /metrics HTTP/1.1\r\nA: {}", "b".repeat(9000)));
         assert!(endless.is_empty() || endless.starts_with("HTTP/1.1 400"), "{endless}");
         assert_eq!(status("GET /metrics HTTP/1.1\r\n\r\n"), "200");

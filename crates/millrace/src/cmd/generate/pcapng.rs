@@ -52,7 +52,7 @@ pub(super) struct PcapngArgs {
 /// A capture of a run.
 pub(super) struct PcapngFile {
     file: LockedFile,
-    /// `None` before the begin.
+    /// `None` before the run starts.
     writer: Option<PcapNgWriter<BufWriter<File>>>,
     /// Names of the ports.
     ports: Vec<String>,
@@ -82,7 +82,7 @@ impl PcapngArgs {
     }
 
     /// Opens the file, before ports are; `None` if none is wanted. It keeps its contents until the
-    /// begin.
+    /// run starts.
     pub(super) fn open(&self) -> anyhow::Result<Option<LockedFile>> {
         let path = self.path();
         refuse_dash("--pcapng", path)?;
@@ -127,7 +127,7 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// Writes what stands above the packets.
+/// Writes the blocks before the packets: section and interfaces.
 fn write_head<W: Write>(out: W, ports: &[String]) -> PcapResult<PcapNgWriter<W>> {
     let program = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
     let options = vec![SectionHeaderOption::UserApplication(Cow::Owned(program))];

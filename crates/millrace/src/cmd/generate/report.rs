@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use traffic::stream::StreamSpec;
 
-/// Reports come ten times in an interval, and every 10 ms they are looked at.
+/// Workers report ten times in an interval, and the control thread reads reports every 10 ms.
 const REPORTING: Duration = Duration::from_millis(50);
 /// Intervals that are kept for the results: a day of seconds, 30 MB.
 const INTERVALS_MAX: usize = 86_400;
@@ -138,7 +138,7 @@ impl<'a> Reporter<'a> {
         })
     }
 
-    /// Begins the file of intervals, and prints what stands above them.
+    /// Empties the file of intervals, and prints the heading of their lines.
     pub(super) fn begin(&mut self) {
         self.has_begun = true;
         if let Err(error) = self.outputs.csv.begin() {
@@ -162,7 +162,8 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Does what is due so long after the begin; returns true if somebody asked for the end.
+    /// Notes stolen time and answers requests for metrics, `elapsed` after the start; returns true
+    /// if the user has ended the run on the terminal.
     pub(super) fn turn(&mut self, totals: &Totals, elapsed: Duration) -> bool {
         self.steal.note((elapsed.as_nanos() / self.interval.as_nanos()) as u64);
         if let Some(metrics) = &self.outputs.metrics {

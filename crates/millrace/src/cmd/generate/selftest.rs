@@ -110,7 +110,7 @@ impl Cables<'_> {
     }
 }
 
-/// Runs the tasks in turn on this thread until every packet has met its fate.
+/// Runs the tasks in turn on this thread until every packet has arrived or is lost.
 fn run_to_the_end(
     mut tasks: [&mut dyn Task; 3],
     ledger: &mut Ledger,

@@ -103,7 +103,7 @@ fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> 
         rx: vec![port.receive()],
     };
     let links = sides.map(link).collect();
-    // Across is the other interface; beyond a single one is nobody in particular.
+    // Packets go to the other interface; with a single one to an address that no device has.
     let mut macs = [[2, 0, 0, 0, 0, 1]; 2];
     for (mac, name) in macs.iter_mut().zip(&names) {
         *mac = interface_mac(name)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Readings at the borders of intervals.
 pub(super) struct Steal {
     cpus: Vec<u32>,
-    /// Stolen until the begin of an interval, in milliseconds.
+    /// Stolen until the start of an interval, in milliseconds.
     until: BTreeMap<u64, u64>,
 }
 
