@@ -75,7 +75,7 @@ fn gen_row(name: &'static str, args: &[&'static str], figure: Figure, bars: Vec<
 pub(crate) fn all() -> Vec<Row> {
     let alone = ["--receivers", "0", "--rate", "max"];
     let null = |more: &[&'static str]| [&[NULL][..], &alone, more].concat();
-    let one = "64 B, 1 stream";
+    let (one, varying) = ("64 B, 1 stream", "64 B, 1 stream, varying");
     let least = |must, goal| vec![Bar::Least { must, goal }];
     let most = |must, goal| vec![Bar::Most { must, goal }];
     let times = |than, must, goal| vec![Bar::Times { than, must, goal }];
@@ -95,7 +95,14 @@ pub(crate) fn all() -> Vec<Row> {
             figure: Figure::Sent,
             bars: vec![],
         },
-        gen_row("64 B, 1 stream, varying", &null(&["--stream", VARYING]), Figure::Sent, vec![]),
+        gen_row(varying, &null(&["--stream", VARYING]), Figure::Sent, vec![]),
+        // Frames that are all alike need no work at all, so stamps are held against other work.
+        gen_row(
+            "64 B, 1 stream, all statistics: stamped",
+            &null(&["--stats", "full"]),
+            Figure::Sent,
+            times(varying, 0.9, 1.0),
+        ),
         Row {
             name: "64 B, 1000 streams, varying",
             run: Run::ManyStreams(null(&[])),
