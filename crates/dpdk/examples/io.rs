@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let (mut a_rx, mut a_tx) = a.configure(&queues)?;
     let (mut b_rx, mut b_tx) = b.configure(&queues)?;

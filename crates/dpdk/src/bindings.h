@@ -28,6 +28,7 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
 #include <rte_version.h>
@@ -66,6 +67,7 @@ static const uint64_t BIND_RX_SCATTER = RTE_ETH_RX_OFFLOAD_SCATTER;
 static const uint64_t BIND_RX_CHECKSUMS = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM |
 	RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
 static const uint64_t BIND_TX_MULTI_SEGS = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+static const uint64_t BIND_TX_ON_TIME = RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP;
 static const uint64_t BIND_RSS_FIELDS =
 	RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP;
 static const uint32_t BIND_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;

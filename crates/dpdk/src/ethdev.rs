@@ -188,6 +188,14 @@ impl Ethdev {
         Ok(stats)
     }
 
+    /// Time of the device's clock, in its ticks.
+    pub(crate) fn read_clock(&self) -> Result<u64, Errno> {
+        let mut ticks = 0;
+        // SAFETY: the ethdev is open; a number is written.
+        Errno::check(unsafe { sys::rte_eth_read_clock(self.id, &mut ticks) })?;
+        Ok(ticks)
+    }
+
     /// Events, and the arguments of `raise` for them.
     fn flags(&self) -> [(sys::rte_eth_event_type, *mut c_void); 2] {
         let address = |flag: &AtomicBool| std::ptr::from_ref(flag).cast_mut().cast();
@@ -225,6 +233,7 @@ impl Ethdev {
             socket_id: u32::try_from(socket_id).ok(),
             max_rx_queues: info.max_rx_queues,
             max_tx_queues: info.max_tx_queues,
+            can_send_on_time: info.tx_offload_capa & sys::BIND_TX_ON_TIME != 0,
             rss: SymmetricRss::None,
         })
     }
@@ -318,6 +327,9 @@ impl Ethdev {
         }
         if !config.is_endpoint {
             conf.rxmode.offloads |= checksums(&info);
+        }
+        if config.sends_on_time {
+            conf.txmode.offloads |= sys::BIND_TX_ON_TIME;
         }
         let mut symmetric = SymmetricRss::None;
         if config.rx_queues > 1 {

@@ -146,7 +146,7 @@ impl Segment {
     }
 
     /// Reads the field of type `T` at `offset`; both come from `bindings.h`, which asserts the
-    /// width.
+    /// width, or DPDK has reserved a field of that type there.
     #[inline(always)]
     fn load<T: Copy>(self, offset: usize) -> T {
         // SAFETY: the mbuf is live and initialised, and the field lies at `offset`, aligned.
@@ -183,6 +183,13 @@ impl Segment {
     pub(crate) fn set_len(self, len: usize) {
         self.store(sys::BIND_MBUF_DATA_LEN, len as u16);
         self.store(sys::BIND_MBUF_PKT_LEN, len as u32);
+    }
+
+    /// Writes the time at which the packet is to be sent to the field at `offset`, and sets `flag`.
+    #[inline(always)]
+    pub(crate) fn set_send_time(self, offset: usize, flag: u64, ticks: u64) {
+        self.store(offset, ticks);
+        self.store(sys::BIND_MBUF_FLAGS, self.load::<u64>(sys::BIND_MBUF_FLAGS) | flag);
     }
 
     fn next(self) -> Option<Segment> {

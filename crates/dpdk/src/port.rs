@@ -53,6 +53,8 @@ pub struct PortInfo {
     pub max_rx_queues: u16,
     /// Transmit queues it has.
     pub max_tx_queues: u16,
+    /// It can send each frame at the time that the frame carries: [`PortConfig::sends_on_time`].
+    pub can_send_on_time: bool,
     /// How packets are spread over its receive queues; `None` until it is configured.
     pub rss: SymmetricRss,
 }
@@ -78,6 +80,9 @@ pub struct PortConfig {
     /// checksums, and sends frames in several mbufs only if it may receive them so: NICs are
     /// faster for both.
     pub is_endpoint: bool,
+    /// The port sends frames that carry a [`SendTime`](crate::SendTime) at that time, and the
+    /// others at once, in their order. A port that cannot do it is not configured.
+    pub sends_on_time: bool,
 }
 
 /// Frames lost between a port and the interface that it stands for.
@@ -309,6 +314,11 @@ impl Port {
     /// Resets after which it came back.
     pub fn times_reset(&self) -> u64 {
         self.times_reset
+    }
+
+    /// Returns the time of the port's clock in its ticks, whose rate is the device's affair.
+    pub fn read_clock(&self) -> Result<u64, Errno> {
+        self.open.read_clock()
     }
 
     /// What the driver says of the device's firmware, if anything.

@@ -3,7 +3,7 @@
 //! know one user at a time. Its port stays open for as long as the queue lives.
 
 use crate::ethdev::Ethdev;
-use crate::{BURST_MAX, Burst, sys};
+use crate::{BURST_MAX, Burst, Errno, sys};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ pub struct TxQueue(Queue);
 struct Queue {
     port_id: u16,
     queue_id: u16,
-    _port: Arc<Ethdev>,
+    port: Arc<Ethdev>,
     /// `Send` but not `Sync`.
     _one_user: PhantomData<Cell<()>>,
 }
 
 impl Queue {
     fn new(port: &Arc<Ethdev>, queue_id: u16) -> Self {
-        Self { port_id: port.id(), queue_id, _port: Arc::clone(port), _one_user: PhantomData }
+        Self { port_id: port.id(), queue_id, port: Arc::clone(port), _one_user: PhantomData }
     }
 }
 
@@ -57,7 +57,7 @@ impl RxQueue {
         let most = most.min(BURST_MAX) as u16;
         let fill = |free, room: u16| {
             // SAFETY:
-            // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
+            // - the port is started (`new`), stays open (`port`), and `&mut self` is the one user;
             // - `fill` gives room for `room` mbufs.
             unsafe { sys::shim_rx_burst(port_id, queue_id, free, room.min(most)) }
         };
@@ -74,7 +74,7 @@ impl RxQueue {
     /// Returns how many packets wait in the queue; `None` if the driver does not tell.
     pub fn waiting(&self) -> Option<u32> {
         let Queue { port_id, queue_id, .. } = self.0;
-        // SAFETY: the port is started with this queue (`new`) and stays open (`_port`).
+        // SAFETY: the port is started with this queue (`new`) and stays open (`port`).
         let waiting = unsafe { sys::shim_rx_queue_count(port_id, queue_id) };
         waiting.try_into().ok()
     }
@@ -89,6 +89,11 @@ impl TxQueue {
 
     pub(crate) fn port_id(&self) -> u16 {
         self.0.port_id
+    }
+
+    /// Returns the time of the port's clock, as [`Port::read_clock`](crate::Port::read_clock) does.
+    pub fn read_clock(&self) -> Result<u64, Errno> {
+        self.0.port.read_clock()
     }
 
     /// Sends the packets of `burst` in order; returns how many the port took. Those it had no room
@@ -110,7 +115,7 @@ impl TxQueue {
         }
         let take = |first, len: u16| {
             // SAFETY:
-            // - the port is started (`new`), stays open (`_port`), and `&mut self` is the one user;
+            // - the port is started (`new`), stays open (`port`), and `&mut self` is the one user;
             // - `take_front` gives `len` mbufs.
             unsafe { sys::shim_tx_burst(port_id, queue_id, first, len.min(most)) }
         };

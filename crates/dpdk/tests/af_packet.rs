@@ -54,6 +54,7 @@ fn send_and_receive() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let mut a = Port::probe(&eal, "net_af_packet0,iface=x0").unwrap();
     let mut b = Port::probe(&eal, "net_af_packet1,iface=x1").unwrap();

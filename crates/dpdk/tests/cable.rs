@@ -18,6 +18,7 @@ fn what_one_end_sends_the_other_receives() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let (mut a_rx, mut a_tx) = a.configure(&queues).unwrap();
     let (mut b_rx, mut b_tx) = b.configure(&queues).unwrap();

@@ -145,6 +145,7 @@ fn a_rule_holds_when_the_call_has_returned() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let (mut queues, _) = port.configure(&queues).unwrap();
     std::fs::remove_file(capture).unwrap();

@@ -41,6 +41,7 @@ fn packets_that_the_nic_has_found_right_are_verified_where_they_pass() {
             mempools: vec![pool],
             mtu: None,
             is_endpoint,
+            sends_on_time: false,
         };
         let (mut queues, _) = port.configure(&queues).unwrap();
         let (mut burst, mut seen) = (Burst::new(), BTreeMap::new());

@@ -48,6 +48,7 @@ fn failures_name_the_port_and_keep_the_reason() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let error = port.configure(&queues).unwrap_err();
     let text = format!("has {has} receive queues, {} are needed", has + 1);

@@ -39,6 +39,7 @@ fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let queues = port.configure(&queues).unwrap();
     (port, queues)

@@ -30,6 +30,7 @@ fn a_null_port_from_start_to_close() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let (mut rx, mut tx) = port.configure(&queues).unwrap();
     assert_eq!(port.info().rss, SymmetricRss::None, "one queue needs no spreading");

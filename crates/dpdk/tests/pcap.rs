@@ -49,6 +49,7 @@ fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let (mut rx, _) = port.configure(&queues).unwrap();
     let mut burst = Burst::new();

@@ -50,6 +50,7 @@ fn a_port_comes_back_as_it_was_configured() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let start = |devargs: &str| {
         let mut port = Port::probe(&eal, devargs).unwrap();

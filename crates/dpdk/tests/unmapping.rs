@@ -77,6 +77,7 @@ fn memory_stays_until_a_burst_is_over() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let (mut rx, _tx) = a.configure(&queues).unwrap();
     // SAFETY: the port, the first of this process, has this queue; the callback is never taken off.

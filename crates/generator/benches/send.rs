@@ -70,6 +70,7 @@ fn main() {
         mempools: vec![pool],
         mtu: None,
         is_endpoint: true,
+        sends_on_time: false,
     };
     let (_rx, mut tx) = port.configure(&queues).expect("queues");
     let mut queue = tx.pop().expect("a queue");

@@ -178,6 +178,7 @@ mod tests {
             mempools: vec![pool],
             mtu: None,
             is_endpoint: false,
+            sends_on_time: false,
         };
         let (mut rx, mut tx) = port.configure(&config).unwrap();
         (rx.remove(0), tx.remove(0))

@@ -100,6 +100,7 @@ impl Wire {
             mempools: vec![self.mempool],
             mtu: None,
             is_endpoint: false,
+            sends_on_time: false,
         };
         offload::prepare([&mut self.a, &mut self.b], offload);
         let pairs_of = |(rx, tx): Queues| rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });

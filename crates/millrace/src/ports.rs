@@ -235,6 +235,7 @@ impl OpenPorts {
             mempools: vec![self.mempool],
             mtu: self.interfaces.mtu(name, options.mtu),
             is_endpoint: true,
+            sends_on_time: false,
         };
         self.queues.push(port.configure(&config)?);
         self.ports.push(port);

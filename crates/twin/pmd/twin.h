@@ -104,6 +104,7 @@ struct twin_rxq {
 	struct rte_ring *ring;
 	struct rte_mempool *pool;
 	uint32_t room; /* bytes of a packet that one mbuf holds, in whole cache lines */
+	bool is_far_timed; /* the other end of the wire has frames that wait for their time */
 	uint64_t packets;
 	uint64_t bytes;
 	struct twin_cursor cursor;
@@ -114,6 +115,7 @@ struct twin_rxq {
 struct twin_txq {
 	struct twin_port *port;
 	bool is_of_one_pool; /* the application promised */
+	struct twin_timed *timed; /* NULL: frames have no times */
 	uint64_t packets;
 	uint64_t bytes;
 	uint64_t errors;

@@ -10,7 +10,7 @@
 #include <bus_vdev_driver.h>
 #include <ethdev_vdev.h>
 
-#include "twin.h"
+#include "twin_timed.h"
 
 RTE_LOG_REGISTER(log_type, pmd.net.twin, NOTICE);
 
@@ -182,7 +182,7 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->rx_desc_lim = (struct rte_eth_desc_lim){
 		.nb_max = port->rxd_max, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
 	};
-	/* A sender waits for nobody, so its descriptors are a number only. */
+	/* A number only, but for frames with a time to be sent at: others do not wait. */
 	info->tx_desc_lim = (struct rte_eth_desc_lim){
 		.nb_max = TWIN_RXD_MAX, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
 	};
@@ -224,19 +224,6 @@ twin_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue)
 }
 
 static int
-tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptors __rte_unused,
-	       unsigned int socket __rte_unused, const struct rte_eth_txconf *conf)
-{
-	uint64_t offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
-	struct twin_port *port = dev->data->dev_private;
-
-	port->txq[queue].port = port;
-	port->txq[queue].is_of_one_pool = (offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
-	dev->data->tx_queues[queue] = &port->txq[queue];
-	return 0;
-}
-
-static int
 close_port(struct rte_eth_dev *dev)
 {
 	struct twin_port *port = dev->data->dev_private;
@@ -251,6 +238,8 @@ close_port(struct rte_eth_dev *dev)
 	twin_async_close(port);
 	for (i = 0; port->rxq != NULL && i < TWIN_QUEUES_MAX; i++)
 		free_ring(&port->rxq[i]);
+	for (i = 0; port->txq != NULL && i < TWIN_QUEUES_MAX; i++)
+		twin_tx_queue_close(&port->txq[i]);
 	rte_free(port->rxq);
 	rte_free(port->txq);
 	if (port->nic != NULL)
@@ -333,7 +322,9 @@ static const struct eth_dev_ops ops = {
 	.dev_supported_ptypes_get = supported_ptypes_get,
 	.rx_queue_setup = rx_queue_setup,
 	.rx_queue_release = twin_rx_queue_release,
-	.tx_queue_setup = tx_queue_setup,
+	.tx_queue_setup = twin_tx_queue_setup,
+	.tx_queue_release = twin_tx_queue_release,
+	.read_clock = twin_read_clock,
 	.link_update = link_update,
 	.reta_update = twin_rss_reta_update,
 	.reta_query = twin_rss_reta_query,
@@ -436,7 +427,7 @@ fill(struct rte_eth_dev *dev, const char *args)
 	dev->rx_pkt_burst = port->reset_after != 0 ? twin_reset_rx : port->source->rx;
 	dev->tx_pkt_burst = port->reset_after != 0 ? twin_reset_tx : port->source->tx;
 	/* Packets of the other sources do not all wait in the rings. */
-	if (port->source->rx == twin_rx)
+	if (port->source->rx == twin_rx || port->wire != NULL)
 		dev->rx_queue_count = queue_count;
 	return ret;
 }
@@ -464,6 +455,7 @@ probe(struct rte_vdev_device *vdev)
 	if (!is_built_for_this_dpdk() || rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return -ENOTSUP;
 	us_per_cycle = (double)US_PER_S / rte_get_tsc_hz();
+	twin_timed_init();
 	dev = rte_eth_vdev_allocate(vdev, sizeof(struct twin_port));
 	if (dev == NULL)
 		return -ENOMEM;

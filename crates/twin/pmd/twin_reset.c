@@ -5,7 +5,7 @@
 
 #include <rte_alarm.h>
 
-#include "twin.h"
+#include "twin_timed.h"
 
 /* In the thread of interrupts, where a NIC would be heard. */
 static void
@@ -73,8 +73,10 @@ twin_reset(struct rte_eth_dev *dev)
 		twin_rx_queue_release(dev, i);
 		dev->data->rx_queues[i] = NULL;
 	}
-	for (i = 0; i < dev->data->nb_tx_queues; i++)
+	for (i = 0; i < dev->data->nb_tx_queues; i++) {
+		twin_tx_queue_release(dev, i);
 		dev->data->tx_queues[i] = NULL;
+	}
 	port->left = port->reset_after;
 	port->goes_on = true;
 	return 0;

@@ -9,7 +9,7 @@
 #include <rte_spinlock.h>
 #include <rte_string_fns.h>
 
-#include "twin.h"
+#include "twin_timed.h"
 
 /* A wire: what one end sends, the other receives. */
 struct twin_wire {
@@ -70,6 +70,21 @@ twin_wire_open(struct twin_port *port, const struct twin_args *args)
 	return wire != NULL ? 0 : -EINVAL;
 }
 
+/* Tells the queues of one end whether frames of the other may wait for their time. */
+static void
+note_timed(struct twin_port *to, const struct twin_port *from)
+{
+	bool is_timed = false;
+	uint16_t i;
+
+	if (from != NULL && from->started) {
+		for (i = 0; i < from->dev->data->nb_tx_queues; i++)
+			is_timed |= from->txq[i].timed != NULL;
+	}
+	for (i = 0; i < TWIN_QUEUES_MAX; i++)
+		__atomic_store_n(&to->rxq[i].is_far_timed, is_timed, __ATOMIC_RELAXED);
+}
+
 /* The link is up while both ends are started. */
 static void
 set_started(struct twin_port *port, bool started)
@@ -88,6 +103,9 @@ set_started(struct twin_port *port, bool started)
 		changed[0] = port->dev;
 	if (peer != NULL && twin_set_link(peer, is_up))
 		changed[1] = peer->dev;
+	note_timed(port, peer);
+	if (peer != NULL)
+		note_timed(peer, port);
 	rte_rwlock_write_unlock(&wire->lock);
 	/* Who is told may start and stop ports. */
 	for (i = 0; i < RTE_DIM(changed); i++) {
@@ -107,7 +125,12 @@ start(struct twin_port *port)
 static void
 stop(struct twin_port *port)
 {
+	uint16_t i;
+
 	set_started(port, false);
+	/* The other end does not send them any more. */
+	for (i = 0; i < port->dev->data->nb_tx_queues; i++)
+		port->txq[i].errors += twin_timed_drain(&port->txq[i]);
 }
 
 static void
@@ -183,23 +206,20 @@ copy_shared(struct twin_port *peer, struct rte_mbuf **packets, uint16_t count)
 }
 
 /*
- * Who sends does the work of the receiving NIC. A wire takes everything that its rate allows;
- * without another end that listens, it is lost.
+ * Sends under the lock of the wire. Who sends does the work of the receiving NIC. A wire takes
+ * everything that its rate allows; without another end that listens, it is lost.
  */
-static uint16_t
-tx(void *queue, struct rte_mbuf **packets, uint16_t count)
+static inline uint16_t
+put_on_wire(struct twin_txq *txq, struct rte_mbuf **packets, uint16_t count)
 {
-	struct twin_txq *txq = queue;
-	struct twin_wire *wire = txq->port->wire;
+	const struct twin_wire *wire = txq->port->wire;
 	struct twin_port *peer;
 	bool are_shared = false;
 	uint64_t bytes = 0;
 	uint16_t i, arriving;
 
-	rte_rwlock_read_lock(&wire->lock);
 	peer = wire->end[!txq->port->side];
 	if (unlikely(peer == NULL || !peer->started)) {
-		rte_rwlock_read_unlock(&wire->lock);
 		rte_pktmbuf_free_bulk(packets, count);
 		txq->errors += count;
 		return count;
@@ -211,10 +231,62 @@ tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	}
 	arriving = unlikely(are_shared) ? copy_shared(peer, packets, count) : count;
 	twin_hand_over(peer, packets, arriving);
-	rte_rwlock_read_unlock(&wire->lock);
 	txq->packets += count;
 	txq->bytes += bytes;
 	return count;
+}
+
+static uint16_t
+tx(void *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_txq *txq = queue;
+	struct twin_wire *wire = txq->port->wire;
+
+	if (unlikely(txq->timed != NULL))
+		count = twin_timed_put(txq->timed, packets, count);
+	rte_rwlock_read_lock(&wire->lock);
+	if (unlikely(txq->timed != NULL))
+		twin_timed_send(txq, put_on_wire);
+	else
+		count = put_on_wire(txq, packets, count);
+	rte_rwlock_read_unlock(&wire->lock);
+	return count;
+}
+
+/* Has the other end send the frames whose time has come, as a NIC does by itself. */
+static __rte_noinline void
+let_far_send(struct twin_port *port)
+{
+	struct twin_wire *wire = port->wire;
+	struct twin_port *peer;
+	uint16_t i;
+
+	if (rte_rwlock_read_trylock(&wire->lock) != 0)
+		return;
+	peer = wire->end[!port->side];
+	if (peer != NULL && peer->started && !__atomic_load_n(&peer->is_down, __ATOMIC_RELAXED)) {
+		for (i = 0; i < peer->dev->data->nb_tx_queues; i++) {
+			if (peer->txq[i].timed != NULL)
+				twin_timed_send(&peer->txq[i], put_on_wire);
+		}
+	}
+	rte_rwlock_read_unlock(&wire->lock);
+}
+
+static uint16_t
+rx(void *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	struct twin_rxq *rxq = queue;
+
+	if (unlikely(__atomic_load_n(&rxq->is_far_timed, __ATOMIC_RELAXED)))
+		let_far_send(rxq->port);
+	return twin_rx(queue, packets, count);
+}
+
+static void
+info(struct twin_port *port __rte_unused, struct rte_eth_dev_info *info)
+{
+	info->tx_offload_capa |= RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP;
 }
 
 /* The end that listens may be the one whose sender holds the lock. */
@@ -246,7 +318,8 @@ const struct twin_source twin_wire_source = {
 	.start = start,
 	.stop = stop,
 	.close = unplug,
-	.rx = twin_rx,
+	.rx = rx,
 	.tx = tx,
 	.carry = carry,
+	.info = info,
 };

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DPDK without hugepages, cables between rings, and streams from text.
+//! DPDK without hugepages and with the software NIC where there is one, cables between rings, and
+//! streams from text.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{Checks, Clock, Listener, PortQueue, PortRx, PortTx};
+use std::path::PathBuf;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, StampKey, Verifier};
 
 /// What tests of this crate need of DPDK, which starts once in a process.
 pub(crate) struct Bench {
-    eal: Eal,
+    pub(crate) eal: Eal,
     pub(crate) mempool: Mempool,
     pub(crate) clock: Clock,
     cables: usize,
-    ports: Vec<Port>,
+    pub(crate) ports: Vec<Port>,
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let config = EalConfig { no_huge: true, memory_mb: 64, ..EalConfig::default() };
+        let twin = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from);
+        let drivers = twin.into_iter().filter(|path| path.exists()).collect();
+        let config = EalConfig { no_huge: true, memory_mb: 64, drivers, ..EalConfig::default() };
         let eal = Eal::init(&config).unwrap();
         let mempool = Mempool::new(&eal, "bench", 8191, 2048, None).unwrap();
         let clock = Clock::new(&eal);
@@ -39,7 +43,12 @@ impl Bench {
         self.cables += 1;
         let name = format!("c{}", self.cables);
         let (near, far) = ring_cable(&self.eal, &name, 1, 1024).unwrap();
-        [near, far].map(|mut port| {
+        self.configure([near, far])
+    }
+
+    /// The queues of both ports, that send on time if they can.
+    pub(crate) fn configure(&mut self, ports: [Port; 2]) -> [Queues; 2] {
+        ports.map(|mut port| {
             let config = PortConfig {
                 rx_queues: 1,
                 tx_queues: 1,
@@ -48,6 +57,7 @@ impl Bench {
                 mempools: vec![self.mempool],
                 mtu: None,
                 is_endpoint: false,
+                sends_on_time: port.info().can_send_on_time,
             };
             let queues = port.configure(&config).unwrap();
             self.ports.push(port);

@@ -159,6 +159,7 @@ fn far_end(port: &mut Port, mempool: Mempool) -> anyhow::Result<(dpdk::RxQueue, 
         mempools: vec![mempool],
         mtu: None,
         is_endpoint: false,
+        sends_on_time: false,
     };
     let (rx, tx) = port.configure(&config)?;
     let queues = rx.into_iter().zip(tx).next();

@@ -103,6 +103,7 @@ impl Cables<'_> {
             mempools: vec![self.mempool],
             mtu: None,
             is_endpoint: true,
+            sends_on_time: false,
         };
         let queues = port.configure(&config)?;
         self.ports.push(port);

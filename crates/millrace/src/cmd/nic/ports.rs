@@ -55,6 +55,7 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
             mempools: vec![mempool],
             mtu: None,
             is_endpoint: false,
+            sends_on_time: false,
         })?;
         Ok(StartedPort { port, queues, mempool })
     };

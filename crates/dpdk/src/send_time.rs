@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Times at which a port is to send frames.
+
+use crate::mbuf::Segment;
+use crate::{Eal, Errno, Mbuf, sys};
+
+/// The field of mbufs that says when a port is to send them, which DPDK reserves in all mbufs of a
+/// process. Ports heed it that were configured with
+/// [`PortConfig::sends_on_time`](crate::PortConfig::sends_on_time).
+#[derive(Clone, Copy, Debug)]
+pub struct SendTime {
+    offset: usize,
+    flag: u64,
+}
+
+impl SendTime {
+    /// Reserves the field, or finds it reserved. Fails if mbufs have no room for it.
+    pub fn reserve(_eal: &Eal) -> Result<Self, Errno> {
+        let (mut offset, mut flag) = (0, 0);
+        // SAFETY: EAL is up (`_eal`); two numbers are written.
+        let ret = unsafe { sys::rte_mbuf_dyn_tx_timestamp_register(&mut offset, &mut flag) };
+        let offset = usize::try_from(offset).ok().filter(|_| ret == 0);
+        offset.map(|offset| Self { offset, flag }).ok_or_else(Errno::last)
+    }
+
+    /// Asks the port that will send `mbuf` to do so when its clock shows `ticks`, not earlier. A
+    /// port sends frames whose time is over at once. Times of a queue must not decrease: ports do
+    /// not sort frames.
+    #[inline(always)]
+    pub fn set(self, mbuf: &mut Mbuf, ticks: u64) {
+        // DPDK has reserved an aligned field of 64 bits at this offset in every mbuf.
+        Segment::of(mbuf).set_send_time(self.offset, self.flag, ticks);
+    }
+}
