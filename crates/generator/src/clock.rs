@@ -59,6 +59,12 @@ impl Clock {
         self.nanos(tsc_after_loads())
     }
 
+    /// Nanoseconds from the start to the time at which the counter stood at `tsc`; negative before.
+    pub(crate) fn signed_nanos(&self, tsc: u64) -> i64 {
+        let cycles = i128::from(tsc) - i128::from(self.start);
+        (cycles * i128::from(self.scale) >> 32) as i64
+    }
+
     #[inline(always)]
     fn nanos(&self, tsc: u64) -> u64 {
         let cycles = tsc.saturating_sub(self.start);

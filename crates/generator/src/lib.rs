@@ -18,6 +18,7 @@ mod link;
 mod mirror;
 mod neighbours;
 mod port;
+mod port_clock;
 mod receiver;
 mod recent;
 mod reflector;
@@ -37,6 +38,7 @@ pub use link::{Made, Receive, Taken, Transmit};
 pub use mirror::{Tap, TapFeed, Tapped, tap};
 pub use neighbours::{NO_STREAM, Replies, Responder, resolve};
 pub use port::{BurstSizes, PortRx, PortTx};
+pub use port_clock::{PortReading, SendTimes};
 pub use receiver::{Checks, Listener, PortQueue, QueueReport, Receiver, ReceiverReport};
 pub use recent::RecentIntervals;
 pub use reflector::{

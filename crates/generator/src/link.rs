@@ -16,6 +16,26 @@ pub trait Transmit: Send {
     /// If `prepare` has promised no more room.
     fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written);
 
+    /// As [`Self::push`], and asks the port to send the frame at the time `due_ns`, in nanoseconds
+    /// of the run, which is later than now and not before that of the frame before. Only after
+    /// [`Self::ahead_ns`] has promised that the port does it.
+    #[inline(always)]
+    fn push_at(&mut self, due_ns: u64, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+        let _ = due_ns;
+        self.push(interval, write);
+    }
+
+    /// Returns by how many nanoseconds frames may be handed over before they are due, as the port
+    /// keeps them until then. 0: the port sends at once what it takes.
+    #[inline(always)]
+    fn ahead_ns(&self) -> u64 {
+        0
+    }
+
+    /// Compares the clock of the port with that of the run. To be called some times a second if
+    /// [`Self::ahead_ns`] is not 0: clocks drift.
+    fn read_clock(&mut self) {}
+
     /// Keeps frames that are all alike for the next `flush`, as many as `prepare` has promised at
     /// most.
     ///

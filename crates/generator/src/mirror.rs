@@ -127,6 +127,23 @@ impl<T: Transmit> Transmit for Tapped<T> {
         });
     }
 
+    fn push_at(&mut self, due_ns: u64, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+        let tap = &mut self.tap;
+        self.link.push_at(due_ns, interval, |room| {
+            let written = write(room);
+            tap.see(&room[..written.len]);
+            written
+        });
+    }
+
+    fn ahead_ns(&self) -> u64 {
+        self.link.ahead_ns()
+    }
+
+    fn read_clock(&mut self) {
+        self.link.read_clock();
+    }
+
     fn flush(&mut self) -> Taken {
         self.link.flush()
     }

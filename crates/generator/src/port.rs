@@ -2,7 +2,8 @@
 //! Queues of DPDK ports that carry frames.
 
 use crate::link::{Made, Receive, Taken, Transmit};
-use dpdk::{BURST_MAX, Burst, Mempool, RxQueue, Stock, TxQueue};
+use crate::port_clock::{PortClock, SendTimes};
+use dpdk::{BURST_MAX, Burst, Errno, Mempool, RxQueue, Stock, TxQueue};
 use traffic::{Alike, ROOM, Written};
 use wire::Packet;
 
@@ -30,6 +31,8 @@ pub struct PortTx {
     burst: Burst,
     /// The frames of the burst.
     made: [Made; BURST_MAX],
+    /// The port sends frames at their times, by this clock.
+    clock: Option<PortClock>,
 }
 
 impl PortTx {
@@ -37,7 +40,7 @@ impl PortTx {
     pub fn new(queue: TxQueue, mempool: Mempool) -> Self {
         let made = [Made::default(); BURST_MAX];
         let (stock, burst) = (Stock::new(mempool), Burst::new());
-        Self { queue, most: BURST_MAX, stock, burst, made }
+        Self { queue, most: BURST_MAX, stock, burst, made, clock: None }
     }
 
     /// Hands up to `most` frames to the queue at once, 1 to [`BURST_MAX`].
@@ -45,6 +48,13 @@ impl PortTx {
     pub fn with_burst(mut self, most: usize) -> Self {
         self.most = most.clamp(1, BURST_MAX);
         self
+    }
+
+    /// Lets the port send frames at their times. The port was configured with
+    /// [`dpdk::PortConfig::sends_on_time`]. Fails if its clock cannot be read.
+    pub fn on_time(mut self, times: SendTimes) -> Result<Self, Errno> {
+        self.clock = Some(PortClock::new(times, &self.queue)?);
+        Ok(self)
     }
 
     /// Returns the queue.
@@ -67,6 +77,26 @@ impl Transmit for PortTx {
             *made = Made { len: written.len as u16, stream: written.stream, interval };
             written.len
         });
+    }
+
+    #[inline(always)]
+    fn push_at(&mut self, due_ns: u64, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
+        self.push(interval, write);
+        if let (Some(clock), Some(mbuf)) = (&self.clock, self.burst.last_mut()) {
+            clock.set(mbuf, due_ns);
+        }
+    }
+
+    #[inline(always)]
+    fn ahead_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, PortClock::ahead_ns)
+    }
+
+    fn read_clock(&mut self) {
+        if let Some(clock) = &mut self.clock {
+            // Of a port that is gone the old readings stay.
+            let _ = clock.measure(&self.queue);
+        }
     }
 
     #[inline(always)]

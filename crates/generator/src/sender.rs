@@ -48,7 +48,8 @@ pub struct SenderReport {
     pub unsent: u64,
     /// The source has no more frames, and all are sent.
     pub is_done: bool,
-    /// From when a frame was due to when it was made, in nanoseconds, of the first of each burst.
+    /// From when a frame was due to when it was made, in nanoseconds, of the first of each burst;
+    /// 1 if it was made before.
     pub lateness: Histogram<u64>,
     /// By how much the gap between two bursts differs from what was due, in nanoseconds.
     pub gap_error: Histogram<u64>,
@@ -105,6 +106,8 @@ pub struct Sender<S, T> {
     port: T,
     /// When the schedule of the source begins.
     start: u64,
+    /// When the last frame departs that the port keeps until then; 0: there is none.
+    departs: u64,
     /// Lateness of the burst before.
     lateness: u64,
     interval_ns: u64,
@@ -132,6 +135,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
             source,
             port,
             start,
+            departs: 0,
             lateness: 0,
             interval_ns,
             outbox,
@@ -173,12 +177,13 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         // A clock that has not started stands at 0.
         let elapsed = now.checked_sub(self.start).filter(|elapsed| *elapsed > 0);
         let Some(elapsed) = elapsed else { return };
-        let Some(due) = self.source.due().filter(|due| *due <= elapsed) else { return };
+        let ahead = self.port.ahead_ns();
+        let Some(due) = self.source.due().filter(|due| *due <= elapsed + ahead) else { return };
         let mut room = self.port.prepare();
         if room == 0 {
             // Frames that are always due are never late.
             if due > 0 {
-                self.put_off(elapsed - due);
+                self.put_off(elapsed.saturating_sub(due));
             }
             return;
         }
@@ -186,6 +191,10 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         let interval = now / self.interval_ns;
         if let Some(alike) = self.source.take_alike(room) {
             self.port.push_alike(interval as u32, alike);
+            return;
+        }
+        if ahead > 0 {
+            self.fill_ahead(now, elapsed + ahead, room);
             return;
         }
         let (mut stamped, stamped_streams) = (0, self.source.stamped_streams());
@@ -197,6 +206,34 @@ impl<S: Source, T: Transmit> Sender<S, T> {
                 written
             });
             room -= 1;
+        }
+        self.outbox.current().stamped.add(interval, stamped);
+    }
+
+    /// Makes up to `room` frames that are due `until` then, counted from the start, each to depart
+    /// when it is due, or now. They count where they depart.
+    fn fill_ahead(&mut self, now: u64, until: u64, room: usize) {
+        let stamped_streams = self.source.stamped_streams();
+        let mut interval = now / self.interval_ns;
+        let mut stamped = 0;
+        for _ in 0..room {
+            let Some(due) = self.source.due().filter(|due| *due <= until) else { break };
+            let departs = now.max(self.start + due);
+            if departs - interval * self.interval_ns >= self.interval_ns {
+                self.outbox.current().stamped.add(interval, stamped);
+                (interval, stamped) = (departs / self.interval_ns, 0);
+            }
+            let source = &mut self.source;
+            let write = |buffer: &mut [u8]| {
+                let written = source.write(buffer, departs);
+                stamped += u64::from(usize::from(written.stream) < stamped_streams);
+                written
+            };
+            match departs > now {
+                true => self.port.push_at(departs, interval as u32, write),
+                false => self.port.push(interval as u32, write),
+            }
+            self.departs = departs;
         }
         self.outbox.current().stamped.add(interval, stamped);
     }
@@ -218,7 +255,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         if due == 0 {
             return 0;
         }
-        let lateness = elapsed - due;
+        // Frames that the port keeps until they are due are not late.
+        let lateness = elapsed.saturating_sub(due);
         let report = self.outbox.current();
         if self.is_timed {
             report.lateness.saturating_record(lateness.max(1));
@@ -240,7 +278,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         report.bytes += taken.bytes;
         report.port_full += u64::from(self.port.waiting() > 0);
         if taken.packets > 0 {
-            report.span.widen(now);
+            report.span.widen(now.max(self.departs));
         }
         let stamped = self.source.stamped_streams();
         self.port.take_refused(|made| report.add_unsent(made, &mut self.unsent, stamped));
@@ -273,7 +311,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
 
     /// Reports at once that all is sent.
     fn note_done(&mut self, now: u64) {
-        if !self.is_done && self.port.waiting() == 0 && self.source.due().is_none() {
+        let has_sent = self.port.waiting() == 0 && now >= self.departs;
+        if !self.is_done && has_sent && self.source.due().is_none() {
             self.is_done = true;
             self.hand_over(now);
         }
@@ -285,6 +324,7 @@ impl<S: Source + Send, T: Transmit> Task for Sender<S, T> {
     fn turn(&mut self, now: u64, stage: Stage) -> bool {
         if self.outbox.is_due(now) {
             self.hand_over(now);
+            self.port.read_clock();
         }
         match stage {
             Stage::Send => self.fill(now),
@@ -306,3 +346,6 @@ impl<S: Source + Send, T: Transmit> Task for Sender<S, T> {
         self.hand_over(now);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A port keeps the frames of a sender until they are due.
+
+mod common;
+
+use common::{Bench, checks, rx, streams};
+use dpdk::{BURST_MAX, Port, SendTime};
+use generator::{Lanes, PortReading, PortTx, SendTimes, Session, Stage, Task, Totals};
+use std::time::Duration;
+
+const SEED: u64 = 9;
+const COUNT: u64 = 20_000;
+const INTERVAL_NS: u64 = 10_000_000;
+/// So far ahead no receiver would take it for a clock that is wrong.
+const AHEAD_NS: u64 = 1_000_000;
+
+/// Sends a stream from one end of a wire to the other, which keep frames until they are due.
+fn run(bench: &mut Bench) -> Totals {
+    let ports = ["net_twin0", "net_twin1"];
+    let ports = ports.map(|name| Port::probe(&bench.eal, &format!("{name},wire=w")).unwrap());
+    let reading = PortReading::of(&ports[0]).unwrap();
+    let [mut near, mut far] = bench.configure(ports);
+    std::thread::sleep(Duration::from_millis(50));
+    let clock = bench.clock.starting_in(Duration::from_millis(2));
+    let field = SendTime::reserve(&bench.eal).unwrap();
+    let times = SendTimes { field, clock, reading, ahead_ns: AHEAD_NS };
+    let tx = bench.tx(&mut near).on_time(times).unwrap();
+    let session = Session::new(clock, INTERVAL_NS, Lanes::stamped(1));
+    let mut session = session.starting_at(1);
+    let text = format!("count={COUNT} rate=200kpps");
+    let mut sender = session.sender(streams(&[&text], SEED), 0, tx);
+    let mut receiver = session.receiver(rx(&mut far, BURST_MAX), checks(SEED));
+    let mut ledger = session.into_ledger();
+    let mut quiet = 0;
+    while quiet < 100 {
+        let mut is_any = false;
+        for task in [&mut sender as &mut dyn Task, &mut receiver] {
+            is_any |= task.turn(clock.now(), Stage::Send);
+        }
+        quiet = if is_any || !ledger.is_all_sent() { 0 } else { quiet + 1 };
+        ledger.poll();
+    }
+    for task in [&mut sender as &mut dyn Task, &mut receiver] {
+        task.finish(clock.now());
+    }
+    ledger.poll();
+    ledger.totals().clone()
+}
+
+#[test]
+fn frames_depart_when_they_are_due() {
+    let mut bench = Bench::new();
+    // Rings keep nothing, and have no clock.
+    let [mut near, _far] = bench.cable();
+    assert!(!bench.ports[0].info().can_send_on_time);
+    assert!(PortReading::of(&bench.ports[0]).is_err());
+    drop::<PortTx>(bench.tx(&mut near));
+    if std::env::var_os("MILLRACE_TWIN").is_none() {
+        eprintln!("skipped: there is no software NIC at MILLRACE_TWIN");
+        return;
+    }
+    let totals = run(&mut bench);
+    let [stream] = &totals.streams[..] else { panic!("one stream") };
+    assert_eq!((stream.sent, stream.lost(), totals.unsent()), (COUNT, 0, 0));
+    assert_eq!((stream.received.reordered, stream.received.duplicates), (0, 0));
+    assert_eq!((totals.damaged, totals.foreign), (0, 0));
+    // What arrives before its stamp says that it departs counts as 1 ns on its way. A reading of a
+    // clock may be wrong while the cpu is taken away, and then a few frames are early.
+    let latency = totals.latency_of_all();
+    let early = latency.count_between(0, 1);
+    assert!(early < COUNT / 10, "{early} of {COUNT} packets departed before they were due");
+    drop((near, _far));
+    bench.close_cables();
+    assert_eq!(bench.mempool.in_use(), 0);
+}
