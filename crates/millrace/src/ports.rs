@@ -52,6 +52,8 @@ pub(crate) struct OpenOptions<'a> {
     pub(crate) mtu: Option<u16>,
     /// Linux interfaces whose MTU is below this are refused.
     pub(crate) needed_mtu: usize,
+    /// Ports send frames at the times that they carry; those that cannot are refused.
+    pub(crate) sends_on_time: bool,
     /// Cpus, descriptors and file prefix, where the user chooses them.
     pub(crate) tuning: &'a Tuning,
 }
@@ -225,6 +227,9 @@ impl OpenPorts {
     fn add(&mut self, name: &Devargs, options: &OpenOptions<'_>) -> anyhow::Result<()> {
         let mut port = Port::probe(&self.eal, &self.interfaces.devargs(name))?;
         self.interfaces.adopt(name, &mut port)?;
+        if options.sends_on_time && !port.info().can_send_on_time {
+            bail!("--send-on-time: port {name} cannot send packets at given times; leave it out");
+        }
         let wanted = (options.rx_queues, options.tx_queues);
         let (rx_queues, tx_queues) = self.interfaces.queues(name, wanted)?;
         let config = PortConfig {
@@ -235,7 +240,7 @@ impl OpenPorts {
             mempools: vec![self.mempool],
             mtu: self.interfaces.mtu(name, options.mtu),
             is_endpoint: true,
-            sends_on_time: false,
+            sends_on_time: options.sends_on_time,
         };
         self.queues.push(port.configure(&config)?);
         self.ports.push(port);

@@ -267,6 +267,9 @@ pub struct StreamLatency {
 /// How exactly packets were sent when they were due, in nanoseconds; null at rate `max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pacing {
+    /// The ports kept packets until they were due (`--send-on-time`). Else they sent at once.
+    #[serde(default)]
+    pub send_on_time: bool,
     /// Half of the bursts were not later.
     pub late_p50_ns: Option<u64>,
     /// 99 % of the bursts were not later.

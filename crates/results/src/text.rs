@@ -249,6 +249,15 @@ impl StreamResult {
 
 impl Pacing {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        if let (true, Some(p50), Some(p99)) =
+            (self.send_on_time, self.late_p50_ns, self.late_p99_ns)
+        {
+            let [p50, p99] = [p50, p99].map(units::duration);
+            return writeln!(
+                out,
+                "pacing: ports sent on time; they got packets too late by {p50} (p50), {p99} (p99)"
+            );
+        }
         let (Some(p50), Some(p99)) = (self.gap_error_p50_ns, self.gap_error_p99_ns) else {
             return Ok(());
         };

@@ -9,6 +9,7 @@ mod metrics;
 mod neighbours;
 mod pcapng;
 mod profile;
+mod punctual;
 mod recording;
 mod report;
 mod run;
@@ -68,6 +69,11 @@ pub(crate) struct GenArgs {
     /// 50%, max
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<String>,
+    /// Let the ports send each packet when it is due, by their clocks, if they can
+    ///
+    /// Packets go to the port up to 50 us before. A port that cannot is refused, as is rate max.
+    #[arg(long)]
+    send_on_time: bool,
     #[command(flatten)]
     profile: profile::ProfileArgs,
     #[command(flatten)]
@@ -153,7 +159,7 @@ pub(crate) struct GenArgs {
         "ports", "streams", "json", "html", "csv", "metrics", "live", "duration", "ramp", "rate",
         "profile", "backend", "verify", "reflector", "stats", "gateways", "payload", "senders",
         "receivers", "workers", "cpus", "rx_descriptors", "tx_descriptors", "rx_burst", "tx_burst",
-        "trex_cfg", "late", "mtu", "pcapng", "interval",
+        "trex_cfg", "late", "mtu", "pcapng", "interval", "send_on_time",
     ])]
     selftest: bool,
     /// Write a line for each interval as CSV to FILE, which must be new, empty or such a file
@@ -307,6 +313,7 @@ impl GenArgs {
             ("--pcapng", self.pcapng.is_given()),
             ("--reflector", self.reflector && backend == Backend::Packet),
             ("--rx-descriptors", self.descriptors.rx_descriptors.is_some()),
+            ("--send-on-time", self.send_on_time),
             ("--tx-descriptors", self.descriptors.tx_descriptors.is_some()),
             ("--rx-burst", self.bursts.rx_burst.is_some()),
             ("--tx-burst", self.bursts.tx_burst.is_some()),

@@ -71,7 +71,8 @@ impl Tuning {
         self.descriptors.rx_descriptors.unwrap_or(DESCRIPTORS)
     }
 
-    pub(super) fn tx_descriptors(&self) -> u16 {
+    /// Descriptors of each transmit queue.
+    pub(crate) fn tx_descriptors(&self) -> u16 {
         self.descriptors.tx_descriptors.unwrap_or(DESCRIPTORS)
     }
 }

@@ -445,6 +445,9 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[null, "-f", "imix"], 1, "there is no profile imix: no such file, and built in are");
     refused(&[null, "-f", "."], 1, "there is no profile .: it is a directory, and built in are");
     refused(&[null, "-f", "imix_article", "--rate", "1kpps"], 2, "multiply them with -m M");
+    let on_time = [null, "--send-on-time"];
+    refused(&on_time, 1, &format!("port {null} cannot send packets at given times"));
+    refused(&[&on_time[..], &["--rate", "max"]].concat(), 1, "at rate max have no times");
     refused(&[null, "--cpus", "0-1000"], 2, "--cpus: there is no cpu ");
     refused(&["--selftest", "--backend", "sockets"], 2, "cannot be used with");
     refused(&["--backend", "sockets", "--stream", "dport=0"], 1, "nobody receives at port 0");

@@ -34,6 +34,7 @@ mod memif;
 mod memory;
 mod metrics;
 mod offload;
+mod on_time;
 mod outputs;
 mod ovs;
 mod pairs;

@@ -6,6 +6,7 @@ use super::inquiries::Inquiries;
 use super::neighbours::{Senders, macs};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
+use super::punctual::Punctual;
 use crate::host::{CpuList, Cpus};
 use crate::ports::OpenPorts;
 use anyhow::Context;
@@ -70,6 +71,8 @@ pub(super) struct Plan<'a> {
     pub(super) bursts: BurstSizes,
     /// Whether senders note how late bursts are.
     pub(super) is_timed: bool,
+    /// Ports send packets on time.
+    pub(super) punctual: Option<Punctual>,
     pub(super) clock: Clock,
     pub(super) interval_ns: u64,
 }
@@ -193,7 +196,10 @@ impl Plan<'_> {
             let ramp_ns = if self.profile.is_some() { 0 } else { setup.ramp_ns };
             let streams = Streams::new(self.specs, &StreamSetup { ramp_ns, ..setup.clone() })?;
             let queue = free.tx.pop().context("a transmit queue for each sender")?;
-            let tx = PortTx::new(queue, self.mempool).with_burst(self.bursts.tx);
+            let mut tx = PortTx::new(queue, self.mempool).with_burst(self.bursts.tx);
+            if let Some(punctual) = &self.punctual {
+                tx = punctual.equip(tx, port, self.clock)?;
+            }
             let extras = (std::mem::take(&mut free.replies), self.is_timed);
             let source = match self.profile {
                 Some(profile) => Traffic::Profile(profile.source(streams, &setup)?),

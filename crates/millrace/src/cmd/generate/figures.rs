@@ -172,11 +172,12 @@ pub(super) fn stream_interval(totals: &StreamTotals) -> StreamInterval {
     }
 }
 
-pub(super) fn pacing(totals: &Totals) -> Pacing {
+pub(super) fn pacing(totals: &Totals, send_on_time: bool) -> Pacing {
     let of = |histogram: &Histogram<u64>, part| {
         (!histogram.is_empty()).then(|| histogram.value_at_quantile(part))
     };
     Pacing {
+        send_on_time,
         late_p50_ns: of(&totals.lateness, 0.5),
         late_p99_ns: of(&totals.lateness, 0.99),
         gap_error_p50_ns: of(&totals.gap_error, 0.5),

@@ -262,7 +262,7 @@ impl<'a> Reporter<'a> {
             port_full: totals.port_full(),
             put_off_s: totals.put_off_ns as f64 / 1e9,
             verified: is_verified.then(|| verified(specs, totals, args.is_verified())),
-            pacing: pacing(totals),
+            pacing: pacing(totals, args.send_on_time),
             longest_gap_ns: totals.longest_gap_ns,
             intervals: Vec::new(),
             intervals_left_out: self.left_out,

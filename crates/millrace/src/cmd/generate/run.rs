@@ -7,6 +7,7 @@ use super::inquiries::Inquiries;
 use super::neighbours::{Senders, resolve_all};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
+use super::punctual::Punctual;
 use super::report::{Outputs, Reporter, Subject};
 use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Payload, Stats, selftest, sockets};
@@ -21,7 +22,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use traffic::stream::{StreamSetup, StreamSpec, check_sizes};
+use traffic::stream::{Rate, StreamSetup, StreamSpec, check_sizes};
 use traffic::{Part, PayloadFormat, Side, StampKey};
 
 /// From when workers are started to when senders begin: all of them run by then.
@@ -69,6 +70,15 @@ impl Load {
         if ports == 1 && specs.iter().any(|spec| spec.side == Side::B) {
             bail!("side=b needs a port B: name two ports, A,B");
         }
+        // Captures at their own speed have times.
+        let has_times = |spec: &StreamSpec| {
+            spec.rate != Rate::Max || spec.playback.as_ref().is_some_and(|it| it.speed.is_some())
+        };
+        if args.send_on_time && !specs.iter().all(has_times) {
+            bail!(
+                "--send-on-time: packets at rate max have no times: name a rate, or leave it out"
+            );
+        }
         let is_verified = args.is_verified() || profile.is_some() && !specs.is_empty();
         check_sizes(&specs, is_verified)?;
         Ok(Self { profile, specs, is_verified })
@@ -98,6 +108,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
         tx_queues: crew.senders,
         mtu: args.mtu,
         needed_mtu: load.mtu(),
+        sends_on_time: args.send_on_time,
         tuning: &link.tuning,
     })?;
     open.wait_for_links(&interrupted);
@@ -106,6 +117,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     }
     let Load { profile, specs, is_verified } = &load;
     let senders = Senders { specs, profile: profile.as_ref() };
+    let punctual = Punctual::begin((args, link), &open)?;
     let clock = Clock::measured();
     let gateways = resolve_all(&args.gateways, &senders, &mut open, clock, &interrupted)?;
     let setup = setup((args, link), (*is_verified, crew.senders), &open)?;
@@ -124,6 +136,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
         mempool: open.mempool,
         bursts: args.bursts.sizes(),
         is_timed: args.stats != Stats::Off,
+        punctual,
         clock: clock.starting_in(delay),
         interval_ns: args.interval.as_nanos() as u64,
     };

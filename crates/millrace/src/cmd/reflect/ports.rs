@@ -27,6 +27,7 @@ pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitC
         tx_queues: args.queues,
         mtu: args.mtu,
         needed_mtu: 0,
+        sends_on_time: false,
         tuning: &tuning,
     })?;
     open.wait_for_links(&interrupted);
