@@ -285,6 +285,21 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         taken.packets > 0
     }
 
+    /// Makes no more frames, and gives up in the end.
+    fn drain(&mut self, now: u64) {
+        let Some(since) = self.drain_since else {
+            self.drain_since = Some(now);
+            // A port that took nothing to the end may not have let it come here before.
+            if let Some(due) = self.source.due().filter(|due| *due > 0) {
+                self.put_off(now.saturating_sub(self.start).saturating_sub(due));
+            }
+            return;
+        };
+        if now - since > FLUSH_NS {
+            self.give_up();
+        }
+    }
+
     /// Drops what the port did not take.
     fn give_up(&mut self) {
         let report = self.outbox.current();
@@ -328,8 +343,7 @@ impl<S: Source + Send, T: Transmit> Task for Sender<S, T> {
         }
         match stage {
             Stage::Send => self.fill(now),
-            _ if now - *self.drain_since.get_or_insert(now) > FLUSH_NS => self.give_up(),
-            _ => {}
+            _ => self.drain(now),
         }
         let is_any = self.flush(now);
         if self.port.waiting() == 0 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Workers of runs without DPDK: threads, each on a cpu of its own as far as there are.
 
+use crate::cpu_locks;
 use crate::host::Cpus;
 use crate::output::tell;
 use crate::placement::describe_placement;
@@ -18,6 +19,7 @@ pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
     let all = named.map_or_else(|| cpus.by_preference(), <[u32]>::to_vec);
     let chosen: Vec<u32> = all.into_iter().take(workers).collect();
     tell(io::stderr(), describe_placement(&chosen, &cpus, &[]));
+    cpu_locks::take_for_good(&chosen);
     chosen
 }
 

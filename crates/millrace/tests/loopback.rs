@@ -98,6 +98,15 @@ fn the_generator_knows_what_the_reflector_counted() {
 }
 
 #[test]
+fn a_reflector_that_does_not_answer_is_told() {
+    let line = "gen --backend sockets --reflector -q -d 0.1 --stream";
+    let stream = "dst=127.0.0.1 dport=9 rate=100pps";
+    let output = millrace(&line.split(' ').chain([stream]).collect::<Vec<_>>()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("port A: no reflector answers"), "{told}");
+}
+
+#[test]
 fn options_that_do_not_fit_name_the_way_out() {
     for (args, told) in [
         ("reflect 7 --backend io-uring --gso --gro", "has no --gro: leave it out, or take"),
@@ -106,6 +115,8 @@ fn options_that_do_not_fit_name_the_way_out() {
         ("reflect eth9 --backend io-uring", "--backend io-uring needs [ADDRESS:]PORT"),
         ("gen lo", "`gen --backend packet lo` sends there"),
         ("reflect lo", "`reflect --backend sockets PORT` answers"),
+        ("gen --backend sockets -d 1", "dst: name the address that packets go to"),
+        ("gen net_null0 --stream name=a --stream name=a", "another stream has that name"),
         ("reflect 7 --backend io-uring --swap mac", "--backend io-uring has no --swap"),
     ] {
         let args: Vec<&str> = args.split(' ').collect();

@@ -84,6 +84,13 @@ impl Results {
             let (name, oerrors) = (names::short(name), units::thousands(*oerrors));
             writeln!(out, "{name}: {oerrors} packets were dropped before the wire (oerrors)")?;
         }
+        for PortResult { name, imissed, .. } in self.ports.iter().filter(|it| it.imissed > 0) {
+            let (name, imissed) = (names::short(name), units::thousands(*imissed));
+            writeln!(
+                out,
+                "{name}: {imissed} packets came while the receive queue was full (imissed)"
+            )?;
+        }
         if let Some(verified) = &self.verified {
             verified.print(out)?;
             // Of the packets of a profile only probes have a latency: all that is known of it.

@@ -90,6 +90,15 @@ impl EchoPort {
     /// Opens the sockets. An unspecified IPv6 address takes IPv4 too.
     pub fn open(address: SocketAddr, options: EchoOptions) -> io::Result<Self> {
         let (mut sockets, mut address) = (Vec::new(), address);
+        if options.sockets > 1 {
+            // Sockets that share a port would join those of another reflector without a word.
+            let alone = Socket::udp(address.is_ipv6())?;
+            if address.is_ipv6() {
+                alone.set(Opt::V6Only, 0)?;
+            }
+            alone.bind(address)?;
+            address = alone.local_address()?;
+        }
         for _ in 0..options.sockets.max(1) {
             let is_ipv6 = address.is_ipv6();
             let socket = Socket::udp(is_ipv6)?;
@@ -103,7 +112,6 @@ impl EchoPort {
             if options.joined {
                 socket.set(Opt::Gro, 1)?;
             }
-            // Two reflectors would share a port without a word: only sockets of one may.
             if options.sockets > 1 {
                 socket.set(Opt::ReusePort, 1)?;
             }

@@ -203,6 +203,11 @@ fn a_port_that_another_has_is_refused() {
     let other = client("127.0.0.1");
     let error = EchoPort::open(other.local_addr().unwrap(), EchoOptions::default()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    // Sockets that share a port with each other do not share it with another reflector.
+    let several = EchoOptions { sockets: 2, ..EchoOptions::default() };
+    let first = EchoPort::open("127.0.0.1:0".parse().unwrap(), several).unwrap();
+    let error = EchoPort::open(first.address(), several).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
 
 #[test]

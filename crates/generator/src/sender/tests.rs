@@ -175,3 +175,15 @@ fn frames_that_are_not_due_yet_put_nothing_off() {
     assert_eq!(sender.outbox.current().put_off_ns, 7);
     assert!(taken(&mut sender).is_empty());
 }
+
+#[test]
+fn what_a_port_held_up_to_the_end_is_put_off() {
+    let (mut sender, _inbox) = sender(100, 1);
+    sender.turn(21, Stage::Send);
+    // The port did not come back until after the end. Frame 4 was due at 80.
+    assert_eq!(taken(&mut sender).len(), 3);
+    sender.turn(1 + 80 + CATCH_UP_NS + 500, Stage::Drain);
+    assert_eq!(sender.outbox.current().put_off_ns, 500);
+    sender.turn(1 + 80 + CATCH_UP_NS + 900, Stage::Drain);
+    assert_eq!(sender.outbox.current().put_off_ns, 500, "once");
+}

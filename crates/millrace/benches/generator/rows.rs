@@ -71,82 +71,79 @@ fn gen_row(name: &'static str, args: &[&'static str], figure: Figure, bars: Vec<
     Row { name, run: Run::Gen(args.to_vec()), figure, bars }
 }
 
+fn least(must: f64, goal: f64) -> Vec<Bar> {
+    vec![Bar::Least { must, goal }]
+}
+
+fn most(must: f64, goal: f64) -> Vec<Bar> {
+    vec![Bar::Most { must, goal }]
+}
+
+fn times(than: &'static str, must: f64, goal: f64) -> Vec<Bar> {
+    vec![Bar::Times { than, must, goal }]
+}
+
 /// Every row.
 pub(crate) fn all() -> Vec<Row> {
+    [into_null(), through_ports()].into_iter().flatten().collect()
+}
+
+const ONE: &str = "64 B, 1 stream";
+const ONE_VARYING: &str = "64 B, 1 stream, varying";
+const WITHOUT_STATISTICS: &str = "64 B, 1 stream, without statistics";
+const TXONLY: &str = "testpmd txonly";
+const FLOWGEN: &str = "testpmd flowgen";
+
+/// Rows of frames that nobody receives.
+fn into_null() -> Vec<Row> {
     let alone = ["--receivers", "0", "--rate", "max"];
     let null = |more: &[&'static str]| [&[NULL][..], &alone, more].concat();
-    let (one, varying) = ("64 B, 1 stream", "64 B, 1 stream, varying");
-    let least = |must, goal| vec![Bar::Least { must, goal }];
-    let most = |must, goal| vec![Bar::Most { must, goal }];
-    let times = |than, must, goal| vec![Bar::Times { than, must, goal }];
-    let pace = [NULL, "--receivers", "0", "--rate", "1Mpps"];
-    let verified = |rate| vec![CABLE, "--verify", "--rate", rate];
-    let mut rows = vec![
-        gen_row(one, &null(&[]), Figure::Sent, least(20.0, 30.0)),
-        Row {
-            name: "testpmd txonly",
-            run: Run::Testpmd("txonly"),
-            figure: Figure::Sent,
-            bars: vec![],
-        },
-        Row {
-            name: "testpmd flowgen",
-            run: Run::Testpmd("flowgen"),
-            figure: Figure::Sent,
-            bars: vec![],
-        },
-        gen_row(varying, &null(&["--stream", VARYING]), Figure::Sent, vec![]),
-        // Frames that are all alike need no work at all, so stamps are held against other work.
-        gen_row(
-            "64 B, 1 stream, all statistics: stamped",
-            &null(&["--stats", "full"]),
-            Figure::Sent,
-            times(varying, 0.9, 1.0),
-        ),
+    let sent = |name, more: &[&'static str], bars| gen_row(name, &null(more), Figure::Sent, bars);
+    let testpmd =
+        |name, mode| Row { name, run: Run::Testpmd(mode), figure: Figure::Sent, bars: vec![] };
+    let of_one = [
+        least(20.0, 30.0),
+        times(TXONLY, 0.9, 1.0),
+        times(FLOWGEN, 0.9, 1.0),
+        times(WITHOUT_STATISTICS, 0.9, 1.0),
+    ];
+    // Frames that are all alike need no work at all, so stamps are held against other work.
+    let stamped = "64 B, 1 stream, all statistics: stamped";
+    vec![
+        sent(ONE, &[], of_one.into_iter().flatten().collect()),
+        testpmd(TXONLY, "txonly"),
+        testpmd(FLOWGEN, "flowgen"),
+        sent(ONE_VARYING, &["--stream", VARYING], vec![]),
+        sent(stamped, &["--stats", "full"], times(ONE_VARYING, 0.9, 1.0)),
         Row {
             name: "64 B, 1000 streams, varying",
             run: Run::ManyStreams(null(&[])),
             figure: Figure::Sent,
             bars: least(15.0, 25.0),
         },
-        gen_row("two senders", &null(&["--senders", "2"]), Figure::Sent, times(one, 1.85, 1.97)),
-        gen_row(
-            "64 B, 1 stream, without statistics",
-            &null(&["--stats", "off"]),
-            Figure::Sent,
-            vec![],
-        ),
+        sent("two senders", &["--senders", "2"], times(ONE, 1.85, 1.97)),
+        sent(WITHOUT_STATISTICS, &["--stats", "off"], vec![]),
+    ]
+}
+
+/// Rows of a rate that is kept, and of packets that are verified.
+fn through_ports() -> Vec<Row> {
+    let pace = [NULL, "--receivers", "0", "--rate", "1Mpps"];
+    let verified = |rate| [CABLE, "--verify", "--rate", rate];
+    let memif = |name, rate| Row {
+        name,
+        run: Run::Memif(vec!["--verify", "--rate", rate]),
+        figure: Figure::LostPerMillion,
+        bars: vec![],
+    };
+    let (top, at_5) =
+        ("verified over a cable, as fast as it goes", "verified over a cable, 5 Mpps: lost, ppm");
+    vec![
         gen_row("pacing at 1 Mpps: rate error, %", &pace, Figure::RateError, most(0.1, 0.01)),
         gen_row("pacing at 1 Mpps: p99 of gaps, us", &pace, Figure::GapError, most(5.0, 2.0)),
-        gen_row(
-            "verified over a cable, as fast as it goes",
-            &verified("max"),
-            Figure::Received,
-            least(5.0, 10.0),
-        ),
-        gen_row(
-            "verified over a cable, 5 Mpps: lost, ppm",
-            &verified("5Mpps"),
-            Figure::LostPerMillion,
-            vec![],
-        ),
-        Row {
-            name: "memif to a reflector, 3.5 Mpps: lost, ppm",
-            run: Run::Memif(vec!["--verify", "--rate", "3.5Mpps"]),
-            figure: Figure::LostPerMillion,
-            bars: vec![],
-        },
-        Row {
-            name: "memif to a reflector, 5 Mpps: lost, ppm",
-            run: Run::Memif(vec!["--verify", "--rate", "5Mpps"]),
-            figure: Figure::LostPerMillion,
-            bars: vec![],
-        },
-    ];
-    rows[0].bars.extend([
-        Bar::Times { than: "testpmd txonly", must: 0.9, goal: 1.0 },
-        Bar::Times { than: "testpmd flowgen", must: 0.9, goal: 1.0 },
-        Bar::Times { than: "64 B, 1 stream, without statistics", must: 0.9, goal: 1.0 },
-    ]);
-    rows
+        gen_row(top, &verified("max"), Figure::Received, least(5.0, 10.0)),
+        gen_row(at_5, &verified("5Mpps"), Figure::LostPerMillion, vec![]),
+        memif("memif to a reflector, 3.5 Mpps: lost, ppm", "3.5Mpps"),
+        memif("memif to a reflector, 5 Mpps: lost, ppm", "5Mpps"),
+    ]
 }

@@ -27,6 +27,7 @@ use crate::host::{CpuList, Cpus, format_cpus};
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames};
 use anyhow::bail;
 use clap::error::ErrorKind;
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -272,6 +273,10 @@ impl GenArgs {
                 .to_owned());
         }
         let CpuList(named) = self.cpus.as_ref().unwrap_or(const { &CpuList(Vec::new()) });
+        let mut seen = HashSet::new();
+        if let Some(again) = named.iter().find(|cpu| !seen.insert(**cpu)) {
+            return Err(format!("--cpus: cpu {again} is named twice"));
+        }
         let usable = cpus.usable();
         let missing: Vec<u32> = named.iter().copied().filter(|cpu| !usable.contains(cpu)).collect();
         if !missing.is_empty() {
@@ -341,6 +346,10 @@ impl GenArgs {
             StreamSpec::from_pairs(number, pairs)
         });
         let mut specs: Vec<_> = specs.collect::<Result<_, _>>()?;
+        let mut names = HashSet::new();
+        if let Some(again) = specs.iter().find(|spec| !names.insert(spec.name.clone())) {
+            bail!("stream {}: name: another stream has that name, too", again.name);
+        }
         let folder = self.profile.stream_file().and_then(Path::parent);
         recording::read_all(&mut specs, folder.unwrap_or(Path::new("")))?;
         Ok(specs)

@@ -43,7 +43,7 @@ pub(crate) struct ReflectArgs {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]
     swap: What,
     /// How often a packet is offered again to a full TX queue before it is dropped
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     tries: u32,
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, short, value_name = "S", value_parser = seconds)]

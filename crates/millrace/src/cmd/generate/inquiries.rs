@@ -3,13 +3,17 @@
 //! packets were lost.
 
 use super::neighbours::{Senders, macs};
+use crate::output::tell;
 use generator::{Answers, Inquirer, Replies};
+use std::io;
 use std::time::{Duration, Instant};
 use traffic::Side;
 use traffic::inquiry::ReflectorCounters;
 
 /// How long an answer may take. A reflector's counters are 0.1 s old at most.
 const ANSWER: Duration = Duration::from_millis(400);
+/// From one query to the next, while no answer has come.
+const AGAIN: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_millis(10);
 
 /// The reflectors at the far ends of the ports.
@@ -62,9 +66,10 @@ impl Inquiries {
         self.0.iter_mut().find(|it| it.port == port)
     }
 
-    /// Asks for the counters before the run.
+    /// Asks for the counters before the run; says which ports have no reflector that answers.
     pub(super) fn begin(&mut self) {
         let found = self.ask();
+        self.tell_silent(&found, "no reflector answers");
         for (inquiry, counters) in self.0.iter_mut().zip(found) {
             inquiry.before = counters;
         }
@@ -73,6 +78,7 @@ impl Inquiries {
     /// Asks for the counters after the run; returns those of the run, by port.
     pub(super) fn end(&mut self) -> [Option<ReflectorCounters>; 2] {
         let found = self.ask();
+        self.tell_silent(&found, "no reflector has answered after the run");
         let mut counted = [None; 2];
         for (inquiry, after) in self.0.iter().zip(found) {
             let since = after.zip(inquiry.before).map(|(after, before)| after.since(&before));
@@ -81,13 +87,24 @@ impl Inquiries {
         counted
     }
 
+    fn tell_silent(&self, found: &[Option<ReflectorCounters>], what: &str) {
+        for (inquiry, _) in self.0.iter().zip(found).filter(|(_, found)| found.is_none()) {
+            let port = ["A", "B"][inquiry.port];
+            let rest = "the results do not say where packets were lost";
+            tell(io::stderr(), format_args!("millrace: port {port}: {what}: {rest}"));
+        }
+    }
+
     /// Asks all, over and over until all have answered or the time is over.
     fn ask(&mut self) -> Vec<Option<ReflectorCounters>> {
         let first: Vec<u64> = self.0.iter().map(|it| it.inquirer.asked() + 1).collect();
         let mut found = vec![None; self.0.len()];
-        let begun = Instant::now();
+        let (begun, mut asked) = (Instant::now(), 0);
         while found.iter().any(Option::is_none) && begun.elapsed() < ANSWER {
-            self.0.iter_mut().for_each(|it| it.inquirer.ask());
+            if begun.elapsed() >= asked * AGAIN {
+                self.0.iter_mut().for_each(|it| it.inquirer.ask());
+                asked += 1;
+            }
             std::thread::sleep(POLL);
             for ((inquiry, found), first) in self.0.iter_mut().zip(&mut found).zip(&first) {
                 *found = inquiry.inquirer.take(*first).or(*found);

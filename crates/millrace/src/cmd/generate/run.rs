@@ -98,9 +98,9 @@ impl Load {
 /// Runs on these ports.
 fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
     let load = Load::of(args, names.count())?;
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let outputs = Outputs::open(args)?;
     let pcapng = args.pcapng.open()?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let crew = Crew::new(args);
     let mut open = names.open(&OpenOptions {
         workers: crew.workers,

@@ -127,8 +127,8 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     links: Vec<Link<T, R>>,
     count: &dyn Fn() -> anyhow::Result<Vec<PortResult>>,
 ) -> anyhow::Result<ExitCode> {
-    let outputs = Outputs::open(args)?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let outputs = Outputs::open(args)?;
     let setup = StreamSetup {
         macs,
         link_mbps: [None; 2],
@@ -183,6 +183,9 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
         }
         if let Some(key) = KERNELS_KEYS.into_iter().find(|key| has(key)) {
             bail!("stream {name}: {key}: the kernel makes headers its own way: leave {key} out");
+        }
+        if !has("dst") {
+            bail!("stream {name}: dst: name the address that packets go to: dst=192.0.2.7");
         }
         super::refuse_no_receiver(spec)?;
         let few = |key, is_few: bool| match is_few {

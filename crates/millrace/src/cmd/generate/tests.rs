@@ -53,6 +53,7 @@ fn contradictions_are_refused() {
         refused("eth1 --cpus 0-400").unwrap_err(),
         "--cpus: there is no cpu 2-400; the cpus here are 0-1"
     );
+    assert_eq!(refused("eth1 --cpus 0,1,0").unwrap_err(), "--cpus: cpu 0 is named twice");
     for line in [
         "eth1",
         "eth1 --rate 5kpps",
