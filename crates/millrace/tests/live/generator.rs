@@ -450,7 +450,11 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[&on_time[..], &["--rate", "max"]].concat(), 1, "at rate max have no times");
     refused(&[null, "--cpus", "0-1000"], 2, "--cpus: there is no cpu ");
     refused(&["--selftest", "--backend", "sockets"], 2, "cannot be used with");
-    refused(&["--backend", "sockets", "--stream", "dport=0"], 1, "nobody receives at port 0");
+    refused(
+        &["--backend", "sockets", "--stream", "dst=192.0.2.7 dport=0"],
+        1,
+        "nobody receives at port 0",
+    );
     refused(&[null, "-f", "imix_article"], 1, "sends from two ports, too: name them, A,B");
     refused(&[null, "-f", "imix_fast_1g", "--verify"], 1, "probes are checked: -l HZ");
     refused(&[null, "-f", "no-such.toml"], 1, "no-such.toml:1: cannot be read: ");
