@@ -88,19 +88,20 @@ pub struct PortQueue<R> {
     pub queue: usize,
     /// Where frames come from.
     pub rx: R,
-    /// Hears neighbours that look for our addresses, and reflectors.
+    /// What is done with the frames of others.
     pub listener: Listener,
 }
 
 /// What a receiver does with the frames of others.
 #[derive(Default)]
 pub enum Listener {
-    /// Nothing.
+    /// Does nothing with them.
     #[default]
-    Deaf,
-    /// Answers neighbours, and hears a reflector; for whole frames.
+    Ignores,
+    /// Answers neighbours that look for our addresses, and keeps answers of a reflector; for whole
+    /// frames.
     Neighbours(Responder),
-    /// Hears a reflector; for UDP payloads.
+    /// Keeps answers of a reflector; for UDP payloads.
     Payloads(Answers),
 }
 
@@ -138,7 +139,7 @@ struct Check {
 impl<R: Receive> PortQueue<R> {
     /// Answers requests among the frames of the burst.
     fn answer_all(&mut self, received: usize) {
-        if !matches!(self.listener, Listener::Deaf) {
+        if !matches!(self.listener, Listener::Ignores) {
             (0..received).for_each(|number| self.listener.see(self.rx.frame(number)));
         }
     }
@@ -148,7 +149,7 @@ impl Listener {
     #[inline]
     fn see(&mut self, frame: &[u8]) {
         match self {
-            Self::Deaf => {}
+            Self::Ignores => {}
             Self::Neighbours(responder) => responder.see(frame),
             Self::Payloads(answers) => answers.keep(read_answer_payload(frame)),
         }

@@ -69,7 +69,7 @@ impl Bench {
 /// The receive queue of one end of a cable, that takes up to `most` frames at once.
 pub(crate) fn rx(end: &mut Queues, most: usize) -> Vec<PortQueue<PortRx>> {
     let rx = PortRx::new(end.0.pop().unwrap()).with_burst(most);
-    vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Deaf }]
+    vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Ignores }]
 }
 
 /// How packets of a run with `seed` are verified.

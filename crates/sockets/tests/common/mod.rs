@@ -67,7 +67,7 @@ pub(crate) fn run<T: Transmit, R: Receive>(
     let mut sender = session.sender(streams(texts), 0, transmit);
     let queues = receive.into_iter().enumerate();
     let queues = queues
-        .map(|(queue, rx)| PortQueue { port: 0, queue, rx, listener: Listener::Deaf })
+        .map(|(queue, rx)| PortQueue { port: 0, queue, rx, listener: Listener::Ignores })
         .collect();
     let checks = Checks {
         verifier: Verifier::new(SEED, PayloadFormat::Stamped(StampKey::new(SEED))),

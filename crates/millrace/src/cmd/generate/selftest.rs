@@ -51,7 +51,7 @@ pub(super) fn run(seed: u64, interrupted: &AtomicBool) -> anyhow::Result<ExitCod
     let verifier = Verifier::new(seed, StampKey::new(seed));
     let checks = Some(Checks { verifier, window: WINDOW });
     let mut receiver = session
-        .receiver(vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Deaf }], checks);
+        .receiver(vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Ignores }], checks);
     let mut ledger = session.into_ledger();
     let tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     run_to_the_end(tasks, &mut ledger, clock, interrupted);

@@ -253,7 +253,7 @@ impl Plan<'_> {
             for rx in rx {
                 if receivers > 0 {
                     let answers = inquiries.answers(port);
-                    let listener = answers.map_or(Listener::Deaf, Listener::Payloads);
+                    let listener = answers.map_or(Listener::Ignores, Listener::Payloads);
                     let queue = PortQueue { port, queue: next, rx, listener };
                     queues[next % receivers].push(queue);
                 }
