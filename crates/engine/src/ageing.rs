@@ -8,6 +8,7 @@
 //! never comes up before its deadline and at most one tick after, if the caller keeps up.
 
 use crate::Nanos;
+use crate::table::NO_RECORD;
 
 /// 2^13 microseconds = 8.2 ms: times of packets are whole microseconds, and some are whole ticks.
 const TICK: Nanos = 8_192_000;
@@ -17,36 +18,33 @@ const LEVELS: usize = 3;
 /// Furthest slot: 38 hours. Later deadlines wait there and are put back.
 const HORIZON: u64 = (1 << (LEVEL_BITS * LEVELS as u32)) - 1;
 
-/// No record, no slot.
-pub(crate) const NONE: u32 = u32::MAX;
-
 /// A record's place in the wheel, kept in the record. Packed so that the cold part of a record is
 /// 48 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
-pub(crate) struct Link {
+pub(crate) struct TimerLink {
     prev: u32,
     pub(crate) next: u32,
     slot: u16,
 }
 
-impl Link {
-    pub(crate) const UNLINKED: Link = Link { prev: NONE, next: NONE, slot: 0 };
+impl TimerLink {
+    pub(crate) const UNLINKED: TimerLink = TimerLink { prev: NO_RECORD, next: NO_RECORD, slot: 0 };
 
     /// A link outside the wheel, in a singly linked list.
     pub(crate) const fn listed(next: u32) -> Self {
-        Link { next, ..Self::UNLINKED }
+        TimerLink { next, ..Self::UNLINKED }
     }
 }
 
 /// Something with a link per record number.
-pub(crate) trait Links {
+pub(crate) trait LinkStore {
     /// The link of `record`.
-    fn link(&mut self, record: u32) -> &mut Link;
+    fn link(&mut self, record: u32) -> &mut TimerLink;
 }
 
 /// The wheel: heads of lists, and how far time has come.
-pub(crate) struct Wheel {
+pub(crate) struct TimerWheel {
     heads: Box<[u32]>,
     /// Armed timers per level.
     armed: [u32; LEVELS],
@@ -54,9 +52,9 @@ pub(crate) struct Wheel {
     tick: u64,
 }
 
-impl Wheel {
+impl TimerWheel {
     pub(crate) fn new() -> Self {
-        Self { heads: vec![NONE; LEVELS * SLOTS].into(), armed: [0; LEVELS], tick: 0 }
+        Self { heads: vec![NO_RECORD; LEVELS * SLOTS].into(), armed: [0; LEVELS], tick: 0 }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -72,11 +70,11 @@ impl Wheel {
     }
 
     /// Arms the timer of `record`, which must not be armed.
-    pub(crate) fn arm(&mut self, links: &mut impl Links, record: u32, deadline: Nanos) {
+    pub(crate) fn arm(&mut self, links: &mut impl LinkStore, record: u32, deadline: Nanos) {
         let slot = self.slot_of(deadline);
         let head = self.heads[slot];
-        *links.link(record) = Link { prev: NONE, next: head, slot: slot as u16 };
-        if head != NONE {
+        *links.link(record) = TimerLink { prev: NO_RECORD, next: head, slot: slot as u16 };
+        if head != NO_RECORD {
             links.link(head).prev = record;
         }
         self.heads[slot] = record;
@@ -84,21 +82,21 @@ impl Wheel {
     }
 
     /// Takes `record`, which must be armed, out of the wheel.
-    pub(crate) fn disarm(&mut self, links: &mut impl Links, record: u32) {
-        let Link { prev, next, slot } = *links.link(record);
+    pub(crate) fn disarm(&mut self, links: &mut impl LinkStore, record: u32) {
+        let TimerLink { prev, next, slot } = *links.link(record);
         let slot = usize::from(slot);
         match prev {
-            NONE => self.heads[slot] = next,
+            NO_RECORD => self.heads[slot] = next,
             prev => links.link(prev).next = next,
         }
-        if next != NONE {
+        if next != NO_RECORD {
             links.link(next).prev = prev;
         }
         self.armed[slot / SLOTS] -= 1;
     }
 
     /// Whether a timer that is armed comes up by `deadline` as it is.
-    pub(crate) fn comes_by(&self, link: Link, deadline: Nanos) -> bool {
+    pub(crate) fn comes_by(&self, link: TimerLink, deadline: Nanos) -> bool {
         let (level, slot) = (usize::from(link.slot) / SLOTS, u64::from(link.slot) % SLOTS as u64);
         let shift = LEVEL_BITS * level as u32;
         let range = self.tick >> shift;
@@ -110,7 +108,7 @@ impl Wheel {
 
     /// The next record whose slot has come by `now`, taken out of the wheel. The caller ends the
     /// flow or arms it again; a deadline not yet due never lands in the slot being emptied.
-    pub(crate) fn pop(&mut self, links: &mut impl Links, now: Nanos) -> Option<u32> {
+    pub(crate) fn pop(&mut self, links: &mut impl LinkStore, now: Nanos) -> Option<u32> {
         let now = now / TICK;
         loop {
             // Coarse first: an entry of level 1 or 2 whose range begins now may be due now.
@@ -118,7 +116,7 @@ impl Wheel {
                 let shift = LEVEL_BITS * level as u32;
                 let range_begins = self.tick & ((1 << shift) - 1) == 0;
                 let slot = level * SLOTS + (self.tick >> shift) as usize % SLOTS;
-                if range_begins && self.heads[slot] != NONE {
+                if range_begins && self.heads[slot] != NO_RECORD {
                     let record = self.heads[slot];
                     self.disarm(links, record);
                     return Some(record);
@@ -160,20 +158,20 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    struct Table(Vec<Link>);
-    impl Links for Table {
-        fn link(&mut self, record: u32) -> &mut Link {
+    struct Table(Vec<TimerLink>);
+    impl LinkStore for Table {
+        fn link(&mut self, record: u32) -> &mut TimerLink {
             &mut self.0[record as usize]
         }
     }
 
     fn table(len: usize) -> Table {
-        Table(vec![Link::UNLINKED; len])
+        Table(vec![TimerLink::UNLINKED; len])
     }
 
     /// Pops until nothing is due; puts early ones back. Returns those due, as the engine does.
     fn due(
-        wheel: &mut Wheel,
+        wheel: &mut TimerWheel,
         table: &mut Table,
         now: u64,
         ends: &mut BTreeMap<u32, u64>,
@@ -198,7 +196,7 @@ mod tests {
             steps in prop::collection::vec((0..4_u8, 0..50_u32, any::<u64>(), 0..40_u32), 1..300),
             start in any::<u32>(),
         ) {
-            let (mut wheel, mut table) = (Wheel::new(), table(50));
+            let (mut wheel, mut table) = (TimerWheel::new(), table(50));
             let mut now = u64::from(start) << 20;
             let mut ends = BTreeMap::new();
             prop_assert!(wheel.pop(&mut table, now).is_none());
@@ -243,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_timer_in_the_slot_of_now_comes_a_round_later() {
-        let (mut wheel, mut table) = (Wheel::new(), table(1));
+        let (mut wheel, mut table) = (TimerWheel::new(), table(1));
         wheel.catch_up(0xff * TICK);
         wheel.arm(&mut table, 0, (0xff + 0xffff) * TICK);
         let comes_by = |tick| wheel.comes_by(table.0[0], tick * TICK);
@@ -252,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_leap_of_ten_years_takes_no_time_and_ends_all() {
-        let (mut wheel, mut table) = (Wheel::new(), table(8));
+        let (mut wheel, mut table) = (TimerWheel::new(), table(8));
         let mut ends = BTreeMap::new();
         for (record, hours) in [(0, 0), (1, 1), (2, 30), (3, 50), (4, 1000)] {
             let end = hours * 3_600_000_000_000;

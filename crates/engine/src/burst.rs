@@ -13,7 +13,7 @@ use crate::checksum::Evidence;
 use crate::events::FlowEvent;
 use crate::flow::{Micros, PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
 use crate::fragments::Piece;
-use crate::key::{Key, KeyWords};
+use crate::key::{Columns, Key};
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening, Reach};
 use crate::sctp::Chunks;
@@ -28,7 +28,7 @@ use wire::Packet;
 /// The parsed packets of one burst with keys of `W` words, in packet order.
 pub(crate) struct Lane<const W: usize> {
     len: usize,
-    keys: KeyWords<W>,
+    keys: Columns<W>,
     metas: [Meta; BURST_MAX],
     openings: [Opening; BURST_MAX],
     /// Of fragments behind the first, by their place in the burst.

@@ -3,7 +3,7 @@
 
 use crate::errands::Steering;
 use crate::fragments::{FragmentLimits, OddFragments};
-use crate::hash::{Purpose, derive};
+use crate::hash::{KeyDomain, derive};
 use crate::limits::Limits;
 use crate::offload::Offload;
 use crate::zones::{PickUp, ZonePolicy};
@@ -81,7 +81,7 @@ pub struct Config {
 impl Config {
     /// The same for one of several workers: what shows of one table tells nothing about another.
     pub fn of_worker(&self, worker: u64) -> Self {
-        Self { secret: derive(self.secret, Purpose::Worker(worker)), ..self.clone() }
+        Self { secret: derive(self.secret, KeyDomain::Worker(worker)), ..self.clone() }
     }
 
     /// Bytes that an engine takes beside its tables: counts of zones and of sources.

@@ -16,7 +16,7 @@ mod saved;
 mod usual;
 mod vital;
 
-use crate::ageing::Link;
+use crate::ageing::TimerLink;
 use crate::burst::Arrival;
 use crate::ctmark::CtMark;
 use crate::key::Key;
@@ -119,7 +119,7 @@ pub(crate) struct Cold {
     bytes_high: [u32; 2],
     overhead_high: [u32; 2],
     /// Timer, or next free record.
-    pub(crate) link: Link,
+    pub(crate) link: TimerLink,
     /// Identifiers of up to two VLAN tags of the first packet.
     vlan: VlanTags,
     /// ICMP: type * 256 + code of the first packet; the key has that of its first end's.
@@ -454,7 +454,7 @@ impl Cold {
         packets_high: [0; 2],
         bytes_high: [0; 2],
         overhead_high: [0; 2],
-        link: Link::UNLINKED,
+        link: TimerLink::UNLINKED,
         vlan: VlanTags::NONE,
         icmp: 0,
     };
@@ -465,7 +465,7 @@ impl Cold {
     }
 
     /// The cold part of a flow that begins now; its timer is the caller's.
-    pub(crate) fn begin(opening: &Opening, now: Nanos, link: Link) -> Self {
+    pub(crate) fn begin(opening: &Opening, now: Nanos, link: TimerLink) -> Self {
         Cold { start: now, link, vlan: opening.vlan, icmp: opening.icmp, ..Self::FREE }
     }
 }

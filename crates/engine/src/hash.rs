@@ -14,8 +14,8 @@ mod avx2;
 mod avx512;
 
 use crate::BURST_MAX;
-use crate::key::{Key, KeyWords};
-use crate::vectors::Vectors;
+use crate::key::Columns;
+use crate::vectors::SimdLevel;
 use std::ops::Range;
 
 /// Keys hashed side by side.
@@ -26,13 +26,13 @@ const SCALAR_MAX: usize = 4;
 
 /// A keyed hash function.
 #[derive(Clone)]
-pub(crate) struct Hasher {
+pub(crate) struct KeyedHasher {
     /// The state before the first word: the secret, mixed with the constants.
     init: [u64; 4],
-    vectors: Vectors,
+    vectors: SimdLevel,
 }
 
-impl Hasher {
+impl KeyedHasher {
     pub(crate) fn new(secret: [u64; 2]) -> Self {
         let [a, b] = secret;
         let init = [
@@ -41,7 +41,7 @@ impl Hasher {
             a ^ 0x6c79_6765_6e65_7261,
             b ^ 0x7465_6462_7974_6573,
         ];
-        Self { init, vectors: Vectors::detect() }
+        Self { init, vectors: SimdLevel::detect() }
     }
 
     /// Writes the hashes of the keys in `range`; those beside it, up to [`LANES`] of them, are of
@@ -49,13 +49,13 @@ impl Hasher {
     #[inline(always)]
     pub(crate) fn hash_burst<const W: usize>(
         &self,
-        words: &KeyWords<W>,
+        words: &Columns<W>,
         range: Range<usize>,
         hashes: &mut [u64; BURST_MAX],
     ) {
-        if range.len() <= SCALAR_MAX || self.vectors == Vectors::None {
+        if range.len() <= SCALAR_MAX || self.vectors == SimdLevel::None {
             for i in range {
-                hashes[i] = self.hash_one(&Key::from_words(words, i));
+                hashes[i] = self.hash_one(&words.each_ref().map(|column| column[i]));
             }
             return;
         }
@@ -63,21 +63,21 @@ impl Hasher {
             // The last ones may be hashed twice.
             let start = start.min(BURST_MAX - LANES);
             match self.vectors {
-                Vectors::None => unreachable!("{start} is done above"),
+                SimdLevel::None => unreachable!("{start} is done above"),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: `detect` has found AVX2.
-                Vectors::Avx2 => unsafe { avx2::sip13(self.init, words, start, hashes) },
+                SimdLevel::Avx2 => unsafe { avx2::sip13(self.init, words, start, hashes) },
                 #[cfg(all(target_arch = "x86_64", avx512))]
                 // SAFETY: `detect` has found AVX-512F.
-                Vectors::Avx512 => unsafe { avx512::sip13(self.init, words, start, hashes) },
+                SimdLevel::Avx512 => unsafe { avx512::sip13(self.init, words, start, hashes) },
             }
         }
     }
 
     /// Hash of one key (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
-    pub(crate) fn hash_one<const W: usize>(&self, key: &Key<W>) -> u64 {
+    pub(crate) fn hash_one<const W: usize>(&self, words: &[u64; W]) -> u64 {
         let mut v = self.init;
-        for word in key.0.into_iter().chain([length_block::<W>()]) {
+        for word in words.iter().copied().chain([length_block::<W>()]) {
             v[3] ^= word;
             round(&mut v);
             v[0] ^= word;
@@ -97,7 +97,7 @@ const fn length_block<const W: usize>() -> u64 {
 
 /// What a secret is derived for.
 #[derive(Clone, Copy)]
-pub(crate) enum Purpose {
+pub(crate) enum KeyDomain {
     /// The table of keys with this many words.
     Table(u64),
     /// The engine of this worker.
@@ -110,16 +110,16 @@ pub(crate) enum Purpose {
 }
 
 /// Another secret: the hash is a pseudorandom function, so neither tells anything about the other.
-pub(crate) fn derive(secret: [u64; 2], purpose: Purpose) -> [u64; 2] {
+pub(crate) fn derive(secret: [u64; 2], purpose: KeyDomain) -> [u64; 2] {
     let [kind, number] = match purpose {
-        Purpose::Table(words) => [0, words],
-        Purpose::Worker(worker) => [1, worker],
-        Purpose::Sources => [2, 0],
-        Purpose::Datagrams(words) => [3, words],
-        Purpose::Senders(words) => [4, words],
+        KeyDomain::Table(words) => [0, words],
+        KeyDomain::Worker(worker) => [1, worker],
+        KeyDomain::Sources => [2, 0],
+        KeyDomain::Datagrams(words) => [3, words],
+        KeyDomain::Senders(words) => [4, words],
     };
-    let hasher = Hasher::new(secret);
-    [0, 1].map(|half| hasher.hash_one(&Key([kind, number, half])))
+    let hasher = KeyedHasher::new(secret);
+    [0, 1].map(|half| hasher.hash_one(&[kind, number, half]))
 }
 
 #[inline(always)]
@@ -145,9 +145,9 @@ mod tests {
 
     const SECRET: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
-    fn reference<const W: usize>(key: &Key<W>) -> u64 {
+    fn reference<const W: usize>(words: [u64; W]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(SECRET[0], SECRET[1]);
-        key.0.iter().for_each(|word| hasher.write(&word.to_le_bytes()));
+        words.iter().for_each(|word| hasher.write(&word.to_le_bytes()));
         hasher.finish()
     }
 
@@ -159,16 +159,16 @@ mod tests {
             }
         }
         let expected: [u64; BURST_MAX] =
-            std::array::from_fn(|i| reference(&Key::from_words(&words, i)));
-        let found = Vectors::detect();
+            std::array::from_fn(|i| reference(words.each_ref().map(|column| column[i])));
+        let found = SimdLevel::detect();
         let all = [
-            Vectors::None,
+            SimdLevel::None,
             #[cfg(target_arch = "x86_64")]
-            found.min(Vectors::Avx2),
+            found.min(SimdLevel::Avx2),
             found,
         ];
         for vectors in all {
-            let hasher = Hasher { vectors, ..Hasher::new(SECRET) };
+            let hasher = KeyedHasher { vectors, ..KeyedHasher::new(SECRET) };
             for range in (0..=BURST_MAX).flat_map(|end| (0..=end).map(move |start| start..end)) {
                 let mut hashes = [0; BURST_MAX];
                 hasher.hash_burst(&words, range.clone(), &mut hashes);
@@ -182,11 +182,16 @@ mod tests {
     #[test]
     fn derived_secrets_differ() {
         let purposes = (0..8).flat_map(|n| {
-            [Purpose::Table(n), Purpose::Worker(n), Purpose::Datagrams(n), Purpose::Senders(n)]
+            [
+                KeyDomain::Table(n),
+                KeyDomain::Worker(n),
+                KeyDomain::Datagrams(n),
+                KeyDomain::Senders(n),
+            ]
         });
         let secrets = purposes.flat_map(|purpose| derive(SECRET, purpose));
         let all: BTreeSet<u64> =
-            secrets.chain(SECRET).chain(derive([0, 0], Purpose::Table(0))).collect();
+            secrets.chain(SECRET).chain(derive([0, 0], KeyDomain::Table(0))).collect();
         assert_eq!(all.len(), 2 * 32 + 2 + 2);
     }
 

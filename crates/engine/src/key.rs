@@ -18,7 +18,7 @@ use std::net::IpAddr;
 pub(crate) struct Key<const W: usize>(pub(crate) [u64; W]);
 
 /// The keys of a burst, word by word: what the vector units read is contiguous.
-pub(crate) type KeyWords<const W: usize> = [[u64; BURST_MAX]; W];
+pub(crate) type Columns<const W: usize> = [[u64; BURST_MAX]; W];
 
 pub(crate) type Key4 = Key<2>;
 pub(crate) type Key6 = Key<5>;
@@ -115,13 +115,13 @@ impl<const W: usize> PartialEq for Key<W> {
 impl<const W: usize> Key<W> {
     /// Key `i` of a burst.
     #[inline(always)]
-    pub(crate) fn from_words(words: &KeyWords<W>, i: usize) -> Self {
+    pub(crate) fn from_words(words: &Columns<W>, i: usize) -> Self {
         Key(std::array::from_fn(|word| words[word][i]))
     }
 
     /// Makes it key `i` of a burst.
     #[inline(always)]
-    pub(crate) fn to_words(self, words: &mut KeyWords<W>, i: usize) {
+    pub(crate) fn to_words(self, words: &mut Columns<W>, i: usize) {
         for (column, word) in words.iter_mut().zip(self.0) {
             column[i] = word;
         }

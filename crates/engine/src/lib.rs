@@ -77,7 +77,7 @@ use parse::{Lanes, PART, Part};
 use state::{States, Unasked};
 use std::sync::Arc;
 use table::FlowTable;
-use vectors::Vectors;
+use vectors::SimdLevel;
 use zoning::Zoning;
 
 /// Nanoseconds: a span, or a time since the Unix epoch.
@@ -125,7 +125,7 @@ pub struct Engine {
     governor: Option<Governor>,
     books: Books,
     zoning: Zoning,
-    vectors: Vectors,
+    vectors: SimdLevel,
     cycle_counter: fn() -> u64,
     now: Nanos,
     bursts: u32,
@@ -159,7 +159,7 @@ impl Engine {
                 .map(|offload| Governor::new(offload.rules_max, offload.admission)),
             books: Books::new(config, zones),
             zoning: Zoning::new(config),
-            vectors: Vectors::detect(),
+            vectors: SimdLevel::detect(),
             cycle_counter: config.cycle_counter,
             now: 0,
             bursts: 0,

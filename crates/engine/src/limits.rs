@@ -6,7 +6,7 @@
 //! memory for: they are counted together with some others, in two ways, and the lower number holds.
 //! So no source has more than its share, and one may have a few less where the table is full.
 
-use crate::hash::{Hasher, Purpose, derive};
+use crate::hash::{KeyDomain, KeyedHasher, derive};
 use crate::key::Key;
 use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES, MISFIT_BYTES};
 use crate::zones::{ZONES, Zones};
@@ -34,7 +34,7 @@ struct Pace {
 /// Connections by the prefix of who began them.
 struct Sources {
     max: u32,
-    hasher: Hasher,
+    hasher: KeyedHasher,
     /// Two counts of each prefix, each shared with others.
     counts: [Box<[u32]>; 2],
 }
@@ -188,7 +188,7 @@ impl Sources {
         let len = Self::counts(config);
         Self {
             max,
-            hasher: Hasher::new(derive(config.secret, Purpose::Sources)),
+            hasher: KeyedHasher::new(derive(config.secret, KeyDomain::Sources)),
             counts: [vec![0; len].into(), vec![0; len].into()],
         }
     }
@@ -206,7 +206,7 @@ impl Sources {
             IpAddr::V6(address) => (u128::from(address) >> (128 - Self::PREFIX_V6)) as u64,
         };
         let version = u64::from(source.is_ipv6());
-        let hash = self.hasher.hash_one(&Key([prefix, u64::from(zone) << 1 | version]));
+        let hash = self.hasher.hash_one(&[prefix, u64::from(zone) << 1 | version]);
         let mask = self.counts[0].len() - 1;
         [hash as usize & mask, (hash >> 32) as usize & mask]
     }

@@ -16,7 +16,7 @@ use crate::offload::Offload;
 use crate::parse::{ETHERNET, Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
 use crate::table::FlowTable;
 use crate::tcp::Numbers;
-use crate::vectors::Vectors;
+use crate::vectors::SimdLevel;
 use crate::zoning::Zoning;
 use crate::{BURST_MAX, Nanos, prefetch_head};
 use std::ops::Range;
@@ -74,7 +74,7 @@ pub(crate) struct Marked {
     is_in_order: bool,
     /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
-    vectors: Vectors,
+    vectors: SimdLevel,
     /// Of those that name one, first all of IPv4 and then all of IPv6, each in their order: places
     /// in the burst, marks, records, and what is counted.
     places: [u8; BURST_MAX],
@@ -121,7 +121,7 @@ impl Marked {
             check,
             is_in_order: check == KeyCheck::Always,
             until_check: 0,
-            vectors: Vectors::detect(),
+            vectors: SimdLevel::detect(),
             places: IN_ORDER,
             marks: [0; BURST_MAX],
             records: [0; BURST_MAX],

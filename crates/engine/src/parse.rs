@@ -12,7 +12,7 @@ use crate::flow::{
 };
 use crate::key::{Key, Key4, Key6, Ports, key4, key6, zone_proto};
 use crate::record::VlanTags;
-use crate::vectors::Vectors;
+use crate::vectors::SimdLevel;
 use crate::{Reason, ZoneFrom};
 use wire::Packet;
 

@@ -19,11 +19,11 @@ mod resync;
 mod rules;
 mod usual;
 
-use crate::ageing::{Link, Links, NONE, Wheel};
+use crate::ageing::{LinkStore, TimerLink, TimerWheel};
 use crate::burst::{Arrival, Outcome};
 use crate::flow::{Cold, Event, Hot, Micros, Phase};
-use crate::hash::{Hasher, Purpose, derive};
-use crate::key::{Key, KeyWords};
+use crate::hash::{KeyDomain, KeyedHasher, derive};
+use crate::key::{Columns, Key};
 use crate::offload::{Looks, Offload, Rules, When};
 use crate::parse::{Meta, Opening};
 use crate::tcp::Numbers;
@@ -40,10 +40,10 @@ pub(crate) use resync::{MISFIT_BYTES, Said};
 
 use embryonic::Embryonic;
 use forgotten::Forgotten;
-use index::Index;
+use index::CuckooIndex;
 use lifetimes::Lifetimes;
 use marking::Markings;
-use raw::{Memory, Region};
+use raw::{HugeRegion, Memory};
 use resync::OutOfSync;
 use rules::Due;
 use std::ops::Range;
@@ -55,12 +55,12 @@ pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 /// Flows with keys of `W` words.
 pub(crate) struct FlowTable<const W: usize> {
-    index: Index,
-    hot: Region<Hot<W>>,
+    index: CuckooIndex,
+    hot: HugeRegion<Hot<W>>,
     cold: ColdParts,
     markings: Markings,
-    wheel: Wheel,
-    hasher: Hasher,
+    wheel: TimerWheel,
+    hasher: KeyedHasher,
     lifetimes: Lifetimes,
     /// Checksums are verified before a state changes.
     verifies: bool,
@@ -83,11 +83,11 @@ pub(crate) struct FlowTable<const W: usize> {
 }
 
 /// The cold parts; the wheel's links run through them.
-struct ColdParts(Region<Cold>);
+struct ColdParts(HugeRegion<Cold>);
 
-impl Links for ColdParts {
+impl LinkStore for ColdParts {
     #[inline(always)]
-    fn link(&mut self, record: u32) -> &mut Link {
+    fn link(&mut self, record: u32) -> &mut TimerLink {
         &mut self.0[record as usize].link
     }
 }
@@ -105,12 +105,12 @@ impl<const W: usize> FlowTable<W> {
             looks: rules.as_ref().map(|rules| rules.looks()),
             rules,
             waiting: None,
-            index: Index::new(capacity, huge),
-            hot: Region::new(len, Hot::FREE, huge),
-            cold: ColdParts(Region::new(len, Cold::FREE, huge)),
+            index: CuckooIndex::new(capacity, huge),
+            hot: HugeRegion::new(len, Hot::FREE, huge),
+            cold: ColdParts(HugeRegion::new(len, Cold::FREE, huge)),
             markings: Markings::new(len, config),
-            wheel: Wheel::new(),
-            hasher: Hasher::new(derive(config.secret, Purpose::Table(W as u64))),
+            wheel: TimerWheel::new(),
+            hasher: KeyedHasher::new(derive(config.secret, KeyDomain::Table(W as u64))),
             lifetimes: Lifetimes::new(capacity, config, zones),
             verifies: config.checksums == Checksums::Verified,
             side: None,
@@ -118,7 +118,7 @@ impl<const W: usize> FlowTable<W> {
             forgotten: Forgotten::new(),
             out_of_sync: OutOfSync::new(),
             live: 0,
-            free: NONE,
+            free: NO_RECORD,
             fresh: 0,
         }
     }
@@ -159,7 +159,7 @@ impl<const W: usize> FlowTable<W> {
     #[inline(always)]
     pub(crate) fn prepare(
         &self,
-        keys: &KeyWords<W>,
+        keys: &Columns<W>,
         range: Range<usize>,
         hashes: &mut [u64; BURST_MAX],
     ) {
@@ -369,7 +369,7 @@ impl<const W: usize> FlowTable<W> {
         hot.begin(key, packet);
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.cold.0[record as usize];
-        *cold = Cold::begin(opening, now, Link::UNLINKED);
+        *cold = Cold::begin(opening, now, TimerLink::UNLINKED);
         let deadline = now.saturating_add(self.lifetimes.of(hot));
         self.wheel.catch_up(now);
         self.wheel.arm(&mut self.cold, record, deadline);
@@ -444,7 +444,7 @@ impl<const W: usize> FlowTable<W> {
             return None;
         }
         self.wheel.disarm(&mut self.cold, record);
-        let hash = self.hasher.hash_one(&self.hot[record as usize].key);
+        let hash = self.hasher.hash_one(&self.hot[record as usize].key.0);
         Some(self.end(record, hash, reason))
     }
 

@@ -3,7 +3,7 @@
 
 /// What the processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Vectors {
+pub(crate) enum SimdLevel {
     None,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -12,19 +12,19 @@ pub(crate) enum Vectors {
     Avx512,
 }
 
-impl Vectors {
+impl SimdLevel {
     pub(crate) fn detect() -> Self {
         #[cfg(all(target_arch = "x86_64", avx512, not(miri)))]
         if std::is_x86_feature_detected!("avx512f")
             && std::is_x86_feature_detected!("avx512bw")
             && std::is_x86_feature_detected!("avx2")
         {
-            return Vectors::Avx512;
+            return SimdLevel::Avx512;
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if std::is_x86_feature_detected!("avx2") {
-            return Vectors::Avx2;
+            return SimdLevel::Avx2;
         }
-        Vectors::None
+        SimdLevel::None
     }
 }

@@ -7,9 +7,9 @@
 
 use super::{Cold, Hot, Phase};
 
-/// Those beside a flow in the list, by the order in which they began; [`NONE`] for none.
+/// Those beside a flow in the list, by the order in which they began; [`NO_RECORD`] for none.
 ///
-/// [`NONE`]: crate::ageing::NONE
+/// [`NONE`]: crate::table::NO_RECORD
 #[derive(Clone, Copy)]
 pub(crate) struct Neighbours {
     pub(crate) older: u32,

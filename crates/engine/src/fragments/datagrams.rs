@@ -10,11 +10,11 @@ use super::hold::{Hold, Owner, Waiting};
 use super::list::{Links, List, NONE};
 use super::sources::{self, Sources};
 use super::spans::{Fit, Span, Spans};
-use crate::hash::{Hasher, Purpose, derive};
+use crate::hash::{KeyDomain, KeyedHasher, derive};
 use crate::key::Key;
 use crate::parse::{Front, Reach};
-use crate::table::index::Index;
-use crate::table::raw::{Memory, Region};
+use crate::table::index::CuckooIndex;
+use crate::table::raw::{HugeRegion, Memory};
 use crate::{Config, Nanos, Reason};
 
 /// A fragment of a datagram, as the parser found it.
@@ -123,14 +123,14 @@ pub(super) struct Due<const W: usize> {
 
 /// The table.
 pub(super) struct Datagrams<const W: usize> {
-    index: Index,
-    datagrams: Region<Datagram<W>>,
+    index: CuckooIndex,
+    datagrams: HugeRegion<Datagram<W>>,
     free: Vec<u32>,
     /// In the order in which they began.
     ages: List,
     links: Links,
     sources: Sources,
-    hasher: Hasher,
+    hasher: KeyedHasher,
     per_source: u32,
     /// Most that wait of one sender.
     held_per_source: u32,
@@ -154,13 +154,16 @@ impl<const W: usize> Datagrams<W> {
         };
         let words = W as u64;
         Self {
-            index: Index::new(limits.datagrams, false),
-            datagrams: Region::new(len, none, false),
+            index: CuckooIndex::new(limits.datagrams, false),
+            datagrams: HugeRegion::new(len, none, false),
             free: (0..limits.datagrams).rev().collect(),
             ages: List::EMPTY,
             links: Links::new(len),
-            sources: Sources::new(limits.datagrams, derive(config.secret, Purpose::Senders(words))),
-            hasher: Hasher::new(derive(config.secret, Purpose::Datagrams(words))),
+            sources: Sources::new(
+                limits.datagrams,
+                derive(config.secret, KeyDomain::Senders(words)),
+            ),
+            hasher: KeyedHasher::new(derive(config.secret, KeyDomain::Datagrams(words))),
             per_source: limits.per_source,
             held_per_source: (u32::from(limits.hold) / SHARE_OF_HOLD).max(1),
             timeout: limits.timeout,
@@ -181,7 +184,7 @@ impl<const W: usize> Datagrams<W> {
         (now, may_wait): (Nanos, bool),
         spoil: &mut impl FnMut(u32, Reason),
     ) -> Fate<W> {
-        let hash = self.hasher.hash_one(&piece.name);
+        let hash = self.hasher.hash_one(&piece.name.0);
         let known = self.find(hash, &piece.name, now, spoil);
         if known.is_none() && way.is_none() && !may_wait {
             return Fate::Refused(Reason::Fragment);
@@ -246,7 +249,7 @@ impl<const W: usize> Datagrams<W> {
         position: u8,
         hold: &mut Hold,
     ) -> Option<Due<W>> {
-        let hash = self.hasher.hash_one(&piece.name);
+        let hash = self.hasher.hash_one(&piece.name.0);
         let number = self.number(hash, &piece.name)?;
         let Datagram { phase, first_held, .. } = self.datagrams[number as usize];
         let Phase::Known(Way { last_word, swapped, extent }) = phase else { return None };
@@ -368,7 +371,7 @@ impl<const W: usize> Datagrams<W> {
 
     fn end(&mut self, number: u32) {
         let Datagram { name, source, .. } = self.datagrams[number as usize];
-        self.index.remove(self.hasher.hash_one(&name), number);
+        self.index.remove(self.hasher.hash_one(&name.0), number);
         self.sources.remove(source, number);
         self.links.remove(&mut self.ages, number);
         self.free.push(number);

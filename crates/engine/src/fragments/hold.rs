@@ -9,7 +9,7 @@
 use super::list::{Links, List, NONE};
 use crate::errands::Errand;
 use crate::parse::Meta;
-use crate::table::raw::{Memory, Region};
+use crate::table::raw::{HugeRegion, Memory};
 use crate::{BURST_MAX, Nanos, Verdict};
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ struct Slot {
 
 /// The slots, those that wait in the order in which they came, and what became of others.
 pub(crate) struct Hold {
-    slots: Region<Slot>,
+    slots: HugeRegion<Slot>,
     links: Links,
     free: Vec<u16>,
     waiting: List,
@@ -78,7 +78,7 @@ impl Hold {
         let slot =
             Slot { waiting: Waiting { meta: Meta::EMPTY, end: 0 }, since: 0, owner, next: NONE };
         Self {
-            slots: Region::new(len.max(1), slot, false),
+            slots: HugeRegion::new(len.max(1), slot, false),
             links: Links::new(len.max(1)),
             free: (0..len as u16).rev().collect(),
             waiting: List::EMPTY,

@@ -2,7 +2,7 @@
 //! Lists in the order of their making, through numbers: to add, to take the first, and to take any
 //! one out are a few stores each.
 
-use crate::table::raw::{Memory, Region};
+use crate::table::raw::{HugeRegion, Memory};
 
 /// In place of a number: none.
 pub(super) const NONE: u32 = u32::MAX;
@@ -26,12 +26,12 @@ struct Link {
 }
 
 /// The links of numbers, each of which is in one list at most.
-pub(super) struct Links(Region<Link>);
+pub(super) struct Links(HugeRegion<Link>);
 
 impl Links {
     /// For numbers below `len`, which is at least 1.
     pub(super) fn new(len: usize) -> Self {
-        Links(Region::new(len, Link { before: NONE, behind: NONE }, false))
+        Links(HugeRegion::new(len, Link { before: NONE, behind: NONE }, false))
     }
 
     pub(super) fn memory(&self) -> Memory {

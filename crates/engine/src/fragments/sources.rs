@@ -3,10 +3,10 @@
 //! sends the most takes the places of its own, not of others.
 
 use super::list::{Links, List};
-use crate::hash::Hasher;
+use crate::hash::KeyedHasher;
 use crate::key::Key;
-use crate::table::index::Index;
-use crate::table::raw::{Memory, Region};
+use crate::table::index::CuckooIndex;
+use crate::table::raw::{HugeRegion, Memory};
 
 /// Address of a sender, or for IPv6 the network of 64 bits that it is free to choose addresses of;
 /// and its zone.
@@ -24,11 +24,11 @@ pub(super) struct Source {
 
 /// The senders of the datagrams that are in the table.
 pub(super) struct Sources {
-    index: Index,
-    sources: Region<Source>,
+    index: CuckooIndex,
+    sources: HugeRegion<Source>,
     free: Vec<u32>,
     links: Links,
-    hasher: Hasher,
+    hasher: KeyedHasher,
 }
 
 impl Sources {
@@ -37,11 +37,11 @@ impl Sources {
         let len = datagrams as usize;
         let source = Source { name: Key([0; 2]), datagrams: List::EMPTY, len: 0, waiting: 0 };
         Self {
-            index: Index::new(datagrams, false),
-            sources: Region::new(len, source, false),
+            index: CuckooIndex::new(datagrams, false),
+            sources: HugeRegion::new(len, source, false),
             free: (0..datagrams).rev().collect(),
             links: Links::new(len),
-            hasher: Hasher::new(secret),
+            hasher: KeyedHasher::new(secret),
         }
     }
 
@@ -60,7 +60,7 @@ impl Sources {
     }
 
     fn find(&self, name: &Name) -> Option<u32> {
-        let hash = self.hasher.hash_one(name);
+        let hash = self.hasher.hash_one(&name.0);
         self.index.find(hash, |source| self.sources[source as usize].name == *name)
     }
 
@@ -78,7 +78,7 @@ impl Sources {
 
     fn begin(&mut self, name: Name) -> Option<u32> {
         let source = *self.free.last()?;
-        if !self.index.insert(self.hasher.hash_one(&name), source) {
+        if !self.index.insert(self.hasher.hash_one(&name.0), source) {
             return None;
         }
         self.free.pop();
@@ -92,7 +92,7 @@ impl Sources {
         self.links.remove(datagrams, datagram);
         *len -= 1;
         if *len == 0 {
-            self.index.remove(self.hasher.hash_one(name), source);
+            self.index.remove(self.hasher.hash_one(&name.0), source);
             self.free.push(source);
         }
     }

@@ -6,7 +6,7 @@
 // Needed up to Rust 1.86, where these intrinsics are unsafe even with the feature enabled.
 #![allow(unused_unsafe)]
 
-use super::{KeyWords, LANES, length_block};
+use super::{Columns, LANES, length_block};
 use crate::BURST_MAX;
 use core::arch::x86_64::{
     __m256i, _mm256_add_epi64, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi64x,
@@ -16,7 +16,7 @@ use core::arch::x86_64::{
 
 const VECTORS: usize = LANES / 4;
 
-type Wide = [__m256i; VECTORS];
+type SimdWord = [__m256i; VECTORS];
 
 /// Hashes of the [`LANES`] keys from `start` on.
 ///
@@ -25,7 +25,7 @@ type Wide = [__m256i; VECTORS];
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn sip13<const W: usize>(
     init: [u64; 4],
-    words: &KeyWords<W>,
+    words: &Columns<W>,
     start: usize,
     hashes: &mut [u64; BURST_MAX],
 ) {
@@ -33,7 +33,7 @@ pub(super) unsafe fn sip13<const W: usize>(
     // SAFETY: AVX2 is there by the caller's promise; loads and stores are unaligned, and each is of
     // a slice of four words.
     unsafe {
-        let mut v: [Wide; 4] = init.map(|word| [_mm256_set1_epi64x(word as i64); VECTORS]);
+        let mut v: [SimdWord; 4] = init.map(|word| [_mm256_set1_epi64x(word as i64); VECTORS]);
         for word in words {
             let lanes = &word[start..start + LANES];
             compress(
@@ -59,7 +59,7 @@ pub(super) unsafe fn sip13<const W: usize>(
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn compress(v: &mut [Wide; 4], message: Wide) {
+unsafe fn compress(v: &mut [SimdWord; 4], message: SimdWord) {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
         v[3].iter_mut().zip(message).for_each(|(v3, word)| *v3 = _mm256_xor_si256(*v3, word));
@@ -72,7 +72,7 @@ unsafe fn compress(v: &mut [Wide; 4], message: Wide) {
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn round([a, b, c, d]: &mut [Wide; 4]) {
+unsafe fn round([a, b, c, d]: &mut [SimdWord; 4]) {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
         for (((v0, v1), v2), v3) in a.iter_mut().zip(b).zip(c).zip(d) {

@@ -5,7 +5,7 @@
 // build.rs compiles this file only where the compiler has these intrinsics (Rust 1.89).
 #![allow(clippy::incompatible_msrv)]
 
-use super::{KeyWords, LANES, length_block};
+use super::{Columns, LANES, length_block};
 use crate::BURST_MAX;
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64,
@@ -14,7 +14,7 @@ use core::arch::x86_64::{
 
 const VECTORS: usize = LANES / 8;
 
-type Wide = [__m512i; VECTORS];
+type SimdWord = [__m512i; VECTORS];
 
 /// Hashes of the [`LANES`] keys from `start` on.
 ///
@@ -23,7 +23,7 @@ type Wide = [__m512i; VECTORS];
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn sip13<const W: usize>(
     init: [u64; 4],
-    words: &KeyWords<W>,
+    words: &Columns<W>,
     start: usize,
     hashes: &mut [u64; BURST_MAX],
 ) {
@@ -31,7 +31,7 @@ pub(super) unsafe fn sip13<const W: usize>(
     // SAFETY: AVX-512F is there by the caller's promise; loads and stores are unaligned, and each
     // is of a slice of eight words.
     unsafe {
-        let mut v: [Wide; 4] = init.map(|word| [_mm512_set1_epi64(word as i64); VECTORS]);
+        let mut v: [SimdWord; 4] = init.map(|word| [_mm512_set1_epi64(word as i64); VECTORS]);
         for word in words {
             let lanes = &word[start..start + LANES];
             compress(
@@ -55,7 +55,7 @@ pub(super) unsafe fn sip13<const W: usize>(
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn compress(v: &mut [Wide; 4], message: Wide) {
+fn compress(v: &mut [SimdWord; 4], message: SimdWord) {
     v[3].iter_mut().zip(message).for_each(|(v3, word)| *v3 = _mm512_xor_si512(*v3, word));
     round(v);
     v[0].iter_mut().zip(message).for_each(|(v0, word)| *v0 = _mm512_xor_si512(*v0, word));
@@ -63,7 +63,7 @@ fn compress(v: &mut [Wide; 4], message: Wide) {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn round([a, b, c, d]: &mut [Wide; 4]) {
+fn round([a, b, c, d]: &mut [SimdWord; 4]) {
     for (((v0, v1), v2), v3) in a.iter_mut().zip(b).zip(c).zip(d) {
         *v0 = _mm512_add_epi64(*v0, *v1);
         *v2 = _mm512_add_epi64(*v2, *v3);

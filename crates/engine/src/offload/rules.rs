@@ -16,7 +16,7 @@ use crate::key::Key;
 use crate::mark::RuleId;
 use crate::marked::{self, KeyCheck};
 use crate::parse::Meta;
-use crate::table::raw::{Memory, Region};
+use crate::table::raw::{HugeRegion, Memory};
 use crate::zoning::Tagging;
 use std::collections::VecDeque;
 
@@ -79,7 +79,7 @@ pub(crate) struct Rules {
     pub(super) offload: Offload,
     tagging: Tagging,
     pub(super) looks: Looks,
-    pub(super) watched: Region<Watched>,
+    pub(super) watched: HugeRegion<Watched>,
     pub(super) slots: Slots,
     pub(super) candidates: [Candidates; 2],
     /// Rules that the NIC is to have, by side and worth.
@@ -114,7 +114,7 @@ impl Rules {
             offload,
             tagging,
             looks: offload.admission.looks(),
-            watched: Region::new(capacity, Watched::NONE, huge_pages),
+            watched: HugeRegion::new(capacity, Watched::NONE, huge_pages),
             slots: Slots::new((slots, capacity as u32), layout, first_index, huge_pages),
             candidates: [Candidates::new(), Candidates::new()],
             live: [Histogram::EMPTY; 2],

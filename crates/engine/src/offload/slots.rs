@@ -12,7 +12,7 @@
 use super::{Side, Tick};
 use crate::mark::{MarkLayout, RuleId};
 use crate::offload::score::Score;
-use crate::table::raw::{Memory, Region};
+use crate::table::raw::{HugeRegion, Memory};
 use std::collections::VecDeque;
 
 /// In place of the number of a slot: none.
@@ -188,8 +188,8 @@ pub(crate) struct Slots {
     first_index: u32,
     /// By slot, for the packet path; 0, which is as wrong as any other, where there is none.
     /// `None`: each is of the record with its number.
-    records: Option<Region<u32>>,
-    slots: Region<Slot>,
+    records: Option<HugeRegion<u32>>,
+    slots: HugeRegion<Slot>,
     /// Slots from here on were never used.
     used: u32,
     /// Those that were, unless each is of one record.
@@ -213,8 +213,8 @@ impl Slots {
         Self {
             layout,
             first_index,
-            records: (!is_same).then(|| Region::new(len, 0, huge_pages)),
-            slots: Region::new(len, Slot::NONE, huge_pages),
+            records: (!is_same).then(|| HugeRegion::new(len, 0, huge_pages)),
+            slots: HugeRegion::new(len, Slot::NONE, huge_pages),
             used: 0,
             free: VecDeque::with_capacity(if is_same { 0 } else { len }),
             draining: VecDeque::with_capacity(len),
@@ -226,7 +226,7 @@ impl Slots {
         let waiting = self.free.capacity() * size_of::<u32>()
             + self.draining.capacity() * size_of::<(u32, Progress)>();
         let waiting = Memory { bytes: waiting, ..Memory::default() };
-        let records = self.records.as_ref().map_or(Memory::default(), Region::memory);
+        let records = self.records.as_ref().map_or(Memory::default(), HugeRegion::memory);
         [records, self.slots.memory(), waiting].into_iter().sum()
     }
 

@@ -4,7 +4,7 @@
 
 use super::Side;
 use super::score::Score;
-use crate::table::raw::{Memory, Region};
+use crate::table::raw::{HugeRegion, Memory};
 
 /// Zones there are.
 const ZONES: usize = 1 << 16;
@@ -30,17 +30,17 @@ pub(super) struct Zones {
     /// Rules of a zone, at each side.
     most: u32,
     /// `None`: every zone may have all.
-    shares: Option<Region<[Share; 2]>>,
+    shares: Option<HugeRegion<[Share; 2]>>,
 }
 
 impl Zones {
     pub(super) fn new(most: Option<u32>, huge_pages: bool) -> Self {
-        let shares = most.map(|_| Region::new(ZONES, [Share::NONE; 2], huge_pages));
+        let shares = most.map(|_| HugeRegion::new(ZONES, [Share::NONE; 2], huge_pages));
         Self { most: most.unwrap_or(u32::MAX), shares }
     }
 
     pub(super) fn memory(&self) -> Memory {
-        self.shares.as_ref().map_or(Memory::default(), Region::memory)
+        self.shares.as_ref().map_or(Memory::default(), HugeRegion::memory)
     }
 
     fn get(&self, side: Side, zone: u16) -> Option<&Share> {

@@ -6,7 +6,7 @@
 //! them. A word of each packet makes a vector; what is compared, sorted and put together then is
 //! done once for the four.
 
-// Vectors are inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
+// SimdLevel are inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
 // intrinsics are unsafe even with the feature enabled: newer ones find the blocks superfluous.
 #![allow(unused_unsafe, unsafe_code)]
 
@@ -17,8 +17,8 @@ use super::part::{Places, next};
 use super::short::ETHERTYPE_VLAN;
 use super::{
     BYTES_SHIFT, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, ONE_PACKET, OVERHEAD_MAX,
-    OVERHEAD_SHIFT, Opening, PROTO_TCP, PROTO_UDP, Packet, Part, SWAPPED_SHIFT, TCP_MIN, UDP,
-    VLAN_TAG, Vectors, VlanTags,
+    OVERHEAD_SHIFT, Opening, PROTO_TCP, PROTO_UDP, Packet, Part, SWAPPED_SHIFT, SimdLevel, TCP_MIN,
+    UDP, VLAN_TAG, VlanTags,
 };
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
@@ -37,7 +37,7 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes)
     let first = part.packets.get(places.trailing_zeros() as usize);
     let Some(start) = first.and_then(|first| first.head().first_chunk()) else { return places };
     let [.., a, b, _, _, c, d]: &[u8; ETHERNET + VLAN_TAG] = start;
-    if part.vectors == Vectors::None {
+    if part.vectors == SimdLevel::None {
         return places;
     }
     // SAFETY: `detect` has found AVX2.
@@ -58,16 +58,16 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes)
 #[inline(always)]
 pub(super) fn metas<const V6: bool, P: Packet>(
     packets: &[P],
-    vectors: Vectors,
+    vectors: SimdLevel,
     metas: &mut [Meta],
 ) -> (usize, u64) {
     // SAFETY: `detect` has found what is asked for, AVX2 with AVX-512.
     unsafe {
         match vectors {
-            Vectors::None => (0, 0),
-            Vectors::Avx2 => metas_of::<V6, P>(packets, metas),
+            SimdLevel::None => (0, 0),
+            SimdLevel::Avx2 => metas_of::<V6, P>(packets, metas),
             #[cfg(avx512)]
-            Vectors::Avx512 => {
+            SimdLevel::Avx512 => {
                 let (read, bytes) = super::avx512::metas::<V6, P>(packets, metas);
                 let (packets, metas) = (&packets[read..], &mut metas[read..]);
                 // Half a group may be left; a call for none costs some ten cycles.

@@ -2,7 +2,7 @@
 //! What is counted of packets whose keys are known, eight side by side with AVX-512: half the
 //! instructions of AVX2.
 
-// build.rs compiles this file only where the compiler has these intrinsics (Rust 1.89). Vectors are
+// build.rs compiles this file only where the compiler has these intrinsics (Rust 1.89). They are
 // inside the fence of unsafe code.
 #![allow(clippy::incompatible_msrv, unsafe_code)]
 

@@ -6,7 +6,9 @@
 
 use super::general::ETHERTYPE_IPV6;
 use super::short::ETHERTYPE_VLAN;
-use super::{ETHERNET, ETHERTYPE_IPV4, Lanes, Packet, Reason, VLAN_TAG, Vectors, ZoneFrom, parse};
+use super::{
+    ETHERNET, ETHERTYPE_IPV4, Lanes, Packet, Reason, SimdLevel, VLAN_TAG, ZoneFrom, parse,
+};
 
 /// Most packets of a part.
 pub(crate) const PART: usize = 32;
@@ -20,7 +22,7 @@ pub(crate) struct Part<'a, P> {
     /// Position of the first one in the burst.
     pub(crate) first: u8,
     pub(crate) zone: ZoneFrom,
-    pub(crate) vectors: Vectors,
+    pub(crate) vectors: SimdLevel,
 }
 
 impl<P> Clone for Part<'_, P> {

@@ -6,7 +6,7 @@
 //! of which one bit is looked at.
 
 use super::short::{Lengths, TRANSPORTS, Transport};
-use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, Packet, TCP_MIN, Vectors};
+use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, Packet, SimdLevel, TCP_MIN};
 
 const IPV6: usize = super::general::IPV6;
 
@@ -67,7 +67,7 @@ fn start<'a, const N: usize>(
 pub(crate) fn plain_all<P: Packet>(
     packets: &[P],
     is_v6: bool,
-    vectors: Vectors,
+    vectors: SimdLevel,
     metas: &mut [Meta],
 ) -> u64 {
     let (mut read, mut bytes) = (0, 0);

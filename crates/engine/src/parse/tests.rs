@@ -4,7 +4,7 @@
 
 use super::part::below;
 use super::short::{self, Lengths};
-use super::{Lane, Lanes, Part, Vectors, ZoneFrom};
+use super::{Lane, Lanes, Part, SimdLevel, ZoneFrom};
 use crate::{
     BURST_MAX, Checksums, Config, Engine, FlowRecord, FragmentLimits, Malformed, Reason, Stats,
     Verdict,
@@ -232,7 +232,7 @@ fn plain_packets_take_the_short_way() {
 }
 
 /// Stats and flows of one burst.
-fn outcome(frames: &[Vec<u8>], zone: ZoneFrom, vectors: Vectors) -> (Stats, Vec<FlowRecord>) {
+fn outcome(frames: &[Vec<u8>], zone: ZoneFrom, vectors: SimdLevel) -> (Stats, Vec<FlowRecord>) {
     let mut engine = Engine::new(&Config { cycle_counter: || 0, zone, ..small() });
     engine.vectors = vectors;
     let packets: Vec<_> = frames.iter().map(|f| Segments::cut(f, f.len(), f.len())).collect();
@@ -280,16 +280,16 @@ proptest! {
     ) {
         let mut frames = runs.concat();
         frames.truncate(BURST_MAX);
-        let found = outcome(&frames, zone, Vectors::detect());
-        prop_assert_eq!(found, outcome(&frames, zone, Vectors::None));
+        let found = outcome(&frames, zone, SimdLevel::detect());
+        prop_assert_eq!(found, outcome(&frames, zone, SimdLevel::None));
     }
 }
 
 /// Fails where there is AVX2 and nothing is made of it; elsewhere there is nothing to see.
 #[test]
 fn plain_packets_of_a_kind_are_parsed_side_by_side() {
-    let vectors = Vectors::detect();
-    if vectors == Vectors::None {
+    let vectors = SimdLevel::detect();
+    if vectors == SimdLevel::None {
         println!("skipped: no vectors");
         return;
     }

@@ -2,7 +2,7 @@
 //! The embryonic flows of a table in the order in which they began, and who of them goes when there
 //! is no room.
 
-use super::{ColdParts, FlowTable, NONE, Region};
+use super::{ColdParts, FlowTable, HugeRegion, NO_RECORD};
 use crate::flow::{Hot, Neighbours};
 use crate::zones::ZONES;
 use crate::{BURST_MAX, Config, EndReason, Evict, FlowRecord};
@@ -26,8 +26,8 @@ impl Embryonic {
     pub(super) fn new(capacity: u32, config: &Config) -> Self {
         let max = u64::from(capacity) * u64::from(config.embryonic_percent) / 100;
         Self {
-            oldest: NONE,
-            youngest: NONE,
+            oldest: NO_RECORD,
+            youngest: NO_RECORD,
             len: 0,
             max: (max as u32).clamp(1, capacity),
             evicts: config.evict == Evict::Embryonic,
@@ -37,10 +37,10 @@ impl Embryonic {
 
     fn push<const W: usize>(
         &mut self,
-        (hot, cold): (&mut Region<Hot<W>>, &mut ColdParts),
+        (hot, cold): (&mut HugeRegion<Hot<W>>, &mut ColdParts),
         record: u32,
     ) {
-        let neighbours = Neighbours { older: self.youngest, younger: NONE };
+        let neighbours = Neighbours { older: self.youngest, younger: NO_RECORD };
         hot[record as usize].join(&mut cold.0[record as usize], neighbours);
         self.set_younger(cold, self.youngest, record);
         self.youngest = record;
@@ -50,7 +50,7 @@ impl Embryonic {
 
     fn remove<const W: usize>(
         &mut self,
-        (hot, cold): (&mut Region<Hot<W>>, &mut ColdParts),
+        (hot, cold): (&mut HugeRegion<Hot<W>>, &mut ColdParts),
         record: u32,
     ) {
         let Neighbours { older, younger } =
@@ -64,7 +64,7 @@ impl Embryonic {
         self.of_zone[usize::from(hot[record as usize].key.zone())] -= 1;
     }
 
-    /// Of a record, or [`NONE`], which is before the oldest.
+    /// Of a record, or [`NO_RECORD`], which is before the oldest.
     fn set_younger(&mut self, cold: &mut ColdParts, record: u32, younger: u32) {
         match cold.0.get_mut(record as usize) {
             Some(cold) => cold.set_neighbours(Neighbours { younger, ..cold.neighbours() }),
@@ -94,11 +94,11 @@ impl<const W: usize> FlowTable<W> {
 
     fn evict(&mut self) -> Option<FlowRecord> {
         let Embryonic { oldest, evicts, .. } = self.embryonic;
-        if !evicts || oldest == NONE {
+        if !evicts || oldest == NO_RECORD {
             return None;
         }
         self.wheel.disarm(&mut self.cold, oldest);
-        let hash = self.hasher.hash_one(&self.hot[oldest as usize].key);
+        let hash = self.hasher.hash_one(&self.hot[oldest as usize].key.0);
         Some(self.end(oldest, hash, EndReason::Evicted))
     }
 

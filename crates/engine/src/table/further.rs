@@ -41,7 +41,7 @@ impl<const W: usize> FlowTable<W> {
         now: Nanos,
         outcome: &mut impl Outcome,
     ) -> bool {
-        let Some(record) = self.find(self.hasher.hash_one(key), key) else { return false };
+        let Some(record) = self.find(self.hasher.hash_one(&key.0), key) else { return false };
         self.track_further(record, fragment, now, outcome);
         true
     }

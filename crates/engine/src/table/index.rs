@@ -9,7 +9,7 @@
 //! inserted stays until it is removed.
 
 use super::NO_RECORD;
-use super::raw::{Memory, Region, match_tags};
+use super::raw::{HugeRegion, Memory, match_tags};
 
 const SLOTS: usize = 8;
 /// Buckets looked at to make room before an insert is given up. At 95 % load the search needs a
@@ -61,23 +61,23 @@ fn tag_of(hash: u64) -> u16 {
 
 /// Where the two buckets of a hash are, and its tag.
 #[derive(Clone, Copy)]
-struct Place {
+struct BucketPair {
     primary: usize,
     tag: u16,
 }
 
 /// Hash to record number.
-pub(crate) struct Index {
-    buckets: Region<Bucket>,
+pub(crate) struct CuckooIndex {
+    buckets: HugeRegion<Bucket>,
 }
 
-impl Index {
+impl CuckooIndex {
     /// An index with room for `capacity` entries at a load that inserts never fail at.
     pub(crate) fn new(capacity: u32, huge_pages: bool) -> Self {
         // At most 90 % load; a power of two so that the alternate bucket is an XOR away.
         // Below 8 buckets that load is not always reached.
         let wanted = (capacity as usize * 10).div_ceil(SLOTS * 9).max(8);
-        Self { buckets: Region::new(wanted.next_power_of_two(), Bucket::EMPTY, huge_pages) }
+        Self { buckets: HugeRegion::new(wanted.next_power_of_two(), Bucket::EMPTY, huge_pages) }
     }
 
     pub(crate) fn memory(&self) -> Memory {
@@ -85,8 +85,8 @@ impl Index {
     }
 
     #[inline(always)]
-    fn place(&self, hash: u64) -> Place {
-        Place { primary: hash as usize & (self.buckets.len() - 1), tag: tag_of(hash) }
+    fn place(&self, hash: u64) -> BucketPair {
+        BucketPair { primary: hash as usize & (self.buckets.len() - 1), tag: tag_of(hash) }
     }
 
     /// The other bucket of an entry with `tag` that is in `bucket`; its own inverse.
@@ -121,7 +121,7 @@ impl Index {
 
     #[inline(never)]
     fn candidate_in_other(&self, hash: u64) -> u32 {
-        let Place { primary, tag } = self.place(hash);
+        let BucketPair { primary, tag } = self.place(hash);
         let bucket = &self.buckets[self.other(primary, tag)];
         match bucket.matches(tag) {
             0 => NO_RECORD,
@@ -131,7 +131,7 @@ impl Index {
 
     /// The record for `hash` that `is_it` confirms: every slot that the tag allows is tried.
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let Place { primary, tag } = self.place(hash);
+        let BucketPair { primary, tag } = self.place(hash);
         let mut search = |bucket: &Bucket| {
             let mut matches = bucket.matches(tag);
             while matches != 0 {
@@ -153,7 +153,7 @@ impl Index {
     /// Adds an entry; its key must not be present. False: no room was found, nothing has changed.
     #[must_use]
     pub(crate) fn insert(&mut self, hash: u64, record: u32) -> bool {
-        let Place { primary, tag } = self.place(hash);
+        let BucketPair { primary, tag } = self.place(hash);
         if let Some(slot) = self.buckets[primary].free_slot() {
             self.put(primary, slot, (tag, record));
             return true;
@@ -174,7 +174,7 @@ impl Index {
 
     /// Removes the entry of `record`, which was inserted under `hash`.
     pub(crate) fn remove(&mut self, hash: u64, record: u32) {
-        let Place { primary, tag } = self.place(hash);
+        let BucketPair { primary, tag } = self.place(hash);
         let other = self.other(primary, tag);
         for bucket in [primary, other] {
             let entry = &self.buckets[bucket];

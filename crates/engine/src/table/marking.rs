@@ -4,7 +4,7 @@
 //! As long as nobody has written any, connections begin and end without a look at them.
 
 use super::FlowTable;
-use super::raw::{Memory, Region};
+use super::raw::{HugeRegion, Memory};
 use crate::ctmark::CtMark;
 use crate::filter::Filter;
 use crate::record::{EndReason, FlowRecord};
@@ -12,9 +12,9 @@ use crate::{Config, MarkRule};
 
 /// Those of all records.
 pub(super) struct Markings {
-    marks: Region<u32>,
+    marks: HugeRegion<u32>,
     /// If anybody asked for some.
-    labels: Option<Region<u128>>,
+    labels: Option<HugeRegion<u128>>,
     /// Some may be other than 0.
     are_used: bool,
 }
@@ -23,8 +23,8 @@ impl Markings {
     /// For so many records.
     pub(super) fn new(len: usize, config: &Config) -> Self {
         let huge = config.huge_pages;
-        let labels = config.labels.then(|| Region::new(len, 0, huge));
-        Self { marks: Region::new(len, 0, huge), labels, are_used: false }
+        let labels = config.labels.then(|| HugeRegion::new(len, 0, huge));
+        Self { marks: HugeRegion::new(len, 0, huge), labels, are_used: false }
     }
 
     /// A connection begins in a record.
@@ -44,7 +44,7 @@ impl Markings {
     }
 
     pub(super) fn memory(&self) -> Memory {
-        let labels = self.labels.as_ref().map(Region::memory);
+        let labels = self.labels.as_ref().map(HugeRegion::memory);
         [self.marks.memory()].into_iter().chain(labels).sum()
     }
 }

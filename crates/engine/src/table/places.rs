@@ -3,7 +3,8 @@
 //! that never were.
 
 use super::FlowTable;
-use crate::ageing::{Link, NONE};
+use crate::ageing::TimerLink;
+use crate::table::NO_RECORD;
 
 impl<const W: usize> FlowTable<W> {
     /// A record that is in the index.
@@ -17,7 +18,7 @@ impl<const W: usize> FlowTable<W> {
     }
 
     fn take_record(&mut self) -> Option<u32> {
-        if self.free != NONE {
+        if self.free != NO_RECORD {
             let record = self.free;
             self.free = self.cold.0[record as usize].link.next;
             return Some(record);
@@ -29,7 +30,7 @@ impl<const W: usize> FlowTable<W> {
     }
 
     pub(super) fn give_back(&mut self, record: u32) {
-        self.cold.0[record as usize].link = Link::listed(self.free);
+        self.cold.0[record as usize].link = TimerLink::listed(self.free);
         self.free = record;
     }
 }

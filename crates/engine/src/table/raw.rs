@@ -13,15 +13,15 @@ const CACHE_LINE: usize = 64;
 
 /// A fixed array taken at start: aligned to cache lines, on huge pages where the system grants
 /// them, every page touched before the first packet.
-pub(crate) struct Region<T: Copy> {
+pub(crate) struct HugeRegion<T: Copy> {
     base: NonNull<T>,
     len: usize,
-    pages: Pages,
+    pages: Backing,
 }
 
 /// Where a region lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pages {
+enum Backing {
     /// In memory of the allocator, as it should: small, or huge pages were not asked for.
     Ordinary,
     /// On pages of the system's pool.
@@ -52,16 +52,16 @@ impl Sum for Memory {
     }
 }
 
-impl<T: Copy> Region<T> {
+impl<T: Copy> HugeRegion<T> {
     /// `len` (at least 1) copies of `value`. With `huge_pages` those of the system's pool are tried
     /// first; transparent ones always.
     pub(crate) fn new(len: usize, value: T, huge_pages: bool) -> Self {
         let layout = Self::layout(len);
         let mapped = if huge_pages { map_huge_pages(layout) } else { None };
         let pages = match mapped {
-            Some(_) => Pages::Huge,
-            None if huge_pages && layout.align() == HUGE_PAGE => Pages::Refused,
-            None => Pages::Ordinary,
+            Some(_) => Backing::Huge,
+            None if huge_pages && layout.align() == HUGE_PAGE => Backing::Refused,
+            None => Backing::Ordinary,
         };
         let base = mapped.unwrap_or_else(|| {
             // SAFETY: `layout` has a non-zero size, `layout()` asserts it.
@@ -90,7 +90,11 @@ impl<T: Copy> Region<T> {
     pub(crate) fn memory(&self) -> Memory {
         let bytes = Self::layout(self.len).size();
         let part = |pages| if self.pages == pages { bytes } else { 0 };
-        Memory { bytes, huge_page_bytes: part(Pages::Huge), refused_bytes: part(Pages::Refused) }
+        Memory {
+            bytes,
+            huge_page_bytes: part(Backing::Huge),
+            refused_bytes: part(Backing::Refused),
+        }
     }
 
     /// Element `i`, modulo the length where that is a power of two.
@@ -116,7 +120,7 @@ impl<T: Copy> Region<T> {
     }
 }
 
-impl<T: Copy> Deref for Region<T> {
+impl<T: Copy> Deref for HugeRegion<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
@@ -125,7 +129,7 @@ impl<T: Copy> Deref for Region<T> {
     }
 }
 
-impl<T: Copy> DerefMut for Region<T> {
+impl<T: Copy> DerefMut for HugeRegion<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `&mut self` is the only reference.
@@ -133,10 +137,10 @@ impl<T: Copy> DerefMut for Region<T> {
     }
 }
 
-impl<T: Copy> Drop for Region<T> {
+impl<T: Copy> Drop for HugeRegion<T> {
     fn drop(&mut self) {
         let (base, layout) = (self.base.as_ptr().cast(), Self::layout(self.len));
-        if self.pages == Pages::Huge {
+        if self.pages == Backing::Huge {
             unmap_huge_pages(base, layout);
         } else {
             // SAFETY: allocated in `new` with the same layout; `T: Copy` has nothing to drop.
@@ -146,9 +150,9 @@ impl<T: Copy> Drop for Region<T> {
 }
 
 // SAFETY: a region owns its memory alone, like a `Box<[T]>`.
-unsafe impl<T: Copy + Send> Send for Region<T> {}
+unsafe impl<T: Copy + Send> Send for HugeRegion<T> {}
 // SAFETY: shared access only reads, like a `Box<[T]>`.
-unsafe impl<T: Copy + Sync> Sync for Region<T> {}
+unsafe impl<T: Copy + Sync> Sync for HugeRegion<T> {}
 
 /// Memory for `layout` from the pool of huge pages that the administrator has set apart, which is
 /// there even where memory is in pieces or transparent huge pages are off. None: there are too few,
@@ -273,7 +277,7 @@ mod tests {
         for (len, huge_pages) in
             [(1, true), (7, false), (64, true), (100_000, false), (99_999, true)]
         {
-            let mut region = Region::new(len, [7_u64; 8], huge_pages);
+            let mut region = HugeRegion::new(len, [7_u64; 8], huge_pages);
             assert_eq!(region.len(), len);
             assert_eq!(region.as_ptr().align_offset(CACHE_LINE), 0);
             assert!(region.iter().all(|line| *line == [7; 8]));

@@ -22,7 +22,7 @@ impl<const W: usize> FlowTable<W> {
         ct_mark: CtMark,
         now: Nanos,
     ) -> Result<Option<IpAddr>, Restored> {
-        let hash = self.hasher.hash_one(&hot.key);
+        let hash = self.hasher.hash_one(&hot.key.0);
         let known = self.find(hash, &hot.key);
         if let Some(record) = known {
             let (there, cold_there) = self.parts(record);

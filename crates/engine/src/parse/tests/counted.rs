@@ -13,13 +13,13 @@ use crate::parse::avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
 use crate::parse::avx512;
 use crate::parse::{BYTES_MAX, Lanes, Meta, general, plain_all};
-use crate::vectors::Vectors;
+use crate::vectors::SimdLevel;
 use proptest::prelude::*;
 use wire::FrameBuilder;
 
 /// What is counted of packets whose keys are known, and the bytes of their frames.
 /// So many more bytes of each are on the wire.
-fn metas(frames: &[Vec<u8>], (is_v6, more): (bool, usize), vectors: Vectors) -> (Vec<u64>, u64) {
+fn metas(frames: &[Vec<u8>], (is_v6, more): (bool, usize), vectors: SimdLevel) -> (Vec<u64>, u64) {
     let packets = frames.iter().map(|f| Segments::cut(f, f.len(), f.len() + more));
     let packets: Vec<_> = packets.collect();
     let mut metas = vec![Meta::EMPTY; packets.len()];
@@ -46,11 +46,11 @@ proptest! {
                 *byte ^= 1_u8 << bit;
             }
         }
-        let one_by_one = metas(&frames, (is_v6, more), Vectors::None);
-        prop_assert_eq!(&metas(&frames, (is_v6, more), Vectors::detect()), &one_by_one);
+        let one_by_one = metas(&frames, (is_v6, more), SimdLevel::None);
+        prop_assert_eq!(&metas(&frames, (is_v6, more), SimdLevel::detect()), &one_by_one);
         #[cfg(target_arch = "x86_64")]
-        if Vectors::detect() > Vectors::Avx2 {
-            prop_assert_eq!(&metas(&frames, (is_v6, more), Vectors::Avx2), &one_by_one);
+        if SimdLevel::detect() > SimdLevel::Avx2 {
+            prop_assert_eq!(&metas(&frames, (is_v6, more), SimdLevel::Avx2), &one_by_one);
         }
     }
 }
@@ -76,7 +76,7 @@ proptest! {
         let cut = if is_whole { frame.len() } else { cut.index(frame.len() + 1) };
         let packet = Segments::cut(&frame, cut, frame.len());
         let mut meta = [Meta::EMPTY];
-        plain_all(&[packet], is_v6, Vectors::None, &mut meta);
+        plain_all(&[packet], is_v6, SimdLevel::None, &mut meta);
         let found = by_the_long_way(&packet, is_v6);
         prop_assert!(meta[0].0 == Meta::UNUSUAL.0 || Some(meta[0].0) == found, "{found:x?}");
     }
@@ -92,7 +92,7 @@ fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
             let frame = builder.payload(vec![1; bytes]).udp(1, 2).build();
             let packet = Segments::cut(&frame, frame.len(), frame.len());
             let mut meta = [Meta::EMPTY];
-            plain_all(&[packet], is_v6, Vectors::None, &mut meta);
+            plain_all(&[packet], is_v6, SimdLevel::None, &mut meta);
             assert_eq!(Some(meta[0].0), by_the_long_way(&packet, is_v6));
         }
     }
@@ -100,14 +100,14 @@ fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
 
 /// Of these frames, those that are read together.
 #[cfg(target_arch = "x86_64")]
-fn read_side_by_side<const V6: bool>(frames: &[usize], vectors: Vectors) -> usize {
+fn read_side_by_side<const V6: bool>(frames: &[usize], vectors: SimdLevel) -> usize {
     let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
     let packets: Vec<_> = frames.iter().map(packet).collect();
     let mut metas = vec![Meta::EMPTY; packets.len()];
     match vectors {
         // SAFETY: `detect` has found it. Without the rest of AVX2, which makes up for all.
         #[cfg(avx512)]
-        Vectors::Avx512 => unsafe { avx512::metas::<V6, _>(&packets, &mut metas).0 },
+        SimdLevel::Avx512 => unsafe { avx512::metas::<V6, _>(&packets, &mut metas).0 },
         _ => avx2::metas::<V6, _>(&packets, vectors, &mut metas).0,
     }
 }
@@ -116,14 +116,14 @@ fn read_side_by_side<const V6: bool>(frames: &[usize], vectors: Vectors) -> usiz
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn plain_packets_are_read_side_by_side() {
-    let vectors = Vectors::detect();
-    if vectors == Vectors::None {
+    let vectors = SimdLevel::detect();
+    if vectors == SimdLevel::None {
         println!("skipped: no vectors");
         return;
     }
     for (kind, _) in KINDS {
         let plain: Vec<usize> = kind.clone().cycle().take(11).collect();
-        for vectors in [Vectors::Avx2, vectors] {
+        for vectors in [SimdLevel::Avx2, vectors] {
             let read = (
                 read_side_by_side::<false>(&plain, vectors),
                 read_side_by_side::<true>(&plain, vectors),

@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-impl Index {
+impl CuckooIndex {
     /// Checks the invariants that lookups rely on; returns the number of entries.
     fn audit(&self) -> usize {
         let mut moved = BTreeMap::<usize, Vec<u16>>::new();
@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn behaves_as_a_map(operations in prop::collection::vec((any::<u16>(), 0..3), 1..400)) {
-        let mut index = Index::new(96, false);
+        let mut index = CuckooIndex::new(96, false);
         // The model: record -> hash. Records are numbered by their seed, so a seed is in once.
         let mut model = BTreeMap::<u32, u64>::new();
         for (seed, operation) in operations {
@@ -71,9 +71,9 @@ proptest! {
 #[test]
 fn fills_to_its_capacity_without_a_failed_insert() {
     for capacity in [1, 2, 16, 1_000, 58_982, 100_000] {
-        let mut index = Index::new(capacity, false);
-        let hasher = crate::hash::Hasher::new([1, 2]);
-        let hash = |i: u32| hasher.hash_one(&crate::key::Key([u64::from(i), 0]));
+        let mut index = CuckooIndex::new(capacity, false);
+        let hasher = crate::hash::KeyedHasher::new([1, 2]);
+        let hash = |i: u32| hasher.hash_one(&[u64::from(i), 0]);
         for i in 0..capacity {
             assert!(index.insert(hash(i), i), "{i} of {capacity}");
         }
@@ -88,7 +88,7 @@ fn fills_to_its_capacity_without_a_failed_insert() {
 
 #[test]
 fn one_place_for_all_is_refused_without_harm() {
-    let mut index = Index::new(1_000, false);
+    let mut index = CuckooIndex::new(1_000, false);
     // All of them have the same two buckets: 16 fit, however much room there is elsewhere.
     let fit = (0..40).filter(|&i| index.insert(77 << 48 | 5, i)).count();
     assert_eq!(fit, 16);
