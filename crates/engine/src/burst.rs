@@ -9,17 +9,20 @@
 mod arrival;
 mod pieces;
 
+use crate::base::{BURST_MAX, Columns, Micros, NO_RECORD, Nanos};
 use crate::checksum::Evidence;
 use crate::events::FlowEvent;
-use crate::flow::{Micros, PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
+use crate::flow::{PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
 use crate::fragments::Piece;
-use crate::key::{Columns, Key};
+use crate::key::Key;
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening, Reach};
+use crate::reason::Reason;
+use crate::record::{EndReason, FlowRecord};
 use crate::sctp::Chunks;
-use crate::table::{FlowTable, NO_RECORD, Seen};
-use crate::tcp::{Gathered, Header, Numbers};
-use crate::{BURST_MAX, CtState, EndReason, FlowRecord, Irregular, Nanos, Reason};
+use crate::state::CtState;
+use crate::table::{FlowTable, Seen};
+use crate::tcp::{Gathered, Header, Irregular, Numbers};
 pub(crate) use arrival::Arrival;
 pub(crate) use pieces::Further;
 use std::ops::Range;

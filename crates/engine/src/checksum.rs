@@ -201,8 +201,11 @@ fn transport_sum(
 /// Chunks of SCTP that are not to come without a checksum (RFC 9653 section 5.2). Both ends have
 /// not agreed upon that before the INIT; ASCONF is the first packet from another address.
 const INIT: u8 = 1;
+
 const COOKIE_ECHO: u8 = 10;
+
 const ASCONF: u8 = 0xc1;
+
 /// Chunks that are looked at. AUTH, and not much else, stands before ASCONF.
 const CHUNKS_MAX: usize = 8;
 

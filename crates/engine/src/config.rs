@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What an engine is built from. Every value has a default; none is read from anywhere.
 
+use crate::base::{KeyDomain, Nanos, derive};
+use crate::ctmark::MarkRule;
 use crate::errands::Steering;
 use crate::fragments::{FragmentLimits, OddFragments};
-use crate::hash::{KeyDomain, derive};
 use crate::limits::Limits;
 use crate::offload::Offload;
 use crate::zones::{PickUp, ZonePolicy};
 use crate::zoning::ZoneRule;
-use crate::{MarkRule, Nanos};
 
 /// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
 #[derive(Clone, Debug)]

@@ -2,10 +2,12 @@
 //! The mark and the label of a connection: bits that mean something to whoever sets them, and
 //! nothing here. Not to be confused with the mark that a NIC gives a packet (`mark.rs`).
 
+use crate::Engine;
+use crate::base::Nanos;
 use crate::events::{Change, FlowEvent};
 use crate::filter::Filter;
+use crate::listing::Cursor;
 use crate::table::FlowTable;
-use crate::{Cursor, Engine, Nanos};
 use std::fmt;
 
 /// What somebody has written to a connection; of a new one, 0.

@@ -4,13 +4,16 @@
 //! They are parsed where they come, and go with what is known of them, an [`Errand`], to the worker
 //! that has the connection. There they are tracked like any other; nothing goes further.
 
+use crate::base::{BURST_MAX, Nanos};
 use crate::books::{Books, Told};
 use crate::burst::{Further, Lane, track_in_order};
 use crate::key::Key;
+use crate::offload::Side;
 use crate::parse::{Lanes, Meta, Opening, Reach};
-use crate::state::{States, Unasked};
+use crate::reason::Reason;
+use crate::state::{CtState, States, Unasked};
 use crate::steering::{Doubt, Spread, Trust};
-use crate::{BURST_MAX, CtState, Engine, Nanos, Reason, Side, Verdict};
+use crate::{Engine, Verdict};
 use std::sync::Arc;
 use wire::Packet;
 

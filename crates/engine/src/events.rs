@@ -5,12 +5,13 @@
 //! A queue as that of flow records, taken at start; nothing is put there while nobody listens.
 //! Where nobody takes events fast enough, new ones are lost and counted: no packet waits.
 
+use crate::Engine;
 use crate::burst::Outcome;
 use crate::flow::Phase;
 use crate::key::Key;
+use crate::progress::Progress;
 use crate::record::{EndReason, FlowRecord};
 use crate::table::FlowTable;
-use crate::{Engine, Progress};
 use std::collections::VecDeque;
 
 /// Events that may wait to be taken.

@@ -3,8 +3,10 @@
 //!
 //! Looked at where connections are: what is cheapest first, and addresses last.
 
+use crate::ctmark::MarkBits;
 use crate::flow::{Hot, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6};
-use crate::{FlowRecord, MarkBits, Progress};
+use crate::progress::Progress;
+use crate::record::FlowRecord;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -16,29 +16,33 @@ mod saved;
 mod usual;
 mod vital;
 
-use crate::ageing::TimerLink;
+use crate::base::{Micros, Nanos, TimerLink};
 use crate::burst::Arrival;
 use crate::ctmark::CtMark;
 use crate::key::Key;
 use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
 use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
-use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
-use crate::{CtState, Irregular, Nanos};
+use crate::state::CtState;
+use crate::tcp::{FIN, Irregular, Kind, RST, SYN, Segment, Window, is_sound, opens};
 pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
-pub(crate) use resync::OUT_OF_SYNC_TIMEOUT;
-pub(crate) use vital::Micros;
 use vital::Vital;
 
 /// IP protocol numbers with a life cycle of their own.
 pub(crate) const PROTO_ICMP: u8 = 1;
+
 pub(crate) const PROTO_TCP: u8 = 6;
+
 pub(crate) const PROTO_UDP: u8 = 17;
+
 pub(crate) const PROTO_SCTP: u8 = 132;
+
 /// Those with a number of their own in the place of ports.
 pub(crate) const PROTO_GRE: u8 = 47;
+
 pub(crate) const PROTO_ESP: u8 = 50;
+
 pub(crate) const PROTO_ICMPV6: u8 = 58;
 
 /// Flags that can change the state; packets without them take the short way.
@@ -54,9 +58,12 @@ struct Counters(u64);
 impl Counters {
     /// The top bits: time to move them to the cold part.
     const HIGH: u64 = 1 << 63 | 1 << (BYTES_SHIFT - 1) | 1 << (OVERHEAD_SHIFT - 1);
+
     /// Bits of each number below its top bit.
     const PACKETS_BITS: u32 = OVERHEAD_SHIFT - 1 - PACKETS_SHIFT;
+
     const OVERHEAD_BITS: u32 = BYTES_SHIFT - 1 - OVERHEAD_SHIFT;
+
     const BYTES_BITS: u32 = 63 - BYTES_SHIFT;
 
     /// The low bits of these.

@@ -9,25 +9,25 @@
 
 mod datagrams;
 mod hold;
-mod list;
 mod sources;
 mod spans;
 
-pub(crate) use datagrams::Piece;
-pub use hold::{Held, Release};
-pub(crate) use spans::{Span, UNIT};
-
+use crate::base::{BURST_MAX, Memory, Nanos};
 use crate::books::{Books, Told};
 use crate::burst::{Burst, Further, Lane, track_in_order};
+use crate::config::Config;
 use crate::errands::send_all_errors_away;
 use crate::key::Key;
 use crate::parse::{Lanes, Meta};
+use crate::reason::Reason;
 use crate::state::{CtState, States, Unasked};
 use crate::table::FlowTable;
-use crate::table::raw::Memory;
-use crate::{BURST_MAX, Config, Engine, Nanos, Reason, Verdict};
+use crate::{Engine, Verdict};
+pub(crate) use datagrams::Piece;
 use datagrams::{Datagrams, Due, Fate};
+pub use hold::{Held, Release};
 use hold::{Hold, Owner, Waiting};
+pub(crate) use spans::{Span, UNIT};
 use wire::Packet;
 
 /// Limits of what is remembered of fragments.
@@ -49,6 +49,7 @@ pub struct FragmentLimits {
 
 /// Most datagrams of one IP version.
 pub const MAX_DATAGRAMS: u32 = 1 << 22;
+
 /// Most packets that wait.
 pub const MAX_HOLD: u16 = 1 << 14;
 

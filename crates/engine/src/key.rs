@@ -7,7 +7,7 @@
 //! its own byte order: any order will do, and this one needs no byte swapped. One key of whole
 //! words is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
 
-use crate::BURST_MAX;
+use crate::base::Columns;
 use crate::flow::{PROTO_ICMP, PROTO_ICMPV6};
 use crate::offload::Tuple;
 use std::net::IpAddr;
@@ -17,10 +17,8 @@ use std::net::IpAddr;
 #[repr(transparent)]
 pub(crate) struct Key<const W: usize>(pub(crate) [u64; W]);
 
-/// The keys of a burst, word by word: what the vector units read is contiguous.
-pub(crate) type Columns<const W: usize> = [[u64; BURST_MAX]; W];
-
 pub(crate) type Key4 = Key<2>;
+
 pub(crate) type Key6 = Key<5>;
 
 const _: () = assert!(size_of::<Key4>() == 16 && size_of::<Key6>() == 40);

@@ -5,7 +5,7 @@
 //! [`Engine::new`]. The same engine runs live, on captures, in tests and under the fuzzer.
 #![deny(unsafe_code)]
 
-mod ageing;
+mod base;
 mod books;
 mod burst;
 mod checksum;
@@ -16,7 +16,6 @@ mod events;
 mod filter;
 mod flow;
 mod fragments;
-mod hash;
 mod key;
 mod limits;
 mod listing;
@@ -34,11 +33,14 @@ mod stats;
 mod steering;
 mod table;
 mod tcp;
-mod vectors;
 mod wishes;
 mod zones;
 mod zoning;
 
+pub use base::{BURST_MAX, Memory, Nanos};
+use base::{SimdLevel, prefetch, whole_micros};
+use books::{Books, Told};
+use burst::{admit, track_in_order};
 pub use config::{
     Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
     WhenFull, ZoneFrom,
@@ -47,44 +49,33 @@ pub use ctmark::{CtMark, MarkBits, MarkChange, MarkRule, NoMarkBits, Written};
 pub use errands::{Errand, Handed, Steering};
 pub use events::{Change, FlowEvent};
 pub use filter::{End, Filter, NoPrefix, Prefix};
+use fragments::Fragments;
 pub use fragments::{FragmentLimits, Held, MAX_DATAGRAMS, MAX_HOLD, OddFragments, Release};
 pub use listing::{Cursor, LiveFlow, Query, Swept, ZoneNow};
 pub use mark::{MarkLayout, RuleId};
 pub use marked::{KeyCheck, MarkStats};
+use marked::{Marked, Moment, Places};
+use offload::Governor;
 pub use offload::{
     Admission, Answer, NoRule, Offload, OffloadStats, Passed, RuleAction, RuleState, RuleView,
     Side, Tuple, Wish,
 };
+use parse::{Lanes, PART, Part};
 pub use progress::Progress;
 pub use reason::Reason;
 pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
 pub use snapshot::{Restored, SavedFlow, SavedPhase};
 pub use state::CtState;
+use state::{States, Unasked};
 pub use stats::{STALL_CYCLES, Stage, Stats};
+use std::sync::Arc;
 pub use steering::{Doubt, Hashed, Spread};
-pub use table::raw::Memory;
+use table::FlowTable;
 pub use tcp::Irregular;
 pub use wishes::OffloadState;
 pub use zones::{PickUp, ZonePolicy, Zones};
 pub use zoning::ZoneRule;
-
-use books::{Books, Told};
-use burst::{admit, track_in_order};
-use fragments::Fragments;
-use marked::{Marked, Moment};
-use offload::Governor;
-use parse::{Lanes, PART, Part};
-use state::{States, Unasked};
-use std::sync::Arc;
-use table::FlowTable;
-use vectors::SimdLevel;
 use zoning::Zoning;
-
-/// Nanoseconds: a span, or a time since the Unix epoch.
-pub type Nanos = u64;
-
-/// Most packets in one call of [`Engine::process`].
-pub const BURST_MAX: usize = 64;
 
 /// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +128,7 @@ pub struct Engine {
 /// number: a worker takes bursts from two ports in turn, and an even one would measure the bursts
 /// of one port only.
 pub const SAMPLE_EVERY: u32 = 63;
+
 impl Engine {
     /// Takes all the memory `config` asks for, touched once so that no page fault is left for the
     /// packet path.
@@ -288,8 +280,8 @@ impl Engine {
     }
 
     /// Counts packets by their marks; the others are in what it returns.
-    fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> marked::Places {
-        let Some(marked) = &mut self.marked else { return marked::Places::MAX };
+    fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> Places {
+        let Some(marked) = &mut self.marked else { return Places::MAX };
         marked.set_tight(self.v4.may_evict() || self.v6.may_evict());
         let (v4, v6, zoning) = (&mut self.v4, &mut self.v6, &self.zoning);
         let counted_before = marked.stats.counted;
@@ -305,7 +297,7 @@ impl Engine {
     fn process_rest<P: wire::Packet>(
         &mut self,
         packets: &[P],
-        rest: marked::Places,
+        rest: Places,
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(&mut Self, Stage),
     ) {
@@ -471,16 +463,10 @@ impl Engine {
     }
 }
 
-/// Records keep times to the microsecond; timers go by the same clock.
-#[inline(always)]
-fn whole_micros(now: Nanos) -> Nanos {
-    now - now % 1000
-}
-
 /// Starts to load the first bytes of a frame.
 #[inline(always)]
 fn prefetch_head<P: wire::Packet>(packet: &P) {
-    table::raw::prefetch(packet.head().as_ptr());
+    prefetch(packet.head().as_ptr());
 }
 
 #[inline(never)]

@@ -6,11 +6,12 @@
 //! memory for: they are counted together with some others, in two ways, and the lower number holds.
 //! So no source has more than its share, and one may have a few less where the table is full.
 
-use crate::hash::{KeyDomain, KeyedHasher, derive};
+use crate::base::{BURST_MAX, KeyDomain, KeyedHasher, Nanos, derive};
+use crate::config::Config;
 use crate::key::Key;
+use crate::reason::Reason;
 use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES, MISFIT_BYTES};
 use crate::zones::{ZONES, Zones};
-use crate::{BURST_MAX, Config, Nanos, Reason};
 use std::net::IpAddr;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -182,6 +183,7 @@ impl Valve {
 impl Sources {
     /// Bits of an IPv4 address, and of an IPv6 address, that are one source.
     const PREFIX_V4: u32 = 24;
+
     const PREFIX_V6: u32 = 64;
 
     fn new(max: u32, config: &Config) -> Self {

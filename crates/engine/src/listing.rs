@@ -5,10 +5,13 @@
 //! A walk goes through the records in their order, so many in each call. It takes no snapshot: a
 //! flow that begins or ends meanwhile may be in it or not; every other one is in it once.
 
+use crate::Engine;
+use crate::base::Nanos;
 use crate::filter::Filter;
-use crate::offload::{Governor, Rules, Subject, Terms};
+use crate::offload::{Governor, RuleView, Rules, Side, Subject, Terms};
+use crate::progress::Progress;
+use crate::record::{EndReason, FlowRecord};
 use crate::table::FlowTable;
-use crate::{EndReason, Engine, FlowRecord, Nanos, Progress, RuleView, Side};
 use std::ops::Range;
 
 /// Which flows somebody asks for.

@@ -26,6 +26,7 @@ pub struct MarkLayout {
 
 /// Fewest generations that are of use: fewer come round before the NIC has forgotten the last one.
 const GENERATION_BITS_MIN: u32 = 3;
+
 /// Generations are kept in 16 bits.
 const GENERATION_BITS_MAX: u32 = 15;
 

@@ -9,16 +9,15 @@
 
 mod unsettled;
 
-use crate::flow::Micros;
+use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::key::Key;
 use crate::mark::MarkLayout;
 use crate::offload::Offload;
 use crate::parse::{ETHERNET, Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
+use crate::prefetch_head;
 use crate::table::FlowTable;
 use crate::tcp::Numbers;
-use crate::vectors::SimdLevel;
 use crate::zoning::Zoning;
-use crate::{BURST_MAX, Nanos, prefetch_head};
 use std::ops::Range;
 use unsettled::Unsettled;
 use wire::Packet;

@@ -18,19 +18,18 @@ mod view;
 mod watch;
 mod zones;
 
+use crate::mark::{MarkLayout, RuleId};
+use crate::marked::KeyCheck;
 pub(crate) use governor::Governor;
 pub(crate) use look::{Sight, Wanted};
+use rules::Watched;
 pub(crate) use rules::{Learnt, Rules};
 pub(crate) use score::Score;
 pub(crate) use slots::Named;
-pub use view::{NoRule, RuleState, RuleView};
-pub(crate) use view::{Subject, Terms};
-
-use crate::Nanos;
-use crate::mark::{MarkLayout, RuleId};
-use crate::marked::KeyCheck;
 use slots::Standing;
 use std::net::IpAddr;
+pub use view::{NoRule, RuleState, RuleView};
+pub(crate) use view::{Subject, Terms};
 
 /// What a worker needs for rules of the NIC.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +64,7 @@ impl Offload {
     /// shares.
     pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
         let zones = if has_shares { 2 * zones::BYTES } else { 0 };
-        records * size_of::<rules::Watched>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
+        records * size_of::<Watched>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
     }
 }
 
@@ -275,24 +274,6 @@ impl OffloadStats {
     }
 }
 
-/// Time in 2^16 ns, coming round after three days: enough to tell rates by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tick(u32);
-
-impl Tick {
-    /// Never.
-    pub(crate) const ZERO: Tick = Tick(0);
-
-    pub(crate) fn of(now: Nanos) -> Self {
-        Tick(((now >> 16) as u32).max(1))
-    }
-
-    /// From an earlier one.
-    pub(crate) fn since(self, earlier: Tick) -> Nanos {
-        u64::from(self.0.wrapping_sub(earlier.0)) << 16
-    }
-}
-
 /// At which packets of a direction somebody looks whether it is worth a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looks {
@@ -332,7 +313,9 @@ impl Looks {
 /// lookup, and of a flow with a rule less is to be known. At most so many that neither the packets
 /// nor the numbers of looks come round meanwhile.
 const LOOKS_APART: u32 = 64;
+
 const LOOKS_APART_MARKED: u16 = 1024;
+
 const LOOKS_APART_MOST: u32 = 8192;
 
 /// When to look.

@@ -6,16 +6,6 @@
 //! and a long way for everything. Property tests hold them against each other, and against a parser
 //! that is not ours.
 
-use crate::burst::Lane;
-use crate::flow::{
-    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
-};
-use crate::key::{Key, Key4, Key6, Ports, key4, key6, zone_proto};
-use crate::record::VlanTags;
-use crate::vectors::SimdLevel;
-use crate::{Reason, ZoneFrom};
-use wire::Packet;
-
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
@@ -28,13 +18,18 @@ mod plain;
 mod quoted;
 mod short;
 
+use crate::burst::Lane;
+use crate::config::ZoneFrom;
+use crate::reason::Reason;
+use crate::record::VlanTags;
 pub(crate) use general::{
     FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4, zone_of,
 };
-pub(crate) use icmp::{is_reply, ports as icmp_ports};
+pub(crate) use icmp::{is_reply, ports};
 pub(crate) use part::{PART, Part};
 pub(crate) use plain::plain_all;
 pub(crate) use short::{Lengths, uncounted};
+use wire::Packet;
 
 /// What a flow needs of every packet beside its key, in one word: TCP flags in bits 0 to 7; then,
 /// where a flow adds them up, one packet, frame bytes that are not IP bytes, and frame bytes. The
@@ -91,6 +86,7 @@ impl Reach {
 
 impl Meta {
     pub(crate) const EMPTY: Meta = Meta::new(0, 0, 0);
+
     /// Of a packet that is never just one more of a flow.
     pub(crate) const UNUSUAL: Meta = Meta::new(0, 0, u8::MAX);
 
@@ -142,12 +138,16 @@ impl Meta {
 /// Where in a word, a packet's or that of a flow's counters, there is what. Above the bits of each
 /// is one for the carry of its sum.
 pub(crate) const PACKETS_SHIFT: u32 = 8;
+
 /// 13 bits of packets before it.
 pub(crate) const OVERHEAD_SHIFT: u32 = PACKETS_SHIFT + 14;
+
 /// 15 bits before it.
 pub(crate) const BYTES_SHIFT: u32 = OVERHEAD_SHIFT + 16;
+
 /// The carry of packets: there is none in a packet.
 const SWAPPED_SHIFT: u32 = OVERHEAD_SHIFT - 1;
+
 const ONE_PACKET: u64 = 1 << PACKETS_SHIFT;
 
 /// In the place of a type and code.
@@ -262,10 +262,15 @@ impl Of<5> for Lanes {
 }
 
 pub(crate) const ETHERNET: usize = 14;
+
 const ETHERTYPE_IPV4: u16 = 0x0800;
+
 const IPV4_MIN: usize = 20;
+
 const TCP_MIN: usize = 20;
+
 const UDP: usize = 8;
+
 const VLAN_TAG: usize = 4;
 
 /// Puts key and metadata of a packet into its lane, or says why it has none.

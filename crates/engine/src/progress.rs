@@ -162,7 +162,7 @@ impl Phase {
 
 #[cfg(test)]
 mod tests {
-    use super::Progress;
+    use crate::progress::Progress;
 
     #[test]
     fn names_are_unique_and_found_again() {

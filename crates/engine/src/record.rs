@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The flow record: what is left of a connection when it ends.
 
-use crate::Nanos;
+use crate::base::Nanos;
 use crate::ctmark::CtMark;
 use std::net::IpAddr;
 

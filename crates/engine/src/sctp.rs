@@ -5,26 +5,33 @@
 mod tags;
 
 use crate::flow::Phase;
-use crate::parse::{HEADERS_MAX, Meta, Opening};
-use Phase::{
+use crate::flow::Phase::{
     SctpAborted as AB, SctpClosed as CL, SctpCookie as CE, SctpEstablished as ES,
     SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
     SctpShutdownAck as SA, SctpStray as ST, SctpWithdrawn as WD,
 };
+use crate::parse::{HEADERS_MAX, Meta, Opening};
 pub(crate) use tags::{Asker, Tags, Told};
 use wire::Packet;
 
 /// The common header (RFC 9260 section 3.1), that of a chunk (section 3.2), and a tag behind it.
 const COMMON: usize = 12;
+
 const CHUNK: usize = 4;
+
 /// INIT and INIT ACK without parameters (sections 3.3.2 and 3.3.3).
 const INIT_MIN: usize = 20;
+
 /// Bytes of a packet that are looked at, wherever its buffer is cut.
 const LOOK: usize = 128;
+
 /// Chunks that are looked at: control comes before data (section 6.10), and little of it.
 const CHUNKS_MAX: usize = 8;
+
 const T_BIT: u8 = 1;
+
 const HEARTBEAT: u8 = 4;
+
 const HEARTBEAT_ACK: u8 = 5;
 
 /// What a packet is for: the first of its chunks that is not of the last kind.

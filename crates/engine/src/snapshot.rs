@@ -5,11 +5,14 @@
 //! Embryonic flows are left out. They are cheap to begin anew, and most of what a flood is made of.
 //! So are rules of the NIC: they are gone with whoever made them.
 
+use crate::Engine;
+use crate::base::{Nanos, whole_micros};
 use crate::ctmark::CtMark;
 use crate::flow::{Hot, Phase};
 use crate::key::Key;
+use crate::listing::Cursor;
+use crate::record::{Tally, VlanTags};
 use crate::table::FlowTable;
-use crate::{Cursor, Engine, Nanos, Tally, VlanTags, whole_micros};
 use std::net::IpAddr;
 
 /// A connection, with all of it that is worth keeping. What it says may come from a file that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a packet is to its connection, in the words that firewalls have for it.
 
-use crate::Reason;
+use crate::reason::Reason;
 use std::fmt;
 use std::ops::BitOr;
 
@@ -13,15 +13,20 @@ pub struct CtState(u8);
 impl CtState {
     /// It begins a connection, or there was no answer yet to what its sender has begun.
     pub const NEW: CtState = CtState(1);
+
     /// Of a connection in which both ends have spoken.
     pub const ESTABLISHED: CtState = CtState(1 << 1);
+
     /// An ICMP error about a packet of a known connection.
     pub const RELATED: CtState = CtState(1 << 2);
+
     /// On its way to who began the connection; beside [`ESTABLISHED`](Self::ESTABLISHED) or
     /// [`RELATED`](Self::RELATED).
     pub const REPLY: CtState = CtState(1 << 3);
+
     /// Its connection cannot have it, it is about none, or no correct sender makes it.
     pub const INVALID: CtState = CtState(1 << 4);
+
     /// Nobody has asked to which connection it belongs, or there was no room for one.
     pub const UNTRACKED: CtState = CtState(1 << 5);
 
@@ -96,7 +101,7 @@ impl States for &mut [CtState] {
 
 #[cfg(test)]
 mod tests {
-    use super::CtState;
+    use crate::state::CtState;
 
     #[test]
     fn words_are_shown_by_name() {

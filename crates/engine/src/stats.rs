@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counters of one engine. Plain numbers with one writer; whoever shares them copies them out.
 
-use crate::{EndReason, Irregular, Reason};
+use crate::reason::Reason;
+use crate::record::EndReason;
+use crate::tcp::Irregular;
 
 /// What the engine did so far. Every packet given to [`Engine::process`](crate::Engine::process)
 /// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`, `held`, `handed`; so is every

@@ -8,50 +8,43 @@ mod bypass;
 mod embryonic;
 mod forgotten;
 mod further;
-pub(crate) mod index;
 mod lifetimes;
 mod marking;
 mod places;
-pub(crate) mod raw;
 mod replace;
 mod resume;
 mod resync;
 mod rules;
 mod usual;
 
-use crate::ageing::{LinkStore, TimerLink, TimerWheel};
+use crate::base::{
+    BURST_MAX, Columns, CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, LinkStore, Memory, Micros,
+    NO_RECORD, Nanos, TimerLink, TimerWheel, derive,
+};
 use crate::burst::{Arrival, Outcome};
-use crate::flow::{Cold, Event, Hot, Micros, Phase};
-use crate::hash::{KeyDomain, KeyedHasher, derive};
-use crate::key::{Columns, Key};
-use crate::offload::{Looks, Offload, Rules, When};
+use crate::config::{Checksums, Config, TcpNumbers};
+use crate::flow::{Cold, Event, Hot, Phase};
+use crate::key::Key;
+use crate::offload::{Looks, Offload, Rules, Side, When};
 use crate::parse::{Meta, Opening};
-use crate::tcp::Numbers;
+use crate::record::{EndReason, FlowRecord};
+use crate::state::CtState;
+use crate::tcp::{Irregular, Numbers};
 use crate::zones::{PickUp, Zones};
 use crate::zoning::Tagging;
-use crate::{
-    BURST_MAX, Checksums, Config, CtState, EndReason, FlowRecord, Irregular, Nanos, Side,
-    TcpNumbers,
-};
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;
-pub(crate) use forgotten::FORGOTTEN_BYTES;
-pub(crate) use resync::{MISFIT_BYTES, Said};
-
 use embryonic::Embryonic;
+pub(crate) use forgotten::FORGOTTEN_BYTES;
 use forgotten::Forgotten;
-use index::CuckooIndex;
 use lifetimes::Lifetimes;
 use marking::Markings;
-use raw::{HugeRegion, Memory};
 use resync::OutOfSync;
+pub(crate) use resync::{MISFIT_BYTES, Said};
 use rules::Due;
 use std::ops::Range;
 use std::sync::Arc;
 pub(crate) use usual::Seen;
-
-/// In place of a record number: none.
-pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 /// Flows with keys of `W` words.
 pub(crate) struct FlowTable<const W: usize> {

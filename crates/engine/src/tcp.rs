@@ -9,7 +9,7 @@ mod numbers;
 mod window;
 
 use crate::flow::Phase;
-use Phase::{
+use crate::flow::Phase::{
     TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpLastAck as LA,
     TcpPickedUp as PU, TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
 };
@@ -17,9 +17,13 @@ pub(crate) use numbers::{Gathered, Header, Numbers, Segment};
 pub(crate) use window::{Scales, Window};
 
 pub(crate) const FIN: u8 = 0x01;
+
 pub(crate) const SYN: u8 = 0x02;
+
 pub(crate) const RST: u8 = 0x04;
+
 pub(crate) const ACK: u8 = 0x10;
+
 pub(crate) const URG: u8 = 0x20;
 
 /// Why a packet changes nothing about its connection, and is no sign of life. It is forwarded and

@@ -2,8 +2,11 @@
 //! The engine's dealings with whoever makes rules: wishes out, answers in, and a look at what there
 //! is now and then. What both tables share is settled here.
 
-use crate::offload::{Governor, Rules, Score, Wanted};
-use crate::{Answer, Engine, MarkStats, Nanos, OffloadStats, RuleId, Side, Wish};
+use crate::Engine;
+use crate::base::Nanos;
+use crate::mark::RuleId;
+use crate::marked::MarkStats;
+use crate::offload::{Answer, Governor, OffloadStats, Rules, Score, Side, Wanted, Wish};
 
 impl Engine {
     /// What a port is to do next, if there is something. Rules that are to go come first: they make

@@ -4,8 +4,12 @@
 //! It may change while there are connections. New ones go by it at once, and so does every look at
 //! a timer; those that are there are reviewed, a few records at a time.
 
+use crate::Engine;
+use crate::base::Nanos;
+use crate::config::{Config, TcpNumbers, Timeouts, WhenFull};
+use crate::ctmark::MarkRule;
 use crate::flow::Phase;
-use crate::{Config, Cursor, Engine, MarkRule, Nanos, TcpNumbers, Timeouts, WhenFull};
+use crate::listing::Cursor;
 use std::sync::Arc;
 
 /// What holds for the connections of a zone.

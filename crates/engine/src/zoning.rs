@@ -4,11 +4,11 @@
 //! Both directions of a connection are in one zone, so the two ends of a rule have no order: it is
 //! held against a key in either. Without rules nothing is looked at.
 
+use crate::config::{Config, ZoneFrom};
 use crate::filter::{End, has_ports};
 use crate::key::{Key, zone_proto};
 use crate::parse::{Lanes, zone_of};
 use crate::snapshot::SavedFlow;
-use crate::{Config, ZoneFrom};
 use std::net::IpAddr;
 
 /// Puts the packets that it means into a zone. Nothing is asked for where there is `None`.
@@ -196,7 +196,7 @@ impl<const W: usize> Pattern<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Prefix;
+    use crate::filter::Prefix;
     use crate::key::{KeyParts, Ports, key4, key6};
     use proptest::prelude::*;
 

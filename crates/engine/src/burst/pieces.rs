@@ -3,7 +3,7 @@
 //! they are once that is known, and those that leave it again as nobody knows. ICMP errors.
 
 use super::{Burst, Lane, Outcome};
-use crate::BURST_MAX;
+use crate::base::BURST_MAX;
 use crate::errands::{Errand, Others};
 use crate::fragments::{Arrived, Piece};
 use crate::key::Key;

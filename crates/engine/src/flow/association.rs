@@ -2,12 +2,12 @@
 //! SCTP by its chunks and its tags: what a packet does to its association, or why it is none of its
 //! own.
 
-use super::{Event, Hot, PROTO_SCTP, Phase};
-use crate::Irregular;
+use super::phase::Phase;
+use super::{Event, Hot, PROTO_SCTP};
 use crate::burst::Arrival;
 use crate::parse::Meta;
 use crate::sctp::{Chunks, Kind, Tags, Told};
-use crate::tcp::{Scales, Window};
+use crate::tcp::{Irregular, Scales, Window};
 
 impl<const W: usize> Hot<W> {
     /// Notes what the first packet tells, and returns where it leads.

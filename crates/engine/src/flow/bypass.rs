@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counting packets that nobody saw, because the NIC forwarded them by itself.
 
-use super::{Cold, Counters, Hot, Micros, Phase};
-use crate::Nanos;
+use super::phase::Phase;
+use super::{Cold, Counters, Hot};
+use crate::base::{Micros, Nanos};
 use crate::offload::Passed;
 
 impl<const W: usize> Hot<W> {

@@ -5,7 +5,8 @@
 //! Its links take no memory: they lie in the high words of the responder's counters, which are 0
 //! as long as it has not sent thousands of packets. A flow that comes so far leaves the list.
 
-use super::{Cold, Hot, Phase};
+use super::phase::Phase;
+use super::{Cold, Hot};
 
 /// Those beside a flow in the list, by the order in which they began; [`NO_RECORD`] for none.
 ///

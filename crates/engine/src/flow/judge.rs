@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::{Counters, Event, Hot, PROTO_SCTP, PROTO_TCP, Phase, SYN_FIN_RST, Vital};
-use crate::Irregular;
+use super::phase::Phase;
+use super::vital::Vital;
+use super::{Counters, Event, Hot, PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
 use crate::burst::Arrival;
 use crate::offload::When;
 use crate::parse::{Front, Meta, Reach};
 use crate::sctp::Tags;
-use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
+use crate::tcp::{
+    ACK, FIN, Irregular, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens,
+};
 
 impl<const W: usize> Hot<W> {
     /// What is known after the first segment, which leads to this phase.

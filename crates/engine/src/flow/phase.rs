@@ -2,10 +2,12 @@
 //! Where a flow is in its life: decides its timeout, and which of its packets do more than to be
 //! counted.
 
-use super::{OUT_OF_SYNC_TIMEOUT, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use super::resync::OUT_OF_SYNC_TIMEOUT;
+use super::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use crate::base::Nanos;
+use crate::config::Timeouts;
 use crate::record::State;
 use crate::tcp::Kind;
-use crate::{Nanos, Timeouts};
 
 /// Six bits. The lowest is for the packet path: a packet of the responder does more.
 /// [`Phase::OPEN`] is another: any packet does.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A TCP connection that is out of sync with its ends: where it goes on, and how long it lives.
 
-use super::{Event, FIN, Hot, Micros, Phase};
-use crate::Nanos;
+use super::phase::Phase;
+use super::{Event, Hot};
+use crate::base::{Micros, Nanos};
 use crate::table::Said;
-use crate::tcp::Window;
+use crate::tcp::{FIN, Window};
 
 /// How long a connection lives whose ends have both sent a FIN or an RST that does not fit:
 /// Linux's `nf_conntrack_tcp_timeout_unacknowledged`.

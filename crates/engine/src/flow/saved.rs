@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A record as it is saved, and made again of what was saved.
 
-use super::{
-    Cold, Counters, Hot, Micros, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Phase,
-    Tally,
-};
+use super::phase::Phase;
+use super::vital::Vital;
+use super::{Cold, Counters, Hot, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use crate::base::Micros;
 use crate::ctmark::CtMark;
 use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
-use crate::parse::{icmp_ports, is_reply};
+use crate::parse::{is_reply, ports as icmp_ports};
+use crate::record::Tally;
 use crate::sctp::Tags;
 use crate::snapshot::{SavedFlow, SavedPhase};
 use crate::tcp::Scales;
@@ -57,7 +58,7 @@ impl<const W: usize> Hot<W> {
             return None;
         }
         let (phase, scales) = resumed(flow, is_judged)?;
-        let mut hot = Hot { key, vital: super::Vital::begin(swapped.into()), ..Self::FREE };
+        let mut hot = Hot { key, vital: Vital::begin(swapped.into()), ..Self::FREE };
         let mut cold = Cold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..Cold::FREE };
         for (direction, tally) in [flow.orig, flow.reply].into_iter().enumerate() {
             hot.counters[direction] = cold.count_up(direction, tally)?;

@@ -6,7 +6,8 @@
 //! foretells, so each question about it is a wrong guess of the processor's most of the time. Here
 //! there is one: where it leads.
 
-use super::{Hot, Phase};
+use super::Hot;
+use super::phase::Phase;
 use crate::parse::Meta;
 use crate::tcp::{ACK, FIN, RST, SYN, Segment, URG};
 

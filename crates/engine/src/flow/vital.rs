@@ -2,29 +2,9 @@
 //! One word that every packet of a flow reads and writes: when it was seen last, where it is in its
 //! life, and what is the same for all its packets.
 
-use super::Phase;
-use crate::Nanos;
+use super::phase::Phase;
+use crate::base::{Micros, Nanos};
 use crate::tcp::Scales;
-
-/// Microseconds since the Unix epoch as far as a flow keeps them: they come round after 4.4 years,
-/// which no flow lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Micros(u64);
-
-impl Micros {
-    const MASK: u64 = (1 << 47) - 1;
-
-    #[inline(always)]
-    pub(crate) fn of(now: Nanos) -> Self {
-        Micros(now / 1000 & Self::MASK)
-    }
-
-    /// The time, which is that of `start` or later.
-    fn since(self, start: Nanos) -> Nanos {
-        let later = self.0.wrapping_sub(start / 1000) & Self::MASK;
-        (start / 1000 + later) * 1000
-    }
-}
 
 /// From bit 0: microseconds (47 bits), 1 if it is among the embryonic flows of its table, shifts of
 /// the windows (8 bits), phase (6), 1 if the originator is the second end of the key, 1 if somebody
@@ -34,10 +14,15 @@ impl Micros {
 pub(super) struct Vital(u64);
 
 const EMBRYONIC: u64 = 1 << 47;
+
 const SCALES_SHIFT: u32 = 48;
+
 const PHASE_SHIFT: u32 = 56;
+
 const PHASE_MASK: u64 = 0x3f << PHASE_SHIFT;
+
 const SWAPPED_SHIFT: u32 = 62;
+
 const RULED: u64 = 1 << 63;
 
 impl Vital {

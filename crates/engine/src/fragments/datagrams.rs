@@ -7,15 +7,16 @@
 //! in between. A datagram leaves when it is whole, as its number is soon used again.
 
 use super::hold::{Hold, Owner, Waiting};
-use super::list::{Links, List, NONE};
-use super::sources::{self, Sources};
+use super::sources;
+use super::sources::Sources;
 use super::spans::{Fit, Span, Spans};
-use crate::hash::{KeyDomain, KeyedHasher, derive};
+use crate::base::{
+    CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Links, List, Memory, NONE, Nanos, derive,
+};
+use crate::config::Config;
 use crate::key::Key;
 use crate::parse::{Front, Reach};
-use crate::table::index::CuckooIndex;
-use crate::table::raw::{HugeRegion, Memory};
-use crate::{Config, Nanos, Reason};
+use crate::reason::Reason;
 
 /// A fragment of a datagram, as the parser found it.
 #[derive(Clone, Copy, Debug)]

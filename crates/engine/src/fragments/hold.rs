@@ -6,11 +6,10 @@
 //! becomes of it. So there are more slots than may wait: those that a burst sets free and those
 //! that it takes are not the same.
 
-use super::list::{Links, List, NONE};
+use crate::Verdict;
+use crate::base::{BURST_MAX, HugeRegion, Links, List, Memory, NONE, Nanos};
 use crate::errands::Errand;
 use crate::parse::Meta;
-use crate::table::raw::{HugeRegion, Memory};
-use crate::{BURST_MAX, Nanos, Verdict};
 use std::collections::VecDeque;
 
 /// What has become of a packet that the caller keeps.

@@ -2,11 +2,8 @@
 //! Who sends fragments, and how many of the table's datagrams each sender has: so that one that
 //! sends the most takes the places of its own, not of others.
 
-use super::list::{Links, List};
-use crate::hash::KeyedHasher;
+use crate::base::{CuckooIndex, HugeRegion, KeyedHasher, Links, List, Memory};
 use crate::key::Key;
-use crate::table::index::CuckooIndex;
-use crate::table::raw::{HugeRegion, Memory};
 
 /// Address of a sender, or for IPv6 the network of 64 bits that it is free to choose addresses of;
 /// and its zone.

@@ -7,6 +7,7 @@
 
 /// Runs of one datagram.
 const RUNS: usize = 8;
+
 /// Fragments begin at multiples of this (RFC 791 section 3.1).
 pub(crate) const UNIT: u16 = 8;
 

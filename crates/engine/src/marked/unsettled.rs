@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Flows that a packet of the burst may end, so that those behind it may be of others.
 
-use crate::BURST_MAX;
+use crate::base::BURST_MAX;
 use crate::table::FlowTable;
 
 /// Flows of one table. No mark is expected of them: packets are not counted in passing.

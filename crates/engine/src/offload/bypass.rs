@@ -10,13 +10,14 @@ use super::rules::{Rules, Watched};
 use super::score::Score;
 use super::slots::{Rule, Standing};
 use super::watch::{Kind, MISSES_MAX, SETTLING};
-use super::{Passed, Side, Tick};
-use crate::Nanos;
+use super::{Passed, Side};
+use crate::base::{Nanos, Tick};
 use crate::flow::Hot;
 use crate::mark::RuleId;
 
 /// A direction of which the NIC has counted nothing for so long is quiet.
 const QUIET: Nanos = 2_000_000_000;
+
 /// A rule that is not gone by then keeps its flow no longer.
 const RECALL_MAX: Nanos = 2_000_000_000;
 

@@ -16,6 +16,7 @@ pub(crate) struct Who {
 
 /// Entries there may be.
 const ENTRIES: usize = 1024;
+
 /// In place of the number of an entry: none.
 const NONE: u16 = u16::MAX;
 

@@ -2,19 +2,25 @@
 //! How many rules a side has room for, how fast they come, and what follows for who gets one.
 
 use super::{Admission, Answer, Side};
-use crate::Nanos;
+use crate::base::Nanos;
 
 /// In what time a rule should pay: the time that it takes to write all there is room for, within
 /// these bounds.
 const HORIZON_MIN: Nanos = 100_000_000;
+
 const HORIZON_MAX: Nanos = 10_000_000_000;
+
 /// Rules that are asked for and not answered: as many as are made while wishes and answers are on
 /// their way, but no fewer than keep the NIC busy and no more than leave a choice.
 const AHEAD: Nanos = 10_000_000;
+
 const AHEAD_MIN: u64 = 4;
+
 const AHEAD_MAX: u64 = 1024;
+
 /// What a rule takes, as long as nobody knows.
 const INTERVAL: Nanos = 100_000;
+
 /// How often a side that was full is believed to have some more room.
 const GROWS_EVERY: Nanos = 1_000_000_000;
 

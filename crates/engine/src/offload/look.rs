@@ -9,8 +9,8 @@ use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::Standing;
 use super::watch::{Kind, MISSES_MAX, SETTLING};
-use super::{Admission, LOOKS_APART, Side, Tick};
-use crate::Nanos;
+use super::{Admission, LOOKS_APART, Side};
+use crate::base::{Nanos, Tick};
 use crate::flow::{Hot, PROTO_TCP, PROTO_UDP};
 
 /// How much better whoever takes another's place must be, in quarters of an octave: a score of a

@@ -7,16 +7,14 @@ use super::score::{Histogram, Score};
 use super::slots::{NO_SLOT, Rule, Slots, Standing};
 use super::watch::{Classes, Kind};
 use super::zones::Zones;
-use super::{
-    Answer, LOOKS_APART, Looks, Offload, OffloadStats, RuleAction, Side, Tick, Tuple, Wish,
-};
-use crate::Nanos;
+use super::{Answer, LOOKS_APART, Looks, Offload, OffloadStats, RuleAction, Side, Tuple, Wish};
+use crate::base::{HugeRegion, Memory, Nanos, Tick};
 use crate::flow::Hot;
 use crate::key::Key;
 use crate::mark::RuleId;
-use crate::marked::{self, KeyCheck};
+use crate::marked;
+use crate::marked::KeyCheck;
 use crate::parse::Meta;
-use crate::table::raw::{HugeRegion, Memory};
 use crate::zoning::Tagging;
 use std::collections::VecDeque;
 

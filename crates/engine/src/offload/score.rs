@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! How much a rule would be worth, on a scale that is good enough to compare.
 
-use crate::Nanos;
+use crate::base::Nanos;
 
 /// Packets per second, in quarters of octaves: from 1/8 to 2^28.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,6 +10,7 @@ pub(crate) struct Score(u8);
 impl Score {
     /// Scores there are.
     pub(crate) const COUNT: usize = 128;
+
     /// Less than any packet.
     pub(crate) const ZERO: Score = Score(0);
 

@@ -9,18 +9,21 @@
 //! has to look that up: one cache line less of three. A flow whose record had another a moment ago
 //! waits for its slot then. Where there are fewer, those free for longest are used first.
 
-use super::{Side, Tick};
+use super::Side;
+use super::score::Score;
+use crate::base::{HugeRegion, Memory, Tick};
 use crate::mark::{MarkLayout, RuleId};
-use crate::offload::score::Score;
-use crate::table::raw::{HugeRegion, Memory};
 use std::collections::VecDeque;
 
 /// In place of the number of a slot: none.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
+
 /// Packets that wait in a receive queue at most, in any NIC.
 const QUEUE_MAX: u32 = 1 << 15;
+
 /// In place of the number of a record: none.
 const NO_RECORD: u32 = u32::MAX;
+
 /// Fewest generations of a slot that is of one record only, and so comes round faster than if all
 /// had their turn: a NIC that forgets to forget a rule is found by the keys that are compared.
 const GENERATIONS_MIN: u16 = 63;

@@ -2,12 +2,12 @@
 //! How things stand with the rule of one direction, for people: what there is, and if there is no
 //! rule, why not. Only looks; what it says of rates is what the admission goes by.
 
+use super::Side;
 use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::{Rule, Standing};
 use super::watch::Kind;
-use super::{Side, Tick};
-use crate::Nanos;
+use crate::base::{Nanos, Tick};
 use crate::flow::{PROTO_TCP, PROTO_UDP};
 
 /// What there is of a rule.

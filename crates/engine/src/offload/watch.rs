@@ -3,17 +3,21 @@
 //! then, and tried again later.
 
 use super::Side;
-use crate::Nanos;
+use crate::base::Nanos;
 use crate::flow::PROTO_TCP;
 
 /// Looks in a row at packets without a mark that make a rule one without effect.
 pub(crate) const MISSES_MAX: u8 = 3;
+
 /// From when a rule is there until its marks are missed.
 pub(crate) const SETTLING: Nanos = 100_000_000;
+
 /// Rules without effect, where none has any, that are enough for all of their class.
 const INEFFECTIVE_MAX: u32 = 8;
+
 /// How long a class is set aside, the first time; twice as long each time.
 const ASIDE: Nanos = 10_000_000_000;
+
 const ASIDE_MAX: Nanos = 600_000_000_000;
 
 /// Rules with the same items at the same port.

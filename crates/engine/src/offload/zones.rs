@@ -4,7 +4,7 @@
 
 use super::Side;
 use super::score::Score;
-use crate::table::raw::{HugeRegion, Memory};
+use crate::base::{HugeRegion, Memory};
 
 /// Zones there are.
 const ZONES: usize = 1 << 16;

@@ -6,25 +6,29 @@
 //! them. A word of each packet makes a vector; what is compared, sorted and put together then is
 //! done once for the four.
 
-// SimdLevel are inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
+#![allow(unused_unsafe, unsafe_code)]
+// Vector code is inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
 // intrinsics are unsafe even with the feature enabled: newer ones find the blocks superfluous.
 #![allow(unused_unsafe, unsafe_code)]
 
 mod words;
 
 use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
-use super::part::{Places, next};
+use super::part::{Part, Places, next};
 use super::short::ETHERTYPE_VLAN;
 use super::{
     BYTES_SHIFT, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, ONE_PACKET, OVERHEAD_MAX,
-    OVERHEAD_SHIFT, Opening, PROTO_TCP, PROTO_UDP, Packet, Part, SWAPPED_SHIFT, SimdLevel, TCP_MIN,
-    UDP, VLAN_TAG, VlanTags,
+    OVERHEAD_SHIFT, Opening, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG, avx512, part,
 };
+use crate::base::SimdLevel;
+use crate::flow::{PROTO_TCP, PROTO_UDP};
+use crate::record::VlanTags;
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
     _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_or_si256, _mm256_shuffle_epi8,
     _mm256_shuffle_epi32, _mm256_slli_epi64, _mm256_srli_epi64, _mm256_sub_epi64,
 };
+use wire::Packet;
 use words::{
     Heads, Words, above, all, byte, equal, holds_for_all, or_all, pick, swapped_u16, to_array,
     words,
@@ -68,10 +72,10 @@ pub(super) fn metas<const V6: bool, P: Packet>(
             SimdLevel::Avx2 => metas_of::<V6, P>(packets, metas),
             #[cfg(avx512)]
             SimdLevel::Avx512 => {
-                let (read, bytes) = super::avx512::metas::<V6, P>(packets, metas);
+                let (read, bytes) = avx512::metas::<V6, P>(packets, metas);
                 let (packets, metas) = (&packets[read..], &mut metas[read..]);
                 // Half a group may be left; a call for none costs some ten cycles.
-                if packets.len() < super::part::GROUP {
+                if packets.len() < part::GROUP {
                     return (read, bytes);
                 }
                 let (more, their_bytes) = metas_of::<V6, P>(packets, metas);
@@ -329,6 +333,7 @@ impl<'a, P: Packet> Group<'a, P> {
 }
 
 const IPV4_HEADS: usize = ETHERNET + IPV4_MIN + TCP_MIN;
+
 const IPV6_HEADS: usize = ETHERNET + IPV6 + TCP_MIN;
 
 /// # Safety

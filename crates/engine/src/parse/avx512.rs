@@ -8,9 +8,9 @@
 
 use super::general::IPV6;
 use super::{
-    BYTES_SHIFT, ETHERNET, IPV4_MIN, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PROTO_TCP,
-    PROTO_UDP, Packet, TCP_MIN, UDP,
+    BYTES_SHIFT, ETHERNET, IPV4_MIN, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, TCP_MIN, UDP,
 };
+use crate::flow::{PROTO_TCP, PROTO_UDP};
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm_loadu_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi128_si512,
     _mm512_cmpeq_epi64_mask, _mm512_cmplt_epi64_mask, _mm512_inserti32x4, _mm512_mask_blend_epi64,
@@ -19,6 +19,7 @@ use core::arch::x86_64::{
     _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64, _mm512_testn_epi64_mask,
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
+use wire::Packet;
 
 /// Packets side by side.
 const GROUP: usize = 8;

@@ -3,43 +3,67 @@
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
 use super::fragment::{Fragment, datagram6, fragment4, fragment6};
-use super::icmp::{self, has_identifier, is_error};
+use super::icmp::{has_identifier, is_error};
 use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, Front, IPV4_MIN, Key, Lanes, Meta, OVERHEAD_MAX, Opening,
-    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Packet,
-    Ports, Reason, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, quoted, zone_proto,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, Front, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening,
+    TCP_MIN, UDP, VLAN_TAG, icmp, quoted,
+};
+use crate::config::ZoneFrom;
+use crate::flow::{
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
 };
 use crate::fragments::Piece;
+use crate::key::{Key, Ports, key4, key6, zone_proto};
+use crate::reason::Reason;
+use crate::record::VlanTags;
 use crate::tcp::{FIN, SYN};
 use std::ops::Range;
+use wire::Packet;
 
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
+
 /// 802.1Q, 802.1ad, and the value that switches used before 802.1ad.
 const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+
 /// Below this the field is the length of an 802.3 frame.
 const ETHERTYPE_MIN: u16 = 0x0600;
+
 const VLAN_TAGS_MAX: usize = 2;
 
 pub(crate) const IPV6: usize = 40;
+
 const EXTENSIONS_MAX: usize = 8;
+
 const EXTENSION_BYTES_MAX: usize = 256;
+
 pub(crate) const HOP_BY_HOP: u8 = 0;
+
 pub(crate) const ROUTING: u8 = 43;
+
 pub(crate) const FRAGMENT: u8 = 44;
+
 const AUTHENTICATION: u8 = 51;
+
 const DESTINATION: u8 = 60;
 
 const SCTP: usize = 12;
+
 /// Type, code, checksum: what every ICMP message has.
 const ICMP_MIN: usize = 4;
+
 const ICMP_ECHO: usize = 8;
+
 /// Flags and protocol: what every GRE header has.
 const GRE: usize = 4;
+
 /// RFC 2784 section 2.1 and RFC 1701: either of checksum and routing adds a word before the key.
 const GRE_CHECKSUM_OR_ROUTING: u16 = 0xc000;
+
 /// RFC 2890 section 2.1.
 const GRE_KEY: u16 = 0x2000;
+
 const GRE_VERSION: u16 = 0x0007;
+
 /// SPI and sequence number.
 const ESP: usize = 8;
 

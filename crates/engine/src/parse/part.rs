@@ -6,9 +6,11 @@
 
 use super::general::ETHERTYPE_IPV6;
 use super::short::ETHERTYPE_VLAN;
-use super::{
-    ETHERNET, ETHERTYPE_IPV4, Lanes, Packet, Reason, SimdLevel, VLAN_TAG, ZoneFrom, parse,
-};
+use super::{ETHERNET, ETHERTYPE_IPV4, Lanes, VLAN_TAG, avx2, parse};
+use crate::base::SimdLevel;
+use crate::config::ZoneFrom;
+use crate::reason::Reason;
+use wire::Packet;
 
 /// Most packets of a part.
 pub(crate) const PART: usize = 32;
@@ -104,7 +106,7 @@ impl<P: Packet> Part<'_, P> {
     #[inline(always)]
     pub(super) fn side_by_side(self, places: Places, lanes: &mut Lanes) -> Places {
         #[cfg(target_arch = "x86_64")]
-        let rest = super::avx2::parse(self, places, lanes);
+        let rest = avx2::parse(self, places, lanes);
         #[cfg(not(target_arch = "x86_64"))]
         let rest = {
             let _ = (lanes, self.vectors);

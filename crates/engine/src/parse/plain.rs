@@ -6,17 +6,23 @@
 //! of which one bit is looked at.
 
 use super::short::{Lengths, TRANSPORTS, Transport};
-use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, Packet, SimdLevel, TCP_MIN};
+use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, TCP_MIN, avx2, general};
+use crate::base::SimdLevel;
+use wire::Packet;
 
-const IPV6: usize = super::general::IPV6;
+const IPV6: usize = general::IPV6;
 
 /// EtherType, version and length of the header: bytes 12 to 14, in a word in the order of the wire.
 const IPV4_MASK: u64 = u64::from_ne_bytes([0xff, 0xff, 0xff, 0, 0, 0, 0, 0]);
+
 const IPV4_VALUE: u64 = u64::from_ne_bytes([0x08, 0x00, 0x45, 0, 0, 0, 0, 0]);
+
 /// More fragments and the offset: bytes 20 and 21.
 const FRAGMENT_MASK: u64 = u64::from_ne_bytes([0x3f, 0xff, 0, 0, 0, 0, 0, 0]);
+
 /// EtherType and version.
 const IPV6_MASK: u64 = u64::from_ne_bytes([0xff, 0xff, 0xf0, 0, 0, 0, 0, 0]);
+
 const IPV6_VALUE: u64 = u64::from_ne_bytes([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0]);
 
 /// Of IPv4 without options, not a fragment. `None`: of something else, or nothing that is sound.
@@ -75,8 +81,8 @@ pub(crate) fn plain_all<P: Packet>(
         let (packets, metas) = (&packets[read..], &mut metas[read..]);
         #[cfg(target_arch = "x86_64")]
         let (side_by_side, their_bytes) = match is_v6 {
-            false => super::avx2::metas::<false, P>(packets, vectors, metas),
-            true => super::avx2::metas::<true, P>(packets, vectors, metas),
+            false => avx2::metas::<false, P>(packets, vectors, metas),
+            true => avx2::metas::<true, P>(packets, vectors, metas),
         };
         #[cfg(not(target_arch = "x86_64"))]
         let (side_by_side, their_bytes) = {

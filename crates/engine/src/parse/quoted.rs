@@ -3,21 +3,26 @@
 //! who sent it, and its sequence number.
 
 use super::general::{Frame, IPV6, Whole, extensions, gre_key};
-use super::icmp::{self, is_error};
-use super::{
-    IPV4_MIN, Key4, Key6, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP,
-    PROTO_UDP, Packet, Ports, Reason, key4, key6, zone_proto,
+use super::icmp::is_error;
+use super::{IPV4_MIN, general, icmp};
+use crate::flow::{
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
 };
+use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
+use crate::reason::Reason;
 use std::ops::Range;
+use wire::Packet;
 
 /// RFC 792: so much of a transport header is in every quote.
 const TRANSPORT: usize = 8;
+
 /// Where an error is sent to, behind the start of its IP header.
 const DESTINATION_V4: usize = 16;
+
 const DESTINATION_V6: usize = 24;
 
 /// Of the longest chains of headers that are followed, one in the other.
-const HEADERS_MAX: usize = super::general::HEADERS_MAX + 8 + IPV6 + 256 + TRANSPORT;
+const HEADERS_MAX: usize = general::HEADERS_MAX + 8 + IPV6 + 256 + TRANSPORT;
 
 /// What is known of a quoted packet: the key of its connection, whether its source is the second
 /// end of it, and, of TCP, the sequence number.

@@ -8,9 +8,13 @@
 use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
 use super::plain::{plain_ipv4, plain_ipv6};
 use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, PROTO_TCP,
-    PROTO_UDP, Ports, TCP_MIN, UDP, VLAN_TAG, VlanTags, ZoneFrom, key4, key6, zone_proto,
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, TCP_MIN,
+    UDP, VLAN_TAG,
 };
+use crate::config::ZoneFrom;
+use crate::flow::{PROTO_TCP, PROTO_UDP};
+use crate::key::{Ports, key4, key6, zone_proto};
+use crate::record::VlanTags;
 
 pub(super) const ETHERTYPE_VLAN: u16 = 0x8100;
 

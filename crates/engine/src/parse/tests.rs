@@ -2,13 +2,19 @@
 //! Parser tests: the short way against the long way, and both against etherparse, over frames with
 //! flipped, set, cut and added bytes.
 
-use super::part::below;
-use super::short::{self, Lengths};
-use super::{Lane, Lanes, Part, SimdLevel, ZoneFrom};
-use crate::{
-    BURST_MAX, Checksums, Config, Engine, FlowRecord, FragmentLimits, Malformed, Reason, Stats,
-    Verdict,
-};
+mod counted;
+
+use super::part::{Part, below};
+use super::short::Lengths;
+use super::{Lanes, short};
+use crate::base::{BURST_MAX, SimdLevel};
+use crate::burst::Lane;
+use crate::config::{Checksums, Config, Malformed, ZoneFrom};
+use crate::fragments::FragmentLimits;
+use crate::reason::Reason;
+use crate::record::FlowRecord;
+use crate::stats::Stats;
+use crate::{Engine, Verdict};
 use etherparse::err::packet::SliceError;
 use etherparse::err::{Layer, LenError};
 use etherparse::{IpPayloadSlice, LenSource, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -18,8 +24,6 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::LazyLock;
 use wire::{FrameBuilder, Packet, proto};
-
-mod counted;
 
 /// A packet whose first segment ends anywhere, and of which a capture may have only a part.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 //! What a table does for flows that the NIC forwards by itself.
 
 use super::FlowTable;
-use crate::Nanos;
+use crate::base::Nanos;
 use crate::mark::RuleId;
 use crate::offload::Passed;
 

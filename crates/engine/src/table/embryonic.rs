@@ -2,10 +2,12 @@
 //! The embryonic flows of a table in the order in which they began, and who of them goes when there
 //! is no room.
 
-use super::{ColdParts, FlowTable, HugeRegion, NO_RECORD};
+use super::{ColdParts, FlowTable};
+use crate::base::{BURST_MAX, HugeRegion, NO_RECORD};
+use crate::config::{Config, Evict};
 use crate::flow::{Hot, Neighbours};
+use crate::record::{EndReason, FlowRecord};
 use crate::zones::ZONES;
-use crate::{BURST_MAX, Config, EndReason, Evict, FlowRecord};
 
 /// Bytes that a table counts the embryonic flows of a zone in.
 pub(crate) const EMBRYONIC_BYTES: usize = size_of::<u32>();

@@ -13,14 +13,15 @@
 //! numbers, and could end it with an RST.
 
 use super::FlowTable;
+use crate::base::Nanos;
 use crate::burst::Arrival;
 use crate::flow::Event;
 use crate::offload::Side;
-use crate::tcp::{ACK, SYN, Segment};
-use crate::{Irregular, Nanos};
+use crate::tcp::{ACK, Irregular, SYN, Segment};
 
 /// Places for SYNs.
 const PLACES: usize = 1024;
+
 /// Bytes of those of a table.
 pub(crate) const FORGOTTEN_BYTES: usize = PLACES * size_of::<Option<Asked>>();
 

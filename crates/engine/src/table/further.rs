@@ -2,7 +2,7 @@
 //! Fragments behind the first of their datagram, counted to the connection of that.
 
 use super::FlowTable;
-use crate::Nanos;
+use crate::base::Nanos;
 use crate::burst::{Arrival, Further, Outcome};
 use crate::flow::{PROTO_SCTP, PROTO_TCP};
 use crate::key::Key;

@@ -6,16 +6,19 @@
 //! or somebody says so, the timers of all flows are armed anew, a few records at a time.
 
 use super::FlowTable;
+use crate::base::Nanos;
+use crate::config::Config;
 use crate::events::{Change, FlowEvent};
 use crate::flow::{Hot, Phase};
 use crate::zones::Zones;
-use crate::{Config, Nanos};
 use std::sync::Arc;
 
 /// Parts of a timeout.
 const WHOLE: u32 = 1 << 10;
+
 /// All timers are armed anew when timeouts have got shorter by so many of them.
 const STEP: u32 = WHOLE / 16;
+
 /// Records in one round.
 const AT_ONCE: u32 = 16;
 

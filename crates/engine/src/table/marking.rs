@@ -4,11 +4,11 @@
 //! As long as nobody has written any, connections begin and end without a look at them.
 
 use super::FlowTable;
-use super::raw::{HugeRegion, Memory};
-use crate::ctmark::CtMark;
+use crate::base::{HugeRegion, Memory};
+use crate::config::Config;
+use crate::ctmark::{CtMark, MarkRule};
 use crate::filter::Filter;
 use crate::record::{EndReason, FlowRecord};
-use crate::{Config, MarkRule};
 
 /// Those of all records.
 pub(super) struct Markings {

@@ -3,8 +3,7 @@
 //! that never were.
 
 use super::FlowTable;
-use crate::ageing::TimerLink;
-use crate::table::NO_RECORD;
+use crate::base::{NO_RECORD, TimerLink};
 
 impl<const W: usize> FlowTable<W> {
     /// A record that is in the index.

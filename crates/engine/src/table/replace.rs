@@ -4,7 +4,8 @@
 use super::FlowTable;
 use crate::burst::{Arrival, Outcome};
 use crate::flow::{Cold, Event};
-use crate::{EndReason, Reason};
+use crate::reason::Reason;
+use crate::record::EndReason;
 
 impl<const W: usize> FlowTable<W> {
     /// The flow in `record` ends, and another begins there, if there may be one more now.

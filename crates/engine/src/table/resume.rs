@@ -2,7 +2,7 @@
 //! Flows of another table, which go on in this one.
 
 use super::FlowTable;
-use crate::Nanos;
+use crate::base::Nanos;
 use crate::ctmark::CtMark;
 use crate::flow::{Cold, Hot};
 use crate::snapshot::Restored;

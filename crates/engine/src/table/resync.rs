@@ -13,14 +13,15 @@
 //! [`OUT_OF_SYNC_TIMEOUT`]: crate::flow::OUT_OF_SYNC_TIMEOUT
 
 use super::FlowTable;
+use crate::base::{Micros, Nanos};
 use crate::burst::Arrival;
-use crate::flow::{Event, Micros, Phase};
+use crate::flow::{Event, Phase};
 use crate::offload::Side;
-use crate::tcp::{FIN, Numbers, RST, SYN};
-use crate::{Irregular, Nanos};
+use crate::tcp::{FIN, Irregular, Numbers, RST, SYN};
 
 /// Places for connections.
 const PLACES: usize = 1024;
+
 /// Bytes of those of a table.
 pub(crate) const MISFIT_BYTES: usize = PLACES * size_of::<Option<Misfits>>();
 

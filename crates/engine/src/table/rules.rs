@@ -2,8 +2,8 @@
 //! What a table does for rules of the NIC, and counts by their marks.
 
 use super::FlowTable;
-use crate::Nanos;
-use crate::flow::{Micros, SYN_FIN_RST};
+use crate::base::{Micros, Nanos};
+use crate::flow::SYN_FIN_RST;
 use crate::mark::RuleId;
 use crate::marked::Standing;
 use crate::offload::{Answer, Learnt, Looks, Named, Rules, Score, Side, Sight, Wanted, When, Wish};

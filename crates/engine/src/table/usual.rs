@@ -2,12 +2,13 @@
 //! Segments that lead a connection of TCP where they nearly always do.
 
 use super::FlowTable;
+use crate::base::Nanos;
 use crate::burst::{Arrival, Outcome};
 use crate::checksum::{Evidence, is_plain_tcp_right};
 use crate::flow::{Event, Phase};
 use crate::parse::{Meta, Opening};
+use crate::reason::Reason;
 use crate::tcp::Header;
-use crate::{Nanos, Reason};
 use wire::Packet;
 
 /// A packet as it was parsed.

@@ -2,21 +2,27 @@
 //! What a segment says in numbers (RFC 9293 section 3.1). Read from the packet where a connection
 //! is judged by them, and nowhere else: other packets never pay for it.
 
-use super::{FIN, SYN, Window};
+use super::window::Window;
+use super::{FIN, SYN};
 use crate::parse::{Meta, Opening};
 use wire::Packet;
 
 /// A header without options.
 const HEADER: usize = 20;
+
 /// The longest one.
 const HEADER_MAX: usize = 60;
+
 /// Bytes of a frame before the longest header that is followed, and that header.
 const HEADERS_MAX: usize = 14 + 8 + 40 + 256 + HEADER_MAX;
 
 /// Option kinds (RFC 9293 section 3.2, RFC 7323 section 2.2).
 const END: u8 = 0;
+
 const NO_OPERATION: u8 = 1;
+
 const WINDOW_SCALE: u8 = 3;
+
 /// RFC 7323 section 2.3: larger ones count as this.
 pub(super) const SCALE_MAX: u8 = 14;
 

@@ -12,12 +12,14 @@ use crate::sctp::{Asker, Tags};
 
 /// Without a shift.
 const WINDOW_MAX: i64 = u16::MAX as i64;
+
 /// Acknowledgments may be older than this in any case: one window of a sender without a shift, and
 /// a segment.
 const ACK_AGE_MIN: i64 = 66_000;
 
 /// How old a segment may be, by the shift of its receiver's windows: one of them.
 const AGE_MAX: [u32; 16] = by_shift(0);
+
 /// How old an acknowledgment may be, by the shift of its sender's windows.
 const ACK_AGE_MAX: [u32; 16] = by_shift(ACK_AGE_MIN);
 
@@ -40,8 +42,10 @@ pub(crate) struct Scales(pub(crate) u8);
 impl Scales {
     /// In place of a shift: none was offered.
     const NOT_OFFERED: u8 = 15;
+
     /// Of a connection that is not judged by numbers.
     pub(crate) const NOT_JUDGED: Scales = Scales(0xff);
+
     /// Nobody has seen the handshake: as large as they can be.
     pub(crate) const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+
 use super::*;
 use crate::burst::Arrival;
 use crate::checksum::Evidence;
-use crate::flow::{Counters, Event, PROTO_TCP, Vital};
+use crate::flow::vital::Vital;
+use crate::flow::{Counters, Event, PROTO_TCP};
 use crate::key::{Key, zone_proto};
 use crate::parse::Opening;
 use crate::tcp::{Header, Scales, Window};

@@ -4,16 +4,11 @@
 // To call what only some processors have is unsafe.
 #![allow(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
-use super::{FRAMES, KINDS};
-use super::{Segments, any_frame, run};
-use crate::ZoneFrom;
-#[cfg(target_arch = "x86_64")]
-use crate::parse::avx2;
-#[cfg(all(target_arch = "x86_64", avx512))]
-use crate::parse::avx512;
-use crate::parse::{BYTES_MAX, Lanes, Meta, general, plain_all};
-use crate::vectors::SimdLevel;
+use super::{FRAMES, KINDS, Segments, any_frame, run};
+use crate::base::SimdLevel;
+use crate::config::ZoneFrom;
+use crate::parse::plain::plain_all;
+use crate::parse::{BYTES_MAX, Lanes, Meta, avx2, avx512, general};
 use proptest::prelude::*;
 use wire::FrameBuilder;
 

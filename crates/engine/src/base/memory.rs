@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
+
 const CACHE_LINE: usize = 64;
 
 /// A fixed array taken at start: aligned to cache lines, on huge pages where the system grants
@@ -122,6 +123,7 @@ impl<T: Copy> HugeRegion<T> {
 
 impl<T: Copy> Deref for HugeRegion<T> {
     type Target = [T];
+
     #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: `new` initialised `len` elements at `base`, owned by self until drop.
@@ -151,6 +153,7 @@ impl<T: Copy> Drop for HugeRegion<T> {
 
 // SAFETY: a region owns its memory alone, like a `Box<[T]>`.
 unsafe impl<T: Copy + Send> Send for HugeRegion<T> {}
+
 // SAFETY: shared access only reads, like a `Box<[T]>`.
 unsafe impl<T: Copy + Sync> Sync for HugeRegion<T> {}
 
@@ -217,6 +220,7 @@ pub(crate) fn prefetch(address: *const u8) {
 
 /// The nearest cache, and the one behind it.
 const NEAR: u8 = 1;
+
 const FAR: u8 = 2;
 
 #[inline(always)]

@@ -7,14 +7,18 @@
 //! one that would come up too late, since a timeout got shorter, must be re-armed at once. An entry
 //! never comes up before its deadline and at most one tick after, if the caller keeps up.
 
-use crate::Nanos;
-use crate::table::NO_RECORD;
+use super::cuckoo::NO_RECORD;
+use super::time::Nanos;
 
 /// 2^13 microseconds = 8.2 ms: times of packets are whole microseconds, and some are whole ticks.
 const TICK: Nanos = 8_192_000;
+
 const LEVEL_BITS: u32 = 8;
+
 const SLOTS: usize = 1 << LEVEL_BITS;
+
 const LEVELS: usize = 3;
+
 /// Furthest slot: 38 hours. Later deadlines wait there and are put back.
 const HORIZON: u64 = (1 << (LEVEL_BITS * LEVELS as u32)) - 1;
 

@@ -2,6 +2,7 @@
 //! The index against a map: whatever the order of operations, it holds what was put in.
 
 use super::*;
+use crate::base::siphash::KeyedHasher;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ proptest! {
 fn fills_to_its_capacity_without_a_failed_insert() {
     for capacity in [1, 2, 16, 1_000, 58_982, 100_000] {
         let mut index = CuckooIndex::new(capacity, false);
-        let hasher = crate::hash::KeyedHasher::new([1, 2]);
+        let hasher = KeyedHasher::new([1, 2]);
         let hash = |i: u32| hasher.hash_one(&[u64::from(i), 0]);
         for i in 0..capacity {
             assert!(index.insert(hash(i), i), "{i} of {capacity}");

@@ -6,8 +6,8 @@
 // Needed up to Rust 1.86, where these intrinsics are unsafe even with the feature enabled.
 #![allow(unused_unsafe)]
 
-use super::{Columns, LANES, length_block};
-use crate::BURST_MAX;
+use super::block::{LANES, length_block};
+use crate::base::columns::{BURST_MAX, Columns};
 use core::arch::x86_64::{
     __m256i, _mm256_add_epi64, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi64x,
     _mm256_setr_epi8, _mm256_shuffle_epi8, _mm256_shuffle_epi32, _mm256_slli_epi64,

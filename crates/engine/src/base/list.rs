@@ -2,20 +2,20 @@
 //! Lists in the order of their making, through numbers: to add, to take the first, and to take any
 //! one out are a few stores each.
 
-use crate::table::raw::{HugeRegion, Memory};
+use super::memory::{HugeRegion, Memory};
 
 /// In place of a number: none.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// The two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct List {
-    pub(super) first: u32,
+pub(crate) struct List {
+    pub(crate) first: u32,
     last: u32,
 }
 
 impl List {
-    pub(super) const EMPTY: List = List { first: NONE, last: NONE };
+    pub(crate) const EMPTY: List = List { first: NONE, last: NONE };
 }
 
 /// What is before a number in its list, and what behind it.
@@ -26,20 +26,20 @@ struct Link {
 }
 
 /// The links of numbers, each of which is in one list at most.
-pub(super) struct Links(HugeRegion<Link>);
+pub(crate) struct Links(HugeRegion<Link>);
 
 impl Links {
     /// For numbers below `len`, which is at least 1.
-    pub(super) fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         Links(HugeRegion::new(len, Link { before: NONE, behind: NONE }, false))
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         self.0.memory()
     }
 
     /// Adds a number that is in no list behind the others.
-    pub(super) fn push(&mut self, list: &mut List, number: u32) {
+    pub(crate) fn push(&mut self, list: &mut List, number: u32) {
         self.0[number as usize] = Link { before: list.last, behind: NONE };
         match list.last {
             NONE => list.first = number,
@@ -49,7 +49,7 @@ impl Links {
     }
 
     /// Takes a number out of the list that it is in.
-    pub(super) fn remove(&mut self, list: &mut List, number: u32) {
+    pub(crate) fn remove(&mut self, list: &mut List, number: u32) {
         let Link { before, behind } = self.0[number as usize];
         match before {
             NONE => list.first = behind,

@@ -5,8 +5,8 @@
 // build.rs compiles this file only where the compiler has these intrinsics (Rust 1.89).
 #![allow(clippy::incompatible_msrv)]
 
-use super::{Columns, LANES, length_block};
-use crate::BURST_MAX;
+use super::block::{LANES, length_block};
+use crate::base::columns::{BURST_MAX, Columns};
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set1_epi64,
     _mm512_storeu_si512, _mm512_xor_si512,

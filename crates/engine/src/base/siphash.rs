@@ -12,15 +12,13 @@
 mod avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
 mod avx512;
+mod block;
 
-use crate::BURST_MAX;
-use crate::key::Columns;
-use crate::vectors::SimdLevel;
+use super::columns::{BURST_MAX, Columns};
+use super::simd::SimdLevel;
+use block::{LANES, length_block};
 use std::ops::Range;
 
-/// Keys hashed side by side.
-const LANES: usize = 16;
-const _: () = assert!(BURST_MAX % LANES == 0);
 /// Up to here one key after the other is as fast.
 const SCALAR_MAX: usize = 4;
 
@@ -88,11 +86,6 @@ impl KeyedHasher {
         }
         v[0] ^ v[1] ^ v[2] ^ v[3]
     }
-}
-
-/// The last block of a message of whole words holds its length in bytes and nothing else.
-const fn length_block<const W: usize>() -> u64 {
-    (8 * W as u64) << 56
 }
 
 /// What a secret is derived for.

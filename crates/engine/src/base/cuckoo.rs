@@ -8,10 +8,10 @@
 //! keys are compared in the record: this file knows no keys. It is a table, not a cache: what was
 //! inserted stays until it is removed.
 
-use super::NO_RECORD;
-use super::raw::{HugeRegion, Memory, match_tags};
+use super::memory::{HugeRegion, Memory, match_tags};
 
 const SLOTS: usize = 8;
+
 /// Buckets looked at to make room before an insert is given up. At 95 % load the search needs a
 /// few dozen; without a way to aim at buckets nobody can make it need more.
 const SEARCH_MAX: usize = 256;
@@ -272,6 +272,9 @@ impl CuckooIndex {
         None
     }
 }
+
+/// In place of a record number: none.
+pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Data structures and processor features that know nothing of packets or connections.
+//!
+//! Owns memory regions, the cuckoo index, the timer wheel, keyed hashing, SIMD detection and time.
+//! Imports no other room.
+
+mod columns;
+mod cuckoo;
+mod list;
+mod memory;
+mod simd;
+mod siphash;
+mod time;
+mod timer_wheel;
+
+pub use columns::BURST_MAX;
+pub(crate) use columns::Columns;
+pub(crate) use cuckoo::{CuckooIndex, NO_RECORD};
+pub(crate) use list::{Links, List, NONE};
+pub use memory::Memory;
+pub(crate) use memory::{HugeRegion, prefetch};
+pub(crate) use simd::SimdLevel;
+pub(crate) use siphash::{KeyDomain, KeyedHasher, derive};
+pub use time::Nanos;
+pub(crate) use time::{Micros, Tick, whole_micros};
+pub(crate) use timer_wheel::{LinkStore, TimerLink, TimerWheel};
