@@ -92,13 +92,13 @@ pub(crate) struct Marked {
 
 /// What the record says of a packet whose mark names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum MarkCheck {
     /// It is one more packet.
-    Good,
+    Trusted,
     /// It is, if the key is the record's.
-    Doubted,
+    VerifyKey,
     /// It is more than that.
-    Unusual,
+    NotPlain,
     /// The record is another generation's.
     Stale,
 }
@@ -341,25 +341,27 @@ impl Marked {
         let of_zone = if zoning.from.is_by_tag() { of_zone } else { table.zone(record) };
         let rule = self.layout.decode(mark);
         let meta = meta.sent_by(rule.direction);
-        let standing = match table.standing(record, (mark, rule), (meta, of_zone)) {
-            Standing::Good | Standing::Doubted if self.unsettled.has(record) => Standing::Unusual,
-            standing => standing,
+        let check = match table.check_mark(record, (mark, rule), (meta, of_zone)) {
+            MarkCheck::Trusted | MarkCheck::VerifyKey if self.unsettled.has(record) => {
+                MarkCheck::NotPlain
+            }
+            check => check,
         };
-        let is_one_more = match standing {
-            Standing::Stale => {
+        let is_one_more = match check {
+            MarkCheck::Stale => {
                 self.stats.stale += 1;
                 return false;
             }
-            Standing::Unusual => false,
-            Standing::Good if !is_sampled => true,
-            Standing::Good | Standing::Doubted => {
+            MarkCheck::NotPlain => false,
+            MarkCheck::Trusted if !is_sampled => true,
+            MarkCheck::Trusted | MarkCheck::VerifyKey => {
                 self.stats.checked += 1;
                 if !self.has_key(packet, zoning, (record, rule.direction), table) {
                     self.stats.mismatched += 1;
                     return false;
                 }
                 // The first of a rule: earlier packets of this burst may have come without.
-                standing == Standing::Good || !table.believe(record, rule.direction)
+                check == MarkCheck::Trusted || !table.believe(record, rule.direction)
             }
         };
         if is_one_more && table.takes(record, meta, || Numbers::of_plain(packet, meta, W > 2, l3)) {

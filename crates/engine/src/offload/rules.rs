@@ -12,8 +12,7 @@ use crate::base::{HugeRegion, Memory, Nanos, Tick};
 use crate::flow::Hot;
 use crate::key::Key;
 use crate::mark::RuleId;
-use crate::marked;
-use crate::marked::KeyCheck;
+use crate::marked::{KeyCheck, MarkCheck};
 use crate::parse::Meta;
 use crate::zoning::Tagging;
 use std::collections::VecDeque;
@@ -308,28 +307,27 @@ impl Rules {
 
     /// What is known of a packet with the mark of this rule, and which is in this zone; `record` is
     /// what its slot has, if it has something.
-    pub(crate) fn standing<const W: usize>(
+    pub(crate) fn check_mark<const W: usize>(
         &self,
         (record, rule): (u32, RuleId),
         hot: &Hot<W>,
         (meta, zone): (Meta, u16),
-    ) -> marked::Standing {
-        use marked::Standing as Found;
+    ) -> MarkCheck {
         let of_rule = self.slots.of_rule(rule).and_then(|slot| self.slots.get(slot));
         let Some(slot) = of_rule.filter(|slot| slot.record() == Some(record)) else {
-            return Found::Stale;
+            return MarkCheck::Stale;
         };
         let rule = &slot.rules[usize::from(rule.direction & 1)];
         if !rule.standing.is_live() {
-            Found::Stale
+            MarkCheck::Stale
         } else if !hot.is_steady() || !hot.is_one_more_of_steady(meta) {
             // Out of its place among the packets of the burst: where the flow is closing, a SYN
             // before it would have made it another flow's.
-            Found::Unusual
+            MarkCheck::NotPlain
         } else if rule.checks > 0 || hot.key.zone() != zone {
-            Found::Doubted
+            MarkCheck::VerifyKey
         } else {
-            Found::Good
+            MarkCheck::Trusted
         }
     }
 

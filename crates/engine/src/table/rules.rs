@@ -5,7 +5,7 @@ use super::FlowTable;
 use crate::base::{Micros, Nanos};
 use crate::flow::SYN_FIN_RST;
 use crate::mark::RuleId;
-use crate::marked::Standing;
+use crate::marked::MarkCheck;
 use crate::offload::{Answer, Learnt, Looks, Named, Rules, Score, Side, Sight, Wanted, When, Wish};
 use crate::parse::Meta;
 use crate::tcp::{FIN, Numbers, RST};
@@ -87,19 +87,19 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// What is known of a packet whose mark names the record.
-    pub(crate) fn standing(
+    pub(crate) fn check_mark(
         &self,
         record: u32,
         (mark, rule): (u32, RuleId),
         (meta, zone): (Meta, u16),
-    ) -> Standing {
+    ) -> MarkCheck {
         let hot = &self.hot[record as usize];
         // What the record says by itself spares the slot, which comes from afar.
         if zone == hot.key.zone() && hot.direction_of(mark, meta).is_some() {
-            return Standing::Good;
+            return MarkCheck::Trusted;
         }
         let rules = self.rules.as_ref();
-        rules.map_or(Standing::Stale, |rules| rules.standing((record, rule), hot, (meta, zone)))
+        rules.map_or(MarkCheck::Stale, |rules| rules.check_mark((record, rule), hot, (meta, zone)))
     }
 
     /// Whether a packet whose mark is enough for this record is more than one more of its flow, by
