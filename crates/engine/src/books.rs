@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What tracking produces, and what becomes of packets that begin no flow or are none of theirs.
 
-use crate::Verdict;
+use crate::account::Events;
+use crate::api::{
+    Config, CtState, EndReason, FlowEvent, FlowRecord, InvalidPackets, Irregular, Malformed,
+    OddFragments, Reason, Stats, Verdict, WhenFull,
+};
 use crate::base::Nanos;
 use crate::burst::Outcome;
-use crate::config::{Config, InvalidPackets, Malformed, WhenFull};
 use crate::errands::Others;
-use crate::events::{Events, FlowEvent};
-use crate::fragments::OddFragments;
 use crate::key::Key;
 use crate::limits::Limits;
-use crate::reason::Reason;
-use crate::record::{EndReason, FlowRecord};
-use crate::state::{CtState, States};
-use crate::stats::Stats;
-use crate::tcp::Irregular;
+use crate::pipeline::States;
 use crate::zones::Zones;
 use std::collections::VecDeque;
 use std::net::IpAddr;

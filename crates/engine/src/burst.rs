@@ -9,20 +9,19 @@
 mod arrival;
 mod pieces;
 
+use crate::api::{
+    CtState, EndReason, FlowEvent, FlowRecord, Irregular, PROTO_SCTP, PROTO_TCP, Reason,
+};
 use crate::base::{BURST_MAX, Columns, Micros, NO_RECORD, Nanos};
 use crate::checksum::Evidence;
-use crate::events::FlowEvent;
-use crate::flow::{PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
+use crate::flow::SYN_FIN_RST;
 use crate::fragments::Piece;
 use crate::key::Key;
 use crate::offload::{Never, When};
 use crate::parse::{Lanes, Meta, Opening, Reach};
-use crate::reason::Reason;
-use crate::record::{EndReason, FlowRecord};
 use crate::sctp::Chunks;
-use crate::state::CtState;
 use crate::table::{FlowTable, Seen};
-use crate::tcp::{Gathered, Header, Irregular, Numbers};
+use crate::tcp::{Gathered, Header, Numbers};
 pub(crate) use arrival::Arrival;
 pub(crate) use pieces::Further;
 use std::ops::Range;

@@ -5,7 +5,7 @@
 //! Only packets that open a connection or lead it elsewhere are asked about: a sum reads every byte
 //! of the packet.
 
-use crate::flow::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use crate::api::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
 use crate::parse::{
     FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, Opening, ROUTING, extension_len, total_len4,
 };

@@ -4,29 +4,16 @@
 //! They are parsed where they come, and go with what is known of them, an [`Errand`], to the worker
 //! that has the connection. There they are tracked like any other; nothing goes further.
 
+use crate::Engine;
+use crate::api::{CtState, Reason, Side, Steering, Verdict};
 use crate::base::{BURST_MAX, Nanos};
 use crate::books::{Books, Told};
 use crate::burst::{Further, Lane, track_in_order};
 use crate::key::Key;
-use crate::offload::Side;
 use crate::parse::{Lanes, Meta, Opening, Reach};
-use crate::reason::Reason;
-use crate::state::{CtState, States, Unasked};
-use crate::steering::{Doubt, Spread, Trust};
-use crate::{Engine, Verdict};
-use std::sync::Arc;
+use crate::pipeline::{States, Unasked};
+use crate::steering::Trust;
 use wire::Packet;
-
-/// How the packets of a port are spread over workers, and who of them this one is.
-#[derive(Clone, Debug)]
-pub struct Steering {
-    /// The same for all.
-    pub spread: Arc<Spread>,
-    /// The worker that has this engine.
-    pub me: u16,
-    /// The same for all.
-    pub doubt: Doubt,
-}
 
 /// What another worker needs to go on with a packet that was parsed here.
 #[derive(Clone, Copy)]

@@ -16,34 +16,19 @@ mod saved;
 mod usual;
 mod vital;
 
+use crate::api::{
+    CtMark, CtState, EndReason, FlowRecord, Irregular, PROTO_ESP, PROTO_GRE, PROTO_ICMP,
+    PROTO_ICMPV6, PROTO_TCP, Tally, VlanTags,
+};
 use crate::base::{Micros, Nanos, TimerLink};
 use crate::burst::Arrival;
-use crate::ctmark::CtMark;
 use crate::key::Key;
 use crate::offload::When;
 use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
-use crate::record::{EndReason, FlowRecord, Tally, VlanTags};
-use crate::state::CtState;
-use crate::tcp::{FIN, Irregular, Kind, RST, SYN, Segment, Window, is_sound, opens};
+use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
 pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
 use vital::Vital;
-
-/// IP protocol numbers with a life cycle of their own.
-pub(crate) const PROTO_ICMP: u8 = 1;
-
-pub(crate) const PROTO_TCP: u8 = 6;
-
-pub(crate) const PROTO_UDP: u8 = 17;
-
-pub(crate) const PROTO_SCTP: u8 = 132;
-
-/// Those with a number of their own in the place of ports.
-pub(crate) const PROTO_GRE: u8 = 47;
-
-pub(crate) const PROTO_ESP: u8 = 50;
-
-pub(crate) const PROTO_ICMPV6: u8 = 58;
 
 /// Flags that can change the state; packets without them take the short way.
 pub(crate) const SYN_FIN_RST: u8 = SYN | FIN | RST;

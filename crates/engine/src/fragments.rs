@@ -12,71 +12,22 @@ mod hold;
 mod sources;
 mod spans;
 
+use crate::Engine;
+use crate::api::{Config, CtState, FragmentLimits, MAX_DATAGRAMS, MAX_HOLD, Reason, Verdict};
 use crate::base::{BURST_MAX, Memory, Nanos};
 use crate::books::{Books, Told};
 use crate::burst::{Burst, Further, Lane, track_in_order};
-use crate::config::Config;
 use crate::errands::send_all_errors_away;
 use crate::key::Key;
 use crate::parse::{Lanes, Meta};
-use crate::reason::Reason;
-use crate::state::{CtState, States, Unasked};
+use crate::pipeline::{States, Unasked};
 use crate::table::FlowTable;
-use crate::{Engine, Verdict};
 pub(crate) use datagrams::Piece;
 use datagrams::{Datagrams, Due, Fate};
 pub use hold::{Held, Release};
 use hold::{Hold, Owner, Waiting};
 pub(crate) use spans::{Span, UNIT};
 use wire::Packet;
-
-/// Limits of what is remembered of fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FragmentLimits {
-    /// Datagrams of each IP version that may be known in part; 0: none, and only first fragments
-    /// have a connection. At most [`MAX_DATAGRAMS`].
-    pub datagrams: u32,
-    /// Those of one sender: an IPv4 address, or an IPv6 network of 64 bits. At least 1.
-    pub per_source: u32,
-    /// How long one is known, from its fragment that came first.
-    pub timeout: Nanos,
-    /// Packets that may wait for the first fragment of their datagram; 0: none waits. A quarter of
-    /// them may be of one sender. At most [`MAX_HOLD`].
-    pub hold: u16,
-    /// How long each may wait.
-    pub patience: Nanos,
-}
-
-/// Most datagrams of one IP version.
-pub const MAX_DATAGRAMS: u32 = 1 << 22;
-
-/// Most packets that wait.
-pub const MAX_HOLD: u16 = 1 << 14;
-
-impl Default for FragmentLimits {
-    /// Fragments of a datagram come together, or within the few milliseconds by which one way is
-    /// longer than another. What is left is lost, and its number comes round: after 65,536
-    /// datagrams between two hosts of IPv4 (RFC 4963). Hosts wait for 30 s (Linux) to 60 s (RFC
-    /// 8200 section 4.5), as they have to; Open vSwitch for 15 s, which is this.
-    fn default() -> Self {
-        Self {
-            datagrams: 4096,
-            per_source: 256,
-            timeout: 15_000_000_000,
-            hold: 256,
-            patience: 20_000_000,
-        }
-    }
-}
-
-/// What becomes of fragments that no correct sender makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OddFragments {
-    /// They are forwarded as they are.
-    Pass,
-    /// They are dropped.
-    Drop,
-}
 
 impl Engine {
     /// Where to keep the packets of the last burst whose verdict is [`Verdict::Hold`].
@@ -138,14 +89,14 @@ impl Engine {
 pub(crate) struct Fragments {
     v4: Known<2>,
     v6: Known<5>,
-    hold: Hold,
+    pub(crate) hold: Hold,
     /// Packets of this burst that are to wait.
     held: Vec<Held>,
 }
 
 /// Datagrams of one IP version.
 struct Known<const W: usize> {
-    datagrams: Datagrams<W>,
+    pub(crate) datagrams: Datagrams<W>,
     /// First fragments of this burst that others have waited for.
     due: Vec<Due<W>>,
 }

@@ -7,9 +7,8 @@
 //! its own byte order: any order will do, and this one needs no byte swapped. One key of whole
 //! words is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
 
+use crate::api::{PROTO_ICMP, PROTO_ICMPV6, Tuple};
 use crate::base::Columns;
-use crate::flow::{PROTO_ICMP, PROTO_ICMPV6};
-use crate::offload::Tuple;
 use std::net::IpAddr;
 
 /// A flow key of `W` words: 2 for IPv4, 5 for IPv6. The last word is ports, zone and protocol.

@@ -5,92 +5,58 @@
 //! [`Engine::new`]. The same engine runs live, on captures, in tests and under the fuzzer.
 #![deny(unsafe_code)]
 
+mod account;
+mod api;
 mod base;
 mod books;
 mod burst;
 mod checksum;
-mod config;
-mod ctmark;
+mod conn;
+mod control;
 mod errands;
-mod events;
-mod filter;
 mod flow;
 mod fragments;
 mod key;
 mod limits;
-mod listing;
-mod mark;
 mod marked;
 mod offload;
 mod parse;
-mod progress;
-mod reason;
-mod record;
+mod pipeline;
 mod sctp;
-mod snapshot;
-mod state;
-mod stats;
 mod steering;
 mod table;
 mod tcp;
-mod wishes;
+mod tracker;
 mod zones;
 mod zoning;
 
+pub use api::{
+    Admission, Answer, Change, Checksums, Config, CtMark, CtState, Cursor, Doubt, End, EndReason,
+    Evict, Filter, FlowEvent, FlowRecord, FragmentLimits, Hashed, InvalidPackets, Irregular,
+    KeyCheck, LiveFlow, MAX_CAPACITY, MAX_DATAGRAMS, MAX_HOLD, Malformed, MarkBits, MarkChange,
+    MarkLayout, MarkRule, MarkStats, NoMarkBits, NoPrefix, NoRule, OddFragments, Offload,
+    OffloadState, OffloadStats, Passed, PickUp, Prefix, Progress, Query, Reason, Restored,
+    RuleAction, RuleId, RuleState, RuleView, STALL_CYCLES, SavedFlow, SavedPhase, Side, Spread,
+    Stage, State, Stats, Steering, Swept, Tally, TcpNumbers, Timeouts, Tuple, Verdict, VlanTags,
+    WhenFull, Wish, ZoneFrom, ZoneNow, ZonePolicy, ZoneRule,
+};
 pub use base::{BURST_MAX, Memory, Nanos};
 use base::{SimdLevel, prefetch, whole_micros};
 use books::{Books, Told};
 use burst::{admit, track_in_order};
-pub use config::{
-    Checksums, Config, Evict, InvalidPackets, MAX_CAPACITY, Malformed, TcpNumbers, Timeouts,
-    WhenFull, ZoneFrom,
-};
-pub use ctmark::{CtMark, MarkBits, MarkChange, MarkRule, NoMarkBits, Written};
-pub use errands::{Errand, Handed, Steering};
-pub use events::{Change, FlowEvent};
-pub use filter::{End, Filter, NoPrefix, Prefix};
+pub use control::Written;
+pub use errands::{Errand, Handed};
 use fragments::Fragments;
-pub use fragments::{FragmentLimits, Held, MAX_DATAGRAMS, MAX_HOLD, OddFragments, Release};
-pub use listing::{Cursor, LiveFlow, Query, Swept, ZoneNow};
-pub use mark::{MarkLayout, RuleId};
-pub use marked::{KeyCheck, MarkStats};
+pub use fragments::{Held, Release};
+use limits::Limits;
 use marked::{Marked, Moment, Places};
 use offload::Governor;
-pub use offload::{
-    Admission, Answer, NoRule, Offload, OffloadStats, Passed, RuleAction, RuleState, RuleView,
-    Side, Tuple, Wish,
-};
 use parse::{Lanes, PART, Part};
-pub use progress::Progress;
-pub use reason::Reason;
-pub use record::{EndReason, FlowRecord, State, Tally, VlanTags};
-pub use snapshot::{Restored, SavedFlow, SavedPhase};
-pub use state::CtState;
-use state::{States, Unasked};
-pub use stats::{STALL_CYCLES, Stage, Stats};
+use pipeline::{States, Unasked};
 use std::sync::Arc;
-pub use steering::{Doubt, Hashed, Spread};
 use table::FlowTable;
-pub use tcp::Irregular;
-pub use wishes::OffloadState;
-pub use zones::{PickUp, ZonePolicy, Zones};
-pub use zoning::ZoneRule;
+pub use zones::Zones;
 use zoning::Zoning;
-
-/// What to do with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Verdict {
-    /// Send it out of the peer port.
-    Forward,
-    /// Free it; a counter in [`Stats::dropped`] says why.
-    Drop,
-    /// Keep it in the slot that [`Engine::held`] says, until [`Engine::next_release`] says what
-    /// becomes of it.
-    Hold,
-    /// Give it to the worker that [`Engine::handed`] says.
-    Elsewhere,
-}
 
 /// Flow table, tracking and timers of one worker.
 ///
@@ -472,4 +438,11 @@ fn prefetch_head<P: wire::Packet>(packet: &P) {
 #[inline(never)]
 fn forward_few(verdicts: &mut [Verdict]) {
     verdicts.fill(Verdict::Forward);
+}
+
+impl Config {
+    /// Bytes that an engine takes beside its tables: counts of zones and of sources.
+    pub fn limits_bytes(&self) -> usize {
+        Limits::bytes(self)
+    }
 }

@@ -6,12 +6,11 @@
 //! memory for: they are counted together with some others, in two ways, and the lower number holds.
 //! So no source has more than its share, and one may have a few less where the table is full.
 
+use crate::api::{Config, Reason, ZONES};
 use crate::base::{BURST_MAX, KeyDomain, KeyedHasher, Nanos, derive};
-use crate::config::Config;
 use crate::key::Key;
-use crate::reason::Reason;
 use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES, MISFIT_BYTES};
-use crate::zones::{ZONES, Zones};
+use crate::zones::Zones;
 use std::net::IpAddr;
 
 const SECOND: Nanos = 1_000_000_000;

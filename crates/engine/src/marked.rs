@@ -9,10 +9,10 @@
 
 mod unsettled;
 
+use crate::api::{KeyCheck, MarkLayout, MarkStats, Offload};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::key::Key;
-use crate::mark::MarkLayout;
-use crate::offload::Offload;
+use crate::offload::MarkCheck;
 use crate::parse::{ETHERNET, Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
 use crate::prefetch_head;
 use crate::table::FlowTable;
@@ -26,41 +26,6 @@ use wire::Packet;
 pub(crate) type Places = u64;
 
 const _: () = assert!(BURST_MAX as u32 <= Places::BITS);
-
-/// How often the key of a marked packet is compared with that of the record its mark names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyCheck {
-    /// With every packet; and none is counted before one that came earlier. So it is right whatever
-    /// the NIC does, and short only as long as all packets of a burst are marked.
-    Always,
-    /// With the first packets of each rule, and a sample of the rest.
-    Sampled {
-        /// Of each rule.
-        first: u8,
-        /// One of so many packets, of bursts with a mark in them; at least 1.
-        one_in: u32,
-    },
-}
-
-/// What became of packets with a mark, of which 0 is none. Every one of them is in one of these;
-/// all but the first are counted to their flow as if they had none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MarkStats {
-    /// Counted by the mark.
-    pub counted: u64,
-    /// Not plain, or more than one more packet of its flow: TCP's SYN, FIN and RST, first answers.
-    /// With [`KeyCheck::Always`], and where there is little room for flows, also those in whose
-    /// place one counted might come too early.
-    pub unusual: u64,
-    /// Names no record of this worker.
-    pub foreign: u64,
-    /// Of another generation than the record.
-    pub stale: u64,
-    /// The packet has another key than the record.
-    pub mismatched: u64,
-    /// Packets whose key was compared; not a part of the sum.
-    pub checked: u64,
-}
 
 /// The packets of a burst that name a record, in their order.
 pub(crate) struct Marked {
@@ -88,19 +53,6 @@ pub(crate) struct Marked {
     /// Where keys are made to be compared.
     lanes: Box<Lanes>,
     pub(crate) stats: MarkStats,
-}
-
-/// What the record says of a packet whose mark names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MarkCheck {
-    /// It is one more packet.
-    Trusted,
-    /// It is, if the key is the record's.
-    VerifyKey,
-    /// It is more than that.
-    NotPlain,
-    /// The record is another generation's.
-    Stale,
 }
 
 /// What all packets of a call have in common.
@@ -425,7 +377,7 @@ struct Run<'a> {
 
 /// What became of the packets of a burst.
 struct Sum {
-    counted: u64,
+    pub(crate) counted: u64,
     bytes: u64,
     /// Places of packets that go the way of others.
     rest: Places,
@@ -444,6 +396,6 @@ const IN_ORDER: [u8; BURST_MAX] = {
 
 /// The first so many places.
 #[inline(always)]
-fn first(count: usize) -> Places {
+pub(crate) fn first(count: usize) -> Places {
     if count >= BURST_MAX { Places::MAX } else { (1 << count) - 1 }
 }

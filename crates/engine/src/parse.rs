@@ -18,10 +18,8 @@ mod plain;
 mod quoted;
 mod short;
 
+use crate::api::{Reason, VlanTags, ZoneFrom};
 use crate::burst::Lane;
-use crate::config::ZoneFrom;
-use crate::reason::Reason;
-use crate::record::VlanTags;
 pub(crate) use general::{
     FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4, zone_of,
 };

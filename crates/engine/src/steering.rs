@@ -5,38 +5,9 @@
 //! reports, and fragments by addresses alone: the same hash, made here of what they are about,
 //! says whose connection that is.
 
-use crate::flow::{PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use crate::api::{PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread};
 use crate::key::{Key, KeyParts};
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// How a port spreads packets over its queues, both directions of a connection to one of them:
-/// Toeplitz, with a key for which the order of source and destination makes no difference, or over
-/// the smaller address and the smaller port first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spread {
-    /// Of the hash.
-    pub key: Vec<u8>,
-    /// The worker by the remainder of the hash. At least one.
-    pub workers: Vec<u16>,
-    /// What is hashed of IPv4, and of IPv6.
-    pub hashed: [Hashed; 2],
-}
-
-/// What is hashed of the packets of an IP version; of the rest nothing, and it comes to the first
-/// worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hashed {
-    /// Addresses and ports of TCP.
-    pub tcp: bool,
-    /// Those of UDP.
-    pub udp: bool,
-    /// Those of SCTP.
-    pub sctp: bool,
-    /// Addresses of all others.
-    pub addresses: bool,
-}
 
 /// Bytes of two addresses and two ports of IPv6.
 const INPUT_MAX: usize = 36;
@@ -99,22 +70,6 @@ pub(crate) struct Trust {
     wrong: u64,
 }
 
-/// Whether any worker of a port has had a packet that was to come to another. They share it: who
-/// misses a connection is not the one to which its packets come. There is no way back.
-#[derive(Clone, Debug, Default)]
-pub struct Doubt(Arc<AtomicBool>);
-
-impl Doubt {
-    pub(crate) fn arise(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether there is any.
-    pub(crate) fn is_there(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// So many times it may be wrong without more ado.
 const DOUBTS: u64 = 16;
 
@@ -130,6 +85,7 @@ impl Trust {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Hashed;
     use crate::key::{Ports, key4, key6, zone_proto};
 
     /// Of Microsoft's "Verifying the RSS Hash Calculation".

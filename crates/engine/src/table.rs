@@ -17,20 +17,20 @@ mod resync;
 mod rules;
 mod usual;
 
+use crate::api::{
+    Checksums, Config, CtState, EndReason, FlowRecord, Irregular, Offload, PickUp, Side, TcpNumbers,
+};
 use crate::base::{
     BURST_MAX, Columns, CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, LinkStore, Memory, Micros,
     NO_RECORD, Nanos, TimerLink, TimerWheel, derive,
 };
 use crate::burst::{Arrival, Outcome};
-use crate::config::{Checksums, Config, TcpNumbers};
 use crate::flow::{Cold, Event, Hot, Phase};
 use crate::key::Key;
-use crate::offload::{Looks, Offload, Rules, Side, When};
+use crate::offload::{Looks, Rules, When};
 use crate::parse::{Meta, Opening};
-use crate::record::{EndReason, FlowRecord};
-use crate::state::CtState;
-use crate::tcp::{Irregular, Numbers};
-use crate::zones::{PickUp, Zones};
+use crate::tcp::Numbers;
+use crate::zones::Zones;
 use crate::zoning::Tagging;
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;

@@ -4,37 +4,9 @@
 //! It may change while there are connections. New ones go by it at once, and so does every look at
 //! a timer; those that are there are reviewed, a few records at a time.
 
-use crate::Engine;
+use crate::api::{Config, MarkRule, ZONES, ZonePolicy};
 use crate::base::Nanos;
-use crate::config::{Config, TcpNumbers, Timeouts, WhenFull};
-use crate::ctmark::MarkRule;
 use crate::flow::Phase;
-use crate::listing::Cursor;
-use std::sync::Arc;
-
-/// What holds for the connections of a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZonePolicy {
-    /// How long they live without a packet.
-    pub timeouts: Timeouts,
-    /// Whether TCP is judged by its numbers.
-    pub tcp: TcpNumbers,
-    /// Whether TCP may begin with anything.
-    pub pick_up: PickUp,
-    /// How many there may be at one time, of both IP versions.
-    pub connections_max: Option<u32>,
-    /// What happens to the first packet of one that finds no room.
-    pub when_full: WhenFull,
-}
-
-/// What a TCP connection may begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PickUp {
-    /// Any packet: a connection that was there before is known from its next packet on.
-    Loose,
-    /// A SYN.
-    Strict,
-}
 
 /// The policy of every zone, and what else of a configuration may change while it holds.
 #[derive(Clone, Debug)]
@@ -49,9 +21,6 @@ pub struct Zones {
     /// branch for each would be a wrong guess most of the time.
     by_phase: Box<[[Nanos; Phase::BITS]]>,
 }
-
-/// How many zones there are.
-pub(crate) const ZONES: usize = 1 << 16;
 
 impl Zones {
     /// Entries that a configuration may have.
@@ -97,47 +66,6 @@ impl Zones {
     /// The policy of a zone.
     pub fn of(&self, zone: u16) -> &ZonePolicy {
         &self.policies[self.place(zone)]
-    }
-}
-
-impl Engine {
-    /// What holds from now on; returns what held before. A [`review`](Self::review) is to follow:
-    /// until it has come to a connection, that may live longer than it should, and TCP is judged by
-    /// numbers, or not, as it was.
-    pub fn set_zones(&mut self, zones: Arc<Zones>) -> Arc<Zones> {
-        self.v4.set_zones(zones.clone());
-        self.v6.set_zones(zones.clone());
-        self.books.set_zones(zones)
-    }
-
-    /// Goes on with a walk that holds connections against what holds in their zones now: looks at
-    /// up to `budget` places, and adds to `retimed` how many of them end sooner than their timers
-    /// knew. Stops short where those who listen are behind. False: that was the last of it.
-    pub fn review(&mut self, cursor: &mut Cursor, budget: u32, retimed: &mut u64) -> bool {
-        for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
-            if cursor.next >= used {
-                if cursor.is_v6 {
-                    return false;
-                }
-                (cursor.is_v6, cursor.next) = (true, 0);
-                continue;
-            }
-            if self.books.events.are_behind() {
-                break;
-            }
-            let record = cursor.next;
-            cursor.next += 1;
-            let (is_retimed, event) = match cursor.is_v6 {
-                false => self.v4.review_one(record, self.now),
-                true => self.v6.review_one(record, self.now),
-            };
-            *retimed += u64::from(is_retimed);
-            if let Some(event) = event.filter(|_| self.books.events.listens()) {
-                self.books.events.push(event);
-            }
-        }
-        true
     }
 }
 

@@ -4,32 +4,10 @@
 //! Both directions of a connection are in one zone, so the two ends of a rule have no order: it is
 //! held against a key in either. Without rules nothing is looked at.
 
-use crate::config::{Config, ZoneFrom};
-use crate::filter::{End, has_ports};
+use crate::api::{Config, End, SavedFlow, ZoneFrom, ZoneRule, has_ports};
 use crate::key::{Key, zone_proto};
 use crate::parse::{Lanes, zone_of};
-use crate::snapshot::SavedFlow;
 use std::net::IpAddr;
-
-/// Puts the packets that it means into a zone. Nothing is asked for where there is `None`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZoneRule {
-    /// The zone that they would be in without any rule.
-    pub from: Option<u16>,
-    /// Their IP protocol number.
-    pub proto: Option<u8>,
-    /// Of one end, be it the source or the destination.
-    pub end: End,
-    /// Of the other one.
-    pub peer: End,
-    /// Where they are put.
-    pub zone: u16,
-}
-
-impl ZoneRule {
-    /// Most rules of an engine: a packet may be held against all of them.
-    pub const MAX: usize = 256;
-}
 
 /// Where packets get their zones from.
 pub(crate) struct Zoning {
@@ -45,7 +23,7 @@ struct Pattern<const W: usize> {
     mask: Key<W>,
     /// Of protocols that have some.
     has_ports: bool,
-    zone: u16,
+    pub(crate) zone: u16,
 }
 
 impl Zoning {
@@ -196,7 +174,7 @@ impl<const W: usize> Pattern<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::Prefix;
+    use crate::api::Prefix;
     use crate::key::{KeyParts, Ports, key4, key6};
     use proptest::prelude::*;
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A packet that may do more to its flow than to be counted, with all that decides it.
 
+use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP, Side};
 use crate::base::Nanos;
 use crate::checksum::Evidence;
-use crate::flow::{PROTO_SCTP, PROTO_TCP};
 use crate::key::Key;
-use crate::offload::Side;
 use crate::parse::{Meta, Opening, is_reply};
 use crate::sctp::Chunks;
-use crate::tcp::{Header, Irregular, RST, Segment, is_sound, opens};
+use crate::tcp::{Header, RST, Segment, is_sound, opens};
 
 /// What a flow learns from one of its packets.
 #[derive(Clone, Copy)]

@@ -3,11 +3,12 @@
 //! own.
 
 use super::phase::Phase;
-use super::{Event, Hot, PROTO_SCTP};
+use super::{Event, Hot};
+use crate::api::{Irregular, PROTO_SCTP};
 use crate::burst::Arrival;
 use crate::parse::Meta;
 use crate::sctp::{Chunks, Kind, Tags, Told};
-use crate::tcp::{Irregular, Scales, Window};
+use crate::tcp::{Scales, Window};
 
 impl<const W: usize> Hot<W> {
     /// Notes what the first packet tells, and returns where it leads.

@@ -3,8 +3,8 @@
 
 use super::phase::Phase;
 use super::{Cold, Counters, Hot};
+use crate::api::Passed;
 use crate::base::{Micros, Nanos};
-use crate::offload::Passed;
 
 impl<const W: usize> Hot<W> {
     /// Whether it is UDP, of both directions.

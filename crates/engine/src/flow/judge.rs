@@ -3,14 +3,13 @@
 
 use super::phase::Phase;
 use super::vital::Vital;
-use super::{Counters, Event, Hot, PROTO_SCTP, PROTO_TCP, SYN_FIN_RST};
+use super::{Counters, Event, Hot, SYN_FIN_RST};
+use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP};
 use crate::burst::Arrival;
 use crate::offload::When;
 use crate::parse::{Front, Meta, Reach};
 use crate::sctp::Tags;
-use crate::tcp::{
-    ACK, FIN, Irregular, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens,
-};
+use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
 
 impl<const W: usize> Hot<W> {
     /// What is known after the first segment, which leads to this phase.

@@ -3,10 +3,10 @@
 //! counted.
 
 use super::resync::OUT_OF_SYNC_TIMEOUT;
-use super::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use crate::api::{
+    PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Progress, State, Timeouts,
+};
 use crate::base::Nanos;
-use crate::config::Timeouts;
-use crate::record::State;
 use crate::tcp::Kind;
 
 /// Six bits. The lowest is for the packet path: a packet of the responder does more.
@@ -252,5 +252,45 @@ impl Phase {
             phase if phase.is_first() == 1 => State::New,
             _ => State::Open,
         }
+    }
+}
+
+impl Phase {
+    /// The same for others; `None` of a record that is not in use.
+    pub(crate) fn progress(self) -> Option<Progress> {
+        Some(match self {
+            Phase::Free => return None,
+            Phase::TcpSynSent => Progress::SynSent,
+            Phase::TcpSynSent2 => Progress::SynSent2,
+            Phase::TcpPickedUp => Progress::PickedUp,
+            Phase::TcpSynRecv => Progress::SynRecv,
+            // What has to be learnt anew changes nothing for those who look.
+            Phase::TcpEstablished
+            | Phase::TcpOutOfSync
+            | Phase::TcpResumed
+            | Phase::TcpResumedOrig
+            | Phase::TcpResumedReply
+            | Phase::SctpEstablished => Progress::Established,
+            Phase::TcpFinWait => Progress::FinWait,
+            Phase::TcpCloseWait => Progress::CloseWait,
+            Phase::TcpLastAck => Progress::LastAck,
+            Phase::TcpTimeWait => Progress::TimeWait,
+            Phase::TcpClose | Phase::TcpStray => Progress::Close,
+            Phase::SctpInit | Phase::SctpInitAck => Progress::CookieWait,
+            Phase::SctpCookie => Progress::CookieEchoed,
+            Phase::SctpShutdown => Progress::ShutdownSent,
+            Phase::SctpShutdownAck => Progress::ShutdownAckSent,
+            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray => {
+                Progress::Closed
+            }
+            Phase::SctpHeartbeat => Progress::HeartbeatSent,
+            Phase::UdpFirst => Progress::UdpFirst,
+            Phase::UdpSingle => Progress::UdpSingle,
+            Phase::UdpMultiple => Progress::UdpMultiple,
+            Phase::IcmpFirst | Phase::IcmpStray => Progress::IcmpFirst,
+            Phase::IcmpReply => Progress::IcmpReply,
+            Phase::OtherFirst => Progress::OtherFirst,
+            Phase::OtherMultiple => Progress::OtherMultiple,
+        })
     }
 }

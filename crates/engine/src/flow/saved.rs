@@ -3,14 +3,15 @@
 
 use super::phase::Phase;
 use super::vital::Vital;
-use super::{Cold, Counters, Hot, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
+use super::{Cold, Counters, Hot};
+use crate::api::{
+    CtMark, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, SavedFlow, SavedPhase,
+    Tally,
+};
 use crate::base::Micros;
-use crate::ctmark::CtMark;
 use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
 use crate::parse::{is_reply, ports as icmp_ports};
-use crate::record::Tally;
 use crate::sctp::Tags;
-use crate::snapshot::{SavedFlow, SavedPhase};
 use crate::tcp::Scales;
 use std::net::IpAddr;
 
@@ -163,5 +164,46 @@ impl Key<5> {
         addresses[..16].copy_from_slice(&src.octets());
         addresses[16..].copy_from_slice(&dst.octets());
         Some(key6(&addresses, flow.ports::<5>(), zone_proto(flow.zone, flow.proto)))
+    }
+}
+
+impl Phase {
+    /// As it is written down.
+    pub(crate) fn saved(self) -> Option<SavedPhase> {
+        Some(match self {
+            Phase::TcpEstablished
+            | Phase::TcpOutOfSync
+            | Phase::TcpResumed
+            | Phase::TcpResumedOrig
+            | Phase::TcpResumedReply => SavedPhase::TcpEstablished,
+            Phase::TcpFinWait => SavedPhase::TcpFinWait,
+            Phase::TcpCloseWait => SavedPhase::TcpCloseWait,
+            Phase::TcpLastAck => SavedPhase::TcpLastAck,
+            Phase::TcpTimeWait => SavedPhase::TcpTimeWait,
+            Phase::TcpClose => SavedPhase::TcpClose,
+            Phase::UdpMultiple => SavedPhase::Udp,
+            Phase::IcmpReply => SavedPhase::Icmp,
+            Phase::OtherMultiple => SavedPhase::Other,
+            Phase::SctpCookie | Phase::SctpEstablished => SavedPhase::SctpEstablished,
+            Phase::SctpShutdown | Phase::SctpShutdownAck => SavedPhase::SctpShutdown,
+            Phase::SctpClosed => SavedPhase::SctpClosed,
+            Phase::SctpAborted => SavedPhase::SctpAborted,
+            Phase::Free
+            | Phase::TcpSynSent
+            | Phase::TcpSynSent2
+            | Phase::TcpPickedUp
+            | Phase::TcpSynRecv
+            | Phase::TcpStray
+            | Phase::UdpFirst
+            | Phase::UdpSingle
+            | Phase::IcmpFirst
+            | Phase::IcmpStray
+            | Phase::SctpInit
+            | Phase::SctpHeartbeat
+            | Phase::SctpInitAck
+            | Phase::SctpWithdrawn
+            | Phase::SctpStray
+            | Phase::OtherFirst => return None,
+        })
     }
 }

@@ -7,16 +7,14 @@
 //! in between. A datagram leaves when it is whole, as its number is soon used again.
 
 use super::hold::{Hold, Owner, Waiting};
-use super::sources;
-use super::sources::Sources;
+use super::sources::{Name, Sources};
 use super::spans::{Fit, Span, Spans};
+use crate::api::{Config, Reason};
 use crate::base::{
     CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Links, List, Memory, NONE, Nanos, derive,
 };
-use crate::config::Config;
 use crate::key::Key;
 use crate::parse::{Front, Reach};
-use crate::reason::Reason;
 
 /// A fragment of a datagram, as the parser found it.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +34,7 @@ impl<const W: usize> Piece<W> {
         self.span.start == 0
     }
 
-    fn source(&self) -> sources::Name {
+    fn source(&self) -> Name {
         let zone = self.name.zone().into();
         match W {
             // The address that comes first in memory.

@@ -6,7 +6,7 @@
 //! becomes of it. So there are more slots than may wait: those that a burst sets free and those
 //! that it takes are not the same.
 
-use crate::Verdict;
+use crate::api::Verdict;
 use crate::base::{BURST_MAX, HugeRegion, Links, List, Memory, NONE, Nanos};
 use crate::errands::Errand;
 use crate::parse::Meta;

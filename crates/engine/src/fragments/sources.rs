@@ -13,7 +13,7 @@ pub(super) type Name = Key<2>;
 pub(super) struct Source {
     name: Name,
     /// Its datagrams, in the order in which they began.
-    pub(super) datagrams: List,
+    pub(crate) datagrams: List,
     len: u32,
     /// Packets of them that wait.
     pub(super) waiting: u32,

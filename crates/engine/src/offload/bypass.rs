@@ -10,10 +10,9 @@ use super::rules::{Rules, Watched};
 use super::score::Score;
 use super::slots::{Rule, Standing};
 use super::watch::{Kind, MISSES_MAX, SETTLING};
-use super::{Passed, Side};
+use crate::api::{Passed, RuleId, Side};
 use crate::base::{Nanos, Tick};
 use crate::flow::Hot;
-use crate::mark::RuleId;
 
 /// A direction of which the NIC has counted nothing for so long is quiet.
 const QUIET: Nanos = 2_000_000_000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! How many rules a side has room for, how fast they come, and what follows for who gets one.
 
-use super::{Admission, Answer, Side};
+use crate::api::{Admission, Answer, Side};
 use crate::base::Nanos;
 
 /// In what time a rule should pay: the time that it takes to write all there is room for, within

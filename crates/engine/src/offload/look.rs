@@ -4,14 +4,15 @@
 //!
 //! Between two looks at a direction lie so many of its packets that nothing of it is per packet.
 
+use super::LOOKS_APART;
 use super::candidates::Who;
 use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::Standing;
 use super::watch::{Kind, MISSES_MAX, SETTLING};
-use super::{Admission, LOOKS_APART, Side};
+use crate::api::{Admission, PROTO_TCP, PROTO_UDP, Side};
 use crate::base::{Nanos, Tick};
-use crate::flow::{Hot, PROTO_TCP, PROTO_UDP};
+use crate::flow::Hot;
 
 /// How much better whoever takes another's place must be, in quarters of an octave: a score of a
 /// few packets is no better than that, and rules that come and go cost more than they bring.
@@ -133,7 +134,7 @@ impl Rules {
 
     /// What a rule of a direction with so many packets and this rate would be worth, and what it
     /// must be by the policy.
-    pub(super) fn worth(&self, side: Side, packets: u64, rate: Score) -> (Score, Score) {
+    pub(crate) fn worth(&self, side: Side, packets: u64, rate: Score) -> (Score, Score) {
         let side = side as usize;
         match self.offload.admission {
             Admission::After { .. } => (Score::ZERO, Score::ZERO),

@@ -7,12 +7,11 @@ use super::score::{Histogram, Score};
 use super::slots::{NO_SLOT, Rule, Slots, Standing};
 use super::watch::{Classes, Kind};
 use super::zones::Zones;
-use super::{Answer, LOOKS_APART, Looks, Offload, OffloadStats, RuleAction, Side, Tuple, Wish};
+use super::{LOOKS_APART, Looks, slots, zones};
+use crate::api::{Answer, KeyCheck, Offload, OffloadStats, RuleAction, RuleId, Side, Tuple, Wish};
 use crate::base::{HugeRegion, Memory, Nanos, Tick};
 use crate::flow::Hot;
 use crate::key::Key;
-use crate::mark::RuleId;
-use crate::marked::{KeyCheck, MarkCheck};
 use crate::parse::Meta;
 use crate::zoning::Tagging;
 use std::collections::VecDeque;
@@ -39,10 +38,10 @@ pub(super) struct Watched {
     pub(super) looked_at: [Tick; 2],
     /// Numbers of the last looks.
     pub(super) look: [u8; 2],
-    pub(super) rate: [Score; 2],
+    pub(crate) rate: [Score; 2],
     pub(super) note: [Note; 2],
     /// Where its packets arrived when somebody looked.
-    pub(super) side: [Side; 2],
+    pub(crate) side: [Side; 2],
     /// The NIC does not forward them by itself, as was tried.
     pub(super) no_bypass: [bool; 2],
 }
@@ -77,7 +76,7 @@ pub(crate) struct Rules {
     tagging: Tagging,
     pub(super) looks: Looks,
     pub(super) watched: HugeRegion<Watched>,
-    pub(super) slots: Slots,
+    pub(crate) slots: Slots,
     pub(super) candidates: [Candidates; 2],
     /// Rules that the NIC is to have, by side and worth.
     pub(super) live: [Histogram; 2],
@@ -86,7 +85,7 @@ pub(crate) struct Rules {
     removes: VecDeque<(RuleId, Side)>,
     pub(super) classes: Classes,
     /// Where and when the packets arrived that are being looked at.
-    pub(super) side: Side,
+    pub(crate) side: Side,
     pub(super) now: Nanos,
     /// What a candidate must at least be worth, by side; and in what time a rule should pay.
     pub(super) bar: [Score; 2],
@@ -95,7 +94,7 @@ pub(crate) struct Rules {
     pub(super) hand: u32,
     pub(super) visited_at: Nanos,
     /// Rules by which the NIC forwards by itself, until they are known to be gone.
-    pub(super) bypasses: u32,
+    pub(crate) bypasses: u32,
     pub(super) stats: OffloadStats,
 }
 
@@ -453,4 +452,39 @@ pub(crate) struct Learnt {
     pub(crate) answered: Option<Side>,
     /// This record's flow has a slot and no rule: [`Rules::release`] must follow.
     pub(crate) without_rule: Option<u32>,
+}
+
+/// What the record says of a packet whose mark names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MarkCheck {
+    /// It is one more packet.
+    Trusted,
+    /// It is, if the key is the record's.
+    VerifyKey,
+    /// It is more than that.
+    NotPlain,
+    /// The record is another generation's.
+    Stale,
+}
+
+impl Offload {
+    /// Bytes that an engine takes for so many records and slots, about, and for zones if they have
+    /// shares.
+    pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
+        let zones = if has_shares { 2 * zones::BYTES } else { 0 };
+        records * size_of::<Watched>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
+    }
+}
+
+impl OffloadStats {
+    pub(super) fn count(&mut self, answer: Answer, before: Standing) {
+        match answer {
+            Answer::Installed { .. } => self.installed += 1,
+            Answer::Full => self.full += 1,
+            Answer::Postponed => self.postponed += 1,
+            Answer::Refused => self.refused += 1,
+            Answer::Removed => self.removed += u64::from(before == Standing::Leaving),
+            Answer::Passed(_) => {}
+        }
+    }
 }

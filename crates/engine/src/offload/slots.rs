@@ -9,10 +9,9 @@
 //! has to look that up: one cache line less of three. A flow whose record had another a moment ago
 //! waits for its slot then. Where there are fewer, those free for longest are used first.
 
-use super::Side;
 use super::score::Score;
+use crate::api::{MarkLayout, RuleId, Side};
 use crate::base::{HugeRegion, Memory, Tick};
-use crate::mark::{MarkLayout, RuleId};
 use std::collections::VecDeque;
 
 /// In place of the number of a slot: none.

@@ -2,9 +2,8 @@
 //! Rules that do nothing: a NIC may take what it does not do. Whole classes of rules are set aside
 //! then, and tried again later.
 
-use super::Side;
+use crate::api::{PROTO_TCP, Side};
 use crate::base::Nanos;
-use crate::flow::PROTO_TCP;
 
 /// Looks in a row at packets without a mark that make a rule one without effect.
 pub(crate) const MISSES_MAX: u8 = 3;

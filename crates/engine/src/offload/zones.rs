@@ -2,8 +2,8 @@
 //! No zone has more than its share of the rules: whoever fills one zone with busy flows takes
 //! nothing from the others. Within a zone a busier flow takes the place of one that is less so.
 
-use super::Side;
 use super::score::Score;
+use crate::api::Side;
 use crate::base::{HugeRegion, Memory};
 
 /// Zones there are.

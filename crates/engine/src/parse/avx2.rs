@@ -7,6 +7,7 @@
 //! done once for the four.
 
 #![allow(unused_unsafe, unsafe_code)]
+#![allow(unused_unsafe, unsafe_code)]
 // Vector code is inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
 // intrinsics are unsafe even with the feature enabled: newer ones find the blocks superfluous.
 #![allow(unused_unsafe, unsafe_code)]
@@ -20,9 +21,8 @@ use super::{
     BYTES_SHIFT, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, ONE_PACKET, OVERHEAD_MAX,
     OVERHEAD_SHIFT, Opening, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG, avx512, part,
 };
+use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags};
 use crate::base::SimdLevel;
-use crate::flow::{PROTO_TCP, PROTO_UDP};
-use crate::record::VlanTags;
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
     _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_or_si256, _mm256_shuffle_epi8,

@@ -2,10 +2,9 @@
 //! What the headers of IP say of a fragment: which datagram it is a part of, and which part.
 
 use super::IPV4_MIN;
-use crate::flow::PROTO_TCP;
+use crate::api::{PROTO_TCP, Reason};
 use crate::fragments::{Span, UNIT};
 use crate::key::{Key, Key6, zone_proto};
-use crate::reason::Reason;
 
 /// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
 const DATAGRAM_MAX: usize = u16::MAX as usize;

@@ -8,14 +8,12 @@ use super::{
     BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, Front, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening,
     TCP_MIN, UDP, VLAN_TAG, icmp, quoted,
 };
-use crate::config::ZoneFrom;
-use crate::flow::{
-    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
+use crate::api::{
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
+    VlanTags, ZoneFrom,
 };
 use crate::fragments::Piece;
 use crate::key::{Key, Ports, key4, key6, zone_proto};
-use crate::reason::Reason;
-use crate::record::VlanTags;
 use crate::tcp::{FIN, SYN};
 use std::ops::Range;
 use wire::Packet;

@@ -2,7 +2,7 @@
 //! Messages of ICMP (RFC 792, RFC 950) and ICMPv6 (RFC 4443) by their types: errors, and exchanges
 //! of a request and its reply, which have an identifier.
 
-use crate::flow::{PROTO_ICMP, PROTO_ICMPV6};
+use crate::api::{PROTO_ICMP, PROTO_ICMPV6};
 use crate::key::Ports;
 
 /// Whether a message is an error about a packet, which it quotes (RFC 792, RFC 4443).

@@ -7,9 +7,8 @@
 use super::general::ETHERTYPE_IPV6;
 use super::short::ETHERTYPE_VLAN;
 use super::{ETHERNET, ETHERTYPE_IPV4, Lanes, VLAN_TAG, avx2, parse};
+use crate::api::{Reason, ZoneFrom};
 use crate::base::SimdLevel;
-use crate::config::ZoneFrom;
-use crate::reason::Reason;
 use wire::Packet;
 
 /// Most packets of a part.

@@ -5,11 +5,10 @@
 use super::general::{Frame, IPV6, Whole, extensions, gre_key};
 use super::icmp::is_error;
 use super::{IPV4_MIN, general, icmp};
-use crate::flow::{
-    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
+use crate::api::{
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
 };
 use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
-use crate::reason::Reason;
 use std::ops::Range;
 use wire::Packet;
 

@@ -11,10 +11,8 @@ use super::{
     BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, TCP_MIN,
     UDP, VLAN_TAG,
 };
-use crate::config::ZoneFrom;
-use crate::flow::{PROTO_TCP, PROTO_UDP};
+use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags, ZoneFrom};
 use crate::key::{Ports, key4, key6, zone_proto};
-use crate::record::VlanTags;
 
 pub(super) const ETHERTYPE_VLAN: u16 = 0x8100;
 

@@ -7,14 +7,12 @@ mod counted;
 use super::part::{Part, below};
 use super::short::Lengths;
 use super::{Lanes, short};
+use crate::Engine;
+use crate::api::{
+    Checksums, Config, FlowRecord, FragmentLimits, Malformed, Reason, Stats, Verdict, ZoneFrom,
+};
 use crate::base::{BURST_MAX, SimdLevel};
 use crate::burst::Lane;
-use crate::config::{Checksums, Config, Malformed, ZoneFrom};
-use crate::fragments::FragmentLimits;
-use crate::reason::Reason;
-use crate::record::FlowRecord;
-use crate::stats::Stats;
-use crate::{Engine, Verdict};
 use etherparse::err::packet::SliceError;
 use etherparse::err::{Layer, LenError};
 use etherparse::{IpPayloadSlice, LenSource, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};

@@ -15,8 +15,7 @@
 //! tags likewise (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
 
 use super::{Chunks, Kind, Probe};
-use crate::offload::Side;
-use crate::tcp::Irregular;
+use crate::api::{Irregular, Side};
 
 /// Tags of the packets of the originator and of the responder; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

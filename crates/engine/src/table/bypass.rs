@@ -2,9 +2,8 @@
 //! What a table does for flows that the NIC forwards by itself.
 
 use super::FlowTable;
+use crate::api::{Passed, RuleId};
 use crate::base::Nanos;
-use crate::mark::RuleId;
-use crate::offload::Passed;
 
 /// Between two looks whether a flow whose time is over may end.
 pub(super) const RECALL_WAIT: Nanos = 20_000_000;

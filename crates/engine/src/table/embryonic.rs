@@ -3,11 +3,9 @@
 //! is no room.
 
 use super::{ColdParts, FlowTable};
+use crate::api::{Config, EndReason, Evict, FlowRecord, ZONES};
 use crate::base::{BURST_MAX, HugeRegion, NO_RECORD};
-use crate::config::{Config, Evict};
 use crate::flow::{Hot, Neighbours};
-use crate::record::{EndReason, FlowRecord};
-use crate::zones::ZONES;
 
 /// Bytes that a table counts the embryonic flows of a zone in.
 pub(crate) const EMBRYONIC_BYTES: usize = size_of::<u32>();

@@ -13,11 +13,11 @@
 //! numbers, and could end it with an RST.
 
 use super::FlowTable;
+use crate::api::{Irregular, Side};
 use crate::base::Nanos;
 use crate::burst::Arrival;
 use crate::flow::Event;
-use crate::offload::Side;
-use crate::tcp::{ACK, Irregular, SYN, Segment};
+use crate::tcp::{ACK, SYN, Segment};
 
 /// Places for SYNs.
 const PLACES: usize = 1024;

@@ -2,9 +2,9 @@
 //! Fragments behind the first of their datagram, counted to the connection of that.
 
 use super::FlowTable;
+use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
 use crate::burst::{Arrival, Further, Outcome};
-use crate::flow::{PROTO_SCTP, PROTO_TCP};
 use crate::key::Key;
 use crate::offload::When;
 use crate::parse::Opening;

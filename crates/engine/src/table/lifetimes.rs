@@ -6,9 +6,8 @@
 //! or somebody says so, the timers of all flows are armed anew, a few records at a time.
 
 use super::FlowTable;
+use crate::api::{Change, Config, FlowEvent};
 use crate::base::Nanos;
-use crate::config::Config;
-use crate::events::{Change, FlowEvent};
 use crate::flow::{Hot, Phase};
 use crate::zones::Zones;
 use std::sync::Arc;

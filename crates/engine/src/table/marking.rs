@@ -4,11 +4,8 @@
 //! As long as nobody has written any, connections begin and end without a look at them.
 
 use super::FlowTable;
+use crate::api::{Config, CtMark, EndReason, Filter, FlowRecord, MarkRule};
 use crate::base::{HugeRegion, Memory};
-use crate::config::Config;
-use crate::ctmark::{CtMark, MarkRule};
-use crate::filter::Filter;
-use crate::record::{EndReason, FlowRecord};
 
 /// Those of all records.
 pub(super) struct Markings {

@@ -2,10 +2,9 @@
 //! A flow that begins in the place of another one of the same ports, which ends by the same packet.
 
 use super::FlowTable;
+use crate::api::{EndReason, Reason};
 use crate::burst::{Arrival, Outcome};
 use crate::flow::{Cold, Event};
-use crate::reason::Reason;
-use crate::record::EndReason;
 
 impl<const W: usize> FlowTable<W> {
     /// The flow in `record` ends, and another begins there, if there may be one more now.

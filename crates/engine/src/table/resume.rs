@@ -2,10 +2,9 @@
 //! Flows of another table, which go on in this one.
 
 use super::FlowTable;
+use crate::api::{CtMark, Restored};
 use crate::base::Nanos;
-use crate::ctmark::CtMark;
 use crate::flow::{Cold, Hot};
-use crate::snapshot::Restored;
 use std::net::IpAddr;
 
 impl<const W: usize> FlowTable<W> {

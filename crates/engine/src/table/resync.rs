@@ -13,11 +13,11 @@
 //! [`OUT_OF_SYNC_TIMEOUT`]: crate::flow::OUT_OF_SYNC_TIMEOUT
 
 use super::FlowTable;
+use crate::api::{Irregular, Side};
 use crate::base::{Micros, Nanos};
 use crate::burst::Arrival;
 use crate::flow::{Event, Phase};
-use crate::offload::Side;
-use crate::tcp::{FIN, Irregular, Numbers, RST, SYN};
+use crate::tcp::{FIN, Numbers, RST, SYN};
 
 /// Places for connections.
 const PLACES: usize = 1024;

@@ -2,11 +2,10 @@
 //! What a table does for rules of the NIC, and counts by their marks.
 
 use super::FlowTable;
+use crate::api::{Answer, RuleId, Side, Wish};
 use crate::base::{Micros, Nanos};
 use crate::flow::SYN_FIN_RST;
-use crate::mark::RuleId;
-use crate::marked::MarkCheck;
-use crate::offload::{Answer, Learnt, Looks, Named, Rules, Score, Side, Sight, Wanted, When, Wish};
+use crate::offload::{Learnt, Looks, MarkCheck, Named, Rules, Score, Sight, Wanted, When};
 use crate::parse::Meta;
 use crate::tcp::{FIN, Numbers, RST};
 

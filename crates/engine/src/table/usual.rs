@@ -2,12 +2,12 @@
 //! Segments that lead a connection of TCP where they nearly always do.
 
 use super::FlowTable;
+use crate::api::Reason;
 use crate::base::Nanos;
 use crate::burst::{Arrival, Outcome};
 use crate::checksum::{Evidence, is_plain_tcp_right};
 use crate::flow::{Event, Phase};
 use crate::parse::{Meta, Opening};
-use crate::reason::Reason;
 use crate::tcp::Header;
 use wire::Packet;
 

@@ -5,8 +5,8 @@
 //!
 //! All comparisons are of distances in a space that comes round (RFC 9293 section 3.4, RFC 1982).
 
-use super::Irregular;
 use super::numbers::{Numbers, SCALE_MAX, Segment};
+use crate::api::Irregular;
 use crate::parse::Reach;
 use crate::sctp::{Asker, Tags};
 

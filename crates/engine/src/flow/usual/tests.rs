@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 use super::*;
+use crate::api::PROTO_TCP;
 use crate::burst::Arrival;
 use crate::checksum::Evidence;
 use crate::flow::vital::Vital;
-use crate::flow::{Counters, Event, PROTO_TCP};
+use crate::flow::{Counters, Event};
 use crate::key::{Key, zone_proto};
 use crate::parse::Opening;
 use crate::tcp::{Header, Scales, Window};

@@ -5,8 +5,8 @@
 #![allow(unsafe_code)]
 
 use super::{FRAMES, KINDS, Segments, any_frame, run};
+use crate::api::ZoneFrom;
 use crate::base::SimdLevel;
-use crate::config::ZoneFrom;
 use crate::parse::plain::plain_all;
 use crate::parse::{BYTES_MAX, Lanes, Meta, avx2, avx512, general};
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The flow record: what is left of a connection when it ends.
 
+use super::ct_mark::CtMark;
 use crate::base::Nanos;
-use crate::ctmark::CtMark;
 use std::net::IpAddr;
 
 /// One ended (or, at exit, live) connection. `src` is the originator: the sender of its first

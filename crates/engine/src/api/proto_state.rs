@@ -2,8 +2,6 @@
 //! How far a connection has come, in words: what decides its timeout, and finer than the state that
 //! flow records have.
 
-use crate::flow::Phase;
-
 /// How far a connection has come. Of TCP the states of RFC 9293 section 3.3.2 as a box between both
 /// ends sees them; of SCTP those of RFC 9260 section 4; of others, named as their timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,49 +118,9 @@ impl Progress {
     }
 }
 
-impl Phase {
-    /// The same for others; `None` of a record that is not in use.
-    pub(crate) fn progress(self) -> Option<Progress> {
-        Some(match self {
-            Phase::Free => return None,
-            Phase::TcpSynSent => Progress::SynSent,
-            Phase::TcpSynSent2 => Progress::SynSent2,
-            Phase::TcpPickedUp => Progress::PickedUp,
-            Phase::TcpSynRecv => Progress::SynRecv,
-            // What has to be learnt anew changes nothing for those who look.
-            Phase::TcpEstablished
-            | Phase::TcpOutOfSync
-            | Phase::TcpResumed
-            | Phase::TcpResumedOrig
-            | Phase::TcpResumedReply
-            | Phase::SctpEstablished => Progress::Established,
-            Phase::TcpFinWait => Progress::FinWait,
-            Phase::TcpCloseWait => Progress::CloseWait,
-            Phase::TcpLastAck => Progress::LastAck,
-            Phase::TcpTimeWait => Progress::TimeWait,
-            Phase::TcpClose | Phase::TcpStray => Progress::Close,
-            Phase::SctpInit | Phase::SctpInitAck => Progress::CookieWait,
-            Phase::SctpCookie => Progress::CookieEchoed,
-            Phase::SctpShutdown => Progress::ShutdownSent,
-            Phase::SctpShutdownAck => Progress::ShutdownAckSent,
-            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray => {
-                Progress::Closed
-            }
-            Phase::SctpHeartbeat => Progress::HeartbeatSent,
-            Phase::UdpFirst => Progress::UdpFirst,
-            Phase::UdpSingle => Progress::UdpSingle,
-            Phase::UdpMultiple => Progress::UdpMultiple,
-            Phase::IcmpFirst | Phase::IcmpStray => Progress::IcmpFirst,
-            Phase::IcmpReply => Progress::IcmpReply,
-            Phase::OtherFirst => Progress::OtherFirst,
-            Phase::OtherMultiple => Progress::OtherMultiple,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::progress::Progress;
+    use crate::api::proto_state::Progress;
 
     #[test]
     fn names_are_unique_and_found_again() {

@@ -6,90 +6,9 @@
 //! flow that begins or ends meanwhile may be in it or not; every other one is in it once.
 
 use crate::Engine;
-use crate::base::Nanos;
-use crate::filter::Filter;
-use crate::offload::{Governor, RuleView, Rules, Side, Subject, Terms};
-use crate::progress::Progress;
-use crate::record::{EndReason, FlowRecord};
-use crate::table::FlowTable;
-use std::ops::Range;
-
-/// Which flows somebody asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Query {
-    /// Only those that it means.
-    pub filter: Filter,
-    /// Only those that have a rule, or are to have one. That is a short walk: it goes through what
-    /// marks can name.
-    pub has_rules: bool,
-}
-
-/// How far a walk has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cursor {
-    pub(crate) is_v6: bool,
-    pub(crate) next: u32,
-    /// When a walk that changes flows, or ends them, began.
-    since: Option<Nanos>,
-}
-
-/// A connection that is alive.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LiveFlow {
-    /// The record that it would leave if the engine were flushed now.
-    pub record: FlowRecord,
-    /// How far it has come.
-    pub progress: Progress,
-    /// Both ends have shown that they want it.
-    pub is_assured: bool,
-    /// When it ends if no packet comes before.
-    pub expires: Nanos,
-    /// Rules of the packets from `src` to `dst`, and of those that come back.
-    pub rules: [RuleView; 2],
-}
-
-/// How a zone stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ZoneNow {
-    /// Connections that it has, of both IP versions.
-    pub connections: u32,
-    /// Those of them that are embryonic.
-    pub embryonic: u32,
-    /// Connections that began in the last full second.
-    pub begun: u32,
-}
-
-/// What a part of a walk that ends flows has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Flows that it has ended.
-    pub ended: u32,
-    /// Flows that it would have ended, but the NIC forwards them by itself: it was told to stop,
-    /// and what it has counted is on its way. They are for another walk from the beginning.
-    pub held: u32,
-    /// There is more to walk.
-    pub more: bool,
-}
-
-/// What is to become of a flow that a walk has come to.
-enum Fate {
-    Stays,
-    Held,
-    Ends(FlowRecord),
-}
-
-impl Cursor {
-    /// The beginning of another walk that ends flows, and those only that were there when this one
-    /// began.
-    pub fn again(self) -> Self {
-        Self { since: self.since, ..Self::default() }
-    }
-
-    /// When the walk began, if not `now`.
-    pub(crate) fn since(&mut self, now: Nanos) -> Nanos {
-        *self.since.get_or_insert(now)
-    }
-}
+use crate::api::{Cursor, EndReason, Filter, LiveFlow, Query, Side, Swept, ZoneNow};
+use crate::offload::{Governor, Terms};
+use crate::tracker::Fate;
 
 impl Engine {
     /// Goes on with a walk, which begins with `Cursor::default()`: looks at up to `budget` places,
@@ -217,79 +136,11 @@ impl Engine {
         }
     }
 
-    fn terms(&self, side: Side) -> Terms {
+    pub(crate) fn terms(&self, side: Side) -> Terms {
         let of = |governor: &Governor| Terms {
             is_full: governor.is_full(side, self.live(side)),
             is_backing_off: governor.is_backing_off(side, self.now),
         };
         self.governor.as_ref().map(of).unwrap_or_default()
-    }
-}
-
-impl<const W: usize> FlowTable<W> {
-    /// Places of a walk.
-    fn places(&self, query: &Query) -> u32 {
-        match self.rules() {
-            _ if !query.has_rules => self.used(),
-            Some(rules) => rules.slots().used(),
-            None => 0,
-        }
-    }
-
-    /// Records of those that are asked for.
-    fn find_all(&self, query: &Query, places: Range<u32>, found: &mut impl FnMut(u32)) {
-        let record_at = |place: u32| match self.rules() {
-            Some(rules) if query.has_rules => rules.slots().get(place)?.record(),
-            _ => Some(place),
-        };
-        // They lie far apart where the walk goes through slots.
-        places.clone().filter_map(record_at).for_each(|record| self.prefetch(record));
-        for record in places.filter_map(record_at) {
-            if self.is_meant(record, &query.filter) {
-                found(record);
-            }
-        }
-    }
-
-    fn prefetch_some(&self, from: u32, count: u32) {
-        (from..from.saturating_add(count).min(self.used()))
-            .for_each(|record| self.prefetch(record));
-    }
-
-    /// Ends the flow in a record if it is meant and began by a time. What the NIC has counted of it
-    /// is waited for.
-    fn sweep_one(&mut self, record: u32, filter: &Filter, (since, now): (Nanos, Nanos)) -> Fate {
-        let (hot, cold) = self.parts(record);
-        if !self.is_meant(record, filter) || cold.began() > since {
-            return Fate::Stays;
-        }
-        if hot.is_ruled() && self.is_awaited(record, now) {
-            return Fate::Held;
-        }
-        self.flush_one(record, EndReason::Flushed).map_or(Fate::Stays, Fate::Ends)
-    }
-
-    fn live_flow(&self, record: u32, (terms, now): (&[Terms; 2], Nanos)) -> LiveFlow {
-        let (hot, cold) = self.parts(record);
-        let flow = self.record(record, EndReason::Exit);
-        let view = |rules: &Rules, swapped: u8| {
-            let (packets, start) = hot.so_far(cold, swapped);
-            let (direction, proto) = (usize::from(swapped), flow.proto);
-            let zone = flow.zone;
-            rules.view(Subject { record, direction, proto, zone, packets, start, now }, terms)
-        };
-        let orig = hot.originator();
-        let rules = [orig, orig ^ 1].map(|swapped| match self.rules() {
-            Some(rules) => view(rules, swapped),
-            None => RuleView::OFF,
-        });
-        LiveFlow {
-            expires: self.deadline(hot, cold),
-            record: flow,
-            // Only a record that is not in use has none.
-            progress: hot.phase().progress().unwrap_or(Progress::OtherFirst),
-            is_assured: !hot.is_embryonic(),
-            rules,
-        }
     }
 }

@@ -194,7 +194,7 @@ impl Reason {
 
 #[cfg(test)]
 mod tests {
-    use crate::reason::Reason;
+    use crate::api::untracked_reason::Reason;
 
     #[test]
     fn the_list_is_in_counter_order_and_names_are_unique() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a packet is to its connection, in the words that firewalls have for it.
 
-use crate::reason::Reason;
+use super::untracked_reason::Reason;
 use std::fmt;
 use std::ops::BitOr;
 
@@ -76,32 +76,9 @@ impl fmt::Display for CtState {
     }
 }
 
-/// Who is told the states of the packets of a burst.
-pub(crate) trait States {
-    /// Of the packet at this place.
-    fn tell(&mut self, position: u8, state: impl FnOnce() -> CtState);
-}
-
-/// Nobody asks.
-pub(crate) struct Unasked;
-
-impl States for Unasked {
-    #[inline(always)]
-    fn tell(&mut self, _position: u8, _state: impl FnOnce() -> CtState) {}
-}
-
-impl States for &mut [CtState] {
-    #[inline(always)]
-    fn tell(&mut self, position: u8, state: impl FnOnce() -> CtState) {
-        if let Some(told) = self.get_mut(usize::from(position)) {
-            *told = state();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::state::CtState;
+    use crate::api::ct_state::CtState;
 
     #[test]
     fn words_are_shown_by_name() {

@@ -3,10 +3,9 @@
 //! is now and then. What both tables share is settled here.
 
 use crate::Engine;
+use crate::api::{Answer, MarkStats, OffloadState, OffloadStats, RuleId, Side, Wish};
 use crate::base::Nanos;
-use crate::mark::RuleId;
-use crate::marked::MarkStats;
-use crate::offload::{Answer, Governor, OffloadStats, Rules, Score, Side, Wanted, Wish};
+use crate::offload::{Governor, Rules, Score, Wanted};
 
 impl Engine {
     /// What a port is to do next, if there is something. Rules that are to go come first: they make
@@ -147,20 +146,4 @@ impl Engine {
             kinds_aside: of(self.v4.rules()) + of(self.v6.rules()),
         }
     }
-}
-
-/// How things stand with the rules of one side.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct OffloadState {
-    /// Rules that the NIC has, or is to have.
-    pub live: u32,
-    /// Rules that it has room for, as far as is known.
-    pub room: u32,
-    /// Packets per second that are enough for a rule now.
-    pub threshold: f64,
-    /// In what time a rule should pay.
-    pub horizon_ns: Nanos,
-    /// Kinds of rules, by IP version and protocol, that are not asked for because they had no
-    /// effect.
-    pub kinds_aside: u32,
 }

@@ -2,12 +2,6 @@
 //! The mark and the label of a connection: bits that mean something to whoever sets them, and
 //! nothing here. Not to be confused with the mark that a NIC gives a packet (`mark.rs`).
 
-use crate::Engine;
-use crate::base::Nanos;
-use crate::events::{Change, FlowEvent};
-use crate::filter::Filter;
-use crate::listing::Cursor;
-use crate::table::FlowTable;
 use std::fmt;
 
 /// What somebody has written to a connection; of a new one, 0.
@@ -45,30 +39,6 @@ pub struct MarkChange {
     pub label: Option<MarkBits>,
 }
 
-/// What is written to connections as they begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkRule {
-    /// Those that are meant. A new one has no more of a state, a mark and a label than what rules
-    /// before have written to it.
-    pub filter: Filter,
-    /// To these.
-    pub change: MarkChange,
-}
-
-impl MarkRule {
-    /// Most rules there may be: a connection is held against all of them, one after the other.
-    pub const MAX: usize = 256;
-}
-
-/// What a part of a walk that writes marks has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Connections that have what was to be written, and some of them had it before.
-    pub matched: u32,
-    /// There is more to walk.
-    pub more: bool,
-}
-
 impl MarkBits {
     /// Reads `VALUE` or `VALUE/MASK`, in decimal or behind `0x`, of at most so many bits.
     pub fn read(text: &str, bits: u32) -> Result<Self, NoMarkBits> {
@@ -92,11 +62,11 @@ impl MarkBits {
         }
     }
 
-    fn takes(&self, bits: u128) -> bool {
+    pub(super) fn takes(&self, bits: u128) -> bool {
         bits & self.mask == self.value
     }
 
-    fn written_to(self, bits: u128) -> u128 {
+    pub(crate) fn written_to(self, bits: u128) -> u128 {
         bits & !self.mask | self.value
     }
 }
@@ -128,79 +98,6 @@ impl MarkChange {
             mark: write(self.mark, old.mark.into()) as u32,
             label: write(self.label, old.label),
         }
-    }
-}
-
-impl Filter {
-    /// Whether it asks for bits of marks or labels.
-    pub(crate) fn asks_for_marks(&self) -> bool {
-        self.mark.is_some() || self.label.is_some()
-    }
-
-    /// Whether it means what has these.
-    pub(crate) fn takes_mark(&self, CtMark { mark, label }: CtMark) -> bool {
-        self.mark.is_none_or(|bits| bits.takes(mark.into()))
-            && self.label.is_none_or(|bits| bits.takes(label))
-    }
-}
-
-impl Engine {
-    /// Goes on with a walk that writes to the marks and labels of the connections that are meant:
-    /// looks at up to `budget` places. Stops short where those who listen are behind. One that
-    /// began after the walk is left as it is.
-    pub fn mark(
-        &mut self,
-        (filter, change): (&Filter, MarkChange),
-        cursor: &mut Cursor,
-        budget: u32,
-    ) -> Written {
-        let since = cursor.since(self.now);
-        let mut marked = Written { more: true, ..Written::default() };
-        for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
-            if cursor.next >= used {
-                if cursor.is_v6 {
-                    marked.more = false;
-                    break;
-                }
-                (cursor.is_v6, cursor.next) = (true, 0);
-                continue;
-            }
-            if self.books.events.are_behind() {
-                break;
-            }
-            let record = cursor.next;
-            cursor.next += 1;
-            let (is_meant, event) = match cursor.is_v6 {
-                false => self.v4.mark_one(record, filter, change, since),
-                true => self.v6.mark_one(record, filter, change, since),
-            };
-            marked.matched += u32::from(is_meant);
-            if let Some(event) = event.filter(|_| self.books.events.listens()) {
-                self.books.events.push(event);
-            }
-        }
-        marked
-    }
-}
-
-impl<const W: usize> FlowTable<W> {
-    /// Whether the connection in a record is meant and began by a time; and what became of it, if
-    /// it has another mark or label now.
-    fn mark_one(
-        &mut self,
-        record: u32,
-        filter: &Filter,
-        change: MarkChange,
-        since: Nanos,
-    ) -> (bool, Option<FlowEvent>) {
-        if !self.is_meant(record, filter) || self.parts(record).1.began() > since {
-            return (false, None);
-        }
-        let old = self.ct_mark(record);
-        self.set_ct_mark(record, change.written_to(old));
-        let is_new = self.ct_mark(record) != old;
-        (true, is_new.then(|| self.event(record, Change::Update)))
     }
 }
 

@@ -3,10 +3,10 @@
 //!
 //! Looked at where connections are: what is cheapest first, and addresses last.
 
-use crate::ctmark::MarkBits;
-use crate::flow::{Hot, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6};
-use crate::progress::Progress;
-use crate::record::FlowRecord;
+use super::ct_mark::{CtMark, MarkBits};
+use super::flow_record::FlowRecord;
+use super::ip_proto::has_ports;
+use super::proto_state::Progress;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -140,11 +140,11 @@ impl fmt::Display for NoPrefix {
 impl std::error::Error for NoPrefix {}
 
 impl End {
-    fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         *self == Self::default()
     }
 
-    fn takes(&self, (address, port): OneEnd) -> bool {
+    pub(crate) fn takes(&self, (address, port): OneEnd) -> bool {
         self.port.is_none_or(|wanted| port == Some(wanted))
             && self.address.is_none_or(|wanted| wanted.contains(address))
     }
@@ -156,22 +156,6 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Whether it means this one, which is alive, but for its mark and label.
-    pub(crate) fn takes<const W: usize>(&self, hot: &Hot<W>) -> bool {
-        let (zone, proto) = (hot.key.zone(), hot.key.proto());
-        if !self.takes_kind(zone, proto, hot.phase().progress()) {
-            return false;
-        }
-        if self.src.is_any() && self.dst.is_any() && self.either.is_any() {
-            return true;
-        }
-        let parts = hot.key.parts();
-        let port = |port| has_ports(proto).then_some(port);
-        let ends = [(parts.low, port(parts.low_port)), (parts.high, port(parts.high_port))];
-        let orig = usize::from(hot.originator() & 1);
-        self.takes_ends(ends[orig], ends[1 - orig])
-    }
-
     /// Whether it means the connection with this record. One that has ended has come nowhere.
     pub fn takes_record(&self, record: &FlowRecord, progress: Option<Progress>) -> bool {
         let port = |port| has_ports(record.proto).then_some(port);
@@ -180,22 +164,30 @@ impl Filter {
             && self.takes_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
     }
 
-    fn takes_kind(&self, zone: u16, proto: u8, progress: Option<Progress>) -> bool {
+    pub(crate) fn takes_kind(&self, zone: u16, proto: u8, progress: Option<Progress>) -> bool {
         self.zone.is_none_or(|wanted| wanted == zone)
             && self.proto.is_none_or(|wanted| wanted == proto)
             && (self.progress.is_none() || self.progress == progress)
     }
 
-    fn takes_ends(&self, src: OneEnd, dst: OneEnd) -> bool {
+    pub(crate) fn takes_ends(&self, src: OneEnd, dst: OneEnd) -> bool {
         self.src.takes(src)
             && self.dst.takes(dst)
             && (self.either.takes(src) || self.either.takes(dst))
     }
 }
 
-/// Whether ends have ports, and not something else in their place.
-pub(crate) fn has_ports(proto: u8) -> bool {
-    !matches!(proto, PROTO_ICMP | PROTO_ICMPV6 | PROTO_GRE | PROTO_ESP)
+impl Filter {
+    /// Whether it asks for bits of marks or labels.
+    pub(crate) fn asks_for_marks(&self) -> bool {
+        self.mark.is_some() || self.label.is_some()
+    }
+
+    /// Whether it means what has these.
+    pub(crate) fn takes_mark(&self, CtMark { mark, label }: CtMark) -> bool {
+        self.mark.is_none_or(|bits| bits.takes(mark.into()))
+            && self.label.is_none_or(|bits| bits.takes(label))
+    }
 }
 
 #[cfg(test)]

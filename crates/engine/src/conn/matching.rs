@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Whether a filter matches a connection.
+
+use crate::api::{Filter, has_ports};
+use crate::flow::Hot;
+
+impl Filter {
+    /// Whether it means this one, which is alive, but for its mark and label.
+    pub(crate) fn takes<const W: usize>(&self, hot: &Hot<W>) -> bool {
+        let (zone, proto) = (hot.key.zone(), hot.key.proto());
+        if !self.takes_kind(zone, proto, hot.phase().progress()) {
+            return false;
+        }
+        if self.src.is_any() && self.dst.is_any() && self.either.is_any() {
+            return true;
+        }
+        let parts = hot.key.parts();
+        let port = |port| has_ports(proto).then_some(port);
+        let ends = [(parts.low, port(parts.low_port)), (parts.high, port(parts.high_port))];
+        let orig = usize::from(hot.originator() & 1);
+        self.takes_ends(ends[orig], ends[1 - orig])
+    }
+}

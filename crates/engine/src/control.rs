@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Commands to an engine and bounded walks over its connections: list, count, sweep, flush, review,
+//! marks, events, snapshots, NIC rule requests and results.
+//!
+//! The top floor: imports every room, and no room imports it.
+
+mod events;
+mod list;
+mod marks;
+mod offload;
+mod review;
+mod snapshot;
+
+pub use marks::Written;

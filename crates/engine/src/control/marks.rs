@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Writes marks and labels to connections, a bounded part at a time.
+
+use crate::Engine;
+use crate::api::{Cursor, Filter, MarkChange};
+
+/// What a part of a walk that writes marks has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Connections that have what was to be written, and some of them had it before.
+    pub matched: u32,
+    /// There is more to walk.
+    pub more: bool,
+}
+
+impl Engine {
+    /// Goes on with a walk that writes to the marks and labels of the connections that are meant:
+    /// looks at up to `budget` places. Stops short where those who listen are behind. One that
+    /// began after the walk is left as it is.
+    pub fn mark(
+        &mut self,
+        (filter, change): (&Filter, MarkChange),
+        cursor: &mut Cursor,
+        budget: u32,
+    ) -> Written {
+        let since = cursor.since(self.now);
+        let mut marked = Written { more: true, ..Written::default() };
+        for _ in 0..budget {
+            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            if cursor.next >= used {
+                if cursor.is_v6 {
+                    marked.more = false;
+                    break;
+                }
+                (cursor.is_v6, cursor.next) = (true, 0);
+                continue;
+            }
+            if self.books.events.are_behind() {
+                break;
+            }
+            let record = cursor.next;
+            cursor.next += 1;
+            let (is_meant, event) = match cursor.is_v6 {
+                false => self.v4.mark_one(record, filter, change, since),
+                true => self.v6.mark_one(record, filter, change, since),
+            };
+            marked.matched += u32::from(is_meant);
+            if let Some(event) = event.filter(|_| self.books.events.listens()) {
+                self.books.events.push(event);
+            }
+        }
+        marked
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What outlives the engine: connections in a form of their own, to be written down and to be
+//! known again by the next one.
+//!
+//! Embryonic flows are left out. They are cheap to begin anew, and most of what a flood is made of.
+//! So are rules of the NIC: they are gone with whoever made them.
+
+use crate::Engine;
+use crate::api::{Cursor, Restored, SavedFlow};
+use crate::base::Nanos;
+use crate::key::Key;
+
+impl Engine {
+    /// Goes on with saving, which begins with `Cursor::default()`: looks at up to `budget` places
+    /// and gives the connections in them to `saved`. False: that was the last of it.
+    ///
+    /// As with [`list`](Self::list), what begins or ends meanwhile may be in it or not. Of two
+    /// connections that had one key, one after the other, both may be.
+    pub fn save(
+        &self,
+        cursor: &mut Cursor,
+        budget: u32,
+        saved: &mut impl FnMut(SavedFlow),
+    ) -> bool {
+        let mut left = budget;
+        loop {
+            let places = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            let end = places.min(cursor.next.saturating_add(left));
+            let range = cursor.next..end;
+            left -= range.len() as u32;
+            cursor.next = end;
+            match cursor.is_v6 {
+                false => range.clone().for_each(|record| self.v4.prefetch(record)),
+                true => range.clone().for_each(|record| self.v6.prefetch(record)),
+            }
+            range
+                .filter_map(|record| match cursor.is_v6 {
+                    false => self.v4.saved(record),
+                    true => self.v6.saved(record),
+                })
+                .for_each(&mut *saved);
+            if end < places || cursor.is_v6 {
+                return end < places;
+            }
+            (cursor.is_v6, cursor.next) = (true, 0);
+        }
+    }
+
+    /// Makes a connection known that another engine has saved. It counts against limits as if it
+    /// had begun here, but none of them keeps it out: it is there, whatever is known of it.
+    pub fn restore(&mut self, flow: &SavedFlow, now: Nanos) -> Restored {
+        self.advance(now);
+        let zone = self.zoning.of_saved(flow);
+        let (flow, now) = (SavedFlow { zone, ..flow.at_most(self.now) }, self.now);
+        let replaced = match (Key::of_saved_v4(&flow), Key::of_saved_v6(&flow)) {
+            (Some(key), _) => self.v4.restore(key, &flow, now),
+            (_, Some(key)) => self.v6.restore(key, &flow, now),
+            (None, None) => Err(Restored::Refused),
+        };
+        let replaced = match replaced {
+            Ok(replaced) => replaced,
+            Err(restored) => return restored,
+        };
+        let books = &mut self.books;
+        match replaced {
+            Some(source) => books.limits.ended(flow.zone, || source),
+            None => books.stats.restored += 1,
+        }
+        books.limits.restored(flow.zone, flow.src);
+        Restored::Known
+    }
+}

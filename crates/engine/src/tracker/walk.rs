@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a walk does with one record: list, sweep, mark.
+
+use crate::api::{
+    Change, EndReason, Filter, FlowEvent, FlowRecord, LiveFlow, MarkChange, Progress, Query,
+    RuleView,
+};
+use crate::base::Nanos;
+use crate::offload::{Rules, Subject, Terms};
+use crate::table::FlowTable;
+use std::ops::Range;
+
+impl<const W: usize> FlowTable<W> {
+    /// Whether the connection in a record is meant and began by a time; and what became of it, if
+    /// it has another mark or label now.
+    pub(crate) fn mark_one(
+        &mut self,
+        record: u32,
+        filter: &Filter,
+        change: MarkChange,
+        since: Nanos,
+    ) -> (bool, Option<FlowEvent>) {
+        if !self.is_meant(record, filter) || self.parts(record).1.began() > since {
+            return (false, None);
+        }
+        let old = self.ct_mark(record);
+        self.set_ct_mark(record, change.written_to(old));
+        let is_new = self.ct_mark(record) != old;
+        (true, is_new.then(|| self.event(record, Change::Update)))
+    }
+}
+
+/// What is to become of a flow that a walk has come to.
+pub(crate) enum Fate {
+    Stays,
+    Held,
+    Ends(FlowRecord),
+}
+
+impl<const W: usize> FlowTable<W> {
+    /// Places of a walk.
+    pub(crate) fn places(&self, query: &Query) -> u32 {
+        match self.rules() {
+            _ if !query.has_rules => self.used(),
+            Some(rules) => rules.slots().used(),
+            None => 0,
+        }
+    }
+
+    /// Records of those that are asked for.
+    pub(crate) fn find_all(&self, query: &Query, places: Range<u32>, found: &mut impl FnMut(u32)) {
+        let record_at = |place: u32| match self.rules() {
+            Some(rules) if query.has_rules => rules.slots().get(place)?.record(),
+            _ => Some(place),
+        };
+        // They lie far apart where the walk goes through slots.
+        places.clone().filter_map(record_at).for_each(|record| self.prefetch(record));
+        for record in places.filter_map(record_at) {
+            if self.is_meant(record, &query.filter) {
+                found(record);
+            }
+        }
+    }
+
+    pub(crate) fn prefetch_some(&self, from: u32, count: u32) {
+        (from..from.saturating_add(count).min(self.used()))
+            .for_each(|record| self.prefetch(record));
+    }
+
+    /// Ends the flow in a record if it is meant and began by a time. What the NIC has counted of it
+    /// is waited for.
+    pub(crate) fn sweep_one(
+        &mut self,
+        record: u32,
+        filter: &Filter,
+        (since, now): (Nanos, Nanos),
+    ) -> Fate {
+        let (hot, cold) = self.parts(record);
+        if !self.is_meant(record, filter) || cold.began() > since {
+            return Fate::Stays;
+        }
+        if hot.is_ruled() && self.is_awaited(record, now) {
+            return Fate::Held;
+        }
+        self.flush_one(record, EndReason::Flushed).map_or(Fate::Stays, Fate::Ends)
+    }
+
+    pub(crate) fn live_flow(&self, record: u32, (terms, now): (&[Terms; 2], Nanos)) -> LiveFlow {
+        let (hot, cold) = self.parts(record);
+        let flow = self.record(record, EndReason::Exit);
+        let view = |rules: &Rules, swapped: u8| {
+            let (packets, start) = hot.so_far(cold, swapped);
+            let (direction, proto) = (usize::from(swapped), flow.proto);
+            let zone = flow.zone;
+            rules.view(Subject { record, direction, proto, zone, packets, start, now }, terms)
+        };
+        let orig = hot.originator();
+        let rules = [orig, orig ^ 1].map(|swapped| match self.rules() {
+            Some(rules) => view(rules, swapped),
+            None => RuleView::OFF,
+        });
+        LiveFlow {
+            expires: self.deadline(hot, cold),
+            record: flow,
+            // Only a record that is not in use has none.
+            progress: hot.phase().progress().unwrap_or(Progress::OtherFirst),
+            is_assured: !hot.is_embryonic(),
+            rules,
+        }
+    }
+}
