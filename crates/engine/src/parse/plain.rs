@@ -5,12 +5,11 @@
 //! Whole words are read in the order of the processor; all that must not be negative is one word,
 //! of which one bit is looked at.
 
+use super::general::IPV6;
 use super::short::{Lengths, TRANSPORTS, Transport};
-use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, TCP_MIN, avx2, general};
+use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, TCP_MIN, avx2};
 use crate::base::SimdLevel;
 use wire::Packet;
-
-const IPV6: usize = general::IPV6;
 
 /// EtherType, version and length of the header: bytes 12 to 14, in a word in the order of the wire.
 const IPV4_MASK: u64 = u64::from_ne_bytes([0xff, 0xff, 0xff, 0, 0, 0, 0, 0]);

@@ -2,7 +2,7 @@
 //! The packet that an ICMP error quotes (RFC 792, RFC 4443 section 3): the key of its connection,
 //! who sent it, and its sequence number.
 
-use super::general::{Frame, IPV6, Whole, extensions, gre_key};
+use super::general::{Frame, HEADERS_MAX, IPV6, Whole, extensions, gre_key};
 use super::icmp::is_error;
 use super::{IPV4_MIN, general, icmp};
 use crate::api::{
@@ -21,7 +21,7 @@ const DESTINATION_V4: usize = 16;
 const DESTINATION_V6: usize = 24;
 
 /// Of the longest chains of headers that are followed, one in the other.
-const HEADERS_MAX: usize = general::HEADERS_MAX + 8 + IPV6 + 256 + TRANSPORT;
+const QUOTE_HEADERS_MAX: usize = HEADERS_MAX + 8 + IPV6 + 256 + TRANSPORT;
 
 /// What is known of a quoted packet: the key of its connection, whether its source is the second
 /// end of it, and, of TCP, the sequence number.
@@ -36,7 +36,7 @@ pub(super) fn v4<P: Packet>(
     quote: Range<usize>,
     zone: u16,
 ) -> Result<Quoted<Key4>, Reason> {
-    let mut gathered = [0; HEADERS_MAX];
+    let mut gathered = [0; QUOTE_HEADERS_MAX];
     let frame = gather(packet, &mut gathered, quote.end);
     let header: [u8; IPV4_MIN] = frame.read(quote.start, Reason::Unrelated)?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
@@ -61,7 +61,7 @@ pub(super) fn v6<P: Packet>(
     quote: Range<usize>,
     zone: u16,
 ) -> Result<Quoted<Key6>, Reason> {
-    let mut gathered = [0; HEADERS_MAX];
+    let mut gathered = [0; QUOTE_HEADERS_MAX];
     let frame = gather(packet, &mut gathered, quote.end);
     let header: [u8; IPV6] = frame.read(quote.start, Reason::Unrelated)?;
     if header[0] >> 4 != 6 {
@@ -84,11 +84,11 @@ pub(super) fn v6<P: Packet>(
 /// The frame up to this end, of which there is at least what may have to be read.
 fn gather<'a, P: Packet>(
     packet: &'a P,
-    gathered: &'a mut [u8; HEADERS_MAX],
+    gathered: &'a mut [u8; QUOTE_HEADERS_MAX],
     end: usize,
 ) -> Frame<'a> {
     let head = packet.head();
-    let bytes = if head.len() >= packet.frame_len().min(HEADERS_MAX) {
+    let bytes = if head.len() >= packet.frame_len().min(QUOTE_HEADERS_MAX) {
         head
     } else {
         let n = packet.copy_to(gathered);
