@@ -23,7 +23,7 @@ use crate::burst::Lane;
 pub(crate) use general::{
     FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4, zone_of,
 };
-pub(crate) use icmp::{is_reply, ports};
+pub(crate) use icmp::{icmp_ports, is_reply};
 pub(crate) use part::{PART, Part};
 pub(crate) use plain::plain_all;
 pub(crate) use short::{Lengths, uncounted};

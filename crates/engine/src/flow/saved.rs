@@ -10,7 +10,7 @@ use crate::api::{
 };
 use crate::base::Micros;
 use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
-use crate::parse::{is_reply, ports as icmp_ports};
+use crate::parse::{icmp_ports, is_reply};
 use crate::sctp::Tags;
 use crate::tcp::Scales;
 use std::net::IpAddr;

@@ -476,7 +476,7 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
             } else {
                 [0; 2]
             };
-            let ports = icmp::ports(proto, [kind, code], identifier);
+            let ports = icmp::icmp_ports(proto, [kind, code], identifier);
             let icmp = u16::from_be_bytes([kind, code]);
             Ok(Ends { at, ports, tcp_flags: 0, icmp, quote })
         }

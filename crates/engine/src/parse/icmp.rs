@@ -38,7 +38,7 @@ pub(super) fn has_identifier(proto: u8, kind: u8) -> bool {
 
 /// What stands for ports. Of an exchange each end has the type that it sends: where both ask with
 /// one identifier, these are two connections.
-pub(crate) fn ports(proto: u8, [kind, code]: [u8; 2], [high, low]: [u8; 2]) -> Ports {
+pub(crate) fn icmp_ports(proto: u8, [kind, code]: [u8; 2], [high, low]: [u8; 2]) -> Ports {
     match counterpart(proto, kind) {
         Some(other) => Ports::Exchange([high, low, kind, code], [high, low, other, code]),
         None => Ports::Common([0, 0, kind, code]),

@@ -4,7 +4,7 @@
 
 use super::general::{Frame, HEADERS_MAX, IPV6, Whole, extensions, gre_key};
 use super::icmp::is_error;
-use super::{IPV4_MIN, general, icmp};
+use super::{IPV4_MIN, icmp};
 use crate::api::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
 };
@@ -126,5 +126,5 @@ fn ends(frame: &Frame, proto: u8, at: usize, icmp: u8) -> Result<(Ports, u32), R
     if is_error(proto, a) {
         return Err(Reason::Unrelated);
     }
-    Ok((icmp::ports(proto, [a, b], [e, f]), 0))
+    Ok((icmp::icmp_ports(proto, [a, b], [e, f]), 0))
 }
