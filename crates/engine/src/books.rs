@@ -9,8 +9,8 @@ use crate::api::{
 use crate::base::Nanos;
 use crate::burst::Outcome;
 use crate::errands::Others;
-use crate::key::Key;
 use crate::limits::Limits;
+use crate::packet::Key;
 use crate::pipeline::States;
 use crate::zones::Zones;
 use std::collections::VecDeque;

@@ -6,58 +6,20 @@
 //! bucket, candidate record, key and counters. New flows come last, in packet order, and are looked
 //! up again, so that two packets of one new flow make one flow.
 
-mod arrival;
 mod pieces;
 
 use crate::api::{
     CtState, EndReason, FlowEvent, FlowRecord, Irregular, PROTO_SCTP, PROTO_TCP, Reason,
 };
-use crate::base::{BURST_MAX, Columns, Micros, NO_RECORD, Nanos};
-use crate::checksum::Evidence;
-use crate::flow::SYN_FIN_RST;
-use crate::fragments::Piece;
-use crate::key::Key;
+use crate::base::{BURST_MAX, Micros, NO_RECORD};
 use crate::offload::{Never, When};
-use crate::parse::{Lanes, Meta, Opening, Reach};
-use crate::sctp::Chunks;
+use crate::packet::{
+    Arrival, Burst, Chunks, Evidence, Gathered, Header, Key, Lane, Lanes, Numbers, Opening,
+    SYN_FIN_RST,
+};
 use crate::table::{FlowTable, Seen};
-use crate::tcp::{Gathered, Header, Numbers};
-pub(crate) use arrival::Arrival;
-pub(crate) use pieces::Further;
 use std::ops::Range;
 use wire::Packet;
-
-/// The parsed packets of one burst with keys of `W` words, in packet order.
-pub(crate) struct Lane<const W: usize> {
-    len: usize,
-    keys: Columns<W>,
-    metas: [Meta; BURST_MAX],
-    openings: [Opening; BURST_MAX],
-    /// Of fragments behind the first, by their place in the burst.
-    reaches: [Reach; BURST_MAX],
-    hashes: [u64; BURST_MAX],
-    /// Packets whose hash is known and whose bucket is on its way to the cache.
-    hashed: usize,
-    /// [`NO_RECORD`]: not in the table.
-    candidates: [u32; BURST_MAX],
-    /// Packets whose candidate is known.
-    looked_up: usize,
-    misses: [u8; BURST_MAX],
-    missed: usize,
-    /// Fragments whose connection is to be found, and which packets they are.
-    pieces: Vec<(Piece<W>, u8)>,
-    /// Those that have none.
-    refused: u64,
-    /// Places of ICMP errors.
-    errors: u64,
-    /// Places of fragments.
-    fragments: u64,
-}
-
-const _: () = assert!(BURST_MAX <= u64::BITS as usize);
-
-/// The packets of a burst, by their positions, and when they came.
-pub(crate) type Burst<'a, P> = (&'a [P], Nanos);
 
 /// Who is told what became of packets that were more than one more of their flow.
 pub(crate) trait Outcome {
@@ -100,63 +62,6 @@ pub(crate) trait Outcome {
 const NEAR: usize = 4;
 
 impl<const W: usize> Lane<W> {
-    pub(crate) fn new() -> Self {
-        Self {
-            len: 0,
-            keys: [[0; BURST_MAX]; W],
-            metas: [Meta::EMPTY; BURST_MAX],
-            openings: [Opening::plain(0, 0); BURST_MAX],
-            reaches: [Reach::NONE; BURST_MAX],
-            hashes: [0; BURST_MAX],
-            hashed: 0,
-            candidates: [NO_RECORD; BURST_MAX],
-            looked_up: 0,
-            misses: [0; BURST_MAX],
-            missed: 0,
-            pieces: Vec::with_capacity(BURST_MAX),
-            refused: 0,
-            errors: 0,
-            fragments: 0,
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.len = 0;
-        self.hashed = 0;
-        self.looked_up = 0;
-        self.missed = 0;
-        self.pieces.clear();
-        (self.errors, self.fragments) = (0, 0);
-    }
-
-    #[inline(always)]
-    pub(crate) fn push(&mut self, key: Key<W>, meta: Meta, opening: Opening) {
-        let at = self.len % BURST_MAX;
-        key.to_words(&mut self.keys, at);
-        self.metas[at] = meta;
-        self.openings[at] = opening;
-        self.len += 1;
-    }
-
-    /// Four at once; the words of their keys one after the other.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    pub(crate) fn push_four(
-        &mut self,
-        words: [[u64; 4]; W],
-        metas: [Meta; 4],
-        openings: [Opening; 4],
-    ) {
-        let at = self.len.min(BURST_MAX - 4);
-        for (column, words) in self.keys.iter_mut().zip(words) {
-            column[at..at + 4].copy_from_slice(&words);
-        }
-        self.metas[at..at + 4].copy_from_slice(&metas);
-        self.openings[at..at + 4].copy_from_slice(&openings);
-        self.len += 4;
-    }
-
     /// Packet `i` of those in the lane, which is in `packets` by its position.
     #[inline(always)]
     fn arrival<'a, P: Packet>(
@@ -178,30 +83,6 @@ impl<const W: usize> Lane<W> {
             .filter(|_| is_sctp)
             .and_then(|packet| Chunks::of(packet, meta, opening, table.judges(key.zone())));
         Arrival { meta, opening, now, side: table.side(), header, chunks, evidence }
-    }
-
-    /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
-    /// connection that it stands with.
-    pub(crate) fn first(&self) -> Option<(Key<W>, Meta)> {
-        let is_packet = self.len > 0 && !self.openings[0].has_no_header();
-        is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
-    }
-
-    /// Puts packets into zones, from this one on; where there is none they stay in theirs. A
-    /// fragment behind the first has no key yet, and goes where that is.
-    pub(crate) fn put_into_zones(&mut self, from: usize, zone: impl Fn(&Key<W>) -> Option<u16>) {
-        for i in from..self.len.min(BURST_MAX) {
-            let key = Key::from_words(&self.keys, i);
-            if let Some(zone) = zone(&key).filter(|_| !self.openings[i].is_further()) {
-                key.in_zone(zone).to_words(&mut self.keys, i);
-            }
-        }
-    }
-
-    /// Packets in the burst.
-    #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        self.len
     }
 
     /// Hashes the packets that were added since the last call and starts to load their buckets;
@@ -338,12 +219,6 @@ impl<const W: usize> Lane<W> {
             let packet = self.arrival(i, burst, table, &mut gathered);
             table.track(record, &packet, outcome);
         }
-    }
-
-    /// Place in the burst of packet `i` of the lane; beyond all if there is none.
-    fn position(&self, i: usize) -> usize {
-        let opening = self.openings.get(i).filter(|_| i < self.len);
-        opening.map_or(usize::MAX, |opening| opening.position.into())
     }
 
     /// The same of the first packet that waits to begin a flow.

@@ -4,3 +4,6 @@
 //! A pure function of record and packet; knows no table.
 
 mod matching;
+mod sctp;
+
+pub(crate) use sctp::tags::{Asker, Tags, Told};

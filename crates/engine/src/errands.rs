@@ -8,39 +8,11 @@ use crate::Engine;
 use crate::api::{CtState, Reason, Side, Steering, Verdict};
 use crate::base::{BURST_MAX, Nanos};
 use crate::books::{Books, Told};
-use crate::burst::{Further, Lane, track_in_order};
-use crate::key::Key;
-use crate::parse::{Lanes, Meta, Opening, Reach};
+use crate::burst::track_in_order;
+use crate::packet::{Errand, Further, Handed, Key, Lane, Lanes, Meta, Opening, Reach};
 use crate::pipeline::{States, Unasked};
 use crate::steering::Trust;
 use wire::Packet;
-
-/// What another worker needs to go on with a packet that was parsed here.
-#[derive(Clone, Copy)]
-pub struct Errand {
-    words: [u64; 5],
-    meta: Meta,
-    opening: Opening,
-    reach: Reach,
-    worker: u16,
-    is_v6: bool,
-}
-
-/// A packet of the last burst that is to go to another worker.
-#[derive(Clone, Copy)]
-pub struct Handed {
-    /// Its place in the burst.
-    pub position: u8,
-    /// What goes with it.
-    pub errand: Errand,
-}
-
-impl Errand {
-    /// The worker that has the connection.
-    pub fn worker(&self) -> u16 {
-        self.worker
-    }
-}
 
 /// What an engine knows of others.
 pub(crate) struct Others {

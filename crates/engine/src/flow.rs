@@ -21,17 +21,15 @@ use crate::api::{
     PROTO_ICMPV6, PROTO_TCP, Tally, VlanTags,
 };
 use crate::base::{Micros, Nanos, TimerLink};
-use crate::burst::Arrival;
-use crate::key::Key;
 use crate::offload::When;
-use crate::parse::{BYTES_SHIFT, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT};
-use crate::tcp::{FIN, Kind, RST, SYN, Segment, Window, is_sound, opens};
+use crate::packet::{
+    Arrival, BYTES_SHIFT, FIN, Key, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT, RST, SYN_FIN_RST,
+    Segment, is_sound, opens,
+};
+use crate::tcp::{Kind, Window};
 pub(crate) use embryonic::Neighbours;
 pub(crate) use phase::Phase;
 use vital::Vital;
-
-/// Flags that can change the state; packets without them take the short way.
-pub(crate) const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
 /// The union of TCP flags, packets, frame bytes that are not IP bytes and frame bytes of one
 /// direction, laid out as in a [`Meta`], so that one addition counts a packet. The top bit of each

@@ -16,17 +16,14 @@ use crate::Engine;
 use crate::api::{Config, CtState, FragmentLimits, MAX_DATAGRAMS, MAX_HOLD, Reason, Verdict};
 use crate::base::{BURST_MAX, Memory, Nanos};
 use crate::books::{Books, Told};
-use crate::burst::{Burst, Further, Lane, track_in_order};
+use crate::burst::track_in_order;
 use crate::errands::send_all_errors_away;
-use crate::key::Key;
-use crate::parse::{Lanes, Meta};
+use crate::packet::{Arrived, Burst, Further, Lane, Lanes};
 use crate::pipeline::{States, Unasked};
 use crate::table::FlowTable;
-pub(crate) use datagrams::Piece;
 use datagrams::{Datagrams, Due, Fate};
 pub use hold::{Held, Release};
 use hold::{Hold, Owner, Waiting};
-pub(crate) use spans::{Span, UNIT};
 use wire::Packet;
 
 impl Engine {
@@ -381,16 +378,6 @@ fn refuse_further_of<const W: usize>(lane: &mut Lane<W>, told: &mut Told<impl St
         which += 1;
     }
     lane.settled();
-}
-
-/// A fragment in a lane.
-pub(crate) struct Arrived<const W: usize> {
-    pub(crate) piece: Piece<W>,
-    /// Place in the burst.
-    pub(crate) position: u8,
-    /// Of a first one: its key and its sender.
-    pub(crate) way: Option<(Key<W>, u8)>,
-    pub(crate) meta: Meta,
 }
 
 /// Has datagrams with keys of `W` words, and packets that wait.

@@ -10,19 +10,16 @@ mod api;
 mod base;
 mod books;
 mod burst;
-mod checksum;
 mod conn;
 mod control;
 mod errands;
 mod flow;
 mod fragments;
-mod key;
 mod limits;
 mod marked;
 mod offload;
-mod parse;
+mod packet;
 mod pipeline;
-mod sctp;
 mod steering;
 mod table;
 mod tcp;
@@ -41,17 +38,18 @@ pub use api::{
     WhenFull, Wish, ZoneFrom, ZoneNow, ZonePolicy, ZoneRule,
 };
 pub use base::{BURST_MAX, Memory, Nanos};
-use base::{SimdLevel, prefetch, whole_micros};
+use base::{SimdLevel, whole_micros};
 use books::{Books, Told};
 use burst::{admit, track_in_order};
 pub use control::Written;
-pub use errands::{Errand, Handed};
 use fragments::Fragments;
 pub use fragments::{Held, Release};
 use limits::Limits;
 use marked::{Marked, Moment, Places};
 use offload::Governor;
-use parse::{Lanes, PART, Part};
+use packet::parse::{PART, Part};
+pub use packet::{Errand, Handed};
+use packet::{Lanes, prefetch_head};
 use pipeline::{States, Unasked};
 use std::sync::Arc;
 use table::FlowTable;
@@ -74,20 +72,20 @@ use zoning::Zoning;
 ///   connection's ports, and by eviction.
 /// - The result does not depend on how packets are cut into bursts or frames into segments.
 pub struct Engine {
-    v4: FlowTable<2>,
-    v6: FlowTable<5>,
-    lanes: Box<Lanes>,
-    marked: Option<Box<Marked>>,
-    fragments: Option<Box<Fragments>>,
-    governor: Option<Governor>,
-    books: Books,
-    zoning: Zoning,
-    vectors: SimdLevel,
-    cycle_counter: fn() -> u64,
-    now: Nanos,
+    pub(crate) v4: FlowTable<2>,
+    pub(crate) v6: FlowTable<5>,
+    pub(crate) lanes: Box<Lanes>,
+    pub(crate) marked: Option<Box<Marked>>,
+    pub(crate) fragments: Option<Box<Fragments>>,
+    pub(crate) governor: Option<Governor>,
+    pub(crate) books: Books,
+    pub(crate) zoning: Zoning,
+    pub(crate) vectors: SimdLevel,
+    pub(crate) cycle_counter: fn() -> u64,
+    pub(crate) now: Nanos,
     bursts: u32,
     /// Next record to flush, of IPv4 and of IPv6.
-    flushed: (u32, u32),
+    pub(crate) flushed: (u32, u32),
 }
 
 /// One burst in this many is measured by stage: the counter itself costs as much as a stage. An odd
@@ -201,7 +199,7 @@ impl Engine {
 
     /// So many packets have come. Returns their verdicts as they are if nothing else is found.
     #[inline(always)]
-    fn arrive<'a>(
+    pub(crate) fn arrive<'a>(
         &mut self,
         side: Option<Side>,
         now: Nanos,
@@ -246,7 +244,7 @@ impl Engine {
     }
 
     /// Counts packets by their marks; the others are in what it returns.
-    fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> Places {
+    pub(crate) fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> Places {
         let Some(marked) = &mut self.marked else { return Places::MAX };
         marked.set_tight(self.v4.may_evict() || self.v6.may_evict());
         let (v4, v6, zoning) = (&mut self.v4, &mut self.v6, &self.zoning);
@@ -335,13 +333,13 @@ impl Engine {
 
     /// It is this late, or was later before: time never goes back.
     #[inline(always)]
-    fn advance(&mut self, now: Nanos) {
+    pub(crate) fn advance(&mut self, now: Nanos) {
         self.now = self.now.max(whole_micros(now));
     }
 
     /// Whether so little room is left that it matters who of the burst is first.
     #[inline(always)]
-    fn is_tight(&mut self) -> bool {
+    pub(crate) fn is_tight(&mut self) -> bool {
         let Lanes { v4, v6 } = &*self.lanes;
         v4.len() > 0 && self.v4.is_tight()
             || v6.len() > 0 && self.v6.is_tight()
@@ -351,7 +349,7 @@ impl Engine {
     /// Sorts packets, of which the first has position `first`, into lanes; those without a key get
     /// their verdict here.
     #[inline(never)]
-    fn parse<P: wire::Packet>(
+    pub(crate) fn parse<P: wire::Packet>(
         &mut self,
         packets: &[P],
         first: usize,
@@ -375,7 +373,7 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn look_up(&mut self) {
+    pub(crate) fn look_up(&mut self) {
         self.lanes.v4.look_up(&self.v4);
         self.lanes.v6.look_up(&self.v6);
     }
@@ -427,12 +425,6 @@ impl Engine {
         let fragments = self.fragments.as_ref().map(|fragments| fragments.memory());
         [self.v4.memory(), self.v6.memory(), limits].into_iter().chain(fragments).sum()
     }
-}
-
-/// Starts to load the first bytes of a frame.
-#[inline(always)]
-fn prefetch_head<P: wire::Packet>(packet: &P) {
-    prefetch(packet.head().as_ptr());
 }
 
 #[inline(never)]

@@ -8,7 +8,7 @@
 
 use crate::api::{Config, Reason, ZONES};
 use crate::base::{BURST_MAX, KeyDomain, KeyedHasher, Nanos, derive};
-use crate::key::Key;
+use crate::packet::Key;
 use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES, MISFIT_BYTES};
 use crate::zones::Zones;
 use std::net::IpAddr;

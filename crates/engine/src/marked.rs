@@ -11,12 +11,10 @@ mod unsettled;
 
 use crate::api::{KeyCheck, MarkLayout, MarkStats, Offload};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
-use crate::key::Key;
 use crate::offload::MarkCheck;
-use crate::parse::{ETHERNET, Lanes, Lengths, Meta, Of, parse, plain_all, uncounted};
-use crate::prefetch_head;
+use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
+use crate::packet::{ETHERNET, Key, Lanes, Meta, Numbers, Of, prefetch_head};
 use crate::table::FlowTable;
-use crate::tcp::Numbers;
 use crate::zoning::Zoning;
 use std::ops::Range;
 use unsettled::Unsettled;

@@ -6,7 +6,7 @@
 //! says whose connection that is.
 
 use crate::api::{PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread};
-use crate::key::{Key, KeyParts};
+use crate::packet::{Key, KeyParts};
 use std::net::IpAddr;
 
 /// Bytes of two addresses and two ports of IPv6.
@@ -86,7 +86,7 @@ impl Trust {
 mod tests {
     use super::*;
     use crate::api::Hashed;
-    use crate::key::{Ports, key4, key6, zone_proto};
+    use crate::packet::{Ports, key4, key6, zone_proto};
 
     /// Of Microsoft's "Verifying the RSS Hash Calculation".
     const KEY: [u8; 40] = [

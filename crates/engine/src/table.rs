@@ -24,12 +24,10 @@ use crate::base::{
     BURST_MAX, Columns, CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, LinkStore, Memory, Micros,
     NO_RECORD, Nanos, TimerLink, TimerWheel, derive,
 };
-use crate::burst::{Arrival, Outcome};
+use crate::burst::Outcome;
 use crate::flow::{Cold, Event, Hot, Phase};
-use crate::key::Key;
 use crate::offload::{Looks, Rules, When};
-use crate::parse::{Meta, Opening};
-use crate::tcp::Numbers;
+use crate::packet::{Arrival, Key, Meta, Numbers, Opening};
 use crate::zones::Zones;
 use crate::zoning::Tagging;
 use bypass::RECALL_WAIT;

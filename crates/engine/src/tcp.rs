@@ -5,7 +5,6 @@
 //! Which end is in which state depends on what arrives there, and not all does. So a state here is
 //! what was seen: of the originator, who sent the first packet, and of the responder.
 
-mod numbers;
 mod window;
 
 use crate::flow::Phase;
@@ -13,31 +12,8 @@ use crate::flow::Phase::{
     TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpLastAck as LA,
     TcpPickedUp as PU, TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
 };
-pub(crate) use numbers::{Gathered, Header, Numbers, Segment};
+use crate::packet::{ACK, FIN, RST, SYN};
 pub(crate) use window::{Scales, Window};
-
-pub(crate) const FIN: u8 = 0x01;
-
-pub(crate) const SYN: u8 = 0x02;
-
-pub(crate) const RST: u8 = 0x04;
-
-pub(crate) const ACK: u8 = 0x10;
-
-pub(crate) const URG: u8 = 0x20;
-
-/// Whether a segment may have these flags together: what it is for has to be told, and all but a
-/// first SYN and an RST have an ACK (RFC 9293 section 3.10.7).
-pub(crate) fn is_sound(flags: u8) -> bool {
-    const SYN_ACK: u8 = SYN | ACK;
-    const RST_ACK: u8 = RST | ACK;
-    const FIN_ACK: u8 = FIN | ACK;
-    match flags & (SYN | FIN | RST | ACK) {
-        SYN | ACK | FIN_ACK => true,
-        SYN_ACK | RST | RST_ACK => flags & URG == 0,
-        _ => false,
-    }
-}
 
 /// What a segment is by its flags. The first one of these that it has decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +75,6 @@ impl Kind {
         let state = STATES.iter().position(|state| *state == from);
         state.map_or(from, |state| NEXT[direction & 1][self as usize][state])
     }
-}
-
-/// Whether a segment with these flags asks for a connection, and is nothing else.
-pub(crate) fn opens(flags: u8) -> bool {
-    flags & (SYN | ACK | RST | FIN) == SYN
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@
 //! held against a key in either. Without rules nothing is looked at.
 
 use crate::api::{Config, End, SavedFlow, ZoneFrom, ZoneRule, has_ports};
-use crate::key::{Key, zone_proto};
-use crate::parse::{Lanes, zone_of};
+use crate::packet::{Key, Lanes, zone_of, zone_proto};
 use std::net::IpAddr;
 
 /// Where packets get their zones from.
@@ -175,7 +174,7 @@ impl<const W: usize> Pattern<W> {
 mod tests {
     use super::*;
     use crate::api::Prefix;
-    use crate::key::{KeyParts, Ports, key4, key6};
+    use crate::packet::{KeyParts, Ports, key4, key6};
     use proptest::prelude::*;
 
     /// What a rule says, without keys: whether it means what is between these ends.

@@ -38,9 +38,9 @@ const MILLRACE: [&str; 9] =
 /// The only places of unsafe Rust.
 const UNSAFE: [&str; 11] = [
     "crates/dpdk/src/",
-    "crates/engine/src/parse/avx2.rs",
-    "crates/engine/src/parse/avx2/",
-    "crates/engine/src/parse/avx512.rs",
+    "crates/engine/src/packet/parse/avx2.rs",
+    "crates/engine/src/packet/parse/avx2/",
+    "crates/engine/src/packet/parse/avx512.rs",
     "crates/engine/src/base/memory.rs",
     "crates/engine/src/base/siphash.rs",
     "crates/engine/src/base/siphash/",

@@ -8,7 +8,7 @@
 use crate::Engine;
 use crate::api::{Cursor, Restored, SavedFlow};
 use crate::base::Nanos;
-use crate::key::Key;
+use crate::packet::Key;
 
 impl Engine {
     /// Goes on with saving, which begins with `Cursor::default()`: looks at up to `budget` places

@@ -5,9 +5,8 @@
 use super::phase::Phase;
 use super::{Event, Hot};
 use crate::api::{Irregular, PROTO_SCTP};
-use crate::burst::Arrival;
-use crate::parse::Meta;
-use crate::sctp::{Chunks, Kind, Tags, Told};
+use crate::conn::{Tags, Told};
+use crate::packet::{Arrival, Chunks, Kind, Meta};
 use crate::tcp::{Scales, Window};
 
 impl<const W: usize> Hot<W> {

@@ -3,13 +3,14 @@
 
 use super::phase::Phase;
 use super::vital::Vital;
-use super::{Counters, Event, Hot, SYN_FIN_RST};
+use super::{Counters, Event, Hot};
 use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP};
-use crate::burst::Arrival;
+use crate::conn::Tags;
 use crate::offload::When;
-use crate::parse::{Front, Meta, Reach};
-use crate::sctp::Tags;
-use crate::tcp::{ACK, FIN, Kind, Numbers, RST, SYN, Scales, Segment, Window, is_sound, opens};
+use crate::packet::{
+    ACK, Arrival, FIN, Front, Meta, Numbers, RST, Reach, SYN, SYN_FIN_RST, Segment, is_sound, opens,
+};
+use crate::tcp::{Kind, Scales, Window};
 
 impl<const W: usize> Hot<W> {
     /// What is known after the first segment, which leads to this phase.

@@ -4,8 +4,9 @@
 use super::phase::Phase;
 use super::{Event, Hot};
 use crate::base::{Micros, Nanos};
+use crate::packet::FIN;
 use crate::table::Said;
-use crate::tcp::{FIN, Window};
+use crate::tcp::Window;
 
 /// How long a connection lives whose ends have both sent a FIN or an RST that does not fit:
 /// Linux's `nf_conntrack_tcp_timeout_unacknowledged`.

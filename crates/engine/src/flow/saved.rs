@@ -9,9 +9,8 @@ use crate::api::{
     Tally,
 };
 use crate::base::Micros;
-use crate::key::{Key, KeyParts, Ports, key4, key6, zone_proto};
-use crate::parse::{icmp_ports, is_reply};
-use crate::sctp::Tags;
+use crate::conn::Tags;
+use crate::packet::{Key, KeyParts, Ports, icmp_ports, is_reply, key4, key6, zone_proto};
 use crate::tcp::Scales;
 use std::net::IpAddr;
 

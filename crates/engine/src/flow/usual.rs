@@ -8,8 +8,7 @@
 
 use super::Hot;
 use super::phase::Phase;
-use crate::parse::Meta;
-use crate::tcp::{ACK, FIN, RST, SYN, Segment, URG};
+use crate::packet::{ACK, FIN, Meta, RST, SYN, Segment, URG};
 
 /// What a segment is by its flags; PSH and those of RFC 3168 do not matter.
 #[derive(Clone, Copy)]

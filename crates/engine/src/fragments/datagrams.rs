@@ -7,59 +7,27 @@
 //! in between. A datagram leaves when it is whole, as its number is soon used again.
 
 use super::hold::{Hold, Owner, Waiting};
-use super::sources::{Name, Sources};
-use super::spans::{Fit, Span, Spans};
+use super::sources::Sources;
+use super::spans::{Fit, Spans};
 use crate::api::{Config, Reason};
 use crate::base::{
     CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Links, List, Memory, NONE, Nanos, derive,
 };
-use crate::key::Key;
-use crate::parse::{Front, Reach};
-
-/// A fragment of a datagram, as the parser found it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<const W: usize> {
-    /// What the fragments of a datagram share: the addresses as they lie in the header; then the
-    /// number of the datagram in place of the ports, the zone, and for IPv4 the protocol. Those of
-    /// IPv6 need not agree on that (RFC 8200 section 4.5).
-    pub(crate) name: Key<W>,
-    pub(crate) span: Span,
-    /// Of a first one of TCP: what it says of its segment.
-    pub(crate) front: Front,
-}
-
-impl<const W: usize> Piece<W> {
-    /// Whether it is the one with the ports.
-    pub(crate) fn is_first(&self) -> bool {
-        self.span.start == 0
-    }
-
-    fn source(&self) -> Name {
-        let zone = self.name.zone().into();
-        match W {
-            // The address that comes first in memory.
-            2 => {
-                let [a, b, c, d, ..] = self.name.0[0].to_ne_bytes();
-                Key([u32::from_ne_bytes([a, b, c, d]).into(), zone])
-            }
-            _ => Key([self.name.0[0], zone]),
-        }
-    }
-}
+use crate::packet::{Front, Key, Piece, Reach, key_of};
 
 /// Whose packets the fragments of a datagram are: the last word of the connection's key, and the
 /// sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Way {
-    last_word: u64,
-    swapped: u8,
+    pub(crate) last_word: u64,
+    pub(crate) swapped: u8,
     extent: Extent,
 }
 
 /// Of a segment of TCP: what its first fragment says, and where that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    front: Front,
+    pub(crate) front: Front,
     first_end: u16,
 }
 
@@ -85,11 +53,11 @@ enum Phase {
 
 #[derive(Clone, Copy)]
 struct Datagram<const W: usize> {
-    name: Key<W>,
+    pub(crate) name: Key<W>,
     phase: Phase,
     born: Nanos,
     spans: Spans,
-    source: u32,
+    pub(crate) source: u32,
     /// Those that wait: slots, and how many.
     first_held: u32,
     last_held: u32,
@@ -113,9 +81,9 @@ pub(super) enum Fate<const W: usize> {
 /// behind it.
 #[derive(Clone, Copy)]
 pub(super) struct Due<const W: usize> {
-    pub(super) position: u8,
+    pub(crate) position: u8,
     pub(super) key: Key<W>,
-    pub(super) swapped: u8,
+    pub(crate) swapped: u8,
     pub(super) extent: Extent,
     pub(super) first_held: u32,
 }
@@ -379,15 +347,3 @@ impl<const W: usize> Datagrams<W> {
 
 /// One sender may have this part of the packets that wait.
 pub(super) const SHARE_OF_HOLD: u32 = 4;
-
-/// Key of the connection with the addresses of a datagram.
-fn key_of<const W: usize>(name: &Key<W>, last_word: u64, swapped: u8) -> Key<W> {
-    let mut words = name.0;
-    words[W - 1] = last_word;
-    match (swapped, W) {
-        (0, _) => {}
-        (_, 2) => words[0] = words[0].rotate_left(32),
-        _ => words[..W - 1].rotate_left(W / 2),
-    }
-    Key(words)
-}

@@ -8,8 +8,7 @@
 
 use crate::api::Verdict;
 use crate::base::{BURST_MAX, HugeRegion, Links, List, Memory, NONE, Nanos};
-use crate::errands::Errand;
-use crate::parse::Meta;
+use crate::packet::{Errand, Meta};
 use std::collections::VecDeque;
 
 /// What has become of a packet that the caller keeps.
@@ -42,9 +41,9 @@ pub(super) struct Owner {
 /// What is to be known of a packet that waits.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
-    pub(super) meta: Meta,
+    pub(crate) meta: Meta,
     /// Where it ends in its datagram.
-    pub(super) end: u16,
+    pub(crate) end: u16,
 }
 
 #[derive(Clone, Copy)]

@@ -3,11 +3,7 @@
 //! sends the most takes the places of its own, not of others.
 
 use crate::base::{CuckooIndex, HugeRegion, KeyedHasher, Links, List, Memory};
-use crate::key::Key;
-
-/// Address of a sender, or for IPv6 the network of 64 bits that it is free to choose addresses of;
-/// and its zone.
-pub(super) type Name = Key<2>;
+use crate::packet::{Key, Name};
 
 #[derive(Clone, Copy)]
 pub(super) struct Source {

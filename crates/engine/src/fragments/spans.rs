@@ -5,22 +5,10 @@
 //! enough where nothing is out of order, and a few more where something is; and from a run it
 //! follows where each of its pieces began, which is what tells a copy from an overlap.
 
+use crate::packet::{Span, UNIT};
+
 /// Runs of one datagram.
 const RUNS: usize = 8;
-
-/// Fragments begin at multiples of this (RFC 791 section 3.1).
-pub(crate) const UNIT: u16 = 8;
-
-/// The part of a datagram that a fragment has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// Its first byte, a multiple of [`UNIT`].
-    pub(crate) start: u16,
-    /// Behind its last byte; beyond `start`. A multiple of [`UNIT`] if there are more.
-    pub(crate) end: u16,
-    /// The last bytes of the datagram are not in it.
-    pub(crate) has_more: bool,
-}
 
 /// What a span is to those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +25,8 @@ pub(super) enum Fit {
 /// Pieces of `step` units each, from `start` to `end`, in units.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    start: u16,
-    end: u16,
+    pub(crate) start: u16,
+    pub(crate) end: u16,
     step: u16,
 }
 

@@ -11,8 +11,7 @@ use super::{LOOKS_APART, Looks, slots, zones};
 use crate::api::{Answer, KeyCheck, Offload, OffloadStats, RuleAction, RuleId, Side, Tuple, Wish};
 use crate::base::{HugeRegion, Memory, Nanos, Tick};
 use crate::flow::Hot;
-use crate::key::Key;
-use crate::parse::Meta;
+use crate::packet::{Key, Meta};
 use crate::zoning::Tagging;
 use std::collections::VecDeque;
 

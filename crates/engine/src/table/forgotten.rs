@@ -15,9 +15,8 @@
 use super::FlowTable;
 use crate::api::{Irregular, Side};
 use crate::base::Nanos;
-use crate::burst::Arrival;
 use crate::flow::Event;
-use crate::tcp::{ACK, SYN, Segment};
+use crate::packet::{ACK, Arrival, SYN, Segment};
 
 /// Places for SYNs.
 const PLACES: usize = 1024;

@@ -4,10 +4,9 @@
 use super::FlowTable;
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
-use crate::burst::{Arrival, Further, Outcome};
-use crate::key::Key;
+use crate::burst::Outcome;
 use crate::offload::When;
-use crate::parse::Opening;
+use crate::packet::{Arrival, Further, Key, Opening};
 
 impl<const W: usize> FlowTable<W> {
     /// Counts a fragment to the flow in `record`.

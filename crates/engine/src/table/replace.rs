@@ -3,8 +3,9 @@
 
 use super::FlowTable;
 use crate::api::{EndReason, Reason};
-use crate::burst::{Arrival, Outcome};
+use crate::burst::Outcome;
 use crate::flow::{Cold, Event};
+use crate::packet::Arrival;
 
 impl<const W: usize> FlowTable<W> {
     /// The flow in `record` ends, and another begins there, if there may be one more now.

@@ -15,9 +15,8 @@
 use super::FlowTable;
 use crate::api::{Irregular, Side};
 use crate::base::{Micros, Nanos};
-use crate::burst::Arrival;
 use crate::flow::{Event, Phase};
-use crate::tcp::{FIN, Numbers, RST, SYN};
+use crate::packet::{Arrival, FIN, Numbers, RST, SYN};
 
 /// Places for connections.
 const PLACES: usize = 1024;

@@ -4,10 +4,8 @@
 use super::FlowTable;
 use crate::api::{Answer, RuleId, Side, Wish};
 use crate::base::{Micros, Nanos};
-use crate::flow::SYN_FIN_RST;
 use crate::offload::{Learnt, Looks, MarkCheck, Named, Rules, Score, Sight, Wanted, When};
-use crate::parse::Meta;
-use crate::tcp::{FIN, Numbers, RST};
+use crate::packet::{FIN, Meta, Numbers, RST, SYN_FIN_RST};
 
 /// A direction that is to be looked at.
 #[derive(Clone, Copy)]

@@ -4,11 +4,9 @@
 use super::FlowTable;
 use crate::api::Reason;
 use crate::base::Nanos;
-use crate::burst::{Arrival, Outcome};
-use crate::checksum::{Evidence, is_plain_tcp_right};
+use crate::burst::Outcome;
 use crate::flow::{Event, Phase};
-use crate::parse::{Meta, Opening};
-use crate::tcp::Header;
+use crate::packet::{Arrival, Evidence, Header, Meta, Opening, is_plain_tcp_right};
 use wire::Packet;
 
 /// A packet as it was parsed.

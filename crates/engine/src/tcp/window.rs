@@ -5,10 +5,9 @@
 //!
 //! All comparisons are of distances in a space that comes round (RFC 9293 section 3.4, RFC 1982).
 
-use super::numbers::{Numbers, SCALE_MAX, Segment};
 use crate::api::Irregular;
-use crate::parse::Reach;
-use crate::sctp::{Asker, Tags};
+use crate::conn::{Asker, Tags};
+use crate::packet::{Numbers, Reach, SCALE_MAX, Segment};
 
 /// Without a shift.
 const WINDOW_MAX: i64 = u16::MAX as i64;
@@ -383,6 +382,13 @@ impl Window {
 }
 
 const _: () = assert!(size_of::<Window>() == 20);
+
+impl Segment {
+    /// Whether a segment acknowledges this SYN, with data in it or without.
+    pub(crate) fn is_answered_by(self, answer: Segment) -> bool {
+        Window::asked(self).0.is_answer(answer.numbers)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 use crate::api::{Change, EndReason, FlowEvent};
 use crate::burst::Outcome;
 use crate::flow::Phase;
-use crate::key::Key;
+use crate::packet::Key;
 use crate::table::FlowTable;
 
 impl<const W: usize> FlowTable<W> {

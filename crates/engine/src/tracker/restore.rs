@@ -4,7 +4,7 @@
 use crate::api::{Restored, SavedFlow};
 use crate::base::Nanos;
 use crate::flow::Hot;
-use crate::key::Key;
+use crate::packet::Key;
 use crate::table::FlowTable;
 use std::net::IpAddr;
 

@@ -2,13 +2,10 @@
 
 use super::*;
 use crate::api::PROTO_TCP;
-use crate::burst::Arrival;
-use crate::checksum::Evidence;
 use crate::flow::vital::Vital;
 use crate::flow::{Counters, Event};
-use crate::key::{Key, zone_proto};
-use crate::parse::Opening;
-use crate::tcp::{Header, Scales, Window};
+use crate::packet::{Arrival, Evidence, Header, Key, Opening, zone_proto};
+use crate::tcp::{Scales, Window};
 use proptest::prelude::*;
 use std::cell::Cell;
 use wire::FrameBuilder;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A packet that may do more to its flow than to be counted, with all that decides it.
 
+use super::checksum::Evidence;
+use super::descriptor::{Meta, Opening};
+use super::icmp::is_reply;
+use super::key::Key;
+use super::sctp::Chunks;
+use super::tcp::{Header, RST, Segment, is_sound, opens};
 use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP, Side};
-use crate::base::Nanos;
-use crate::checksum::Evidence;
-use crate::key::Key;
-use crate::parse::{Meta, Opening, is_reply};
-use crate::sctp::Chunks;
-use crate::tcp::{Header, RST, Segment, is_sound, opens};
+use crate::base::{Nanos, prefetch};
 
 /// What a flow learns from one of its packets.
 #[derive(Clone, Copy)]
@@ -46,7 +47,7 @@ impl Arrival<'_> {
 
     /// What is to be said of it if no flow can begin with it: where that is judged, its flags do
     /// not come together.
-    pub(super) fn unsound<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+    pub(crate) fn unsound<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
         let is_sound = match &self.chunks {
             Some(chunks) => chunks.is_sound(),
             None => self.header.is_none() || is_sound(self.meta.tcp_flags()),
@@ -59,7 +60,7 @@ impl Arrival<'_> {
     }
 
     /// Whether it is the first packet that is seen of its connection, and none begins with it.
-    pub(super) fn begins_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
+    pub(crate) fn begins_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
         let is_last = match (key.proto(), &self.chunks) {
             (PROTO_TCP, _) => self.meta.tcp_flags() & RST != 0,
             (_, Some(chunks)) => chunks.meant().ends(),
@@ -69,7 +70,7 @@ impl Arrival<'_> {
     }
 
     /// What is to be said of it where nothing is picked up, if it does not ask for a connection.
-    pub(super) fn unasked<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+    pub(crate) fn unasked<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
         match (key.proto(), &self.chunks) {
             (PROTO_TCP, _) if !opens(self.meta.tcp_flags()) => Some(Irregular::TcpNoSyn),
             (PROTO_SCTP, Some(chunks)) if !chunks.opens() => Some(Irregular::SctpNoInit),
@@ -82,4 +83,10 @@ impl Arrival<'_> {
     pub(crate) fn is_intact<const W: usize>(&self, key: &Key<W>) -> bool {
         self.evidence.is_right(self.opening, key.proto(), W > 2)
     }
+}
+
+/// Starts to load the first bytes of a frame.
+#[inline(always)]
+pub(crate) fn prefetch_head<P: wire::Packet>(packet: &P) {
+    prefetch(packet.head().as_ptr());
 }

@@ -7,8 +7,9 @@
 use super::{FRAMES, KINDS, Segments, any_frame, run};
 use crate::api::ZoneFrom;
 use crate::base::SimdLevel;
-use crate::parse::plain::plain_all;
-use crate::parse::{BYTES_MAX, Lanes, Meta, avx2, avx512, general};
+use crate::packet::parse::plain::plain_all;
+use crate::packet::parse::{avx2, avx512, general};
+use crate::packet::{BYTES_MAX, Lanes, Meta};
 use proptest::prelude::*;
 use wire::FrameBuilder;
 

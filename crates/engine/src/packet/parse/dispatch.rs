@@ -1,43 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Part of a burst: packets of one IP version are brought together, four of a kind to be parsed
-//! side by side.
-//!
-//! In a lane packets keep their order. Nothing else depends on it.
+//! Chooses the parser: SIMD for runs of plain packets, the fast one for others, the general one for
+//! the rest.
 
-use super::general::ETHERTYPE_IPV6;
-use super::short::ETHERTYPE_VLAN;
-use super::{ETHERNET, ETHERTYPE_IPV4, Lanes, VLAN_TAG, avx2, parse};
+use super::lengths::Lengths;
+use super::sub_burst::{GROUP, Part, Places, below, inner_ethertype, next};
+use super::{avx2, fast, general};
 use crate::api::{Reason, ZoneFrom};
-use crate::base::SimdLevel;
+use crate::packet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Lanes};
 use wire::Packet;
 
-/// Most packets of a part.
-pub(crate) const PART: usize = 32;
-
-/// Packets that are parsed side by side.
-pub(super) const GROUP: usize = 4;
-
-/// At most [`PART`] packets, and what they are parsed with.
-pub(crate) struct Part<'a, P> {
-    pub(crate) packets: &'a [P],
-    /// Position of the first one in the burst.
-    pub(crate) first: u8,
-    pub(crate) zone: ZoneFrom,
-    pub(crate) vectors: SimdLevel,
-}
-
-impl<P> Clone for Part<'_, P> {
-    fn clone(&self) -> Self {
-        *self
+/// Puts key and metadata of a packet into its lane, or says why it has none.
+#[inline(always)]
+pub(crate) fn parse<P: Packet>(
+    packet: &P,
+    position: u8,
+    zone: ZoneFrom,
+    lanes: &mut Lanes,
+) -> Result<(), Reason> {
+    let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
+    match fast::parse(packet.head(), lengths, position, zone, lanes) {
+        true => Ok(()),
+        false => general::parse(packet, position, zone, lanes),
     }
 }
-
-impl<P> Copy for Part<'_, P> {}
-
-/// Packets of a part: bit `i` for packet `i`.
-pub(super) type Places = u32;
-
-const _: () = assert!(PART as u32 <= Places::BITS);
 
 impl<P: Packet> Part<'_, P> {
     /// Puts key and metadata of each packet into its lane. Of one that has none, `without_key` is
@@ -113,28 +98,4 @@ impl<P: Packet> Part<'_, P> {
         };
         rest
     }
-}
-
-/// The first `count` places.
-#[inline(always)]
-pub(super) fn below(count: usize) -> Places {
-    ((1_u64 << count.min(PART)) - 1) as Places
-}
-
-/// Takes out the first place; [`Places::BITS`] if there is none.
-#[inline(always)]
-pub(super) fn next(places: &mut Places) -> usize {
-    let first = places.trailing_zeros();
-    *places &= places.wrapping_sub(1);
-    first as usize
-}
-
-/// EtherType behind at most one VLAN tag; 0 for a frame too short for the shortest IP packet.
-#[inline(always)]
-fn inner_ethertype(head: &[u8]) -> u16 {
-    let Some(&[.., a, b, _, _, c, d]) = head.first_chunk::<{ ETHERNET + VLAN_TAG }>() else {
-        return 0;
-    };
-    let (outer, inner) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-    if outer == ETHERTYPE_VLAN { inner } else { outer }
 }

@@ -14,8 +14,8 @@
 //! port, says that it is right: nobody answers one with a wrong tag (section 8.5). Linux takes over
 //! tags likewise (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
 
-use super::{Chunks, Kind, Probe};
 use crate::api::{Irregular, Side};
+use crate::packet::{Chunks, Kind, Probe};
 
 /// Tags of the packets of the originator and of the responder; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,49 +2,21 @@
 //! The long way: VLAN tags, IPv4 options, IPv6 with extension headers, fragments, SCTP, ICMP, other
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
-use super::fragment::{Fragment, datagram6, fragment4, fragment6};
-use super::icmp::{has_identifier, is_error};
-use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, Front, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening,
-    TCP_MIN, UDP, VLAN_TAG, icmp, quoted,
-};
+use super::fragment::{Fragment, datagram6, fragment4};
+use super::frame::{Frame, Transport, Whole, extensions, gre_key};
+use super::icmp_error;
 use crate::api::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
     VlanTags, ZoneFrom,
 };
-use crate::fragments::Piece;
-use crate::key::{Key, Ports, key4, key6, zone_proto};
-use crate::tcp::{FIN, SYN};
+use crate::packet::{
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN, ETHERTYPE_TAGS, FIN, Front,
+    HEADERS_MAX, HOP_BY_HOP, IPV4_MIN, IPV6, Key, Lanes, Meta, OVERHEAD_MAX, Opening, Piece, Ports,
+    SCTP, SYN, TCP_MIN, UDP, VLAN_TAG, has_identifier, icmp_ports, is_error, key4, key6,
+    total_len4, zone_of, zone_proto,
+};
 use std::ops::Range;
 use wire::Packet;
-
-pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
-
-/// 802.1Q, 802.1ad, and the value that switches used before 802.1ad.
-const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-
-/// Below this the field is the length of an 802.3 frame.
-const ETHERTYPE_MIN: u16 = 0x0600;
-
-const VLAN_TAGS_MAX: usize = 2;
-
-pub(crate) const IPV6: usize = 40;
-
-const EXTENSIONS_MAX: usize = 8;
-
-const EXTENSION_BYTES_MAX: usize = 256;
-
-pub(crate) const HOP_BY_HOP: u8 = 0;
-
-pub(crate) const ROUTING: u8 = 43;
-
-pub(crate) const FRAGMENT: u8 = 44;
-
-const AUTHENTICATION: u8 = 51;
-
-const DESTINATION: u8 = 60;
-
-const SCTP: usize = 12;
 
 /// Type, code, checksum: what every ICMP message has.
 const ICMP_MIN: usize = 4;
@@ -54,61 +26,8 @@ const ICMP_ECHO: usize = 8;
 /// Flags and protocol: what every GRE header has.
 const GRE: usize = 4;
 
-/// RFC 2784 section 2.1 and RFC 1701: either of checksum and routing adds a word before the key.
-const GRE_CHECKSUM_OR_ROUTING: u16 = 0xc000;
-
-/// RFC 2890 section 2.1.
-const GRE_KEY: u16 = 0x2000;
-
-const GRE_VERSION: u16 = 0x0007;
-
 /// SPI and sequence number.
 const ESP: usize = 8;
-
-/// Enough for the longest chain of headers that is followed: two tags, IPv6 with 256 bytes of
-/// extensions and what is read of TCP.
-pub(crate) const HEADERS_MAX: usize =
-    ETHERNET + VLAN_TAGS_MAX * VLAN_TAG + IPV6 + EXTENSION_BYTES_MAX + TCP_MIN;
-
-/// The headers at hand, and what is known of the packet beyond them.
-pub(super) struct Frame<'a> {
-    pub(super) bytes: &'a [u8],
-    /// Frame length on the wire.
-    pub(super) len: usize,
-}
-
-impl<'a> Frame<'a> {
-    /// The frame without what is behind `end`, such as padding.
-    pub(super) fn up_to(&self, end: usize) -> Frame<'a> {
-        Frame { bytes: &self.bytes[..self.bytes.len().min(end)], len: end }
-    }
-
-    /// `N` bytes at `at`. `fault` if the frame ends before them; if only the capture does, that.
-    pub(super) fn read<const N: usize>(&self, at: usize, fault: Reason) -> Result<[u8; N], Reason> {
-        match self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-            Some(chunk) => Ok(*chunk),
-            None if at + N > self.len => Err(fault),
-            None => Err(Reason::CaptureCut),
-        }
-    }
-
-    fn u16(&self, at: usize, fault: Reason) -> Result<u16, Reason> {
-        Ok(u16::from_be_bytes(self.read(at, fault)?))
-    }
-}
-
-/// The transport header's place and its end as IP says.
-#[derive(Clone, Copy)]
-pub(super) struct Transport {
-    pub(super) proto: u8,
-    pub(super) at: usize,
-    /// End of the IP packet in the frame.
-    end: usize,
-    /// If it is one of several fragments: lengths inside may point beyond the first.
-    fragment: Option<Fragment>,
-    /// RFC 2675 section 4: the length of a UDP datagram inside is 0.
-    is_jumbogram: bool,
-}
 
 /// A packet with its key, or, of a fragment that is not the first, anything in its place.
 struct Parsed<const W: usize> {
@@ -130,7 +49,7 @@ impl<const W: usize> Parsed<W> {
 /// What the transport header says.
 struct Ends {
     /// Where the transport header is.
-    at: usize,
+    pub(super) at: usize,
     ports: Ports,
     tcp_flags: u8,
     icmp: u16,
@@ -188,7 +107,7 @@ pub(super) fn parse<P: Packet>(
         ETHERTYPE_IPV4 => {
             let Parsed { key, swapped, ip_len, ends, piece } = ipv4(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
-                let (key, swapped, seq) = quoted::v4(packet, l3, quote, zone)?;
+                let (key, swapped, seq) = icmp_error::v4(packet, l3, quote, zone)?;
                 lanes.v4.push_error(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
@@ -198,7 +117,7 @@ pub(super) fn parse<P: Packet>(
         ETHERTYPE_IPV6 => {
             let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
-                let (key, swapped, seq) = quoted::v6(packet, l3, quote, zone)?;
+                let (key, swapped, seq) = icmp_error::v6(packet, l3, quote, zone)?;
                 lanes.v6.push_error(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
@@ -228,16 +147,6 @@ fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), Reason> {
         true => Err(Reason::VlanDepth),
         false => Ok((ethertype, vlan, at)),
     }
-}
-
-/// The zone of packets with these tags.
-pub(crate) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
-    let id = match from {
-        ZoneFrom::None | ZoneFrom::Fixed(_) => None,
-        ZoneFrom::OuterVlan => vlan.ids().first(),
-        ZoneFrom::InnerVlan => vlan.ids().last(),
-    };
-    id.copied().unwrap_or(from.untagged())
 }
 
 fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
@@ -274,20 +183,6 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
 
-/// Returns the length of an IPv4 packet whose header begins at `l3` of a frame of so many bytes.
-///
-/// A host that leaves segmentation to its NIC leaves the length to it as well: a capture on that
-/// host has 0 there. The packet is then as long as the frame, unless it is a fragment: no NIC
-/// segments those.
-pub(crate) fn total_len4(header: &[u8; IPV4_MIN], frame_len: usize, l3: usize) -> usize {
-    let [_, _, len @ .., _, _, a, b] = *header.first_chunk::<8>().expect("8 bytes of 20");
-    let is_fragment = u16::from_be_bytes([a, b]) & 0x3fff != 0;
-    match u16::from_be_bytes(len) {
-        0 if !is_fragment => frame_len.saturating_sub(l3),
-        len => usize::from(len),
-    }
-}
-
 fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     let header: [u8; IPV6] = frame.read(l3, Reason::IpTruncated)?;
     if header[0] >> 4 != 6 {
@@ -318,80 +213,6 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     let piece = piece.map(|piece| Piece { front: front(frame, transport, &ends), ..piece });
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok(Parsed { key, swapped, ip_len, ends, piece })
-}
-
-/// What is followed. Of a quote there is as much as there was room for: its length says nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whole {
-    Packet,
-    Quote,
-}
-
-/// Follows the extension headers (RFC 8200 section 4) to the transport header.
-pub(super) fn extensions(
-    frame: &Frame,
-    next: u8,
-    start: usize,
-    end: usize,
-    whole: Whole,
-) -> Result<Transport, Reason> {
-    let mut transport =
-        Transport { proto: next, at: start, end, fragment: None, is_jumbogram: false };
-    for count in 0.. {
-        let Transport { proto, at, .. } = transport;
-        if !matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
-            break;
-        }
-        if count == EXTENSIONS_MAX {
-            return Err(Reason::ExtensionLimit);
-        }
-        // RFC 7112 section 5: all headers are in the first fragment.
-        let truncated = match transport.fragment {
-            None => Reason::ExtensionTruncated,
-            Some(_) => Reason::FragmentTiny,
-        };
-        if at + 8 > end {
-            return Err(truncated);
-        }
-        let header: [u8; 8] = frame.read(at, Reason::ExtensionTruncated)?;
-        let len = extension_len(proto, header[1]);
-        if proto == FRAGMENT {
-            // A fragment of a fragment: no ports are in it.
-            if transport.fragment.is_some() {
-                return Err(Reason::FragmentTiny);
-            }
-            transport.fragment = match whole {
-                Whole::Packet => fragment6(header, (at + len, end), at - start)?,
-                // Bytes of a datagram before this one, in units of 8.
-                Whole::Quote if [header[2], header[3] & !7] != [0; 2] => {
-                    return Err(Reason::Fragment);
-                }
-                Whole::Quote => None,
-            };
-        }
-        transport.proto = header[0];
-        transport.at = at + len;
-        if transport.at > end {
-            return Err(truncated);
-        }
-        if transport.fragment.is_some_and(|fragment| !fragment.is_first()) {
-            break;
-        }
-        if transport.at - start > EXTENSION_BYTES_MAX {
-            return Err(Reason::ExtensionLimit);
-        }
-    }
-    Ok(transport)
-}
-
-/// Bytes of an extension header that says it is so many units long.
-pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
-    match proto {
-        FRAGMENT => 8,
-        // RFC 4302 section 2.2: in 4-byte units, minus 2.
-        AUTHENTICATION => (usize::from(units) + 2) * 4,
-        _ => (usize::from(units) + 1) * 8,
-    }
 }
 
 /// What a first fragment says of a segment, if it is one of TCP. SYN and FIN count, as they do
@@ -476,7 +297,7 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
             } else {
                 [0; 2]
             };
-            let ports = icmp::icmp_ports(proto, [kind, code], identifier);
+            let ports = icmp_ports(proto, [kind, code], identifier);
             let icmp = u16::from_be_bytes([kind, code]);
             Ok(Ends { at, ports, tcp_flags: 0, icmp, quote })
         }
@@ -490,17 +311,5 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
             Ok(Ends::of_number(at, frame.read(at, Reason::TransportTruncated)?))
         }
         _ => Ok(Ends::of_number(at, [0; 4])),
-    }
-}
-
-/// The key of a GRE header (RFC 2890) that tells tunnels apart, or 0. Of version 1 (RFC 2637) it is
-/// a length and the call of the receiver: there are two to a tunnel, and nothing here tells which
-/// belong together.
-pub(super) fn gre_key(frame: &Frame, at: usize, fault: Reason) -> Result<[u8; 4], Reason> {
-    let flags = frame.u16(at, fault)?;
-    match flags & (GRE_KEY | GRE_VERSION) {
-        GRE_KEY if flags & GRE_CHECKSUM_OR_ROUTING == 0 => frame.read(at + 4, fault),
-        GRE_KEY => frame.read(at + 8, fault),
-        _ => Ok([0; 4]),
     }
 }

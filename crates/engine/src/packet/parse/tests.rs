@@ -4,15 +4,15 @@
 
 mod counted;
 
-use super::part::{Part, below};
-use super::short::Lengths;
-use super::{Lanes, short};
+use super::fast;
+use super::lengths::Lengths;
+use super::sub_burst::{Part, below};
 use crate::Engine;
 use crate::api::{
     Checksums, Config, FlowRecord, FragmentLimits, Malformed, Reason, Stats, Verdict, ZoneFrom,
 };
 use crate::base::{BURST_MAX, SimdLevel};
-use crate::burst::Lane;
+use crate::packet::{Lane, Lanes};
 use etherparse::err::packet::SliceError;
 use etherparse::err::{Layer, LenError};
 use etherparse::{IpPayloadSlice, LenSource, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -228,7 +228,7 @@ fn plain_packets_take_the_short_way() {
     let mut lanes = Lanes { v4: Lane::new(), v6: Lane::new() };
     for (i, frame) in FRAMES.iter().enumerate() {
         let lengths = Lengths { frame: frame.len(), bytes: frame.len() };
-        let taken = short::parse(frame, lengths, 0, ZoneFrom::None, &mut lanes);
+        let taken = fast::parse(frame, lengths, 0, ZoneFrom::None, &mut lanes);
         assert_eq!(taken, i < SHORT, "{frame:02x?}");
     }
 }

@@ -2,11 +2,11 @@
 //! Messages of ICMP (RFC 792, RFC 950) and ICMPv6 (RFC 4443) by their types: errors, and exchanges
 //! of a request and its reply, which have an identifier.
 
+use super::key::Ports;
 use crate::api::{PROTO_ICMP, PROTO_ICMPV6};
-use crate::key::Ports;
 
 /// Whether a message is an error about a packet, which it quotes (RFC 792, RFC 4443).
-pub(super) fn is_error(proto: u8, kind: u8) -> bool {
+pub(crate) fn is_error(proto: u8, kind: u8) -> bool {
     match proto {
         PROTO_ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
         _ => proto == PROTO_ICMPV6 && (1..=4).contains(&kind),
@@ -32,7 +32,7 @@ pub(crate) fn is_reply(proto: u8, kind: u8) -> bool {
 }
 
 /// Whether a message has an identifier.
-pub(super) fn has_identifier(proto: u8, kind: u8) -> bool {
+pub(crate) fn has_identifier(proto: u8, kind: u8) -> bool {
     counterpart(proto, kind).is_some()
 }
 

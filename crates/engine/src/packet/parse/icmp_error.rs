@@ -2,13 +2,13 @@
 //! The packet that an ICMP error quotes (RFC 792, RFC 4443 section 3): the key of its connection,
 //! who sent it, and its sequence number.
 
-use super::general::{Frame, HEADERS_MAX, IPV6, Whole, extensions, gre_key};
-use super::icmp::is_error;
-use super::{IPV4_MIN, icmp};
+use super::frame::{Frame, Whole, extensions, gre_key};
 use crate::api::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
 };
-use crate::key::{Key4, Key6, Ports, key4, key6, zone_proto};
+use crate::packet::{
+    HEADERS_MAX, IPV4_MIN, IPV6, Key4, Key6, Ports, icmp_ports, is_error, key4, key6, zone_proto,
+};
 use std::ops::Range;
 use wire::Packet;
 
@@ -126,5 +126,5 @@ fn ends(frame: &Frame, proto: u8, at: usize, icmp: u8) -> Result<(Ports, u32), R
     if is_error(proto, a) {
         return Err(Reason::Unrelated);
     }
-    Ok((icmp::icmp_ports(proto, [a, b], [e, f]), 0))
+    Ok((icmp_ports(proto, [a, b], [e, f]), 0))
 }

@@ -6,11 +6,11 @@
 // inside the fence of unsafe code.
 #![allow(clippy::incompatible_msrv, unsafe_code)]
 
-use super::general::IPV6;
-use super::{
-    BYTES_SHIFT, ETHERNET, IPV4_MIN, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, TCP_MIN, UDP,
-};
 use crate::api::{PROTO_TCP, PROTO_UDP};
+use crate::packet::{
+    BYTES_SHIFT, ETHERNET, IPV4_MIN, IPV6, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, TCP_MIN,
+    UDP,
+};
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm_loadu_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi128_si512,
     _mm512_cmpeq_epi64_mask, _mm512_cmplt_epi64_mask, _mm512_inserti32x4, _mm512_mask_blend_epi64,

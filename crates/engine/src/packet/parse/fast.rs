@@ -5,25 +5,13 @@
 //! It judges nothing: whatever it does not take goes the long way. Whole words are read and the key
 //! stays in network order, and the branches that are left go one way for nearly every packet.
 
-use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
+use super::lengths::{ETHERTYPE_VLAN, Lengths, TRANSPORTS, Transport};
 use super::plain::{plain_ipv4, plain_ipv6};
-use super::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, OVERHEAD_MAX, Opening, TCP_MIN,
-    UDP, VLAN_TAG,
+use crate::api::{VlanTags, ZoneFrom};
+use crate::packet::{
+    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Lanes, Meta, OVERHEAD_MAX,
+    Opening, Ports, TCP_MIN, VLAN_TAG, key4, key6, zone_of, zone_proto,
 };
-use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags, ZoneFrom};
-use crate::key::{Ports, key4, key6, zone_proto};
-
-pub(super) const ETHERTYPE_VLAN: u16 = 0x8100;
-
-/// Lengths of a packet beside those in its headers.
-#[derive(Clone, Copy)]
-pub(crate) struct Lengths {
-    /// Of the frame.
-    pub(crate) frame: usize,
-    /// To account for.
-    pub(crate) bytes: usize,
-}
 
 /// What the link layer says, and where it ends.
 struct Link {
@@ -178,23 +166,6 @@ pub(crate) fn uncounted(
     };
     Some((meta, zone_of(&vlan, zone), l3))
 }
-
-/// What is to be known of a transport protocol. Looked up instead of asked for, because a branch
-/// between TCP and UDP is guessed wrong in every other packet of mixed traffic.
-#[derive(Clone, Copy)]
-pub(super) struct Transport {
-    /// Least length of a header; 0: goes the long way.
-    pub(super) least: u16,
-    /// All ones for TCP.
-    pub(super) tcp: u16,
-}
-
-pub(super) static TRANSPORTS: [Transport; 256] = {
-    let mut transports = [Transport { least: 0, tcp: 0 }; 256];
-    transports[PROTO_TCP as usize] = Transport { least: TCP_MIN as u16, tcp: u16::MAX };
-    transports[PROTO_UDP as usize] = Transport { least: UDP as u16, tcp: 0 };
-    transports
-};
 
 /// TCP flags, 0 for UDP. `None`: another protocol, or a length that is wrong. `header` is that of
 /// TCP, or what is there in the place of it; `len` are the bytes that IP says there are.

@@ -2,9 +2,7 @@
 //! What a segment says in numbers (RFC 9293 section 3.1). Read from the packet where a connection
 //! is judged by them, and nowhere else: other packets never pay for it.
 
-use super::window::Window;
-use super::{FIN, SYN};
-use crate::parse::{Meta, Opening};
+use super::descriptor::{Meta, Opening};
 use wire::Packet;
 
 /// A header without options.
@@ -24,7 +22,7 @@ const NO_OPERATION: u8 = 1;
 const WINDOW_SCALE: u8 = 3;
 
 /// RFC 7323 section 2.3: larger ones count as this.
-pub(super) const SCALE_MAX: u8 = 14;
+pub(crate) const SCALE_MAX: u8 = 14;
 
 /// Sequence number, acknowledgment, window as it is written, and the length in sequence space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,13 +106,6 @@ pub(crate) struct Segment {
     pub(crate) scale: Option<u8>,
 }
 
-impl Segment {
-    /// Whether a segment acknowledges this SYN, with data in it or without.
-    pub(crate) fn is_answered_by(self, answer: Segment) -> bool {
-        Window::asked(self).0.is_answer(answer.numbers)
-    }
-}
-
 /// The header of a segment, not read yet, with all of its options and maybe more.
 ///
 /// It is read where its numbers are used: in between they would go by memory, written in small
@@ -194,6 +185,37 @@ fn scale_offered(words: u8, behind: &[u8]) -> Option<u8> {
         };
     }
     missing
+}
+
+/// Flags that can change the state; packets without them take the short way.
+pub(crate) const SYN_FIN_RST: u8 = SYN | FIN | RST;
+
+pub(crate) const FIN: u8 = 0x01;
+
+pub(crate) const SYN: u8 = 0x02;
+
+pub(crate) const RST: u8 = 0x04;
+
+pub(crate) const ACK: u8 = 0x10;
+
+pub(crate) const URG: u8 = 0x20;
+
+/// Whether a segment may have these flags together: what it is for has to be told, and all but a
+/// first SYN and an RST have an ACK (RFC 9293 section 3.10.7).
+pub(crate) fn is_sound(flags: u8) -> bool {
+    const SYN_ACK: u8 = SYN | ACK;
+    const RST_ACK: u8 = RST | ACK;
+    const FIN_ACK: u8 = FIN | ACK;
+    match flags & (SYN | FIN | RST | ACK) {
+        SYN | ACK | FIN_ACK => true,
+        SYN_ACK | RST | RST_ACK => flags & URG == 0,
+        _ => false,
+    }
+}
+
+/// Whether a segment with these flags asks for a connection, and is nothing else.
+pub(crate) fn opens(flags: u8) -> bool {
+    flags & (SYN | ACK | RST | FIN) == SYN
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@
 //! Only packets that open a connection or lead it elsewhere are asked about: a sum reads every byte
 //! of the packet.
 
+use super::descriptor::Opening;
+use super::headers::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4};
 use crate::api::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
-use crate::parse::{
-    FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, Opening, ROUTING, extension_len, total_len4,
-};
 use std::ops::Range;
 use wire::Packet;
 use wire::checksum::{Crc32c, Sum, internet};

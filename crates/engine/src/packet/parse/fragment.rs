@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What the headers of IP say of a fragment: which datagram it is a part of, and which part.
 
-use super::IPV4_MIN;
 use crate::api::{PROTO_TCP, Reason};
-use crate::fragments::{Span, UNIT};
-use crate::key::{Key, Key6, zone_proto};
+use crate::packet::{IPV4_MIN, Key, Key6, Span, UNIT, zone_proto};
 
 /// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
 const DATAGRAM_MAX: usize = u16::MAX as usize;

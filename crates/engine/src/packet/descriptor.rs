@@ -1,40 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bytes to flow key: every byte bounds-checked, never a panic, one [`Reason`] for whatever has no
-//! key.
-//!
-//! Three ways to the same result: plain packets side by side, what nearly every packet is in short,
-//! and a long way for everything. Property tests hold them against each other, and against a parser
-//! that is not ours.
+//! One packet in few words: lengths and TCP flags for the counters, and where its headers begin.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(all(target_arch = "x86_64", avx512))]
-mod avx512;
-mod fragment;
-mod general;
-mod icmp;
-mod part;
-mod plain;
-mod quoted;
-mod short;
-
-use crate::api::{Reason, VlanTags, ZoneFrom};
-use crate::burst::Lane;
-pub(crate) use general::{
-    FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4, zone_of,
-};
-pub(crate) use icmp::{icmp_ports, is_reply};
-pub(crate) use part::{PART, Part};
-pub(crate) use plain::plain_all;
-pub(crate) use short::{Lengths, uncounted};
-use wire::Packet;
+use super::headers;
+use super::headers::{ETHERNET, VLAN_TAG};
+use crate::api::VlanTags;
 
 /// What a flow needs of every packet beside its key, in one word: TCP flags in bits 0 to 7; then,
 /// where a flow adds them up, one packet, frame bytes that are not IP bytes, and frame bytes. The
 /// sender is in a bit that sums leave free.
 #[derive(PartialEq, Eq, Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Meta(u64);
+pub(crate) struct Meta(pub(super) u64);
 
 /// What a flow needs of its first packet only: another.
 #[derive(Clone, Copy)]
@@ -47,7 +23,7 @@ pub(crate) struct Opening {
     /// Place in the burst.
     pub(crate) position: u8,
     /// Length of the IP header with all that belongs to it, in words of 4 bytes.
-    ip_header: u8,
+    pub(crate) ip_header: u8,
 }
 
 /// What the first fragment of a segment of TCP says of it.
@@ -144,9 +120,9 @@ pub(crate) const OVERHEAD_SHIFT: u32 = PACKETS_SHIFT + 14;
 pub(crate) const BYTES_SHIFT: u32 = OVERHEAD_SHIFT + 16;
 
 /// The carry of packets: there is none in a packet.
-const SWAPPED_SHIFT: u32 = OVERHEAD_SHIFT - 1;
+pub(crate) const SWAPPED_SHIFT: u32 = OVERHEAD_SHIFT - 1;
 
-const ONE_PACKET: u64 = 1 << PACKETS_SHIFT;
+pub(crate) const ONE_PACKET: u64 = 1 << PACKETS_SHIFT;
 
 /// In the place of a type and code.
 const QUOTES: u16 = u16::MAX;
@@ -205,86 +181,11 @@ impl Opening {
 
 /// Most bytes of a packet that are accounted for. The limit is that of the counter; only a capture
 /// that is not one has more.
-const BYTES_MAX: usize = (1 << (63 - BYTES_SHIFT)) - 1;
+pub(crate) const BYTES_MAX: usize = (1 << (63 - BYTES_SHIFT)) - 1;
 
 /// Most bytes of a frame that are not IP bytes. The limit is that of the counter; even a jumbo
 /// frame has few.
-const OVERHEAD_MAX: usize = (1 << (BYTES_SHIFT - 1 - OVERHEAD_SHIFT)) - 1;
+pub(crate) const OVERHEAD_MAX: usize = (1 << (BYTES_SHIFT - 1 - OVERHEAD_SHIFT)) - 1;
 
 // So whoever looks at these need not look at all bytes: IPv6 says at most so many.
-const _: () = assert!(general::IPV6 + u16::MAX as usize + OVERHEAD_MAX <= BYTES_MAX);
-
-/// The parsed packets of one burst, by IP version.
-pub(crate) struct Lanes {
-    pub(crate) v4: Lane<2>,
-    pub(crate) v6: Lane<5>,
-}
-
-impl Lanes {
-    /// A function of its own, as it takes much of the stack on the way to the heap.
-    #[inline(never)]
-    pub(crate) fn new() -> Box<Self> {
-        Box::new(Lanes { v4: Lane::new(), v6: Lane::new() })
-    }
-
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.v4.clear();
-        self.v6.clear();
-    }
-
-    /// Whether there are packets that may be of another worker's connections, or fragments whose
-    /// connections are to be found.
-    #[inline(always)]
-    pub(crate) fn have_wanderers(&self) -> bool {
-        self.v4.has_wanderers() | self.v6.has_wanderers()
-    }
-}
-
-/// Has a lane for keys of `W` words.
-pub(crate) trait Of<const W: usize> {
-    /// That lane.
-    fn lane(&self) -> &Lane<W>;
-}
-
-impl Of<2> for Lanes {
-    fn lane(&self) -> &Lane<2> {
-        &self.v4
-    }
-}
-
-impl Of<5> for Lanes {
-    fn lane(&self) -> &Lane<5> {
-        &self.v6
-    }
-}
-
-pub(crate) const ETHERNET: usize = 14;
-
-const ETHERTYPE_IPV4: u16 = 0x0800;
-
-const IPV4_MIN: usize = 20;
-
-const TCP_MIN: usize = 20;
-
-const UDP: usize = 8;
-
-const VLAN_TAG: usize = 4;
-
-/// Puts key and metadata of a packet into its lane, or says why it has none.
-#[inline(always)]
-pub(crate) fn parse<P: Packet>(
-    packet: &P,
-    position: u8,
-    zone: ZoneFrom,
-    lanes: &mut Lanes,
-) -> Result<(), Reason> {
-    let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
-    match short::parse(packet.head(), lengths, position, zone, lanes) {
-        true => Ok(()),
-        false => general::parse(packet, position, zone, lanes),
-    }
-}
-
-#[cfg(test)]
-mod tests;
+const _: () = assert!(headers::IPV6 + u16::MAX as usize + OVERHEAD_MAX <= BYTES_MAX);

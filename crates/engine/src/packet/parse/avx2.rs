@@ -8,21 +8,22 @@
 
 #![allow(unused_unsafe, unsafe_code)]
 #![allow(unused_unsafe, unsafe_code)]
+#![allow(unused_unsafe, unsafe_code)]
 // Vector code is inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
 // intrinsics are unsafe even with the feature enabled: newer ones find the blocks superfluous.
 #![allow(unused_unsafe, unsafe_code)]
 
 mod words;
 
-use super::general::{ETHERTYPE_IPV6, IPV6, zone_of};
-use super::part::{Part, Places, next};
-use super::short::ETHERTYPE_VLAN;
-use super::{
-    BYTES_SHIFT, ETHERNET, ETHERTYPE_IPV4, IPV4_MIN, Lanes, Meta, ONE_PACKET, OVERHEAD_MAX,
-    OVERHEAD_SHIFT, Opening, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG, avx512, part,
-};
+use super::lengths::ETHERTYPE_VLAN;
+use super::sub_burst::{Part, Places, next};
+use super::{avx512, sub_burst};
 use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags};
 use crate::base::SimdLevel;
+use crate::packet::{
+    BYTES_SHIFT, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Lanes, Meta, ONE_PACKET,
+    OVERHEAD_MAX, OVERHEAD_SHIFT, Opening, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG, zone_of,
+};
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
     _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_or_si256, _mm256_shuffle_epi8,
@@ -75,7 +76,7 @@ pub(super) fn metas<const V6: bool, P: Packet>(
                 let (read, bytes) = avx512::metas::<V6, P>(packets, metas);
                 let (packets, metas) = (&packets[read..], &mut metas[read..]);
                 // Half a group may be left; a call for none costs some ten cycles.
-                if packets.len() < part::GROUP {
+                if packets.len() < sub_burst::GROUP {
                     return (read, bytes);
                 }
                 let (more, their_bytes) = metas_of::<V6, P>(packets, metas);

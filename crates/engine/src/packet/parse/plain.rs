@@ -5,10 +5,10 @@
 //! Whole words are read in the order of the processor; all that must not be negative is one word,
 //! of which one bit is looked at.
 
-use super::general::IPV6;
-use super::short::{Lengths, TRANSPORTS, Transport};
-use super::{ETHERNET, IPV4_MIN, Meta, OVERHEAD_MAX, TCP_MIN, avx2};
+use super::avx2;
+use super::lengths::{Lengths, TRANSPORTS, Transport};
 use crate::base::SimdLevel;
+use crate::packet::{ETHERNET, IPV4_MIN, IPV6, Meta, OVERHEAD_MAX, TCP_MIN};
 use wire::Packet;
 
 /// EtherType, version and length of the header: bytes 12 to 14, in a word in the order of the wire.

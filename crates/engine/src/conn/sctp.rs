@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! SCTP associations: states and verification tags.
+
+mod states;
+pub(super) mod tags;

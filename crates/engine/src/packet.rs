@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What one packet says: key, descriptor, TCP and SCTP headers, checksum, fragment header; and the
+//! batch of parsed packets, column by column.
+//!
+//! Knows no connection: imports `base` and `api` only.
+
+mod batch;
+mod checksum;
+mod descriptor;
+mod fragment;
+mod handoff;
+mod headers;
+mod icmp;
+mod key;
+pub(crate) mod parse;
+mod sctp;
+mod tcp;
+mod view;
+
+pub(crate) use batch::{Arrived, Burst, Further, Lane, Lanes, Of};
+pub(crate) use checksum::{Evidence, is_plain_tcp_right};
+pub(crate) use descriptor::{
+    BYTES_MAX, BYTES_SHIFT, Front, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, Opening,
+    PACKETS_SHIFT, Reach, SWAPPED_SHIFT,
+};
+pub(crate) use fragment::{Name, Piece, Span, UNIT, key_of};
+pub use handoff::{Errand, Handed};
+pub(crate) use headers::{
+    AUTHENTICATION, DESTINATION, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN,
+    ETHERTYPE_TAGS, EXTENSION_BYTES_MAX, FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV4_MIN, IPV6,
+    ROUTING, SCTP, TCP_MIN, UDP, VLAN_TAG, extension_len, total_len4, zone_of,
+};
+pub(crate) use icmp::{has_identifier, icmp_ports, is_error, is_reply};
+pub(crate) use key::{Key, Key4, Key6, KeyParts, Ports, key4, key6, zone_proto};
+pub(crate) use sctp::{Chunks, Kind, Probe};
+pub(crate) use tcp::{
+    ACK, FIN, Gathered, Header, Numbers, RST, SCALE_MAX, SYN, SYN_FIN_RST, Segment, URG, is_sound,
+    opens,
+};
+pub(crate) use view::{Arrival, prefetch_head};

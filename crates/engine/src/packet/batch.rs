@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The parsed packets of one burst and one IP version, column by column.
+//!
+//! Fragments whose connection is not known yet, and ICMP errors, are noted by their place; what cannot
+//! stay leaves the batch again.
+
+use super::descriptor::{Meta, Opening, Reach};
+use super::fragment::Piece;
+use super::key::Key;
+use crate::base::{BURST_MAX, Columns, NO_RECORD, Nanos};
+
+/// The parsed packets of one burst with keys of `W` words, in packet order.
+pub(crate) struct Lane<const W: usize> {
+    pub(crate) len: usize,
+    pub(crate) keys: Columns<W>,
+    pub(crate) metas: [Meta; BURST_MAX],
+    pub(crate) openings: [Opening; BURST_MAX],
+    /// Of fragments behind the first, by their place in the burst.
+    reaches: [Reach; BURST_MAX],
+    pub(crate) hashes: [u64; BURST_MAX],
+    /// Packets whose hash is known and whose bucket is on its way to the cache.
+    pub(crate) hashed: usize,
+    /// [`NO_RECORD`]: not in the table.
+    pub(crate) candidates: [u32; BURST_MAX],
+    /// Packets whose candidate is known.
+    pub(crate) looked_up: usize,
+    pub(crate) misses: [u8; BURST_MAX],
+    pub(crate) missed: usize,
+    /// Fragments whose connection is to be found, and which packets they are.
+    pieces: Vec<(Piece<W>, u8)>,
+    /// Those that have none.
+    refused: u64,
+    /// Places of ICMP errors.
+    errors: u64,
+    /// Places of fragments.
+    pub(crate) fragments: u64,
+}
+
+const _: () = assert!(BURST_MAX <= u64::BITS as usize);
+
+/// The packets of a burst, by their positions, and when they came.
+pub(crate) type Burst<'a, P> = (&'a [P], Nanos);
+
+impl<const W: usize> Lane<W> {
+    pub(crate) fn new() -> Self {
+        Self {
+            len: 0,
+            keys: [[0; BURST_MAX]; W],
+            metas: [Meta::EMPTY; BURST_MAX],
+            openings: [Opening::plain(0, 0); BURST_MAX],
+            reaches: [Reach::NONE; BURST_MAX],
+            hashes: [0; BURST_MAX],
+            hashed: 0,
+            candidates: [NO_RECORD; BURST_MAX],
+            looked_up: 0,
+            misses: [0; BURST_MAX],
+            missed: 0,
+            pieces: Vec::with_capacity(BURST_MAX),
+            refused: 0,
+            errors: 0,
+            fragments: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.hashed = 0;
+        self.looked_up = 0;
+        self.missed = 0;
+        self.pieces.clear();
+        (self.errors, self.fragments) = (0, 0);
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, key: Key<W>, meta: Meta, opening: Opening) {
+        let at = self.len % BURST_MAX;
+        key.to_words(&mut self.keys, at);
+        self.metas[at] = meta;
+        self.openings[at] = opening;
+        self.len += 1;
+    }
+
+    /// Four at once; the words of their keys one after the other.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn push_four(
+        &mut self,
+        words: [[u64; 4]; W],
+        metas: [Meta; 4],
+        openings: [Opening; 4],
+    ) {
+        let at = self.len.min(BURST_MAX - 4);
+        for (column, words) in self.keys.iter_mut().zip(words) {
+            column[at..at + 4].copy_from_slice(&words);
+        }
+        self.metas[at..at + 4].copy_from_slice(&metas);
+        self.openings[at..at + 4].copy_from_slice(&openings);
+        self.len += 4;
+    }
+
+    /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
+    /// connection that it stands with.
+    pub(crate) fn first(&self) -> Option<(Key<W>, Meta)> {
+        let is_packet = self.len > 0 && !self.openings[0].has_no_header();
+        is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
+    }
+
+    /// Puts packets into zones, from this one on; where there is none they stay in theirs. A
+    /// fragment behind the first has no key yet, and goes where that is.
+    pub(crate) fn put_into_zones(&mut self, from: usize, zone: impl Fn(&Key<W>) -> Option<u16>) {
+        for i in from..self.len.min(BURST_MAX) {
+            let key = Key::from_words(&self.keys, i);
+            if let Some(zone) = zone(&key).filter(|_| !self.openings[i].is_further()) {
+                key.in_zone(zone).to_words(&mut self.keys, i);
+            }
+        }
+    }
+
+    /// Packets in the burst.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Place in the burst of packet `i` of the lane; beyond all if there is none.
+    pub(crate) fn position(&self, i: usize) -> usize {
+        let opening = self.openings.get(i).filter(|_| i < self.len);
+        opening.map_or(usize::MAX, |opening| opening.position.into())
+    }
+
+    /// The same of a packet that may be a fragment: a first one with the key of its connection,
+    /// another with anything in its place.
+    pub(crate) fn push_any(
+        &mut self,
+        key: Key<W>,
+        meta: Meta,
+        opening: Opening,
+        piece: Option<Piece<W>>,
+    ) {
+        if let Some(piece) = piece {
+            self.pieces.push((piece, self.len as u8));
+            self.fragments |= 1 << (self.len % BURST_MAX);
+        }
+        self.push(key, meta, opening);
+    }
+
+    /// The same of a packet that was parsed elsewhere; a segment reaches so far if it is another
+    /// fragment of it.
+    pub(crate) fn push_parsed(&mut self, key: Key<W>, meta: Meta, opening: Opening, reach: Reach) {
+        self.reaches[usize::from(opening.position) % BURST_MAX] = reach;
+        self.push(key, meta, opening);
+    }
+
+    /// The same of an ICMP error.
+    pub(crate) fn push_error(&mut self, key: Key<W>, meta: Meta, opening: Opening) {
+        self.errors |= 1 << (self.len % BURST_MAX);
+        self.push(key, meta, opening);
+    }
+
+    /// Whether there are any.
+    #[inline(always)]
+    pub(crate) fn has_wanderers(&self) -> bool {
+        !self.pieces.is_empty() || self.errors != 0
+    }
+
+    /// ICMP errors in the lane, a bit for each place, that were not taken before.
+    pub(crate) fn take_errors(&mut self) -> u64 {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// One of them.
+    pub(crate) fn piece(&self, which: usize) -> Option<Arrived<W>> {
+        let (piece, at) = self.pieces.get(which)?;
+        let at = usize::from(*at) % BURST_MAX;
+        let (meta, position) = (self.metas[at], self.openings[at].position);
+        let way = piece.is_first().then(|| (Key::from_words(&self.keys, at), meta.swapped()));
+        Some(Arrived { piece: *piece, position, way, meta: meta.without_flags() })
+    }
+
+    /// Where in the lane one of them is.
+    pub(crate) fn place(&self, which: usize) -> usize {
+        self.pieces.get(which).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
+    }
+
+    /// One of them belongs to this connection and comes from this end of it. A segment reaches so
+    /// far with it.
+    pub(crate) fn belongs(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: Reach) {
+        let at = self.place(which);
+        key.to_words(&mut self.keys, at);
+        self.metas[at] = self.metas[at].sent_by(swapped);
+        let position = self.openings[at].position;
+        self.openings[at] = Opening::further(position);
+        self.reaches[usize::from(position) % BURST_MAX] = reach;
+    }
+
+    /// The packet at this place, if it is a fragment behind the first of its datagram.
+    pub(crate) fn further(&self, at: usize) -> Option<Further> {
+        let Opening { position, .. } = self.openings[at];
+        let reach = self.reaches[usize::from(position) % BURST_MAX];
+        self.openings[at].is_further().then(|| Further { meta: self.metas[at], position, reach })
+    }
+
+    /// One of them has none.
+    pub(crate) fn refuse(&mut self, which: usize) {
+        self.refuse_at(self.place(which));
+    }
+
+    /// The packet at this place leaves the lane.
+    pub(crate) fn refuse_at(&mut self, at: usize) {
+        self.refused |= 1 << (at % BURST_MAX);
+    }
+
+    /// All of them are known: takes those out that have no connection here.
+    pub(crate) fn settled(&mut self) {
+        self.pieces.clear();
+        self.errors = 0;
+        if self.refused == 0 {
+            return;
+        }
+        let (mut kept, fragments) = (0, std::mem::take(&mut self.fragments));
+        for at in 0..self.len.min(BURST_MAX) {
+            if self.refused >> at & 1 == 0 {
+                Key::from_words(&self.keys, at).to_words(&mut self.keys, kept);
+                (self.metas[kept], self.openings[kept]) = (self.metas[at], self.openings[at]);
+                self.fragments |= (fragments >> at & 1) << kept;
+                kept += 1;
+            }
+        }
+        self.len = kept;
+        self.refused = 0;
+    }
+
+    /// All of them have come by way of another worker: there are no others that do.
+    pub(crate) fn are_all_pieces(&mut self) {
+        self.fragments = u64::MAX;
+    }
+}
+
+/// A fragment in a lane.
+pub(crate) struct Arrived<const W: usize> {
+    pub(crate) piece: Piece<W>,
+    /// Place in the burst.
+    pub(crate) position: u8,
+    /// Of a first one: its key and its sender.
+    pub(crate) way: Option<(Key<W>, u8)>,
+    pub(crate) meta: Meta,
+}
+
+/// The parsed packets of one burst, by IP version.
+pub(crate) struct Lanes {
+    pub(crate) v4: Lane<2>,
+    pub(crate) v6: Lane<5>,
+}
+
+impl Lanes {
+    /// A function of its own, as it takes much of the stack on the way to the heap.
+    #[inline(never)]
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Lanes { v4: Lane::new(), v6: Lane::new() })
+    }
+
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.v4.clear();
+        self.v6.clear();
+    }
+
+    /// Whether there are packets that may be of another worker's connections, or fragments whose
+    /// connections are to be found.
+    #[inline(always)]
+    pub(crate) fn have_wanderers(&self) -> bool {
+        self.v4.has_wanderers() | self.v6.has_wanderers()
+    }
+}
+
+/// Has a lane for keys of `W` words.
+pub(crate) trait Of<const W: usize> {
+    /// That lane.
+    fn lane(&self) -> &Lane<W>;
+}
+
+impl Of<2> for Lanes {
+    fn lane(&self) -> &Lane<2> {
+        &self.v4
+    }
+}
+
+impl Of<5> for Lanes {
+    fn lane(&self) -> &Lane<5> {
+        &self.v6
+    }
+}
+
+/// A fragment behind the first of its datagram, as a packet of the connection of that.
+#[derive(Clone, Copy)]
+pub(crate) struct Further {
+    pub(crate) meta: Meta,
+    /// Place in the burst.
+    pub(crate) position: u8,
+    pub(crate) reach: Reach,
+}

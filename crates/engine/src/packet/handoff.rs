@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A packet that was parsed here and belongs to another worker.
+
+use super::descriptor::{Meta, Opening, Reach};
+
+/// What another worker needs to go on with a packet that was parsed here.
+#[derive(Clone, Copy)]
+pub struct Errand {
+    pub(crate) words: [u64; 5],
+    pub(crate) meta: Meta,
+    pub(crate) opening: Opening,
+    pub(crate) reach: Reach,
+    pub(crate) worker: u16,
+    pub(crate) is_v6: bool,
+}
+
+/// A packet of the last burst that is to go to another worker.
+#[derive(Clone, Copy)]
+pub struct Handed {
+    /// Its place in the burst.
+    pub position: u8,
+    /// What goes with it.
+    pub errand: Errand,
+}
+
+impl Errand {
+    /// The worker that has the connection.
+    pub fn worker(&self) -> u16 {
+        self.worker
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Part of a burst: packets of one IP version are brought together, four of a kind to be parsed
+//! side by side.
+//!
+//! In a lane packets keep their order. Nothing else depends on it.
+
+use super::lengths::ETHERTYPE_VLAN;
+use crate::api::ZoneFrom;
+use crate::base::SimdLevel;
+use crate::packet::{ETHERNET, VLAN_TAG};
+
+/// Most packets of a part.
+pub(crate) const PART: usize = 32;
+
+/// Packets that are parsed side by side.
+pub(super) const GROUP: usize = 4;
+
+/// At most [`PART`] packets, and what they are parsed with.
+pub(crate) struct Part<'a, P> {
+    pub(crate) packets: &'a [P],
+    /// Position of the first one in the burst.
+    pub(crate) first: u8,
+    pub(crate) zone: ZoneFrom,
+    pub(crate) vectors: SimdLevel,
+}
+
+impl<P> Clone for Part<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Part<'_, P> {}
+
+/// Packets of a part: bit `i` for packet `i`.
+pub(super) type Places = u32;
+
+const _: () = assert!(PART as u32 <= Places::BITS);
+
+/// The first `count` places.
+#[inline(always)]
+pub(super) fn below(count: usize) -> Places {
+    ((1_u64 << count.min(PART)) - 1) as Places
+}
+
+/// Takes out the first place; [`Places::BITS`] if there is none.
+#[inline(always)]
+pub(super) fn next(places: &mut Places) -> usize {
+    let first = places.trailing_zeros();
+    *places &= places.wrapping_sub(1);
+    first as usize
+}
+
+/// EtherType behind at most one VLAN tag; 0 for a frame too short for the shortest IP packet.
+#[inline(always)]
+pub(super) fn inner_ethertype(head: &[u8]) -> u16 {
+    let Some(&[.., a, b, _, _, c, d]) = head.first_chunk::<{ ETHERNET + VLAN_TAG }>() else {
+        return 0;
+    };
+    let (outer, inner) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    if outer == ETHERTYPE_VLAN { inner } else { outer }
+}
