@@ -9,10 +9,9 @@ use crate::api::{
 use crate::base::Nanos;
 use crate::burst::Outcome;
 use crate::errands::Others;
-use crate::limits::Limits;
 use crate::packet::Key;
 use crate::pipeline::States;
-use crate::zones::Zones;
+use crate::policy::{Limits, Zones};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;

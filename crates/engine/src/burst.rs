@@ -12,7 +12,7 @@ use crate::api::{
     CtState, EndReason, FlowEvent, FlowRecord, Irregular, PROTO_SCTP, PROTO_TCP, Reason,
 };
 use crate::base::{BURST_MAX, Micros, NO_RECORD};
-use crate::offload::{Never, When};
+use crate::conn::{Never, When};
 use crate::packet::{
     Arrival, Burst, Chunks, Evidence, Gathered, Header, Key, Lane, Lanes, Numbers, Opening,
     SYN_FIN_RST,

@@ -3,7 +3,26 @@
 //!
 //! A pure function of record and packet; knows no table.
 
+mod bypass;
+mod embryonic;
+mod event;
+mod fast_path;
+mod lifecycle;
 mod matching;
+mod proto_data;
+mod record;
+mod sampler;
+mod saved;
 mod sctp;
+mod state;
+mod state_word;
+mod summary;
+mod tcp;
+mod transition;
 
-pub(crate) use sctp::tags::{Asker, Tags, Told};
+pub(crate) use embryonic::Neighbours;
+pub(crate) use event::Event;
+pub(crate) use record::{Cold, Hot};
+pub(crate) use sampler::{Never, When};
+pub(crate) use state::Phase;
+pub(crate) use tcp::resync::Said;

@@ -13,20 +13,17 @@ mod burst;
 mod conn;
 mod control;
 mod errands;
-mod flow;
 mod fragments;
-mod limits;
 mod marked;
 mod offload;
 mod packet;
 mod pipeline;
+mod policy;
 mod steering;
 mod table;
-mod tcp;
 mod tracker;
-mod zones;
-mod zoning;
 
+use api::ZONES;
 pub use api::{
     Admission, Answer, Change, Checksums, Config, CtMark, CtState, Cursor, Doubt, End, EndReason,
     Evict, Filter, FlowEvent, FlowRecord, FragmentLimits, Hashed, InvalidPackets, Irregular,
@@ -44,17 +41,16 @@ use burst::{admit, track_in_order};
 pub use control::Written;
 use fragments::Fragments;
 pub use fragments::{Held, Release};
-use limits::Limits;
 use marked::{Marked, Moment, Places};
 use offload::Governor;
 use packet::parse::{PART, Part};
 pub use packet::{Errand, Handed};
 use packet::{Lanes, prefetch_head};
 use pipeline::{States, Unasked};
+pub use policy::Zones;
+use policy::{Limits, Pace, Sources, Zoning};
 use std::sync::Arc;
-use table::FlowTable;
-pub use zones::Zones;
-use zoning::Zoning;
+use table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES, FlowTable, MISFIT_BYTES};
 
 /// Flow table, tracking and timers of one worker.
 ///
@@ -436,5 +432,14 @@ impl Config {
     /// Bytes that an engine takes beside its tables: counts of zones and of sources.
     pub fn limits_bytes(&self) -> usize {
         Limits::bytes(self)
+    }
+}
+
+impl Limits {
+    /// Bytes that the counts of an engine take, and what both tables have beside their flows.
+    pub(crate) fn bytes(config: &Config) -> usize {
+        let sources = config.source_max.map_or(0, |_| 2 * Sources::counts(config));
+        let of_zones = size_of::<u32>() + size_of::<Pace>() + 2 * EMBRYONIC_BYTES;
+        ZONES * of_zones + sources * size_of::<u32>() + 2 * (FORGOTTEN_BYTES + MISFIT_BYTES)
     }
 }

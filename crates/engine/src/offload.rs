@@ -19,6 +19,7 @@ mod watch;
 mod zones;
 
 use crate::api::Admission;
+use crate::conn::When;
 pub(crate) use governor::Governor;
 pub(crate) use look::{Sight, Wanted};
 pub(crate) use rules::{Learnt, MarkCheck, Rules};
@@ -27,7 +28,7 @@ pub(crate) use slots::Named;
 pub(crate) use view::{Subject, Terms};
 
 impl Admission {
-    fn looks(self) -> Looks {
+    pub(crate) fn looks(self) -> Looks {
         let first = match self {
             Admission::After { packets } => packets,
             Admission::Rate { .. } => LOOKS_APART,
@@ -83,15 +84,6 @@ const LOOKS_APART_MARKED: u16 = 1024;
 
 const LOOKS_APART_MOST: u32 = 8192;
 
-/// When to look.
-pub(crate) trait When: Copy {
-    /// For the flow in a record.
-    fn of(self, record: u32) -> Self;
-    /// Whether that is at the packet that made it so many, as far as 13 bits tell. It may be an
-    /// earlier one.
-    fn is_due(self, packets: u16) -> bool;
-}
-
 impl When for Looks {
     #[inline(always)]
     fn is_due(self, packets: u16) -> bool {
@@ -113,34 +105,5 @@ impl When for LaterLooks {
     #[inline(always)]
     fn of(self, record: u32) -> Self {
         LaterLooks { phase: record as u16, ..self }
-    }
-}
-
-/// Where there may be no rules, and then nothing to look at.
-impl<T: When> When for Option<T> {
-    #[inline(always)]
-    fn is_due(self, packets: u16) -> bool {
-        self.is_some_and(|looks| looks.is_due(packets))
-    }
-
-    #[inline(always)]
-    fn of(self, record: u32) -> Self {
-        self.map(|looks| looks.of(record))
-    }
-}
-
-/// There are no rules.
-#[derive(Clone, Copy)]
-pub(crate) struct Never;
-
-impl When for Never {
-    #[inline(always)]
-    fn is_due(self, _: u16) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn of(self, _: u32) -> Self {
-        self
     }
 }

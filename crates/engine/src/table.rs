@@ -8,7 +8,6 @@ mod bypass;
 mod embryonic;
 mod forgotten;
 mod further;
-mod lifetimes;
 mod marking;
 mod places;
 mod replace;
@@ -25,20 +24,18 @@ use crate::base::{
     NO_RECORD, Nanos, TimerLink, TimerWheel, derive,
 };
 use crate::burst::Outcome;
-use crate::flow::{Cold, Event, Hot, Phase};
-use crate::offload::{Looks, Rules, When};
+use crate::conn::{Cold, Event, Hot, Phase, When};
+use crate::offload::{Looks, Rules};
 use crate::packet::{Arrival, Key, Meta, Numbers, Opening};
-use crate::zones::Zones;
-use crate::zoning::Tagging;
+use crate::policy::{Lifetimes, Tagging, Zones};
 use bypass::RECALL_WAIT;
 pub(crate) use embryonic::EMBRYONIC_BYTES;
 use embryonic::Embryonic;
 pub(crate) use forgotten::FORGOTTEN_BYTES;
 use forgotten::Forgotten;
-use lifetimes::Lifetimes;
 use marking::Markings;
+pub(crate) use resync::MISFIT_BYTES;
 use resync::OutOfSync;
-pub(crate) use resync::{MISFIT_BYTES, Said};
 use rules::Due;
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,12 +44,12 @@ pub(crate) use usual::Seen;
 /// Flows with keys of `W` words.
 pub(crate) struct FlowTable<const W: usize> {
     index: CuckooIndex,
-    hot: HugeRegion<Hot<W>>,
-    cold: ColdParts,
+    pub(crate) hot: HugeRegion<Hot<W>>,
+    pub(crate) cold: ColdParts,
     markings: Markings,
     wheel: TimerWheel,
     hasher: KeyedHasher,
-    lifetimes: Lifetimes,
+    pub(crate) lifetimes: Lifetimes,
     /// Checksums are verified before a state changes.
     verifies: bool,
     /// Where the packets of this burst came, if there are two ports.
@@ -61,20 +58,20 @@ pub(crate) struct FlowTable<const W: usize> {
     forgotten: Forgotten,
     out_of_sync: OutOfSync,
     /// Flows there are.
-    live: u32,
+    pub(crate) live: u32,
     /// Rules of the NIC, if there may be any.
-    rules: Option<Box<Rules>>,
+    pub(crate) rules: Option<Box<Rules>>,
     looks: Option<Looks>,
     /// What is to be looked at when the next one is: all that it takes is on its way meanwhile.
     waiting: Option<Due>,
     /// Head of the list of records freed, through their links.
     free: u32,
     /// Records from here on were never used.
-    fresh: u32,
+    pub(crate) fresh: u32,
 }
 
 /// The cold parts; the wheel's links run through them.
-struct ColdParts(HugeRegion<Cold>);
+pub(crate) struct ColdParts(HugeRegion<Cold>);
 
 impl LinkStore for ColdParts {
     #[inline(always)]
@@ -339,7 +336,7 @@ impl<const W: usize> FlowTable<W> {
 
     /// Has the timer of a flow come up by a deadline that may be earlier than the one before.
     /// False: it does so as it is.
-    fn hasten(&mut self, record: u32, deadline: Nanos) -> bool {
+    pub(crate) fn hasten(&mut self, record: u32, deadline: Nanos) -> bool {
         let is_late = !self.wheel.comes_by(*self.cold.link(record), deadline);
         if is_late {
             self.wheel.disarm(&mut self.cold, record);
@@ -450,7 +447,7 @@ impl<const W: usize> FlowTable<W> {
     }
 
     /// Takes a flow, its timer already disarmed, out of the table.
-    fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
+    pub(crate) fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let flow = self.record(record, reason);
         self.forgotten.end(record);
         self.out_of_sync.end(record);

@@ -5,6 +5,7 @@
 
 mod records;
 mod restore;
+mod timeouts;
 mod walk;
 
 pub(crate) use walk::Fate;

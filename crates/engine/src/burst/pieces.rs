@@ -4,8 +4,8 @@
 
 use super::Outcome;
 use crate::base::BURST_MAX;
+use crate::conn::Never;
 use crate::errands::Others;
-use crate::offload::Never;
 use crate::packet::{Burst, Errand, Key, Lane};
 use crate::table::FlowTable;
 use wire::Packet;

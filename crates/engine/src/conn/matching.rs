@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Whether a filter matches a connection.
 
+use super::record::Hot;
 use crate::api::{Filter, has_ports};
-use crate::flow::Hot;
 
 impl Filter {
     /// Whether it means this one, which is alive, but for its mark and label.

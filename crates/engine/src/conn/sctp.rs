@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SCTP associations: states and verification tags.
 
+mod association;
 mod states;
 pub(super) mod tags;

@@ -3,7 +3,7 @@
 
 use crate::Engine;
 use crate::api::Cursor;
-use crate::zones::Zones;
+use crate::policy::Zones;
 use std::sync::Arc;
 
 impl Engine {

@@ -12,7 +12,7 @@ use super::slots::{Rule, Standing};
 use super::watch::{Kind, MISSES_MAX, SETTLING};
 use crate::api::{Passed, RuleId, Side};
 use crate::base::{Nanos, Tick};
-use crate::flow::Hot;
+use crate::conn::Hot;
 
 /// A direction of which the NIC has counted nothing for so long is quiet.
 const QUIET: Nanos = 2_000_000_000;

@@ -12,7 +12,7 @@ use super::slots::Standing;
 use super::watch::{Kind, MISSES_MAX, SETTLING};
 use crate::api::{Admission, PROTO_TCP, PROTO_UDP, Side};
 use crate::base::{Nanos, Tick};
-use crate::flow::Hot;
+use crate::conn::Hot;
 
 /// How much better whoever takes another's place must be, in quarters of an octave: a score of a
 /// few packets is no better than that, and rules that come and go cost more than they bring.

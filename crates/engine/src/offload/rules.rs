@@ -10,9 +10,9 @@ use super::zones::Zones;
 use super::{LOOKS_APART, Looks, slots, zones};
 use crate::api::{Answer, KeyCheck, Offload, OffloadStats, RuleAction, RuleId, Side, Tuple, Wish};
 use crate::base::{HugeRegion, Memory, Nanos, Tick};
-use crate::flow::Hot;
+use crate::conn::Hot;
 use crate::packet::{Key, Meta};
-use crate::zoning::Tagging;
+use crate::policy::Tagging;
 use std::collections::VecDeque;
 
 /// What is known of a direction that has no rule.
@@ -73,7 +73,7 @@ impl Watched {
 pub(crate) struct Rules {
     pub(super) offload: Offload,
     tagging: Tagging,
-    pub(super) looks: Looks,
+    pub(crate) looks: Looks,
     pub(super) watched: HugeRegion<Watched>,
     pub(crate) slots: Slots,
     pub(super) candidates: [Candidates; 2],

@@ -5,7 +5,7 @@
 use super::{ColdParts, FlowTable};
 use crate::api::{Config, EndReason, Evict, FlowRecord, ZONES};
 use crate::base::{BURST_MAX, HugeRegion, NO_RECORD};
-use crate::flow::{Hot, Neighbours};
+use crate::conn::{Hot, Neighbours};
 
 /// Bytes that a table counts the embryonic flows of a zone in.
 pub(crate) const EMBRYONIC_BYTES: usize = size_of::<u32>();
@@ -23,7 +23,7 @@ pub(super) struct Embryonic {
 }
 
 impl Embryonic {
-    pub(super) fn new(capacity: u32, config: &Config) -> Self {
+    pub(crate) fn new(capacity: u32, config: &Config) -> Self {
         let max = u64::from(capacity) * u64::from(config.embryonic_percent) / 100;
         Self {
             oldest: NO_RECORD,

@@ -15,7 +15,7 @@
 use super::FlowTable;
 use crate::api::{Irregular, Side};
 use crate::base::Nanos;
-use crate::flow::Event;
+use crate::conn::Event;
 use crate::packet::{ACK, Arrival, SYN, Segment};
 
 /// Places for SYNs.
@@ -43,7 +43,7 @@ pub(super) struct Forgotten {
 }
 
 impl Forgotten {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { asked: vec![None; PLACES].into() }
     }
 
@@ -52,7 +52,7 @@ impl Forgotten {
     }
 
     /// The connection in a record has ended.
-    pub(super) fn end(&mut self, record: u32) {
+    pub(crate) fn end(&mut self, record: u32) {
         let place = self.place(record);
         if place.is_some_and(|asked| asked.record == record) {
             *place = None;

@@ -5,7 +5,7 @@ use super::FlowTable;
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
 use crate::burst::Outcome;
-use crate::offload::When;
+use crate::conn::When;
 use crate::packet::{Arrival, Further, Key, Opening};
 
 impl<const W: usize> FlowTable<W> {

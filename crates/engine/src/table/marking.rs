@@ -18,7 +18,7 @@ pub(super) struct Markings {
 
 impl Markings {
     /// For so many records.
-    pub(super) fn new(len: usize, config: &Config) -> Self {
+    pub(crate) fn new(len: usize, config: &Config) -> Self {
         let huge = config.huge_pages;
         let labels = config.labels.then(|| HugeRegion::new(len, 0, huge));
         Self { marks: HugeRegion::new(len, 0, huge), labels, are_used: false }

@@ -4,7 +4,7 @@
 use super::FlowTable;
 use crate::api::{EndReason, Reason};
 use crate::burst::Outcome;
-use crate::flow::{Cold, Event};
+use crate::conn::{Cold, Event};
 use crate::packet::Arrival;
 
 impl<const W: usize> FlowTable<W> {

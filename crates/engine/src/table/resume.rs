@@ -4,7 +4,7 @@
 use super::FlowTable;
 use crate::api::{CtMark, Restored};
 use crate::base::Nanos;
-use crate::flow::{Cold, Hot};
+use crate::conn::{Cold, Hot};
 use std::net::IpAddr;
 
 impl<const W: usize> FlowTable<W> {

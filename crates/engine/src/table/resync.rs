@@ -15,8 +15,8 @@
 use super::FlowTable;
 use crate::api::{Irregular, Side};
 use crate::base::{Micros, Nanos};
-use crate::flow::{Event, Phase};
-use crate::packet::{Arrival, FIN, Numbers, RST, SYN};
+use crate::conn::{Event, Phase, Said};
+use crate::packet::{Arrival, FIN, RST, SYN};
 
 /// Places for connections.
 const PLACES: usize = 1024;
@@ -43,13 +43,6 @@ struct Speaker {
     side: Option<Side>,
 }
 
-/// What a segment says.
-#[derive(Clone, Copy)]
-pub(crate) struct Said {
-    pub(crate) flags: u8,
-    pub(crate) numbers: Numbers,
-}
-
 /// The connections of which something is kept: each record has one place.
 pub(super) struct OutOfSync {
     misfits: Box<[Option<Misfits>]>,
@@ -58,7 +51,7 @@ pub(super) struct OutOfSync {
 }
 
 impl OutOfSync {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { misfits: vec![None; PLACES].into(), taken: 0 }
     }
 
@@ -75,7 +68,7 @@ impl OutOfSync {
 
     /// The connection in a record has ended.
     #[inline(always)]
-    pub(super) fn end(&mut self, record: u32) {
+    pub(crate) fn end(&mut self, record: u32) {
         if self.taken != 0 {
             self.forget(record);
         }
@@ -95,14 +88,6 @@ impl Speaker {
     fn is_across(self, other: Speaker) -> bool {
         let is_across = self.side.zip(other.side).is_none_or(|(a, b)| a != b);
         self.direction != other.direction && is_across
-    }
-}
-
-impl Said {
-    /// Whether a segment of the other side continues just where this one says, and acknowledges
-    /// all of it.
-    fn is_answered_by(self, answer: Numbers) -> bool {
-        (answer.seq, answer.ack) == (self.numbers.ack, self.numbers.end())
     }
 }
 

@@ -4,7 +4,8 @@
 use super::FlowTable;
 use crate::api::{Answer, RuleId, Side, Wish};
 use crate::base::{Micros, Nanos};
-use crate::offload::{Learnt, Looks, MarkCheck, Named, Rules, Score, Sight, Wanted, When};
+use crate::conn::When;
+use crate::offload::{Learnt, Looks, MarkCheck, Named, Rules, Score, Sight, Wanted};
 use crate::packet::{FIN, Meta, Numbers, RST, SYN_FIN_RST};
 
 /// A direction that is to be looked at.

@@ -5,7 +5,7 @@ use super::FlowTable;
 use crate::api::Reason;
 use crate::base::Nanos;
 use crate::burst::Outcome;
-use crate::flow::{Event, Phase};
+use crate::conn::{Event, Phase};
 use crate::packet::{Arrival, Evidence, Header, Meta, Opening, is_plain_tcp_right};
 use wire::Packet;
 

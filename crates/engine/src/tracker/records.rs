@@ -3,7 +3,7 @@
 
 use crate::api::{Change, EndReason, FlowEvent};
 use crate::burst::Outcome;
-use crate::flow::Phase;
+use crate::conn::Phase;
 use crate::packet::Key;
 use crate::table::FlowTable;
 

@@ -3,7 +3,7 @@
 
 use crate::api::{Restored, SavedFlow};
 use crate::base::Nanos;
-use crate::flow::Hot;
+use crate::conn::Hot;
 use crate::packet::Key;
 use crate::table::FlowTable;
 use std::net::IpAddr;

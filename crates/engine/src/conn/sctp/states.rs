@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The state table of SCTP associations (RFC 9260, as Linux' nf_conntrack_proto_sctp.c tells it from outside).
 
-use crate::flow::Phase;
-use crate::flow::Phase::{
+use crate::conn::state::Phase;
+use crate::conn::state::Phase::{
     SctpAborted as AB, SctpClosed as CL, SctpCookie as CE, SctpEstablished as ES,
     SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
     SctpShutdownAck as SA, SctpStray as ST, SctpWithdrawn as WD,

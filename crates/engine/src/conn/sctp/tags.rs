@@ -15,6 +15,7 @@
 //! tags likewise (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
 
 use crate::api::{Irregular, Side};
+use crate::conn::tcp::window::{Scales, Window};
 use crate::packet::{Chunks, Kind, Probe};
 
 /// Tags of the packets of the originator and of the responder; 0 for none.
@@ -216,5 +217,26 @@ impl Tags {
             _ if known == 0 => !is_asking,
             _ => tag == known || tag == self.offered[direction & 1],
         }
+    }
+}
+
+impl Scales {
+    /// In place of shifts, of an association of SCTP whose tags are judged.
+    pub(crate) fn of_tags(tags: &Tags) -> Self {
+        Scales(tags.asker.to_bits())
+    }
+}
+
+impl Window {
+    /// The tags of SCTP, in the same place.
+    pub(crate) fn of_tags(&Tags { known, offered, asked, .. }: &Tags) -> Self {
+        Window { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
+    }
+
+    /// The tags that are in these.
+    pub(crate) fn tags(&self, scales: Scales) -> Tags {
+        let [high, low] = self.rooms.map(u32::from);
+        let asker = Asker::of_bits(scales.0);
+        Tags { known: self.ends, offered: self.acks, asked: high << 16 | low, asker }
     }
 }

@@ -6,7 +6,6 @@
 //! All comparisons are of distances in a space that comes round (RFC 9293 section 3.4, RFC 1982).
 
 use crate::api::Irregular;
-use crate::conn::{Asker, Tags};
 use crate::packet::{Numbers, Reach, SCALE_MAX, Segment};
 
 /// Without a shift.
@@ -49,7 +48,7 @@ impl Scales {
     pub(crate) const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
 
     /// What a SYN of the originator says, before there is an answer.
-    fn asked(offer: Option<u8>) -> Self {
+    pub(crate) fn asked(offer: Option<u8>) -> Self {
         Scales(offer.unwrap_or(Self::NOT_OFFERED) << 4)
     }
 
@@ -71,11 +70,6 @@ impl Scales {
             _ => self.of(1 - direction) as u8,
         };
         Scales(if direction == 0 { shift << 4 | of_peer } else { of_peer << 4 | shift })
-    }
-
-    /// In place of shifts, of an association of SCTP whose tags are judged.
-    pub(crate) fn of_tags(tags: &Tags) -> Self {
-        Scales(tags.asker.to_bits())
     }
 
     /// Both of them, to be written down; `None` if it is not judged.
@@ -100,13 +94,13 @@ impl Scales {
 #[repr(C)]
 pub(crate) struct Window {
     /// Behind the highest sequence number sent.
-    ends: [u32; 2],
+    pub(crate) ends: [u32; 2],
     /// The highest acknowledgment; of the responder, before there is one, the least that answers
     /// the SYN.
-    acks: [u32; 2],
+    pub(crate) acks: [u32; 2],
     /// What may be sent to it from there on, in units of its shift, rounded up. So an edge that
     /// stays where it is, while acknowledgments come closer to it, is never put too low.
-    rooms: [u16; 2],
+    pub(crate) rooms: [u16; 2],
 }
 
 /// How far `to` lies ahead of `from`.
@@ -122,18 +116,6 @@ impl Window {
     #[cfg(test)]
     pub(crate) fn of_parts(ends: [u32; 2], acks: [u32; 2], rooms: [u16; 2]) -> Self {
         Window { ends, acks, rooms }
-    }
-
-    /// The tags of SCTP, in the same place.
-    pub(crate) fn of_tags(&Tags { known, offered, asked, .. }: &Tags) -> Self {
-        Window { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
-    }
-
-    /// The tags that are in these.
-    pub(crate) fn tags(&self, scales: Scales) -> Tags {
-        let [high, low] = self.rooms.map(u32::from);
-        let asker = Asker::of_bits(scales.0);
-        Tags { known: self.ends, offered: self.acks, asked: high << 16 | low, asker }
     }
 
     /// After the first SYN, or another one that takes its place.

@@ -1,83 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::phase::Phase;
-use super::vital::Vital;
-use super::{Counters, Event, Hot};
-use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP};
-use crate::conn::Tags;
-use crate::offload::When;
+use super::states::Kind;
+use super::window::{Scales, Window};
+use crate::api::{Irregular, PROTO_TCP};
+use crate::conn::event::Event;
+use crate::conn::record::Hot;
+use crate::conn::sampler::When;
+use crate::conn::state::Phase;
 use crate::packet::{
-    ACK, Arrival, FIN, Front, Meta, Numbers, RST, Reach, SYN, SYN_FIN_RST, Segment, is_sound, opens,
+    ACK, Arrival, FIN, Front, Meta, Numbers, RST, Reach, SYN, Segment, is_sound, opens,
 };
-use crate::tcp::{Kind, Scales, Window};
 
 impl<const W: usize> Hot<W> {
-    /// What is known after the first segment, which leads to this phase.
-    pub(super) fn open_window(&mut self, phase: Phase, segment: Segment) {
-        let (window, scales) = match phase {
-            Phase::TcpSynSent => Window::asked(segment),
-            Phase::TcpPickedUp => Window::picked_up(segment.numbers),
-            // The numbers of what is over say nothing.
-            _ => (Window::NONE, Scales::NOT_JUDGED),
-        };
-        self.window = window;
-        self.vital = self.vital.with_scales(scales);
-    }
-
-    /// Makes it the flow that has begun with this SYN of the other side, and that the packet
-    /// answers, before that is counted.
-    pub(crate) fn begin_answered(&mut self, syn: Segment, packet: &Arrival) {
-        self.counters = [Counters(0); 2];
-        self.vital = Vital::begin(packet.meta.swapped() ^ 1);
-        self.open_window(Phase::TcpSynSent, syn);
-        if let Some(answer) = packet.segment() {
-            let scales = self.window.answered(self.vital.scales(), answer, true);
-            self.vital = self.vital.with_scales(scales);
-        }
-        self.expected = 0;
-        self.enter(Phase::TcpSynRecv);
-    }
-
-    /// Whether it is TCP, and its numbers are known.
-    #[inline(always)]
-    pub(crate) fn is_judged(&self) -> bool {
-        self.vital.scales() != Scales::NOT_JUDGED
-    }
-
-    /// Its zone is one that judges by numbers now, or is not. Numbers that nobody has followed are
-    /// learnt anew, as after a restart, where the flow neither begins nor ends: there, both sides
-    /// are to be heard. One that is not judged any more goes by its flags.
-    pub(crate) fn judge_anew(&mut self, is_judged: bool) {
-        if self.is_judged() == is_judged {
-            return;
-        }
-        if !is_judged {
-            self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
-            self.window = Window::NONE;
-        }
-        match (is_judged, self.phase()) {
-            (true, Phase::TcpEstablished) => {
-                self.vital = self.vital.with_scales(Scales::UNKNOWN);
-                self.enter(Phase::TcpResumed);
-            }
-            (true, Phase::SctpEstablished) => self.set_tags(&Tags::default()),
-            (false, phase) if phase.is_resumed() => {
-                let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
-                self.enter(match has_fin {
-                    [false, false] => Phase::TcpEstablished,
-                    [true, false] => Phase::TcpFinWait,
-                    [false, true] => Phase::TcpCloseWait,
-                    [true, true] => Phase::TcpTimeWait,
-                });
-            }
-            (false, Phase::TcpOutOfSync) => self.enter(Phase::TcpEstablished),
-            // Which acknowledgment is the last one is known by its number.
-            (false, Phase::TcpLastAck) => self.enter(Phase::TcpTimeWait),
-            _ => {}
-        }
-    }
-
     /// Takes a segment that is no more than [one more](Self::is_one_more) of its flow by its flags,
     /// if its numbers are right, or not to be known. False, and nothing has changed, if they are
     /// wrong.
@@ -124,46 +59,8 @@ impl<const W: usize> Hot<W> {
         self.takes(self.direction(meta), meta, numbers)
     }
 
-    /// Whether the sender of a quoted packet can have sent this sequence number, as far as anybody
-    /// knows (RFC 5927 section 4.1).
-    pub(crate) fn has_sent(&self, meta: Meta, seq: u32) -> bool {
-        if !self.is_judged() {
-            return true;
-        }
-        if self.key.proto() == PROTO_SCTP {
-            return self.has_sent_tag(meta, seq);
-        }
-        match (self.phase(), self.direction(meta)) {
-            (Phase::TcpSynSent, 0) => self.window.is_asked_with(seq),
-            // Nothing came of the responder: of one that was picked up it may have gone before.
-            (Phase::TcpSynSent, _) => false,
-            (Phase::TcpPickedUp, 1) | (Phase::TcpClose, _) => true,
-            // What both have sent before the restart is learnt as soon as both are heard.
-            (phase, _) if phase.is_resumed() => true,
-            (_, direction) => self.window.has_sent(self.vital.scales(), direction, seq),
-        }
-    }
-
-    /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
-    pub(crate) fn event(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
-        if let Some(chunks) = &packet.chunks {
-            return self.event_of_association(packet, chunks);
-        }
-        let (untouched, flags) = (*self, packet.meta.tcp_flags());
-        let event = self.event_of_sound(packet)?;
-        // With such a flag numbers may have changed where the phase has not, or flags that count
-        // later. A SYN without numbers is no more than an ACK.
-        let telling = if self.is_judged() { SYN_FIN_RST } else { FIN | RST };
-        let is_more = event != Event::None || flags & telling != 0;
-        if is_more && !packet.is_intact(&self.key) {
-            *self = untouched;
-            return Err(Irregular::Checksum);
-        }
-        Ok(event)
-    }
-
     #[inline(always)]
-    fn event_of_sound(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+    pub(crate) fn event_of_sound(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
         let meta = packet.meta;
         let judged = if self.is_judged() { packet.segment() } else { None };
         let Some(segment) = judged else { return self.event_without_numbers(packet) };

@@ -6,51 +6,36 @@
 //! words of 13, 15 or 25 bits; what goes beyond them, once in 2^13 packets or 2^15 bytes of
 //! link-layer headers, is moved to the cold part. That makes 64 + 48 bytes per IPv4 flow.
 
-mod association;
-mod bypass;
-mod embryonic;
-mod judge;
-mod phase;
-mod resync;
-mod saved;
-mod usual;
-mod vital;
-
-use crate::api::{
-    CtMark, CtState, EndReason, FlowRecord, Irregular, PROTO_ESP, PROTO_GRE, PROTO_ICMP,
-    PROTO_ICMPV6, PROTO_TCP, Tally, VlanTags,
-};
+use super::sampler::When;
+use super::state::Phase;
+use super::state_word::Vital;
+use super::tcp::window::Window;
+use crate::api::{CtState, EndReason, PROTO_TCP, VlanTags};
 use crate::base::{Micros, Nanos, TimerLink};
-use crate::offload::When;
 use crate::packet::{
-    Arrival, BYTES_SHIFT, FIN, Key, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT, RST, SYN_FIN_RST,
-    Segment, is_sound, opens,
+    BYTES_SHIFT, FIN, Key, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT, RST, SYN_FIN_RST,
 };
-use crate::tcp::{Kind, Window};
-pub(crate) use embryonic::Neighbours;
-pub(crate) use phase::Phase;
-use vital::Vital;
 
 /// The union of TCP flags, packets, frame bytes that are not IP bytes and frame bytes of one
 /// direction, laid out as in a [`Meta`], so that one addition counts a packet. The top bit of each
 /// number is 0 before it: no sum carries.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct Counters(u64);
+pub(super) struct Counters(pub(super) u64);
 
 impl Counters {
     /// The top bits: time to move them to the cold part.
     const HIGH: u64 = 1 << 63 | 1 << (BYTES_SHIFT - 1) | 1 << (OVERHEAD_SHIFT - 1);
 
     /// Bits of each number below its top bit.
-    const PACKETS_BITS: u32 = OVERHEAD_SHIFT - 1 - PACKETS_SHIFT;
+    pub(super) const PACKETS_BITS: u32 = OVERHEAD_SHIFT - 1 - PACKETS_SHIFT;
 
-    const OVERHEAD_BITS: u32 = BYTES_SHIFT - 1 - OVERHEAD_SHIFT;
+    pub(super) const OVERHEAD_BITS: u32 = BYTES_SHIFT - 1 - OVERHEAD_SHIFT;
 
-    const BYTES_BITS: u32 = 63 - BYTES_SHIFT;
+    pub(super) const BYTES_BITS: u32 = 63 - BYTES_SHIFT;
 
     /// The low bits of these.
-    fn new(tcp_flags: u8, packets: u64, overhead: u64, bytes: u64) -> Self {
+    pub(super) fn new(tcp_flags: u8, packets: u64, overhead: u64, bytes: u64) -> Self {
         let low = |number: u64, bits: u32| number & ((1 << bits) - 1);
         let packets = low(packets, Self::PACKETS_BITS) << PACKETS_SHIFT;
         let overhead = low(overhead, Self::OVERHEAD_BITS) << OVERHEAD_SHIFT;
@@ -64,20 +49,20 @@ impl Counters {
     }
 
     #[inline(always)]
-    fn tcp_flags(self) -> u8 {
+    pub(super) fn tcp_flags(self) -> u8 {
         self.0 as u8
     }
 
     #[inline(always)]
-    fn packets(self) -> u16 {
+    pub(super) fn packets(self) -> u16 {
         (self.0 >> PACKETS_SHIFT) as u16 & (u16::MAX >> (15 - Self::PACKETS_BITS))
     }
 
-    fn overhead(self) -> u16 {
+    pub(super) fn overhead(self) -> u16 {
         (self.0 >> OVERHEAD_SHIFT) as u16
     }
 
-    fn bytes(self) -> u32 {
+    pub(super) fn bytes(self) -> u32 {
         (self.0 >> BYTES_SHIFT) as u32
     }
 }
@@ -88,13 +73,13 @@ impl Counters {
 pub(crate) struct Hot<const W: usize> {
     pub(crate) key: Key<W>,
     /// Of the originator and of the responder.
-    counters: [Counters; 2],
-    vital: Vital,
+    pub(super) counters: [Counters; 2],
+    pub(super) vital: Vital,
     /// The mark of the originator's packets, if that is enough to count them; 0, which no mark is,
     /// if not. That of the responder's differs from it in the lowest bit.
     pub(crate) expected: u32,
     /// Of TCP that is judged by its numbers.
-    window: Window,
+    pub(super) window: Window,
 }
 
 const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
@@ -103,40 +88,20 @@ const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Cold {
-    start: Nanos,
+    pub(super) start: Nanos,
     /// Of an embryonic flow, the second of each is a link (`embryonic.rs`).
-    packets_high: [u32; 2],
-    bytes_high: [u32; 2],
-    overhead_high: [u32; 2],
+    pub(super) packets_high: [u32; 2],
+    pub(super) bytes_high: [u32; 2],
+    pub(super) overhead_high: [u32; 2],
     /// Timer, or next free record.
     pub(crate) link: TimerLink,
     /// Identifiers of up to two VLAN tags of the first packet.
-    vlan: VlanTags,
+    pub(super) vlan: VlanTags,
     /// ICMP: type * 256 + code of the first packet; the key has that of its first end's.
-    icmp: u16,
+    pub(super) icmp: u16,
 }
 
 const _: () = assert!(size_of::<Cold>() == 48);
-
-/// What a packet does to its flow beyond being counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// Nothing.
-    None,
-    /// The flow enters this phase.
-    Enter(Phase),
-    /// A SYN takes the ports of a closing connection: the old flow ends, a new one begins.
-    Reuse,
-    /// An answer to this SYN of the other side, which was none of the connection's: both ends have
-    /// forgotten that. The old flow ends, the one that began with the SYN is answered.
-    Agree(Segment),
-}
-
-impl Event {
-    fn entering(next: Phase, phase: Phase) -> Self {
-        if next == phase { Event::None } else { Event::Enter(next) }
-    }
-}
 
 impl<const W: usize> Hot<W> {
     pub(crate) const FREE: Hot<W> = Hot {
@@ -146,33 +111,6 @@ impl<const W: usize> Hot<W> {
         expected: 0,
         window: Window::NONE,
     };
-
-    /// Makes it a flow before its first packet is counted. It is judged by numbers if there is a
-    /// segment, and that can be the first of a connection.
-    #[inline(always)]
-    pub(crate) fn begin(&mut self, key: Key<W>, packet: &Arrival) {
-        let (meta, segment) = (packet.meta, packet.segment());
-        let flags = meta.tcp_flags();
-        let mut phase = Phase::first(key.proto(), Kind::of(flags));
-        self.key = key;
-        self.counters = [Counters(0); 2];
-        self.vital = Vital::begin(meta.swapped());
-        self.window = Window::NONE;
-        if let Some(segment) = segment {
-            // What no connection begins with is not to stand for one that does begin.
-            phase = if is_sound(flags) { phase } else { Phase::TcpStray };
-            self.open_window(phase, segment);
-        }
-        if let Some(chunks) = packet.chunks {
-            phase = self.open_association(chunks);
-        }
-        // A reply must not name the originator of the request that follows it.
-        if phase == Phase::IcmpFirst && packet.is_icmp_reply(&key) {
-            phase = Phase::IcmpStray;
-        }
-        self.expected = 0;
-        self.enter(phase);
-    }
 
     #[inline(always)]
     pub(crate) fn is_free(&self) -> bool {
@@ -265,31 +203,6 @@ impl<const W: usize> Hot<W> {
         usize::from(meta.swapped() ^ self.originator()) & 1
     }
 
-    /// What this packet does to the flow by its flags. Before [`count`](Self::count).
-    fn event_by_flags(&self, packet: &Arrival) -> Result<Event, Irregular> {
-        let (meta, phase) = (packet.meta, self.phase());
-        let (direction, flags) = (self.direction(meta), meta.tcp_flags());
-        if phase.is_closing() && opens(flags) {
-            return Ok(Event::Reuse);
-        }
-        if phase == Phase::IcmpStray {
-            // One more reply; or now somebody asks, with a header that says so.
-            let asks = direction == 1 && !packet.opening.is_further();
-            return if asks { Ok(Event::Reuse) } else { Err(Irregular::IcmpReply) };
-        }
-        let next = phase.after(direction, Kind::of(flags));
-        let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();
-        Ok(Event::entering(if is_over { Phase::TcpTimeWait } else { next }, phase))
-    }
-
-    /// Whether a flag has come of both sides, with these of the sender. One of them may have come
-    /// before there was a state for it.
-    fn is_of_both(&self, flag: u8, direction: usize, flags: u8) -> bool {
-        let of_peer = self.counters[1 - direction].tcp_flags();
-        let of_sender = self.counters[direction].tcp_flags() | flags;
-        of_sender & of_peer & flag != 0
-    }
-
     /// Adds a packet to the counters of its sender. True: one has reached its top bit, and
     /// [`spill`] must follow, or the packets are so many that somebody is to look at them.
     ///
@@ -355,24 +268,6 @@ impl<const W: usize> Hot<W> {
         }
     }
 
-    fn tally(&self, cold: &Cold, direction: usize) -> Tally {
-        let wide = |high: u32, bits: u32, low: u32| (u64::from(high) << bits) + u64::from(low);
-        let counters = self.counters[direction];
-        // Where there are links, there are no high words.
-        let is_link = direction == 1 && self.is_embryonic();
-        let high = |words: [u32; 2]| if is_link { 0 } else { words[direction] };
-        let bytes = wide(high(cold.bytes_high), Counters::BYTES_BITS, counters.bytes());
-        let (high_word, low) = (cold.overhead_high[direction], counters.overhead());
-        let overhead = wide(high_word, Counters::OVERHEAD_BITS, low.into());
-        let (high, low) = (high(cold.packets_high), counters.packets());
-        Tally {
-            packets: wide(high, Counters::PACKETS_BITS, low.into()),
-            bytes,
-            ip_bytes: bytes - overhead,
-            tcp_flags: counters.tcp_flags(),
-        }
-    }
-
     /// Packets of the direction whose sender is this end of the key; they come round at 2^13.
     pub(crate) fn packets(&self, swapped: u8) -> u16 {
         self.counters[usize::from(swapped ^ self.originator()) & 1].packets()
@@ -382,12 +277,6 @@ impl<const W: usize> Hot<W> {
     #[inline(always)]
     pub(crate) fn originator(&self) -> u8 {
         self.vital.orig_swapped()
-    }
-
-    /// Packets of a direction so far, and when the flow began.
-    pub(crate) fn so_far(&self, cold: &Cold, swapped: u8) -> (u64, Nanos) {
-        let direction = usize::from(swapped ^ self.originator()) & 1;
-        (self.tally(cold, direction).packets, cold.start)
     }
 
     /// Whether there was a FIN of both sides.
@@ -404,36 +293,6 @@ impl<const W: usize> Hot<W> {
             Phase::TcpClose | Phase::TcpStray => EndReason::Rst,
             phase if phase.is_over_for_sctp() => EndReason::Rst,
             _ => EndReason::Idle,
-        }
-    }
-
-    /// What is left of the flow, but for what is beside its record.
-    pub(crate) fn record(&self, cold: &Cold, end_reason: EndReason) -> FlowRecord {
-        let parts = self.key.parts();
-        let low = (parts.low, parts.low_port);
-        let high = (parts.high, parts.high_port);
-        let ((src, sport), (dst, dport)) =
-            if self.originator() == 1 { (high, low) } else { (low, high) };
-        let (sport, dport) = match parts.proto {
-            PROTO_ICMP | PROTO_ICMPV6 => (parts.low_port, cold.icmp),
-            PROTO_GRE | PROTO_ESP => (parts.low_port, parts.high_port),
-            _ => (sport, dport),
-        };
-        FlowRecord {
-            src,
-            dst,
-            proto: parts.proto,
-            sport,
-            dport,
-            zone: parts.zone,
-            vlan: cold.vlan,
-            start: cold.start,
-            end: self.last_seen(cold),
-            orig: self.tally(cold, 0),
-            reply: self.tally(cold, 1),
-            state: self.phase().state(),
-            end_reason,
-            ct_mark: CtMark::default(),
         }
     }
 }

@@ -2,9 +2,9 @@
 //! One word that every packet of a flow reads and writes: when it was seen last, where it is in its
 //! life, and what is the same for all its packets.
 
-use super::phase::Phase;
+use super::state::Phase;
+use super::tcp::window::Scales;
 use crate::base::{Micros, Nanos};
-use crate::tcp::Scales;
 
 /// From bit 0: microseconds (47 bits), 1 if it is among the embryonic flows of its table, shifts of
 /// the windows (8 bits), phase (6), 1 if the originator is the second end of the key, 1 if somebody

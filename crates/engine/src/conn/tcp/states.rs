@@ -5,15 +5,12 @@
 //! Which end is in which state depends on what arrives there, and not all does. So a state here is
 //! what was seen: of the originator, who sent the first packet, and of the responder.
 
-mod window;
-
-use crate::flow::Phase;
-use crate::flow::Phase::{
+use crate::conn::state::Phase;
+use crate::conn::state::Phase::{
     TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpLastAck as LA,
     TcpPickedUp as PU, TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
 };
 use crate::packet::{ACK, FIN, RST, SYN};
-pub(crate) use window::{Scales, Window};
 
 /// What a segment is by its flags. The first one of these that it has decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

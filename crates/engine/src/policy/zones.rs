@@ -6,7 +6,7 @@
 
 use crate::api::{Config, MarkRule, ZONES, ZonePolicy};
 use crate::base::Nanos;
-use crate::flow::Phase;
+use crate::conn::Phase;
 
 /// The policy of every zone, and what else of a configuration may change while it holds.
 #[derive(Clone, Debug)]

@@ -5,8 +5,7 @@
 //! Its links take no memory: they lie in the high words of the responder's counters, which are 0
 //! as long as it has not sent thousands of packets. A flow that comes so far leaves the list.
 
-use super::phase::Phase;
-use super::{Cold, Hot};
+use super::record::{Cold, Hot};
 
 /// Those beside a flow in the list, by the order in which they began; [`NO_RECORD`] for none.
 ///
@@ -46,23 +45,5 @@ impl Cold {
     pub(crate) fn set_neighbours(&mut self, neighbours: Neighbours) {
         self.packets_high[1] = neighbours.older;
         self.bytes_high[1] = neighbours.younger;
-    }
-}
-
-impl Phase {
-    /// Whether both ends have shown that they want the flow. One that is refused has not come so
-    /// far by that, and one that was assured stays so.
-    pub(crate) fn is_assured(self) -> bool {
-        let is_refused = matches!(
-            self,
-            Phase::TcpSynRecv
-                | Phase::TcpClose
-                | Phase::TcpStray
-                | Phase::SctpInitAck
-                | Phase::SctpClosed
-                | Phase::SctpAborted
-                | Phase::Free
-        );
-        self.is_first() == 0 && !is_refused
     }
 }

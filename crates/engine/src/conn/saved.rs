@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A record as it is saved, and made again of what was saved.
 
-use super::phase::Phase;
-use super::vital::Vital;
-use super::{Cold, Counters, Hot};
+use super::record::{Cold, Counters, Hot};
+use super::sctp::tags::Tags;
+use super::state::Phase;
+use super::state_word::Vital;
+use super::tcp::window::Scales;
 use crate::api::{
     CtMark, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, SavedFlow, SavedPhase,
     Tally,
 };
 use crate::base::Micros;
-use crate::conn::Tags;
 use crate::packet::{Key, KeyParts, Ports, icmp_ports, is_reply, key4, key6, zone_proto};
-use crate::tcp::Scales;
 use std::net::IpAddr;
 
 impl<const W: usize> Hot<W> {

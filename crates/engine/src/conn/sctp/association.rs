@@ -2,39 +2,16 @@
 //! SCTP by its chunks and its tags: what a packet does to its association, or why it is none of its
 //! own.
 
-use super::phase::Phase;
-use super::{Event, Hot};
-use crate::api::{Irregular, PROTO_SCTP};
-use crate::conn::{Tags, Told};
-use crate::packet::{Arrival, Chunks, Kind, Meta};
-use crate::tcp::{Scales, Window};
+use super::tags::Told;
+use crate::api::Irregular;
+use crate::conn::event::Event;
+use crate::conn::record::Hot;
+use crate::conn::state::Phase;
+use crate::packet::{Arrival, Chunks, Kind};
 
 impl<const W: usize> Hot<W> {
-    /// Notes what the first packet tells, and returns where it leads.
-    pub(super) fn open_association(&mut self, chunks: Chunks) -> Phase {
-        let phase = match chunks.is_sound() {
-            true => chunks.meant().begins(),
-            // What no association begins with is not to stand for one that does begin.
-            false => Phase::SctpStray,
-        };
-        if chunks.is_judged && phase != Phase::SctpStray {
-            self.set_tags(&Tags::first(&chunks));
-        }
-        phase
-    }
-
-    /// Of an association that is judged.
-    fn tags(&self) -> Tags {
-        self.window.tags(self.vital.scales())
-    }
-
-    pub(super) fn set_tags(&mut self, tags: &Tags) {
-        self.vital = self.vital.with_scales(Scales::of_tags(tags));
-        self.window = Window::of_tags(tags);
-    }
-
     /// What this packet does to the association, if it came as it was sent.
-    pub(super) fn event_of_association(
+    pub(crate) fn event_of_association(
         &mut self,
         packet: &Arrival,
         chunks: &Chunks,
@@ -83,20 +60,5 @@ impl<const W: usize> Hot<W> {
             (_, next) => next,
         };
         Ok(Event::entering(next, phase))
-    }
-
-    /// The tags that packets of both sides carry, if they are known.
-    pub(super) fn saved_tags(&self) -> [u32; 2] {
-        let is_judged = self.key.proto() == PROTO_SCTP && self.is_judged();
-        if is_judged { self.tags().known } else { [0; 2] }
-    }
-
-    /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.
-    pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
-        let (phase, tags, direction) = (self.phase(), self.tags(), self.direction(meta));
-        let is_asking = phase == Phase::SctpInit;
-        // What ends an association may have the tag of its receiver, and quotes do not say so.
-        let is_reflected = || phase.is_over_for_sctp() && tags.has_sent(1 - direction, tag, false);
-        tags.has_sent(direction, tag, is_asking) || is_reflected()
     }
 }

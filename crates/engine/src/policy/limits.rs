@@ -6,11 +6,10 @@
 //! memory for: they are counted together with some others, in two ways, and the lower number holds.
 //! So no source has more than its share, and one may have a few less where the table is full.
 
+use super::zones::Zones;
 use crate::api::{Config, Reason, ZONES};
 use crate::base::{BURST_MAX, KeyDomain, KeyedHasher, Nanos, derive};
 use crate::packet::Key;
-use crate::table::{EMBRYONIC_BYTES, FORGOTTEN_BYTES, MISFIT_BYTES};
-use crate::zones::Zones;
 use std::net::IpAddr;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -19,24 +18,24 @@ const SECOND: Nanos = 1_000_000_000;
 pub(crate) struct Limits {
     of_zone: Box<[u32]>,
     paces: Box<[Pace]>,
-    sources: Option<Sources>,
+    pub(crate) sources: Option<Sources>,
     valve: Option<Valve>,
 }
 
 /// Connections of a zone that have begun in a second, and in the one before.
 #[derive(Clone, Copy, Default)]
-struct Pace {
+pub(crate) struct Pace {
     second: u32,
     begun: u32,
     before: u32,
 }
 
 /// Connections by the prefix of who began them.
-struct Sources {
+pub(crate) struct Sources {
     max: u32,
     hasher: KeyedHasher,
     /// Two counts of each prefix, each shared with others.
-    counts: [Box<[u32]>; 2],
+    pub(crate) counts: [Box<[u32]>; 2],
 }
 
 /// New connections in the second that runs.
@@ -47,13 +46,6 @@ struct Valve {
 }
 
 impl Limits {
-    /// Bytes that the counts of an engine take, and what both tables have beside their flows.
-    pub(crate) fn bytes(config: &Config) -> usize {
-        let sources = config.source_max.map_or(0, |_| 2 * Sources::counts(config));
-        let of_zones = size_of::<u32>() + size_of::<Pace>() + 2 * EMBRYONIC_BYTES;
-        ZONES * of_zones + sources * size_of::<u32>() + 2 * (FORGOTTEN_BYTES + MISFIT_BYTES)
-    }
-
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             of_zone: vec![0; ZONES].into(),
@@ -195,7 +187,7 @@ impl Sources {
     }
 
     /// Half as many as connections: two of a full table share one.
-    fn counts(config: &Config) -> usize {
+    pub(crate) fn counts(config: &Config) -> usize {
         let connections = config.capacity_ipv4 as usize + config.capacity_ipv6 as usize;
         (connections / 2).next_power_of_two().max(1 << 14)
     }

@@ -2,12 +2,7 @@
 //! Where a flow is in its life: decides its timeout, and which of its packets do more than to be
 //! counted.
 
-use super::resync::OUT_OF_SYNC_TIMEOUT;
-use crate::api::{
-    PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Progress, State, Timeouts,
-};
-use crate::base::Nanos;
-use crate::tcp::Kind;
+use crate::api::Progress;
 
 /// Six bits. The lowest is for the packet path: a packet of the responder does more.
 /// [`Phase::OPEN`] is another: any packet does.
@@ -135,35 +130,6 @@ impl Phase {
         BY_BITS[usize::from(bits) % BY_BITS.len()]
     }
 
-    /// Of a flow that begins with this kind of segment, if it is TCP.
-    pub(super) fn first(proto: u8, kind: Kind) -> Self {
-        match (proto, kind) {
-            (PROTO_TCP, Kind::Syn) => Phase::TcpSynSent,
-            // A stray RST must not name the originator of the SYN that follows it.
-            (PROTO_TCP, Kind::Rst) => Phase::TcpStray,
-            (PROTO_TCP, _) => Phase::TcpPickedUp,
-            (PROTO_UDP, _) => Phase::UdpFirst,
-            (PROTO_ICMP | PROTO_ICMPV6, _) => Phase::IcmpFirst,
-            // Its chunks, which decide, are not there.
-            (PROTO_SCTP, _) => Phase::SctpHeartbeat,
-            _ => Phase::OtherFirst,
-        }
-    }
-
-    /// After one more packet, of the originator (0) or the responder (1).
-    pub(super) fn after(self, direction: usize, kind: Kind) -> Self {
-        match (self, direction) {
-            (Phase::UdpFirst, 0) => Phase::UdpSingle,
-            (Phase::UdpFirst | Phase::UdpSingle, 1) => Phase::UdpMultiple,
-            (Phase::IcmpFirst, 1) => Phase::IcmpReply,
-            (Phase::SctpHeartbeat, 1) => Phase::SctpEstablished,
-            (Phase::OtherFirst, 1) => Phase::OtherMultiple,
-            // Something fits after all.
-            (Phase::TcpOutOfSync, _) => kind.leads(Phase::TcpEstablished, direction),
-            _ => kind.leads(self, direction),
-        }
-    }
-
     /// 1 until the responder has answered, then 0.
     #[inline(always)]
     pub(crate) fn is_first(self) -> u8 {
@@ -186,14 +152,6 @@ impl Phase {
         matches!(self, Phase::TcpStray | Phase::SctpStray | Phase::IcmpStray)
     }
 
-    /// Whether [it is over](Self::is_closing) for an association of SCTP.
-    pub(super) fn is_over_for_sctp(self) -> bool {
-        matches!(
-            self,
-            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray
-        )
-    }
-
     /// After a restart, when this direction was heard.
     pub(super) fn resumed(direction: usize) -> Self {
         if direction == 0 { Phase::TcpResumedOrig } else { Phase::TcpResumedReply }
@@ -212,46 +170,6 @@ impl Phase {
     /// Whether its numbers are to be learnt anew after a restart.
     pub(super) fn is_resumed(self) -> bool {
         self.heard_since().is_some()
-    }
-
-    pub(crate) fn timeout(self, timeouts: &Timeouts) -> Nanos {
-        match self {
-            Phase::TcpSynSent | Phase::TcpSynSent2 | Phase::TcpPickedUp => timeouts.tcp_syn_sent,
-            Phase::TcpSynRecv => timeouts.tcp_syn_recv,
-            Phase::TcpEstablished
-            | Phase::TcpResumed
-            | Phase::TcpResumedOrig
-            | Phase::TcpResumedReply => timeouts.tcp_established,
-            Phase::TcpOutOfSync => timeouts.tcp_established.min(OUT_OF_SYNC_TIMEOUT),
-            Phase::TcpFinWait | Phase::TcpCloseWait | Phase::TcpLastAck => timeouts.tcp_fin_wait,
-            Phase::TcpTimeWait => timeouts.tcp_time_wait,
-            Phase::TcpClose | Phase::TcpStray => timeouts.tcp_close,
-            Phase::UdpFirst => timeouts.udp_first,
-            Phase::UdpSingle => timeouts.udp_single,
-            Phase::UdpMultiple => timeouts.udp_multiple,
-            Phase::IcmpFirst | Phase::IcmpStray => timeouts.icmp_first,
-            Phase::IcmpReply => timeouts.icmp_reply,
-            Phase::SctpInit | Phase::SctpInitAck => timeouts.sctp_init,
-            Phase::SctpCookie => timeouts.sctp_cookie,
-            Phase::SctpEstablished => timeouts.sctp_established,
-            Phase::SctpShutdown | Phase::SctpShutdownAck => timeouts.sctp_shutdown,
-            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray => {
-                timeouts.sctp_closed
-            }
-            Phase::SctpHeartbeat => timeouts.sctp_heartbeat,
-            Phase::OtherFirst => timeouts.other_first,
-            Phase::OtherMultiple => timeouts.other_multiple,
-            Phase::Free => Nanos::MAX,
-        }
-    }
-
-    pub(super) fn state(self) -> State {
-        match self {
-            Phase::TcpLastAck | Phase::SctpShutdownAck => State::Closing,
-            phase if phase.is_closing() || phase.is_over_for_sctp() => State::Closing,
-            phase if phase.is_first() == 1 => State::New,
-            _ => State::Open,
-        }
     }
 }
 
@@ -292,5 +210,39 @@ impl Phase {
             Phase::OtherFirst => Progress::OtherFirst,
             Phase::OtherMultiple => Progress::OtherMultiple,
         })
+    }
+}
+
+impl Phase {
+    /// Whether both ends have shown that they want the flow. One that is refused has not come so
+    /// far by that, and one that was assured stays so.
+    pub(crate) fn is_assured(self) -> bool {
+        let is_refused = matches!(
+            self,
+            Phase::TcpSynRecv
+                | Phase::TcpClose
+                | Phase::TcpStray
+                | Phase::SctpInitAck
+                | Phase::SctpClosed
+                | Phase::SctpAborted
+                | Phase::Free
+        );
+        self.is_first() == 0 && !is_refused
+    }
+}
+
+impl Phase {
+    /// Whether both ends know the connection, and its numbers are judged.
+    pub(crate) fn can_be_out_of_sync(self) -> bool {
+        matches!(
+            self,
+            Phase::TcpPickedUp
+                | Phase::TcpSynRecv
+                | Phase::TcpEstablished
+                | Phase::TcpOutOfSync
+                | Phase::TcpFinWait
+                | Phase::TcpCloseWait
+                | Phase::TcpLastAck
+        )
     }
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A TCP connection that is out of sync with its ends: where it goes on, and how long it lives.
 
-use super::phase::Phase;
-use super::{Event, Hot};
-use crate::base::{Micros, Nanos};
-use crate::packet::FIN;
-use crate::table::Said;
-use crate::tcp::Window;
-
-/// How long a connection lives whose ends have both sent a FIN or an RST that does not fit:
-/// Linux's `nf_conntrack_tcp_timeout_unacknowledged`.
-pub(crate) const OUT_OF_SYNC_TIMEOUT: Nanos = 300_000_000_000;
+use super::window::Window;
+use crate::base::Micros;
+use crate::conn::event::Event;
+use crate::conn::record::Hot;
+use crate::conn::state::Phase;
+use crate::packet::{FIN, Numbers};
 
 impl<const W: usize> Hot<W> {
     /// Goes on with the numbers of a segment and of the answer to it, which this direction has
@@ -50,18 +46,17 @@ impl<const W: usize> Hot<W> {
     }
 }
 
-impl Phase {
-    /// Whether both ends know the connection, and its numbers are judged.
-    pub(crate) fn can_be_out_of_sync(self) -> bool {
-        matches!(
-            self,
-            Phase::TcpPickedUp
-                | Phase::TcpSynRecv
-                | Phase::TcpEstablished
-                | Phase::TcpOutOfSync
-                | Phase::TcpFinWait
-                | Phase::TcpCloseWait
-                | Phase::TcpLastAck
-        )
+/// What a segment says.
+#[derive(Clone, Copy)]
+pub(crate) struct Said {
+    pub(crate) flags: u8,
+    pub(crate) numbers: Numbers,
+}
+
+impl Said {
+    /// Whether a segment of the other side continues just where this one says, and acknowledges
+    /// all of it.
+    pub(crate) fn is_answered_by(self, answer: Numbers) -> bool {
+        (answer.seq, answer.ack) == (self.numbers.ack, self.numbers.end())
     }
 }

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::api::PROTO_TCP;
-use crate::flow::vital::Vital;
-use crate::flow::{Counters, Event};
+use crate::conn::event::Event;
+use crate::conn::record::Counters;
+use crate::conn::state_word::Vital;
+use crate::conn::tcp::window::{Scales, Window};
 use crate::packet::{Arrival, Evidence, Header, Key, Opening, zone_proto};
-use crate::tcp::{Scales, Window};
 use proptest::prelude::*;
 use std::cell::Cell;
 use wire::FrameBuilder;

@@ -6,8 +6,8 @@
 //! foretells, so each question about it is a wrong guess of the processor's most of the time. Here
 //! there is one: where it leads.
 
-use super::Hot;
-use super::phase::Phase;
+use super::record::Hot;
+use super::state::Phase;
 use crate::packet::{ACK, FIN, Meta, RST, SYN, Segment, URG};
 
 /// What a segment is by its flags; PSH and those of RFC 3168 do not matter.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counting packets that nobody saw, because the NIC forwarded them by itself.
 
-use super::phase::Phase;
-use super::{Cold, Counters, Hot};
+use super::record::{Cold, Counters, Hot};
+use super::state::Phase;
 use crate::api::Passed;
 use crate::base::{Micros, Nanos};
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What one packet does to the state of its connection.
+
+use super::record::Hot;
+use super::state::Phase;
+use super::tcp::states::Kind;
+use crate::api::Irregular;
+use crate::packet::{Arrival, FIN, Segment, opens};
+
+/// What a packet does to its flow beyond being counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Nothing.
+    None,
+    /// The flow enters this phase.
+    Enter(Phase),
+    /// A SYN takes the ports of a closing connection: the old flow ends, a new one begins.
+    Reuse,
+    /// An answer to this SYN of the other side, which was none of the connection's: both ends have
+    /// forgotten that. The old flow ends, the one that began with the SYN is answered.
+    Agree(Segment),
+}
+
+impl Event {
+    pub(super) fn entering(next: Phase, phase: Phase) -> Self {
+        if next == phase { Event::None } else { Event::Enter(next) }
+    }
+}
+
+impl<const W: usize> Hot<W> {
+    /// What this packet does to the flow by its flags. Before [`count`](Self::count).
+    pub(super) fn event_by_flags(&self, packet: &Arrival) -> Result<Event, Irregular> {
+        let (meta, phase) = (packet.meta, self.phase());
+        let (direction, flags) = (self.direction(meta), meta.tcp_flags());
+        if phase.is_closing() && opens(flags) {
+            return Ok(Event::Reuse);
+        }
+        if phase == Phase::IcmpStray {
+            // One more reply; or now somebody asks, with a header that says so.
+            let asks = direction == 1 && !packet.opening.is_further();
+            return if asks { Ok(Event::Reuse) } else { Err(Irregular::IcmpReply) };
+        }
+        let next = phase.after(direction, Kind::of(flags));
+        let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();
+        Ok(Event::entering(if is_over { Phase::TcpTimeWait } else { next }, phase))
+    }
+
+    /// Whether a flag has come of both sides, with these of the sender. One of them may have come
+    /// before there was a state for it.
+    pub(super) fn is_of_both(&self, flag: u8, direction: usize, flags: u8) -> bool {
+        let of_peer = self.counters[1 - direction].tcp_flags();
+        let of_sender = self.counters[direction].tcp_flags() | flags;
+        of_sender & of_peer & flag != 0
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Twenty bytes of a record that TCP uses for its window and SCTP for its tags.
+
+use super::record::Hot;
+use super::sctp::tags::Tags;
+use super::state::Phase;
+use super::tcp::window::{Scales, Window};
+use crate::api::PROTO_SCTP;
+use crate::packet::{Chunks, Meta, Segment};
+
+impl<const W: usize> Hot<W> {
+    /// Notes what the first packet tells, and returns where it leads.
+    pub(super) fn open_association(&mut self, chunks: Chunks) -> Phase {
+        let phase = match chunks.is_sound() {
+            true => chunks.meant().begins(),
+            // What no association begins with is not to stand for one that does begin.
+            false => Phase::SctpStray,
+        };
+        if chunks.is_judged && phase != Phase::SctpStray {
+            self.set_tags(&Tags::first(&chunks));
+        }
+        phase
+    }
+
+    /// Of an association that is judged.
+    pub(super) fn tags(&self) -> Tags {
+        self.window.tags(self.vital.scales())
+    }
+
+    pub(super) fn set_tags(&mut self, tags: &Tags) {
+        self.vital = self.vital.with_scales(Scales::of_tags(tags));
+        self.window = Window::of_tags(tags);
+    }
+
+    /// The tags that packets of both sides carry, if they are known.
+    pub(super) fn saved_tags(&self) -> [u32; 2] {
+        let is_judged = self.key.proto() == PROTO_SCTP && self.is_judged();
+        if is_judged { self.tags().known } else { [0; 2] }
+    }
+
+    /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.
+    pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
+        let (phase, tags, direction) = (self.phase(), self.tags(), self.direction(meta));
+        let is_asking = phase == Phase::SctpInit;
+        // What ends an association may have the tag of its receiver, and quotes do not say so.
+        let is_reflected = || phase.is_over_for_sctp() && tags.has_sent(1 - direction, tag, false);
+        tags.has_sent(direction, tag, is_asking) || is_reflected()
+    }
+
+    /// What is known after the first segment, which leads to this phase.
+    pub(super) fn open_window(&mut self, phase: Phase, segment: Segment) {
+        let (window, scales) = match phase {
+            Phase::TcpSynSent => Window::asked(segment),
+            Phase::TcpPickedUp => Window::picked_up(segment.numbers),
+            // The numbers of what is over say nothing.
+            _ => (Window::NONE, Scales::NOT_JUDGED),
+        };
+        self.window = window;
+        self.vital = self.vital.with_scales(scales);
+    }
+
+    /// Whether it is TCP, and its numbers are known.
+    #[inline(always)]
+    pub(crate) fn is_judged(&self) -> bool {
+        self.vital.scales() != Scales::NOT_JUDGED
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The first packet of a connection, and what each further one changes: chooses between the rules of
+//! TCP, SCTP and of protocols without states.
+
+use super::event::Event;
+use super::record::{Counters, Hot};
+use super::sctp::tags::Tags;
+use super::state::Phase;
+use super::state_word::Vital;
+use super::tcp::states::Kind;
+use super::tcp::window::{Scales, Window};
+use crate::api::{Irregular, PROTO_SCTP};
+use crate::packet::{Arrival, FIN, Key, Meta, RST, SYN_FIN_RST, Segment, is_sound};
+
+impl<const W: usize> Hot<W> {
+    /// Makes it a flow before its first packet is counted. It is judged by numbers if there is a
+    /// segment, and that can be the first of a connection.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, key: Key<W>, packet: &Arrival) {
+        let (meta, segment) = (packet.meta, packet.segment());
+        let flags = meta.tcp_flags();
+        let mut phase = Phase::first(key.proto(), Kind::of(flags));
+        self.key = key;
+        self.counters = [Counters(0); 2];
+        self.vital = Vital::begin(meta.swapped());
+        self.window = Window::NONE;
+        if let Some(segment) = segment {
+            // What no connection begins with is not to stand for one that does begin.
+            phase = if is_sound(flags) { phase } else { Phase::TcpStray };
+            self.open_window(phase, segment);
+        }
+        if let Some(chunks) = packet.chunks {
+            phase = self.open_association(chunks);
+        }
+        // A reply must not name the originator of the request that follows it.
+        if phase == Phase::IcmpFirst && packet.is_icmp_reply(&key) {
+            phase = Phase::IcmpStray;
+        }
+        self.expected = 0;
+        self.enter(phase);
+    }
+
+    /// Makes it the flow that has begun with this SYN of the other side, and that the packet
+    /// answers, before that is counted.
+    pub(crate) fn begin_answered(&mut self, syn: Segment, packet: &Arrival) {
+        self.counters = [Counters(0); 2];
+        self.vital = Vital::begin(packet.meta.swapped() ^ 1);
+        self.open_window(Phase::TcpSynSent, syn);
+        if let Some(answer) = packet.segment() {
+            let scales = self.window.answered(self.vital.scales(), answer, true);
+            self.vital = self.vital.with_scales(scales);
+        }
+        self.expected = 0;
+        self.enter(Phase::TcpSynRecv);
+    }
+
+    /// Its zone is one that judges by numbers now, or is not. Numbers that nobody has followed are
+    /// learnt anew, as after a restart, where the flow neither begins nor ends: there, both sides
+    /// are to be heard. One that is not judged any more goes by its flags.
+    pub(crate) fn judge_anew(&mut self, is_judged: bool) {
+        if self.is_judged() == is_judged {
+            return;
+        }
+        if !is_judged {
+            self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
+            self.window = Window::NONE;
+        }
+        match (is_judged, self.phase()) {
+            (true, Phase::TcpEstablished) => {
+                self.vital = self.vital.with_scales(Scales::UNKNOWN);
+                self.enter(Phase::TcpResumed);
+            }
+            (true, Phase::SctpEstablished) => self.set_tags(&Tags::default()),
+            (false, phase) if phase.is_resumed() => {
+                let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
+                self.enter(match has_fin {
+                    [false, false] => Phase::TcpEstablished,
+                    [true, false] => Phase::TcpFinWait,
+                    [false, true] => Phase::TcpCloseWait,
+                    [true, true] => Phase::TcpTimeWait,
+                });
+            }
+            (false, Phase::TcpOutOfSync) => self.enter(Phase::TcpEstablished),
+            // Which acknowledgment is the last one is known by its number.
+            (false, Phase::TcpLastAck) => self.enter(Phase::TcpTimeWait),
+            _ => {}
+        }
+    }
+
+    /// Whether the sender of a quoted packet can have sent this sequence number, as far as anybody
+    /// knows (RFC 5927 section 4.1).
+    pub(crate) fn has_sent(&self, meta: Meta, seq: u32) -> bool {
+        if !self.is_judged() {
+            return true;
+        }
+        if self.key.proto() == PROTO_SCTP {
+            return self.has_sent_tag(meta, seq);
+        }
+        match (self.phase(), self.direction(meta)) {
+            (Phase::TcpSynSent, 0) => self.window.is_asked_with(seq),
+            // Nothing came of the responder: of one that was picked up it may have gone before.
+            (Phase::TcpSynSent, _) => false,
+            (Phase::TcpPickedUp, 1) | (Phase::TcpClose, _) => true,
+            // What both have sent before the restart is learnt as soon as both are heard.
+            (phase, _) if phase.is_resumed() => true,
+            (_, direction) => self.window.has_sent(self.vital.scales(), direction, seq),
+        }
+    }
+
+    /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
+    pub(crate) fn event(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+        if let Some(chunks) = &packet.chunks {
+            return self.event_of_association(packet, chunks);
+        }
+        let (untouched, flags) = (*self, packet.meta.tcp_flags());
+        let event = self.event_of_sound(packet)?;
+        // With such a flag numbers may have changed where the phase has not, or flags that count
+        // later. A SYN without numbers is no more than an ACK.
+        let telling = if self.is_judged() { SYN_FIN_RST } else { FIN | RST };
+        let is_more = event != Event::None || flags & telling != 0;
+        if is_more && !packet.is_intact(&self.key) {
+            *self = untouched;
+            return Err(Irregular::Checksum);
+        }
+        Ok(event)
+    }
+}

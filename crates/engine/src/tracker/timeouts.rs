@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Arms timers, and applies a changed policy to connections that there are.
+
+use crate::api::{Change, FlowEvent};
+use crate::base::Nanos;
+use crate::policy::{AT_ONCE, Zones};
+use crate::table::FlowTable;
+use std::sync::Arc;
+
+impl<const W: usize> FlowTable<W> {
+    /// Looks at how full the table is, and arms some timers anew if that makes timeouts shorter.
+    pub(crate) fn adapt(&mut self, now: Nanos) {
+        self.lifetimes.adapt(self.live);
+        if self.lifetimes.next >= self.fresh {
+            return;
+        }
+        let until = self.fresh.min(self.lifetimes.next + AT_ONCE);
+        for record in self.lifetimes.next..until {
+            if !self.hot[record as usize].is_free() {
+                self.rearm(record, now);
+            }
+        }
+        self.lifetimes.next = until;
+    }
+
+    /// Has the timer of a flow come up when its time is over as timeouts are now. False: it does so
+    /// as it is.
+    fn rearm(&mut self, record: u32, now: Nanos) -> bool {
+        let (hot, cold) = self.parts(record);
+        let deadline = self.deadline(hot, cold).max(now);
+        self.hasten(record, deadline)
+    }
+
+    /// What holds in zones from now on.
+    pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) {
+        self.lifetimes.zones = zones;
+    }
+
+    /// Holds the flow in a record, if there is one, against what holds in its zone. Whether its
+    /// timer was armed anew; and what became of it, if it has come to another state by that.
+    pub(crate) fn review_one(&mut self, record: u32, now: Nanos) -> (bool, Option<FlowEvent>) {
+        let hot = &self.hot[record as usize];
+        if hot.is_free() {
+            return (false, None);
+        }
+        let (is_judged, before) = (self.judges(hot.key.zone()), hot.phase());
+        let hot = &mut self.hot[record as usize];
+        hot.judge_anew(is_judged);
+        let is_seen = hot.phase().progress() != before.progress();
+        if let Some(rules) = self.rules.as_ref().filter(|_| hot.phase() != before) {
+            rules.steady(record, hot);
+        }
+        (self.rearm(record, now), is_seen.then(|| self.event(record, Change::Update)))
+    }
+}
