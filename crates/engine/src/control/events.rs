@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Subscribing to the events of connections, and taking them.
 
-use crate::Engine;
 use crate::api::FlowEvent;
+use crate::engine::Engine;
 
 impl Engine {
     /// Has the events of connections from now on, or none any more. Those that wait are dropped.

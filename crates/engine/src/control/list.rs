@@ -5,8 +5,8 @@
 //! A walk goes through the records in their order, so many in each call. It takes no snapshot: a
 //! flow that begins or ends meanwhile may be in it or not; every other one is in it once.
 
-use crate::Engine;
 use crate::api::{Cursor, EndReason, Filter, LiveFlow, Query, Side, Swept, ZoneNow};
+use crate::engine::Engine;
 use crate::offload::{Governor, Terms};
 use crate::tracker::Fate;
 

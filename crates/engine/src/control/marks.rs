@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Writes marks and labels to connections, a bounded part at a time.
 
-use crate::Engine;
 use crate::api::{Cursor, Filter, MarkChange};
+use crate::engine::Engine;
 
 /// What a part of a walk that writes marks has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //! The engine's dealings with whoever makes rules: wishes out, answers in, and a look at what there
 //! is now and then. What both tables share is settled here.
 
-use crate::Engine;
 use crate::api::{Answer, MarkStats, OffloadState, OffloadStats, RuleId, Side, Wish};
 use crate::base::Nanos;
+use crate::engine::Engine;
 use crate::offload::{Governor, Rules, Score, Wanted};
 
 impl Engine {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes the policy of zones, and applies it to the connections that there are.
 
-use crate::Engine;
 use crate::api::Cursor;
+use crate::engine::Engine;
 use crate::policy::Zones;
 use std::sync::Arc;
 

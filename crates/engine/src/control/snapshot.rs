@@ -5,9 +5,9 @@
 //! Embryonic flows are left out. They are cheap to begin anew, and most of what a flood is made of.
 //! So are rules of the NIC: they are gone with whoever made them.
 
-use crate::Engine;
 use crate::api::{Cursor, Restored, SavedFlow};
 use crate::base::Nanos;
+use crate::engine::Engine;
 use crate::packet::Key;
 
 impl Engine {

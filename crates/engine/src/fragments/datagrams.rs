@@ -7,8 +7,8 @@
 //! in between. A datagram leaves when it is whole, as its number is soon used again.
 
 use super::hold::{Hold, Owner, Waiting};
+use super::ranges::{Fit, Spans};
 use super::sources::Sources;
-use super::spans::{Fit, Spans};
 use crate::api::{Config, Reason};
 use crate::base::{
     CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Links, List, Memory, NONE, Nanos, derive,
@@ -26,14 +26,14 @@ struct Way {
 
 /// Of a segment of TCP: what its first fragment says, and where that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(crate) struct Extent {
     pub(crate) front: Front,
     first_end: u16,
 }
 
 impl Extent {
     /// How far the segment reaches with a fragment that ends here.
-    pub(super) fn up_to(self, end: u16) -> Reach {
+    pub(crate) fn up_to(self, end: u16) -> Reach {
         Reach { front: self.front, more: end.saturating_sub(self.first_end) }
     }
 }
@@ -66,7 +66,7 @@ struct Datagram<const W: usize> {
 
 /// What becomes of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate<const W: usize> {
+pub(crate) enum Fate<const W: usize> {
     /// It is the first, and goes its way.
     First,
     /// It is a packet of this connection, by this sender.
@@ -80,16 +80,16 @@ pub(super) enum Fate<const W: usize> {
 /// Packets that waited for the first fragment, at `position` of the burst. They are to be counted
 /// behind it.
 #[derive(Clone, Copy)]
-pub(super) struct Due<const W: usize> {
+pub(crate) struct Due<const W: usize> {
     pub(crate) position: u8,
-    pub(super) key: Key<W>,
+    pub(crate) key: Key<W>,
     pub(crate) swapped: u8,
-    pub(super) extent: Extent,
-    pub(super) first_held: u32,
+    pub(crate) extent: Extent,
+    pub(crate) first_held: u32,
 }
 
 /// The table.
-pub(super) struct Datagrams<const W: usize> {
+pub(crate) struct Datagrams<const W: usize> {
     index: CuckooIndex,
     datagrams: HugeRegion<Datagram<W>>,
     free: Vec<u32>,
@@ -144,7 +144,7 @@ impl<const W: usize> Datagrams<W> {
 
     /// Takes a fragment. `way` is the key of a first one and its sender. `spoil` is told of packets
     /// that wait and are to be refused, and why.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         piece: &Piece<W>,
         way: Option<(Key<W>, u8)>,
@@ -210,7 +210,7 @@ impl<const W: usize> Datagrams<W> {
     }
 
     /// Packets that waited for this first fragment, which is at `position` of the burst.
-    pub(super) fn due(
+    pub(crate) fn due(
         &mut self,
         piece: &Piece<W>,
         position: u8,
@@ -233,7 +233,7 @@ impl<const W: usize> Datagrams<W> {
     }
 
     /// Lets a packet wait.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         number: u32,
         hold: &mut Hold,
@@ -260,7 +260,7 @@ impl<const W: usize> Datagrams<W> {
     }
 
     /// Waits no more for the first fragment of a datagram.
-    pub(super) fn give_up(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
+    pub(crate) fn give_up(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
         self.datagrams[number as usize].phase = Phase::Given;
         self.drop_held(number, Reason::Fragment, spoil);
     }

@@ -33,14 +33,14 @@ pub struct Held {
 
 /// Whose datagram it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) is_v6: bool,
-    pub(super) datagram: u32,
+pub(crate) struct Owner {
+    pub(crate) is_v6: bool,
+    pub(crate) datagram: u32,
 }
 
 /// What is to be known of a packet that waits.
 #[derive(Clone, Copy)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     pub(crate) meta: Meta,
     /// Where it ends in its datagram.
     pub(crate) end: u16,
@@ -93,7 +93,7 @@ impl Hold {
     }
 
     /// Whether anything is ever kept.
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.budget > 0
     }
 
@@ -103,23 +103,23 @@ impl Hold {
     }
 
     /// Whether as many wait as may.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.waiting_len >= self.budget
     }
 
     /// The datagram of the one that has waited longest.
-    pub(super) fn oldest(&self) -> Option<Owner> {
+    pub(crate) fn oldest(&self) -> Option<Owner> {
         self.slots.get(self.waiting.first as usize).map(|slot| slot.owner)
     }
 
     /// The same if it has waited for too long.
-    pub(super) fn overdue(&self, now: Nanos) -> Option<Owner> {
+    pub(crate) fn overdue(&self, now: Nanos) -> Option<Owner> {
         let slot = self.slots.get(self.waiting.first as usize)?;
         (slot.since.saturating_add(self.patience) <= now).then_some(slot.owner)
     }
 
     /// Takes a slot for a packet, behind the others of its datagram, of which `last` is the last.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         owner: Owner,
         last: u32,
@@ -137,7 +137,7 @@ impl Hold {
     }
 
     /// Takes packets from those that wait, from this one of a datagram on.
-    pub(super) fn leave(&mut self, first: u32) {
+    pub(crate) fn leave(&mut self, first: u32) {
         let mut at = first;
         while let Some(slot) = self.slots.get(at as usize) {
             let next = slot.next;
@@ -148,27 +148,27 @@ impl Hold {
     }
 
     /// What is known of the packet in a slot, and the next one of its datagram.
-    pub(super) fn packet(&self, slot: u32) -> Option<(Waiting, u32)> {
+    pub(crate) fn packet(&self, slot: u32) -> Option<(Waiting, u32)> {
         self.slots.get(slot as usize).map(|slot| (slot.waiting, slot.next))
     }
 
     /// What becomes of the packet in a slot.
-    pub(super) fn release(&mut self, slot: u16, verdict: Verdict) {
+    pub(crate) fn release(&mut self, slot: u16, verdict: Verdict) {
         self.releases.push_back(Release { slot, verdict, errand: None });
     }
 
     /// The packet in a slot goes to another worker.
-    pub(super) fn send_away(&mut self, slot: u16, errand: Errand) {
+    pub(crate) fn send_away(&mut self, slot: u16, errand: Errand) {
         let verdict = Verdict::Elsewhere;
         self.releases.push_back(Release { slot, verdict, errand: Some(errand) });
     }
 
-    pub(super) fn has_releases(&self) -> bool {
+    pub(crate) fn has_releases(&self) -> bool {
         !self.releases.is_empty()
     }
 
     /// The next release; its slot is free from then on.
-    pub(super) fn next_release(&mut self) -> Option<Release> {
+    pub(crate) fn next_release(&mut self) -> Option<Release> {
         let release = self.releases.pop_front()?;
         self.free.push(release.slot);
         Some(release)

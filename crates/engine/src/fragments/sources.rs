@@ -12,7 +12,7 @@ pub(super) struct Source {
     pub(crate) datagrams: List,
     len: u32,
     /// Packets of them that wait.
-    pub(super) waiting: u32,
+    pub(crate) waiting: u32,
 }
 
 /// The senders of the datagrams that are in the table.

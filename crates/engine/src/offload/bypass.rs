@@ -4,94 +4,16 @@
 //! No packet of theirs arrives, so their flows live by what the NIC counts. A flow does not end
 //! before its rule is gone and the last count is known, as long as that does not take too long.
 
-use super::candidates::Who;
-use super::look::Sight;
-use super::rules::{Rules, Watched};
+use super::effect::Kind;
+use super::rules::Rules;
 use super::score::Score;
-use super::slots::{Rule, Standing};
-use super::watch::{Kind, MISSES_MAX, SETTLING};
-use crate::api::{Passed, RuleId, Side};
+use crate::api::{Passed, RuleId};
 use crate::base::{Nanos, Tick};
-use crate::conn::Hot;
-
-/// A direction of which the NIC has counted nothing for so long is quiet.
-const QUIET: Nanos = 2_000_000_000;
 
 /// A rule that is not gone by then keeps its flow no longer.
 const RECALL_MAX: Nanos = 2_000_000_000;
 
-impl Watched {
-    /// How busy a direction is by what the NIC counted.
-    pub(super) fn rate_of_bypassed(&self, direction: usize, now: Tick) -> Score {
-        let quiet = now.since(self.looked_at[direction]);
-        let rate = self.rate[direction];
-        if quiet < QUIET { rate } else { rate.min(Score::of(1, quiet)) }
-    }
-}
-
 impl Rules {
-    fn rule_of(&self, record: u32, direction: usize) -> Option<&Rule> {
-        let slot = self.slots.get(self.watched[record as usize].slot)?;
-        Some(&slot.rules[direction])
-    }
-
-    /// Whether the NIC may forward a direction by itself.
-    pub(super) fn is_bypassed(&self, record: u32, direction: usize) -> bool {
-        self.rule_of(record, direction).is_some_and(Rule::is_forwarding)
-    }
-
-    /// Whether a direction that has had so many packets is left to the NIC.
-    pub(super) fn is_released<const W: usize>(
-        &self,
-        (who, side): (Who, Side),
-        packets: u64,
-        hot: &Hot<W>,
-    ) -> bool {
-        let is_tried = self.watched[who.record as usize].no_bypass[usize::from(who.direction)];
-        let least = self.offload.bypass[side as usize];
-        least.is_some_and(|least| packets >= least.into())
-            && hot.is_open_udp()
-            && !is_tried
-            && !self.classes.is_aside(side, Kind::Bypass, self.now)
-    }
-
-    /// Whether a direction with marks is to be left to the NIC: its rule makes room for the other.
-    pub(super) fn outgrows_marks<const W: usize>(&self, sight: Sight, hot: &Hot<W>) -> bool {
-        let Sight { record, direction, packets, .. } = sight;
-        let rule = self.rule_of(record, usize::from(direction & 1));
-        let is_here = rule.is_some_and(|rule| {
-            rule.side == self.side
-                && matches!(rule.standing, Standing::Installed | Standing::Effective)
-        });
-        let who = Who { record, direction: direction & 1 };
-        is_here && self.is_released((who, self.side), packets, hot)
-    }
-
-    /// A packet arrived of a direction that the NIC is to forward by itself.
-    pub(super) fn come_past(&mut self, sight: Sight) {
-        let (now, direction) = (Tick::of(self.now), usize::from(sight.direction & 1));
-        let watched = &mut self.watched[sight.record as usize];
-        let Some(state) = self.slots.get_mut(watched.slot) else { return };
-        let rule = &mut state.rules[direction];
-        let is_there = matches!(rule.standing, Standing::Installed | Standing::Effective);
-        if !is_there || now.since(rule.since) < SETTLING {
-            return;
-        }
-        rule.misses += 1;
-        if rule.misses < MISSES_MAX {
-            return;
-        }
-        watched.no_bypass[direction] = true;
-        let (slot, side) = (watched.slot, rule.side);
-        if rule.standing == Standing::Effective {
-            self.stats.lost_effect += 1;
-        } else {
-            self.stats.ineffective += 1;
-            self.classes.had_none(side, Kind::Bypass, self.now);
-        }
-        self.withdraw(slot, direction);
-    }
-
     /// The record of the flow that a rule forwards, if it lives.
     pub(crate) fn bypassed(&self, rule: RuleId) -> Option<u32> {
         let slot = self.slots.get(self.slots.of_rule(rule)?)?;

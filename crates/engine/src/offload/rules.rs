@@ -3,12 +3,13 @@
 //! their marks may be believed.
 
 use super::candidates::{Candidates, Who};
+use super::effect::Classes;
+use super::interval::{LOOKS_APART, Looks};
 use super::score::{Histogram, Score};
 use super::slots::{NO_SLOT, Rule, Slots, Standing};
-use super::watch::{Classes, Kind};
-use super::zones::Zones;
-use super::{LOOKS_APART, Looks, slots, zones};
-use crate::api::{Answer, KeyCheck, Offload, OffloadStats, RuleAction, RuleId, Side, Tuple, Wish};
+use super::zone_share::Zones;
+use super::{slots, zone_share};
+use crate::api::{Answer, Offload, OffloadStats, RuleId, Side, Tuple, Wish};
 use crate::base::{HugeRegion, Memory, Nanos, Tick};
 use crate::conn::Hot;
 use crate::packet::{Key, Meta};
@@ -49,7 +50,7 @@ pub(super) struct Watched {
 const _: () = assert!(size_of::<Watched>() == 24);
 
 impl Watched {
-    const NONE: Watched = Watched {
+    pub(super) const NONE: Watched = Watched {
         slot: NO_SLOT,
         looked_at: [Tick::ZERO; 2],
         look: [0; 2],
@@ -234,50 +235,8 @@ impl Rules {
         !is_full
     }
 
-    /// Asks for the rule of a candidate, whose direction has had so many packets; `None` if no slot
-    /// is free.
-    pub(crate) fn ask<const W: usize>(
-        &mut self,
-        who: Who,
-        (side, worth): (Side, Score),
-        (hot, packets): (&mut Hot<W>, u64),
-    ) -> Option<Wish> {
-        let Who { record, direction } = who;
-        let is_bypass = self.is_released((who, side), packets, hot);
-        let watched = &mut self.watched[record as usize];
-        if watched.slot == NO_SLOT {
-            let Some(slot) = self.slots.take(record) else {
-                self.stats.no_slot += 1;
-                return None;
-            };
-            watched.slot = slot;
-        }
-        let slot = watched.slot;
-        let rule = self.slots.rule(slot, direction);
-        let checks = match self.offload.check {
-            KeyCheck::Sampled { first, .. } => first.max(1),
-            KeyCheck::Always => u8::MAX,
-        };
-        let (standing, since) = (Standing::Asked, Tick::of(self.now));
-        let new = Rule { standing, side, weight: worth, since, checks, is_bypass, ..Rule::NONE };
-        let state = self.slots.get_mut(slot)?;
-        state.zone = hot.key.zone();
-        let old = std::mem::replace(&mut state.rules[usize::from(direction)], new);
-        if is_bypass && old.is_seen {
-            // Marks of the rule before it are as good as they were, and so are the others'.
-            state.rules[usize::from(direction)].checks = old.checks;
-        }
-        self.bypasses += u32::from(is_bypass);
-        self.live[side as usize].add(worth);
-        self.zones.add(side, state.zone);
-        self.stats.asked += 1;
-        self.trust(slot, hot);
-        let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
-        Some(Wish::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
-    }
-
     /// The packets of a direction.
-    fn tuple<const W: usize>(&self, key: &Key<W>, direction: u8) -> Tuple {
+    pub(super) fn tuple<const W: usize>(&self, key: &Key<W>, direction: u8) -> Tuple {
         let tuple = key.tuple(direction == 1);
         // Of who has no tag that can be told, nobody has asked for a rule.
         Tuple { zone: self.tagging.tag(tuple.zone).unwrap_or(0), ..tuple }
@@ -294,7 +253,7 @@ impl Rules {
     }
 
     /// Whether marks are enough from now on.
-    fn trust<const W: usize>(&self, slot: u32, hot: &mut Hot<W>) {
+    pub(super) fn trust<const W: usize>(&self, slot: u32, hot: &mut Hot<W>) {
         let Some(state) = self.slots.get(slot) else { return };
         let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
         let is_sure = !state.rules.iter().any(is_doubted);
@@ -327,25 +286,6 @@ impl Rules {
         } else {
             MarkCheck::Trusted
         }
-    }
-
-    /// A packet with a mark of this record had its key; true if it is the first of its rule.
-    pub(crate) fn believe<const W: usize>(
-        &mut self,
-        record: u32,
-        direction: u8,
-        hot: &mut Hot<W>,
-    ) -> bool {
-        let slot = self.watched[record as usize].slot;
-        let direction = usize::from(direction & 1);
-        let is_strict = self.offload.check == KeyCheck::Always;
-        let Some(state) = self.slots.get_mut(slot) else { return false };
-        let checks = &mut state.rules[direction].checks;
-        *checks = checks.saturating_sub(u8::from(!is_strict));
-        self.trust(slot, hot);
-        // One of before the NIC began to forward by itself.
-        !self.is_bypassed(record, direction)
-            && self.take_effect(slot, direction, Kind::marks_of(hot.key.proto()))
     }
 
     /// The rule of a direction marks packets from here on, of which it had so many.
@@ -470,7 +410,7 @@ impl Offload {
     /// Bytes that an engine takes for so many records and slots, about, and for zones if they have
     /// shares.
     pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
-        let zones = if has_shares { 2 * zones::BYTES } else { 0 };
+        let zones = if has_shares { 2 * zone_share::BYTES } else { 0 };
         records * size_of::<Watched>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
     }
 }

@@ -97,6 +97,53 @@ impl Histogram {
     }
 }
 
+/// How much better whoever takes another's place must be, in quarters of an octave: a score of a
+/// few packets is no better than that, and rules that come and go cost more than they bring.
+pub(super) const BETTER: u8 = 2;
+
+/// A flow that is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    pub(crate) record: u32,
+    /// 1: the sender is the second end of the key.
+    pub(crate) direction: u8,
+    /// Of this direction, so far.
+    pub(crate) packets: u64,
+    /// When the flow began.
+    pub(crate) start: Nanos,
+    /// Whether the packet was counted by its mark.
+    pub(crate) is_marked: bool,
+}
+
+/// What the candidates of a side want of those that have rules.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Places.
+    pub(super) places: u32,
+    /// What the best of them is worth.
+    pub(super) worth: Score,
+    /// What the rule that is worth least is worth.
+    pub(super) lowest: Score,
+    /// What who would be one of them must be worth.
+    pub(crate) bar: Score,
+}
+
+impl Wanted {
+    /// There is room.
+    pub(crate) const NOTHING: Wanted =
+        Wanted { places: 0, worth: Score::ZERO, lowest: Score::ZERO, bar: Score::ZERO };
+
+    /// There is no room, and no candidate.
+    pub(crate) fn none_above(lowest: Score) -> Self {
+        Wanted { lowest, bar: lowest.plus(BETTER), ..Self::NOTHING }
+    }
+
+    /// So many places at most, for candidates of which the best is worth so much.
+    pub(crate) fn places(places: u32, worth: Score, lowest: Score) -> Self {
+        Wanted { places, worth, ..Self::none_above(lowest) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,10 +2,10 @@
 //! How things stand with the rule of one direction, for people: what there is, and if there is no
 //! rule, why not. Only looks; what it says of rates is what the admission goes by.
 
+use super::effect::Kind;
 use super::rules::{Note, Rules};
 use super::score::Score;
 use super::slots::{Rule, Standing};
-use super::watch::Kind;
 use crate::api::{NoRule, PROTO_TCP, PROTO_UDP, RuleState, RuleView, Side};
 use crate::base::{Nanos, Tick};
 

@@ -2,24 +2,24 @@
 //! The embryonic flows of a table in the order in which they began, and who of them goes when there
 //! is no room.
 
-use super::{ColdParts, FlowTable};
-use crate::api::{Config, EndReason, Evict, FlowRecord, ZONES};
-use crate::base::{BURST_MAX, HugeRegion, NO_RECORD};
+use super::columns::ColdParts;
+use crate::api::{Config, Evict, ZONES};
+use crate::base::{HugeRegion, NO_RECORD};
 use crate::conn::{Hot, Neighbours};
 
 /// Bytes that a table counts the embryonic flows of a zone in.
 pub(crate) const EMBRYONIC_BYTES: usize = size_of::<u32>();
 
 /// A list through the records.
-pub(super) struct Embryonic {
-    oldest: u32,
+pub(crate) struct Embryonic {
+    pub(crate) oldest: u32,
     youngest: u32,
-    len: u32,
+    pub(crate) len: u32,
     /// Most that there may be.
-    max: u32,
-    evicts: bool,
+    pub(super) max: u32,
+    pub(crate) evicts: bool,
     /// How many each zone has.
-    of_zone: Box<[u32]>,
+    pub(super) of_zone: Box<[u32]>,
 }
 
 impl Embryonic {
@@ -35,7 +35,7 @@ impl Embryonic {
         }
     }
 
-    fn push<const W: usize>(
+    pub(super) fn push<const W: usize>(
         &mut self,
         (hot, cold): (&mut HugeRegion<Hot<W>>, &mut ColdParts),
         record: u32,
@@ -48,7 +48,7 @@ impl Embryonic {
         self.of_zone[usize::from(hot[record as usize].key.zone())] += 1;
     }
 
-    fn remove<const W: usize>(
+    pub(super) fn remove<const W: usize>(
         &mut self,
         (hot, cold): (&mut HugeRegion<Hot<W>>, &mut ColdParts),
         record: u32,
@@ -69,66 +69,6 @@ impl Embryonic {
         match cold.0.get_mut(record as usize) {
             Some(cold) => cold.set_neighbours(Neighbours { younger, ..cold.neighbours() }),
             None => self.oldest = younger,
-        }
-    }
-}
-
-impl<const W: usize> FlowTable<W> {
-    /// Whether a burst of new flows may find too little room. Then what comes first counts first.
-    pub(crate) fn is_tight(&self) -> bool {
-        let (records, embryonic) = (self.hot.len() as u32 - self.live, &self.embryonic);
-        records.min(embryonic.max.saturating_sub(embryonic.len)) < BURST_MAX as u32
-    }
-
-    /// Whether such a burst may end a flow to make room: that may be one with a mark.
-    pub(crate) fn may_evict(&self) -> bool {
-        self.embryonic.evicts && self.embryonic.len > 0 && self.is_tight()
-    }
-
-    /// Makes room for a flow that is about to begin, if there is none: the oldest embryonic one
-    /// goes, and is returned.
-    pub(crate) fn make_room(&mut self) -> Option<FlowRecord> {
-        let is_full = !self.may_begin() || self.live == self.hot.len() as u32;
-        if is_full { self.evict() } else { None }
-    }
-
-    fn evict(&mut self) -> Option<FlowRecord> {
-        let Embryonic { oldest, evicts, .. } = self.embryonic;
-        if !evicts || oldest == NO_RECORD {
-            return None;
-        }
-        self.wheel.disarm(&mut self.cold, oldest);
-        let hash = self.hasher.hash_one(&self.hot[oldest as usize].key.0);
-        Some(self.end(oldest, hash, EndReason::Evicted))
-    }
-
-    /// Whether one more embryonic flow may begin, as every flow does.
-    pub(super) fn may_begin(&self) -> bool {
-        self.embryonic.len < self.embryonic.max
-    }
-
-    /// A flow is about to begin in the place of one that is over. If there are as many embryonic
-    /// ones as there may be, and it is none of them, the oldest goes.
-    pub(super) fn make_room_for_reuse(&mut self, record: u32) -> Option<FlowRecord> {
-        let is_one_more = !self.hot[record as usize].is_embryonic();
-        if is_one_more && !self.may_begin() { self.evict() } else { None }
-    }
-
-    /// Embryonic flows of a zone.
-    pub(crate) fn embryonic_in(&self, zone: u16) -> u32 {
-        self.embryonic.of_zone[usize::from(zone)]
-    }
-
-    /// A flow has begun.
-    pub(super) fn join_embryonic(&mut self, record: u32) {
-        self.leave_embryonic(record);
-        self.embryonic.push((&mut self.hot, &mut self.cold), record);
-    }
-
-    /// A flow is assured, or over.
-    pub(super) fn leave_embryonic(&mut self, record: u32) {
-        if self.hot[record as usize].is_embryonic() {
-            self.embryonic.remove((&mut self.hot, &mut self.cold), record);
         }
     }
 }

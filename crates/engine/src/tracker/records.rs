@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Flow records and events made of a connection in the table.
 
-use crate::api::{Change, EndReason, FlowEvent};
-use crate::burst::Outcome;
+use crate::api::{Change, CtMark, EndReason, Filter, FlowEvent, FlowRecord, MarkRule};
 use crate::conn::Phase;
 use crate::packet::Key;
+use crate::pipeline::Outcome;
 use crate::table::FlowTable;
 
 impl<const W: usize> FlowTable<W> {
@@ -44,5 +44,42 @@ impl<const W: usize> FlowTable<W> {
             progress: hot.phase().progress(),
             is_assured: !hot.is_embryonic(),
         }
+    }
+
+    /// A connection has begun in a record: what rules have for it is written to it.
+    #[inline(always)]
+    pub(super) fn mark_new(&mut self, record: u32) {
+        self.markings.begin(record);
+        if !self.lifetimes.zones().mark_rules().is_empty() {
+            self.mark_by_rules(record);
+        }
+    }
+
+    #[inline(never)]
+    fn mark_by_rules(&mut self, record: u32) {
+        let mut ct_mark = CtMark::default();
+        let (hot, _) = self.parts(record);
+        for MarkRule { filter, change } in self.lifetimes.zones().mark_rules() {
+            if filter.takes(hot) && filter.takes_mark(ct_mark) {
+                ct_mark = change.written_to(ct_mark);
+            }
+        }
+        if ct_mark != CtMark::default() {
+            self.set_ct_mark(record, ct_mark);
+        }
+    }
+
+    /// What would be left of the connection in a record.
+    pub(crate) fn record(&self, record: u32, reason: EndReason) -> FlowRecord {
+        let (hot, cold) = self.parts(record);
+        FlowRecord { ct_mark: self.ct_mark(record), ..hot.record(cold, reason) }
+    }
+
+    /// Whether there is a connection in a record, and a filter means it.
+    pub(crate) fn is_meant(&self, record: u32, filter: &Filter) -> bool {
+        let (hot, _) = self.parts(record);
+        !hot.is_free()
+            && filter.takes(hot)
+            && (!filter.asks_for_marks() || filter.takes_mark(self.ct_mark(record)))
     }
 }

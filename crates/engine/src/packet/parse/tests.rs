@@ -7,11 +7,11 @@ mod counted;
 use super::fast;
 use super::lengths::Lengths;
 use super::sub_burst::{Part, below};
-use crate::Engine;
 use crate::api::{
     Checksums, Config, FlowRecord, FragmentLimits, Malformed, Reason, Stats, Verdict, ZoneFrom,
 };
 use crate::base::{BURST_MAX, SimdLevel};
+use crate::engine::Engine;
 use crate::packet::{Lane, Lanes};
 use etherparse::err::packet::SliceError;
 use etherparse::err::{Layer, LenError};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Fragments behind the first of their datagram, counted to the connection of that.
 
-use super::FlowTable;
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
-use crate::burst::Outcome;
 use crate::conn::When;
 use crate::packet::{Arrival, Further, Key, Opening};
+use crate::pipeline::Outcome;
+use crate::table::FlowTable;
 
 impl<const W: usize> FlowTable<W> {
     /// Counts a fragment to the flow in `record`.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A flow that begins in the place of another one of the same ports, which ends by the same packet.
 
-use super::FlowTable;
 use crate::api::{EndReason, Reason};
-use crate::burst::Outcome;
 use crate::conn::{Cold, Event};
 use crate::packet::Arrival;
+use crate::pipeline::Outcome;
+use crate::table::FlowTable;
 
 impl<const W: usize> FlowTable<W> {
     /// The flow in `record` ends, and another begins there, if there may be one more now.

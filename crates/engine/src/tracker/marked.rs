@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a table does for rules of the NIC, and counts by their marks.
 
-use super::FlowTable;
-use crate::api::{Answer, RuleId, Side, Wish};
+use crate::api::{RuleId, Side};
 use crate::base::{Micros, Nanos};
 use crate::conn::When;
-use crate::offload::{Learnt, Looks, MarkCheck, Named, Rules, Score, Sight, Wanted};
+use crate::offload::{Due, Looks, MarkCheck};
 use crate::packet::{FIN, Meta, Numbers, RST, SYN_FIN_RST};
-
-/// A direction that is to be looked at.
-#[derive(Clone, Copy)]
-pub(super) struct Due {
-    record: u32,
-    direction: u8,
-    /// Where its packet arrived.
-    side: Side,
-}
-
-impl Due {
-    pub(super) fn is_of(self, record: u32) -> bool {
-        self.record == record
-    }
-}
-
-/// Candidates that are tried for one rule: more are for the next time.
-const CANDIDATES: usize = 16;
+use crate::table::FlowTable;
 
 impl<const W: usize> FlowTable<W> {
     /// Counts packets whose marks name records, in their order, up to one that is more than one
@@ -131,30 +113,6 @@ impl<const W: usize> FlowTable<W> {
         }
     }
 
-    /// When somebody looks at a direction; never without rules.
-    #[inline(always)]
-    pub(crate) fn looks(&self) -> Option<Looks> {
-        self.looks
-    }
-
-    /// A packet with the mark of this record had its key; true if it is the first of its rule.
-    pub(crate) fn believe(&mut self, record: u32, direction: u8) -> bool {
-        let Some(rules) = &mut self.rules else { return false };
-        let hot = &mut self.hot[record as usize];
-        let is_first = rules.believe(record, direction, hot);
-        if is_first {
-            let (packets, _) = hot.so_far(&self.cold.0[record as usize], direction);
-            rules.begin_hits(record, direction, packets);
-        }
-        is_first
-    }
-
-    /// Which mark is enough for packets of this record from here on; 0: none. Returns which was.
-    #[inline(always)]
-    pub(crate) fn expect(&mut self, record: u32, mark: u32) -> u32 {
-        std::mem::replace(&mut self.hot[record as usize].expected, mark)
-    }
-
     /// Where and when the packets of the next calls arrived, and how many. Without a side there is
     /// but one.
     #[inline(always)]
@@ -163,53 +121,6 @@ impl<const W: usize> FlowTable<W> {
         if let Some(rules) = &mut self.rules {
             rules.arrive(side.unwrap_or(Side::A), now, packets);
         }
-    }
-
-    /// The rules of its flows.
-    pub(crate) fn rules(&self) -> Option<&Rules> {
-        self.rules.as_deref()
-    }
-
-    /// The same, to change them.
-    pub(crate) fn rules_mut(&mut self) -> Option<&mut Rules> {
-        self.rules.as_deref_mut()
-    }
-
-    /// Which records slots name.
-    #[inline(always)]
-    pub(crate) fn named(&self) -> Named<'_> {
-        self.rules.as_deref().map_or(Named::NONE, |rules| rules.slots().named())
-    }
-
-    /// Visits rules: [`Rules::tend`].
-    pub(crate) fn tend(&mut self, turn: (Nanos, usize), wanted: &mut [Wanted; 2]) {
-        if let Some(rules) = &mut self.rules {
-            rules.tend(&self.hot, turn, wanted);
-        }
-    }
-
-    /// Asks for a rule of the best candidate of a side, which is worth so much.
-    pub(crate) fn ask(&mut self, side: Side, worth: Score) -> Option<Wish> {
-        let rules = self.rules.as_deref_mut()?;
-        for _ in 0..CANDIDATES {
-            let who = rules.take_candidate(side, worth)?;
-            let hot = &mut self.hot[who.record as usize];
-            if rules.has_place(hot.key.zone(), (side, worth)) {
-                let (packets, _) = hot.so_far(&self.cold.0[who.record as usize], who.direction);
-                return rules.ask(who, (side, worth), (hot, packets));
-            }
-        }
-        None
-    }
-
-    /// Learns what became of a wish.
-    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> Learnt {
-        let Some(rules) = &mut self.rules else { return Learnt::default() };
-        let learnt = rules.learn(rule, answer);
-        if let Some(record) = learnt.without_rule {
-            rules.release(record, &mut self.hot[record as usize]);
-        }
-        learnt
     }
 
     /// What is rare about a packet that was counted, by its mark or not.
@@ -235,12 +146,5 @@ impl<const W: usize> FlowTable<W> {
         if let Some(due) = self.waiting.replace(due) {
             self.look(due, true);
         }
-    }
-
-    fn look(&mut self, Due { record, direction, side }: Due, is_marked: bool) {
-        let Some(rules) = &mut self.rules else { return };
-        let hot = &mut self.hot[record as usize];
-        let (packets, start) = hot.so_far(&self.cold.0[record as usize], direction);
-        rules.look((Sight { record, direction, packets, start, is_marked }, side), hot);
     }
 }

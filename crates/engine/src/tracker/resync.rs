@@ -12,11 +12,11 @@
 //!
 //! [`OUT_OF_SYNC_TIMEOUT`]: crate::flow::OUT_OF_SYNC_TIMEOUT
 
-use super::FlowTable;
 use crate::api::{Irregular, Side};
 use crate::base::{Micros, Nanos};
 use crate::conn::{Event, Phase, Said};
 use crate::packet::{Arrival, FIN, RST, SYN};
+use crate::table::FlowTable;
 
 /// Places for connections.
 const PLACES: usize = 1024;
@@ -44,7 +44,7 @@ struct Speaker {
 }
 
 /// The connections of which something is kept: each record has one place.
-pub(super) struct OutOfSync {
+pub(crate) struct OutOfSync {
     misfits: Box<[Option<Misfits>]>,
     /// Places that are taken, usually none: then the end of a connection need not look.
     taken: u32,

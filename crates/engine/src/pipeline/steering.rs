@@ -5,8 +5,9 @@
 //! reports, and fragments by addresses alone: the same hash, made here of what they are about,
 //! says whose connection that is.
 
-use crate::api::{PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread};
-use crate::packet::{Key, KeyParts};
+use crate::api::{PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread, Steering};
+use crate::base::BURST_MAX;
+use crate::packet::{Errand, Further, Handed, Key, KeyParts, Meta, Opening, Reach};
 use std::net::IpAddr;
 
 /// Bytes of two addresses and two ports of IPv6.
@@ -79,6 +80,77 @@ impl Trust {
         self.right += u64::from(is_right);
         self.wrong += u64::from(!is_right);
         self.wrong <= DOUBTS || self.wrong <= self.right
+    }
+}
+
+/// What an engine knows of others.
+pub(crate) struct Others {
+    steering: Option<Steering>,
+    trust: Trust,
+    /// Packets of this burst that are to go to them.
+    pub(crate) handed: Vec<Handed>,
+}
+
+impl Others {
+    pub(crate) fn new(steering: Option<Steering>) -> Self {
+        let room = if steering.is_some() { BURST_MAX } else { 0 };
+        Self { steering, trust: Trust::default(), handed: Vec::with_capacity(room) }
+    }
+
+    /// Whether it is known who has which connection.
+    pub(crate) fn are_known(&self) -> bool {
+        self.steering.is_some()
+    }
+
+    /// Whether a connection that is not here is nowhere. A port that mostly spreads as it says need
+    /// not do so with two tags, extension headers or tunnels.
+    pub(crate) fn have_none_more(&self) -> bool {
+        self.steering.as_ref().is_some_and(|steering| !steering.doubt.is_there())
+    }
+
+    /// Begins a burst.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.handed.clear();
+    }
+
+    /// Packets of the burst, where the burst was a part of another one.
+    pub(crate) fn handed_mut(&mut self) -> &mut [Handed] {
+        &mut self.handed
+    }
+
+    /// With what a packet of this connection goes to another worker, if it is not ours.
+    pub(crate) fn errand<const W: usize>(
+        &self,
+        key: &Key<W>,
+        meta: Meta,
+        opening: Opening,
+    ) -> Option<Errand> {
+        let Steering { spread, me, .. } = self.steering.as_ref()?;
+        let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
+        let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
+        Some(Errand { words, meta, opening, reach: Reach::NONE, worker, is_v6: W > 2 })
+    }
+
+    /// The same of a fragment behind the first of its datagram.
+    pub(crate) fn errand_of_fragment<const W: usize>(
+        &self,
+        key: &Key<W>,
+        Further { meta, position, reach }: Further,
+    ) -> Option<Errand> {
+        Some(Errand { reach, ..self.errand(key, meta, Opening::further(position))? })
+    }
+
+    /// A packet with this key has come here.
+    pub(crate) fn check<const W: usize>(&mut self, key: &Key<W>) {
+        let Some(Steering { spread, me, doubt }) = &self.steering else { return };
+        let is_right = spread.worker(key) == *me;
+        if !is_right {
+            doubt.arise();
+        }
+        if !self.trust.holds_after(is_right) {
+            self.steering = None;
+        }
     }
 }
 

@@ -4,62 +4,15 @@
 //!
 //! Between two looks at a direction lie so many of its packets that nothing of it is per packet.
 
-use super::LOOKS_APART;
 use super::candidates::Who;
+use super::effect::{Kind, MISSES_MAX, SETTLING};
+use super::interval::LOOKS_APART;
 use super::rules::{Note, Rules};
-use super::score::Score;
+use super::score::{BETTER, Score, Sight, Wanted};
 use super::slots::Standing;
-use super::watch::{Kind, MISSES_MAX, SETTLING};
 use crate::api::{Admission, PROTO_TCP, PROTO_UDP, Side};
 use crate::base::{Nanos, Tick};
 use crate::conn::Hot;
-
-/// How much better whoever takes another's place must be, in quarters of an octave: a score of a
-/// few packets is no better than that, and rules that come and go cost more than they bring.
-const BETTER: u8 = 2;
-
-/// A flow that is looked at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
-    pub(crate) record: u32,
-    /// 1: the sender is the second end of the key.
-    pub(crate) direction: u8,
-    /// Of this direction, so far.
-    pub(crate) packets: u64,
-    /// When the flow began.
-    pub(crate) start: Nanos,
-    /// Whether the packet was counted by its mark.
-    pub(crate) is_marked: bool,
-}
-
-/// What the candidates of a side want of those that have rules.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    /// Places.
-    places: u32,
-    /// What the best of them is worth.
-    worth: Score,
-    /// What the rule that is worth least is worth.
-    lowest: Score,
-    /// What who would be one of them must be worth.
-    pub(crate) bar: Score,
-}
-
-impl Wanted {
-    /// There is room.
-    pub(crate) const NOTHING: Wanted =
-        Wanted { places: 0, worth: Score::ZERO, lowest: Score::ZERO, bar: Score::ZERO };
-
-    /// There is no room, and no candidate.
-    pub(crate) fn none_above(lowest: Score) -> Self {
-        Wanted { lowest, bar: lowest.plus(BETTER), ..Self::NOTHING }
-    }
-
-    /// So many places at most, for candidates of which the best is worth so much.
-    pub(crate) fn places(places: u32, worth: Score, lowest: Score) -> Self {
-        Wanted { places, worth, ..Self::none_above(lowest) }
-    }
-}
 
 impl Rules {
     /// Looks at a direction that may be worth a rule, or has one; its packet arrived at this side.
@@ -170,15 +123,6 @@ impl Rules {
         }
     }
 
-    /// Counts a live rule with another worth.
-    pub(super) fn weigh(&mut self, slot: u32, direction: usize, worth: Score) {
-        let Some(slot) = self.slots.get_mut(slot) else { return };
-        let rule = &mut slot.rules[direction];
-        let before = std::mem::replace(&mut rule.weight, worth);
-        self.live[rule.side as usize].remove(before);
-        self.live[rule.side as usize].add(worth);
-    }
-
     /// Whether a rule that the NIC has does what it is for.
     fn watch<const W: usize>(
         &mut self,
@@ -212,23 +156,6 @@ impl Rules {
             self.classes.had_none(side, Kind::marks_of(hot.key.proto()), self.now);
         }
         self.withdraw(slot, direction);
-    }
-
-    /// A packet had the mark of a rule; true if it is the first.
-    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, kind: Kind) -> bool {
-        let now = Tick::of(self.now);
-        let Some(state) = self.slots.get_mut(slot) else { return false };
-        let rule = &mut state.rules[direction];
-        let is_first = !std::mem::replace(&mut rule.is_seen, true);
-        if is_first {
-            if rule.standing == Standing::Installed {
-                (rule.standing, rule.since) = (Standing::Effective, now);
-            }
-            self.stats.effective += 1;
-            let side = rule.side;
-            self.classes.had_some(side, kind);
-        }
-        is_first
     }
 
     /// Frees slots, and visits up to `budget` to see whether what they have is still worth it: all

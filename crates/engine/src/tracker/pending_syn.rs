@@ -12,11 +12,11 @@
 //! says anything that fits. Whoever can do that is on both ways between the ends: he sees the
 //! numbers, and could end it with an RST.
 
-use super::FlowTable;
 use crate::api::{Irregular, Side};
 use crate::base::Nanos;
 use crate::conn::Event;
 use crate::packet::{ACK, Arrival, SYN, Segment};
+use crate::table::FlowTable;
 
 /// Places for SYNs.
 const PLACES: usize = 1024;
@@ -38,7 +38,7 @@ struct Asked {
 }
 
 /// Those that wait for an answer: each record has one place, which it shares with others.
-pub(super) struct Forgotten {
+pub(crate) struct Forgotten {
     asked: Box<[Option<Asked>]>,
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Segments that lead a connection of TCP where they nearly always do.
 
-use super::FlowTable;
 use crate::api::Reason;
 use crate::base::Nanos;
-use crate::burst::Outcome;
 use crate::conn::{Event, Phase};
 use crate::packet::{Arrival, Evidence, Header, Meta, Opening, is_plain_tcp_right};
+use crate::pipeline::Outcome;
+use crate::table::FlowTable;
 use wire::Packet;
 
 /// A packet as it was parsed.

@@ -7,7 +7,7 @@
 //! flow goes the way of unmarked packets, in its place among them, and so does what a wrong mark is
 //! on: that costs one lookup, and a counter.
 
-mod unsettled;
+mod conflicts;
 
 use crate::api::{KeyCheck, MarkLayout, MarkStats, Offload};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
@@ -16,8 +16,8 @@ use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
 use crate::packet::{ETHERNET, Key, Lanes, Meta, Numbers, Of, prefetch_head};
 use crate::policy::Zoning;
 use crate::table::FlowTable;
+use conflicts::Unsettled;
 use std::ops::Range;
-use unsettled::Unsettled;
 use wire::Packet;
 
 /// Which packets of a burst: bit `i` for packet `i`.

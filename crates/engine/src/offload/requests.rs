@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rule requests to the owner of the port.
+
+use super::candidates::Who;
+use super::effect::Kind;
+use super::rules::Rules;
+use super::score::Score;
+use super::slots::{NO_SLOT, Rule, Standing};
+use crate::api::{KeyCheck, RuleAction, Side, Wish};
+use crate::base::Tick;
+use crate::conn::Hot;
+
+impl Rules {
+    /// Asks for the rule of a candidate, whose direction has had so many packets; `None` if no slot
+    /// is free.
+    pub(crate) fn ask<const W: usize>(
+        &mut self,
+        who: Who,
+        (side, worth): (Side, Score),
+        (hot, packets): (&mut Hot<W>, u64),
+    ) -> Option<Wish> {
+        let Who { record, direction } = who;
+        let is_bypass = self.is_released((who, side), packets, hot);
+        let watched = &mut self.watched[record as usize];
+        if watched.slot == NO_SLOT {
+            let Some(slot) = self.slots.take(record) else {
+                self.stats.no_slot += 1;
+                return None;
+            };
+            watched.slot = slot;
+        }
+        let slot = watched.slot;
+        let rule = self.slots.rule(slot, direction);
+        let checks = match self.offload.check {
+            KeyCheck::Sampled { first, .. } => first.max(1),
+            KeyCheck::Always => u8::MAX,
+        };
+        let (standing, since) = (Standing::Asked, Tick::of(self.now));
+        let new = Rule { standing, side, weight: worth, since, checks, is_bypass, ..Rule::NONE };
+        let state = self.slots.get_mut(slot)?;
+        state.zone = hot.key.zone();
+        let old = std::mem::replace(&mut state.rules[usize::from(direction)], new);
+        if is_bypass && old.is_seen {
+            // Marks of the rule before it are as good as they were, and so are the others'.
+            state.rules[usize::from(direction)].checks = old.checks;
+        }
+        self.bypasses += u32::from(is_bypass);
+        self.live[side as usize].add(worth);
+        self.zones.add(side, state.zone);
+        self.stats.asked += 1;
+        self.trust(slot, hot);
+        let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
+        Some(Wish::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
+    }
+
+    /// A packet with a mark of this record had its key; true if it is the first of its rule.
+    pub(crate) fn believe<const W: usize>(
+        &mut self,
+        record: u32,
+        direction: u8,
+        hot: &mut Hot<W>,
+    ) -> bool {
+        let slot = self.watched[record as usize].slot;
+        let direction = usize::from(direction & 1);
+        let is_strict = self.offload.check == KeyCheck::Always;
+        let Some(state) = self.slots.get_mut(slot) else { return false };
+        let checks = &mut state.rules[direction].checks;
+        *checks = checks.saturating_sub(u8::from(!is_strict));
+        self.trust(slot, hot);
+        // One of before the NIC began to forward by itself.
+        !self.is_bypassed(record, direction)
+            && self.take_effect(slot, direction, Kind::marks_of(hot.key.proto()))
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Records that are not in use: those that were freed, in a list through their links, and those
+//! that never were.
+
+use super::FlowTable;
+use super::columns::Markings;
+use crate::api::CtMark;
+use crate::base::{BURST_MAX, NO_RECORD, TimerLink};
+
+impl<const W: usize> FlowTable<W> {
+    /// A record that is in the index.
+    pub(crate) fn take_indexed(&mut self, hash: u64) -> Option<u32> {
+        let record = self.take_record()?;
+        if self.index.insert(hash, record) {
+            return Some(record);
+        }
+        self.give_back(record);
+        None
+    }
+
+    fn take_record(&mut self) -> Option<u32> {
+        if self.free != NO_RECORD {
+            let record = self.free;
+            self.free = self.cold.0[record as usize].link.next;
+            return Some(record);
+        }
+        let record = self.fresh;
+        let is_left = (record as usize) < self.hot.len();
+        self.fresh += u32::from(is_left);
+        is_left.then_some(record)
+    }
+
+    pub(crate) fn give_back(&mut self, record: u32) {
+        self.cold.0[record as usize].link = TimerLink::listed(self.free);
+        self.free = record;
+    }
+
+    /// Whether a burst of new flows may find too little room. Then what comes first counts first.
+    pub(crate) fn is_tight(&self) -> bool {
+        let (records, embryonic) = (self.hot.len() as u32 - self.live, &self.embryonic);
+        records.min(embryonic.max.saturating_sub(embryonic.len)) < BURST_MAX as u32
+    }
+
+    /// Whether such a burst may end a flow to make room: that may be one with a mark.
+    pub(crate) fn may_evict(&self) -> bool {
+        self.embryonic.evicts && self.embryonic.len > 0 && self.is_tight()
+    }
+
+    /// Whether one more embryonic flow may begin, as every flow does.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.embryonic.len < self.embryonic.max
+    }
+
+    /// Embryonic flows of a zone.
+    pub(crate) fn embryonic_in(&self, zone: u16) -> u32 {
+        self.embryonic.of_zone[usize::from(zone)]
+    }
+
+    /// A flow has begun.
+    pub(crate) fn join_embryonic(&mut self, record: u32) {
+        self.leave_embryonic(record);
+        self.embryonic.push((&mut self.hot, &mut self.cold), record);
+    }
+
+    /// A flow is assured, or over.
+    pub(crate) fn leave_embryonic(&mut self, record: u32) {
+        if self.hot[record as usize].is_embryonic() {
+            self.embryonic.remove((&mut self.hot, &mut self.cold), record);
+        }
+    }
+
+    /// What was written to the connection in a record.
+    pub(crate) fn ct_mark(&self, record: u32) -> CtMark {
+        let (Markings { marks, labels, are_used }, at) = (&self.markings, record as usize);
+        if !are_used {
+            return CtMark::default();
+        }
+        CtMark { mark: marks[at], label: labels.as_ref().map_or(0, |labels| labels[at]) }
+    }
+
+    /// Writes to it. Where labels are not kept, that is lost.
+    pub(crate) fn set_ct_mark(&mut self, record: u32, ct_mark: CtMark) {
+        self.markings.are_used = true;
+        self.markings.set(record, ct_mark);
+    }
+}
