@@ -18,8 +18,8 @@ use crate::pipeline::{
     track_in_order,
 };
 use crate::policy::{Limits, Pace, Sources, Zones, Zoning};
-use crate::table::{EMBRYONIC_BYTES, FlowTable};
-use crate::tracker::{FORGOTTEN_BYTES, MISFIT_BYTES};
+use crate::table::EMBRYONIC_BYTES;
+use crate::tracker::{FORGOTTEN_BYTES, MISFIT_BYTES, Tracker};
 use std::sync::Arc;
 use wire::Packet;
 
@@ -76,8 +76,8 @@ impl Engine {
 ///   connection's ports, and by eviction.
 /// - The result does not depend on how packets are cut into bursts or frames into segments.
 pub struct Engine {
-    pub(crate) v4: FlowTable<2>,
-    pub(crate) v6: FlowTable<5>,
+    pub(crate) v4: Tracker<2>,
+    pub(crate) v6: Tracker<5>,
     pub(crate) lanes: Box<Lanes>,
     pub(crate) marked: Option<Box<Marked>>,
     pub(crate) fragments: Option<Box<Fragments>>,
@@ -109,8 +109,8 @@ impl Engine {
         }
         let zones = Arc::new(Zones::new(config));
         Self {
-            v4: FlowTable::new(config.capacity_ipv4, config, zones.clone(), 0),
-            v6: FlowTable::new(config.capacity_ipv6, config, zones.clone(), 1),
+            v4: Tracker::new(config.capacity_ipv4, config, zones.clone(), 0),
+            v6: Tracker::new(config.capacity_ipv6, config, zones.clone(), 1),
             lanes: Lanes::new(),
             marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
             fragments: Fragments::new(config),
@@ -250,7 +250,7 @@ impl Engine {
     /// Counts packets by their marks; the others are in what it returns.
     pub(crate) fn count_marked<P: wire::Packet>(&mut self, packets: &[P]) -> Places {
         let Some(marked) = &mut self.marked else { return Places::MAX };
-        marked.set_tight(self.v4.may_evict() || self.v6.may_evict());
+        marked.set_tight(self.v4.table.may_evict() || self.v6.table.may_evict());
         let (v4, v6, zoning) = (&mut self.v4, &mut self.v6, &self.zoning);
         let counted_before = marked.stats.counted;
         let rest = marked.claim(packets, (v4, v6));
@@ -345,8 +345,8 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn is_tight(&mut self) -> bool {
         let Lanes { v4, v6 } = &*self.lanes;
-        v4.len() > 0 && self.v4.is_tight()
-            || v6.len() > 0 && self.v6.is_tight()
+        v4.len() > 0 && self.v4.table.is_tight()
+            || v6.len() > 0 && self.v6.table.is_tight()
             || self.books.limits.are_near(self.now)
     }
 

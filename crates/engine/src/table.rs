@@ -1,53 +1,80 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The flow table of one IP version: index, records, timers, all memory taken at start.
+//! Where the connections of one IP version lie: index, records, timers, all memory taken at start.
 //!
-//! Active iff indexed iff armed: a record is in the index and in the wheel from
-//! [`FlowTable::admit`] to [`FlowTable::end`], and nowhere before or after.
+//! Stores and decides nothing: the tracker admits, changes and ends connections. A record is in
+//! use if and only if it is in the index and its timer is armed.
 
 mod columns;
 mod embryonic;
 mod records;
 
-use crate::api::Side;
-use crate::base::{CuckooIndex, HugeRegion, KeyedHasher, TimerWheel};
+use crate::api::Config;
+use crate::base::{
+    BURST_MAX, Columns, CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Memory, NO_RECORD,
+    TimerWheel, derive,
+};
 use crate::conn::{Cold, Hot};
-use crate::offload::{Due, Looks, Rules};
 use crate::packet::Key;
-use crate::policy::Lifetimes;
-use crate::tracker::{Forgotten, OutOfSync};
 pub(crate) use columns::{ColdParts, Markings};
 pub(crate) use embryonic::{EMBRYONIC_BYTES, Embryonic};
+use std::ops::Range;
 
-/// Flows with keys of `W` words.
-pub(crate) struct FlowTable<const W: usize> {
+/// Connections with keys of `W` words.
+pub(crate) struct Table<const W: usize> {
     pub(crate) index: CuckooIndex,
     pub(crate) hot: HugeRegion<Hot<W>>,
     pub(crate) cold: ColdParts,
     pub(crate) markings: Markings,
     pub(crate) wheel: TimerWheel,
     pub(crate) hasher: KeyedHasher,
-    pub(crate) lifetimes: Lifetimes,
-    /// Checksums are verified before a state changes.
-    pub(crate) verifies: bool,
-    /// Where the packets of this burst came, if there are two ports.
-    pub(crate) side: Option<Side>,
     pub(crate) embryonic: Embryonic,
-    pub(crate) forgotten: Forgotten,
-    pub(crate) out_of_sync: OutOfSync,
-    /// Flows there are.
+    /// Connections there are.
     pub(crate) live: u32,
-    /// Rules of the NIC, if there may be any.
-    pub(crate) rules: Option<Box<Rules>>,
-    pub(crate) looks: Option<Looks>,
-    /// What is to be looked at when the next one is: all that it takes is on its way meanwhile.
-    pub(crate) waiting: Option<Due>,
     /// Head of the list of records freed, through their links.
-    pub(crate) free: u32,
+    pub(super) free: u32,
     /// Records from here on were never used.
     pub(crate) fresh: u32,
 }
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Table<W> {
+    /// Takes the memory for `capacity` connections.
+    pub(crate) fn new(capacity: u32, config: &Config) -> Self {
+        let (len, huge) = (capacity as usize, config.huge_pages);
+        Self {
+            index: CuckooIndex::new(capacity, huge),
+            hot: HugeRegion::new(len, Hot::FREE, huge),
+            cold: ColdParts(HugeRegion::new(len, Cold::FREE, huge)),
+            markings: Markings::new(len, config),
+            wheel: TimerWheel::new(),
+            hasher: KeyedHasher::new(derive(config.secret, KeyDomain::Table(W as u64))),
+            embryonic: Embryonic::new(capacity, config),
+            live: 0,
+            free: NO_RECORD,
+            fresh: 0,
+        }
+    }
+
+    /// Memory of all columns, of the index and of the wheel.
+    pub(crate) fn memory(&self) -> Memory {
+        let wheel = Memory { bytes: self.wheel.bytes(), ..Memory::default() };
+        let parts = [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel];
+        parts.into_iter().chain([self.markings.memory()]).sum()
+    }
+
+    /// Hashes these keys of a burst and starts to load their buckets.
+    #[inline(always)]
+    pub(crate) fn prepare(
+        &self,
+        keys: &Columns<W>,
+        range: Range<usize>,
+        hashes: &mut [u64; BURST_MAX],
+    ) {
+        self.hasher.hash_burst(keys, range.clone(), hashes);
+        for &hash in &hashes[range] {
+            self.index.prefetch(hash);
+        }
+    }
+
     /// Starts to load a record.
     #[inline(always)]
     pub(crate) fn prefetch(&self, record: u32) {
@@ -110,15 +137,12 @@ mod tests {
     use super::*;
     use crate::api::Config;
     use crate::base::BURST_MAX;
-    use crate::policy::Zones;
     use std::collections::BTreeSet;
-    use std::sync::Arc;
 
     /// Hashes of the same keys in a table with this secret.
     fn hashes<const W: usize>(secret: [u64; 2]) -> [u64; BURST_MAX] {
         let config = Config { secret, ..Config::default() };
-        let zones = Arc::new(Zones::new(&config));
-        let table = FlowTable::<W>::new(8, &config, zones, 0);
+        let table = Table::<W>::new(8, &config);
         let keys = [std::array::from_fn(|i| i as u64); W];
         let mut hashes = [0; BURST_MAX];
         table.prepare(&keys, 0..BURST_MAX, &mut hashes);

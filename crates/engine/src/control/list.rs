@@ -39,7 +39,7 @@ impl Engine {
     pub fn zone_now(&self, zone: u16) -> ZoneNow {
         ZoneNow {
             connections: self.books.limits.of_zone(zone),
-            embryonic: self.v4.embryonic_in(zone) + self.v6.embryonic_in(zone),
+            embryonic: self.v4.table.embryonic_in(zone) + self.v6.table.embryonic_in(zone),
             begun: self.books.limits.pace(zone, self.now),
         }
     }
@@ -55,7 +55,7 @@ impl Engine {
         }
         let mut swept = Swept { more: true, ..Swept::default() };
         for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            let used = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
             if cursor.next >= used {
                 if cursor.is_v6 {
                     swept.more = false;
@@ -93,10 +93,10 @@ impl Engine {
                 return true;
             }
             let (v4, v6) = &mut self.flushed;
-            let flow = if *v4 < self.v4.used() {
+            let flow = if *v4 < self.v4.table.used() {
                 *v4 += 1;
                 self.v4.flush_one(*v4 - 1, EndReason::Exit)
-            } else if *v6 < self.v6.used() {
+            } else if *v6 < self.v6.table.used() {
                 *v6 += 1;
                 self.v6.flush_one(*v6 - 1, EndReason::Exit)
             } else {

@@ -26,7 +26,7 @@ impl Engine {
         let since = cursor.since(self.now);
         let mut marked = Written { more: true, ..Written::default() };
         for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            let used = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
             if cursor.next >= used {
                 if cursor.is_v6 {
                     marked.more = false;

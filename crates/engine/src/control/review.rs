@@ -21,7 +21,7 @@ impl Engine {
     /// knew. Stops short where those who listen are behind. False: that was the last of it.
     pub fn review(&mut self, cursor: &mut Cursor, budget: u32, retimed: &mut u64) -> bool {
         for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            let used = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
             if cursor.next >= used {
                 if cursor.is_v6 {
                     return false;

@@ -24,14 +24,14 @@ impl Engine {
     ) -> bool {
         let mut left = budget;
         loop {
-            let places = if cursor.is_v6 { self.v6.used() } else { self.v4.used() };
+            let places = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
             let end = places.min(cursor.next.saturating_add(left));
             let range = cursor.next..end;
             left -= range.len() as u32;
             cursor.next = end;
             match cursor.is_v6 {
-                false => range.clone().for_each(|record| self.v4.prefetch(record)),
-                true => range.clone().for_each(|record| self.v6.prefetch(record)),
+                false => range.clone().for_each(|record| self.v4.table.prefetch(record)),
+                true => range.clone().for_each(|record| self.v6.table.prefetch(record)),
             }
             range
                 .filter_map(|record| match cursor.is_v6 {

@@ -7,7 +7,7 @@ use super::verdicts::Outcome;
 use crate::api::{CtState, Irregular, Reason};
 use crate::base::BURST_MAX;
 use crate::packet::{Burst, Key, Lane, Lanes, Opening};
-use crate::table::FlowTable;
+use crate::tracker::Tracker;
 use wire::Packet;
 
 impl<const W: usize> Lane<W> {
@@ -20,7 +20,7 @@ impl<const W: usize> Lane<W> {
     /// Begins a flow with the packet of this miss, if none of those before it did.
     pub(super) fn admit<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         miss: usize,
         burst: Burst<P>,
         outcome: &mut impl Outcome,
@@ -28,19 +28,19 @@ impl<const W: usize> Lane<W> {
         let i = usize::from(self.misses[miss % BURST_MAX]) % BURST_MAX;
         let key = Key::from_words(&self.keys, i);
         let (mut gathered, hash) = (None, self.hashes[i]);
-        if let Some(record) = table.find(hash, &key) {
-            return self.track_found(table, (i, record), burst, outcome);
+        if let Some(record) = tracker.table.find(hash, &key) {
+            return self.track_found(tracker, (i, record), burst, outcome);
         }
         let Opening { position, .. } = self.openings[i];
         if self.openings[i].quoted().is_some() {
-            return self.relate(table, i, None, outcome);
+            return self.relate(tracker, i, None, outcome);
         }
         if self.openings[i].is_further() {
             return outcome.astray(position);
         }
-        let packet = self.arrival(i, burst, table, &mut gathered);
+        let packet = self.arrival(i, burst, tracker, &mut gathered);
         let (swapped, zone) = (packet.meta.swapped(), key.zone());
-        if let Some(reason) = packet.unasked(&key).filter(|_| !table.picks_up(zone)) {
+        if let Some(reason) = packet.unasked(&key).filter(|_| !tracker.picks_up(zone)) {
             return outcome.stray(position, reason);
         }
         if !packet.is_intact(&key) {
@@ -53,13 +53,13 @@ impl<const W: usize> Lane<W> {
         if let Err(reason) = outcome.check(&key, swapped) {
             return outcome.full(position, zone, reason);
         }
-        if let Some(evicted) = table.make_room() {
+        if let Some(evicted) = tracker.make_room() {
             outcome.ended(evicted);
         }
-        match table.admit(hash, key, &packet) {
+        match tracker.admit(hash, key, &packet) {
             true => {
                 outcome.created(&key, swapped);
-                table.tell_new(hash, &key, outcome);
+                tracker.tell_new(hash, &key, outcome);
                 let is_none = packet.begins_nothing(&key);
                 outcome.state(position, || if is_none { CtState::INVALID } else { CtState::NEW });
             }
@@ -72,7 +72,7 @@ impl<const W: usize> Lane<W> {
 #[inline(never)]
 pub(crate) fn admit<P: Packet>(
     lanes: &mut Lanes,
-    (v4, v6): (&mut FlowTable<2>, &mut FlowTable<5>),
+    (v4, v6): (&mut Tracker<2>, &mut Tracker<5>),
     burst: Burst<P>,
     outcome: &mut impl Outcome,
 ) {

@@ -8,7 +8,7 @@ use crate::api::{CtState, Reason, Verdict};
 use crate::base::Nanos;
 use crate::fragments::{Due, Fate, Fragments, Held, Hold, Known, Of, Owner, Waiting};
 use crate::packet::{Arrived, Burst, Further, Lane, Lanes};
-use crate::table::FlowTable;
+use crate::tracker::Tracker;
 use wire::Packet;
 
 impl Fragments {
@@ -127,7 +127,7 @@ impl Fragments {
     pub(crate) fn count_due<P: Packet>(
         &mut self,
         lanes: &mut Lanes,
-        tables: (&mut FlowTable<2>, &mut FlowTable<5>),
+        tables: (&mut Tracker<2>, &mut Tracker<5>),
         burst: Burst<P>,
         told: &mut Told<impl States>,
     ) {
@@ -146,7 +146,7 @@ impl<const W: usize> Known<W> {
         &self,
         position: usize,
         hold: &mut Hold,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         told: &mut Told<impl States>,
     ) {
         // What is told is of the first one.
@@ -159,7 +159,7 @@ impl<const W: usize> Known<W> {
                 told.books.stats.held -= 1;
                 let (meta, reach) = (waiting.meta.sent_by(*swapped), extent.up_to(waiting.end));
                 let fragment = Further { meta, position: *position, reach };
-                let verdict = match table.follow(key, fragment, told.now, &mut told) {
+                let verdict = match tracker.follow(key, fragment, told.now, &mut told) {
                     true => {
                         told.books.stats.tracked += 1;
                         Verdict::Forward

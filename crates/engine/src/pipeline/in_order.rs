@@ -4,7 +4,7 @@
 
 use super::verdicts::Outcome;
 use crate::packet::{Burst, Lane, Lanes};
-use crate::table::FlowTable;
+use crate::tracker::Tracker;
 use wire::Packet;
 
 /// Tracks packets of both IP versions one after the other, and begins flows on the way: where there
@@ -13,10 +13,10 @@ use wire::Packet;
 #[inline(never)]
 pub(crate) fn track_in_order<P: Packet, O: Outcome>(
     lanes: &mut Lanes,
-    tables: (&mut FlowTable<2>, &mut FlowTable<5>),
+    tables: (&mut Tracker<2>, &mut Tracker<5>),
     burst: Burst<P>,
     outcome: &mut O,
-    then: &mut impl FnMut(usize, &mut FlowTable<2>, &mut FlowTable<5>, &mut O),
+    then: &mut impl FnMut(usize, &mut Tracker<2>, &mut Tracker<5>, &mut O),
 ) {
     let ((v4, v6), (mut of_v4, mut of_v6)) = (tables, (0, 0));
     while of_v4 < lanes.v4.len || of_v6 < lanes.v6.len {
@@ -35,14 +35,14 @@ pub(crate) fn track_in_order<P: Packet, O: Outcome>(
 impl<const W: usize> Lane<W> {
     fn track_now<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         i: usize,
         burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
-        self.track_any(table, i, burst, outcome);
+        self.track_any(tracker, i, burst, outcome);
         if self.missed > 0 {
-            self.admit(table, 0, burst, outcome);
+            self.admit(tracker, 0, burst, outcome);
             self.missed = 0;
         }
     }

@@ -15,7 +15,7 @@ use crate::offload::MarkCheck;
 use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
 use crate::packet::{ETHERNET, Key, Lanes, Meta, Numbers, Of, prefetch_head};
 use crate::policy::Zoning;
-use crate::table::FlowTable;
+use crate::tracker::Tracker;
 use conflicts::Unsettled;
 use std::ops::Range;
 use wire::Packet;
@@ -98,7 +98,7 @@ impl Marked {
     pub(crate) fn claim<P: Packet>(
         &mut self,
         packets: &[P],
-        (v4, v6): (&FlowTable<2>, &FlowTable<5>),
+        (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> Places {
         let (slot, of_v4) = (self.slot_of(), v4.named());
         let mut claimed = 0;
@@ -110,7 +110,7 @@ impl Marked {
             let mark = packet.mark_or_zero();
             let Some(record) = of_v4.by(slot(mark)) else { break };
             // It comes while lengths and flags are read.
-            v4.prefetch_many(record);
+            v4.table.prefetch_many(record);
             (*to_mark, *to_record) = (mark, record);
             claimed += 1;
         }
@@ -133,7 +133,7 @@ impl Marked {
     fn claim_others<P: Packet>(
         &mut self,
         packets: &[P],
-        (v4, v6): (&FlowTable<2>, &FlowTable<5>),
+        (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> Places {
         let (slot, of_v4, of_v6) = (self.slot_of(), v4.named(), v6.named());
         let (from, mut marked) = (self.of_v4, 0);
@@ -143,7 +143,7 @@ impl Marked {
             prefetch_head(packet);
             let mark = packet.mark_or_zero();
             let (record, is_named) = of_v4.by_or_any(slot(mark));
-            v4.prefetch_many(record);
+            v4.table.prefetch_many(record);
             self.claim_one(self.of_v4, (i, mark, record));
             self.of_v4 += usize::from(is_named);
             claimed |= Places::from(is_named) << i;
@@ -159,7 +159,7 @@ impl Marked {
                 self.stats.foreign += 1;
                 continue;
             };
-            v6.prefetch_many(record);
+            v6.table.prefetch_many(record);
             self.claim_one(self.of_v4 + self.of_v6, (i, mark, record));
             self.of_v6 += 1;
             claimed |= 1 << i;
@@ -199,7 +199,7 @@ impl Marked {
     pub(crate) fn count<P: Packet>(
         &mut self,
         packets: &[P],
-        (v4, v6): (&mut FlowTable<2>, &mut FlowTable<5>),
+        (v4, v6): (&mut Tracker<2>, &mut Tracker<5>),
         moment: Moment,
     ) -> (Places, u64) {
         let (of_v4, all) = (self.of_v4, self.of_v4 + self.of_v6);
@@ -220,13 +220,13 @@ impl Marked {
         (sum.rest, sum.bytes)
     }
 
-    /// Settles packets of one table.
+    /// Settles packets of one tracker.
     #[inline(always)]
     fn count_run<P: Packet, const W: usize>(
         &mut self,
         packets: &[P],
         Run { run, sampled, moment }: Run,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         sum: &mut Sum,
     ) where
         Lanes: Of<W>,
@@ -241,7 +241,7 @@ impl Marked {
             let named = (&self.records[some.clone()], &self.marks[some.clone()]);
             let (of_run, metas) = (&packets[some.clone()], &self.metas[some]);
             let numbers = |at: usize| Numbers::of_plain(&of_run[at], metas[at], W > 2, ETHERNET);
-            let counted = table.count_marked(named, metas, Micros::of(moment.now), numbers);
+            let counted = tracker.count_marked(named, metas, Micros::of(moment.now), numbers);
             sum.counted += counted as u64;
             at += counted;
             if at == until {
@@ -249,9 +249,9 @@ impl Marked {
             }
             let named = (self.records[at], self.marks[at], self.metas[at]);
             let is_sampled = sampled >> at & 1 != 0;
-            if !is_sampled && table.is_more_by_flags(named) {
-                self.set_aside(named.0, table);
-            } else if self.look(&packets[at], named, is_sampled, (&mut *table, moment)) {
+            if !is_sampled && tracker.is_more_by_flags(named) {
+                self.set_aside(named.0, tracker);
+            } else if self.look(&packets[at], named, is_sampled, (&mut *tracker, moment)) {
                 sum.counted += 1;
                 at += 1;
                 continue;
@@ -264,7 +264,7 @@ impl Marked {
                 sum.rest |= 1 << place;
             }
         }
-        self.unsettled.settle(table);
+        self.unsettled.settle(tracker);
     }
 
     /// What is not simply good: true if it was counted all the same.
@@ -274,7 +274,7 @@ impl Marked {
         packet: &P,
         (record, mark, plain): (u32, u32, Meta),
         is_sampled: bool,
-        (table, Moment { now, zoning }): (&mut FlowTable<W>, Moment),
+        (tracker, Moment { now, zoning }): (&mut Tracker<W>, Moment),
     ) -> bool
     where
         Lanes: Of<W>,
@@ -288,10 +288,10 @@ impl Marked {
             plain => (plain, zoning.from.untagged(), ETHERNET),
         };
         // Without tags that say so, it is in that of the record if it is of the record.
-        let of_zone = if zoning.from.is_by_tag() { of_zone } else { table.zone(record) };
+        let of_zone = if zoning.from.is_by_tag() { of_zone } else { tracker.zone(record) };
         let rule = self.layout.decode(mark);
         let meta = meta.sent_by(rule.direction);
-        let check = match table.check_mark(record, (mark, rule), (meta, of_zone)) {
+        let check = match tracker.check_mark(record, (mark, rule), (meta, of_zone)) {
             MarkCheck::Trusted | MarkCheck::VerifyKey if self.unsettled.has(record) => {
                 MarkCheck::NotPlain
             }
@@ -306,28 +306,29 @@ impl Marked {
             MarkCheck::Trusted if !is_sampled => true,
             MarkCheck::Trusted | MarkCheck::VerifyKey => {
                 self.stats.checked += 1;
-                if !self.has_key(packet, zoning, (record, rule.direction), table) {
+                if !self.has_key(packet, zoning, (record, rule.direction), tracker) {
                     self.stats.mismatched += 1;
                     return false;
                 }
                 // The first of a rule: earlier packets of this burst may have come without.
-                check == MarkCheck::Trusted || !table.believe(record, rule.direction)
+                check == MarkCheck::Trusted || !tracker.believe(record, rule.direction)
             }
         };
-        if is_one_more && table.takes(record, meta, || Numbers::of_plain(packet, meta, W > 2, l3)) {
-            table.count_one(record, meta, Micros::of(now));
+        if is_one_more && tracker.takes(record, meta, || Numbers::of_plain(packet, meta, W > 2, l3))
+        {
+            tracker.count_one(record, meta, Micros::of(now));
             return true;
         }
-        self.set_aside(record, table);
+        self.set_aside(record, tracker);
         false
     }
 
     /// The packet is more than one more. Those behind it in this burst may be of another flow, if
     /// this one ends by it.
     #[inline(always)]
-    fn set_aside<const W: usize>(&mut self, record: u32, table: &mut FlowTable<W>) {
+    fn set_aside<const W: usize>(&mut self, record: u32, tracker: &mut Tracker<W>) {
         self.stats.unusual += 1;
-        self.unsettled.add(record, table);
+        self.unsettled.add(record, tracker);
     }
 
     /// Whether a packet has the key of a record, and this direction.
@@ -336,7 +337,7 @@ impl Marked {
         packet: &P,
         zoning: &Zoning,
         (record, direction): (u32, u8),
-        table: &FlowTable<W>,
+        tracker: &Tracker<W>,
     ) -> bool
     where
         Lanes: Of<W>,
@@ -346,7 +347,7 @@ impl Marked {
         zoning.apply(&mut self.lanes, (0, 0));
         let first = parsed.ok().and_then(|()| self.lanes.lane().first());
         first.is_some_and(|(key, read): (Key<W>, Meta)| {
-            table.holds(record, &key) && read.swapped() == direction
+            tracker.table.holds(record, &key) && read.swapped() == direction
         })
     }
 

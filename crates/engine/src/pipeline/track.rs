@@ -6,8 +6,7 @@ use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::{BURST_MAX, Micros, NO_RECORD};
 use crate::conn::{Never, When};
 use crate::packet::{Arrival, Burst, Chunks, Evidence, Gathered, Header, Key, Lane, Numbers};
-use crate::table::FlowTable;
-use crate::tracker::Seen;
+use crate::tracker::{Seen, Tracker};
 use wire::Packet;
 
 impl<const W: usize> Lane<W> {
@@ -16,16 +15,16 @@ impl<const W: usize> Lane<W> {
     /// not.
     pub(super) fn relate(
         &self,
-        table: &FlowTable<W>,
+        tracker: &Tracker<W>,
         i: usize,
         record: Option<u32>,
         outcome: &mut impl Outcome,
     ) {
         let opening = &self.openings[i];
         let seq = opening.quoted().unwrap_or(0);
-        let is_related = record.map(|record| table.has_sent(record, self.metas[i], seq));
+        let is_related = record.map(|record| tracker.has_sent(record, self.metas[i], seq));
         // Who has sent what is quoted is told about it.
-        let is_reply = record.is_some_and(|record| !table.is_reply(record, self.metas[i]));
+        let is_reply = record.is_some_and(|record| !tracker.is_reply(record, self.metas[i]));
         outcome.error(opening.position, is_related, is_reply);
     }
 
@@ -33,12 +32,12 @@ impl<const W: usize> Lane<W> {
     #[cold]
     pub(super) fn track_pieces<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
         for i in 0..self.len.min(BURST_MAX) {
-            self.track_any(table, i, burst, outcome);
+            self.track_any(tracker, i, burst, outcome);
         }
     }
 
@@ -46,15 +45,15 @@ impl<const W: usize> Lane<W> {
     /// others, whether they have a mark, or are worth one.
     pub(super) fn track_any<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         i: usize,
         burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
         let is_fragment = self.fragments >> (i % BURST_MAX) & 1 == 1;
-        match table.looks().filter(|_| !is_fragment) {
-            Some(looks) => self.track_one(table, (i, looks), burst, outcome),
-            None => self.track_one(table, (i, Never), burst, outcome),
+        match tracker.looks().filter(|_| !is_fragment) {
+            Some(looks) => self.track_one(tracker, (i, looks), burst, outcome),
+            None => self.track_one(tracker, (i, Never), burst, outcome),
         }
     }
 
@@ -64,42 +63,43 @@ impl<const W: usize> Lane<W> {
         &'a self,
         i: usize,
         (packets, now): Burst<'a, P>,
-        table: &FlowTable<W>,
+        tracker: &Tracker<W>,
         gathered: &'a mut Option<Gathered>,
     ) -> Arrival<'a> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
         let key = Key::from_words(&self.keys, i);
-        let is_judged = key.proto() == PROTO_TCP && table.judges(key.zone());
+        let is_judged = key.proto() == PROTO_TCP && tracker.judges(key.zone());
         let packet = packets.get(usize::from(opening.position));
         let judged = packet.filter(|_| is_judged);
         let header = judged.and_then(|packet| Header::of(packet, opening, gathered));
-        let evidence = packet.filter(|_| table.verifies()).map_or(Evidence::Trusted, Evidence::of);
+        let evidence =
+            packet.filter(|_| tracker.verifies()).map_or(Evidence::Trusted, Evidence::of);
         let is_sctp = key.proto() == PROTO_SCTP;
         let chunks = packet
             .filter(|_| is_sctp)
-            .and_then(|packet| Chunks::of(packet, meta, opening, table.judges(key.zone())));
-        Arrival { meta, opening, now, side: table.side(), header, chunks, evidence }
+            .and_then(|packet| Chunks::of(packet, meta, opening, tracker.judges(key.zone())));
+        Arrival { meta, opening, now, side: tracker.side(), header, chunks, evidence }
     }
 
     /// Counts packets of known flows.
     #[inline(always)]
     pub(crate) fn track<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
-        match table.looks() {
-            Some(_) if self.fragments != 0 => self.track_pieces(table, burst, outcome),
-            Some(looks) => self.track_and_look(table, burst, looks, outcome),
-            None => self.track_and_look(table, burst, Never, outcome),
+        match tracker.looks() {
+            Some(_) if self.fragments != 0 => self.track_pieces(tracker, burst, outcome),
+            Some(looks) => self.track_and_look(tracker, burst, looks, outcome),
+            None => self.track_and_look(tracker, burst, Never, outcome),
         }
     }
 
     #[inline(never)]
     fn track_and_look<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         (packets, now): Burst<P>,
         looks: impl When,
         outcome: &mut impl Outcome,
@@ -107,15 +107,15 @@ impl<const W: usize> Lane<W> {
         let len = self.len.min(BURST_MAX);
         for i in 0..len {
             // It is in the second level by now, or on its way there.
-            table.prefetch(self.candidates[(i + NEAR) % BURST_MAX]);
-            self.track_one(table, (i, looks), (packets, now), outcome);
+            tracker.table.prefetch(self.candidates[(i + NEAR) % BURST_MAX]);
+            self.track_one(tracker, (i, looks), (packets, now), outcome);
         }
     }
 
     #[inline(always)]
     fn track_one<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         (i, looks): (usize, impl When),
         (packets, now): Burst<P>,
         outcome: &mut impl Outcome,
@@ -127,10 +127,10 @@ impl<const W: usize> Lane<W> {
             Numbers::of(packet, meta, opening)
         };
         let candidate = (self.candidates[i], &key);
-        if !table.count(candidate, (meta, numbers), Micros::of(now), looks) {
-            self.track_rare(table, i, (packets, now), outcome);
+        if !tracker.count(candidate, (meta, numbers), Micros::of(now), looks) {
+            self.track_rare(tracker, i, (packets, now), outcome);
         } else {
-            outcome.state(opening.position, || table.state(candidate.0, meta));
+            outcome.state(opening.position, || tracker.state(candidate.0, meta));
         }
     }
 
@@ -139,7 +139,7 @@ impl<const W: usize> Lane<W> {
     #[inline(never)]
     fn track_rare<P: Packet>(
         &mut self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         i: usize,
         (packets, now): Burst<P>,
         outcome: &mut impl Outcome,
@@ -148,8 +148,8 @@ impl<const W: usize> Lane<W> {
         let key = Key::from_words(&self.keys, i);
         let record = match self.candidates[i] {
             NO_RECORD => None,
-            candidate if table.holds(candidate, &key) => Some(candidate),
-            _ => table.find(self.hashes[i], &key),
+            candidate if tracker.table.holds(candidate, &key) => Some(candidate),
+            _ => tracker.table.find(self.hashes[i], &key),
         };
         let Some(record) = record else {
             self.misses[self.missed % BURST_MAX] = i as u8;
@@ -159,29 +159,29 @@ impl<const W: usize> Lane<W> {
         let (meta, opening) = (self.metas[i], &self.openings[i]);
         let is_usual = packets.get(usize::from(opening.position)).is_some_and(|packet| {
             let seen = Seen { packet, meta, opening, now };
-            table.track_usual(record, &seen, outcome)
+            tracker.track_usual(record, &seen, outcome)
         });
         if !is_usual {
-            self.track_found(table, (i, record), (packets, now), outcome);
+            self.track_found(tracker, (i, record), (packets, now), outcome);
         }
     }
 
     /// What packet `i` does to the flow in this record, which is its own.
     pub(super) fn track_found<P: Packet>(
         &self,
-        table: &mut FlowTable<W>,
+        tracker: &mut Tracker<W>,
         (i, record): (usize, u32),
         burst: Burst<P>,
         outcome: &mut impl Outcome,
     ) {
         if self.openings[i].quoted().is_some() {
-            self.relate(table, i, Some(record), outcome);
+            self.relate(tracker, i, Some(record), outcome);
         } else if let Some(fragment) = self.further(i) {
-            table.track_further(record, fragment, burst.1, outcome);
+            tracker.track_further(record, fragment, burst.1, outcome);
         } else {
             let mut gathered = None;
-            let packet = self.arrival(i, burst, table, &mut gathered);
-            table.track(record, &packet, outcome);
+            let packet = self.arrival(i, burst, tracker, &mut gathered);
+            tracker.track(record, &packet, outcome);
         }
     }
 }

@@ -2,12 +2,12 @@
 //! Records that are not in use: those that were freed, in a list through their links, and those
 //! that never were.
 
-use super::FlowTable;
+use super::Table;
 use super::columns::Markings;
 use crate::api::CtMark;
 use crate::base::{BURST_MAX, NO_RECORD, TimerLink};
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Table<W> {
     /// A record that is in the index.
     pub(crate) fn take_indexed(&mut self, hash: u64) -> Option<u32> {
         let record = self.take_record()?;

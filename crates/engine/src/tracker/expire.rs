@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Ends connections: by silence, for want of room, at the end of the run.
 
+use super::Tracker;
 use super::offload::RECALL_WAIT;
 use crate::api::{EndReason, FlowRecord};
 use crate::base::{BURST_MAX, NO_RECORD, Nanos};
 use crate::conn::Hot;
-use crate::table::{Embryonic, FlowTable};
+use crate::table::Embryonic;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Looks at up to `budget` timers, at most [`BURST_MAX`], that are due by `now`; the flows they
     /// end go to `ended`. Returns how many it looked at.
     ///
@@ -23,8 +24,8 @@ impl<const W: usize> FlowTable<W> {
         let mut popped = [0; BURST_MAX];
         let mut looked_at = 0;
         for place in popped.iter_mut().take(budget) {
-            let Some(record) = self.wheel.pop(&mut self.cold, now) else { break };
-            self.hot.prefetch(record as usize, 0);
+            let Some(record) = self.table.wheel.pop(&mut self.table.cold, now) else { break };
+            self.table.hot.prefetch(record as usize, 0);
             *place = record;
             looked_at += 1;
         }
@@ -41,36 +42,36 @@ impl<const W: usize> FlowTable<W> {
         let mut over = 0;
         for i in 0..popped.len() {
             let record = popped[i];
-            let hot = &self.hot[record as usize];
-            let last_seen = hot.last_seen(&self.cold.0[record as usize]);
+            let hot = &self.table.hot[record as usize];
+            let last_seen = hot.last_seen(&self.table.cold.0[record as usize]);
             let deadline = last_seen.saturating_add(self.lifetimes.of(hot));
             if deadline > now {
-                self.wheel.arm(&mut self.cold, record, deadline);
+                self.table.wheel.arm(&mut self.table.cold, record, deadline);
                 continue;
             }
             if hot.is_ruled() && self.is_awaited(record, now) {
-                self.wheel.arm(&mut self.cold, record, now.saturating_add(RECALL_WAIT));
+                self.table.wheel.arm(&mut self.table.cold, record, now.saturating_add(RECALL_WAIT));
                 continue;
             }
-            let hot = &self.hot[record as usize];
+            let hot = &self.table.hot[record as usize];
             hot.key.to_words(&mut words, over);
             popped[over] = record;
             over += 1;
         }
-        self.prepare(&words, 0..over, &mut hashes);
+        self.table.prepare(&words, 0..over, &mut hashes);
         for (&record, hash) in popped.iter().zip(&hashes).take(over) {
-            let reason = self.hot[record as usize].end_reason();
+            let reason = self.table.hot[record as usize].end_reason();
             ended(self.end(record, *hash, reason));
         }
     }
 
     /// Ends the live flow in `record`, if there is one.
     pub(crate) fn flush_one(&mut self, record: u32, reason: EndReason) -> Option<FlowRecord> {
-        if self.hot[record as usize].is_free() {
+        if self.table.hot[record as usize].is_free() {
             return None;
         }
-        self.wheel.disarm(&mut self.cold, record);
-        let hash = self.hasher.hash_one(&self.hot[record as usize].key.0);
+        self.table.wheel.disarm(&mut self.table.cold, record);
+        let hash = self.table.hasher.hash_one(&self.table.hot[record as usize].key.0);
         Some(self.end(record, hash, reason))
     }
 
@@ -79,40 +80,40 @@ impl<const W: usize> FlowTable<W> {
         let flow = self.record(record, reason);
         self.forgotten.end(record);
         self.out_of_sync.end(record);
-        self.leave_embryonic(record);
-        self.live -= 1;
-        let hot = &mut self.hot[record as usize];
+        self.table.leave_embryonic(record);
+        self.table.live -= 1;
+        let hot = &mut self.table.hot[record as usize];
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
         }
         self.waiting = self.waiting.filter(|due| !due.is_of(record));
-        self.index.remove(hash, record);
+        self.table.index.remove(hash, record);
         *hot = Hot::FREE;
-        self.give_back(record);
+        self.table.give_back(record);
         flow
     }
 
     /// Makes room for a flow that is about to begin, if there is none: the oldest embryonic one
     /// goes, and is returned.
     pub(crate) fn make_room(&mut self) -> Option<FlowRecord> {
-        let is_full = !self.may_begin() || self.live == self.hot.len() as u32;
+        let is_full = !self.table.may_begin() || self.table.live == self.table.hot.len() as u32;
         if is_full { self.evict() } else { None }
     }
 
     fn evict(&mut self) -> Option<FlowRecord> {
-        let Embryonic { oldest, evicts, .. } = self.embryonic;
+        let Embryonic { oldest, evicts, .. } = self.table.embryonic;
         if !evicts || oldest == NO_RECORD {
             return None;
         }
-        self.wheel.disarm(&mut self.cold, oldest);
-        let hash = self.hasher.hash_one(&self.hot[oldest as usize].key.0);
+        self.table.wheel.disarm(&mut self.table.cold, oldest);
+        let hash = self.table.hasher.hash_one(&self.table.hot[oldest as usize].key.0);
         Some(self.end(oldest, hash, EndReason::Evicted))
     }
 
     /// A flow is about to begin in the place of one that is over. If there are as many embryonic
     /// ones as there may be, and it is none of them, the oldest goes.
     pub(super) fn make_room_for_reuse(&mut self, record: u32) -> Option<FlowRecord> {
-        let is_one_more = !self.hot[record as usize].is_embryonic();
-        if is_one_more && !self.may_begin() { self.evict() } else { None }
+        let is_one_more = !self.table.hot[record as usize].is_embryonic();
+        if is_one_more && !self.table.may_begin() { self.evict() } else { None }
     }
 }

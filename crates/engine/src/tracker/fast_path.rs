@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Segments that lead a connection of TCP where they nearly always do.
 
+use super::Tracker;
 use crate::api::Reason;
 use crate::base::Nanos;
 use crate::conn::{Event, Phase};
 use crate::packet::{Arrival, Evidence, Header, Meta, Opening, is_plain_tcp_right};
 use crate::pipeline::Outcome;
-use crate::table::FlowTable;
 use wire::Packet;
 
 /// A packet as it was parsed.
@@ -35,7 +35,7 @@ impl<P: Packet> Seen<'_, P> {
     }
 }
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Takes a packet of the flow in `record` if it is one of its usual life. False: nothing has
     /// changed, and it may be anything.
     #[inline(always)]
@@ -46,7 +46,7 @@ impl<const W: usize> FlowTable<W> {
         outcome: &mut impl Outcome,
     ) -> bool {
         let &Seen { meta, opening, now, .. } = seen;
-        let hot = &self.hot[record as usize];
+        let hot = &self.table.hot[record as usize];
         let before = hot.phase();
         let Some(next) = hot.usually_leads_to(meta) else { return false };
         let Some(header) = seen.header() else { return false };
@@ -56,13 +56,13 @@ impl<const W: usize> FlowTable<W> {
                 return false;
             }
             if let Err(reason) = self.begin_again(record, seen, header, outcome) {
-                let zone = self.hot[record as usize].key.zone();
+                let zone = self.table.hot[record as usize].key.zone();
                 outcome.full(opening.position, zone, reason);
                 return true;
             }
         } else {
             let (verifies, segment) = (self.verifies, header.read(meta, opening));
-            let hot = &mut self.hot[record as usize];
+            let hot = &mut self.table.hot[record as usize];
             if !hot.goes_on(next, (meta, segment), || seen.is_intact::<W>(verifies)) {
                 return false;
             }

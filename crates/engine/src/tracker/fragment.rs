@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Fragments behind the first of their datagram, counted to the connection of that.
 
+use super::Tracker;
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
 use crate::conn::When;
 use crate::packet::{Arrival, Further, Key, Opening};
 use crate::pipeline::Outcome;
-use crate::table::FlowTable;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Counts a fragment to the flow in `record`.
     pub(crate) fn track_further(
         &mut self,
@@ -18,7 +18,7 @@ impl<const W: usize> FlowTable<W> {
         outcome: &mut impl Outcome,
     ) {
         let looks = self.looks.of(record);
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         // What these say of themselves is in the first fragment, and was judged there.
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
             let opening = Opening::further(position);
@@ -40,7 +40,9 @@ impl<const W: usize> FlowTable<W> {
         now: Nanos,
         outcome: &mut impl Outcome,
     ) -> bool {
-        let Some(record) = self.find(self.hasher.hash_one(&key.0), key) else { return false };
+        let Some(record) = self.table.find(self.table.hasher.hash_one(&key.0), key) else {
+            return false;
+        };
         self.track_further(record, fragment, now, outcome);
         true
     }

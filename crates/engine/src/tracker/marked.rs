@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a table does for rules of the NIC, and counts by their marks.
 
+use super::Tracker;
 use crate::api::{RuleId, Side};
 use crate::base::{Micros, Nanos};
 use crate::conn::When;
 use crate::offload::{Due, Looks, MarkCheck};
 use crate::packet::{FIN, Meta, Numbers, RST, SYN_FIN_RST};
-use crate::table::FlowTable;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Counts packets whose marks name records, in their order, up to one that is more than one
     /// more of its flow, or not of it. Returns how many it counted; directions are those of the
     /// marks.
@@ -44,7 +44,7 @@ impl<const W: usize> FlowTable<W> {
         now: Micros,
         numbers: impl Fn(usize) -> Option<Numbers>,
     ) -> (usize, bool) {
-        let (Some(looks), hot) = (self.looks, &mut *self.hot) else { return (0, false) };
+        let (Some(looks), hot) = (self.looks, &mut *self.table.hot) else { return (0, false) };
         let looks = looks.of_marked();
         let mut counted = 0;
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
@@ -63,7 +63,7 @@ impl<const W: usize> FlowTable<W> {
 
     /// The zone of a record's flow.
     pub(crate) fn zone(&self, record: u32) -> u16 {
-        self.hot[record as usize].key.zone()
+        self.table.hot[record as usize].key.zone()
     }
 
     /// What is known of a packet whose mark names the record.
@@ -73,7 +73,7 @@ impl<const W: usize> FlowTable<W> {
         (mark, rule): (u32, RuleId),
         (meta, zone): (Meta, u16),
     ) -> MarkCheck {
-        let hot = &self.hot[record as usize];
+        let hot = &self.table.hot[record as usize];
         // What the record says by itself spares the slot, which comes from afar.
         if zone == hot.key.zone() && hot.direction_of(mark, meta).is_some() {
             return MarkCheck::Trusted;
@@ -86,7 +86,7 @@ impl<const W: usize> FlowTable<W> {
     /// its flags alone.
     #[inline(always)]
     pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, Meta)) -> bool {
-        let (hot, flags) = (&self.hot[record as usize], meta.tcp_flags());
+        let (hot, flags) = (&self.table.hot[record as usize], meta.tcp_flags());
         // Without numbers a SYN is no more than an ACK.
         let more = if hot.is_judged() { SYN_FIN_RST } else { FIN | RST };
         meta != Meta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
@@ -100,7 +100,7 @@ impl<const W: usize> FlowTable<W> {
         meta: Meta,
         numbers: impl FnOnce() -> Option<Numbers>,
     ) -> bool {
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         !hot.is_judged() || hot.takes_of_sender(meta, numbers())
     }
 
@@ -108,7 +108,7 @@ impl<const W: usize> FlowTable<W> {
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: Meta, now: Micros) {
         let looks = self.looks.map(Looks::of_marked);
-        if self.hot[record as usize].count(meta, now, looks.of(record)) {
+        if self.table.hot[record as usize].count(meta, now, looks.of(record)) {
             self.counted(record, meta.swapped(), true);
         }
     }
@@ -126,12 +126,12 @@ impl<const W: usize> FlowTable<W> {
     /// What is rare about a packet that was counted, by its mark or not.
     #[cold]
     pub(super) fn counted(&mut self, record: u32, swapped: u8, is_marked: bool) {
-        if self.hot[record as usize].is_full_of_responder() {
-            self.leave_embryonic(record);
+        if self.table.hot[record as usize].is_full_of_responder() {
+            self.table.leave_embryonic(record);
         }
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         if hot.is_full() {
-            hot.spill(&mut self.cold.0[record as usize]);
+            hot.spill(&mut self.table.cold.0[record as usize]);
         }
         let (looks, later) = (self.looks.of(record), self.looks.map(Looks::of_marked).of(record));
         let is_due =
@@ -142,7 +142,7 @@ impl<const W: usize> FlowTable<W> {
             return self.look(due, false);
         }
         rules.prefetch(record);
-        self.cold.0.prefetch(record as usize, 0);
+        self.table.cold.0.prefetch(record as usize, 0);
         if let Some(due) = self.waiting.replace(due) {
             self.look(due, true);
         }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a table does for flows that the NIC forwards by itself.
 
+use super::Tracker;
 use crate::api::{Answer, Passed, RuleId, Side, Wish};
 use crate::base::Nanos;
 use crate::offload::{Due, Learnt, Looks, Named, Rules, Score, Sight, Wanted};
-use crate::table::FlowTable;
 
 /// Between two looks whether a flow whose time is over may end.
 pub(super) const RECALL_WAIT: Nanos = 20_000_000;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// The NIC has forwarded so many more packets by a rule, until now.
     pub(crate) fn pass(&mut self, rule: RuleId, passed: Passed, now: Nanos) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         let Some(record) = rules.bypassed(rule) else { return };
-        let hot = &mut self.hot[record as usize];
-        let cold = &mut self.cold.0[record as usize];
+        let hot = &mut self.table.hot[record as usize];
+        let cold = &mut self.table.cold.0[record as usize];
         hot.pass(cold, rule.direction, passed, now);
         rules.pass((record, rule), passed, hot.so_far(cold, rule.direction).0);
     }
@@ -34,10 +34,10 @@ impl<const W: usize> FlowTable<W> {
     /// A packet with the mark of this record had its key; true if it is the first of its rule.
     pub(crate) fn believe(&mut self, record: u32, direction: u8) -> bool {
         let Some(rules) = &mut self.rules else { return false };
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         let is_first = rules.believe(record, direction, hot);
         if is_first {
-            let (packets, _) = hot.so_far(&self.cold.0[record as usize], direction);
+            let (packets, _) = hot.so_far(&self.table.cold.0[record as usize], direction);
             rules.begin_hits(record, direction, packets);
         }
         is_first
@@ -46,7 +46,7 @@ impl<const W: usize> FlowTable<W> {
     /// Which mark is enough for packets of this record from here on; 0: none. Returns which was.
     #[inline(always)]
     pub(crate) fn expect(&mut self, record: u32, mark: u32) -> u32 {
-        std::mem::replace(&mut self.hot[record as usize].expected, mark)
+        std::mem::replace(&mut self.table.hot[record as usize].expected, mark)
     }
 
     /// The rules of its flows.
@@ -68,7 +68,7 @@ impl<const W: usize> FlowTable<W> {
     /// Visits rules: [`Rules::tend`].
     pub(crate) fn tend(&mut self, turn: (Nanos, usize), wanted: &mut [Wanted; 2]) {
         if let Some(rules) = &mut self.rules {
-            rules.tend(&self.hot, turn, wanted);
+            rules.tend(&self.table.hot, turn, wanted);
         }
     }
 
@@ -77,9 +77,10 @@ impl<const W: usize> FlowTable<W> {
         let rules = self.rules.as_deref_mut()?;
         for _ in 0..CANDIDATES {
             let who = rules.take_candidate(side, worth)?;
-            let hot = &mut self.hot[who.record as usize];
+            let hot = &mut self.table.hot[who.record as usize];
             if rules.has_place(hot.key.zone(), (side, worth)) {
-                let (packets, _) = hot.so_far(&self.cold.0[who.record as usize], who.direction);
+                let (packets, _) =
+                    hot.so_far(&self.table.cold.0[who.record as usize], who.direction);
                 return rules.ask(who, (side, worth), (hot, packets));
             }
         }
@@ -91,15 +92,15 @@ impl<const W: usize> FlowTable<W> {
         let Some(rules) = &mut self.rules else { return Learnt::default() };
         let learnt = rules.learn(rule, answer);
         if let Some(record) = learnt.without_rule {
-            rules.release(record, &mut self.hot[record as usize]);
+            rules.release(record, &mut self.table.hot[record as usize]);
         }
         learnt
     }
 
     pub(super) fn look(&mut self, Due { record, direction, side }: Due, is_marked: bool) {
         let Some(rules) = &mut self.rules else { return };
-        let hot = &mut self.hot[record as usize];
-        let (packets, start) = hot.so_far(&self.cold.0[record as usize], direction);
+        let hot = &mut self.table.hot[record as usize];
+        let (packets, start) = hot.so_far(&self.table.cold.0[record as usize], direction);
         rules.look((Sight { record, direction, packets, start, is_marked }, side), hot);
     }
 }

@@ -12,11 +12,11 @@
 //! says anything that fits. Whoever can do that is on both ways between the ends: he sees the
 //! numbers, and could end it with an RST.
 
+use super::Tracker;
 use crate::api::{Irregular, Side};
 use crate::base::Nanos;
 use crate::conn::Event;
 use crate::packet::{ACK, Arrival, SYN, Segment};
-use crate::table::FlowTable;
 
 /// Places for SYNs.
 const PLACES: usize = 1024;
@@ -60,16 +60,16 @@ impl Forgotten {
     }
 }
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// A packet that changes nothing was let pass: if it is a SYN, there may be an answer to it.
     pub(super) fn keep_asked(&mut self, record: u32, packet: &Arrival) {
-        let hot = &self.hot[record as usize];
+        let hot = &self.table.hot[record as usize];
         let is_syn = packet.meta.tcp_flags() & (SYN | ACK) == SYN;
         let Some(syn) = packet.segment().filter(|_| is_syn && packet.is_intact(&hot.key)) else {
             return;
         };
         let (direction, side) = (hot.direction(packet.meta), self.side);
-        let last_seen = hot.last_seen(&self.cold.0[record as usize]);
+        let last_seen = hot.last_seen(&self.table.cold.0[record as usize]);
         *self.forgotten.place(record) = Some(Asked { record, direction, side, syn, last_seen });
     }
 
@@ -85,12 +85,12 @@ impl<const W: usize> FlowTable<W> {
         if !is_syn_ack || !matches!(reason, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
             return Err(reason);
         }
-        let hot = &self.hot[record as usize];
+        let hot = &self.table.hot[record as usize];
         let asked = self.forgotten.place(record).filter(|asked| asked.record == record);
         let (Some(answer), Some(asked)) = (packet.segment(), asked) else { return Err(reason) };
         let (from, now) = (hot.direction(packet.meta), self.side);
         // Nobody who knows of the connection has said anything since, but that it is over.
-        let is_silent = hot.last_seen(&self.cold.0[record as usize]) == asked.last_seen
+        let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == asked.last_seen
             || hot.phase().is_closing();
         // Answers come from where the SYN goes.
         let is_opposite = asked.direction != from && (now.is_none() || asked.side != now);

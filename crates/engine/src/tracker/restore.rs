@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Connections out of and back into the table, as snapshots hold them.
 
+use super::Tracker;
 use crate::api::{CtMark, Restored, SavedFlow};
 use crate::base::Nanos;
 use crate::conn::{Cold, Hot};
 use crate::packet::Key;
-use crate::table::FlowTable;
 use std::net::IpAddr;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// The flow in a record, if there is one and it is worth saving.
     pub(crate) fn saved(&self, record: u32) -> Option<SavedFlow> {
-        let (hot, cold) = self.parts(record);
+        let (hot, cold) = self.table.parts(record);
         if hot.is_free() || hot.is_embryonic() {
             return None;
         }
-        Some(SavedFlow { ct_mark: self.ct_mark(record), ..hot.saved(cold)? })
+        Some(SavedFlow { ct_mark: self.table.ct_mark(record), ..hot.saved(cold)? })
     }
 
     /// Who began the flow whose place it took, if there was one with this key.
@@ -35,7 +35,7 @@ impl<const W: usize> FlowTable<W> {
     }
 }
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// When a flow ends if no packet comes.
     pub(crate) fn deadline(&self, hot: &Hot<W>, cold: &Cold) -> Nanos {
         hot.last_seen(cold).saturating_add(self.lifetimes.of(hot))
@@ -49,34 +49,34 @@ impl<const W: usize> FlowTable<W> {
         ct_mark: CtMark,
         now: Nanos,
     ) -> Result<Option<IpAddr>, Restored> {
-        let hash = self.hasher.hash_one(&hot.key.0);
-        let known = self.find(hash, &hot.key);
+        let hash = self.table.hasher.hash_one(&hot.key.0);
+        let known = self.table.find(hash, &hot.key);
         if let Some(record) = known {
-            let (there, cold_there) = self.parts(record);
+            let (there, cold_there) = self.table.parts(record);
             // Only what was put here a moment ago is never embryonic.
             if there.is_embryonic() || there.last_seen(cold_there) >= hot.last_seen(&cold) {
                 return Err(Restored::Refused);
             }
-            self.wheel.disarm(&mut self.cold, record);
+            self.table.wheel.disarm(&mut self.table.cold, record);
         }
         let record = match known {
             Some(record) => record,
-            None => self.take_indexed(hash).ok_or(Restored::Refused)?,
+            None => self.table.take_indexed(hash).ok_or(Restored::Refused)?,
         };
         let replaced = known.map(|record| {
-            let there = &self.hot[record as usize];
+            let there = &self.table.hot[record as usize];
             there.key.end(there.originator())
         });
-        self.hot[record as usize] = hot;
-        self.cold.0[record as usize] = cold;
-        self.markings.begin(record);
+        self.table.hot[record as usize] = hot;
+        self.table.cold.0[record as usize] = cold;
+        self.table.markings.begin(record);
         if ct_mark != CtMark::default() {
-            self.set_ct_mark(record, ct_mark);
+            self.table.set_ct_mark(record, ct_mark);
         }
         let deadline = self.deadline(&hot, &cold);
-        self.wheel.catch_up(now);
-        self.wheel.arm(&mut self.cold, record, deadline);
-        self.live += u32::from(known.is_none());
+        self.table.wheel.catch_up(now);
+        self.table.wheel.arm(&mut self.table.cold, record, deadline);
+        self.table.live += u32::from(known.is_none());
         Ok(replaced)
     }
 }

@@ -12,11 +12,11 @@
 //!
 //! [`OUT_OF_SYNC_TIMEOUT`]: crate::flow::OUT_OF_SYNC_TIMEOUT
 
+use super::Tracker;
 use crate::api::{Irregular, Side};
 use crate::base::{Micros, Nanos};
 use crate::conn::{Event, Phase, Said};
 use crate::packet::{Arrival, FIN, RST, SYN};
-use crate::table::FlowTable;
 
 /// Places for connections.
 const PLACES: usize = 1024;
@@ -91,7 +91,7 @@ impl Speaker {
     }
 }
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Returns what a packet does that does not fit for this reason: nothing, unless it answers
     /// another one that does not fit either.
     pub(super) fn resync(
@@ -100,7 +100,7 @@ impl<const W: usize> FlowTable<W> {
         packet: &Arrival,
         reason: Irregular,
     ) -> Result<Event, Irregular> {
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         let flags = packet.meta.tcp_flags();
         let segment = packet.segment().filter(|_| is_misfit(reason) && flags & SYN == 0);
         let Some(segment) = segment.filter(|_| hot.phase().can_be_out_of_sync()) else {
@@ -136,13 +136,13 @@ impl<const W: usize> FlowTable<W> {
 
     /// Both sides have ended the connection in `record` with numbers that do not fit.
     fn shorten(&mut self, record: u32, now: Nanos) {
-        let (hot, cold) = self.parts(record);
+        let (hot, cold) = self.table.parts(record);
         let deadline = now.saturating_add(self.lifetimes.of_phase(hot, Phase::TcpOutOfSync));
         if hot.phase() != Phase::TcpEstablished || self.deadline(hot, cold) <= deadline {
             return;
         }
         self.out_of_sync.end(record);
-        self.hot[record as usize].lose_sync(Micros::of(now));
+        self.table.hot[record as usize].lose_sync(Micros::of(now));
         self.entered(record);
         self.hasten(record, deadline);
     }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Arms timers, and applies a changed policy to connections that there are.
 
+use super::Tracker;
 use crate::api::{Change, FlowEvent};
 use crate::base::Nanos;
 use crate::policy::{AT_ONCE, Zones};
-use crate::table::FlowTable;
 use std::sync::Arc;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Looks at how full the table is, and arms some timers anew if that makes timeouts shorter.
     pub(crate) fn adapt(&mut self, now: Nanos) {
-        self.lifetimes.adapt(self.live);
-        if self.lifetimes.next >= self.fresh {
+        self.lifetimes.adapt(self.table.live);
+        if self.lifetimes.next >= self.table.fresh {
             return;
         }
-        let until = self.fresh.min(self.lifetimes.next + AT_ONCE);
+        let until = self.table.fresh.min(self.lifetimes.next + AT_ONCE);
         for record in self.lifetimes.next..until {
-            if !self.hot[record as usize].is_free() {
+            if !self.table.hot[record as usize].is_free() {
                 self.rearm(record, now);
             }
         }
@@ -26,7 +26,7 @@ impl<const W: usize> FlowTable<W> {
     /// Has the timer of a flow come up when its time is over as timeouts are now. False: it does so
     /// as it is.
     fn rearm(&mut self, record: u32, now: Nanos) -> bool {
-        let (hot, cold) = self.parts(record);
+        let (hot, cold) = self.table.parts(record);
         let deadline = self.deadline(hot, cold).max(now);
         self.hasten(record, deadline)
     }
@@ -39,12 +39,12 @@ impl<const W: usize> FlowTable<W> {
     /// Holds the flow in a record, if there is one, against what holds in its zone. Whether its
     /// timer was armed anew; and what became of it, if it has come to another state by that.
     pub(crate) fn review_one(&mut self, record: u32, now: Nanos) -> (bool, Option<FlowEvent>) {
-        let hot = &self.hot[record as usize];
+        let hot = &self.table.hot[record as usize];
         if hot.is_free() {
             return (false, None);
         }
         let (is_judged, before) = (self.judges(hot.key.zone()), hot.phase());
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         hot.judge_anew(is_judged);
         let is_seen = hot.phase().progress() != before.progress();
         if let Some(rules) = self.rules.as_ref().filter(|_| hot.phase() != before) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counts a packet to its connection, and moves the connection from state to state.
 
+use super::Tracker;
 use crate::api::{CtState, Irregular};
 use crate::base::{LinkStore, Micros, Nanos};
 use crate::conn::{Event, Phase, When};
 use crate::packet::{Arrival, Key, Meta, Numbers, Opening};
 use crate::pipeline::Outcome;
-use crate::table::FlowTable;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// If `record` is the flow with this key and the packet no more than one more of it, counts it.
     /// False, and nothing has changed: `record` is another flow, or none, or the packet does more.
     #[inline(always)]
@@ -21,7 +21,7 @@ impl<const W: usize> FlowTable<W> {
         looks: impl When,
     ) -> bool {
         // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
-        let Some(hot) = self.hot.get_mut(record as usize) else { return false };
+        let Some(hot) = self.table.hot.get_mut(record as usize) else { return false };
         if hot.key != *key || !hot.is_one_more(meta) {
             return false;
         }
@@ -38,7 +38,7 @@ impl<const W: usize> FlowTable<W> {
     /// a flow that ends by the packet, and of a packet that changes nothing.
     pub(crate) fn track(&mut self, record: u32, packet: &Arrival, outcome: &mut impl Outcome) {
         let Arrival { meta, opening, now, .. } = *packet;
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         let before = hot.phase();
         let event = hot.event(packet);
         let event = event.or_else(|reason| self.agree(record, packet, reason));
@@ -49,12 +49,12 @@ impl<const W: usize> FlowTable<W> {
         match event {
             Event::None => {}
             Event::Enter(phase) => {
-                self.hot[record as usize].enter(phase);
+                self.table.hot[record as usize].enter(phase);
                 self.entered(record);
             }
             Event::Reuse | Event::Agree(_) => {
                 if let Err(reason) = self.replace(record, packet, event, outcome) {
-                    let zone = self.hot[record as usize].key.zone();
+                    let zone = self.table.hot[record as usize].key.zone();
                     return outcome.full(opening.position, zone, reason);
                 }
             }
@@ -67,13 +67,13 @@ impl<const W: usize> FlowTable<W> {
     /// The flow in `record` has come from one phase to another.
     #[inline(always)]
     pub(super) fn entered(&mut self, record: u32) {
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         let phase = hot.phase();
         if let Some(rules) = &mut self.rules {
             rules.steady(record, hot);
         }
         if phase.is_assured() {
-            self.leave_embryonic(record);
+            self.table.leave_embryonic(record);
         }
     }
 
@@ -88,7 +88,7 @@ impl<const W: usize> FlowTable<W> {
         outcome: &mut impl Outcome,
     ) {
         let looks = self.looks.filter(|_| !opening.is_further()).of(record);
-        let hot = &mut self.hot[record as usize];
+        let hot = &mut self.table.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
         if let Some(before) = before {
             let timeout = self.lifetimes.of(hot);
@@ -120,7 +120,7 @@ impl<const W: usize> FlowTable<W> {
                 self.keep_asked(record, packet);
             }
             let looks = self.looks.of(record);
-            if self.hot[record as usize].count_irregular(meta, looks) {
+            if self.table.hot[record as usize].count_irregular(meta, looks) {
                 self.counted(record, meta.swapped(), false);
             }
         }
@@ -133,10 +133,10 @@ impl<const W: usize> FlowTable<W> {
     /// Has the timer of a flow come up by a deadline that may be earlier than the one before.
     /// False: it does so as it is.
     pub(crate) fn hasten(&mut self, record: u32, deadline: Nanos) -> bool {
-        let is_late = !self.wheel.comes_by(*self.cold.link(record), deadline);
+        let is_late = !self.table.wheel.comes_by(*self.table.cold.link(record), deadline);
         if is_late {
-            self.wheel.disarm(&mut self.cold, record);
-            self.wheel.arm(&mut self.cold, record, deadline);
+            self.table.wheel.disarm(&mut self.table.cold, record);
+            self.table.wheel.arm(&mut self.table.cold, record, deadline);
         }
         is_late
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a walk does with one record: list, sweep, mark.
 
+use super::Tracker;
 use crate::api::{
     Change, EndReason, Filter, FlowEvent, FlowRecord, LiveFlow, MarkChange, Progress, Query,
     RuleView,
 };
 use crate::base::Nanos;
 use crate::offload::{Rules, Subject, Terms};
-use crate::table::FlowTable;
 use std::ops::Range;
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Whether the connection in a record is meant and began by a time; and what became of it, if
     /// it has another mark or label now.
     pub(crate) fn mark_one(
@@ -20,12 +20,12 @@ impl<const W: usize> FlowTable<W> {
         change: MarkChange,
         since: Nanos,
     ) -> (bool, Option<FlowEvent>) {
-        if !self.is_meant(record, filter) || self.parts(record).1.began() > since {
+        if !self.is_meant(record, filter) || self.table.parts(record).1.began() > since {
             return (false, None);
         }
-        let old = self.ct_mark(record);
-        self.set_ct_mark(record, change.written_to(old));
-        let is_new = self.ct_mark(record) != old;
+        let old = self.table.ct_mark(record);
+        self.table.set_ct_mark(record, change.written_to(old));
+        let is_new = self.table.ct_mark(record) != old;
         (true, is_new.then(|| self.event(record, Change::Update)))
     }
 }
@@ -37,11 +37,11 @@ pub(crate) enum Fate {
     Ends(FlowRecord),
 }
 
-impl<const W: usize> FlowTable<W> {
+impl<const W: usize> Tracker<W> {
     /// Places of a walk.
     pub(crate) fn places(&self, query: &Query) -> u32 {
         match self.rules() {
-            _ if !query.has_rules => self.used(),
+            _ if !query.has_rules => self.table.used(),
             Some(rules) => rules.slots().used(),
             None => 0,
         }
@@ -54,7 +54,7 @@ impl<const W: usize> FlowTable<W> {
             _ => Some(place),
         };
         // They lie far apart where the walk goes through slots.
-        places.clone().filter_map(record_at).for_each(|record| self.prefetch(record));
+        places.clone().filter_map(record_at).for_each(|record| self.table.prefetch(record));
         for record in places.filter_map(record_at) {
             if self.is_meant(record, &query.filter) {
                 found(record);
@@ -63,8 +63,8 @@ impl<const W: usize> FlowTable<W> {
     }
 
     pub(crate) fn prefetch_some(&self, from: u32, count: u32) {
-        (from..from.saturating_add(count).min(self.used()))
-            .for_each(|record| self.prefetch(record));
+        (from..from.saturating_add(count).min(self.table.used()))
+            .for_each(|record| self.table.prefetch(record));
     }
 
     /// Ends the flow in a record if it is meant and began by a time. What the NIC has counted of it
@@ -75,7 +75,7 @@ impl<const W: usize> FlowTable<W> {
         filter: &Filter,
         (since, now): (Nanos, Nanos),
     ) -> Fate {
-        let (hot, cold) = self.parts(record);
+        let (hot, cold) = self.table.parts(record);
         if !self.is_meant(record, filter) || cold.began() > since {
             return Fate::Stays;
         }
@@ -86,7 +86,7 @@ impl<const W: usize> FlowTable<W> {
     }
 
     pub(crate) fn live_flow(&self, record: u32, (terms, now): (&[Terms; 2], Nanos)) -> LiveFlow {
-        let (hot, cold) = self.parts(record);
+        let (hot, cold) = self.table.parts(record);
         let flow = self.record(record, EndReason::Exit);
         let view = |rules: &Rules, swapped: u8| {
             let (packets, start) = hot.so_far(cold, swapped);

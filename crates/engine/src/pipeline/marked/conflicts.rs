@@ -2,9 +2,9 @@
 //! Flows that a packet of the burst may end, so that those behind it may be of others.
 
 use crate::base::BURST_MAX;
-use crate::table::FlowTable;
+use crate::tracker::Tracker;
 
-/// Flows of one table. No mark is expected of them: packets are not counted in passing.
+/// Flows of one tracker. No mark is expected of them: packets are not counted in passing.
 pub(super) struct Unsettled {
     /// One bit for each, by the lowest bits of its record: most often, none has it.
     any: u64,
@@ -26,21 +26,21 @@ impl Unsettled {
 
     /// It is, from here on. One that is so already stays as it is.
     #[inline(always)]
-    pub(super) fn add<const W: usize>(&mut self, record: u32, table: &mut FlowTable<W>) {
+    pub(super) fn add<const W: usize>(&mut self, record: u32, tracker: &mut Tracker<W>) {
         if self.has(record) || self.len == BURST_MAX {
             return;
         }
         self.any |= Self::bit(record);
         self.records[self.len] = record;
-        self.expected[self.len] = table.expect(record, 0);
+        self.expected[self.len] = tracker.expect(record, 0);
         self.len += 1;
     }
 
     /// The burst is over: what will be in the next one is not behind these.
     #[inline(always)]
-    pub(super) fn settle<const W: usize>(&mut self, table: &mut FlowTable<W>) {
+    pub(super) fn settle<const W: usize>(&mut self, tracker: &mut Tracker<W>) {
         for (&record, &expected) in self.records[..self.len].iter().zip(&self.expected) {
-            table.expect(record, expected);
+            tracker.expect(record, expected);
         }
         (self.any, self.len) = (0, 0);
     }
