@@ -15,7 +15,7 @@ use crate::base::{
 };
 use crate::conn::{Cold, Hot};
 use crate::packet::Key;
-pub(crate) use columns::{ColdParts, Markings};
+use columns::{ColdParts, Markings};
 pub(crate) use embryonic::{EMBRYONIC_BYTES, Embryonic};
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub(crate) struct Table<const W: usize> {
     /// Connections there are.
     pub(crate) live: u32,
     /// Head of the list of records freed, through their links.
-    pub(super) free: u32,
+    pub(crate) free: u32,
     /// Records from here on were never used.
     pub(crate) fresh: u32,
 }
@@ -135,8 +135,6 @@ impl<const W: usize> Table<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Config;
-    use crate::base::BURST_MAX;
     use std::collections::BTreeSet;
 
     /// Hashes of the same keys in a table with this secret.

@@ -4,10 +4,12 @@
 //! Keeps the table and the NIC rules in step.
 
 mod admit;
+mod agreed_syn;
 mod expire;
 mod fast_path;
 mod fragment;
 mod marked;
+mod misfits;
 mod offload;
 mod pending_syn;
 mod records;
@@ -25,10 +27,10 @@ use crate::packet::Meta;
 use crate::policy::{Lifetimes, Tagging, Zones};
 use crate::table::Table;
 pub(crate) use fast_path::Seen;
+pub(crate) use misfits::MISFIT_BYTES;
+use misfits::OutOfSync;
 pub(crate) use pending_syn::FORGOTTEN_BYTES;
 use pending_syn::Forgotten;
-pub(crate) use resync::MISFIT_BYTES;
-use resync::OutOfSync;
 use std::sync::Arc;
 pub(crate) use walk::Fate;
 

@@ -13,83 +13,11 @@
 //! [`OUT_OF_SYNC_TIMEOUT`]: crate::flow::OUT_OF_SYNC_TIMEOUT
 
 use super::Tracker;
-use crate::api::{Irregular, Side};
+use super::misfits::{Misfits, Speaker};
+use crate::api::Irregular;
 use crate::base::{Micros, Nanos};
 use crate::conn::{Event, Phase, Said};
 use crate::packet::{Arrival, FIN, RST, SYN};
-
-/// Places for connections.
-const PLACES: usize = 1024;
-
-/// Bytes of those of a table.
-pub(crate) const MISFIT_BYTES: usize = PLACES * size_of::<Option<Misfits>>();
-
-/// The last packets of a connection that do not fit it.
-#[derive(Clone, Copy)]
-struct Misfits {
-    record: u32,
-    /// When something was seen last that fitted.
-    last_seen: Micros,
-    /// The last segment that is no RST.
-    segment: Option<(Speaker, Said)>,
-    /// Who has sent a FIN or an RST last.
-    closer: Option<Speaker>,
-}
-
-/// Who has sent a packet: 0 for the originator; and where it came in, if that is known.
-#[derive(Clone, Copy)]
-struct Speaker {
-    direction: usize,
-    side: Option<Side>,
-}
-
-/// The connections of which something is kept: each record has one place.
-pub(crate) struct OutOfSync {
-    misfits: Box<[Option<Misfits>]>,
-    /// Places that are taken, usually none: then the end of a connection need not look.
-    taken: u32,
-}
-
-impl OutOfSync {
-    pub(crate) fn new() -> Self {
-        Self { misfits: vec![None; PLACES].into(), taken: 0 }
-    }
-
-    /// Returns what is kept of the connection in a record.
-    fn of(&self, record: u32) -> Option<Misfits> {
-        self.misfits[record as usize % PLACES].filter(|misfits| misfits.record == record)
-    }
-
-    /// Keeps this, in place of what another connection has there.
-    fn keep(&mut self, misfits: Misfits) {
-        let before = self.misfits[misfits.record as usize % PLACES].replace(misfits);
-        self.taken += u32::from(before.is_none());
-    }
-
-    /// The connection in a record has ended.
-    #[inline(always)]
-    pub(crate) fn end(&mut self, record: u32) {
-        if self.taken != 0 {
-            self.forget(record);
-        }
-    }
-
-    #[inline(never)]
-    fn forget(&mut self, record: u32) {
-        if self.of(record).is_some() {
-            self.misfits[record as usize % PLACES] = None;
-            self.taken -= 1;
-        }
-    }
-}
-
-impl Speaker {
-    /// Whether the other one is the other end, at the other port.
-    fn is_across(self, other: Speaker) -> bool {
-        let is_across = self.side.zip(other.side).is_none_or(|(a, b)| a != b);
-        self.direction != other.direction && is_across
-    }
-}
 
 impl<const W: usize> Tracker<W> {
     /// Returns what a packet does that does not fit for this reason: nothing, unless it answers

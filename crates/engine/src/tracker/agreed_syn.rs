@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A SYN of a connection that both ends have forgotten, and the SYN+ACK that agrees with it: they
+//! begin another connection in its place.
+
+use super::Tracker;
+use super::pending_syn::Asked;
+use crate::api::Irregular;
+use crate::conn::Event;
+use crate::packet::{ACK, Arrival, SYN};
+
+impl<const W: usize> Tracker<W> {
+    /// A packet that changes nothing was let pass: if it is a SYN, there may be an answer to it.
+    pub(super) fn keep_asked(&mut self, record: u32, packet: &Arrival) {
+        let hot = &self.table.hot[record as usize];
+        let is_syn = packet.meta.tcp_flags() & (SYN | ACK) == SYN;
+        let Some(syn) = packet.segment().filter(|_| is_syn && packet.is_intact(&hot.key)) else {
+            return;
+        };
+        let (direction, side) = (hot.direction(packet.meta), self.side);
+        let last_seen = hot.last_seen(&self.table.cold.0[record as usize]);
+        *self.forgotten.place(record) = Some(Asked { record, direction, side, syn, last_seen });
+    }
+
+    /// What a packet does that its connection cannot have for this reason: nothing, if it does not
+    /// say that there is another connection.
+    pub(super) fn agree(
+        &mut self,
+        record: u32,
+        packet: &Arrival,
+        reason: Irregular,
+    ) -> Result<Event, Irregular> {
+        let is_syn_ack = packet.meta.tcp_flags() & (SYN | ACK) == SYN | ACK;
+        if !is_syn_ack || !matches!(reason, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
+            return Err(reason);
+        }
+        let hot = &self.table.hot[record as usize];
+        let asked = self.forgotten.place(record).filter(|asked| asked.record == record);
+        let (Some(answer), Some(asked)) = (packet.segment(), asked) else { return Err(reason) };
+        let (from, now) = (hot.direction(packet.meta), self.side);
+        // Nobody who knows of the connection has said anything since, but that it is over.
+        let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == asked.last_seen
+            || hot.phase().is_closing();
+        // Answers come from where the SYN goes.
+        let is_opposite = asked.direction != from && (now.is_none() || asked.side != now);
+        let is_agreed = is_silent && is_opposite && asked.syn.is_answered_by(answer);
+        match is_agreed && packet.is_intact(&hot.key) {
+            true => Ok(Event::Agree(asked.syn)),
+            false => Err(reason),
+        }
+    }
+}
