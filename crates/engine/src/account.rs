@@ -3,75 +3,81 @@
 
 mod events;
 
-use crate::api::{Config, EndReason, FlowRecord, InvalidPackets, Malformed, OddFragments, Stats};
-use crate::pipeline::Others;
-use crate::policy::{Limits, Zones};
+use crate::api::{Config, EndReason, FlowEvent, FlowRecord, Stats};
+use crate::base::Nanos;
+use crate::packet::Key;
+use crate::policy::{DropPolicy, Limits};
 use events::Events;
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-/// Flow records that may wait to be taken. `expire` and `flush` leave half of them to flows that
-/// end by a packet, which cannot wait.
+/// Flow records that may wait to be taken. `expire` and `flush` leave half of them to connections
+/// that end by a packet, which cannot wait.
 const RECORDS_MAX: usize = 4096;
 
-/// What tracking produces: counters and flow records.
-pub(crate) struct Books {
+/// Counters, flow records and events, and connections counted against limits.
+pub(crate) struct Accounts {
     pub(crate) stats: Stats,
     pub(crate) records: VecDeque<FlowRecord>,
     pub(crate) events: Events,
     pub(crate) limits: Limits,
-    pub(crate) limits_bytes: usize,
-    pub(crate) others: Others,
-    pub(crate) zones: Arc<Zones>,
-    pub(crate) malformed: Malformed,
-    pub(crate) invalid: InvalidPackets,
-    pub(crate) sees_all: bool,
-    pub(crate) odd_fragments: OddFragments,
+    /// Which packets are dropped rather than counted to their connection.
+    pub(crate) drops: DropPolicy,
     keeps_records: bool,
 }
 
-impl Books {
-    pub(crate) fn new(config: &Config, zones: Arc<Zones>) -> Self {
+impl Accounts {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             stats: Stats::default(),
             records: VecDeque::with_capacity(RECORDS_MAX),
             events: Events::new(),
             limits: Limits::new(config),
-            limits_bytes: Limits::bytes(config),
-            others: Others::new(config.steering.clone()),
-            zones,
-            malformed: config.malformed,
-            invalid: config.invalid,
-            sees_all: config.sees_all,
-            odd_fragments: config.odd_fragments,
+            drops: DropPolicy::new(config),
             keeps_records: config.records,
         }
     }
 
-    /// What holds in zones from now on; returns what held before.
-    pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) -> Arc<Zones> {
-        std::mem::replace(&mut self.zones, zones)
+    /// Counts a connection that has begun, and who began it.
+    pub(crate) fn began<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
+        self.stats.created += 1;
+        self.reopened((key, swapped), now);
     }
 
-    /// Whether a flow that can wait may end now.
+    /// Counts a connection that has begun in the place of another, whose end counts it as created.
+    pub(crate) fn reopened<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
+        self.limits.began(key.zone(), || key.end(swapped), now);
+    }
+
+    /// Queues an event for the subscribers that there are.
+    pub(crate) fn emit(&mut self, event: FlowEvent) {
+        self.events.push(event);
+    }
+
+    /// Whether anybody has subscribed to events.
+    pub(crate) fn has_subscribers(&self) -> bool {
+        self.events.listens()
+    }
+
+    /// Whether a connection that can wait may end now.
     pub(crate) fn has_room(&self) -> bool {
         self.records.len() < RECORDS_MAX / 2
     }
 
-    /// Whether anybody takes what is left of a flow.
-    pub(crate) fn keeps(&self) -> bool {
+    /// Whether anybody takes the flow record of a connection that ends.
+    pub(crate) fn keeps_records(&self) -> bool {
         self.keeps_records || self.events.listens()
     }
 
-    /// A flow of this zone has ended, which somebody at this address began.
+    /// Counts the end of a connection of this zone that a host with this address began.
     pub(crate) fn count_end(&mut self, reason: EndReason, zone: u16, src: impl FnOnce() -> IpAddr) {
         self.limits.ended(zone, src);
         self.stats.ended[reason as usize] += 1;
-        // The packet that ended it by reuse began another flow in its place.
+        // The packet that ended it by reuse began another connection in its place.
         self.stats.created += u64::from(reason == EndReason::Reuse);
     }
 
+    /// Counts the end of a connection, queues its event and its flow record.
     pub(crate) fn end(&mut self, flow: FlowRecord) {
         self.count_end(flow.end_reason, flow.zone, || flow.src);
         self.events.ended(&flow);

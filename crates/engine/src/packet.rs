@@ -17,7 +17,7 @@ mod sctp;
 mod tcp;
 mod view;
 
-pub(crate) use batch::{Arrived, Burst, Further, Lane, Lanes, Of};
+pub(crate) use batch::{Arrived, Batch, Batches, Burst, Further, Of};
 pub(crate) use checksum::{Evidence, is_plain_tcp_right};
 pub(crate) use descriptor::{
     BYTES_MAX, BYTES_SHIFT, Front, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, Opening,

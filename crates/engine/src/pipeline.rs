@@ -1,20 +1,278 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The passes over one burst of packets, and the verdict of each.
+//!
+//! Marked packets first; then parse, look up, count or track what has a connection, and admit what
+//! has none, in packet order. Each pass is a loop over the burst that starts the loads of the next.
 
 mod admission;
 mod fragments;
 mod handoff;
 mod in_order;
+mod intake;
 mod lookup;
 mod marked;
+mod misses;
+mod pass;
 mod steering;
 mod track;
 mod verdicts;
 
-pub(crate) use admission::admit;
-pub(crate) use fragments::refuse_further;
-pub(crate) use handoff::send_all_errors_away;
-pub(crate) use in_order::track_in_order;
-pub(crate) use marked::{Marked, Moment, Places};
-pub(crate) use steering::Others;
-pub(crate) use verdicts::{Outcome, States, Told, Unasked};
+use crate::account::Accounts;
+use crate::api::{Config, Side, Stage, Verdict};
+use crate::base::{BURST_MAX, Memory, Nanos};
+use crate::fragments::Fragments;
+use crate::packet::parse::PART;
+use crate::packet::{Errand, Handed, Key, prefetch_head};
+use crate::policy::{Zones, Zoning};
+use crate::tracker::Trackers;
+use in_order::track_in_order;
+use intake::Intake;
+use lookup::Lookups;
+use marked::{Marked, Moment, Places};
+use pass::Passes;
+use std::sync::Arc;
+use steering::Others;
+use verdicts::Verdicts;
+pub(crate) use verdicts::{CtStates, NoCtStates};
+use wire::Packet;
+
+/// What the passes over a burst work on, of one engine.
+pub(crate) struct Pipeline {
+    intake: Intake,
+    lookups: Box<Lookups>,
+    marked: Option<Box<Marked>>,
+    others: Others,
+    zones: Arc<Zones>,
+}
+
+/// What a burst meets: the connections and the accounts of its engine, at a time.
+pub(crate) struct Context<'a> {
+    pub(crate) trackers: &'a mut Trackers,
+    pub(crate) accounts: &'a mut Accounts,
+    pub(crate) now: Nanos,
+}
+
+impl Pipeline {
+    pub(crate) fn new(config: &Config, zones: Arc<Zones>) -> Self {
+        Self {
+            intake: Intake::new(config),
+            lookups: Lookups::new(),
+            marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
+            others: Others::new(config),
+            zones,
+        }
+    }
+
+    /// Begins a burst of so many packets that arrived at this side.
+    #[inline(always)]
+    pub(crate) fn arrive(&mut self, side: Option<Side>, packets: usize, context: &mut Context) {
+        context.trackers.arrive(side, context.now, packets);
+        if let Some(fragments) = &mut self.intake.fragments {
+            fragments.clear();
+        }
+        self.others.clear();
+        context.accounts.drops.sees_all = self.others.see_all();
+    }
+
+    /// Packets with a mark first; the others, and those whose mark does not do, in their order.
+    /// `done` is called behind each stage.
+    #[inline(always)]
+    pub(crate) fn process<P: Packet>(
+        &mut self,
+        context: Context,
+        packets: &[P],
+        verdicts: &mut [Verdict],
+        done: &mut impl FnMut(Stage),
+    ) {
+        let is_any_marked = || packets.iter().any(|packet| packet.mark_or_zero() != 0);
+        let Some(marked) = self.marked.as_mut().filter(|_| is_any_marked()) else {
+            packets.iter().for_each(prefetch_head);
+            return self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
+        };
+        let Context { trackers, accounts, now } = context;
+        let rest =
+            count_marked(marked, &self.intake.zone_rules, (trackers, accounts, now), packets);
+        done(Stage::Mark);
+        if rest != 0 {
+            let context = Context { trackers, accounts, now };
+            self.process_rest(context, (packets, rest), verdicts, done);
+        }
+    }
+
+    /// Tracks the packets at these places of a burst.
+    #[inline(never)]
+    fn process_rest<P: Packet>(
+        &mut self,
+        context: Context,
+        (packets, rest): (&[P], Places),
+        verdicts: &mut [Verdict],
+        done: &mut impl FnMut(Stage),
+    ) {
+        let mut gathered = [&packets[0]; BURST_MAX];
+        let mut positions = [0_u8; BURST_MAX];
+        let mut len = 0;
+        for (packet, position) in packets.iter().zip(0..) {
+            gathered[len % BURST_MAX] = packet;
+            positions[len % BURST_MAX] = position;
+            len += (rest >> position & 1) as usize;
+        }
+        let mut out = [Verdict::Forward; BURST_MAX];
+        self.process_unmarked(context, &gathered[..len], (&mut out[..len], NoCtStates), done);
+        for (verdict, position) in out.into_iter().zip(positions).take(len) {
+            verdicts[usize::from(position)] = verdict;
+        }
+        for held in self.intake.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
+            held.position = positions[usize::from(held.position) % BURST_MAX];
+        }
+        for handed in self.others.handed_mut() {
+            handed.position = positions[usize::from(handed.position) % BURST_MAX];
+        }
+    }
+
+    /// Tracks packets without a look at marks, and writes their connection states, if asked.
+    #[inline(always)]
+    pub(crate) fn process_unmarked<P: Packet, S: CtStates>(
+        &mut self,
+        Context { trackers, accounts, now }: Context,
+        packets: &[P],
+        (out, ct_states): (&mut [Verdict], S),
+        done: &mut impl FnMut(Stage),
+    ) {
+        let Self { intake, lookups, others, zones, .. } = self;
+        let mut verdicts = Verdicts { out, ct_states, accounts, others, zones, now };
+        intake.batches.clear();
+        lookups.clear();
+        // Each part is parsed while the buckets of the one before are on their way.
+        for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
+            intake.parse(part, first, &mut verdicts);
+            done(Stage::Parse);
+            lookups.advance(&intake.batches, trackers);
+            done(Stage::Lookup);
+        }
+        lookups.advance(&intake.batches, trackers);
+        // Those that find the table full are taken off again.
+        let tracked = intake.batches.v4.len() + intake.batches.v6.len();
+        verdicts.accounts.stats.tracked += tracked as u64;
+        done(Stage::Lookup);
+        let burst = (packets, now);
+        let Intake { batches, fragments, .. } = intake;
+        if let Some(fragments) = fragments.as_mut().filter(|fragments| fragments.is_due()) {
+            let passes = Passes::new(batches, lookups, trackers);
+            fragments.count_due(passes, burst, &mut verdicts);
+            return done(Stage::Track);
+        }
+        let mut passes = Passes::new(batches, lookups, trackers);
+        if passes.are_near_a_limit() || verdicts.accounts.limits.are_near(now) {
+            track_in_order(passes, burst, &mut verdicts, &mut |_, _, _, _| ());
+            return done(Stage::Track);
+        }
+        passes.v4.track(burst, &mut verdicts);
+        passes.v6.track(burst, &mut verdicts);
+        done(Stage::Track);
+        misses::admit(passes, burst, &mut verdicts);
+        done(Stage::Miss);
+    }
+
+    /// Tracks packets that came to other workers and were parsed there, packet by packet.
+    pub(crate) fn process_handoffs<P: Packet>(
+        &mut self,
+        Context { trackers, accounts, now }: Context,
+        (packets, errands): (&[P], &[Errand]),
+        out: &mut [Verdict],
+    ) {
+        let Self { intake: Intake { batches, .. }, lookups, others, zones, .. } = self;
+        batches.clear();
+        lookups.clear();
+        for (position, errand) in (0..).zip(errands) {
+            let mut opening = errand.opening;
+            opening.position = position;
+            let [a, b, ..] = errand.words;
+            match errand.is_v6 {
+                true => {
+                    let key = Key(errand.words);
+                    batches.v6.push_parsed(key, errand.meta, opening, errand.reach);
+                }
+                false => {
+                    let key = Key([a, b]);
+                    batches.v4.push_parsed(key, errand.meta, opening, errand.reach);
+                }
+            }
+        }
+        batches.v4.are_all_pieces();
+        batches.v6.are_all_pieces();
+        lookups.advance(batches, trackers);
+        lookups.advance(batches, trackers);
+        accounts.stats.taken += packets.len() as u64;
+        accounts.stats.tracked += packets.len() as u64;
+        let mut verdicts = Verdicts { out, ct_states: NoCtStates, accounts, others, zones, now };
+        let passes = Passes::new(batches, lookups, trackers);
+        track_in_order(passes, (packets, now), &mut verdicts, &mut |_, _, _, _| ());
+    }
+
+    /// Compares one packet of the last burst with what the port says of its queues.
+    #[inline(never)]
+    pub(crate) fn check_steering(&mut self) {
+        if let Some((key, _)) = self.intake.batches.v4.first() {
+            self.others.check(&key);
+        } else if let Some((key, _)) = self.intake.batches.v6.first() {
+            self.others.check(&key);
+        }
+    }
+
+    /// Datagrams on their way, if any are remembered.
+    pub(crate) fn fragments(&self) -> Option<&Fragments> {
+        self.intake.fragments.as_deref()
+    }
+
+    /// The same, to change them.
+    pub(crate) fn fragments_mut(&mut self) -> Option<&mut Fragments> {
+        self.intake.fragments.as_deref_mut()
+    }
+
+    /// The short cut of marked packets, if the NIC may mark any.
+    pub(crate) fn marked(&self) -> Option<&Marked> {
+        self.marked.as_deref()
+    }
+
+    /// Rules that put packets into zones.
+    pub(crate) fn zone_rules(&self) -> &Zoning {
+        &self.intake.zone_rules
+    }
+
+    /// Packets of the last burst that go to other workers.
+    pub(crate) fn handed(&self) -> &[Handed] {
+        &self.others.handed
+    }
+
+    /// Replaces the policy of zones; returns the old one.
+    pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) -> Arc<Zones> {
+        std::mem::replace(&mut self.zones, zones)
+    }
+
+    /// Has the parser use these SIMD instructions.
+    #[cfg(test)]
+    pub(crate) fn set_simd(&mut self, level: crate::base::SimdLevel) {
+        self.intake.vectors = level;
+    }
+
+    pub(crate) fn memory(&self) -> Memory {
+        self.fragments().map_or(Memory::default(), |fragments| fragments.memory())
+    }
+}
+
+/// Counts packets by their marks; the others are in what it returns.
+fn count_marked<P: Packet>(
+    marked: &mut Marked,
+    zoning: &Zoning,
+    (trackers, accounts, now): (&mut Trackers, &mut Accounts, Nanos),
+    packets: &[P],
+) -> Places {
+    let Trackers { v4, v6 } = trackers;
+    marked.set_tight(v4.table.may_evict() || v6.table.may_evict());
+    let counted_before = marked.stats.counted;
+    let rest = marked.claim(packets, (v4, v6));
+    let (others, bytes) = marked.count(packets, (v4, v6), Moment { now, zoning });
+    accounts.stats.bytes += bytes;
+    accounts.stats.tracked += marked.stats.counted - counted_before;
+    rest | others
+}

@@ -16,12 +16,13 @@ mod records;
 mod reopen;
 mod restore;
 mod resync;
+mod step;
 mod timeouts;
 mod track;
 mod walk;
 
 use crate::api::{Checksums, Config, CtState, Offload, PickUp, Side, TcpNumbers};
-use crate::base::Memory;
+use crate::base::{Memory, Nanos};
 use crate::offload::{Due, Looks, Rules};
 use crate::packet::Meta;
 use crate::policy::{Lifetimes, Tagging, Zones};
@@ -32,7 +33,31 @@ use misfits::OutOfSync;
 pub(crate) use pending_syn::FORGOTTEN_BYTES;
 use pending_syn::Forgotten;
 use std::sync::Arc;
+pub(crate) use step::{Cause, Step};
 pub(crate) use walk::Fate;
+
+/// The trackers of both IP versions.
+pub(crate) struct Trackers {
+    pub(crate) v4: Tracker<2>,
+    pub(crate) v6: Tracker<5>,
+}
+
+impl Trackers {
+    pub(crate) fn new(config: &Config, zones: Arc<Zones>) -> Self {
+        Self {
+            v4: Tracker::new(config.capacity_ipv4, config, zones.clone(), 0),
+            v6: Tracker::new(config.capacity_ipv6, config, zones, 1),
+        }
+    }
+
+    /// Notes at which side and when the packets of the next calls arrived, and how many. Without a
+    /// side there is but one.
+    #[inline(always)]
+    pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
+        self.v4.arrive(side, now, packets);
+        self.v6.arrive(side, now, packets);
+    }
+}
 
 /// Tracks the connections of one IP version: their table, their NIC rules, and what decides about
 /// them.
@@ -54,7 +79,7 @@ pub(crate) struct Tracker<const W: usize> {
 
 impl<const W: usize> Tracker<W> {
     /// The tracker that comes at this place among those of its engine.
-    pub(crate) fn new(capacity: u32, config: &Config, zones: Arc<Zones>, place: u32) -> Self {
+    fn new(capacity: u32, config: &Config, zones: Arc<Zones>, place: u32) -> Self {
         let rules = config.offload.map(|offload| {
             let first_index = offload.first_index + place * offload.slots;
             let offload = Offload { first_index, ..offload };
@@ -90,7 +115,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// What a packet, which was tracked, is to the flow in `record`.
-    pub(crate) fn state(&self, record: u32, meta: Meta) -> CtState {
+    pub(crate) fn ct_state(&self, record: u32, meta: Meta) -> CtState {
         self.table.hot[record as usize].state(meta)
     }
 

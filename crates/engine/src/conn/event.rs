@@ -5,7 +5,7 @@ use super::record::Hot;
 use super::state::Phase;
 use super::tcp::states::Kind;
 use crate::api::Irregular;
-use crate::packet::{Arrival, FIN, Segment, opens};
+use crate::packet::{Arrival, FIN, opens};
 
 /// What a packet does to its flow beyond being counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,6 @@ pub(crate) enum Event {
     Enter(Phase),
     /// A SYN takes the ports of a closing connection: the old flow ends, a new one begins.
     Reuse,
-    /// An answer to this SYN of the other side, which was none of the connection's: both ends have
-    /// forgotten that. The old flow ends, the one that began with the SYN is answered.
-    Agree(Segment),
 }
 
 impl Event {

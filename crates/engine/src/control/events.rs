@@ -7,7 +7,7 @@ use crate::engine::Engine;
 impl Engine {
     /// Has the events of connections from now on, or none any more. Those that wait are dropped.
     pub fn listen(&mut self, listens: bool) {
-        let events = &mut self.books.events;
+        let events = &mut self.accounts.events;
         events.listens = listens;
         events.queue.clear();
         events.lost = 0;
@@ -15,17 +15,17 @@ impl Engine {
 
     /// The oldest event not yet taken.
     pub fn next_event(&mut self) -> Option<FlowEvent> {
-        self.books.events.queue.pop_front()
+        self.accounts.events.queue.pop_front()
     }
 
     /// Events not yet taken, lost ones included.
     pub fn waiting_events(&self) -> u64 {
-        self.books.events.queue.len() as u64 + self.books.events.lost
+        self.accounts.events.queue.len() as u64 + self.accounts.events.lost
     }
 
     /// Events that were lost since the last call, as the queue was full: they are later than those
     /// in it.
     pub fn lost_events(&mut self) -> u64 {
-        std::mem::take(&mut self.books.events.lost)
+        std::mem::take(&mut self.accounts.events.lost)
     }
 }

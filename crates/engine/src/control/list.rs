@@ -24,8 +24,8 @@ impl Engine {
         let at = (&terms, self.now);
         self.walk(query, cursor, budget, &mut |is_v6, record| {
             found(match is_v6 {
-                false => self.v4.live_flow(record, at),
-                true => self.v6.live_flow(record, at),
+                false => self.trackers.v4.live_flow(record, at),
+                true => self.trackers.v6.live_flow(record, at),
             });
         })
     }
@@ -38,9 +38,10 @@ impl Engine {
     /// How a zone stands.
     pub fn zone_now(&self, zone: u16) -> ZoneNow {
         ZoneNow {
-            connections: self.books.limits.of_zone(zone),
-            embryonic: self.v4.table.embryonic_in(zone) + self.v6.table.embryonic_in(zone),
-            begun: self.books.limits.pace(zone, self.now),
+            connections: self.accounts.limits.of_zone(zone),
+            embryonic: self.trackers.v4.table.embryonic_in(zone)
+                + self.trackers.v6.table.embryonic_in(zone),
+            begun: self.accounts.limits.pace(zone, self.now),
         }
     }
 
@@ -50,12 +51,16 @@ impl Engine {
     pub fn sweep(&mut self, filter: &Filter, cursor: &mut Cursor, budget: u32) -> Swept {
         let since = cursor.since(self.now);
         match cursor.is_v6 {
-            false => self.v4.prefetch_some(cursor.next, budget),
-            true => self.v6.prefetch_some(cursor.next, budget),
+            false => self.trackers.v4.prefetch_some(cursor.next, budget),
+            true => self.trackers.v6.prefetch_some(cursor.next, budget),
         }
         let mut swept = Swept { more: true, ..Swept::default() };
         for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
+            let used = if cursor.is_v6 {
+                self.trackers.v6.table.used()
+            } else {
+                self.trackers.v4.table.used()
+            };
             if cursor.next >= used {
                 if cursor.is_v6 {
                     swept.more = false;
@@ -64,21 +69,21 @@ impl Engine {
                 (cursor.is_v6, cursor.next) = (true, 0);
                 continue;
             }
-            if !self.books.has_room() {
+            if !self.accounts.has_room() {
                 break;
             }
             let record = cursor.next;
             cursor.next += 1;
             let fate = match cursor.is_v6 {
-                false => self.v4.sweep_one(record, filter, (since, self.now)),
-                true => self.v6.sweep_one(record, filter, (since, self.now)),
+                false => self.trackers.v4.sweep_one(record, filter, (since, self.now)),
+                true => self.trackers.v6.sweep_one(record, filter, (since, self.now)),
             };
             match fate {
                 Fate::Stays => {}
                 Fate::Held => swept.held += 1,
                 Fate::Ends(flow) => {
                     swept.ended += 1;
-                    self.books.end(flow);
+                    self.accounts.end(flow);
                 }
             }
         }
@@ -89,23 +94,23 @@ impl Engine {
     /// once none is left: call again after taking the records.
     pub fn flush(&mut self, budget: usize) -> bool {
         for _ in 0..budget {
-            if !self.books.has_room() {
+            if !self.accounts.has_room() {
                 return true;
             }
             let (v4, v6) = &mut self.flushed;
-            let flow = if *v4 < self.v4.table.used() {
+            let flow = if *v4 < self.trackers.v4.table.used() {
                 *v4 += 1;
-                self.v4.flush_one(*v4 - 1, EndReason::Exit)
-            } else if *v6 < self.v6.table.used() {
+                self.trackers.v4.flush_one(*v4 - 1, EndReason::Exit)
+            } else if *v6 < self.trackers.v6.table.used() {
                 *v6 += 1;
-                self.v6.flush_one(*v6 - 1, EndReason::Exit)
+                self.trackers.v6.flush_one(*v6 - 1, EndReason::Exit)
             } else {
                 // Flows that began behind the cursor meanwhile are for the next round.
                 self.flushed = (0, 0);
-                return self.books.stats.active() > 0;
+                return self.accounts.stats.active() > 0;
             };
             if let Some(flow) = flow {
-                self.books.end(flow);
+                self.accounts.end(flow);
             }
         }
         true
@@ -120,14 +125,20 @@ impl Engine {
     ) -> bool {
         let mut left = budget;
         loop {
-            let places = if cursor.is_v6 { self.v6.places(query) } else { self.v4.places(query) };
+            let places = if cursor.is_v6 {
+                self.trackers.v6.places(query)
+            } else {
+                self.trackers.v4.places(query)
+            };
             let end = places.min(cursor.next.saturating_add(left));
             let range = cursor.next..end;
             left -= range.len() as u32;
             cursor.next = end;
             match cursor.is_v6 {
-                false => self.v4.find_all(query, range, &mut |record| found(false, record)),
-                true => self.v6.find_all(query, range, &mut |record| found(true, record)),
+                false => {
+                    self.trackers.v4.find_all(query, range, &mut |record| found(false, record))
+                }
+                true => self.trackers.v6.find_all(query, range, &mut |record| found(true, record)),
             }
             if end < places || cursor.is_v6 {
                 return end < places;

@@ -26,7 +26,11 @@ impl Engine {
         let since = cursor.since(self.now);
         let mut marked = Written { more: true, ..Written::default() };
         for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
+            let used = if cursor.is_v6 {
+                self.trackers.v6.table.used()
+            } else {
+                self.trackers.v4.table.used()
+            };
             if cursor.next >= used {
                 if cursor.is_v6 {
                     marked.more = false;
@@ -35,18 +39,18 @@ impl Engine {
                 (cursor.is_v6, cursor.next) = (true, 0);
                 continue;
             }
-            if self.books.events.are_behind() {
+            if self.accounts.events.are_behind() {
                 break;
             }
             let record = cursor.next;
             cursor.next += 1;
             let (is_meant, event) = match cursor.is_v6 {
-                false => self.v4.mark_one(record, filter, change, since),
-                true => self.v6.mark_one(record, filter, change, since),
+                false => self.trackers.v4.mark_one(record, filter, change, since),
+                true => self.trackers.v6.mark_one(record, filter, change, since),
             };
             marked.matched += u32::from(is_meant);
-            if let Some(event) = event.filter(|_| self.books.events.listens()) {
-                self.books.events.push(event);
+            if let Some(event) = event.filter(|_| self.accounts.events.listens()) {
+                self.accounts.events.push(event);
             }
         }
         marked

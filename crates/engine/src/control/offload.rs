@@ -12,8 +12,8 @@ impl Engine {
     /// room, and their marks are the ones that can do harm. No more new ones are wished for than
     /// are made in a moment, so that the best are.
     pub fn next_wish(&mut self) -> Option<Wish> {
-        let remove = self.v4.rules_mut().and_then(Rules::next_remove);
-        let remove = remove.or_else(|| self.v6.rules_mut().and_then(Rules::next_remove));
+        let remove = self.trackers.v4.rules_mut().and_then(Rules::next_remove);
+        let remove = remove.or_else(|| self.trackers.v6.rules_mut().and_then(Rules::next_remove));
         remove.or_else(|| Side::BOTH.into_iter().find_map(|side| self.ask(side)))
     }
 
@@ -24,8 +24,8 @@ impl Engine {
         }
         let best = self.best(side);
         let wish = match best {
-            (v4, v6) if v4 >= v6 => self.v4.ask(side, v4?),
-            (_, v6) => self.v6.ask(side, v6?),
+            (v4, v6) if v4 >= v6 => self.trackers.v4.ask(side, v4?),
+            (_, v6) => self.trackers.v6.ask(side, v6?),
         }?;
         self.governor.as_mut()?.asks(side);
         Some(wish)
@@ -33,17 +33,17 @@ impl Engine {
 
     /// Learns what became of a wish.
     pub fn answer(&mut self, rule: RuleId, answer: Answer) {
-        let Some(marked) = &self.marked else { return };
+        let Some(marked) = self.pipeline.marked() else { return };
         let is_of_v6 = marked.is_of_v6(rule.index);
         if let Answer::Passed(passed) = answer {
             return match is_of_v6 {
-                false => self.v4.pass(rule, passed, self.now),
-                true => self.v6.pass(rule, passed, self.now),
+                false => self.trackers.v4.pass(rule, passed, self.now),
+                true => self.trackers.v6.pass(rule, passed, self.now),
             };
         }
         let learnt = match is_of_v6 {
-            false => self.v4.learn(rule, answer),
-            true => self.v6.learn(rule, answer),
+            false => self.trackers.v4.learn(rule, answer),
+            true => self.trackers.v6.learn(rule, answer),
         };
         let Some(side) = learnt.answered else { return };
         let live = self.live(side);
@@ -59,14 +59,16 @@ impl Engine {
         let Some(mut governor) = self.governor.take() else { return };
         governor.grow(self.now);
         let mut wanted = Side::BOTH.map(|side| self.wanted(side, &governor));
-        for rules in [self.v4.rules_mut(), self.v6.rules_mut()].into_iter().flatten() {
+        for rules in
+            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
+        {
             for (side, wanted) in Side::BOTH.into_iter().zip(&wanted) {
                 rules.set_terms(side, wanted.bar, governor.horizon(side));
             }
         }
         let turn = (self.now, budget.div_ceil(2));
-        self.v4.tend(turn, &mut wanted);
-        self.v6.tend(turn, &mut wanted);
+        self.trackers.v4.tend(turn, &mut wanted);
+        self.trackers.v6.tend(turn, &mut wanted);
         self.governor = Some(governor);
     }
 
@@ -77,7 +79,7 @@ impl Engine {
             return Wanted::NOTHING;
         }
         let of = |rules: Option<&Rules>| rules.and_then(|rules| rules.lowest(side));
-        let (v4, v6) = (of(self.v4.rules()), of(self.v6.rules()));
+        let (v4, v6) = (of(self.trackers.v4.rules()), of(self.trackers.v6.rules()));
         let lowest = v4.into_iter().chain(v6).min().unwrap_or(Score::ZERO);
         let (v4, v6) = self.best(side);
         match v4.max(v6) {
@@ -89,20 +91,22 @@ impl Engine {
     /// The worth of the best candidates of both tables.
     fn best(&mut self, side: Side) -> (Option<Score>, Option<Score>) {
         let best = |rules: Option<&mut Rules>| rules.and_then(|rules| rules.best(side));
-        (best(self.v4.rules_mut()), best(self.v6.rules_mut()))
+        (best(self.trackers.v4.rules_mut()), best(self.trackers.v6.rules_mut()))
     }
 
     /// Rules of a side that the NIC is to have.
     pub(crate) fn live(&self, side: Side) -> u32 {
         let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.live_count(side));
-        of(self.v4.rules()) + of(self.v6.rules())
+        of(self.trackers.v4.rules()) + of(self.trackers.v6.rules())
     }
 
     /// Has every flow come back that the NIC forwards by itself, and wishes for no rule any more:
     /// for the end, before [`flush`](Self::flush).
     pub fn recall(&mut self) {
         self.governor = None;
-        for rules in [self.v4.rules_mut(), self.v6.rules_mut()].into_iter().flatten() {
+        for rules in
+            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
+        {
             rules.recall_all();
         }
     }
@@ -111,39 +115,41 @@ impl Engine {
     /// none.
     pub fn bypasses(&self) -> u32 {
         let of = |rules: Option<&Rules>| rules.map_or(0, Rules::bypasses);
-        of(self.v4.rules()) + of(self.v6.rules())
+        of(self.trackers.v4.rules()) + of(self.trackers.v6.rules())
     }
 
     /// The receive queue of a side was empty: no packet with an older mark is left in it. Who never
     /// says so, or not often, gets rules again after as many packets as a queue holds.
     pub fn seen_empty(&mut self, side: Side) {
-        for rules in [self.v4.rules_mut(), self.v6.rules_mut()].into_iter().flatten() {
+        for rules in
+            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
+        {
             rules.seen_empty(side);
         }
     }
 
     /// What became of packets with a mark.
     pub fn mark_stats(&self) -> MarkStats {
-        self.marked.as_ref().map_or(MarkStats::default(), |marked| marked.stats)
+        self.pipeline.marked().map_or(MarkStats::default(), |marked| marked.stats)
     }
 
     /// What became of rules.
     pub fn offload_stats(&self) -> OffloadStats {
         let of = |rules: Option<&Rules>| rules.map_or(OffloadStats::default(), Rules::stats);
-        of(self.v4.rules()).plus(of(self.v6.rules()))
+        of(self.trackers.v4.rules()).plus(of(self.trackers.v6.rules()))
     }
 
     /// How things stand with the rules of a side.
     pub fn offload_state(&self, side: Side) -> OffloadState {
         let Some(governor) = &self.governor else { return OffloadState::default() };
         let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.aside(side, self.now));
-        let bar = self.v4.rules().map_or(Score::ZERO, |rules| rules.bar(side));
+        let bar = self.trackers.v4.rules().map_or(Score::ZERO, |rules| rules.bar(side));
         OffloadState {
             live: self.live(side),
             threshold: bar.per_second(),
             room: governor.room(side),
             horizon_ns: governor.horizon(side),
-            kinds_aside: of(self.v4.rules()) + of(self.v6.rules()),
+            kinds_aside: of(self.trackers.v4.rules()) + of(self.trackers.v6.rules()),
         }
     }
 }

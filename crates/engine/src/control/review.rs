@@ -11,9 +11,9 @@ impl Engine {
     /// until it has come to a connection, that may live longer than it should, and TCP is judged by
     /// numbers, or not, as it was.
     pub fn set_zones(&mut self, zones: Arc<Zones>) -> Arc<Zones> {
-        self.v4.set_zones(zones.clone());
-        self.v6.set_zones(zones.clone());
-        self.books.set_zones(zones)
+        self.trackers.v4.set_zones(zones.clone());
+        self.trackers.v6.set_zones(zones.clone());
+        self.pipeline.set_zones(zones)
     }
 
     /// Goes on with a walk that holds connections against what holds in their zones now: looks at
@@ -21,7 +21,11 @@ impl Engine {
     /// knew. Stops short where those who listen are behind. False: that was the last of it.
     pub fn review(&mut self, cursor: &mut Cursor, budget: u32, retimed: &mut u64) -> bool {
         for _ in 0..budget {
-            let used = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
+            let used = if cursor.is_v6 {
+                self.trackers.v6.table.used()
+            } else {
+                self.trackers.v4.table.used()
+            };
             if cursor.next >= used {
                 if cursor.is_v6 {
                     return false;
@@ -29,18 +33,18 @@ impl Engine {
                 (cursor.is_v6, cursor.next) = (true, 0);
                 continue;
             }
-            if self.books.events.are_behind() {
+            if self.accounts.events.are_behind() {
                 break;
             }
             let record = cursor.next;
             cursor.next += 1;
             let (is_retimed, event) = match cursor.is_v6 {
-                false => self.v4.review_one(record, self.now),
-                true => self.v6.review_one(record, self.now),
+                false => self.trackers.v4.review_one(record, self.now),
+                true => self.trackers.v6.review_one(record, self.now),
             };
             *retimed += u64::from(is_retimed);
-            if let Some(event) = event.filter(|_| self.books.events.listens()) {
-                self.books.events.push(event);
+            if let Some(event) = event.filter(|_| self.accounts.events.listens()) {
+                self.accounts.events.push(event);
             }
         }
         true

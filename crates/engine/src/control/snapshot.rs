@@ -24,19 +24,23 @@ impl Engine {
     ) -> bool {
         let mut left = budget;
         loop {
-            let places = if cursor.is_v6 { self.v6.table.used() } else { self.v4.table.used() };
+            let places = if cursor.is_v6 {
+                self.trackers.v6.table.used()
+            } else {
+                self.trackers.v4.table.used()
+            };
             let end = places.min(cursor.next.saturating_add(left));
             let range = cursor.next..end;
             left -= range.len() as u32;
             cursor.next = end;
             match cursor.is_v6 {
-                false => range.clone().for_each(|record| self.v4.table.prefetch(record)),
-                true => range.clone().for_each(|record| self.v6.table.prefetch(record)),
+                false => range.clone().for_each(|record| self.trackers.v4.table.prefetch(record)),
+                true => range.clone().for_each(|record| self.trackers.v6.table.prefetch(record)),
             }
             range
                 .filter_map(|record| match cursor.is_v6 {
-                    false => self.v4.saved(record),
-                    true => self.v6.saved(record),
+                    false => self.trackers.v4.saved(record),
+                    true => self.trackers.v6.saved(record),
                 })
                 .for_each(&mut *saved);
             if end < places || cursor.is_v6 {
@@ -50,18 +54,18 @@ impl Engine {
     /// had begun here, but none of them keeps it out: it is there, whatever is known of it.
     pub fn restore(&mut self, flow: &SavedFlow, now: Nanos) -> Restored {
         self.advance(now);
-        let zone = self.zoning.of_saved(flow);
+        let zone = self.pipeline.zone_rules().of_saved(flow);
         let (flow, now) = (SavedFlow { zone, ..flow.at_most(self.now) }, self.now);
         let replaced = match (Key::of_saved_v4(&flow), Key::of_saved_v6(&flow)) {
-            (Some(key), _) => self.v4.restore(key, &flow, now),
-            (_, Some(key)) => self.v6.restore(key, &flow, now),
+            (Some(key), _) => self.trackers.v4.restore(key, &flow, now),
+            (_, Some(key)) => self.trackers.v6.restore(key, &flow, now),
             (None, None) => Err(Restored::Refused),
         };
         let replaced = match replaced {
             Ok(replaced) => replaced,
             Err(restored) => return restored,
         };
-        let books = &mut self.books;
+        let books = &mut self.accounts;
         match replaced {
             Some(source) => books.limits.ended(flow.zone, || source),
             None => books.stats.restored += 1,

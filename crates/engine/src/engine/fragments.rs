@@ -8,30 +8,30 @@ use crate::fragments::{Held, Release};
 impl Engine {
     /// Where to keep the packets of the last burst whose verdict is [`Verdict::Hold`].
     pub fn held(&self) -> &[Held] {
-        self.fragments.as_ref().map_or(&[], |fragments| fragments.held())
+        self.pipeline.fragments().map_or(&[], |fragments| fragments.held())
     }
 
     /// Slots for packets that are kept: those that wait, and those of a burst more. There are
     /// enough as long as every release is taken before the next burst.
     pub fn hold_slots(&self) -> usize {
-        self.fragments.as_ref().map_or(0, |fragments| fragments.hold_slots())
+        self.pipeline.fragments().map_or(0, |fragments| fragments.hold_slots())
     }
 
     /// Whether [`next_release`](Self::next_release) has one.
     #[inline(always)]
     pub fn has_releases(&self) -> bool {
-        self.fragments.as_ref().is_some_and(|fragments| fragments.has_releases())
+        self.pipeline.fragments().is_some_and(|fragments| fragments.has_releases())
     }
 
     /// What becomes of a packet that is kept. Its slot is free from now on.
     pub fn next_release(&mut self) -> Option<Release> {
-        self.fragments.as_mut()?.next_release()
+        self.pipeline.fragments_mut()?.next_release()
     }
 
     /// Waits no more for any first fragment: every packet that is kept is released. For the end.
     pub fn release_all(&mut self) {
-        if let Some(fragments) = &mut self.fragments {
-            fragments.give_up_all(&mut self.books);
+        if let Some(fragments) = self.pipeline.fragments_mut() {
+            fragments.give_up_all(&mut self.accounts);
         }
     }
 }

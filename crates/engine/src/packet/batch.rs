@@ -1,31 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The parsed packets of one burst and one IP version, column by column.
 //!
-//! Fragments whose connection is not known yet, and ICMP errors, are noted by their place; what cannot
-//! stay leaves the batch again.
+//! Fragments whose connection is not known yet, and ICMP errors, are noted by their place; what
+//! cannot be tracked here leaves the batch again.
 
 use super::descriptor::{Meta, Opening, Reach};
 use super::fragment::Piece;
 use super::key::Key;
-use crate::base::{BURST_MAX, Columns, NO_RECORD, Nanos};
+use crate::base::{BURST_MAX, Columns, Nanos};
 
 /// The parsed packets of one burst with keys of `W` words, in packet order.
-pub(crate) struct Lane<const W: usize> {
+pub(crate) struct Batch<const W: usize> {
     pub(crate) len: usize,
     pub(crate) keys: Columns<W>,
     pub(crate) metas: [Meta; BURST_MAX],
     pub(crate) openings: [Opening; BURST_MAX],
     /// Of fragments behind the first, by their place in the burst.
     reaches: [Reach; BURST_MAX],
-    pub(crate) hashes: [u64; BURST_MAX],
-    /// Packets whose hash is known and whose bucket is on its way to the cache.
-    pub(crate) hashed: usize,
-    /// [`NO_RECORD`]: not in the table.
-    pub(crate) candidates: [u32; BURST_MAX],
-    /// Packets whose candidate is known.
-    pub(crate) looked_up: usize,
-    pub(crate) misses: [u8; BURST_MAX],
-    pub(crate) missed: usize,
     /// Fragments whose connection is to be found, and which packets they are.
     pieces: Vec<(Piece<W>, u8)>,
     /// Those that have none.
@@ -41,7 +32,7 @@ const _: () = assert!(BURST_MAX <= u64::BITS as usize);
 /// The packets of a burst, by their positions, and when they came.
 pub(crate) type Burst<'a, P> = (&'a [P], Nanos);
 
-impl<const W: usize> Lane<W> {
+impl<const W: usize> Batch<W> {
     pub(crate) fn new() -> Self {
         Self {
             len: 0,
@@ -49,12 +40,6 @@ impl<const W: usize> Lane<W> {
             metas: [Meta::EMPTY; BURST_MAX],
             openings: [Opening::plain(0, 0); BURST_MAX],
             reaches: [Reach::NONE; BURST_MAX],
-            hashes: [0; BURST_MAX],
-            hashed: 0,
-            candidates: [NO_RECORD; BURST_MAX],
-            looked_up: 0,
-            misses: [0; BURST_MAX],
-            missed: 0,
             pieces: Vec::with_capacity(BURST_MAX),
             refused: 0,
             errors: 0,
@@ -65,9 +50,6 @@ impl<const W: usize> Lane<W> {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.len = 0;
-        self.hashed = 0;
-        self.looked_up = 0;
-        self.missed = 0;
         self.pieces.clear();
         (self.errors, self.fragments) = (0, 0);
     }
@@ -123,7 +105,7 @@ impl<const W: usize> Lane<W> {
         self.len
     }
 
-    /// Place in the burst of packet `i` of the lane; beyond all if there is none.
+    /// Place in the burst of packet `i` of the batch; beyond all if there is none.
     pub(crate) fn position(&self, i: usize) -> usize {
         let opening = self.openings.get(i).filter(|_| i < self.len);
         opening.map_or(usize::MAX, |opening| opening.position.into())
@@ -164,7 +146,7 @@ impl<const W: usize> Lane<W> {
         !self.pieces.is_empty() || self.errors != 0
     }
 
-    /// ICMP errors in the lane, a bit for each place, that were not taken before.
+    /// ICMP errors in the batch, a bit for each place, that were not taken before.
     pub(crate) fn take_errors(&mut self) -> u64 {
         std::mem::take(&mut self.errors)
     }
@@ -178,7 +160,7 @@ impl<const W: usize> Lane<W> {
         Some(Arrived { piece: *piece, position, way, meta: meta.without_flags() })
     }
 
-    /// Where in the lane one of them is.
+    /// Where in the batch one of them is.
     pub(crate) fn place(&self, which: usize) -> usize {
         self.pieces.get(which).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
     }
@@ -206,7 +188,7 @@ impl<const W: usize> Lane<W> {
         self.refuse_at(self.place(which));
     }
 
-    /// The packet at this place leaves the lane.
+    /// The packet at this place leaves the batch.
     pub(crate) fn refuse_at(&mut self, at: usize) {
         self.refused |= 1 << (at % BURST_MAX);
     }
@@ -237,7 +219,7 @@ impl<const W: usize> Lane<W> {
     }
 }
 
-/// A fragment in a lane.
+/// A fragment in a batch.
 pub(crate) struct Arrived<const W: usize> {
     pub(crate) piece: Piece<W>,
     /// Place in the burst.
@@ -248,16 +230,16 @@ pub(crate) struct Arrived<const W: usize> {
 }
 
 /// The parsed packets of one burst, by IP version.
-pub(crate) struct Lanes {
-    pub(crate) v4: Lane<2>,
-    pub(crate) v6: Lane<5>,
+pub(crate) struct Batches {
+    pub(crate) v4: Batch<2>,
+    pub(crate) v6: Batch<5>,
 }
 
-impl Lanes {
+impl Batches {
     /// A function of its own, as it takes much of the stack on the way to the heap.
     #[inline(never)]
     pub(crate) fn new() -> Box<Self> {
-        Box::new(Lanes { v4: Lane::new(), v6: Lane::new() })
+        Box::new(Batches { v4: Batch::new(), v6: Batch::new() })
     }
 
     #[inline(always)]
@@ -274,20 +256,20 @@ impl Lanes {
     }
 }
 
-/// Has a lane for keys of `W` words.
+/// Has a batch for keys of `W` words.
 pub(crate) trait Of<const W: usize> {
-    /// That lane.
-    fn lane(&self) -> &Lane<W>;
+    /// That batch.
+    fn batch(&self) -> &Batch<W>;
 }
 
-impl Of<2> for Lanes {
-    fn lane(&self) -> &Lane<2> {
+impl Of<2> for Batches {
+    fn batch(&self) -> &Batch<2> {
         &self.v4
     }
 }
 
-impl Of<5> for Lanes {
-    fn lane(&self) -> &Lane<5> {
+impl Of<5> for Batches {
+    fn batch(&self) -> &Batch<5> {
         &self.v6
     }
 }

@@ -5,33 +5,33 @@
 //! connection. There they are tracked like any other; nothing goes further.
 
 use super::steering::Others;
-use super::verdicts::{States, Told};
+use super::verdicts::{CtStates, Verdicts};
 use crate::base::BURST_MAX;
-use crate::packet::{Errand, Key, Lane, Lanes};
+use crate::packet::{Batch, Batches, Errand, Key};
 
-/// ICMP errors in a lane about connections of other workers leave it.
-fn send_errors_away<const W: usize>(lane: &mut Lane<W>, told: &mut Told<impl States>) {
-    let mut errors = lane.take_errors();
+/// ICMP errors in a batch about connections of other workers leave it.
+fn send_errors_away<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts<impl CtStates>) {
+    let mut errors = batch.take_errors();
     while errors != 0 {
         let at = errors.trailing_zeros() as usize;
         errors &= errors - 1;
-        if let Some(errand) = lane.errand(at, &told.books.others) {
-            lane.refuse_at(at);
-            told.send_away(errand);
+        if let Some(errand) = batch.errand(at, &verdicts.others) {
+            batch.refuse_at(at);
+            verdicts.hand_off(errand);
         }
     }
 }
 
-/// The same of both lanes.
-pub(crate) fn send_all_errors_away(lanes: &mut Lanes, told: &mut Told<impl States>) {
-    if told.books.others.are_known() {
-        send_errors_away(&mut lanes.v4, told);
-        send_errors_away(&mut lanes.v6, told);
+/// The same of both batches.
+pub(crate) fn send_all_errors_away(batches: &mut Batches, verdicts: &mut Verdicts<impl CtStates>) {
+    if verdicts.others.are_known() {
+        send_errors_away(&mut batches.v4, verdicts);
+        send_errors_away(&mut batches.v6, verdicts);
     }
 }
 
-impl<const W: usize> Lane<W> {
-    /// With what the packet at this place in the lane goes to another worker, if that has its
+impl<const W: usize> Batch<W> {
+    /// With what the packet at this place in the batch goes to another worker, if that has its
     /// connection.
     pub(crate) fn errand(&self, at: usize, others: &Others) -> Option<Errand> {
         let at = at % BURST_MAX;

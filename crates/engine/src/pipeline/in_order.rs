@@ -2,48 +2,46 @@
 //! Tracking packet by packet, where the order within a burst matters: near a limit, and where
 //! packets wait for others.
 
-use super::verdicts::Outcome;
-use crate::packet::{Burst, Lane, Lanes};
+use super::pass::{Pass, Passes};
+use super::verdicts::{CtStates, Verdicts};
+use crate::packet::Burst;
 use crate::tracker::Tracker;
 use wire::Packet;
 
-/// Tracks packets of both IP versions one after the other, and begins flows on the way: where there
-/// is little room, or something waits for a packet, who is first matters. `then` comes behind each
-/// packet and learns its place in the burst.
+/// Tracks packets of both IP versions one after the other, and begins connections on the way.
+/// `then` is called behind each packet with its position in the burst.
 #[inline(never)]
-pub(crate) fn track_in_order<P: Packet, O: Outcome>(
-    lanes: &mut Lanes,
-    tables: (&mut Tracker<2>, &mut Tracker<5>),
+pub(super) fn track_in_order<P: Packet, S: CtStates>(
+    Passes { mut v4, mut v6 }: Passes,
     burst: Burst<P>,
-    outcome: &mut O,
-    then: &mut impl FnMut(usize, &mut Tracker<2>, &mut Tracker<5>, &mut O),
+    verdicts: &mut Verdicts<S>,
+    then: &mut impl FnMut(usize, &mut Tracker<2>, &mut Tracker<5>, &mut Verdicts<S>),
 ) {
-    let ((v4, v6), (mut of_v4, mut of_v6)) = (tables, (0, 0));
-    while of_v4 < lanes.v4.len || of_v6 < lanes.v6.len {
-        let positions = (lanes.v4.position(of_v4), lanes.v6.position(of_v6));
+    let (mut of_v4, mut of_v6) = (0, 0);
+    while of_v4 < v4.batch.len || of_v6 < v6.batch.len {
+        let positions = (v4.batch.position(of_v4), v6.batch.position(of_v6));
         if positions.0 < positions.1 {
-            lanes.v4.track_now(v4, of_v4, burst, outcome);
+            v4.track_now(of_v4, burst, verdicts);
             of_v4 += 1;
         } else {
-            lanes.v6.track_now(v6, of_v6, burst, outcome);
+            v6.track_now(of_v6, burst, verdicts);
             of_v6 += 1;
         }
-        then(positions.0.min(positions.1), v4, v6, outcome);
+        then(positions.0.min(positions.1), v4.tracker, v6.tracker, verdicts);
     }
 }
 
-impl<const W: usize> Lane<W> {
+impl<const W: usize> Pass<'_, W> {
     fn track_now<P: Packet>(
         &mut self,
-        tracker: &mut Tracker<W>,
         i: usize,
         burst: Burst<P>,
-        outcome: &mut impl Outcome,
+        verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        self.track_any(tracker, i, burst, outcome);
-        if self.missed > 0 {
-            self.admit(tracker, 0, burst, outcome);
-            self.missed = 0;
+        self.track_any(i, burst, verdicts);
+        if self.lookup.missed > 0 {
+            self.admit(0, burst, verdicts);
+            self.lookup.missed = 0;
         }
     }
 }

@@ -1,17 +1,72 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The packets of one burst and one IP version on their way through the tracker, and the passes over
-//! them.
+//! From keys to candidate records: hash and bucket first, then the record that the bucket names.
 //!
-//! Each pass does one thing for every packet and starts the loads that the next one needs: hash and
-//! bucket, candidate record, key and counters. New flows come last, in packet order, and are looked
-//! up again, so that two packets of one new flow make one flow.
+//! Each pass starts the loads that the next one needs.
 
-use crate::base::BURST_MAX;
-use crate::packet::{Lane, SYN_FIN_RST};
-use crate::tracker::Tracker;
+use crate::base::{BURST_MAX, NO_RECORD};
+use crate::packet::{Batch, Batches, SYN_FIN_RST};
+use crate::table::Table;
+use crate::tracker::Trackers;
 use std::ops::Range;
 
-impl<const W: usize> Lane<W> {
+/// The lookups of both IP versions.
+pub(super) struct Lookups {
+    pub(super) v4: Lookup,
+    pub(super) v6: Lookup,
+}
+
+impl Lookups {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self { v4: Lookup::new(), v6: Lookup::new() })
+    }
+
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.v4.clear();
+        self.v6.clear();
+    }
+
+    /// Goes one step on with the packets of both batches: [`Lookup::advance`].
+    #[inline(always)]
+    pub(super) fn advance(&mut self, batches: &Batches, trackers: &Trackers) {
+        self.v4.advance(&batches.v4, &trackers.v4.table);
+        self.v6.advance(&batches.v6, &trackers.v6.table);
+    }
+}
+
+/// Hashes and candidate records of the packets of one batch, and which of them have no record.
+pub(super) struct Lookup {
+    pub(super) hashes: [u64; BURST_MAX],
+    /// Packets whose hash is known and whose bucket is on its way to the cache.
+    hashed: usize,
+    /// [`NO_RECORD`]: not in the table.
+    pub(super) candidates: [u32; BURST_MAX],
+    /// Packets whose candidate is known.
+    looked_up: usize,
+    /// Indices of packets without a record, in packet order.
+    misses: [u8; BURST_MAX],
+    pub(super) missed: usize,
+}
+
+impl Lookup {
+    pub(super) fn new() -> Self {
+        Self {
+            hashes: [0; BURST_MAX],
+            hashed: 0,
+            candidates: [NO_RECORD; BURST_MAX],
+            looked_up: 0,
+            misses: [0; BURST_MAX],
+            missed: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.hashed = 0;
+        self.looked_up = 0;
+        self.missed = 0;
+    }
+
     /// Hashes the packets that were added since the last call and starts to load their buckets;
     /// then finds the candidates of those before, whose buckets have had the time to come. A last
     /// call with nothing added completes the burst.
@@ -19,30 +74,44 @@ impl<const W: usize> Lane<W> {
     /// Each pass is a function of its own, never inlined: the loops then have the registers to
     /// themselves.
     #[inline(never)]
-    pub(crate) fn look_up(&mut self, tracker: &Tracker<W>) {
-        let len = self.len.min(BURST_MAX);
-        tracker.table.prepare(&self.keys, self.hashed..len, &mut self.hashes);
+    pub(super) fn advance<const W: usize>(&mut self, batch: &Batch<W>, table: &Table<W>) {
+        let len = batch.len.min(BURST_MAX);
+        table.prepare(&batch.keys, self.hashed..len, &mut self.hashes);
         let waiting = self.looked_up..self.hashed;
-        tracker
-            .table
-            .candidates(&self.hashes[waiting.clone()], &mut self.candidates[waiting.clone()]);
-        self.prefetch_changes(tracker, waiting);
+        table.candidates(&self.hashes[waiting.clone()], &mut self.candidates[waiting.clone()]);
+        self.prefetch_changes(batch, table, waiting);
         self.looked_up = self.hashed;
         self.hashed = len;
     }
 
-    /// Starts to load the timers of flows that are about to begin or to end.
+    /// Starts to load the timers of connections that are about to begin or to end.
     #[inline(always)]
-    fn prefetch_changes(&self, tracker: &Tracker<W>, range: Range<usize>) {
-        let flags = self.metas[range.clone()].iter().fold(0, |all, meta| all | meta.tcp_flags());
+    fn prefetch_changes<const W: usize>(
+        &self,
+        batch: &Batch<W>,
+        table: &Table<W>,
+        range: Range<usize>,
+    ) {
+        let flags = batch.metas[range.clone()].iter().fold(0, |all, meta| all | meta.tcp_flags());
         if flags & SYN_FIN_RST == 0 {
             return;
         }
         // Without a branch, as which packet is one of them is anyone's guess: of the others
         // that of record 0 is loaded, which costs nothing more once it is there.
-        for (meta, &record) in self.metas[range.clone()].iter().zip(&self.candidates[range]) {
+        for (meta, &record) in batch.metas[range.clone()].iter().zip(&self.candidates[range]) {
             let changes = u32::from(meta.tcp_flags() & SYN_FIN_RST != 0);
-            tracker.table.prefetch_cold(record & changes.wrapping_neg());
+            table.prefetch_cold(record & changes.wrapping_neg());
         }
+    }
+
+    /// Notes that packet `i` has no record.
+    pub(super) fn miss(&mut self, i: usize) {
+        self.misses[self.missed % BURST_MAX] = i as u8;
+        self.missed += 1;
+    }
+
+    /// The packet of this miss.
+    pub(super) fn missing(&self, miss: usize) -> usize {
+        usize::from(self.misses[miss % BURST_MAX]) % BURST_MAX
     }
 }

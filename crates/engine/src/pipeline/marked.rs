@@ -13,7 +13,7 @@ use crate::api::{KeyCheck, MarkLayout, MarkStats, Offload};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::offload::MarkCheck;
 use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
-use crate::packet::{ETHERNET, Key, Lanes, Meta, Numbers, Of, prefetch_head};
+use crate::packet::{Batches, ETHERNET, Key, Meta, Numbers, Of, prefetch_head};
 use crate::policy::Zoning;
 use crate::tracker::Tracker;
 use conflicts::Unsettled;
@@ -49,7 +49,7 @@ pub(crate) struct Marked {
     /// Flows that one of them may end.
     unsettled: Unsettled,
     /// Where keys are made to be compared.
-    lanes: Box<Lanes>,
+    batches: Box<Batches>,
     pub(crate) stats: MarkStats,
 }
 
@@ -78,7 +78,7 @@ impl Marked {
             of_v4: 0,
             of_v6: 0,
             unsettled: Unsettled::NONE,
-            lanes: Lanes::new(),
+            batches: Batches::new(),
             stats: MarkStats::default(),
         }
     }
@@ -229,7 +229,7 @@ impl Marked {
         tracker: &mut Tracker<W>,
         sum: &mut Sum,
     ) where
-        Lanes: Of<W>,
+        Batches: Of<W>,
     {
         let (from, until) = (run.start, run.end);
         let metas = &mut self.metas[run.clone()];
@@ -277,7 +277,7 @@ impl Marked {
         (tracker, Moment { now, zoning }): (&mut Tracker<W>, Moment),
     ) -> bool
     where
-        Lanes: Of<W>,
+        Batches: Of<W>,
     {
         let (meta, of_zone, l3) = match plain {
             Meta::UNUSUAL => {
@@ -340,12 +340,12 @@ impl Marked {
         tracker: &Tracker<W>,
     ) -> bool
     where
-        Lanes: Of<W>,
+        Batches: Of<W>,
     {
-        self.lanes.clear();
-        let parsed = parse(packet, 0, zoning.from, &mut self.lanes);
-        zoning.apply(&mut self.lanes, (0, 0));
-        let first = parsed.ok().and_then(|()| self.lanes.lane().first());
+        self.batches.clear();
+        let parsed = parse(packet, 0, zoning.from, &mut self.batches);
+        zoning.apply(&mut self.batches, (0, 0));
+        let first = parsed.ok().and_then(|()| self.batches.batch().first());
         first.is_some_and(|(key, read): (Key<W>, Meta)| {
             tracker.table.holds(record, &key) && read.swapped() == direction
         })

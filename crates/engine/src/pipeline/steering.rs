@@ -5,7 +5,7 @@
 //! reports, and fragments by addresses alone: the same hash, made here of what they are about,
 //! says whose connection that is.
 
-use crate::api::{PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread, Steering};
+use crate::api::{Config, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread, Steering};
 use crate::base::BURST_MAX;
 use crate::packet::{Errand, Further, Handed, Key, KeyParts, Meta, Opening, Reach};
 use std::net::IpAddr;
@@ -85,6 +85,7 @@ impl Trust {
 
 /// What an engine knows of others.
 pub(crate) struct Others {
+    sees_all: bool,
     steering: Option<Steering>,
     trust: Trust,
     /// Packets of this burst that are to go to them.
@@ -92,9 +93,10 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    pub(crate) fn new(steering: Option<Steering>) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (sees_all, steering) = (config.sees_all, config.steering.clone());
         let room = if steering.is_some() { BURST_MAX } else { 0 };
-        Self { steering, trust: Trust::default(), handed: Vec::with_capacity(room) }
+        Self { sees_all, steering, trust: Trust::default(), handed: Vec::with_capacity(room) }
     }
 
     /// Whether it is known who has which connection.
@@ -102,10 +104,11 @@ impl Others {
         self.steering.is_some()
     }
 
-    /// Whether a connection that is not here is nowhere. A port that mostly spreads as it says need
-    /// not do so with two tags, extension headers or tunnels.
-    pub(crate) fn have_none_more(&self) -> bool {
-        self.steering.as_ref().is_some_and(|steering| !steering.doubt.is_there())
+    /// True if a connection that is not here cannot be on another worker. A port that mostly
+    /// spreads as it says need not do so with two tags, extension headers or tunnels.
+    pub(crate) fn see_all(&self) -> bool {
+        let is_trusted = |steering: &Steering| !steering.doubt.is_there();
+        self.sees_all || self.steering.as_ref().is_some_and(is_trusted)
     }
 
     /// Begins a burst.

@@ -1,190 +1,198 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The pass over packets of known connections: counts most of them, tracks the others.
 
-use super::verdicts::Outcome;
+use super::admission::may_reopen;
+use super::pass::Pass;
+use super::verdicts::{CtStates, Verdicts};
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::{BURST_MAX, Micros, NO_RECORD};
 use crate::conn::{Never, When};
-use crate::packet::{Arrival, Burst, Chunks, Evidence, Gathered, Header, Key, Lane, Numbers};
-use crate::tracker::{Seen, Tracker};
+use crate::packet::{Arrival, Burst, Chunks, Evidence, Gathered, Header, Key, Numbers, Opening};
+use crate::tracker::{Seen, Step};
 use wire::Packet;
 
-impl<const W: usize> Lane<W> {
-    /// Tells what becomes of packet `i`, an ICMP error, by the record of what it quotes. It comes
-    /// in its turn among the packets of that connection: those before it are known, those behind
-    /// not.
-    pub(super) fn relate(
-        &self,
-        tracker: &Tracker<W>,
-        i: usize,
-        record: Option<u32>,
-        outcome: &mut impl Outcome,
-    ) {
-        let opening = &self.openings[i];
-        let seq = opening.quoted().unwrap_or(0);
-        let is_related = record.map(|record| tracker.has_sent(record, self.metas[i], seq));
-        // Who has sent what is quoted is told about it.
-        let is_reply = record.is_some_and(|record| !tracker.is_reply(record, self.metas[i]));
-        outcome.error(opening.position, is_related, is_reply);
-    }
+/// How many packets before its own a record is brought from the second level to the first.
+const NEAR: usize = 4;
 
-    /// Counts packets of known flows, some of which are fragments.
-    #[cold]
-    pub(super) fn track_pieces<P: Packet>(
-        &mut self,
-        tracker: &mut Tracker<W>,
-        burst: Burst<P>,
-        outcome: &mut impl Outcome,
-    ) {
-        for i in 0..self.len.min(BURST_MAX) {
-            self.track_any(tracker, i, burst, outcome);
-        }
-    }
-
-    /// Counts one that may be a fragment. Rules are for packets that are whole: nobody looks at
-    /// others, whether they have a mark, or are worth one.
-    pub(super) fn track_any<P: Packet>(
-        &mut self,
-        tracker: &mut Tracker<W>,
-        i: usize,
-        burst: Burst<P>,
-        outcome: &mut impl Outcome,
-    ) {
-        let is_fragment = self.fragments >> (i % BURST_MAX) & 1 == 1;
-        match tracker.looks().filter(|_| !is_fragment) {
-            Some(looks) => self.track_one(tracker, (i, looks), burst, outcome),
-            None => self.track_one(tracker, (i, Never), burst, outcome),
-        }
-    }
-
-    /// Packet `i` of those in the lane, which is in `packets` by its position.
+impl<const W: usize> Pass<'_, W> {
+    /// Counts packets of known connections.
     #[inline(always)]
-    pub(super) fn arrival<'a, P: Packet>(
-        &'a self,
-        i: usize,
-        (packets, now): Burst<'a, P>,
-        tracker: &Tracker<W>,
-        gathered: &'a mut Option<Gathered>,
-    ) -> Arrival<'a> {
-        let (meta, opening) = (self.metas[i], &self.openings[i]);
-        let key = Key::from_words(&self.keys, i);
-        let is_judged = key.proto() == PROTO_TCP && tracker.judges(key.zone());
-        let packet = packets.get(usize::from(opening.position));
-        let judged = packet.filter(|_| is_judged);
-        let header = judged.and_then(|packet| Header::of(packet, opening, gathered));
-        let evidence =
-            packet.filter(|_| tracker.verifies()).map_or(Evidence::Trusted, Evidence::of);
-        let is_sctp = key.proto() == PROTO_SCTP;
-        let chunks = packet
-            .filter(|_| is_sctp)
-            .and_then(|packet| Chunks::of(packet, meta, opening, tracker.judges(key.zone())));
-        Arrival { meta, opening, now, side: tracker.side(), header, chunks, evidence }
-    }
-
-    /// Counts packets of known flows.
-    #[inline(always)]
-    pub(crate) fn track<P: Packet>(
+    pub(super) fn track<P: Packet>(
         &mut self,
-        tracker: &mut Tracker<W>,
         burst: Burst<P>,
-        outcome: &mut impl Outcome,
+        verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        match tracker.looks() {
-            Some(_) if self.fragments != 0 => self.track_pieces(tracker, burst, outcome),
-            Some(looks) => self.track_and_look(tracker, burst, looks, outcome),
-            None => self.track_and_look(tracker, burst, Never, outcome),
+        match self.tracker.looks() {
+            Some(_) if self.batch.fragments != 0 => self.track_with_fragments(burst, verdicts),
+            Some(looks) => self.track_and_look(burst, looks, verdicts),
+            None => self.track_and_look(burst, Never, verdicts),
         }
     }
 
     #[inline(never)]
     fn track_and_look<P: Packet>(
         &mut self,
-        tracker: &mut Tracker<W>,
-        (packets, now): Burst<P>,
+        burst: Burst<P>,
         looks: impl When,
-        outcome: &mut impl Outcome,
+        verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let len = self.len.min(BURST_MAX);
+        let mut pass = self.reborrow();
+        let len = pass.batch.len.min(BURST_MAX);
         for i in 0..len {
             // It is in the second level by now, or on its way there.
-            tracker.table.prefetch(self.candidates[(i + NEAR) % BURST_MAX]);
-            self.track_one(tracker, (i, looks), (packets, now), outcome);
+            pass.tracker.table.prefetch(pass.lookup.candidates[(i + NEAR) % BURST_MAX]);
+            pass.track_one((i, looks), burst, verdicts);
+        }
+    }
+
+    /// Counts packets of known connections, some of which are fragments.
+    #[cold]
+    fn track_with_fragments<P: Packet>(
+        &mut self,
+        burst: Burst<P>,
+        verdicts: &mut Verdicts<impl CtStates>,
+    ) {
+        for i in 0..self.batch.len.min(BURST_MAX) {
+            self.track_any(i, burst, verdicts);
+        }
+    }
+
+    /// Counts packet `i`, which may be a fragment. Rules are for packets that are whole: nobody
+    /// looks at others, whether they have a mark, or are worth one.
+    pub(super) fn track_any<P: Packet>(
+        &mut self,
+        i: usize,
+        burst: Burst<P>,
+        verdicts: &mut Verdicts<impl CtStates>,
+    ) {
+        let is_fragment = self.batch.fragments >> (i % BURST_MAX) & 1 == 1;
+        match self.tracker.looks().filter(|_| !is_fragment) {
+            Some(looks) => self.track_one((i, looks), burst, verdicts),
+            None => self.track_one((i, Never), burst, verdicts),
         }
     }
 
     #[inline(always)]
     fn track_one<P: Packet>(
         &mut self,
-        tracker: &mut Tracker<W>,
         (i, looks): (usize, impl When),
         (packets, now): Burst<P>,
-        outcome: &mut impl Outcome,
+        verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let key = Key::from_words(&self.keys, i);
-        let (meta, opening) = (self.metas[i], &self.openings[i]);
+        let key = Key::from_words(&self.batch.keys, i);
+        let (meta, opening) = (self.batch.metas[i], &self.batch.openings[i]);
         let numbers = || {
             let packet = packets.get(usize::from(opening.position))?;
             Numbers::of(packet, meta, opening)
         };
-        let candidate = (self.candidates[i], &key);
-        if !tracker.count(candidate, (meta, numbers), Micros::of(now), looks) {
-            self.track_rare(tracker, i, (packets, now), outcome);
+        let candidate = (self.lookup.candidates[i], &key);
+        if !self.tracker.count(candidate, (meta, numbers), Micros::of(now), looks) {
+            self.reborrow().track_rare(i, (packets, now), verdicts);
         } else {
-            outcome.state(opening.position, || tracker.state(candidate.0, meta));
+            verdicts.counted(opening.position, || self.tracker.ct_state(candidate.0, meta));
         }
     }
 
-    /// What is more than to count packet `i`: it opens, changes or ends a flow, or the candidate is
-    /// another flow with the same tag (1 in some thousand lookups).
+    /// What is more than to count packet `i`: it opens, changes or ends a connection, or the
+    /// candidate is another one with the same tag (1 in some thousand lookups).
     #[inline(never)]
     fn track_rare<P: Packet>(
-        &mut self,
-        tracker: &mut Tracker<W>,
+        self,
         i: usize,
         (packets, now): Burst<P>,
-        outcome: &mut impl Outcome,
+        verdicts: &mut Verdicts<impl CtStates>,
     ) {
+        let Self { batch, lookup, tracker } = self;
         let i = i % BURST_MAX;
-        let key = Key::from_words(&self.keys, i);
-        let record = match self.candidates[i] {
+        let key = Key::from_words(&batch.keys, i);
+        let record = match lookup.candidates[i] {
             NO_RECORD => None,
             candidate if tracker.table.holds(candidate, &key) => Some(candidate),
-            _ => tracker.table.find(self.hashes[i], &key),
+            _ => tracker.table.find(lookup.hashes[i], &key),
         };
-        let Some(record) = record else {
-            self.misses[self.missed % BURST_MAX] = i as u8;
-            self.missed += 1;
-            return;
-        };
-        let (meta, opening) = (self.metas[i], &self.openings[i]);
-        let is_usual = packets.get(usize::from(opening.position)).is_some_and(|packet| {
+        let Some(record) = record else { return lookup.miss(i) };
+        let (meta, opening) = (batch.metas[i], &batch.openings[i]);
+        if let Some(packet) = packets.get(usize::from(opening.position)) {
             let seen = Seen { packet, meta, opening, now };
-            tracker.track_usual(record, &seen, outcome)
-        });
-        if !is_usual {
-            self.track_found(tracker, (i, record), (packets, now), outcome);
+            if let Some(mut step) = tracker.track_usual(record, &seen, verdicts.accounts) {
+                if let Step::Asks(cause) = step {
+                    let packet = seen.view(tracker.side());
+                    step = may_reopen(tracker, (record, cause), &packet, verdicts);
+                }
+                let state = || tracker.ct_state(record, meta);
+                return verdicts.write(opening.position, key.zone(), step, state);
+            }
         }
+        Pass { batch, lookup, tracker }.track_found((i, record), (packets, now), verdicts);
     }
 
-    /// What packet `i` does to the flow in this record, which is its own.
+    /// Tracks packet `i`, whose connection is in `record`.
     pub(super) fn track_found<P: Packet>(
-        &self,
-        tracker: &mut Tracker<W>,
+        &mut self,
         (i, record): (usize, u32),
         burst: Burst<P>,
-        outcome: &mut impl Outcome,
+        verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        if self.openings[i].quoted().is_some() {
-            self.relate(tracker, i, Some(record), outcome);
-        } else if let Some(fragment) = self.further(i) {
-            tracker.track_further(record, fragment, burst.1, outcome);
+        let (meta, Opening { position, .. }) = (self.batch.metas[i], self.batch.openings[i]);
+        let zone = self.tracker.zone(record);
+        let step = if self.batch.openings[i].quoted().is_some() {
+            return self.relate(i, Some(record), verdicts);
+        } else if let Some(fragment) = self.batch.further(i) {
+            self.tracker.track_further(record, fragment, burst.1, verdicts.accounts)
         } else {
             let mut gathered = None;
-            let packet = self.arrival(i, burst, tracker, &mut gathered);
-            tracker.track(record, &packet, outcome);
-        }
+            let pass = self.reborrow();
+            let packet = view(&pass, i, burst, &mut gathered);
+            match pass.tracker.track(record, &packet, verdicts.accounts) {
+                Step::Asks(cause) => may_reopen(pass.tracker, (record, cause), &packet, verdicts),
+                step => step,
+            }
+        };
+        verdicts.write(position, zone, step, || self.tracker.ct_state(record, meta));
+    }
+
+    /// Writes the verdict of packet `i`, an ICMP error, by the record of the packet that it quotes.
+    /// It comes in its turn among the packets of that connection: those before it are known, those
+    /// behind not.
+    pub(super) fn relate(
+        &self,
+        i: usize,
+        record: Option<u32>,
+        verdicts: &mut Verdicts<impl CtStates>,
+    ) {
+        let (meta, opening) = (self.batch.metas[i], &self.batch.openings[i]);
+        let seq = opening.quoted().unwrap_or(0);
+        let is_related = record.map(|record| self.tracker.has_sent(record, meta, seq));
+        // Who has sent what is quoted is told about it.
+        let is_reply = record.is_some_and(|record| !self.tracker.is_reply(record, meta));
+        verdicts.error(opening.position, is_related, is_reply);
+    }
+
+    #[inline(always)]
+    fn reborrow(&mut self) -> Pass<'_, W> {
+        Pass { batch: self.batch, lookup: &mut *self.lookup, tracker: &mut *self.tracker }
     }
 }
 
-/// How many packets before its own a record is brought from the second level to the first.
-const NEAR: usize = 4;
+/// Packet `i` with all that the tracker needs to know of it.
+#[inline(always)]
+pub(super) fn view<'a, P: Packet, const W: usize>(
+    pass: &Pass<'a, W>,
+    i: usize,
+    (packets, now): Burst<'a, P>,
+    gathered: &'a mut Option<Gathered>,
+) -> Arrival<'a> {
+    let (batch, tracker) = (pass.batch, &*pass.tracker);
+    let (meta, opening) = (batch.metas[i], &batch.openings[i]);
+    let key = Key::from_words(&batch.keys, i);
+    let is_judged = key.proto() == PROTO_TCP && tracker.judges(key.zone());
+    let packet = packets.get(usize::from(opening.position));
+    let judged = packet.filter(|_| is_judged);
+    let header = judged.and_then(|packet| Header::of(packet, opening, gathered));
+    let evidence = packet.filter(|_| tracker.verifies()).map_or(Evidence::Trusted, Evidence::of);
+    let is_sctp = key.proto() == PROTO_SCTP;
+    let chunks = packet
+        .filter(|_| is_sctp)
+        .and_then(|packet| Chunks::of(packet, meta, opening, tracker.judges(key.zone())));
+    Arrival { meta, opening, now, side: tracker.side(), header, chunks, evidence }
+}

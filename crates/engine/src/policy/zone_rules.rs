@@ -5,7 +5,7 @@
 //! held against a key in either. Without rules nothing is looked at.
 
 use crate::api::{Config, End, SavedFlow, ZoneFrom, ZoneRule, has_ports};
-use crate::packet::{Key, Lanes, zone_of, zone_proto};
+use crate::packet::{Batches, Key, zone_of, zone_proto};
 use std::net::IpAddr;
 
 /// Where packets get their zones from.
@@ -40,18 +40,18 @@ impl Zoning {
         }
     }
 
-    /// Goes by the rules, if there are some, for the packets in the lanes from these places on.
+    /// Goes by the rules, if there are some, for the packets in the batches from these places on.
     #[inline(always)]
-    pub(crate) fn apply(&self, lanes: &mut Lanes, from: (usize, usize)) {
+    pub(crate) fn apply(&self, batches: &mut Batches, from: (usize, usize)) {
         if !self.v4.is_empty() || !self.v6.is_empty() {
-            self.apply_rules(lanes, from);
+            self.apply_rules(batches, from);
         }
     }
 
     #[inline(never)]
-    fn apply_rules(&self, lanes: &mut Lanes, (from_v4, from_v6): (usize, usize)) {
-        lanes.v4.put_into_zones(from_v4, |key| zone_by(&self.v4, key));
-        lanes.v6.put_into_zones(from_v6, |key| zone_by(&self.v6, key));
+    fn apply_rules(&self, batches: &mut Batches, (from_v4, from_v6): (usize, usize)) {
+        batches.v4.put_into_zones(from_v4, |key| zone_by(&self.v4, key));
+        batches.v6.put_into_zones(from_v6, |key| zone_by(&self.v6, key));
     }
 
     /// Where a connection is that another engine has saved, whose zones came from anywhere.

@@ -2,19 +2,40 @@
 //! Makes a record for a new connection.
 
 use super::Tracker;
+use super::step::Step;
+use crate::account::Accounts;
+use crate::api::Reason;
 use crate::base::{Micros, TimerLink};
 use crate::conn::{Cold, When};
 use crate::packet::{Arrival, Key};
 
 impl<const W: usize> Tracker<W> {
-    /// Makes a record for a new flow and counts its first packet. False: the table is full.
-    #[must_use]
-    pub(crate) fn admit(&mut self, hash: u64, key: Key<W>, packet: &Arrival) -> bool {
+    /// Makes a record for a new connection, counts its first packet and emits its event. If there
+    /// is no room, the oldest embryonic connection ends first, where the configuration says so.
+    pub(crate) fn admit(
+        &mut self,
+        hash: u64,
+        key: Key<W>,
+        packet: &Arrival,
+        accounts: &mut Accounts,
+    ) -> Step {
+        if let Some(evicted) = self.make_room() {
+            accounts.end(evicted);
+        }
+        let Some(record) = self.insert(hash, key, packet) else {
+            return Step::NoRoom(Reason::TableFull);
+        };
+        accounts.began((&key, packet.meta.swapped()), packet.now);
+        self.emit_new(record, accounts);
+        Step::Tracked
+    }
+
+    fn insert(&mut self, hash: u64, key: Key<W>, packet: &Arrival) -> Option<u32> {
         let Arrival { meta, opening, now, .. } = *packet;
         if !self.table.may_begin() {
-            return false;
+            return None;
         }
-        let Some(record) = self.table.take_indexed(hash) else { return false };
+        let record = self.table.take_indexed(hash)?;
         let hot = &mut self.table.hot[record as usize];
         hot.begin(key, packet);
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
@@ -29,6 +50,6 @@ impl<const W: usize> Tracker<W> {
         if is_rare {
             self.counted(record, meta.swapped(), false);
         }
-        true
+        Some(record)
     }
 }

@@ -5,7 +5,6 @@
 use super::Tracker;
 use super::pending_syn::Asked;
 use crate::api::Irregular;
-use crate::conn::Event;
 use crate::packet::{ACK, Arrival, SYN};
 
 impl<const W: usize> Tracker<W> {
@@ -18,24 +17,19 @@ impl<const W: usize> Tracker<W> {
         };
         let (direction, side) = (hot.direction(packet.meta), self.side);
         let last_seen = hot.last_seen(&self.table.cold.0[record as usize]);
-        *self.forgotten.place(record) = Some(Asked { record, direction, side, syn, last_seen });
+        self.forgotten.keep(Asked { record, direction, side, syn, last_seen });
     }
 
-    /// What a packet does that its connection cannot have for this reason: nothing, if it does not
-    /// say that there is another connection.
-    pub(super) fn agree(
-        &mut self,
-        record: u32,
-        packet: &Arrival,
-        reason: Irregular,
-    ) -> Result<Event, Irregular> {
+    /// True if this packet, which does not fit its connection for this reason, answers a SYN that
+    /// did not fit either: both ends have forgotten the connection and begin another.
+    pub(super) fn agrees(&self, record: u32, packet: &Arrival, anomaly: Irregular) -> bool {
         let is_syn_ack = packet.meta.tcp_flags() & (SYN | ACK) == SYN | ACK;
-        if !is_syn_ack || !matches!(reason, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
-            return Err(reason);
+        if !is_syn_ack || !matches!(anomaly, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
+            return false;
         }
         let hot = &self.table.hot[record as usize];
-        let asked = self.forgotten.place(record).filter(|asked| asked.record == record);
-        let (Some(answer), Some(asked)) = (packet.segment(), asked) else { return Err(reason) };
+        let asked = self.forgotten.of(record);
+        let (Some(answer), Some(asked)) = (packet.segment(), asked) else { return false };
         let (from, now) = (hot.direction(packet.meta), self.side);
         // Nobody who knows of the connection has said anything since, but that it is over.
         let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == asked.last_seen
@@ -43,9 +37,6 @@ impl<const W: usize> Tracker<W> {
         // Answers come from where the SYN goes.
         let is_opposite = asked.direction != from && (now.is_none() || asked.side != now);
         let is_agreed = is_silent && is_opposite && asked.syn.is_answered_by(answer);
-        match is_agreed && packet.is_intact(&hot.key) {
-            true => Ok(Event::Agree(asked.syn)),
-            false => Err(reason),
-        }
+        is_agreed && packet.is_intact(&hot.key)
     }
 }

@@ -2,11 +2,12 @@
 //! Fragments behind the first of their datagram, counted to the connection of that.
 
 use super::Tracker;
+use super::step::Step;
+use crate::account::Accounts;
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
 use crate::conn::When;
 use crate::packet::{Arrival, Further, Key, Opening};
-use crate::pipeline::Outcome;
 
 impl<const W: usize> Tracker<W> {
     /// Counts a fragment to the flow in `record`.
@@ -15,35 +16,33 @@ impl<const W: usize> Tracker<W> {
         record: u32,
         Further { meta, position, reach }: Further,
         now: Nanos,
-        outcome: &mut impl Outcome,
-    ) {
+        accounts: &mut Accounts,
+    ) -> Step {
         let looks = self.looks.of(record);
         let hot = &mut self.table.hot[record as usize];
         // What these say of themselves is in the first fragment, and was judged there.
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
             let opening = Opening::further(position);
             let packet = Arrival::of_fragment(meta.without_flags(), &opening, now);
-            return self.track(record, &packet, outcome);
+            return self.track(record, &packet, accounts);
         }
         if hot.count_further(meta, reach, looks) {
             self.counted(record, meta.swapped(), false);
         }
-        outcome.state(position, || self.state(record, meta));
+        Step::Tracked
     }
 
-    /// Counts one that has waited for the first of its datagram. False: its connection is not here.
+    /// Counts one that has waited for the first of its datagram. `None`: its connection is not
+    /// here.
     #[must_use]
     pub(crate) fn follow(
         &mut self,
         key: &Key<W>,
         fragment: Further,
         now: Nanos,
-        outcome: &mut impl Outcome,
-    ) -> bool {
-        let Some(record) = self.table.find(self.table.hasher.hash_one(&key.0), key) else {
-            return false;
-        };
-        self.track_further(record, fragment, now, outcome);
-        true
+        accounts: &mut Accounts,
+    ) -> Option<Step> {
+        let record = self.table.find(self.table.hasher.hash_one(&key.0), key)?;
+        Some(self.track_further(record, fragment, now, accounts))
     }
 }

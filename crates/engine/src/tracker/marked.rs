@@ -6,7 +6,7 @@ use crate::api::{RuleId, Side};
 use crate::base::{Micros, Nanos};
 use crate::conn::When;
 use crate::offload::{Due, Looks, MarkCheck};
-use crate::packet::{FIN, Meta, Numbers, RST, SYN_FIN_RST};
+use crate::packet::{FIN, Key, Meta, Numbers, RST, SYN_FIN_RST};
 
 impl<const W: usize> Tracker<W> {
     /// Counts packets whose marks name records, in their order, up to one that is more than one
@@ -59,6 +59,11 @@ impl<const W: usize> Tracker<W> {
             }
         }
         (counted, false)
+    }
+
+    /// The key of the connection in `record`.
+    pub(crate) fn key(&self, record: u32) -> &Key<W> {
+        &self.table.hot[record as usize].key
     }
 
     /// The zone of a record's flow.

@@ -37,7 +37,7 @@ pub(super) struct Asked {
 
 /// Those that wait for an answer: each record has one place, which it shares with others.
 pub(crate) struct Forgotten {
-    pub(super) asked: Box<[Option<Asked>]>,
+    asked: Box<[Option<Asked>]>,
 }
 
 impl Forgotten {
@@ -45,15 +45,20 @@ impl Forgotten {
         Self { asked: vec![None; PLACES].into() }
     }
 
-    pub(super) fn place(&mut self, record: u32) -> &mut Option<Asked> {
-        &mut self.asked[record as usize % PLACES]
+    /// What is kept of the connection in `record`.
+    pub(super) fn of(&self, record: u32) -> Option<Asked> {
+        self.asked[record as usize % PLACES].filter(|asked| asked.record == record)
     }
 
-    /// The connection in a record has ended.
-    pub(crate) fn end(&mut self, record: u32) {
-        let place = self.place(record);
-        if place.is_some_and(|asked| asked.record == record) {
-            *place = None;
+    /// Keeps a SYN, in place of what another connection has there.
+    pub(super) fn keep(&mut self, asked: Asked) {
+        self.asked[asked.record as usize % PLACES] = Some(asked);
+    }
+
+    /// The connection in `record` has ended.
+    pub(super) fn end(&mut self, record: u32) {
+        if self.of(record).is_some() {
+            self.asked[record as usize % PLACES] = None;
         }
     }
 }

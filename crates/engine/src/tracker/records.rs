@@ -2,36 +2,34 @@
 //! Flow records and events made of a connection in the table.
 
 use super::Tracker;
+use super::track::Transition;
+use crate::account::Accounts;
 use crate::api::{Change, CtMark, EndReason, Filter, FlowEvent, FlowRecord, MarkRule};
-use crate::conn::Phase;
-use crate::packet::Key;
-use crate::pipeline::Outcome;
 
 impl<const W: usize> Tracker<W> {
-    /// Tells those who listen that a flow has begun.
+    /// Emits the event of a connection that has begun in `record`, if anybody has subscribed.
     #[inline(always)]
-    pub(crate) fn tell_new(&self, hash: u64, key: &Key<W>, outcome: &mut impl Outcome) {
-        if !outcome.listens() {
-            return;
-        }
-        if let Some(record) = self.table.find(hash, key) {
-            outcome.changed(self.event(record, Change::New));
+    pub(super) fn emit_new(&self, record: u32, accounts: &mut Accounts) {
+        if accounts.has_subscribers() {
+            accounts.emit(self.event(record, Change::New));
         }
     }
 
-    /// Those who listen learn what has become of the flow in `record`, if that is new to them.
+    /// Emits what has become of the connection in `record`, if that shows outside.
     #[inline(never)]
-    pub(crate) fn tell_change(
+    pub(super) fn emit_update(
         &self,
         record: u32,
-        (before, is_new): (Option<Phase>, bool),
-        outcome: &mut impl Outcome,
+        transition: Option<Transition>,
+        accounts: &mut Accounts,
     ) {
         let progress = self.table.parts(record).0.phase().progress();
-        if is_new {
-            outcome.changed(self.event(record, Change::New));
-        } else if before.is_some_and(|before| before.progress() != progress) {
-            outcome.changed(self.event(record, Change::Update));
+        match transition {
+            Some(Transition::New(_)) => accounts.emit(self.event(record, Change::New)),
+            Some(Transition::From(before)) if before.progress() != progress => {
+                accounts.emit(self.event(record, Change::Update));
+            }
+            _ => {}
         }
     }
 

@@ -1,52 +1,67 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A flow that begins in the place of another one of the same ports, which ends by the same packet.
+//! A connection that begins in the place of another one with the same key, which ends by the same
+//! packet.
 
 use super::Tracker;
-use crate::api::{EndReason, Reason};
-use crate::conn::{Cold, Event};
+use super::step::{Cause, Step};
+use super::track::Transition;
+use crate::account::Accounts;
+use crate::api::EndReason;
+use crate::conn::Cold;
 use crate::packet::Arrival;
-use crate::pipeline::Outcome;
 
 impl<const W: usize> Tracker<W> {
-    /// The flow in `record` ends, and another begins there, if there may be one more now.
-    pub(super) fn replace(
+    /// Who began the connection in `record`, and who begins the one that the packet asks for: each
+    /// the end of the key that sent the first packet.
+    pub(crate) fn originators(&self, record: u32, packet: &Arrival, cause: Cause) -> [u8; 2] {
+        let swapped = packet.meta.swapped();
+        let next = if cause == Cause::AgreedSyn { swapped ^ 1 } else { swapped };
+        [self.table.hot[record as usize].originator(), next]
+    }
+
+    /// Ends the connection in `record`, begins another there, and counts the packet to it. The
+    /// caller has asked whether it may begin.
+    pub(crate) fn reopen(
         &mut self,
         record: u32,
         packet: &Arrival,
-        event: Event,
-        outcome: &mut impl Outcome,
-    ) -> Result<(), Reason> {
+        cause: Cause,
+        accounts: &mut Accounts,
+    ) -> Step {
+        let Arrival { meta, opening, now, .. } = *packet;
         let hot = &self.table.hot[record as usize];
-        let swapped = packet.meta.swapped();
-        let next = if let Event::Agree(_) = event { swapped ^ 1 } else { swapped };
-        outcome.check_next(&hot.key, [hot.originator(), next])?;
-        match outcome.keeps() {
-            true => outcome.ended(self.record(record, EndReason::Reuse)),
-            false => outcome.ended_unkept(&hot.key, hot.originator(), EndReason::Reuse),
+        let before = hot.phase();
+        let (key, orig) = (&hot.key, hot.originator());
+        match accounts.keeps_records() {
+            true => accounts.end(self.record(record, EndReason::Reuse)),
+            false => accounts.count_end(EndReason::Reuse, key.zone(), || key.end(orig)),
         }
         if let Some(oldest) = self.make_room_for_reuse(record) {
-            outcome.ended(oldest);
+            accounts.end(oldest);
         }
-        self.begin_anew(record, packet, event);
+        self.restart(record, packet, cause);
         let hot = &self.table.hot[record as usize];
-        outcome.replaced(&hot.key, hot.originator());
-        Ok(())
+        accounts.reopened((&hot.key, hot.originator()), now);
+        self.settle(record, (meta, opening, now), Some(Transition::New(before)), accounts);
+        Step::Tracked
     }
 
-    fn begin_anew(&mut self, record: u32, packet: &Arrival, event: Event) {
+    /// Makes the record that of a new connection.
+    fn restart(&mut self, record: u32, packet: &Arrival, cause: Cause) {
         let hot = &mut self.table.hot[record as usize];
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
         }
         self.waiting = self.waiting.filter(|due| !due.is_of(record));
+        let asked = self.forgotten.of(record).filter(|_| cause == Cause::AgreedSyn);
         self.forgotten.end(record);
         self.out_of_sync.end(record);
         self.table.leave_embryonic(record);
         let hot = &mut self.table.hot[record as usize];
         let cold = &mut self.table.cold.0[record as usize];
-        match event {
-            Event::Agree(syn) => hot.begin_answered(syn, packet),
-            _ => hot.begin(hot.key, packet),
+        match asked {
+            Some(asked) => hot.begin_answered(asked.syn, packet),
+            None => hot.begin(hot.key, packet),
         }
         *cold = Cold::begin(packet.opening, packet.now, cold.link);
         self.table.join_embryonic(record);

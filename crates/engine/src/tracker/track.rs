@@ -2,11 +2,21 @@
 //! Counts a packet to its connection, and moves the connection from state to state.
 
 use super::Tracker;
-use crate::api::{CtState, Irregular};
+use super::step::{Cause, Step};
+use crate::account::Accounts;
+use crate::api::Irregular;
 use crate::base::{LinkStore, Micros, Nanos};
 use crate::conn::{Event, Phase, When};
 use crate::packet::{Arrival, Key, Meta, Numbers, Opening};
-use crate::pipeline::Outcome;
+
+/// How the state of a connection has changed by a packet, and which one it was in before.
+#[derive(Clone, Copy)]
+pub(super) enum Transition {
+    /// It has come from this state to another.
+    From(Phase),
+    /// It is another connection, in the place of one that was in this state.
+    New(Phase),
+}
 
 impl<const W: usize> Tracker<W> {
     /// If `record` is the flow with this key and the packet no more than one more of it, counts it.
@@ -34,34 +44,29 @@ impl<const W: usize> Tracker<W> {
         true
     }
 
-    /// Counts any packet of the flow in `record` and moves it through its life. `outcome` learns of
-    /// a flow that ends by the packet, and of a packet that changes nothing.
-    pub(crate) fn track(&mut self, record: u32, packet: &Arrival, outcome: &mut impl Outcome) {
+    /// Counts any packet of the connection in `record` and moves that from state to state.
+    pub(crate) fn track(&mut self, record: u32, packet: &Arrival, accounts: &mut Accounts) -> Step {
         let Arrival { meta, opening, now, .. } = *packet;
         let hot = &mut self.table.hot[record as usize];
         let before = hot.phase();
-        let event = hot.event(packet);
-        let event = event.or_else(|reason| self.agree(record, packet, reason));
-        let event = match event.or_else(|reason| self.resync(record, packet, reason)) {
-            Ok(event) => event,
-            Err(reason) => return self.ignore(record, packet, reason, outcome),
+        let event = match hot.event(packet) {
+            Err(anomaly) if self.agrees(record, packet, anomaly) => {
+                return Step::Asks(Cause::AgreedSyn);
+            }
+            event => event.or_else(|anomaly| self.resync(record, packet, anomaly)),
         };
-        match event {
-            Event::None => {}
-            Event::Enter(phase) => {
+        let transition = match event {
+            Err(anomaly) => return self.ignore(record, packet, anomaly, accounts),
+            Ok(Event::Reuse) => return Step::Asks(Cause::PortReuse),
+            Ok(Event::None) => None,
+            Ok(Event::Enter(phase)) => {
                 self.table.hot[record as usize].enter(phase);
                 self.entered(record);
+                Some(Transition::From(before))
             }
-            Event::Reuse | Event::Agree(_) => {
-                if let Err(reason) = self.replace(record, packet, event, outcome) {
-                    let zone = self.table.hot[record as usize].key.zone();
-                    return outcome.full(opening.position, zone, reason);
-                }
-            }
-        }
-        let before = Some(before).filter(|_| event != Event::None);
-        let is_new = matches!(event, Event::Reuse | Event::Agree(_));
-        self.settle(record, (meta, opening, now), (before, is_new), outcome);
+        };
+        self.settle(record, (meta, opening, now), transition, accounts);
+        Step::Tracked
     }
 
     /// The flow in `record` has come from one phase to another.
@@ -77,20 +82,20 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Counts a packet that has done to the flow in `record` what it does: which phase that was in
-    /// before, if anything has changed, and whether it is another flow now.
+    /// Counts a packet whose effect on the connection in `record` has been applied, arms its timer
+    /// anew if a timeout is shorter now, and emits the event.
     #[inline(always)]
     pub(super) fn settle(
         &mut self,
         record: u32,
         (meta, opening, now): (Meta, &Opening, Nanos),
-        (before, is_new): (Option<Phase>, bool),
-        outcome: &mut impl Outcome,
+        transition: Option<Transition>,
+        accounts: &mut Accounts,
     ) {
         let looks = self.looks.filter(|_| !opening.is_further()).of(record);
         let hot = &mut self.table.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
-        if let Some(before) = before {
+        if let Some(Transition::From(before) | Transition::New(before)) = transition {
             let timeout = self.lifetimes.of(hot);
             // A timer may come up early but never late.
             if timeout < self.lifetimes.of_phase(hot, before) {
@@ -100,34 +105,30 @@ impl<const W: usize> Tracker<W> {
         if is_rare {
             self.counted(record, meta.swapped(), false);
         }
-        outcome.state(opening.position, || self.state(record, meta));
-        if outcome.listens() {
-            self.tell_change(record, (before, is_new), outcome);
+        if accounts.has_subscribers() {
+            self.emit_update(record, transition, accounts);
         }
     }
 
-    /// A packet of the flow in `record` changes nothing.
+    /// Counts a packet that does not fit the connection in `record`, unless the policy drops it.
     fn ignore(
         &mut self,
         record: u32,
         packet: &Arrival,
-        reason: Irregular,
-        outcome: &mut impl Outcome,
-    ) {
-        let Arrival { meta, opening, .. } = *packet;
-        if outcome.irregular(opening.position, reason) {
-            if matches!(reason, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
-                self.keep_asked(record, packet);
-            }
-            let looks = self.looks.of(record);
-            if self.table.hot[record as usize].count_irregular(meta, looks) {
-                self.counted(record, meta.swapped(), false);
-            }
+        anomaly: Irregular,
+        accounts: &Accounts,
+    ) -> Step {
+        if accounts.drops.drops(anomaly) {
+            return Step::Invalid(anomaly);
         }
-        outcome.state(opening.position, || match reason.is_invalid() {
-            true => CtState::INVALID,
-            false => self.state(record, meta),
-        });
+        if matches!(anomaly, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
+            self.keep_asked(record, packet);
+        }
+        let looks = self.looks.of(record);
+        if self.table.hot[record as usize].count_irregular(packet.meta, looks) {
+            self.counted(record, packet.meta.swapped(), false);
+        }
+        Step::Ignored(anomaly)
     }
 
     /// Has the timer of a flow come up by a deadline that may be earlier than the one before.

@@ -24,8 +24,9 @@ use super::{avx512, sub_burst};
 use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags};
 use crate::base::SimdLevel;
 use crate::packet::{
-    BYTES_SHIFT, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Lanes, Meta, ONE_PACKET,
-    OVERHEAD_MAX, OVERHEAD_SHIFT, Opening, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG, zone_of,
+    BYTES_SHIFT, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Meta,
+    ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, Opening, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG,
+    zone_of,
 };
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
@@ -38,10 +39,10 @@ use words::{
     words,
 };
 
-/// Puts packets into their lanes four by four, up to a group of which it does not take all. Gives
+/// Puts packets into their batches four by four, up to a group of which it does not take all. Gives
 /// those it did not take; all where there is no AVX2.
 #[inline(always)]
-pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes) -> Places {
+pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, batches: &mut Batches) -> Places {
     let first = part.packets.get(places.trailing_zeros() as usize);
     let Some(start) = first.and_then(|first| first.head().first_chunk()) else { return places };
     let [.., a, b, _, _, c, d]: &[u8; ETHERNET + VLAN_TAG] = start;
@@ -51,10 +52,10 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, lanes: &mut Lanes)
     // SAFETY: `detect` has found AVX2.
     unsafe {
         match [[*a, *b], [*c, *d]].map(u16::from_be_bytes) {
-            [ETHERTYPE_IPV4, _] => run::<false, 0, P>(part, places, lanes),
-            [ETHERTYPE_IPV6, _] => run::<true, 0, P>(part, places, lanes),
-            [ETHERTYPE_VLAN, ETHERTYPE_IPV4] => run::<false, VLAN_TAG, P>(part, places, lanes),
-            [ETHERTYPE_VLAN, ETHERTYPE_IPV6] => run::<true, VLAN_TAG, P>(part, places, lanes),
+            [ETHERTYPE_IPV4, _] => run::<false, 0, P>(part, places, batches),
+            [ETHERTYPE_IPV6, _] => run::<true, 0, P>(part, places, batches),
+            [ETHERTYPE_VLAN, ETHERTYPE_IPV4] => run::<false, VLAN_TAG, P>(part, places, batches),
+            [ETHERTYPE_VLAN, ETHERTYPE_IPV6] => run::<true, VLAN_TAG, P>(part, places, batches),
             _ => places,
         }
     }
@@ -119,11 +120,11 @@ unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta])
 unsafe fn run<const V6: bool, const TAG: usize, P: Packet>(
     part: Part<P>,
     mut places: Places,
-    lanes: &mut Lanes,
+    batches: &mut Batches,
 ) -> Places {
     while let Some((group, rest)) = Group::next(part.packets, places) {
         // SAFETY: AVX2 is there by the caller's promise.
-        if unsafe { group.parse::<V6, TAG>(part, lanes) }.is_none() {
+        if unsafe { group.parse::<V6, TAG>(part, batches) }.is_none() {
             break;
         }
         places = rest;
@@ -175,7 +176,7 @@ impl<'a, P: Packet> Group<'a, P> {
         Some((Self { packets, places }, rest))
     }
 
-    /// Puts them into their lane if they all are of this IP version, behind `TAG` bytes of VLAN
+    /// Puts them into their batch if they all are of this IP version, behind `TAG` bytes of VLAN
     /// tag, and plain.
     ///
     /// # Safety
@@ -185,7 +186,7 @@ impl<'a, P: Packet> Group<'a, P> {
     unsafe fn parse<const V6: bool, const TAG: usize>(
         &self,
         part: Part<P>,
-        lanes: &mut Lanes,
+        batches: &mut Batches,
     ) -> Option<()> {
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
@@ -193,10 +194,10 @@ impl<'a, P: Packet> Group<'a, P> {
             let zones = words(zones.map(|zone| u64::from(zone) << 32));
             if V6 {
                 let (words, metas) = self.ipv6::<TAG>(zones)?;
-                lanes.v6.push_four(words, metas, openings);
+                batches.v6.push_four(words, metas, openings);
             } else {
                 let (words, metas) = self.ipv4::<TAG>(zones)?;
-                lanes.v4.push_four(words, metas, openings);
+                batches.v4.push_four(words, metas, openings);
             }
         }
         Some(())

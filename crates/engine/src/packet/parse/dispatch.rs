@@ -6,37 +6,37 @@ use super::lengths::Lengths;
 use super::sub_burst::{GROUP, Part, Places, below, inner_ethertype, next};
 use super::{avx2, fast, general};
 use crate::api::{Reason, ZoneFrom};
-use crate::packet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Lanes};
+use crate::packet::{Batches, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use wire::Packet;
 
-/// Puts key and metadata of a packet into its lane, or says why it has none.
+/// Puts key and metadata of a packet into its batch, or says why it has none.
 #[inline(always)]
 pub(crate) fn parse<P: Packet>(
     packet: &P,
     position: u8,
     zone: ZoneFrom,
-    lanes: &mut Lanes,
+    batches: &mut Batches,
 ) -> Result<(), Reason> {
     let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
-    match fast::parse(packet.head(), lengths, position, zone, lanes) {
+    match fast::parse(packet.head(), lengths, position, zone, batches) {
         true => Ok(()),
-        false => general::parse(packet, position, zone, lanes),
+        false => general::parse(packet, position, zone, batches),
     }
 }
 
 impl<P: Packet> Part<'_, P> {
-    /// Puts key and metadata of each packet into its lane. Of one that has none, `without_key` is
+    /// Puts key and metadata of each packet into its batch. Of one that has none, `without_key` is
     /// told the position in the burst and the reason.
     #[inline(always)]
-    pub(crate) fn parse(self, lanes: &mut Lanes, without_key: &mut impl FnMut(usize, Reason)) {
+    pub(crate) fn parse(self, batches: &mut Batches, without_key: &mut impl FnMut(usize, Reason)) {
         let all = below(self.packets.len());
         // Most often one kind of packet is all there is.
-        let rest = self.side_by_side(all, lanes);
+        let rest = self.side_by_side(all, batches);
         match rest.count_ones() as usize {
             0 => {}
             // The last ones: too few to be brought together.
-            1..GROUP => self.parse_in_order(rest, lanes, without_key),
-            _ => self.parse_mixed(rest, lanes, without_key),
+            1..GROUP => self.parse_in_order(rest, batches, without_key),
+            _ => self.parse_mixed(rest, batches, without_key),
         }
     }
 
@@ -45,7 +45,7 @@ impl<P: Packet> Part<'_, P> {
     fn parse_mixed(
         self,
         mut rest: Places,
-        lanes: &mut Lanes,
+        batches: &mut Batches,
         without_key: &mut impl FnMut(usize, Reason),
     ) {
         let (mut v4, mut v6) = (0, 0);
@@ -58,9 +58,9 @@ impl<P: Packet> Part<'_, P> {
         while rest != 0 {
             let other = (rest & !(v4 | v6)).trailing_zeros() as usize;
             let before = rest & below(other);
-            self.parse_in_order(before & v4, lanes, without_key);
-            self.parse_in_order(before & v6, lanes, without_key);
-            self.parse_in_order(rest & below(other + 1) & !before, lanes, without_key);
+            self.parse_in_order(before & v4, batches, without_key);
+            self.parse_in_order(before & v6, batches, without_key);
+            self.parse_in_order(rest & below(other + 1) & !before, batches, without_key);
             rest &= !below(other + 1);
         }
     }
@@ -70,15 +70,15 @@ impl<P: Packet> Part<'_, P> {
     fn parse_in_order(
         self,
         mut places: Places,
-        lanes: &mut Lanes,
+        batches: &mut Batches,
         without_key: &mut impl FnMut(usize, Reason),
     ) {
         while places != 0 {
-            places = self.side_by_side(places, lanes);
+            places = self.side_by_side(places, batches);
             for _ in 0..GROUP.min(places.count_ones() as usize) {
                 let place = next(&mut places);
                 let position = usize::from(self.first) + place;
-                let parsed = parse(&self.packets[place], position as u8, self.zone, lanes);
+                let parsed = parse(&self.packets[place], position as u8, self.zone, batches);
                 if let Err(reason) = parsed {
                     without_key(position, reason);
                 }
@@ -88,12 +88,12 @@ impl<P: Packet> Part<'_, P> {
 
     /// Parses the first of these, as long as they are plain and all of one kind; gives the others.
     #[inline(always)]
-    pub(super) fn side_by_side(self, places: Places, lanes: &mut Lanes) -> Places {
+    pub(super) fn side_by_side(self, places: Places, batches: &mut Batches) -> Places {
         #[cfg(target_arch = "x86_64")]
-        let rest = avx2::parse(self, places, lanes);
+        let rest = avx2::parse(self, places, batches);
         #[cfg(not(target_arch = "x86_64"))]
         let rest = {
-            let _ = (lanes, self.vectors);
+            let _ = (batches, self.vectors);
             places
         };
         rest

@@ -9,8 +9,8 @@ use super::lengths::{ETHERTYPE_VLAN, Lengths, TRANSPORTS, Transport};
 use super::plain::{plain_ipv4, plain_ipv6};
 use crate::api::{VlanTags, ZoneFrom};
 use crate::packet::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Lanes, Meta, OVERHEAD_MAX,
-    Opening, Ports, TCP_MIN, VLAN_TAG, key4, key6, zone_of, zone_proto,
+    BYTES_MAX, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Meta,
+    OVERHEAD_MAX, Opening, Ports, TCP_MIN, VLAN_TAG, key4, key6, zone_of, zone_proto,
 };
 
 /// What the link layer says, and where it ends.
@@ -28,22 +28,22 @@ impl Link {
     }
 }
 
-/// Puts the packet into its lane, or leaves everything as it was: false.
+/// Puts the packet into its batch, or leaves everything as it was: false.
 #[inline(always)]
 pub(super) fn parse(
     head: &[u8],
     lengths: Lengths,
     position: u8,
     zone: ZoneFrom,
-    lanes: &mut Lanes,
+    batches: &mut Batches,
 ) -> bool {
     let taken = match u16_at(head, ETHERNET - 2) {
         Some(ETHERTYPE_IPV4) => {
-            ipv4(head, lengths, Link::untagged(position, zone, IPV4_MIN), lanes)
+            ipv4(head, lengths, Link::untagged(position, zone, IPV4_MIN), batches)
         }
         // Out of the way of the registers that IPv4 needs.
-        Some(ETHERTYPE_IPV6) => untagged_ipv6(head, lengths, position, zone, lanes),
-        Some(ETHERTYPE_VLAN) => tagged(head, lengths, position, zone, lanes),
+        Some(ETHERTYPE_IPV6) => untagged_ipv6(head, lengths, position, zone, batches),
+        Some(ETHERTYPE_VLAN) => tagged(head, lengths, position, zone, batches),
         _ => None,
     };
     taken.is_some()
@@ -55,9 +55,9 @@ fn untagged_ipv6(
     lengths: Lengths,
     position: u8,
     zone: ZoneFrom,
-    lanes: &mut Lanes,
+    batches: &mut Batches,
 ) -> Option<()> {
-    ipv6(head, lengths, Link::untagged(position, zone, IPV6), lanes)
+    ipv6(head, lengths, Link::untagged(position, zone, IPV6), batches)
 }
 
 #[inline(never)]
@@ -66,7 +66,7 @@ fn tagged(
     lengths: Lengths,
     position: u8,
     zone: ZoneFrom,
-    lanes: &mut Lanes,
+    batches: &mut Batches,
 ) -> Option<()> {
     let mut vlan = VlanTags::NONE;
     vlan.ids[0] = u16_at(head, ETHERNET)? & 0x0fff;
@@ -76,19 +76,19 @@ fn tagged(
         opening: Opening { vlan, ..Opening::plain(position, ip_header) },
     };
     match u16_at(head, ETHERNET + VLAN_TAG - 2)? {
-        ETHERTYPE_IPV4 => ipv4(head, lengths, link(IPV4_MIN), lanes),
-        ETHERTYPE_IPV6 => ipv6(head, lengths, link(IPV6), lanes),
+        ETHERTYPE_IPV4 => ipv4(head, lengths, link(IPV4_MIN), batches),
+        ETHERTYPE_IPV6 => ipv6(head, lengths, link(IPV6), batches),
         _ => None,
     }
 }
 
 #[inline(always)]
-fn ipv4(head: &[u8], lengths: Lengths, link: Link, lanes: &mut Lanes) -> Option<()> {
+fn ipv4(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Option<()> {
     let (header, meta) = ipv4_meta(head, lengths, link.l3)?;
     let (ip, transport) = header.split_first_chunk::<IPV4_MIN>()?;
     let ports = Ports::Pair(*transport.first_chunk()?);
     let (key, swapped) = key4(*ip.last_chunk()?, ports, zone_proto(link.zone, ip[9]));
-    lanes.v4.push(key, meta.sent_by(swapped.into()), link.opening);
+    batches.v4.push(key, meta.sent_by(swapped.into()), link.opening);
     Some(())
 }
 
@@ -111,12 +111,12 @@ fn ipv4_meta(
 }
 
 #[inline(always)]
-fn ipv6(head: &[u8], lengths: Lengths, link: Link, lanes: &mut Lanes) -> Option<()> {
+fn ipv6(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Option<()> {
     let (header, meta) = ipv6_meta(head, lengths, link.l3)?;
     let (ip, transport) = header.split_first_chunk::<IPV6>()?;
     let ports = Ports::Pair(*transport.first_chunk()?);
     let (key, swapped) = key6(ip.last_chunk()?, ports, zone_proto(link.zone, ip[6]));
-    lanes.v6.push(key, meta.sent_by(swapped.into()), link.opening);
+    batches.v6.push(key, meta.sent_by(swapped.into()), link.opening);
     Some(())
 }
 

@@ -10,9 +10,9 @@ use crate::api::{
     VlanTags, ZoneFrom,
 };
 use crate::packet::{
-    BYTES_MAX, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN, ETHERTYPE_TAGS, FIN, Front,
-    HEADERS_MAX, HOP_BY_HOP, IPV4_MIN, IPV6, Key, Lanes, Meta, OVERHEAD_MAX, Opening, Piece, Ports,
-    SCTP, SYN, TCP_MIN, UDP, VLAN_TAG, has_identifier, icmp_ports, is_error, key4, key6,
+    BYTES_MAX, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN, ETHERTYPE_TAGS,
+    FIN, Front, HEADERS_MAX, HOP_BY_HOP, IPV4_MIN, IPV6, Key, Meta, OVERHEAD_MAX, Opening, Piece,
+    Ports, SCTP, SYN, TCP_MIN, UDP, VLAN_TAG, has_identifier, icmp_ports, is_error, key4, key6,
     total_len4, zone_of, zone_proto,
 };
 use std::ops::Range;
@@ -76,13 +76,13 @@ impl Ends {
     }
 }
 
-/// Puts key and metadata of any packet into its lane, or says why it has none.
+/// Puts key and metadata of any packet into its batch, or says why it has none.
 #[inline(never)]
 pub(super) fn parse<P: Packet>(
     packet: &P,
     position: u8,
     zone: ZoneFrom,
-    lanes: &mut Lanes,
+    batches: &mut Batches,
 ) -> Result<(), Reason> {
     let (head, len) = (packet.head(), packet.frame_len());
     let mut gathered = [0; HEADERS_MAX];
@@ -108,21 +108,21 @@ pub(super) fn parse<P: Packet>(
             let Parsed { key, swapped, ip_len, ends, piece } = ipv4(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = icmp_error::v4(packet, l3, quote, zone)?;
-                lanes.v4.push_error(key, quoting(swapped), Opening::quoting(position, seq));
+                batches.v4.push_error(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            lanes.v4.push_any(key, meta, opening(&ends), piece);
+            batches.v4.push_any(key, meta, opening(&ends), piece);
         }
         ETHERTYPE_IPV6 => {
             let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = icmp_error::v6(packet, l3, quote, zone)?;
-                lanes.v6.push_error(key, quoting(swapped), Opening::quoting(position, seq));
+                batches.v6.push_error(key, quoting(swapped), Opening::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            lanes.v6.push_any(key, meta, opening(&ends), piece);
+            batches.v6.push_any(key, meta, opening(&ends), piece);
         }
         ..ETHERTYPE_MIN => return Err(Reason::Llc),
         _ => return Err(Reason::NonIp),

@@ -2,7 +2,7 @@
 //! Part of a burst: packets of one IP version are brought together, four of a kind to be parsed
 //! side by side.
 //!
-//! In a lane packets keep their order. Nothing else depends on it.
+//! In a batch packets keep their order. Nothing else depends on it.
 
 use super::lengths::ETHERTYPE_VLAN;
 use crate::api::ZoneFrom;

@@ -12,7 +12,7 @@ use crate::api::{
 };
 use crate::base::{BURST_MAX, SimdLevel};
 use crate::engine::Engine;
-use crate::packet::{Lane, Lanes};
+use crate::packet::{Batch, Batches};
 use etherparse::err::packet::SliceError;
 use etherparse::err::{Layer, LenError};
 use etherparse::{IpPayloadSlice, LenSource, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -225,10 +225,10 @@ proptest! {
 
 #[test]
 fn plain_packets_take_the_short_way() {
-    let mut lanes = Lanes { v4: Lane::new(), v6: Lane::new() };
+    let mut batches = Batches { v4: Batch::new(), v6: Batch::new() };
     for (i, frame) in FRAMES.iter().enumerate() {
         let lengths = Lengths { frame: frame.len(), bytes: frame.len() };
-        let taken = fast::parse(frame, lengths, 0, ZoneFrom::None, &mut lanes);
+        let taken = fast::parse(frame, lengths, 0, ZoneFrom::None, &mut batches);
         assert_eq!(taken, i < SHORT, "{frame:02x?}");
     }
 }
@@ -236,7 +236,7 @@ fn plain_packets_take_the_short_way() {
 /// Stats and flows of one burst.
 fn outcome(frames: &[Vec<u8>], zone: ZoneFrom, vectors: SimdLevel) -> (Stats, Vec<FlowRecord>) {
     let mut engine = Engine::new(&Config { cycle_counter: || 0, zone, ..small() });
-    engine.vectors = vectors;
+    engine.pipeline.set_simd(vectors);
     let packets: Vec<_> = frames.iter().map(|f| Segments::cut(f, f.len(), f.len())).collect();
     engine.process(1, &packets, &mut [Verdict::Drop; BURST_MAX]);
     while engine.flush(BURST_MAX) {}
@@ -295,16 +295,16 @@ fn plain_packets_of_a_kind_are_parsed_side_by_side() {
         println!("skipped: no vectors");
         return;
     }
-    let mut lanes = Lanes { v4: Lane::new(), v6: Lane::new() };
+    let mut batches = Batches { v4: Batch::new(), v6: Batch::new() };
     let mut taken = |frames: &[usize]| {
         let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
         let packets: Vec<_> = frames.iter().map(packet).collect();
         let part = Part { packets: &packets, first: 0, zone: ZoneFrom::None, vectors };
-        lanes.v4.clear();
-        lanes.v6.clear();
-        let rest = part.side_by_side(below(packets.len()), &mut lanes);
+        batches.v4.clear();
+        batches.v6.clear();
+        let rest = part.side_by_side(below(packets.len()), &mut batches);
         let taken = packets.len() - rest.count_ones() as usize;
-        assert_eq!(lanes.v4.len() + lanes.v6.len(), taken);
+        assert_eq!(batches.v4.len() + batches.v6.len(), taken);
         taken
     };
     for (kind, _) in KINDS {

@@ -9,7 +9,7 @@ use crate::api::ZoneFrom;
 use crate::base::SimdLevel;
 use crate::packet::parse::plain::plain_all;
 use crate::packet::parse::{avx2, avx512, general};
-use crate::packet::{BYTES_MAX, Lanes, Meta};
+use crate::packet::{BYTES_MAX, Batches, Meta};
 use proptest::prelude::*;
 use wire::FrameBuilder;
 
@@ -53,12 +53,12 @@ proptest! {
 
 /// The same by the long way, with the key; `None`: it takes the packet not at all.
 fn by_the_long_way(packet: &Segments, is_v6: bool) -> Option<u64> {
-    let mut lanes = Lanes::new();
-    general::parse(packet, 0, ZoneFrom::None, &mut lanes).ok()?;
+    let mut batches = Batches::new();
+    general::parse(packet, 0, ZoneFrom::None, &mut batches).ok()?;
     let first = if is_v6 {
-        lanes.v6.first().map(|(_, meta)| meta)
+        batches.v6.first().map(|(_, meta)| meta)
     } else {
-        lanes.v4.first().map(|(_, meta)| meta)
+        batches.v4.first().map(|(_, meta)| meta)
     };
     first.map(|meta| meta.sent_by(0).0)
 }

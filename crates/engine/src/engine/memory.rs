@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How much memory an engine takes.
+
+use super::Engine;
+use crate::api::{Config, ZONES};
+use crate::base::Memory;
+use crate::policy::{Pace, Sources};
+use crate::table::EMBRYONIC_BYTES;
+use crate::tracker::{FORGOTTEN_BYTES, MISFIT_BYTES};
+
+impl Config {
+    /// Bytes that an engine takes beside its tables: counts of zones and of sources.
+    pub fn limits_bytes(&self) -> usize {
+        let sources = self.source_max.map_or(0, |_| 2 * Sources::counts(self));
+        let of_zones = size_of::<u32>() + size_of::<Pace>() + 2 * EMBRYONIC_BYTES;
+        ZONES * of_zones + sources * size_of::<u32>() + 2 * (FORGOTTEN_BYTES + MISFIT_BYTES)
+    }
+}
+
+impl Engine {
+    /// Bytes of memory taken at start: table, records, timers.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory().bytes
+    }
+
+    /// Memory taken at start, by where it lies.
+    pub fn memory(&self) -> Memory {
+        let limits = Memory { bytes: self.limits_bytes, ..Memory::default() };
+        let parts = [self.trackers.v4.memory(), self.trackers.v6.memory(), limits];
+        parts.into_iter().chain([self.pipeline.memory()]).sum()
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! From frames to batches: parses, puts packets into zones, finds the connections of fragments.
+
+use super::fragments::refuse_further;
+use super::handoff::send_all_errors_away;
+use super::verdicts::{CtStates, Verdicts};
+use crate::api::Config;
+use crate::base::SimdLevel;
+use crate::fragments::Fragments;
+use crate::packet::Batches;
+use crate::packet::parse::Part;
+use crate::policy::Zoning;
+use wire::Packet;
+
+/// Parser, zone rules and fragments: what is known of packets before any lookup.
+pub(super) struct Intake {
+    pub(super) batches: Box<Batches>,
+    pub(super) fragments: Option<Box<Fragments>>,
+    pub(super) zone_rules: Zoning,
+    pub(super) vectors: SimdLevel,
+}
+
+impl Intake {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            batches: Batches::new(),
+            fragments: Fragments::new(config),
+            zone_rules: Zoning::new(config),
+            vectors: SimdLevel::detect(),
+        }
+    }
+
+    /// Sorts packets, of which the first has this position in the burst, into batches. Those
+    /// without a key get their verdict here.
+    #[inline(never)]
+    pub(super) fn parse<P: Packet>(
+        &mut self,
+        packets: &[P],
+        first: usize,
+        verdicts: &mut Verdicts<impl CtStates>,
+    ) {
+        let part =
+            Part { packets, first: first as u8, zone: self.zone_rules.from, vectors: self.vectors };
+        let before = (self.batches.v4.len(), self.batches.v6.len());
+        part.parse(&mut self.batches, &mut |position, reason| {
+            verdicts.keyless(position as u8, reason);
+        });
+        self.zone_rules.apply(&mut self.batches, before);
+        if self.batches.have_wanderers() {
+            self.settle_wanderers(verdicts);
+        }
+        let bytes: usize = packets.iter().map(P::frame_len).sum();
+        verdicts.accounts.stats.bytes += bytes as u64;
+    }
+
+    /// Finds the connections of fragments, and takes out what belongs to other workers.
+    #[inline(never)]
+    fn settle_wanderers(&mut self, verdicts: &mut Verdicts<impl CtStates>) {
+        send_all_errors_away(&mut self.batches, verdicts);
+        match &mut self.fragments {
+            Some(fragments) => fragments.settle(&mut self.batches, verdicts.now, verdicts),
+            None => refuse_further(&mut self.batches, verdicts),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The pass over packets without a connection, in packet order.
+//!
+//! They are looked up again, so that two packets of one new connection in one burst make one.
+
+use super::admission::may_begin;
+use super::pass::{Pass, Passes};
+use super::track::view;
+use super::verdicts::{CtStates, Verdicts};
+use crate::packet::{Burst, Key, Opening};
+use wire::Packet;
+
+impl<const W: usize> Pass<'_, W> {
+    /// Position in the burst of the packet of this miss; beyond all if there is none.
+    fn position_of_miss(&self, miss: usize) -> usize {
+        match miss < self.lookup.missed {
+            true => self.batch.position(self.lookup.missing(miss)),
+            false => usize::MAX,
+        }
+    }
+
+    /// Begins a connection with the packet of this miss, if none of those before it did.
+    pub(super) fn admit<P: Packet>(
+        &mut self,
+        miss: usize,
+        burst: Burst<P>,
+        verdicts: &mut Verdicts<impl CtStates>,
+    ) {
+        let i = self.lookup.missing(miss);
+        let key = Key::from_words(&self.batch.keys, i);
+        let (mut gathered, hash) = (None, self.lookup.hashes[i]);
+        if let Some(record) = self.tracker.table.find(hash, &key) {
+            return self.track_found((i, record), burst, verdicts);
+        }
+        let Opening { position, .. } = self.batch.openings[i];
+        if self.batch.openings[i].quoted().is_some() {
+            return self.relate(i, None, verdicts);
+        }
+        if self.batch.openings[i].is_further() {
+            return verdicts.no_connection(position);
+        }
+        let packet = view(self, i, burst, &mut gathered);
+        may_begin(self.tracker, (hash, key), &packet, verdicts);
+    }
+}
+
+/// Begins new connections of both IP versions in the order of their packets.
+#[inline(never)]
+pub(super) fn admit<P: Packet>(
+    Passes { mut v4, mut v6 }: Passes,
+    burst: Burst<P>,
+    verdicts: &mut Verdicts<impl CtStates>,
+) {
+    let (mut of_v4, mut of_v6) = (0, 0);
+    while of_v4 < v4.lookup.missed || of_v6 < v6.lookup.missed {
+        if v4.position_of_miss(of_v4) < v6.position_of_miss(of_v6) {
+            v4.admit(of_v4, burst, verdicts);
+            of_v4 += 1;
+        } else {
+            v6.admit(of_v6, burst, verdicts);
+            of_v6 += 1;
+        }
+    }
+}

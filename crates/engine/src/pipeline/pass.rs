@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a pass over the packets of one IP version needs.
+
+use super::lookup::{Lookup, Lookups};
+use crate::packet::{Batch, Batches};
+use crate::tracker::{Tracker, Trackers};
+
+/// The packets of one IP version in this burst, with their lookup and their tracker.
+pub(super) struct Pass<'a, const W: usize> {
+    pub(super) batch: &'a Batch<W>,
+    pub(super) lookup: &'a mut Lookup,
+    pub(super) tracker: &'a mut Tracker<W>,
+}
+
+/// The passes over both IP versions.
+pub(super) struct Passes<'a> {
+    pub(super) v4: Pass<'a, 2>,
+    pub(super) v6: Pass<'a, 5>,
+}
+
+impl<'a> Passes<'a> {
+    #[inline(always)]
+    pub(super) fn new(
+        batches: &'a Batches,
+        lookups: &'a mut Lookups,
+        trackers: &'a mut Trackers,
+    ) -> Self {
+        Self {
+            v4: Pass { batch: &batches.v4, lookup: &mut lookups.v4, tracker: &mut trackers.v4 },
+            v6: Pass { batch: &batches.v6, lookup: &mut lookups.v6, tracker: &mut trackers.v6 },
+        }
+    }
+
+    /// Whether so little room is left that it matters which packet of the burst comes first.
+    #[inline(always)]
+    pub(super) fn are_near_a_limit(&self) -> bool {
+        self.v4.batch.len() > 0 && self.v4.tracker.table.is_tight()
+            || self.v6.batch.len() > 0 && self.v6.tracker.table.is_tight()
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which packets without a connection, or beside the state of theirs, are dropped.
+
+use crate::api::{Config, InvalidPackets, Irregular, Malformed, OddFragments, Reason};
+
+/// What the configuration says of packets that are malformed, invalid or odd fragments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DropPolicy {
+    malformed: bool,
+    invalid: bool,
+    odd_fragments: bool,
+    /// No connection of these packets can be on another worker.
+    pub(crate) sees_all: bool,
+}
+
+impl DropPolicy {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            malformed: config.malformed == Malformed::Drop,
+            invalid: config.invalid == InvalidPackets::Drop,
+            odd_fragments: config.odd_fragments == OddFragments::Drop,
+            sees_all: config.sees_all,
+        }
+    }
+
+    /// True if a packet without a flow key is dropped.
+    pub(crate) fn drops_keyless(self, reason: Reason) -> bool {
+        match reason {
+            Reason::Unrelated => self.invalid,
+            _ if reason.is_odd_fragment() => self.odd_fragments,
+            _ => reason.is_malformed() && self.malformed,
+        }
+    }
+
+    /// True if a packet that does not fit its connection is dropped. Others are counted to it.
+    pub(crate) fn drops(self, anomaly: Irregular) -> bool {
+        // The request of a reply may have gone by way of another worker.
+        let is_sure = anomaly != Irregular::IcmpReply || self.sees_all;
+        self.invalid && anomaly.is_invalid() && is_sure
+    }
+
+    /// True if a packet that no connection can begin with is dropped.
+    pub(crate) fn drops_invalid(self) -> bool {
+        self.invalid
+    }
+
+    /// True if an ICMP error about a connection that is not here is dropped.
+    pub(crate) fn drops_unknown(self) -> bool {
+        self.invalid && self.sees_all
+    }
+}

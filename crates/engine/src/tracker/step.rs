@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What one packet did to its connection.
+
+use crate::api::{Irregular, Reason};
+
+/// What one packet did to its connection. Returned in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It was counted.
+    Tracked,
+    /// It was counted, and changed nothing.
+    Ignored(Irregular),
+    /// It was not counted: the drop policy says so.
+    Invalid(Irregular),
+    /// It was not counted: its connection could not begin.
+    NoRoom(Reason),
+    /// It asks for a new connection in place of the one with its key. Nothing has been counted yet.
+    Asks(Cause),
+}
+
+/// Why a new connection takes the place of one with the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The old one is over, and its ports are used again.
+    PortReuse,
+    /// Both ends have forgotten the old one: one has sent a SYN, the other its SYN+ACK.
+    AgreedSyn,
+}
+
+const _: () = assert!(size_of::<Step>() <= 8);
