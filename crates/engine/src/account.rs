@@ -45,6 +45,7 @@ impl Accounts {
     }
 
     /// Counts a connection that has begun in the place of another, whose end counts it as created.
+    #[inline(always)]
     pub(crate) fn reopened<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
         self.limits.began(key.zone(), || key.end(swapped), now);
     }

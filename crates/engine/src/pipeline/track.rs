@@ -114,13 +114,18 @@ impl<const W: usize> Pass<'_, W> {
         let (meta, opening) = (batch.metas[i], &batch.openings[i]);
         if let Some(packet) = packets.get(usize::from(opening.position)) {
             let seen = Seen { packet, meta, opening, now };
-            if let Some(mut step) = tracker.track_usual(record, &seen, verdicts.accounts) {
-                if let Step::Asks(cause) = step {
-                    let packet = seen.view(tracker.side());
-                    step = may_reopen(tracker, (record, cause), &packet, verdicts);
+            match tracker.track_usual(record, &seen, verdicts.accounts) {
+                Some(Step::Tracked) => {
+                    let state = || tracker.ct_state(record, meta);
+                    return verdicts.counted(opening.position, state);
                 }
-                let state = || tracker.ct_state(record, meta);
-                return verdicts.write(opening.position, key.zone(), step, state);
+                Some(Step::Asks(cause)) => {
+                    let packet = seen.view(tracker.side());
+                    let step = may_reopen(tracker, (record, cause), &packet, verdicts);
+                    let state = || tracker.ct_state(record, meta);
+                    return verdicts.write(opening.position, key.zone(), step, state);
+                }
+                _ => {}
             }
         }
         Pass { batch, lookup, tracker }.track_found((i, record), (packets, now), verdicts);

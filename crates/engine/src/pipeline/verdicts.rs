@@ -70,7 +70,6 @@ impl<S: CtStates> Verdicts<'_, S> {
     }
 
     /// Writes what the packet at this position did to its connection in this zone.
-    #[inline(always)]
     pub(super) fn write(
         &mut self,
         position: u8,

@@ -49,11 +49,13 @@ impl Lifetimes {
     }
 
     /// How long a flow lives.
+    #[inline(always)]
     pub(crate) fn of<const W: usize>(&self, hot: &Hot<W>) -> Nanos {
         self.of_phase(hot, hot.phase())
     }
 
     /// The same in this phase.
+    #[inline(always)]
     pub(crate) fn of_phase<const W: usize>(&self, hot: &Hot<W>, phase: Phase) -> Nanos {
         let timeout = self.zones.timeout(hot.key.zone(), phase);
         if self.share == WHOLE {

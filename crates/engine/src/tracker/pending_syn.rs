@@ -57,8 +57,9 @@ impl Forgotten {
 
     /// The connection in `record` has ended.
     pub(super) fn end(&mut self, record: u32) {
-        if self.of(record).is_some() {
-            self.asked[record as usize % PLACES] = None;
+        let place = &mut self.asked[record as usize % PLACES];
+        if place.as_ref().is_some_and(|asked| asked.record == record) {
+            *place = None;
         }
     }
 }

@@ -53,7 +53,10 @@ impl<const W: usize> Tracker<W> {
             rules.end(record, hot);
         }
         self.waiting = self.waiting.filter(|due| !due.is_of(record));
-        let asked = self.forgotten.of(record).filter(|_| cause == Cause::AgreedSyn);
+        let asked = match cause {
+            Cause::AgreedSyn => self.forgotten.of(record),
+            Cause::PortReuse => None,
+        };
         self.forgotten.end(record);
         self.out_of_sync.end(record);
         self.table.leave_embryonic(record);
