@@ -7,7 +7,7 @@ use crate::api::{Config, EndReason, FlowEvent, FlowRecord, Stats};
 use crate::base::Nanos;
 use crate::packet::Key;
 use crate::policy::{DropPolicy, Limits};
-use events::Events;
+use events::EventQueue;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ const RECORDS_MAX: usize = 4096;
 pub(crate) struct Accounts {
     pub(crate) stats: Stats,
     pub(crate) records: VecDeque<FlowRecord>,
-    pub(crate) events: Events,
+    pub(crate) events: EventQueue,
     pub(crate) limits: Limits,
     /// Which packets are dropped rather than counted to their connection.
     pub(crate) drops: DropPolicy,
@@ -31,7 +31,7 @@ impl Accounts {
         Self {
             stats: Stats::default(),
             records: VecDeque::with_capacity(RECORDS_MAX),
-            events: Events::new(),
+            events: EventQueue::new(),
             limits: Limits::new(config),
             drops: DropPolicy::new(config),
             keeps_records: config.records,

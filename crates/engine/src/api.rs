@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every plain type that a caller of the engine sees: configuration, verdicts, records, events, filters,
-//! NIC rule requests and results, statistics.
+//! Every plain type that a caller of the engine sees: configuration, verdicts, records, events,
+//! filters, NIC rule requests and results, statistics.
 //!
 //! No behaviour beyond reading, printing and comparing; imports only `base`.
 

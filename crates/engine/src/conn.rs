@@ -20,9 +20,9 @@ mod summary;
 mod tcp;
 mod transition;
 
-pub(crate) use embryonic::Neighbours;
-pub(crate) use event::Event;
-pub(crate) use record::{Cold, Hot};
-pub(crate) use sampler::{Never, When};
+pub(crate) use embryonic::ListLinks;
+pub(crate) use event::Transition;
+pub(crate) use record::{ConnCold, ConnHot};
+pub(crate) use sampler::{NoSampling, Sampler};
 pub(crate) use state::Phase;
-pub(crate) use tcp::resync::Said;
+pub(crate) use tcp::resync::Segment;

@@ -10,7 +10,7 @@ use crate::api::{
     Config, CtState, FlowRecord, MAX_CAPACITY, STALL_CYCLES, Side, Stage, Stats, Verdict,
 };
 use crate::base::{BURST_MAX, Nanos, whole_micros};
-use crate::offload::Governor;
+use crate::offload::RuleBudget;
 use crate::pipeline::{Context, Pipeline};
 use crate::policy::Zones;
 use crate::tracker::Trackers;
@@ -36,7 +36,7 @@ pub struct Engine {
     pub(crate) trackers: Trackers,
     pub(crate) pipeline: Pipeline,
     pub(crate) accounts: Accounts,
-    pub(crate) governor: Option<Governor>,
+    pub(crate) governor: Option<RuleBudget>,
     cycle_counter: fn() -> u64,
     pub(crate) now: Nanos,
     bursts: u32,
@@ -67,7 +67,7 @@ impl Engine {
             accounts: Accounts::new(config),
             governor: config
                 .offload
-                .map(|offload| Governor::new(offload.rules_max, offload.admission)),
+                .map(|offload| RuleBudget::new(offload.rules_max, offload.admission)),
             cycle_counter: config.cycle_counter,
             now: 0,
             bursts: 0,

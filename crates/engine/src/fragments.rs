@@ -15,33 +15,33 @@ mod sources;
 use crate::api::{Config, FragmentLimits, MAX_DATAGRAMS, MAX_HOLD};
 use crate::base::{BURST_MAX, Memory};
 use datagrams::Datagrams;
-pub(crate) use datagrams::{Due, Fate};
+pub(crate) use datagrams::{FragmentOutcome, ReadyFragments};
+pub(crate) use hold::{DatagramId, HeldFragment, HoldQueue};
 pub use hold::{Held, Release};
-pub(crate) use hold::{Hold, Owner, Waiting};
 
 /// Datagrams of both IP versions, and the packets that wait.
-pub(crate) struct Fragments {
-    pub(crate) v4: Known<2>,
-    pub(crate) v6: Known<5>,
-    pub(crate) hold: Hold,
+pub(crate) struct FragmentStore {
+    pub(crate) v4: FamilyDatagrams<2>,
+    pub(crate) v6: FamilyDatagrams<5>,
+    pub(crate) hold: HoldQueue,
     /// Packets of this burst that are to wait.
     pub(crate) held: Vec<Held>,
 }
 
 /// Datagrams of one IP version.
-pub(crate) struct Known<const W: usize> {
+pub(crate) struct FamilyDatagrams<const W: usize> {
     pub(crate) datagrams: Datagrams<W>,
     /// First fragments of this burst that others have waited for.
-    pub(crate) due: Vec<Due<W>>,
+    pub(crate) due: Vec<ReadyFragments<W>>,
 }
 
-impl<const W: usize> Known<W> {
+impl<const W: usize> FamilyDatagrams<W> {
     fn new(config: &Config) -> Self {
         Self { datagrams: Datagrams::new(config), due: Vec::with_capacity(BURST_MAX) }
     }
 }
 
-impl Fragments {
+impl FragmentStore {
     /// None where none are to be known.
     ///
     /// # Panics
@@ -51,9 +51,9 @@ impl Fragments {
         assert!(datagrams <= MAX_DATAGRAMS && per_source > 0 && hold <= MAX_HOLD);
         (datagrams > 0).then(|| {
             Box::new(Self {
-                v4: Known::new(config),
-                v6: Known::new(config),
-                hold: Hold::new(hold, patience),
+                v4: FamilyDatagrams::new(config),
+                v6: FamilyDatagrams::new(config),
+                hold: HoldQueue::new(hold, patience),
                 held: Vec::with_capacity(BURST_MAX),
             })
         })
@@ -102,18 +102,18 @@ impl Fragments {
 }
 
 /// Has datagrams with keys of `W` words, and packets that wait.
-pub(crate) trait Of<const W: usize> {
-    fn of(&mut self) -> (&mut Known<W>, &mut Hold);
+pub(crate) trait FamilyStore<const W: usize> {
+    fn of(&mut self) -> (&mut FamilyDatagrams<W>, &mut HoldQueue);
 }
 
-impl Of<2> for Fragments {
-    fn of(&mut self) -> (&mut Known<2>, &mut Hold) {
+impl FamilyStore<2> for FragmentStore {
+    fn of(&mut self) -> (&mut FamilyDatagrams<2>, &mut HoldQueue) {
         (&mut self.v4, &mut self.hold)
     }
 }
 
-impl Of<5> for Fragments {
-    fn of(&mut self) -> (&mut Known<5>, &mut Hold) {
+impl FamilyStore<5> for FragmentStore {
+    fn of(&mut self) -> (&mut FamilyDatagrams<5>, &mut HoldQueue) {
         (&mut self.v6, &mut self.hold)
     }
 }

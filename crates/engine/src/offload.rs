@@ -21,9 +21,9 @@ mod slots;
 mod view;
 mod zone_share;
 
-pub(crate) use budget::Governor;
-pub(crate) use interval::{Due, Looks};
-pub(crate) use rules::{Learnt, MarkCheck, Rules};
-pub(crate) use score::{Score, Sight, Wanted};
-pub(crate) use slots::Named;
-pub(crate) use view::{Subject, Terms};
+pub(crate) use budget::RuleBudget;
+pub(crate) use interval::{EvalInterval, PendingEval};
+pub(crate) use rules::{FlowRules, MarkCheck, ResultEffect};
+pub(crate) use score::{Demand, RateSample, Score};
+pub(crate) use slots::SlotIndex;
+pub(crate) use view::{SideStatus, ViewInput};

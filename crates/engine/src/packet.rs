@@ -17,13 +17,13 @@ mod sctp;
 mod tcp;
 mod view;
 
-pub(crate) use batch::{Arrived, Batch, Batches, Burst, Further, Of};
-pub(crate) use checksum::{Evidence, is_plain_tcp_right};
+pub(crate) use batch::{Batch, BatchFragment, Batches, Burst, FamilyBatch, LaterFragment};
+pub(crate) use checksum::{ChecksumSource, is_plain_tcp_right};
 pub(crate) use descriptor::{
-    BYTES_MAX, BYTES_SHIFT, Front, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, Opening,
-    PACKETS_SHIFT, Reach, SWAPPED_SHIFT,
+    BYTES_MAX, BYTES_SHIFT, HeaderInfo, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PACKETS_SHIFT,
+    PacketMeta, SWAPPED_SHIFT, TcpHead, TcpReach,
 };
-pub(crate) use fragment::{Name, Piece, Span, UNIT, key_of};
+pub(crate) use fragment::{FragmentHeader, FragmentRange, SourceKey, UNIT, key_of};
 pub use handoff::{Errand, Handed};
 pub(crate) use headers::{
     AUTHENTICATION, DESTINATION, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN,
@@ -31,10 +31,10 @@ pub(crate) use headers::{
     ROUTING, SCTP, TCP_MIN, UDP, VLAN_TAG, extension_len, total_len4, zone_of,
 };
 pub(crate) use icmp::{has_identifier, icmp_ports, is_error, is_reply};
-pub(crate) use key::{Key, Key4, Key6, KeyParts, Ports, key4, key6, zone_proto};
-pub(crate) use sctp::{Chunks, Kind, Probe};
+pub(crate) use key::{Key, Key4, Key6, KeyParts, L4Id, key4, key6, zone_proto};
+pub(crate) use sctp::{ChunkKind, Probe, SctpChunks};
 pub(crate) use tcp::{
-    ACK, FIN, Gathered, Header, Numbers, RST, SCALE_MAX, SYN, SYN_FIN_RST, Segment, URG, is_sound,
-    opens,
+    ACK, FIN, HeaderBuf, RST, SCALE_MAX, SYN, SYN_FIN_RST, SeqNumbers, TcpHeader, TcpSegment, URG,
+    is_sound, opens,
 };
-pub(crate) use view::{Arrival, prefetch_head};
+pub(crate) use view::{PacketView, prefetch_head};

@@ -20,18 +20,18 @@ mod verdicts;
 use crate::account::Accounts;
 use crate::api::{Config, Side, Stage, Verdict};
 use crate::base::{BURST_MAX, Memory, Nanos};
-use crate::fragments::Fragments;
+use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
 use crate::packet::{Errand, Handed, Key, prefetch_head};
-use crate::policy::{Zones, Zoning};
+use crate::policy::{ZoneClassifier, Zones};
 use crate::tracker::Trackers;
 use in_order::track_in_order;
 use intake::Intake;
 use lookup::Lookups;
-use marked::{Marked, Moment, Places};
+use marked::{BurstContext, BurstMask, MarkedBatch};
 use pass::Passes;
 use std::sync::Arc;
-use steering::Others;
+use steering::Steering;
 use verdicts::Verdicts;
 pub(crate) use verdicts::{CtStates, NoCtStates};
 use wire::Packet;
@@ -40,8 +40,8 @@ use wire::Packet;
 pub(crate) struct Pipeline {
     intake: Intake,
     lookups: Box<Lookups>,
-    marked: Option<Box<Marked>>,
-    others: Others,
+    marked: Option<Box<MarkedBatch>>,
+    others: Steering,
     zones: Arc<Zones>,
 }
 
@@ -57,8 +57,8 @@ impl Pipeline {
         Self {
             intake: Intake::new(config),
             lookups: Lookups::new(),
-            marked: config.offload.map(|offload| Box::new(Marked::new(&offload))),
-            others: Others::new(config),
+            marked: config.offload.map(|offload| Box::new(MarkedBatch::new(&offload))),
+            others: Steering::new(config),
             zones,
         }
     }
@@ -104,7 +104,7 @@ impl Pipeline {
     fn process_rest<P: Packet>(
         &mut self,
         context: Context,
-        (packets, rest): (&[P], Places),
+        (packets, rest): (&[P], BurstMask),
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(Stage),
     ) {
@@ -220,22 +220,22 @@ impl Pipeline {
     }
 
     /// Datagrams on their way, if any are remembered.
-    pub(crate) fn fragments(&self) -> Option<&Fragments> {
+    pub(crate) fn fragments(&self) -> Option<&FragmentStore> {
         self.intake.fragments.as_deref()
     }
 
     /// The same, to change them.
-    pub(crate) fn fragments_mut(&mut self) -> Option<&mut Fragments> {
+    pub(crate) fn fragments_mut(&mut self) -> Option<&mut FragmentStore> {
         self.intake.fragments.as_deref_mut()
     }
 
     /// The short cut of marked packets, if the NIC may mark any.
-    pub(crate) fn marked(&self) -> Option<&Marked> {
+    pub(crate) fn marked(&self) -> Option<&MarkedBatch> {
         self.marked.as_deref()
     }
 
     /// Rules that put packets into zones.
-    pub(crate) fn zone_rules(&self) -> &Zoning {
+    pub(crate) fn zone_rules(&self) -> &ZoneClassifier {
         &self.intake.zone_rules
     }
 
@@ -262,16 +262,16 @@ impl Pipeline {
 
 /// Counts packets by their marks; the others are in what it returns.
 fn count_marked<P: Packet>(
-    marked: &mut Marked,
-    zoning: &Zoning,
+    marked: &mut MarkedBatch,
+    zoning: &ZoneClassifier,
     (trackers, accounts, now): (&mut Trackers, &mut Accounts, Nanos),
     packets: &[P],
-) -> Places {
+) -> BurstMask {
     let Trackers { v4, v6 } = trackers;
     marked.set_tight(v4.table.may_evict() || v6.table.may_evict());
     let counted_before = marked.stats.counted;
     let rest = marked.claim(packets, (v4, v6));
-    let (others, bytes) = marked.count(packets, (v4, v6), Moment { now, zoning });
+    let (others, bytes) = marked.count(packets, (v4, v6), BurstContext { now, zoning });
     accounts.stats.bytes += bytes;
     accounts.stats.tracked += marked.stats.counted - counted_before;
     rest | others

@@ -8,7 +8,7 @@ mod zone_rules;
 mod zones;
 
 pub(crate) use drops::DropPolicy;
-pub(crate) use limits::{Limits, Pace, Sources};
-pub(crate) use timeouts::{AT_ONCE, Lifetimes};
-pub(crate) use zone_rules::{Tagging, Zoning};
+pub(crate) use limits::{Limits, SourceSketch, ZoneRate};
+pub(crate) use timeouts::{AT_ONCE, AdaptiveTimeouts};
+pub(crate) use zone_rules::{ZoneClassifier, ZoneTags};
 pub use zones::Zones;

@@ -13,21 +13,21 @@ use crate::base::{
     BURST_MAX, Columns, CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Memory, NO_RECORD,
     TimerWheel, derive,
 };
-use crate::conn::{Cold, Hot};
+use crate::conn::{ConnCold, ConnHot};
 use crate::packet::Key;
-use columns::{ColdParts, Markings};
-pub(crate) use embryonic::{EMBRYONIC_BYTES, Embryonic};
+use columns::{ColdColumn, MarkColumns};
+pub(crate) use embryonic::{EMBRYONIC_BYTES, EmbryonicList};
 use std::ops::Range;
 
 /// Connections with keys of `W` words.
 pub(crate) struct Table<const W: usize> {
     pub(crate) index: CuckooIndex,
-    pub(crate) hot: HugeRegion<Hot<W>>,
-    pub(crate) cold: ColdParts,
-    pub(crate) markings: Markings,
+    pub(crate) hot: HugeRegion<ConnHot<W>>,
+    pub(crate) cold: ColdColumn,
+    pub(crate) markings: MarkColumns,
     pub(crate) wheel: TimerWheel,
     pub(crate) hasher: KeyedHasher,
-    pub(crate) embryonic: Embryonic,
+    pub(crate) embryonic: EmbryonicList,
     /// Connections there are.
     pub(crate) live: u32,
     /// Head of the list of records freed, through their links.
@@ -42,12 +42,12 @@ impl<const W: usize> Table<W> {
         let (len, huge) = (capacity as usize, config.huge_pages);
         Self {
             index: CuckooIndex::new(capacity, huge),
-            hot: HugeRegion::new(len, Hot::FREE, huge),
-            cold: ColdParts(HugeRegion::new(len, Cold::FREE, huge)),
-            markings: Markings::new(len, config),
+            hot: HugeRegion::new(len, ConnHot::FREE, huge),
+            cold: ColdColumn(HugeRegion::new(len, ConnCold::FREE, huge)),
+            markings: MarkColumns::new(len, config),
             wheel: TimerWheel::new(),
             hasher: KeyedHasher::new(derive(config.secret, KeyDomain::Table(W as u64))),
-            embryonic: Embryonic::new(capacity, config),
+            embryonic: EmbryonicList::new(capacity, config),
             live: 0,
             free: NO_RECORD,
             fresh: 0,
@@ -88,7 +88,7 @@ impl<const W: usize> Table<W> {
     #[inline(always)]
     pub(crate) fn prefetch_cold(&self, record: u32) {
         self.cold.0.prefetch(record as usize, 0);
-        self.cold.0.prefetch(record as usize, size_of::<Cold>() - 1);
+        self.cold.0.prefetch(record as usize, size_of::<ConnCold>() - 1);
     }
 
     /// The same where many are loaded at once, and none is needed soon.
@@ -122,7 +122,7 @@ impl<const W: usize> Table<W> {
     }
 
     /// The record with this number, in use or not.
-    pub(crate) fn parts(&self, record: u32) -> (&Hot<W>, &Cold) {
+    pub(crate) fn parts(&self, record: u32) -> (&ConnHot<W>, &ConnCold) {
         (&self.hot[record as usize], &self.cold.0[record as usize])
     }
 

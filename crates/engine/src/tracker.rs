@@ -23,18 +23,18 @@ mod walk;
 
 use crate::api::{Checksums, Config, CtState, Offload, PickUp, Side, TcpNumbers};
 use crate::base::{Memory, Nanos};
-use crate::offload::{Due, Looks, Rules};
-use crate::packet::Meta;
-use crate::policy::{Lifetimes, Tagging, Zones};
+use crate::offload::{EvalInterval, FlowRules, PendingEval};
+use crate::packet::PacketMeta;
+use crate::policy::{AdaptiveTimeouts, ZoneTags, Zones};
 use crate::table::Table;
-pub(crate) use fast_path::Seen;
+pub(crate) use fast_path::FastPathPacket;
 pub(crate) use misfits::MISFIT_BYTES;
 use misfits::OutOfSync;
 pub(crate) use pending_syn::FORGOTTEN_BYTES;
-use pending_syn::Forgotten;
+use pending_syn::PendingSyns;
 use std::sync::Arc;
 pub(crate) use step::{Cause, Step};
-pub(crate) use walk::Fate;
+pub(crate) use walk::SweepOutcome;
 
 /// The trackers of both IP versions.
 pub(crate) struct Trackers {
@@ -63,18 +63,18 @@ impl Trackers {
 /// them.
 pub(crate) struct Tracker<const W: usize> {
     pub(crate) table: Table<W>,
-    lifetimes: Lifetimes,
+    lifetimes: AdaptiveTimeouts,
     /// Checksums are verified before a state changes.
     verifies: bool,
     /// Where the packets of this burst came, if there are two ports.
     side: Option<Side>,
-    forgotten: Forgotten,
+    forgotten: PendingSyns,
     out_of_sync: OutOfSync,
     /// Rules of the NIC, if there may be any.
-    rules: Option<Box<Rules>>,
-    looks: Option<Looks>,
+    rules: Option<Box<FlowRules>>,
+    looks: Option<EvalInterval>,
     /// What is to be looked at when the next one is: all that it takes is on its way meanwhile.
-    waiting: Option<Due>,
+    waiting: Option<PendingEval>,
 }
 
 impl<const W: usize> Tracker<W> {
@@ -84,17 +84,17 @@ impl<const W: usize> Tracker<W> {
             let first_index = offload.first_index + place * offload.slots;
             let offload = Offload { first_index, ..offload };
             let size = capacity as usize;
-            Box::new(Rules::new(size, (offload, Tagging::new(config)), config.huge_pages))
+            Box::new(FlowRules::new(size, (offload, ZoneTags::new(config)), config.huge_pages))
         });
         Self {
             table: Table::new(capacity, config),
             looks: rules.as_ref().map(|rules| rules.looks()),
             rules,
             waiting: None,
-            lifetimes: Lifetimes::new(capacity, config, zones),
+            lifetimes: AdaptiveTimeouts::new(capacity, config, zones),
             verifies: config.checksums == Checksums::Verified,
             side: None,
-            forgotten: Forgotten::new(),
+            forgotten: PendingSyns::new(),
             out_of_sync: OutOfSync::new(),
         }
     }
@@ -105,17 +105,17 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Whether the sender of this packet can have sent this sequence number.
-    pub(crate) fn has_sent(&self, record: u32, meta: Meta, seq: u32) -> bool {
+    pub(crate) fn has_sent(&self, record: u32, meta: PacketMeta, seq: u32) -> bool {
         self.table.hot[record as usize].has_sent(meta, seq)
     }
 
     /// Whether a packet of a flow is one of the responder.
-    pub(crate) fn is_reply(&self, record: u32, meta: Meta) -> bool {
+    pub(crate) fn is_reply(&self, record: u32, meta: PacketMeta) -> bool {
         self.table.hot[record as usize].is_reply(meta)
     }
 
     /// What a packet, which was tracked, is to the flow in `record`.
-    pub(crate) fn ct_state(&self, record: u32, meta: Meta) -> CtState {
+    pub(crate) fn ct_state(&self, record: u32, meta: PacketMeta) -> CtState {
         self.table.hot[record as usize].state(meta)
     }
 

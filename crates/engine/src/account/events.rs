@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The queue of connection events.
 //!
-//! Memory is taken at start; nothing is put there while nobody subscribes. Where nobody takes events
-//! fast enough, new ones are lost and counted: no packet waits.
+//! Memory is taken at start; nothing is put there while nobody subscribes. Where nobody takes
+//! events fast enough, new ones are lost and counted: no packet waits.
 
 use crate::api::{Change, FlowEvent, FlowRecord};
 use std::collections::VecDeque;
@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 const EVENTS_MAX: usize = 4096;
 
 /// The queue.
-pub(crate) struct Events {
+pub(crate) struct EventQueue {
     pub(crate) listens: bool,
     pub(crate) queue: VecDeque<FlowEvent>,
     pub(crate) lost: u64,
 }
 
-impl Events {
+impl EventQueue {
     pub(crate) fn new() -> Self {
         Self { listens: false, queue: VecDeque::with_capacity(EVENTS_MAX), lost: 0 }
     }

@@ -10,7 +10,7 @@ use crate::base::{Nanos, whole_micros};
 use std::net::IpAddr;
 
 /// A connection, with all of it that is worth keeping. What it says may come from a file that
-/// anyone has written: [`Engine::restore`] believes nothing that cannot be.
+/// anyone has written: [`Engine::restore`](crate::Engine::restore) believes nothing that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFlow {
     /// Address of the originator.

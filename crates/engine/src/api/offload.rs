@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! NIC rules as the engine and the owner of a port speak about them: configuration, requests, results.
+//! NIC rules as the engine and the owner of a port speak about them: configuration, requests,
+//! results.
 
 use super::flow_mark::{MarkLayout, RuleId};
 use std::net::IpAddr;

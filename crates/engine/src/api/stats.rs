@@ -102,8 +102,8 @@ pub struct MarkStats {
     /// Counted by the mark.
     pub counted: u64,
     /// Not plain, or more than one more packet of its flow: TCP's SYN, FIN and RST, first answers.
-    /// With [`KeyCheck::Always`], and where there is little room for flows, also those in whose
-    /// place one counted might come too early.
+    /// With [`KeyCheck::Always`](crate::KeyCheck::Always), and where there is little room for
+    /// flows, also those in whose place one counted might come too early.
     pub unusual: u64,
     /// Names no record of this worker.
     pub foreign: u64,

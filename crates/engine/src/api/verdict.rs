@@ -7,11 +7,11 @@
 pub enum Verdict {
     /// Send it out of the peer port.
     Forward,
-    /// Free it; a counter in [`Stats::dropped`] says why.
+    /// Free it; a counter in [`Stats::dropped`](crate::Stats::dropped) says why.
     Drop,
-    /// Keep it in the slot that [`Engine::held`] says, until [`Engine::next_release`] says what
-    /// becomes of it.
+    /// Keep it in the slot that [`Engine::held`](crate::Engine::held) says, until
+    /// [`Engine::next_release`](crate::Engine::next_release) says what becomes of it.
     Hold,
-    /// Give it to the worker that [`Engine::handed`] says.
+    /// Give it to the worker that [`Engine::handed`](crate::Engine::handed) says.
     Elsewhere,
 }

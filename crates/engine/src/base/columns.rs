@@ -5,5 +5,5 @@
 /// The keys of a burst, word by word: what the vector units read is contiguous.
 pub(crate) type Columns<const W: usize> = [[u64; BURST_MAX]; W];
 
-/// Most packets in one call of [`Engine::process`].
+/// Most packets in one call of [`Engine::process`](crate::Engine::process).
 pub const BURST_MAX: usize = 64;

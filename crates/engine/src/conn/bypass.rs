@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counting packets that nobody saw, because the NIC forwarded them by itself.
 
-use super::record::{Cold, Counters, Hot};
+use super::record::{ConnCold, ConnHot, PackedCounters};
 use super::state::Phase;
 use crate::api::Passed;
 use crate::base::{Micros, Nanos};
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// Whether it is UDP, of both directions.
     pub(crate) fn is_open_udp(&self) -> bool {
         self.phase() == Phase::UdpMultiple
@@ -15,7 +15,7 @@ impl<const W: usize> Hot<W> {
     /// Adds packets of the sender that is this end of the key, which have passed by now. What their
     /// frames have beside IP bytes, the NIC does not say: it is taken to be as of those that were
     /// seen.
-    pub(crate) fn pass(&mut self, cold: &mut Cold, swapped: u8, passed: Passed, now: Nanos) {
+    pub(crate) fn pass(&mut self, cold: &mut ConnCold, swapped: u8, passed: Passed, now: Nanos) {
         let direction = usize::from(swapped ^ self.originator()) & 1;
         let before = self.tally(cold, direction);
         let overhead = before.bytes - before.ip_bytes;
@@ -23,10 +23,10 @@ impl<const W: usize> Hot<W> {
         let more = (more / u128::from(before.packets.max(1))).min(passed.bytes.into()) as u64;
         let packets = before.packets + passed.packets;
         let (bytes, overhead) = (before.bytes + passed.bytes, overhead + more);
-        cold.packets_high[direction] = (packets >> Counters::PACKETS_BITS) as u32;
-        cold.overhead_high[direction] = (overhead >> Counters::OVERHEAD_BITS) as u32;
-        cold.bytes_high[direction] = (bytes >> Counters::BYTES_BITS) as u32;
-        let counters = Counters::new(before.tcp_flags, packets, overhead, bytes);
+        cold.packets_high[direction] = (packets >> PackedCounters::PACKETS_BITS) as u32;
+        cold.overhead_high[direction] = (overhead >> PackedCounters::OVERHEAD_BITS) as u32;
+        cold.bytes_high[direction] = (bytes >> PackedCounters::BYTES_BITS) as u32;
+        let counters = PackedCounters::new(before.tcp_flags, packets, overhead, bytes);
         self.counters[direction] = counters;
         if now > self.last_seen(cold) {
             self.vital = self.vital.at(Micros::of(now));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What one packet does to the state of its connection.
 
-use super::record::Hot;
+use super::record::ConnHot;
 use super::state::Phase;
-use super::tcp::states::Kind;
+use super::tcp::states::FlagKind;
 use crate::api::Irregular;
-use crate::packet::{Arrival, FIN, opens};
+use crate::packet::{FIN, PacketView, opens};
 
 /// What a packet does to its flow beyond being counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum Transition {
     /// Nothing.
     None,
     /// The flow enters this phase.
@@ -18,28 +18,28 @@ pub(crate) enum Event {
     Reuse,
 }
 
-impl Event {
+impl Transition {
     pub(super) fn entering(next: Phase, phase: Phase) -> Self {
-        if next == phase { Event::None } else { Event::Enter(next) }
+        if next == phase { Transition::None } else { Transition::Enter(next) }
     }
 }
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// What this packet does to the flow by its flags. Before [`count`](Self::count).
-    pub(super) fn event_by_flags(&self, packet: &Arrival) -> Result<Event, Irregular> {
+    pub(super) fn event_by_flags(&self, packet: &PacketView) -> Result<Transition, Irregular> {
         let (meta, phase) = (packet.meta, self.phase());
         let (direction, flags) = (self.direction(meta), meta.tcp_flags());
         if phase.is_closing() && opens(flags) {
-            return Ok(Event::Reuse);
+            return Ok(Transition::Reuse);
         }
         if phase == Phase::IcmpStray {
             // One more reply; or now somebody asks, with a header that says so.
             let asks = direction == 1 && !packet.opening.is_further();
-            return if asks { Ok(Event::Reuse) } else { Err(Irregular::IcmpReply) };
+            return if asks { Ok(Transition::Reuse) } else { Err(Irregular::IcmpReply) };
         }
-        let next = phase.after(direction, Kind::of(flags));
+        let next = phase.after(direction, FlagKind::of(flags));
         let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();
-        Ok(Event::entering(if is_over { Phase::TcpTimeWait } else { next }, phase))
+        Ok(Transition::entering(if is_over { Phase::TcpTimeWait } else { next }, phase))
     }
 
     /// Whether a flag has come of both sides, with these of the sender. One of them may have come

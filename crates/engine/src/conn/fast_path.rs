@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The usual life of a TCP connection: handshake, end, and its ports used again, by one table.
 //!
-//! [`Hot::event`] knows every segment; this knows those that nearly every connection has, and says
-//! the same of them (a property test holds both against each other). What a segment is for nobody
-//! foretells, so each question about it is a wrong guess of the processor's most of the time. Here
-//! there is one: where it leads.
+//! [`ConnHot::event`] knows every segment; this knows those that nearly every connection has, and
+//! says the same of them (a property test holds both against each other). What a segment is for
+//! nobody foretells, so each question about it is a wrong guess of the processor's most of the
+//! time. Here there is one: where it leads.
 
-use super::record::Hot;
+use super::record::ConnHot;
 use super::state::Phase;
-use crate::packet::{ACK, FIN, Meta, RST, SYN, Segment, URG};
+use crate::packet::{ACK, FIN, PacketMeta, RST, SYN, TcpSegment, URG};
 
 /// What a segment is by its flags; PSH and those of RFC 3168 do not matter.
 #[derive(Clone, Copy)]
-enum Class {
+enum FlagClass {
     Syn,
     SynAck,
     Ack,
@@ -22,18 +22,18 @@ enum Class {
 
 const CLASSES: usize = 8;
 
-const CLASS_OF_FLAGS: [Class; 64] = {
+const CLASS_OF_FLAGS: [FlagClass; 64] = {
     const SYN_ACK: u8 = SYN | ACK;
     const FIN_ACK: u8 = FIN | ACK;
-    let mut classes = [Class::Other; 64];
+    let mut classes = [FlagClass::Other; 64];
     let mut flags = 0;
     while flags < classes.len() {
         classes[flags] = match flags as u8 & (SYN | ACK | FIN | RST | URG) {
-            SYN => Class::Syn,
-            SYN_ACK => Class::SynAck,
-            ACK => Class::Ack,
-            FIN_ACK => Class::FinAck,
-            _ => Class::Other,
+            SYN => FlagClass::Syn,
+            SYN_ACK => FlagClass::SynAck,
+            ACK => FlagClass::Ack,
+            FIN_ACK => FlagClass::FinAck,
+            _ => FlagClass::Other,
         };
         flags += 1;
     }
@@ -42,22 +42,22 @@ const CLASS_OF_FLAGS: [Class; 64] = {
 
 /// State, sender, segment, and where it leads: to `TcpTimeWait` only if all is acknowledged, else
 /// to `TcpLastAck`.
-const LIFE: [(Phase, usize, Class, Phase); 12] = {
+const LIFE: [(Phase, usize, FlagClass, Phase); 12] = {
     use Phase::*;
     [
-        (TcpSynSent, 1, Class::SynAck, TcpSynRecv),
-        (TcpSynRecv, 0, Class::Ack, TcpEstablished),
-        (TcpEstablished, 0, Class::FinAck, TcpFinWait),
-        (TcpEstablished, 1, Class::FinAck, TcpCloseWait),
-        (TcpFinWait, 1, Class::FinAck, TcpTimeWait),
-        (TcpCloseWait, 0, Class::FinAck, TcpTimeWait),
-        (TcpLastAck, 0, Class::Ack, TcpTimeWait),
-        (TcpLastAck, 1, Class::Ack, TcpTimeWait),
+        (TcpSynSent, 1, FlagClass::SynAck, TcpSynRecv),
+        (TcpSynRecv, 0, FlagClass::Ack, TcpEstablished),
+        (TcpEstablished, 0, FlagClass::FinAck, TcpFinWait),
+        (TcpEstablished, 1, FlagClass::FinAck, TcpCloseWait),
+        (TcpFinWait, 1, FlagClass::FinAck, TcpTimeWait),
+        (TcpCloseWait, 0, FlagClass::FinAck, TcpTimeWait),
+        (TcpLastAck, 0, FlagClass::Ack, TcpTimeWait),
+        (TcpLastAck, 1, FlagClass::Ack, TcpTimeWait),
         // Another connection with the same ports.
-        (TcpTimeWait, 0, Class::Syn, TcpSynSent),
-        (TcpTimeWait, 1, Class::Syn, TcpSynSent),
-        (TcpClose, 0, Class::Syn, TcpSynSent),
-        (TcpClose, 1, Class::Syn, TcpSynSent),
+        (TcpTimeWait, 0, FlagClass::Syn, TcpSynSent),
+        (TcpTimeWait, 1, FlagClass::Syn, TcpSynSent),
+        (TcpClose, 0, FlagClass::Syn, TcpSynSent),
+        (TcpClose, 1, FlagClass::Syn, TcpSynSent),
     ]
 };
 
@@ -74,11 +74,11 @@ const LEADS: [[[u8; CLASSES]; 2]; Phase::BITS] = {
     leads
 };
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// Where a segment with these flags leads if its numbers are right; [`Phase::TcpSynSent`]: the
     /// flow is over, another begins.
     #[inline(always)]
-    pub(crate) fn usually_leads_to(&self, meta: Meta) -> Option<Phase> {
+    pub(crate) fn usually_leads_to(&self, meta: PacketMeta) -> Option<Phase> {
         let class = CLASS_OF_FLAGS[usize::from(meta.tcp_flags() & 0x3f)];
         let of_phase = &LEADS[usize::from(self.vital.phase_bits()) % Phase::BITS];
         let leads = of_phase[self.direction(meta)][class as usize % CLASSES];
@@ -95,7 +95,7 @@ impl<const W: usize> Hot<W> {
     pub(crate) fn goes_on(
         &mut self,
         next: Phase,
-        (meta, segment): (Meta, Segment),
+        (meta, segment): (PacketMeta, TcpSegment),
         is_intact: impl FnOnce() -> bool,
     ) -> bool {
         let (direction, scales) = (self.direction(meta), self.vital.scales());

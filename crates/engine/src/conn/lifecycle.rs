@@ -2,17 +2,17 @@
 //! The states of a connection in order: which comes first, which follows, how long each may last.
 
 use super::state::Phase;
-use super::tcp::states::Kind;
+use super::tcp::states::FlagKind;
 use crate::api::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, State, Timeouts};
 use crate::base::Nanos;
 
 impl Phase {
     /// Of a flow that begins with this kind of segment, if it is TCP.
-    pub(super) fn first(proto: u8, kind: Kind) -> Self {
+    pub(super) fn first(proto: u8, kind: FlagKind) -> Self {
         match (proto, kind) {
-            (PROTO_TCP, Kind::Syn) => Phase::TcpSynSent,
+            (PROTO_TCP, FlagKind::Syn) => Phase::TcpSynSent,
             // A stray RST must not name the originator of the SYN that follows it.
-            (PROTO_TCP, Kind::Rst) => Phase::TcpStray,
+            (PROTO_TCP, FlagKind::Rst) => Phase::TcpStray,
             (PROTO_TCP, _) => Phase::TcpPickedUp,
             (PROTO_UDP, _) => Phase::UdpFirst,
             (PROTO_ICMP | PROTO_ICMPV6, _) => Phase::IcmpFirst,
@@ -23,7 +23,7 @@ impl Phase {
     }
 
     /// After one more packet, of the originator (0) or the responder (1).
-    pub(super) fn after(self, direction: usize, kind: Kind) -> Self {
+    pub(super) fn after(self, direction: usize, kind: FlagKind) -> Self {
         match (self, direction) {
             (Phase::UdpFirst, 0) => Phase::UdpSingle,
             (Phase::UdpFirst | Phase::UdpSingle, 1) => Phase::UdpMultiple,

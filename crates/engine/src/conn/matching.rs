@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Whether a filter matches a connection.
 
-use super::record::Hot;
+use super::record::ConnHot;
 use crate::api::{Filter, has_ports};
 
 impl Filter {
     /// Whether it means this one, which is alive, but for its mark and label.
-    pub(crate) fn takes<const W: usize>(&self, hot: &Hot<W>) -> bool {
+    pub(crate) fn takes<const W: usize>(&self, hot: &ConnHot<W>) -> bool {
         let (zone, proto) = (hot.key.zone(), hot.key.proto());
         if !self.takes_kind(zone, proto, hot.phase().progress()) {
             return false;

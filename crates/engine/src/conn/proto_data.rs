@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Twenty bytes of a record that TCP uses for its window and SCTP for its tags.
 
-use super::record::Hot;
-use super::sctp::tags::Tags;
+use super::record::ConnHot;
+use super::sctp::tags::SctpTags;
 use super::state::Phase;
-use super::tcp::window::{Scales, Window};
+use super::tcp::window::{TcpWindow, WindowScales};
 use crate::api::PROTO_SCTP;
-use crate::packet::{Chunks, Meta, Segment};
+use crate::packet::{PacketMeta, SctpChunks, TcpSegment};
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// Notes what the first packet tells, and returns where it leads.
-    pub(super) fn open_association(&mut self, chunks: Chunks) -> Phase {
+    pub(super) fn open_association(&mut self, chunks: SctpChunks) -> Phase {
         let phase = match chunks.is_sound() {
             true => chunks.meant().begins(),
             // What no association begins with is not to stand for one that does begin.
             false => Phase::SctpStray,
         };
         if chunks.is_judged && phase != Phase::SctpStray {
-            self.set_tags(&Tags::first(&chunks));
+            self.set_tags(&SctpTags::first(&chunks));
         }
         phase
     }
 
     /// Of an association that is judged.
-    pub(super) fn tags(&self) -> Tags {
+    pub(super) fn tags(&self) -> SctpTags {
         self.window.tags(self.vital.scales())
     }
 
-    pub(super) fn set_tags(&mut self, tags: &Tags) {
-        self.vital = self.vital.with_scales(Scales::of_tags(tags));
-        self.window = Window::of_tags(tags);
+    pub(super) fn set_tags(&mut self, tags: &SctpTags) {
+        self.vital = self.vital.with_scales(WindowScales::of_tags(tags));
+        self.window = TcpWindow::of_tags(tags);
     }
 
     /// The tags that packets of both sides carry, if they are known.
@@ -39,7 +39,7 @@ impl<const W: usize> Hot<W> {
     }
 
     /// Whether the sender of a quoted packet can have sent this tag, as far as anybody knows.
-    pub(super) fn has_sent_tag(&self, meta: Meta, tag: u32) -> bool {
+    pub(super) fn has_sent_tag(&self, meta: PacketMeta, tag: u32) -> bool {
         let (phase, tags, direction) = (self.phase(), self.tags(), self.direction(meta));
         let is_asking = phase == Phase::SctpInit;
         // What ends an association may have the tag of its receiver, and quotes do not say so.
@@ -48,12 +48,12 @@ impl<const W: usize> Hot<W> {
     }
 
     /// What is known after the first segment, which leads to this phase.
-    pub(super) fn open_window(&mut self, phase: Phase, segment: Segment) {
+    pub(super) fn open_window(&mut self, phase: Phase, segment: TcpSegment) {
         let (window, scales) = match phase {
-            Phase::TcpSynSent => Window::asked(segment),
-            Phase::TcpPickedUp => Window::picked_up(segment.numbers),
+            Phase::TcpSynSent => TcpWindow::asked(segment),
+            Phase::TcpPickedUp => TcpWindow::picked_up(segment.numbers),
             // The numbers of what is over say nothing.
-            _ => (Window::NONE, Scales::NOT_JUDGED),
+            _ => (TcpWindow::NONE, WindowScales::NOT_JUDGED),
         };
         self.window = window;
         self.vital = self.vital.with_scales(scales);
@@ -62,6 +62,6 @@ impl<const W: usize> Hot<W> {
     /// Whether it is TCP, and its numbers are known.
     #[inline(always)]
     pub(crate) fn is_judged(&self) -> bool {
-        self.vital.scales() != Scales::NOT_JUDGED
+        self.vital.scales() != WindowScales::NOT_JUDGED
     }
 }

@@ -6,24 +6,24 @@
 //! words of 13, 15 or 25 bits; what goes beyond them, once in 2^13 packets or 2^15 bytes of
 //! link-layer headers, is moved to the cold part. That makes 64 + 48 bytes per IPv4 flow.
 
-use super::sampler::When;
+use super::sampler::Sampler;
 use super::state::Phase;
-use super::state_word::Vital;
-use super::tcp::window::Window;
+use super::state_word::StateWord;
+use super::tcp::window::TcpWindow;
 use crate::api::{CtState, EndReason, PROTO_TCP, VlanTags};
 use crate::base::{Micros, Nanos, TimerLink};
 use crate::packet::{
-    BYTES_SHIFT, FIN, Key, Meta, OVERHEAD_SHIFT, Opening, PACKETS_SHIFT, RST, SYN_FIN_RST,
+    BYTES_SHIFT, FIN, HeaderInfo, Key, OVERHEAD_SHIFT, PACKETS_SHIFT, PacketMeta, RST, SYN_FIN_RST,
 };
 
 /// The union of TCP flags, packets, frame bytes that are not IP bytes and frame bytes of one
-/// direction, laid out as in a [`Meta`], so that one addition counts a packet. The top bit of each
-/// number is 0 before it: no sum carries.
+/// direction, laid out as in a [`PacketMeta`], so that one addition counts a packet. The top bit of
+/// each number is 0 before it: no sum carries.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Counters(pub(super) u64);
+pub(super) struct PackedCounters(pub(super) u64);
 
-impl Counters {
+impl PackedCounters {
     /// The top bits: time to move them to the cold part.
     const HIGH: u64 = 1 << 63 | 1 << (BYTES_SHIFT - 1) | 1 << (OVERHEAD_SHIFT - 1);
 
@@ -40,12 +40,12 @@ impl Counters {
         let packets = low(packets, Self::PACKETS_BITS) << PACKETS_SHIFT;
         let overhead = low(overhead, Self::OVERHEAD_BITS) << OVERHEAD_SHIFT;
         let bytes = low(bytes, Self::BYTES_BITS) << BYTES_SHIFT;
-        Counters(bytes | overhead | packets | u64::from(tcp_flags))
+        PackedCounters(bytes | overhead | packets | u64::from(tcp_flags))
     }
 
     #[inline(always)]
-    fn plus(self, meta: Meta) -> Self {
-        Counters((self.0 | u64::from(meta.tcp_flags())).wrapping_add(meta.tally()))
+    fn plus(self, meta: PacketMeta) -> Self {
+        PackedCounters((self.0 | u64::from(meta.tcp_flags())).wrapping_add(meta.tally()))
     }
 
     #[inline(always)]
@@ -70,24 +70,24 @@ impl Counters {
 /// What every packet of a flow touches.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Hot<const W: usize> {
+pub(crate) struct ConnHot<const W: usize> {
     pub(crate) key: Key<W>,
     /// Of the originator and of the responder.
-    pub(super) counters: [Counters; 2],
-    pub(super) vital: Vital,
+    pub(super) counters: [PackedCounters; 2],
+    pub(super) vital: StateWord,
     /// The mark of the originator's packets, if that is enough to count them; 0, which no mark is,
     /// if not. That of the responder's differs from it in the lowest bit.
     pub(crate) expected: u32,
     /// Of TCP that is judged by its numbers.
-    pub(super) window: Window,
+    pub(super) window: TcpWindow,
 }
 
-const _: () = assert!(size_of::<Hot<2>>() == 64 && size_of::<Hot<5>>() == 128);
+const _: () = assert!(size_of::<ConnHot<2>>() == 64 && size_of::<ConnHot<5>>() == 128);
 
 /// What only the first packet, the last, and one that fills a counter touch.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Cold {
+pub(crate) struct ConnCold {
     pub(super) start: Nanos,
     /// Of an embryonic flow, the second of each is a link (`embryonic.rs`).
     pub(super) packets_high: [u32; 2],
@@ -101,15 +101,15 @@ pub(crate) struct Cold {
     pub(super) icmp: u16,
 }
 
-const _: () = assert!(size_of::<Cold>() == 48);
+const _: () = assert!(size_of::<ConnCold>() == 48);
 
-impl<const W: usize> Hot<W> {
-    pub(crate) const FREE: Hot<W> = Hot {
+impl<const W: usize> ConnHot<W> {
+    pub(crate) const FREE: ConnHot<W> = ConnHot {
         key: Key([0; W]),
-        counters: [Counters(0); 2],
-        vital: Vital::FREE,
+        counters: [PackedCounters(0); 2],
+        vital: StateWord::FREE,
         expected: 0,
-        window: Window::NONE,
+        window: TcpWindow::NONE,
     };
 
     #[inline(always)]
@@ -134,7 +134,7 @@ impl<const W: usize> Hot<W> {
     }
 
     /// When its last packet came, to the microsecond.
-    pub(crate) fn last_seen(&self, cold: &Cold) -> Nanos {
+    pub(crate) fn last_seen(&self, cold: &ConnCold) -> Nanos {
         self.vital.last_seen(cold.start)
     }
 
@@ -149,13 +149,13 @@ impl<const W: usize> Hot<W> {
     /// True for a packet that does no more than to be counted. One with a flag that can change the
     /// state may turn out to be no more either: [`event`](Self::event) knows.
     #[inline(always)]
-    pub(crate) fn is_one_more(&self, meta: Meta) -> bool {
+    pub(crate) fn is_one_more(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
         meta.tcp_flags() & SYN_FIN_RST | (direction | Phase::OPEN) & self.vital.phase_bits() == 0
     }
 
     /// The same of a [steady](Self::is_steady) flow, where a SYN does no more than an ACK does.
-    pub(crate) fn is_one_more_of_steady(&self, meta: Meta) -> bool {
+    pub(crate) fn is_one_more_of_steady(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
         meta.tcp_flags() & (FIN | RST) | direction & self.vital.phase_bits() & 1 == 0
     }
@@ -169,7 +169,7 @@ impl<const W: usize> Hot<W> {
     /// Where to count a packet with this mark, 0 for the originator and 1 for the responder, if it
     /// is no more than one more. What is expected of a flow that is not steady is no mark.
     #[inline(always)]
-    pub(crate) fn direction_of(&self, mark: u32, meta: Meta) -> Option<usize> {
+    pub(crate) fn direction_of(&self, mark: u32, meta: PacketMeta) -> Option<usize> {
         let direction = mark ^ self.expected;
         // The responder's first is more than that.
         let more = u32::from(self.vital.phase_bits()) & 1 | !1;
@@ -178,7 +178,7 @@ impl<const W: usize> Hot<W> {
     }
 
     /// What a packet, which was tracked, is to the flow.
-    pub(crate) fn state(&self, meta: Meta) -> CtState {
+    pub(crate) fn state(&self, meta: PacketMeta) -> CtState {
         let of_responder = self.counters[1].tcp_flags();
         let is_answered = match self.key.proto() {
             PROTO_TCP => of_responder != 0,
@@ -193,13 +193,13 @@ impl<const W: usize> Hot<W> {
     }
 
     /// Whether a packet is one of the responder.
-    pub(crate) fn is_reply(&self, meta: Meta) -> bool {
+    pub(crate) fn is_reply(&self, meta: PacketMeta) -> bool {
         self.direction(meta) == 1
     }
 
     /// Who sent a packet: 0 for the originator, 1 for the responder.
     #[inline(always)]
-    pub(crate) fn direction(&self, meta: Meta) -> usize {
+    pub(crate) fn direction(&self, meta: PacketMeta) -> usize {
         usize::from(meta.swapped() ^ self.originator()) & 1
     }
 
@@ -209,17 +209,17 @@ impl<const W: usize> Hot<W> {
     /// [`spill`]: Self::spill
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, meta: Meta, now: Micros, looks: impl When) -> bool {
+    pub(crate) fn count(&mut self, meta: PacketMeta, now: Micros, looks: impl Sampler) -> bool {
         self.count_to(self.direction(meta), meta, now, looks)
     }
 
     /// The same of a packet that changes nothing: no sign of life, and its flags are not the
     /// connection's.
     #[must_use]
-    pub(crate) fn count_irregular(&mut self, meta: Meta, looks: impl When) -> bool {
+    pub(crate) fn count_irregular(&mut self, meta: PacketMeta, looks: impl Sampler) -> bool {
         let counters = &mut self.counters[self.direction(meta)];
-        *counters = Counters(counters.0.wrapping_add(meta.tally()));
-        counters.0 & Counters::HIGH != 0 || looks.is_due(counters.packets())
+        *counters = PackedCounters(counters.0.wrapping_add(meta.tally()));
+        counters.0 & PackedCounters::HIGH != 0 || looks.is_due(counters.packets())
     }
 
     /// The same where they are known: 0 for those of the originator, 1 for the responder's.
@@ -228,43 +228,44 @@ impl<const W: usize> Hot<W> {
     pub(crate) fn count_to(
         &mut self,
         direction: usize,
-        meta: Meta,
+        meta: PacketMeta,
         now: Micros,
-        looks: impl When,
+        looks: impl Sampler,
     ) -> bool {
         let direction = direction & 1;
         self.vital = self.vital.at(now);
         let counters = self.counters[direction].plus(meta);
         self.counters[direction] = counters;
-        counters.0 & Counters::HIGH != 0 || looks.is_due(counters.packets())
+        counters.0 & PackedCounters::HIGH != 0 || looks.is_due(counters.packets())
     }
 
     /// Whether a packet that was counted made it so many.
-    pub(crate) fn is_due(&self, swapped: u8, looks: impl When) -> bool {
+    pub(crate) fn is_due(&self, swapped: u8, looks: impl Sampler) -> bool {
         looks.is_due(self.packets(swapped))
     }
 
     /// Whether packets or bytes of the responder have reached their top bit.
     pub(crate) fn is_full_of_responder(&self) -> bool {
-        self.counters[1].0 & Counters::HIGH & !(1 << (BYTES_SHIFT - 1)) != 0
+        self.counters[1].0 & PackedCounters::HIGH & !(1 << (BYTES_SHIFT - 1)) != 0
     }
 
     /// Whether a counter has reached its top bit.
     pub(crate) fn is_full(&self) -> bool {
         let [a, b] = self.counters;
-        (a.0 | b.0) & Counters::HIGH != 0
+        (a.0 | b.0) & PackedCounters::HIGH != 0
     }
 
     /// Moves the top bits of the counters to the cold part.
     #[cold]
-    pub(crate) fn spill(&mut self, cold: &mut Cold) {
+    pub(crate) fn spill(&mut self, cold: &mut ConnCold) {
         for direction in 0..2 {
             let counters = &mut self.counters[direction];
-            cold.packets_high[direction] += u32::from(counters.packets() >> Counters::PACKETS_BITS);
-            cold.bytes_high[direction] += counters.bytes() >> Counters::BYTES_BITS;
+            cold.packets_high[direction] +=
+                u32::from(counters.packets() >> PackedCounters::PACKETS_BITS);
+            cold.bytes_high[direction] += counters.bytes() >> PackedCounters::BYTES_BITS;
             cold.overhead_high[direction] +=
-                u32::from(counters.overhead() >> Counters::OVERHEAD_BITS);
-            counters.0 &= !Counters::HIGH;
+                u32::from(counters.overhead() >> PackedCounters::OVERHEAD_BITS);
+            counters.0 &= !PackedCounters::HIGH;
         }
     }
 
@@ -297,8 +298,8 @@ impl<const W: usize> Hot<W> {
     }
 }
 
-impl Cold {
-    pub(crate) const FREE: Cold = Cold {
+impl ConnCold {
+    pub(crate) const FREE: ConnCold = ConnCold {
         start: 0,
         packets_high: [0; 2],
         bytes_high: [0; 2],
@@ -314,7 +315,7 @@ impl Cold {
     }
 
     /// The cold part of a flow that begins now; its timer is the caller's.
-    pub(crate) fn begin(opening: &Opening, now: Nanos, link: TimerLink) -> Self {
-        Cold { start: now, link, vlan: opening.vlan, icmp: opening.icmp, ..Self::FREE }
+    pub(crate) fn begin(opening: &HeaderInfo, now: Nanos, link: TimerLink) -> Self {
+        ConnCold { start: now, link, vlan: opening.vlan, icmp: opening.icmp, ..Self::FREE }
     }
 }

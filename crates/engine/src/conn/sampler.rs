@@ -2,7 +2,7 @@
 //! When a packet of a connection is looked at for offload, besides being counted.
 
 /// When to look.
-pub(crate) trait When: Copy {
+pub(crate) trait Sampler: Copy {
     /// For the flow in a record.
     fn of(self, record: u32) -> Self;
     /// Whether that is at the packet that made it so many, as far as 13 bits tell. It may be an
@@ -11,7 +11,7 @@ pub(crate) trait When: Copy {
 }
 
 /// Where there may be no rules, and then nothing to look at.
-impl<T: When> When for Option<T> {
+impl<T: Sampler> Sampler for Option<T> {
     #[inline(always)]
     fn is_due(self, packets: u16) -> bool {
         self.is_some_and(|looks| looks.is_due(packets))
@@ -25,9 +25,9 @@ impl<T: When> When for Option<T> {
 
 /// There are no rules.
 #[derive(Clone, Copy)]
-pub(crate) struct Never;
+pub(crate) struct NoSampling;
 
-impl When for Never {
+impl Sampler for NoSampling {
     #[inline(always)]
     fn is_due(self, _: u16) -> bool {
         false

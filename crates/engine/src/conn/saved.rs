@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A record as it is saved, and made again of what was saved.
 
-use super::record::{Cold, Counters, Hot};
-use super::sctp::tags::Tags;
+use super::record::{ConnCold, ConnHot, PackedCounters};
+use super::sctp::tags::SctpTags;
 use super::state::Phase;
-use super::state_word::Vital;
-use super::tcp::window::Scales;
+use super::state_word::StateWord;
+use super::tcp::window::WindowScales;
 use crate::api::{
     CtMark, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, SavedFlow, SavedPhase,
     Tally,
 };
 use crate::base::Micros;
-use crate::packet::{Key, KeyParts, Ports, icmp_ports, is_reply, key4, key6, zone_proto};
+use crate::packet::{Key, KeyParts, L4Id, icmp_ports, is_reply, key4, key6, zone_proto};
 use std::net::IpAddr;
 
-impl<const W: usize> Hot<W> {
-    pub(crate) fn saved(&self, cold: &Cold) -> Option<SavedFlow> {
+impl<const W: usize> ConnHot<W> {
+    pub(crate) fn saved(&self, cold: &ConnCold) -> Option<SavedFlow> {
         let KeyParts { low, high, low_port, high_port, zone, proto } = self.key.parts();
         let is_swapped = self.originator() == 1;
         let (src, dst) = if is_swapped { (high, low) } else { (low, high) };
@@ -51,22 +51,23 @@ impl<const W: usize> Hot<W> {
         (key, swapped): (Key<W>, bool),
         flow: &SavedFlow,
         is_judged: bool,
-    ) -> Option<(Self, Cold)> {
+    ) -> Option<(Self, ConnCold)> {
         let [kind, _] = flow.icmp.to_be_bytes();
         if flow.proto == Key::<W>::ICMP && is_reply(flow.proto, kind) {
             // Of a version that did not tell who asks. The next request begins it anew.
             return None;
         }
         let (phase, scales) = resumed(flow, is_judged)?;
-        let mut hot = Hot { key, vital: Vital::begin(swapped.into()), ..Self::FREE };
-        let mut cold = Cold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..Cold::FREE };
+        let mut hot = ConnHot { key, vital: StateWord::begin(swapped.into()), ..Self::FREE };
+        let mut cold =
+            ConnCold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..ConnCold::FREE };
         for (direction, tally) in [flow.orig, flow.reply].into_iter().enumerate() {
             hot.counters[direction] = cold.count_up(direction, tally)?;
         }
         hot.vital = hot.vital.with_scales(scales).at(Micros::of(flow.last_seen));
         if flow.proto == PROTO_SCTP && is_judged {
             // A tag that is not known is learnt from the next packet.
-            hot.set_tags(&Tags { known: flow.tags, ..Tags::default() });
+            hot.set_tags(&SctpTags { known: flow.tags, ..SctpTags::default() });
         }
         hot.enter(phase);
         Some((hot, cold))
@@ -83,7 +84,7 @@ fn is_icmp(proto: u8) -> bool {
 }
 
 /// The phase in which a saved flow goes on, and what is known of its windows; of tags nothing.
-fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
+fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, WindowScales)> {
     let is_of_proto = match flow.phase {
         SavedPhase::Udp => flow.proto == PROTO_UDP,
         SavedPhase::Icmp => is_icmp(flow.proto),
@@ -94,8 +95,8 @@ fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
         | SavedPhase::SctpAborted => flow.proto == PROTO_SCTP,
         _ => flow.proto == PROTO_TCP,
     };
-    let scales = flow.scales.filter(|_| is_judged).and_then(Scales::of_saved);
-    let unjudged = |phase| (phase, Scales::NOT_JUDGED);
+    let scales = flow.scales.filter(|_| is_judged).and_then(WindowScales::of_saved);
+    let unjudged = |phase| (phase, WindowScales::NOT_JUDGED);
     is_of_proto.then_some(match (flow.phase, scales) {
         (SavedPhase::TcpEstablished, Some(scales)) => (Phase::TcpResumed, scales),
         (SavedPhase::TcpEstablished, None) => unjudged(Phase::TcpEstablished),
@@ -117,30 +118,30 @@ fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, Scales)> {
     })
 }
 
-impl Cold {
+impl ConnCold {
     /// Puts the high words of a tally in their place, and returns the low ones. `None`: they are
     /// more than any flow has.
-    fn count_up(&mut self, direction: usize, tally: Tally) -> Option<Counters> {
+    fn count_up(&mut self, direction: usize, tally: Tally) -> Option<PackedCounters> {
         let Tally { packets, bytes, ip_bytes, tcp_flags } = tally;
         let overhead = bytes.checked_sub(ip_bytes)?;
         let high = |number: u64, bits: u32| u32::try_from(number >> bits).ok();
-        self.packets_high[direction] = high(packets, Counters::PACKETS_BITS)?;
-        self.overhead_high[direction] = high(overhead, Counters::OVERHEAD_BITS)?;
-        self.bytes_high[direction] = high(bytes, Counters::BYTES_BITS)?;
-        Some(Counters::new(tcp_flags, packets, overhead, bytes))
+        self.packets_high[direction] = high(packets, PackedCounters::PACKETS_BITS)?;
+        self.overhead_high[direction] = high(overhead, PackedCounters::OVERHEAD_BITS)?;
+        self.bytes_high[direction] = high(bytes, PackedCounters::BYTES_BITS)?;
+        Some(PackedCounters::new(tcp_flags, packets, overhead, bytes))
     }
 }
 
 impl SavedFlow {
-    fn ports<const W: usize>(&self) -> Ports {
+    fn ports<const W: usize>(&self) -> L4Id {
         let ([a, b], [c, d]) = (self.sport.to_be_bytes(), self.dport.to_be_bytes());
         match has_ports(self.proto) {
-            true => Ports::Pair([a, b, c, d]),
+            true => L4Id::Pair([a, b, c, d]),
             // What the originator has sent.
             false if self.proto == Key::<W>::ICMP => {
                 icmp_ports(self.proto, self.icmp.to_be_bytes(), [a, b])
             }
-            false => Ports::Common([a, b, c, d]),
+            false => L4Id::Common([a, b, c, d]),
         }
     }
 }

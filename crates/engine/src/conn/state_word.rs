@@ -3,7 +3,7 @@
 //! life, and what is the same for all its packets.
 
 use super::state::Phase;
-use super::tcp::window::Scales;
+use super::tcp::window::WindowScales;
 use crate::base::{Micros, Nanos};
 
 /// From bit 0: microseconds (47 bits), 1 if it is among the embryonic flows of its table, shifts of
@@ -11,7 +11,7 @@ use crate::base::{Micros, Nanos};
 /// has looked whether it is worth a rule.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Vital(u64);
+pub(super) struct StateWord(u64);
 
 const EMBRYONIC: u64 = 1 << 47;
 
@@ -25,9 +25,9 @@ const SWAPPED_SHIFT: u32 = 62;
 
 const RULED: u64 = 1 << 63;
 
-impl Vital {
+impl StateWord {
     /// Of a record that is not in use.
-    pub(super) const FREE: Vital = Vital(0);
+    pub(super) const FREE: StateWord = StateWord(0);
 
     /// All of it.
     #[cfg(test)]
@@ -37,13 +37,13 @@ impl Vital {
 
     /// Of a flow that nothing is known of yet; 1: its originator is the second end of the key.
     pub(super) fn begin(orig_swapped: u8) -> Self {
-        let scales = u64::from(Scales::NOT_JUDGED.0) << SCALES_SHIFT;
-        Vital(scales | u64::from(orig_swapped & 1) << SWAPPED_SHIFT)
+        let scales = u64::from(WindowScales::NOT_JUDGED.0) << SCALES_SHIFT;
+        StateWord(scales | u64::from(orig_swapped & 1) << SWAPPED_SHIFT)
     }
 
     #[inline(always)]
     pub(super) fn at(self, now: Micros) -> Self {
-        Vital(self.0 & !Micros::MASK | now.0)
+        StateWord(self.0 & !Micros::MASK | now.0)
     }
 
     pub(super) fn micros(self) -> Micros {
@@ -61,16 +61,16 @@ impl Vital {
     }
 
     pub(super) fn in_phase(self, phase: Phase) -> Self {
-        Vital(self.0 & !PHASE_MASK | (phase as u64) << PHASE_SHIFT)
+        StateWord(self.0 & !PHASE_MASK | (phase as u64) << PHASE_SHIFT)
     }
 
     #[inline(always)]
-    pub(super) fn scales(self) -> Scales {
-        Scales((self.0 >> SCALES_SHIFT) as u8)
+    pub(super) fn scales(self) -> WindowScales {
+        WindowScales((self.0 >> SCALES_SHIFT) as u8)
     }
 
-    pub(super) fn with_scales(self, scales: Scales) -> Self {
-        Vital(self.0 & !(0xff << SCALES_SHIFT) | u64::from(scales.0) << SCALES_SHIFT)
+    pub(super) fn with_scales(self, scales: WindowScales) -> Self {
+        StateWord(self.0 & !(0xff << SCALES_SHIFT) | u64::from(scales.0) << SCALES_SHIFT)
     }
 
     /// 1: the originator is the second end of the key.
@@ -85,7 +85,7 @@ impl Vital {
     }
 
     pub(super) fn ruled(self) -> Self {
-        Vital(self.0 | RULED)
+        StateWord(self.0 | RULED)
     }
 
     pub(super) fn is_embryonic(self) -> bool {
@@ -93,7 +93,7 @@ impl Vital {
     }
 
     pub(super) fn with_embryonic(self, is_embryonic: bool) -> Self {
-        Vital(self.0 & !EMBRYONIC | u64::from(is_embryonic) * EMBRYONIC)
+        StateWord(self.0 & !EMBRYONIC | u64::from(is_embryonic) * EMBRYONIC)
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
         for start in [0, 1_999, 7 * YEAR, 56 * YEAR + 1_234_567_000, u64::MAX - 9 * YEAR] {
             for age in [0, 1, 999, 1_000, 3_600_000_000_000, 4 * YEAR] {
                 let last = (start + age) / 1000 * 1000;
-                let vital = Vital::begin(1).at(Micros::of(0)).at(Micros::of(start + age));
+                let vital = StateWord::begin(1).at(Micros::of(0)).at(Micros::of(start + age));
                 assert_eq!(vital.last_seen(start), last, "{start} {age}");
             }
         }
@@ -115,15 +115,22 @@ mod tests {
 
     #[test]
     fn parts_of_the_word_do_not_touch_each_other() {
-        let vital = Vital::begin(1).ruled().with_scales(Scales(0x5a)).in_phase(Phase::TcpSynSent2);
+        let vital = StateWord::begin(1)
+            .ruled()
+            .with_scales(WindowScales(0x5a))
+            .in_phase(Phase::TcpSynSent2);
         let vital = vital.at(Micros::of(u64::MAX)).in_phase(Phase::TcpSynSent2);
-        assert!(vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == Scales(0x5a));
+        assert!(
+            vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == WindowScales(0x5a)
+        );
         assert_eq!(vital.phase_bits(), Phase::TcpSynSent2 as u8);
-        let vital = vital.with_scales(Scales(0)).in_phase(Phase::UdpMultiple).at(Micros::of(0));
-        assert!(vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == Scales(0));
+        let vital =
+            vital.with_scales(WindowScales(0)).in_phase(Phase::UdpMultiple).at(Micros::of(0));
+        assert!(vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == WindowScales(0));
         assert_eq!(Phase::of_bits(vital.phase_bits()), Phase::UdpMultiple);
         assert!(!vital.is_embryonic());
-        let vital = vital.with_embryonic(true).at(Micros::of(u64::MAX)).with_scales(Scales(0));
+        let vital =
+            vital.with_embryonic(true).at(Micros::of(u64::MAX)).with_scales(WindowScales(0));
         assert!(vital.is_embryonic() && vital.at(Micros::of(0)).is_embryonic());
         assert!(!vital.with_embryonic(false).is_embryonic());
     }

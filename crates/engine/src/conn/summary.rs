@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Totals of a connection: from its two records to counters and a flow record.
 
-use super::record::{Cold, Counters, Hot};
+use super::record::{ConnCold, ConnHot, PackedCounters};
 use crate::api::{
     CtMark, EndReason, FlowRecord, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, Tally,
 };
 use crate::base::Nanos;
 
-impl<const W: usize> Hot<W> {
-    pub(super) fn tally(&self, cold: &Cold, direction: usize) -> Tally {
+impl<const W: usize> ConnHot<W> {
+    pub(super) fn tally(&self, cold: &ConnCold, direction: usize) -> Tally {
         let wide = |high: u32, bits: u32, low: u32| (u64::from(high) << bits) + u64::from(low);
         let counters = self.counters[direction];
         // Where there are links, there are no high words.
         let is_link = direction == 1 && self.is_embryonic();
         let high = |words: [u32; 2]| if is_link { 0 } else { words[direction] };
-        let bytes = wide(high(cold.bytes_high), Counters::BYTES_BITS, counters.bytes());
+        let bytes = wide(high(cold.bytes_high), PackedCounters::BYTES_BITS, counters.bytes());
         let (high_word, low) = (cold.overhead_high[direction], counters.overhead());
-        let overhead = wide(high_word, Counters::OVERHEAD_BITS, low.into());
+        let overhead = wide(high_word, PackedCounters::OVERHEAD_BITS, low.into());
         let (high, low) = (high(cold.packets_high), counters.packets());
         Tally {
-            packets: wide(high, Counters::PACKETS_BITS, low.into()),
+            packets: wide(high, PackedCounters::PACKETS_BITS, low.into()),
             bytes,
             ip_bytes: bytes - overhead,
             tcp_flags: counters.tcp_flags(),
@@ -27,13 +27,13 @@ impl<const W: usize> Hot<W> {
     }
 
     /// Packets of a direction so far, and when the flow began.
-    pub(crate) fn so_far(&self, cold: &Cold, swapped: u8) -> (u64, Nanos) {
+    pub(crate) fn so_far(&self, cold: &ConnCold, swapped: u8) -> (u64, Nanos) {
         let direction = usize::from(swapped ^ self.originator()) & 1;
         (self.tally(cold, direction).packets, cold.start)
     }
 
     /// What is left of the flow, but for what is beside its record.
-    pub(crate) fn record(&self, cold: &Cold, end_reason: EndReason) -> FlowRecord {
+    pub(crate) fn record(&self, cold: &ConnCold, end_reason: EndReason) -> FlowRecord {
         let parts = self.key.parts();
         let low = (parts.low, parts.low_port);
         let high = (parts.high, parts.high_port);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The first packet of a connection, and what each further one changes: chooses between the rules of
-//! TCP, SCTP and of protocols without states.
+//! The first packet of a connection, and what each further one changes: chooses between the rules
+//! of TCP, SCTP and of protocols without states.
 
-use super::event::Event;
-use super::record::{Counters, Hot};
-use super::sctp::tags::Tags;
+use super::event::Transition;
+use super::record::{ConnHot, PackedCounters};
+use super::sctp::tags::SctpTags;
 use super::state::Phase;
-use super::state_word::Vital;
-use super::tcp::states::Kind;
-use super::tcp::window::{Scales, Window};
+use super::state_word::StateWord;
+use super::tcp::states::FlagKind;
+use super::tcp::window::{TcpWindow, WindowScales};
 use crate::api::{Irregular, PROTO_SCTP};
-use crate::packet::{Arrival, FIN, Key, Meta, RST, SYN_FIN_RST, Segment, is_sound};
+use crate::packet::{FIN, Key, PacketMeta, PacketView, RST, SYN_FIN_RST, TcpSegment, is_sound};
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// Makes it a flow before its first packet is counted. It is judged by numbers if there is a
     /// segment, and that can be the first of a connection.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, key: Key<W>, packet: &Arrival) {
+    pub(crate) fn begin(&mut self, key: Key<W>, packet: &PacketView) {
         let (meta, segment) = (packet.meta, packet.segment());
         let flags = meta.tcp_flags();
-        let mut phase = Phase::first(key.proto(), Kind::of(flags));
+        let mut phase = Phase::first(key.proto(), FlagKind::of(flags));
         self.key = key;
-        self.counters = [Counters(0); 2];
-        self.vital = Vital::begin(meta.swapped());
-        self.window = Window::NONE;
+        self.counters = [PackedCounters(0); 2];
+        self.vital = StateWord::begin(meta.swapped());
+        self.window = TcpWindow::NONE;
         if let Some(segment) = segment {
             // What no connection begins with is not to stand for one that does begin.
             phase = if is_sound(flags) { phase } else { Phase::TcpStray };
@@ -42,9 +42,9 @@ impl<const W: usize> Hot<W> {
 
     /// Makes it the flow that has begun with this SYN of the other side, and that the packet
     /// answers, before that is counted.
-    pub(crate) fn begin_answered(&mut self, syn: Segment, packet: &Arrival) {
-        self.counters = [Counters(0); 2];
-        self.vital = Vital::begin(packet.meta.swapped() ^ 1);
+    pub(crate) fn begin_answered(&mut self, syn: TcpSegment, packet: &PacketView) {
+        self.counters = [PackedCounters(0); 2];
+        self.vital = StateWord::begin(packet.meta.swapped() ^ 1);
         self.open_window(Phase::TcpSynSent, syn);
         if let Some(answer) = packet.segment() {
             let scales = self.window.answered(self.vital.scales(), answer, true);
@@ -62,15 +62,15 @@ impl<const W: usize> Hot<W> {
             return;
         }
         if !is_judged {
-            self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
-            self.window = Window::NONE;
+            self.vital = self.vital.with_scales(WindowScales::NOT_JUDGED);
+            self.window = TcpWindow::NONE;
         }
         match (is_judged, self.phase()) {
             (true, Phase::TcpEstablished) => {
-                self.vital = self.vital.with_scales(Scales::UNKNOWN);
+                self.vital = self.vital.with_scales(WindowScales::UNKNOWN);
                 self.enter(Phase::TcpResumed);
             }
-            (true, Phase::SctpEstablished) => self.set_tags(&Tags::default()),
+            (true, Phase::SctpEstablished) => self.set_tags(&SctpTags::default()),
             (false, phase) if phase.is_resumed() => {
                 let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
                 self.enter(match has_fin {
@@ -89,7 +89,7 @@ impl<const W: usize> Hot<W> {
 
     /// Whether the sender of a quoted packet can have sent this sequence number, as far as anybody
     /// knows (RFC 5927 section 4.1).
-    pub(crate) fn has_sent(&self, meta: Meta, seq: u32) -> bool {
+    pub(crate) fn has_sent(&self, meta: PacketMeta, seq: u32) -> bool {
         if !self.is_judged() {
             return true;
         }
@@ -108,7 +108,7 @@ impl<const W: usize> Hot<W> {
     }
 
     /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
-    pub(crate) fn event(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+    pub(crate) fn event(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
         if let Some(chunks) = &packet.chunks {
             return self.event_of_association(packet, chunks);
         }
@@ -117,7 +117,7 @@ impl<const W: usize> Hot<W> {
         // With such a flag numbers may have changed where the phase has not, or flags that count
         // later. A SYN without numbers is no more than an ACK.
         let telling = if self.is_judged() { SYN_FIN_RST } else { FIN | RST };
-        let is_more = event != Event::None || flags & telling != 0;
+        let is_more = event != Transition::None || flags & telling != 0;
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
             return Err(Irregular::Checksum);

@@ -7,8 +7,8 @@
 
 use crate::api::{Cursor, EndReason, Filter, LiveFlow, Query, Side, Swept, ZoneNow};
 use crate::engine::Engine;
-use crate::offload::{Governor, Terms};
-use crate::tracker::Fate;
+use crate::offload::{RuleBudget, SideStatus};
+use crate::tracker::SweepOutcome;
 
 impl Engine {
     /// Goes on with a walk, which begins with `Cursor::default()`: looks at up to `budget` places,
@@ -79,9 +79,9 @@ impl Engine {
                 true => self.trackers.v6.sweep_one(record, filter, (since, self.now)),
             };
             match fate {
-                Fate::Stays => {}
-                Fate::Held => swept.held += 1,
-                Fate::Ends(flow) => {
+                SweepOutcome::Stays => {}
+                SweepOutcome::Held => swept.held += 1,
+                SweepOutcome::Ends(flow) => {
                     swept.ended += 1;
                     self.accounts.end(flow);
                 }
@@ -147,8 +147,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn terms(&self, side: Side) -> Terms {
-        let of = |governor: &Governor| Terms {
+    pub(crate) fn terms(&self, side: Side) -> SideStatus {
+        let of = |governor: &RuleBudget| SideStatus {
             is_full: governor.is_full(side, self.live(side)),
             is_backing_off: governor.is_backing_off(side, self.now),
         };

@@ -5,15 +5,16 @@
 use crate::api::{Answer, MarkStats, OffloadState, OffloadStats, RuleId, Side, Wish};
 use crate::base::Nanos;
 use crate::engine::Engine;
-use crate::offload::{Governor, Rules, Score, Wanted};
+use crate::offload::{Demand, FlowRules, RuleBudget, Score};
 
 impl Engine {
     /// What a port is to do next, if there is something. Rules that are to go come first: they make
     /// room, and their marks are the ones that can do harm. No more new ones are wished for than
     /// are made in a moment, so that the best are.
     pub fn next_wish(&mut self) -> Option<Wish> {
-        let remove = self.trackers.v4.rules_mut().and_then(Rules::next_remove);
-        let remove = remove.or_else(|| self.trackers.v6.rules_mut().and_then(Rules::next_remove));
+        let remove = self.trackers.v4.rules_mut().and_then(FlowRules::next_remove);
+        let remove =
+            remove.or_else(|| self.trackers.v6.rules_mut().and_then(FlowRules::next_remove));
         remove.or_else(|| Side::BOTH.into_iter().find_map(|side| self.ask(side)))
     }
 
@@ -73,30 +74,30 @@ impl Engine {
     }
 
     /// What a side's candidates want of those that have rules.
-    fn wanted(&mut self, side: Side, governor: &Governor) -> Wanted {
+    fn wanted(&mut self, side: Side, governor: &RuleBudget) -> Demand {
         let is_full = governor.is_full(side, self.live(side));
         if !(is_full && governor.replaces()) {
-            return Wanted::NOTHING;
+            return Demand::NOTHING;
         }
-        let of = |rules: Option<&Rules>| rules.and_then(|rules| rules.lowest(side));
+        let of = |rules: Option<&FlowRules>| rules.and_then(|rules| rules.lowest(side));
         let (v4, v6) = (of(self.trackers.v4.rules()), of(self.trackers.v6.rules()));
         let lowest = v4.into_iter().chain(v6).min().unwrap_or(Score::ZERO);
         let (v4, v6) = self.best(side);
         match v4.max(v6) {
-            None => Wanted::none_above(lowest),
-            Some(worth) => Wanted::places(governor.ahead(side), worth, lowest),
+            None => Demand::none_above(lowest),
+            Some(worth) => Demand::places(governor.ahead(side), worth, lowest),
         }
     }
 
     /// The worth of the best candidates of both tables.
     fn best(&mut self, side: Side) -> (Option<Score>, Option<Score>) {
-        let best = |rules: Option<&mut Rules>| rules.and_then(|rules| rules.best(side));
+        let best = |rules: Option<&mut FlowRules>| rules.and_then(|rules| rules.best(side));
         (best(self.trackers.v4.rules_mut()), best(self.trackers.v6.rules_mut()))
     }
 
     /// Rules of a side that the NIC is to have.
     pub(crate) fn live(&self, side: Side) -> u32 {
-        let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.live_count(side));
+        let of = |rules: Option<&FlowRules>| rules.map_or(0, |rules| rules.live_count(side));
         of(self.trackers.v4.rules()) + of(self.trackers.v6.rules())
     }
 
@@ -114,7 +115,7 @@ impl Engine {
     /// Rules by which the NIC may still forward by itself. What it counted is known once there is
     /// none.
     pub fn bypasses(&self) -> u32 {
-        let of = |rules: Option<&Rules>| rules.map_or(0, Rules::bypasses);
+        let of = |rules: Option<&FlowRules>| rules.map_or(0, FlowRules::bypasses);
         of(self.trackers.v4.rules()) + of(self.trackers.v6.rules())
     }
 
@@ -135,14 +136,15 @@ impl Engine {
 
     /// What became of rules.
     pub fn offload_stats(&self) -> OffloadStats {
-        let of = |rules: Option<&Rules>| rules.map_or(OffloadStats::default(), Rules::stats);
+        let of =
+            |rules: Option<&FlowRules>| rules.map_or(OffloadStats::default(), FlowRules::stats);
         of(self.trackers.v4.rules()).plus(of(self.trackers.v6.rules()))
     }
 
     /// How things stand with the rules of a side.
     pub fn offload_state(&self, side: Side) -> OffloadState {
         let Some(governor) = &self.governor else { return OffloadState::default() };
-        let of = |rules: Option<&Rules>| rules.map_or(0, |rules| rules.aside(side, self.now));
+        let of = |rules: Option<&FlowRules>| rules.map_or(0, |rules| rules.aside(side, self.now));
         let bar = self.trackers.v4.rules().map_or(Score::ZERO, |rules| rules.bar(side));
         OffloadState {
             live: self.live(side),

@@ -6,7 +6,8 @@ use super::Engine;
 use crate::fragments::{Held, Release};
 
 impl Engine {
-    /// Where to keep the packets of the last burst whose verdict is [`Verdict::Hold`].
+    /// Where to keep the packets of the last burst whose verdict is
+    /// [`Verdict::Hold`](crate::Verdict::Hold).
     pub fn held(&self) -> &[Held] {
         self.pipeline.fragments().map_or(&[], |fragments| fragments.held())
     }

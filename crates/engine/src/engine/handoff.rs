@@ -19,11 +19,12 @@ impl Engine {
         self.accounts.drop_or_pass(Reason::WorkerBusy)
     }
 
-    /// Tracks packets that came to other workers and were parsed there, at most [`BURST_MAX`], and
-    /// writes one verdict for each: [`Verdict::Forward`] or [`Verdict::Drop`].
+    /// Tracks packets that came to other workers and were parsed there, at most
+    /// [`BURST_MAX`](crate::BURST_MAX), and writes one verdict for each: [`Verdict::Forward`] or
+    /// [`Verdict::Drop`].
     ///
-    /// # Panics
-    /// If there are more than [`BURST_MAX`] packets, or not as many errands, or fewer verdicts.
+    /// # Panics If there are more than [`BURST_MAX`](crate::BURST_MAX) packets, or not as many
+    /// errands, or fewer verdicts.
     pub fn take_over<P: Packet>(
         &mut self,
         (side, now): (Side, Nanos),

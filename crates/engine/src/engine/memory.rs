@@ -4,15 +4,15 @@
 use super::Engine;
 use crate::api::{Config, ZONES};
 use crate::base::Memory;
-use crate::policy::{Pace, Sources};
+use crate::policy::{SourceSketch, ZoneRate};
 use crate::table::EMBRYONIC_BYTES;
 use crate::tracker::{FORGOTTEN_BYTES, MISFIT_BYTES};
 
 impl Config {
     /// Bytes that an engine takes beside its tables: counts of zones and of sources.
     pub fn limits_bytes(&self) -> usize {
-        let sources = self.source_max.map_or(0, |_| 2 * Sources::counts(self));
-        let of_zones = size_of::<u32>() + size_of::<Pace>() + 2 * EMBRYONIC_BYTES;
+        let sources = self.source_max.map_or(0, |_| 2 * SourceSketch::counts(self));
+        let of_zones = size_of::<u32>() + size_of::<ZoneRate>() + 2 * EMBRYONIC_BYTES;
         ZONES * of_zones + sources * size_of::<u32>() + 2 * (FORGOTTEN_BYTES + MISFIT_BYTES)
     }
 }

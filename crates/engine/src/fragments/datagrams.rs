@@ -6,47 +6,47 @@
 //! together, so whoever wants to get at one that is still of use has to send a table full of others
 //! in between. A datagram leaves when it is whole, as its number is soon used again.
 
-use super::hold::{Hold, Owner, Waiting};
-use super::ranges::{Fit, Spans};
+use super::hold::{DatagramId, HeldFragment, HoldQueue};
+use super::ranges::{RangeOutcome, RangeSet};
 use super::sources::Sources;
 use crate::api::{Config, Reason};
 use crate::base::{
     CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Links, List, Memory, NONE, Nanos, derive,
 };
-use crate::packet::{Front, Key, Piece, Reach, key_of};
+use crate::packet::{FragmentHeader, Key, TcpHead, TcpReach, key_of};
 
 /// Whose packets the fragments of a datagram are: the last word of the connection's key, and the
 /// sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct DatagramConn {
     pub(crate) last_word: u64,
     pub(crate) swapped: u8,
-    extent: Extent,
+    extent: TcpExtent,
 }
 
 /// Of a segment of TCP: what its first fragment says, and where that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) front: Front,
+pub(crate) struct TcpExtent {
+    pub(crate) front: TcpHead,
     first_end: u16,
 }
 
-impl Extent {
+impl TcpExtent {
     /// How far the segment reaches with a fragment that ends here.
-    pub(crate) fn up_to(self, end: u16) -> Reach {
-        Reach { front: self.front, more: end.saturating_sub(self.first_end) }
+    pub(crate) fn up_to(self, end: u16) -> TcpReach {
+        TcpReach { front: self.front, more: end.saturating_sub(self.first_end) }
     }
 }
 
 /// What is known of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum DatagramState {
     /// The first fragment has not come. Others wait for it.
     Waiting,
     /// Nor that; they do not wait any more.
     Given,
     /// It has.
-    Known(Way),
+    Known(DatagramConn),
     /// Fragments overlap.
     Spoilt,
 }
@@ -54,9 +54,9 @@ enum Phase {
 #[derive(Clone, Copy)]
 struct Datagram<const W: usize> {
     pub(crate) name: Key<W>,
-    phase: Phase,
+    phase: DatagramState,
     born: Nanos,
-    spans: Spans,
+    spans: RangeSet,
     pub(crate) source: u32,
     /// Those that wait: slots, and how many.
     first_held: u32,
@@ -66,11 +66,11 @@ struct Datagram<const W: usize> {
 
 /// What becomes of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate<const W: usize> {
+pub(crate) enum FragmentOutcome<const W: usize> {
     /// It is the first, and goes its way.
     First,
     /// It is a packet of this connection, by this sender.
-    Of(Key<W>, u8, Reach),
+    Of(Key<W>, u8, TcpReach),
     /// It may wait in the datagram with this number.
     Waits(u32),
     /// It has no connection.
@@ -80,11 +80,11 @@ pub(crate) enum Fate<const W: usize> {
 /// Packets that waited for the first fragment, at `position` of the burst. They are to be counted
 /// behind it.
 #[derive(Clone, Copy)]
-pub(crate) struct Due<const W: usize> {
+pub(crate) struct ReadyFragments<const W: usize> {
     pub(crate) position: u8,
     pub(crate) key: Key<W>,
     pub(crate) swapped: u8,
-    pub(crate) extent: Extent,
+    pub(crate) extent: TcpExtent,
     pub(crate) first_held: u32,
 }
 
@@ -111,9 +111,9 @@ impl<const W: usize> Datagrams<W> {
         let name = Key([0; W]);
         let none = Datagram {
             name,
-            phase: Phase::Given,
+            phase: DatagramState::Given,
             born: 0,
-            spans: Spans::NONE,
+            spans: RangeSet::NONE,
             source: NONE,
             first_held: NONE,
             last_held: NONE,
@@ -146,80 +146,90 @@ impl<const W: usize> Datagrams<W> {
     /// that wait and are to be refused, and why.
     pub(crate) fn take(
         &mut self,
-        piece: &Piece<W>,
+        piece: &FragmentHeader<W>,
         way: Option<(Key<W>, u8)>,
         (now, may_wait): (Nanos, bool),
         spoil: &mut impl FnMut(u32, Reason),
-    ) -> Fate<W> {
+    ) -> FragmentOutcome<W> {
         let hash = self.hasher.hash_one(&piece.name.0);
         let known = self.find(hash, &piece.name, now, spoil);
         if known.is_none() && way.is_none() && !may_wait {
-            return Fate::Refused(Reason::Fragment);
+            return FragmentOutcome::Refused(Reason::Fragment);
         }
         let Some(number) = known.or_else(|| self.begin(hash, piece, now, spoil)) else {
-            return Fate::Refused(Reason::FragmentFull);
+            return FragmentOutcome::Refused(Reason::FragmentFull);
         };
         let datagram = &mut self.datagrams[number as usize];
-        if datagram.phase == Phase::Spoilt {
-            return Fate::Refused(Reason::FragmentOverlap);
+        if datagram.phase == DatagramState::Spoilt {
+            return FragmentOutcome::Refused(Reason::FragmentOverlap);
         }
-        let extent = Extent { front: piece.front, first_end: piece.span.end };
-        let way = way.map(|(key, swapped)| Way { last_word: key.0[W - 1], swapped, extent });
+        let extent = TcpExtent { front: piece.front, first_end: piece.span.end };
+        let way =
+            way.map(|(key, swapped)| DatagramConn { last_word: key.0[W - 1], swapped, extent });
         let fit = datagram.spans.add(piece.span);
         let is_other = match (datagram.phase, way) {
             // RFC 1858 section 4: ports that come a second time are the same.
-            (Phase::Known(known), Some(way)) => known != Way { extent: known.extent, ..way },
+            (DatagramState::Known(known), Some(way)) => {
+                known != DatagramConn { extent: known.extent, ..way }
+            }
             _ => false,
         };
         match fit {
-            Fit::New | Fit::Copy if !is_other => {}
-            Fit::TooMany => return Fate::Refused(Reason::FragmentFull),
+            RangeOutcome::New | RangeOutcome::Copy if !is_other => {}
+            RangeOutcome::TooMany => return FragmentOutcome::Refused(Reason::FragmentFull),
             // RFC 5722 section 4, RFC 8200 section 4.5.
             _ => {
-                datagram.phase = Phase::Spoilt;
+                datagram.phase = DatagramState::Spoilt;
                 self.drop_held(number, Reason::FragmentOverlap, spoil);
-                return Fate::Refused(Reason::FragmentOverlap);
+                return FragmentOutcome::Refused(Reason::FragmentOverlap);
             }
         }
         self.fate(number, piece, way)
     }
 
     /// After a fragment that fits.
-    fn fate(&mut self, number: u32, piece: &Piece<W>, way: Option<Way>) -> Fate<W> {
+    fn fate(
+        &mut self,
+        number: u32,
+        piece: &FragmentHeader<W>,
+        way: Option<DatagramConn>,
+    ) -> FragmentOutcome<W> {
         let datagram = &mut self.datagrams[number as usize];
         if let Some(way) = way {
-            datagram.phase = Phase::Known(way);
+            datagram.phase = DatagramState::Known(way);
         }
         match (datagram.phase, way) {
-            (Phase::Known(Way { last_word, swapped, extent }), way) => {
+            (DatagramState::Known(DatagramConn { last_word, swapped, extent }), way) => {
                 // What waits is still to be counted.
                 if datagram.spans.is_complete() && datagram.held == 0 {
                     self.end(number);
                 }
                 match way {
-                    Some(_) => Fate::First,
+                    Some(_) => FragmentOutcome::First,
                     None => {
                         let reach = extent.up_to(piece.span.end);
-                        Fate::Of(key_of(&piece.name, last_word, swapped), swapped, reach)
+                        FragmentOutcome::Of(key_of(&piece.name, last_word, swapped), swapped, reach)
                     }
                 }
             }
-            (Phase::Waiting, _) => Fate::Waits(number),
-            _ => Fate::Refused(Reason::Fragment),
+            (DatagramState::Waiting, _) => FragmentOutcome::Waits(number),
+            _ => FragmentOutcome::Refused(Reason::Fragment),
         }
     }
 
     /// Packets that waited for this first fragment, which is at `position` of the burst.
     pub(crate) fn due(
         &mut self,
-        piece: &Piece<W>,
+        piece: &FragmentHeader<W>,
         position: u8,
-        hold: &mut Hold,
-    ) -> Option<Due<W>> {
+        hold: &mut HoldQueue,
+    ) -> Option<ReadyFragments<W>> {
         let hash = self.hasher.hash_one(&piece.name.0);
         let number = self.number(hash, &piece.name)?;
         let Datagram { phase, first_held, .. } = self.datagrams[number as usize];
-        let Phase::Known(Way { last_word, swapped, extent }) = phase else { return None };
+        let DatagramState::Known(DatagramConn { last_word, swapped, extent }) = phase else {
+            return None;
+        };
         if first_held == NONE {
             return None;
         }
@@ -229,25 +239,25 @@ impl<const W: usize> Datagrams<W> {
             self.end(number);
         }
         let key = key_of(&piece.name, last_word, swapped);
-        Some(Due { position, key, swapped, extent, first_held })
+        Some(ReadyFragments { position, key, swapped, extent, first_held })
     }
 
     /// Lets a packet wait.
     pub(crate) fn keep(
         &mut self,
         number: u32,
-        hold: &mut Hold,
-        (waiting, now): (Waiting, Nanos),
+        hold: &mut HoldQueue,
+        (waiting, now): (HeldFragment, Nanos),
     ) -> Result<u16, Reason> {
         let datagram = &mut self.datagrams[number as usize];
-        if datagram.phase != Phase::Waiting {
+        if datagram.phase != DatagramState::Waiting {
             return Err(Reason::Fragment);
         }
         let source = self.sources.get(datagram.source);
         if source.waiting >= self.held_per_source {
             return Err(Reason::FragmentFull);
         }
-        let owner = Owner { is_v6: W > 2, datagram: number };
+        let owner = DatagramId { is_v6: W > 2, datagram: number };
         let slot =
             hold.keep(owner, datagram.last_held, waiting, now).ok_or(Reason::FragmentFull)?;
         source.waiting += 1;
@@ -261,7 +271,7 @@ impl<const W: usize> Datagrams<W> {
 
     /// Waits no more for the first fragment of a datagram.
     pub(crate) fn give_up(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
-        self.datagrams[number as usize].phase = Phase::Given;
+        self.datagrams[number as usize].phase = DatagramState::Given;
         self.drop_held(number, Reason::Fragment, spoil);
     }
 
@@ -303,7 +313,7 @@ impl<const W: usize> Datagrams<W> {
     fn begin(
         &mut self,
         hash: u64,
-        piece: &Piece<W>,
+        piece: &FragmentHeader<W>,
         now: Nanos,
         spoil: &mut impl FnMut(u32, Reason),
     ) -> Option<u32> {
@@ -324,7 +334,7 @@ impl<const W: usize> Datagrams<W> {
         };
         self.free.pop();
         self.links.push(&mut self.ages, number);
-        let (name, spans, phase) = (piece.name, Spans::NONE, Phase::Waiting);
+        let (name, spans, phase) = (piece.name, RangeSet::NONE, DatagramState::Waiting);
         let (first_held, last_held, held) = (NONE, NONE, 0);
         self.datagrams[number as usize] =
             Datagram { name, phase, born: now, spans, source, first_held, last_held, held };

@@ -8,7 +8,7 @@
 
 use crate::api::Verdict;
 use crate::base::{BURST_MAX, HugeRegion, Links, List, Memory, NONE, Nanos};
-use crate::packet::{Errand, Meta};
+use crate::packet::{Errand, PacketMeta};
 use std::collections::VecDeque;
 
 /// What has become of a packet that the caller keeps.
@@ -33,30 +33,30 @@ pub struct Held {
 
 /// Whose datagram it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct DatagramId {
     pub(crate) is_v6: bool,
     pub(crate) datagram: u32,
 }
 
 /// What is to be known of a packet that waits.
 #[derive(Clone, Copy)]
-pub(crate) struct Waiting {
-    pub(crate) meta: Meta,
+pub(crate) struct HeldFragment {
+    pub(crate) meta: PacketMeta,
     /// Where it ends in its datagram.
     pub(crate) end: u16,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
-    waiting: Waiting,
+    waiting: HeldFragment,
     since: Nanos,
-    owner: Owner,
+    owner: DatagramId,
     /// The next of its datagram.
     next: u32,
 }
 
 /// The slots, those that wait in the order in which they came, and what became of others.
-pub(crate) struct Hold {
+pub(crate) struct HoldQueue {
     slots: HugeRegion<Slot>,
     links: Links,
     free: Vec<u16>,
@@ -68,13 +68,17 @@ pub(crate) struct Hold {
     releases: VecDeque<Release>,
 }
 
-impl Hold {
+impl HoldQueue {
     /// Room for `budget` that wait, each for `patience` at most.
     pub(super) fn new(budget: u16, patience: Nanos) -> Self {
         let len = if budget == 0 { 0 } else { usize::from(budget) + BURST_MAX };
-        let owner = Owner { is_v6: false, datagram: NONE };
-        let slot =
-            Slot { waiting: Waiting { meta: Meta::EMPTY, end: 0 }, since: 0, owner, next: NONE };
+        let owner = DatagramId { is_v6: false, datagram: NONE };
+        let slot = Slot {
+            waiting: HeldFragment { meta: PacketMeta::EMPTY, end: 0 },
+            since: 0,
+            owner,
+            next: NONE,
+        };
         Self {
             slots: HugeRegion::new(len.max(1), slot, false),
             links: Links::new(len.max(1)),
@@ -108,12 +112,12 @@ impl Hold {
     }
 
     /// The datagram of the one that has waited longest.
-    pub(crate) fn oldest(&self) -> Option<Owner> {
+    pub(crate) fn oldest(&self) -> Option<DatagramId> {
         self.slots.get(self.waiting.first as usize).map(|slot| slot.owner)
     }
 
     /// The same if it has waited for too long.
-    pub(crate) fn overdue(&self, now: Nanos) -> Option<Owner> {
+    pub(crate) fn overdue(&self, now: Nanos) -> Option<DatagramId> {
         let slot = self.slots.get(self.waiting.first as usize)?;
         (slot.since.saturating_add(self.patience) <= now).then_some(slot.owner)
     }
@@ -121,9 +125,9 @@ impl Hold {
     /// Takes a slot for a packet, behind the others of its datagram, of which `last` is the last.
     pub(crate) fn keep(
         &mut self,
-        owner: Owner,
+        owner: DatagramId,
         last: u32,
-        waiting: Waiting,
+        waiting: HeldFragment,
         since: Nanos,
     ) -> Option<u16> {
         let slot = self.free.pop()?;
@@ -148,7 +152,7 @@ impl Hold {
     }
 
     /// What is known of the packet in a slot, and the next one of its datagram.
-    pub(crate) fn packet(&self, slot: u32) -> Option<(Waiting, u32)> {
+    pub(crate) fn packet(&self, slot: u32) -> Option<(HeldFragment, u32)> {
         self.slots.get(slot as usize).map(|slot| (slot.waiting, slot.next))
     }
 

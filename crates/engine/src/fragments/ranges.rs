@@ -5,14 +5,14 @@
 //! enough where nothing is out of order, and a few more where something is; and from a run it
 //! follows where each of its pieces began, which is what tells a copy from an overlap.
 
-use crate::packet::{Span, UNIT};
+use crate::packet::{FragmentRange, UNIT};
 
 /// Runs of one datagram.
 const RUNS: usize = 8;
 
 /// What a span is to those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum RangeOutcome {
     New,
     /// Exactly what came before, which networks do.
     Copy,
@@ -24,7 +24,7 @@ pub(super) enum Fit {
 
 /// Pieces of `step` units each, from `start` to `end`, in units.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ByteRange {
     pub(crate) start: u16,
     pub(crate) end: u16,
     step: u16,
@@ -32,9 +32,9 @@ struct Run {
 
 /// The parts of one datagram.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spans {
+pub(super) struct RangeSet {
     /// Without overlap; the first `len` count.
-    runs: [Run; RUNS],
+    runs: [ByteRange; RUNS],
     len: u8,
     /// Units in all runs.
     covered: u16,
@@ -42,12 +42,16 @@ pub(super) struct Spans {
     total: Option<u16>,
 }
 
-impl Spans {
-    pub(super) const NONE: Spans =
-        Spans { runs: [Run { start: 0, end: 0, step: 0 }; RUNS], len: 0, covered: 0, total: None };
+impl RangeSet {
+    pub(super) const NONE: RangeSet = RangeSet {
+        runs: [ByteRange { start: 0, end: 0, step: 0 }; RUNS],
+        len: 0,
+        covered: 0,
+        total: None,
+    };
 
     /// Adds a span, unless it does not fit.
-    pub(super) fn add(&mut self, span: Span) -> Fit {
+    pub(super) fn add(&mut self, span: FragmentRange) -> RangeOutcome {
         let (start, end) = (span.start / UNIT, span.end.div_ceil(UNIT));
         let runs = &self.runs[..usize::from(self.len)];
         let is_beyond = match self.total {
@@ -56,21 +60,21 @@ impl Spans {
             None => !span.has_more && runs.iter().any(|run| run.end > start),
         };
         if is_beyond {
-            return Fit::Overlap;
+            return RangeOutcome::Overlap;
         }
         if let Some(run) = runs.iter().find(|run| start < run.end && run.start < end) {
             let is_inside = run.start <= start && end <= run.end;
             let is_one = end - start == run.step && (start - run.start.min(start)) % run.step == 0;
-            return if is_inside && is_one { Fit::Copy } else { Fit::Overlap };
+            return if is_inside && is_one { RangeOutcome::Copy } else { RangeOutcome::Overlap };
         }
         if !self.join(start, end) {
-            return Fit::TooMany;
+            return RangeOutcome::TooMany;
         }
         self.covered += end - start;
         if !span.has_more {
             self.total = Some(span.end);
         }
-        Fit::New
+        RangeOutcome::New
     }
 
     /// Whether all of the datagram has come. No two runs overlap, and none is behind the end, so
@@ -91,7 +95,7 @@ impl Spans {
             return true;
         }
         let Some(free) = self.runs.get_mut(usize::from(self.len)) else { return false };
-        *free = Run { start, end, step };
+        *free = ByteRange { start, end, step };
         self.len += 1;
         true
     }
@@ -100,8 +104,8 @@ impl Spans {
     fn close_gap(&mut self, step: u16) {
         let len = usize::from(self.len);
         for first in 0..len {
-            let Run { end, .. } = self.runs[first];
-            let is_next = |run: &Run| run.step == step && run.start == end;
+            let ByteRange { end, .. } = self.runs[first];
+            let is_next = |run: &ByteRange| run.step == step && run.start == end;
             if self.runs[first].step != step {
                 continue;
             }
@@ -120,16 +124,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn more(start: u16, end: u16) -> Span {
-        Span { start, end, has_more: true }
+    fn more(start: u16, end: u16) -> FragmentRange {
+        FragmentRange { start, end, has_more: true }
     }
 
-    fn last(start: u16, end: u16) -> Span {
-        Span { start, end, has_more: false }
+    fn last(start: u16, end: u16) -> FragmentRange {
+        FragmentRange { start, end, has_more: false }
     }
 
-    fn all(spans: &[Span]) -> (Vec<Fit>, bool) {
-        let mut known = Spans::NONE;
+    fn all(spans: &[FragmentRange]) -> (Vec<RangeOutcome>, bool) {
+        let mut known = RangeSet::NONE;
         (spans.iter().map(|span| known.add(*span)).collect(), known.is_complete())
     }
 
@@ -138,10 +142,10 @@ mod tests {
         let mut spans: Vec<_> = (0..65_528 / 8).map(|i| more(i * 8, i * 8 + 8)).collect();
         spans.push(last(65_528, 65_535));
         for _ in 0..2 {
-            let mut known = Spans::NONE;
-            assert!(spans.iter().all(|span| known.add(*span) == Fit::New));
+            let mut known = RangeSet::NONE;
+            assert!(spans.iter().all(|span| known.add(*span) == RangeOutcome::New));
             assert!(known.is_complete() && known.len <= 2);
-            assert!(spans.iter().all(|span| known.add(*span) == Fit::Copy));
+            assert!(spans.iter().all(|span| known.add(*span) == RangeOutcome::Copy));
             spans.reverse();
         }
     }
@@ -150,38 +154,38 @@ mod tests {
     fn what_is_not_an_exact_copy_is_an_overlap() {
         let before = [more(16, 32), more(32, 48), last(64, 70)];
         for (span, fit) in [
-            (more(16, 32), Fit::Copy),
-            (more(32, 48), Fit::Copy),
-            (last(64, 70), Fit::Copy),
-            (more(0, 16), Fit::New),
-            (more(48, 64), Fit::New),
-            (more(48, 56), Fit::New),
-            (more(16, 48), Fit::Overlap),
-            (more(24, 40), Fit::Overlap),
-            (more(8, 24), Fit::Overlap),
-            (more(24, 32), Fit::Overlap),
-            (more(0, 64), Fit::Overlap),
-            (more(56, 72), Fit::Overlap),
-            (more(64, 72), Fit::Overlap),
-            (more(72, 80), Fit::Overlap),
-            (last(64, 71), Fit::Overlap),
-            (last(72, 80), Fit::Overlap),
-            (last(48, 64), Fit::Overlap),
+            (more(16, 32), RangeOutcome::Copy),
+            (more(32, 48), RangeOutcome::Copy),
+            (last(64, 70), RangeOutcome::Copy),
+            (more(0, 16), RangeOutcome::New),
+            (more(48, 64), RangeOutcome::New),
+            (more(48, 56), RangeOutcome::New),
+            (more(16, 48), RangeOutcome::Overlap),
+            (more(24, 40), RangeOutcome::Overlap),
+            (more(8, 24), RangeOutcome::Overlap),
+            (more(24, 32), RangeOutcome::Overlap),
+            (more(0, 64), RangeOutcome::Overlap),
+            (more(56, 72), RangeOutcome::Overlap),
+            (more(64, 72), RangeOutcome::Overlap),
+            (more(72, 80), RangeOutcome::Overlap),
+            (last(64, 71), RangeOutcome::Overlap),
+            (last(72, 80), RangeOutcome::Overlap),
+            (last(48, 64), RangeOutcome::Overlap),
         ] {
-            let mut known = Spans::NONE;
-            assert!(before.iter().all(|span| known.add(*span) == Fit::New));
+            let mut known = RangeSet::NONE;
+            assert!(before.iter().all(|span| known.add(*span) == RangeOutcome::New));
             assert_eq!(known.add(span), fit, "{span:?}");
         }
         let (fits, _) = all(&[more(16, 32), last(8, 16)]);
-        assert_eq!(fits, [Fit::New, Fit::Overlap]);
+        assert_eq!(fits, [RangeOutcome::New, RangeOutcome::Overlap]);
     }
 
     #[test]
     fn there_is_room_for_so_many_runs() {
         let holes: Vec<_> = (0..=RUNS as u16).map(|i| more(i * 32, i * 32 + 16)).collect();
         let (fits, _) = all(&holes);
-        assert!(fits[..RUNS].iter().all(|fit| *fit == Fit::New));
-        assert_eq!(fits[RUNS], Fit::TooMany);
+        assert!(fits[..RUNS].iter().all(|fit| *fit == RangeOutcome::New));
+        assert_eq!(fits[RUNS], RangeOutcome::TooMany);
     }
 
     proptest! {
@@ -190,13 +194,13 @@ mod tests {
         fn spans_are_what_bytes_say(
             spans in prop::collection::vec((0..12_u16, 1..5_u16, 0..8_u16, any::<bool>()), 1..14),
         ) {
-            let (mut known, mut bytes) = (Spans::NONE, [None; 200]);
-            let (mut taken, mut total): (Vec<Span>, _) = (vec![], None);
+            let (mut known, mut bytes) = (RangeSet::NONE, [None; 200]);
+            let (mut taken, mut total): (Vec<FragmentRange>, _) = (vec![], None);
             for (at, len, odd, has_more) in spans {
                 let end = (at + len) * UNIT - if has_more { 0 } else { odd };
-                let span = Span { start: at * UNIT, end, has_more };
+                let span = FragmentRange { start: at * UNIT, end, has_more };
                 let fit = known.add(span);
-                if fit == Fit::TooMany {
+                if fit == RangeOutcome::TooMany {
                     break;
                 }
                 let range = usize::from(span.start)..usize::from(span.end);
@@ -206,13 +210,13 @@ mod tests {
                     None => !has_more && bytes[range.start..].iter().any(Option::is_some),
                 };
                 let wanted = match () {
-                    () if taken.contains(&span) => Fit::Copy,
-                    () if is_behind => Fit::Overlap,
-                    () if bytes[range.clone()].iter().any(Option::is_some) => Fit::Overlap,
-                    () => Fit::New,
+                    () if taken.contains(&span) => RangeOutcome::Copy,
+                    () if is_behind => RangeOutcome::Overlap,
+                    () if bytes[range.clone()].iter().any(Option::is_some) => RangeOutcome::Overlap,
+                    () => RangeOutcome::New,
                 };
                 prop_assert_eq!(fit, wanted, "{:?} after {:?}", span, taken);
-                if fit == Fit::New {
+                if fit == RangeOutcome::New {
                     taken.push(span);
                     bytes[range].fill(Some(()));
                     total = if has_more { total } else { Some(end) };

@@ -3,11 +3,11 @@
 //! sends the most takes the places of its own, not of others.
 
 use crate::base::{CuckooIndex, HugeRegion, KeyedHasher, Links, List, Memory};
-use crate::packet::{Key, Name};
+use crate::packet::{Key, SourceKey};
 
 #[derive(Clone, Copy)]
 pub(super) struct Source {
-    name: Name,
+    name: SourceKey,
     /// Its datagrams, in the order in which they began.
     pub(crate) datagrams: List,
     len: u32,
@@ -47,18 +47,18 @@ impl Sources {
     }
 
     /// The oldest datagram of a sender that has so many.
-    pub(super) fn oldest_of(&self, name: &Name, most: u32) -> Option<u32> {
+    pub(super) fn oldest_of(&self, name: &SourceKey, most: u32) -> Option<u32> {
         let source = self.find(name).map(|source| &self.sources[source as usize])?;
         (source.len >= most).then_some(source.datagrams.first)
     }
 
-    fn find(&self, name: &Name) -> Option<u32> {
+    fn find(&self, name: &SourceKey) -> Option<u32> {
         let hash = self.hasher.hash_one(&name.0);
         self.index.find(hash, |source| self.sources[source as usize].name == *name)
     }
 
     /// Adds a datagram of this sender; gives the sender, unless there is no room.
-    pub(super) fn add(&mut self, name: Name, datagram: u32) -> Option<u32> {
+    pub(super) fn add(&mut self, name: SourceKey, datagram: u32) -> Option<u32> {
         let source = match self.find(&name) {
             Some(source) => source,
             None => self.begin(name)?,
@@ -69,7 +69,7 @@ impl Sources {
         Some(source)
     }
 
-    fn begin(&mut self, name: Name) -> Option<u32> {
+    fn begin(&mut self, name: SourceKey) -> Option<u32> {
         let source = *self.free.last()?;
         if !self.index.insert(self.hasher.hash_one(&name.0), source) {
             return None;

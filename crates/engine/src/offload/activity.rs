@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! How busy a direction is, and whether its rule pays.
 
-use super::candidates::Who;
-use super::effect::{Kind, MISSES_MAX, SETTLING};
-use super::rules::{Rules, Watched};
-use super::score::{Score, Sight};
-use super::slots::{Rule, Standing};
+use super::candidates::CandidateId;
+use super::effect::{MISSES_MAX, RuleKind, SETTLING};
+use super::rules::{FlowRules, RateState};
+use super::score::{RateSample, Score};
+use super::slots::{RuleEntry, RuleLifecycle};
 use crate::api::Side;
 use crate::base::{Nanos, Tick};
-use crate::conn::Hot;
+use crate::conn::ConnHot;
 
 /// A direction of which the NIC has counted nothing for so long is quiet.
 const QUIET: Nanos = 2_000_000_000;
 
-impl Watched {
+impl RateState {
     /// How busy a direction is by what the NIC counted.
     pub(super) fn rate_of_bypassed(&self, direction: usize, now: Tick) -> Score {
         let quiet = now.since(self.looked_at[direction]);
@@ -22,51 +22,55 @@ impl Watched {
     }
 }
 
-impl Rules {
-    pub(super) fn rule_of(&self, record: u32, direction: usize) -> Option<&Rule> {
+impl FlowRules {
+    pub(super) fn rule_of(&self, record: u32, direction: usize) -> Option<&RuleEntry> {
         let slot = self.slots.get(self.watched[record as usize].slot)?;
         Some(&slot.rules[direction])
     }
 
     /// Whether the NIC may forward a direction by itself.
     pub(super) fn is_bypassed(&self, record: u32, direction: usize) -> bool {
-        self.rule_of(record, direction).is_some_and(Rule::is_forwarding)
+        self.rule_of(record, direction).is_some_and(RuleEntry::is_forwarding)
     }
 
     /// Whether a direction that has had so many packets is left to the NIC.
     pub(super) fn is_released<const W: usize>(
         &self,
-        (who, side): (Who, Side),
+        (who, side): (CandidateId, Side),
         packets: u64,
-        hot: &Hot<W>,
+        hot: &ConnHot<W>,
     ) -> bool {
         let is_tried = self.watched[who.record as usize].no_bypass[usize::from(who.direction)];
         let least = self.offload.bypass[side as usize];
         least.is_some_and(|least| packets >= least.into())
             && hot.is_open_udp()
             && !is_tried
-            && !self.classes.is_aside(side, Kind::Bypass, self.now)
+            && !self.classes.is_aside(side, RuleKind::Bypass, self.now)
     }
 
     /// Whether a direction with marks is to be left to the NIC: its rule makes room for the other.
-    pub(super) fn outgrows_marks<const W: usize>(&self, sight: Sight, hot: &Hot<W>) -> bool {
-        let Sight { record, direction, packets, .. } = sight;
+    pub(super) fn outgrows_marks<const W: usize>(
+        &self,
+        sight: RateSample,
+        hot: &ConnHot<W>,
+    ) -> bool {
+        let RateSample { record, direction, packets, .. } = sight;
         let rule = self.rule_of(record, usize::from(direction & 1));
         let is_here = rule.is_some_and(|rule| {
             rule.side == self.side
-                && matches!(rule.standing, Standing::Installed | Standing::Effective)
+                && matches!(rule.standing, RuleLifecycle::Installed | RuleLifecycle::Effective)
         });
-        let who = Who { record, direction: direction & 1 };
+        let who = CandidateId { record, direction: direction & 1 };
         is_here && self.is_released((who, self.side), packets, hot)
     }
 
     /// A packet arrived of a direction that the NIC is to forward by itself.
-    pub(super) fn come_past(&mut self, sight: Sight) {
+    pub(super) fn come_past(&mut self, sight: RateSample) {
         let (now, direction) = (Tick::of(self.now), usize::from(sight.direction & 1));
         let watched = &mut self.watched[sight.record as usize];
         let Some(state) = self.slots.get_mut(watched.slot) else { return };
         let rule = &mut state.rules[direction];
-        let is_there = matches!(rule.standing, Standing::Installed | Standing::Effective);
+        let is_there = matches!(rule.standing, RuleLifecycle::Installed | RuleLifecycle::Effective);
         if !is_there || now.since(rule.since) < SETTLING {
             return;
         }
@@ -76,11 +80,11 @@ impl Rules {
         }
         watched.no_bypass[direction] = true;
         let (slot, side) = (watched.slot, rule.side);
-        if rule.standing == Standing::Effective {
+        if rule.standing == RuleLifecycle::Effective {
             self.stats.lost_effect += 1;
         } else {
             self.stats.ineffective += 1;
-            self.classes.had_none(side, Kind::Bypass, self.now);
+            self.classes.had_none(side, RuleKind::Bypass, self.now);
         }
         self.withdraw(slot, direction);
     }
@@ -95,14 +99,14 @@ impl Rules {
     }
 
     /// A packet had the mark of a rule; true if it is the first.
-    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, kind: Kind) -> bool {
+    pub(super) fn take_effect(&mut self, slot: u32, direction: usize, kind: RuleKind) -> bool {
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return false };
         let rule = &mut state.rules[direction];
         let is_first = !std::mem::replace(&mut rule.is_seen, true);
         if is_first {
-            if rule.standing == Standing::Installed {
-                (rule.standing, rule.since) = (Standing::Effective, now);
+            if rule.standing == RuleLifecycle::Installed {
+                (rule.standing, rule.since) = (RuleLifecycle::Effective, now);
             }
             self.stats.effective += 1;
             let side = rule.side;

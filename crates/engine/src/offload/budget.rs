@@ -26,7 +26,7 @@ const GROWS_EVERY: Nanos = 1_000_000_000;
 
 /// One side.
 #[derive(Clone, Copy, Debug)]
-struct Budget {
+struct SideBudget {
     /// Rules that there is room for, as far as is known.
     room: u32,
     /// Asked for and not answered.
@@ -40,16 +40,16 @@ struct Budget {
 
 /// What both tables of a worker share.
 #[derive(Clone, Debug)]
-pub(crate) struct Governor {
+pub(crate) struct RuleBudget {
     rules_max: u32,
     is_measured: bool,
-    sides: [Budget; 2],
+    sides: [SideBudget; 2],
 }
 
-impl Governor {
+impl RuleBudget {
     pub(crate) fn new(rules_max: u32, admission: Admission) -> Self {
         let budget =
-            Budget { room: rules_max, asked: 0, interval: INTERVAL, grew_at: 0, not_before: 0 };
+            SideBudget { room: rules_max, asked: 0, interval: INTERVAL, grew_at: 0, not_before: 0 };
         let is_measured = matches!(admission, Admission::Measured { .. });
         Self { rules_max, is_measured, sides: [budget; 2] }
     }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_full_nic_is_asked_for_a_little_more_now_and_then() {
-        let mut governor = Governor::new(1000, Admission::After { packets: 1 });
+        let mut governor = RuleBudget::new(1000, Admission::After { packets: 1 });
         assert!(governor.may_ask(Side::A, 999, 0) && !governor.may_ask(Side::A, 1000, 0));
         governor.asks(Side::A);
         governor.hears(Side::A, Answer::Full, 5, 500);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_slow_nic_is_not_asked_far_ahead() {
-        let mut governor = Governor::new(1 << 20, Admission::Measured { least: 8 });
+        let mut governor = RuleBudget::new(1 << 20, Admission::Measured { least: 8 });
         for _ in 0..100 {
             governor.asks(Side::A);
             governor.hears(Side::A, Answer::Installed { pace: 11_000_000 }, 0, 1);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn after_trouble_nothing_is_asked_for_at_once() {
-        let mut governor = Governor::new(10, Admission::After { packets: 1 });
+        let mut governor = RuleBudget::new(10, Admission::After { packets: 1 });
         governor.asks(Side::B);
         governor.hears(Side::B, Answer::Postponed, 7, 0);
         assert!(!governor.may_ask(Side::B, 0, 8) && governor.may_ask(Side::A, 0, 8));

@@ -4,8 +4,8 @@
 //! No packet of theirs arrives, so their flows live by what the NIC counts. A flow does not end
 //! before its rule is gone and the last count is known, as long as that does not take too long.
 
-use super::effect::Kind;
-use super::rules::Rules;
+use super::effect::RuleKind;
+use super::rules::FlowRules;
 use super::score::Score;
 use crate::api::{Passed, RuleId};
 use crate::base::{Nanos, Tick};
@@ -13,7 +13,7 @@ use crate::base::{Nanos, Tick};
 /// A rule that is not gone by then keeps its flow no longer.
 const RECALL_MAX: Nanos = 2_000_000_000;
 
-impl Rules {
+impl FlowRules {
     /// The record of the flow that a rule forwards, if it lives.
     pub(crate) fn bypassed(&self, rule: RuleId) -> Option<u32> {
         let slot = self.slots.get(self.slots.of_rule(rule)?)?;
@@ -39,7 +39,7 @@ impl Rules {
         of_rule.misses = 0;
         if of_rule.standing.is_live() {
             self.weigh(slot, direction, rate);
-            self.take_effect(slot, direction, Kind::Bypass);
+            self.take_effect(slot, direction, RuleKind::Bypass);
         }
     }
 

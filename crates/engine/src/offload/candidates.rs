@@ -8,7 +8,7 @@ use super::score::Score;
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct CandidateId {
     pub(crate) record: u32,
     /// 1: its sender is the second end of the key.
     pub(crate) direction: u8,
@@ -22,7 +22,7 @@ const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
 struct Entry {
-    who: Who,
+    who: CandidateId,
     next: u16,
 }
 
@@ -34,7 +34,7 @@ struct Queue {
 }
 
 /// Entries by score.
-pub(crate) struct Candidates {
+pub(crate) struct CandidateQueue {
     entries: Box<[Entry]>,
     /// Entries not in use, one after the other.
     free: u16,
@@ -43,10 +43,10 @@ pub(crate) struct Candidates {
     filled: u128,
 }
 
-impl Candidates {
+impl CandidateQueue {
     pub(crate) fn new() -> Self {
         let entry = |i: usize| Entry {
-            who: Who { record: 0, direction: 0 },
+            who: CandidateId { record: 0, direction: 0 },
             next: if i + 1 < ENTRIES { i as u16 + 1 } else { NONE },
         };
         Self {
@@ -58,7 +58,7 @@ impl Candidates {
     }
 
     /// Adds one; returns who has to go for it, which may be the same.
-    pub(crate) fn push(&mut self, score: Score, who: Who) -> Option<(Score, Who)> {
+    pub(crate) fn push(&mut self, score: Score, who: CandidateId) -> Option<(Score, CandidateId)> {
         let mut gone = None;
         if self.free == NONE {
             let lowest = Score::from_number(self.filled.trailing_zeros() as usize);
@@ -82,7 +82,7 @@ impl Candidates {
     }
 
     /// The best score of those for which `holds`; those before it that do not go.
-    pub(crate) fn best(&mut self, holds: impl Fn(Score, Who) -> bool) -> Option<Score> {
+    pub(crate) fn best(&mut self, holds: impl Fn(Score, CandidateId) -> bool) -> Option<Score> {
         while self.filled != 0 {
             let score = Score::from_number(self.filled.ilog2() as usize);
             let first = self.queues[score.number()].first;
@@ -95,7 +95,7 @@ impl Candidates {
     }
 
     /// Takes the first with this score.
-    pub(crate) fn pop(&mut self, score: Score) -> Option<Who> {
+    pub(crate) fn pop(&mut self, score: Score) -> Option<CandidateId> {
         let queue = &mut self.queues[score.number()];
         let at = queue.first;
         let entry = self.entries.get_mut(usize::from(at))?;
@@ -126,7 +126,7 @@ mod tests {
         fn the_best_comes_first_and_the_worst_makes_room(
             steps in prop::collection::vec(prop::option::weighted(0.7, 0..Score::COUNT), 1..4000),
         ) {
-            let mut candidates = Candidates::new();
+            let mut candidates = CandidateQueue::new();
             let mut model: Vec<(usize, u32)> = Vec::new();
             for (record, step) in (0..).zip(steps) {
                 let Some(number) = step else {
@@ -138,7 +138,7 @@ mod tests {
                     prop_assert_eq!(taken, expected);
                     continue;
                 };
-                let who = Who { record, direction: 0 };
+                let who = CandidateId { record, direction: 0 };
                 let gone = candidates.push(score(number), who).map(|(score, who)| {
                     (score.number(), who.record)
                 });
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn who_no_longer_holds_goes() {
-        let mut candidates = Candidates::new();
+        let mut candidates = CandidateQueue::new();
         for record in 0..3 {
-            candidates.push(score(record as usize), Who { record, direction: 0 });
+            candidates.push(score(record as usize), CandidateId { record, direction: 0 });
         }
         assert_eq!(candidates.best(|_, who| who.record == 1), Some(score(1)));
-        assert_eq!(candidates.pop(score(1)), Some(Who { record: 1, direction: 0 }));
+        assert_eq!(candidates.pop(score(1)), Some(CandidateId { record: 1, direction: 0 }));
         assert_eq!(candidates.best(|_, _| false), None);
         assert_eq!(candidates.best(|_, _| true), None);
     }

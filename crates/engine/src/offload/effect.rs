@@ -21,7 +21,7 @@ const ASIDE_MAX: Nanos = 600_000_000_000;
 
 /// Rules with the same items at the same port.
 #[derive(Clone, Copy, Debug)]
-struct Class {
+struct KindHealth {
     effective: u32,
     ineffective: u32,
     until: Nanos,
@@ -30,7 +30,7 @@ struct Class {
 
 /// Which class of a port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum RuleKind {
     /// Marks of UDP.
     Udp,
     /// Marks of TCP.
@@ -39,40 +39,40 @@ pub(crate) enum Kind {
     Bypass,
 }
 
-impl Kind {
+impl RuleKind {
     /// Of marks.
     pub(crate) fn marks_of(proto: u8) -> Self {
-        if proto == PROTO_TCP { Kind::Tcp } else { Kind::Udp }
+        if proto == PROTO_TCP { RuleKind::Tcp } else { RuleKind::Udp }
     }
 }
 
 /// The classes of one table.
 #[derive(Clone, Debug)]
-pub(crate) struct Classes([[Class; 3]; 2]);
+pub(crate) struct RuleKinds([[KindHealth; 3]; 2]);
 
-impl Classes {
+impl RuleKinds {
     pub(crate) fn new() -> Self {
-        let class = Class { effective: 0, ineffective: 0, until: 0, next: ASIDE };
+        let class = KindHealth { effective: 0, ineffective: 0, until: 0, next: ASIDE };
         Self([[class; 3]; 2])
     }
 
-    fn class(&mut self, side: Side, kind: Kind) -> &mut Class {
+    fn class(&mut self, side: Side, kind: RuleKind) -> &mut KindHealth {
         &mut self.0[side as usize][kind as usize]
     }
 
     /// Whether rules of that kind are not asked for.
-    pub(crate) fn is_aside(&self, side: Side, kind: Kind, now: Nanos) -> bool {
+    pub(crate) fn is_aside(&self, side: Side, kind: RuleKind, now: Nanos) -> bool {
         now < self.0[side as usize][kind as usize].until
     }
 
     /// How many kinds of marks of a side are set aside.
     pub(crate) fn aside(&self, side: Side, now: Nanos) -> u32 {
-        let marks = &self.0[side as usize][..Kind::Bypass as usize];
+        let marks = &self.0[side as usize][..RuleKind::Bypass as usize];
         marks.iter().filter(|class| now < class.until).count() as u32
     }
 
     /// A rule has an effect.
-    pub(crate) fn had_some(&mut self, side: Side, kind: Kind) {
+    pub(crate) fn had_some(&mut self, side: Side, kind: RuleKind) {
         let class = self.class(side, kind);
         class.effective += 1;
         class.ineffective = 0;
@@ -80,7 +80,7 @@ impl Classes {
     }
 
     /// A rule has none.
-    pub(crate) fn had_none(&mut self, side: Side, kind: Kind, now: Nanos) {
+    pub(crate) fn had_none(&mut self, side: Side, kind: RuleKind, now: Nanos) {
         let class = self.class(side, kind);
         class.ineffective += 1;
         if class.effective == 0 && class.ineffective >= INEFFECTIVE_MAX {

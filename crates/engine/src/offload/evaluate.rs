@@ -4,20 +4,24 @@
 //!
 //! Between two looks at a direction lie so many of its packets that nothing of it is per packet.
 
-use super::candidates::Who;
-use super::effect::{Kind, MISSES_MAX, SETTLING};
+use super::candidates::CandidateId;
+use super::effect::{MISSES_MAX, RuleKind, SETTLING};
 use super::interval::LOOKS_APART;
-use super::rules::{Note, Rules};
-use super::score::{BETTER, Score, Sight, Wanted};
-use super::slots::Standing;
+use super::rules::{FlowRules, NoRuleCause};
+use super::score::{BETTER, Demand, RateSample, Score};
+use super::slots::RuleLifecycle;
 use crate::api::{Admission, PROTO_TCP, PROTO_UDP, Side};
 use crate::base::{Nanos, Tick};
-use crate::conn::Hot;
+use crate::conn::ConnHot;
 
-impl Rules {
+impl FlowRules {
     /// Looks at a direction that may be worth a rule, or has one; its packet arrived at this side.
     #[inline(never)]
-    pub(crate) fn look<const W: usize>(&mut self, (sight, side): (Sight, Side), hot: &mut Hot<W>) {
+    pub(crate) fn look<const W: usize>(
+        &mut self,
+        (sight, side): (RateSample, Side),
+        hot: &mut ConnHot<W>,
+    ) {
         let arriving = std::mem::replace(&mut self.side, side);
         self.look_here(sight, hot);
         self.side = arriving;
@@ -29,7 +33,7 @@ impl Rules {
         self.slots.prefetch(record);
     }
 
-    fn look_here<const W: usize>(&mut self, sight: Sight, hot: &mut Hot<W>) {
+    fn look_here<const W: usize>(&mut self, sight: RateSample, hot: &mut ConnHot<W>) {
         if sight.packets < self.looks.first().into() {
             return;
         }
@@ -42,7 +46,7 @@ impl Rules {
         let watched = self.watched[sight.record as usize];
         let standing = self.slots.get(watched.slot).map(|slot| slot.rules[direction].standing);
         match standing {
-            None | Some(Standing::None) => {}
+            None | Some(RuleLifecycle::None) => {}
             Some(standing) => {
                 if standing.is_live() {
                     self.weigh(watched.slot, direction, rate);
@@ -54,18 +58,19 @@ impl Rules {
                 return;
             }
         }
-        let is_out = matches!(watched.note[direction], Note::Refused | Note::Ineffective);
+        let is_out =
+            matches!(watched.note[direction], NoRuleCause::Refused | NoRuleCause::Ineffective);
         let (proto, zone) = (hot.key.proto(), hot.key.zone());
         let is_tried = matches!(proto, PROTO_TCP | PROTO_UDP)
             && self.is_told_by_tags(zone)
-            && !self.classes.is_aside(self.side, Kind::marks_of(proto), self.now);
+            && !self.classes.is_aside(self.side, RuleKind::marks_of(proto), self.now);
         if is_tried && !is_out {
             self.consider(sight, (zone, rate));
         }
     }
 
     /// How busy a direction is, by what was seen of it until now.
-    fn rate(&mut self, sight: Sight) -> Score {
+    fn rate(&mut self, sight: RateSample) -> Score {
         let direction = usize::from(sight.direction & 1);
         let watched = &mut self.watched[sight.record as usize];
         watched.side[direction] = self.side;
@@ -99,7 +104,7 @@ impl Rules {
         }
     }
 
-    fn consider(&mut self, sight: Sight, (zone, rate): (u16, Score)) {
+    fn consider(&mut self, sight: RateSample, (zone, rate): (u16, Score)) {
         let (worth, least) = self.worth(self.side, sight.packets, rate);
         if worth < least {
             return;
@@ -107,18 +112,18 @@ impl Rules {
         if self.zones.is_full(self.side, zone) {
             return self.zones.miss(self.side, zone, worth);
         }
-        let Sight { record, direction, .. } = sight;
+        let RateSample { record, direction, .. } = sight;
         let note = &mut self.watched[record as usize].note[usize::from(direction & 1)];
-        if matches!(*note, Note::Candidate(queued) if queued >= worth) {
+        if matches!(*note, NoRuleCause::Candidate(queued) if queued >= worth) {
             return;
         }
-        *note = Note::Candidate(worth);
-        let who = Who { record, direction: direction & 1 };
+        *note = NoRuleCause::Candidate(worth);
+        let who = CandidateId { record, direction: direction & 1 };
         if let Some((score, gone)) = self.candidates[self.side as usize].push(worth, who) {
             self.stats.crowded_out += 1;
             let note = &mut self.watched[gone.record as usize].note[usize::from(gone.direction)];
-            if *note == Note::Candidate(score) {
-                *note = Note::None;
+            if *note == NoRuleCause::Candidate(score) {
+                *note = NoRuleCause::None;
             }
         }
     }
@@ -127,8 +132,8 @@ impl Rules {
     fn watch<const W: usize>(
         &mut self,
         (slot, direction): (u32, usize),
-        sight: Sight,
-        hot: &mut Hot<W>,
+        sight: RateSample,
+        hot: &mut ConnHot<W>,
     ) {
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return };
@@ -138,22 +143,22 @@ impl Rules {
             return;
         }
         // What was in the queues before the rule came has no mark.
-        if rule.standing == Standing::Asked || now.since(rule.since) < SETTLING {
+        if rule.standing == RuleLifecycle::Asked || now.since(rule.since) < SETTLING {
             return;
         }
         rule.misses += 1;
         if rule.misses < MISSES_MAX {
             return;
         }
-        let was_effective = rule.standing == Standing::Effective;
+        let was_effective = rule.standing == RuleLifecycle::Effective;
         let side = rule.side;
         let note = &mut self.watched[sight.record as usize].note[direction];
         if was_effective {
             self.stats.lost_effect += 1;
         } else {
-            *note = Note::Ineffective;
+            *note = NoRuleCause::Ineffective;
             self.stats.ineffective += 1;
-            self.classes.had_none(side, Kind::marks_of(hot.key.proto()), self.now);
+            self.classes.had_none(side, RuleKind::marks_of(hot.key.proto()), self.now);
         }
         self.withdraw(slot, direction);
     }
@@ -163,9 +168,9 @@ impl Rules {
     /// that are worth so much.
     pub(crate) fn tend<const W: usize>(
         &mut self,
-        hot: &[Hot<W>],
+        hot: &[ConnHot<W>],
         (now, budget): (Nanos, usize),
-        wanted: &mut [Wanted; 2],
+        wanted: &mut [Demand; 2],
     ) {
         self.now = self.now.max(now);
         self.slots.drain();
@@ -195,8 +200,8 @@ impl Rules {
     fn visit<const W: usize>(
         &mut self,
         (slot, direction): (u32, usize),
-        hot: &[Hot<W>],
-        wanted: &mut [Wanted; 2],
+        hot: &[ConnHot<W>],
+        wanted: &mut [Demand; 2],
     ) {
         let Some(state) = self.slots.get(slot) else { return };
         let (rule, zone) = (state.rules[direction], state.zone);

@@ -2,10 +2,10 @@
 //! At which packets of a direction the worker evaluates whether it is worth a NIC rule.
 
 use crate::api::{Admission, Side};
-use crate::conn::When;
+use crate::conn::Sampler;
 
 impl Admission {
-    pub(crate) fn looks(self) -> Looks {
+    pub(crate) fn looks(self) -> EvalInterval {
         let first = match self {
             Admission::After { packets } => packets,
             Admission::Rate { .. } => LOOKS_APART,
@@ -13,32 +13,32 @@ impl Admission {
         };
         let first = first.max(1);
         let apart = first.clamp(LOOKS_APART, LOOKS_APART_MOST).next_power_of_two();
-        Looks { first, later: LaterLooks { mask: apart as u16 - 1, phase: 0 } }
+        EvalInterval { first, later: MarkedInterval { mask: apart as u16 - 1, phase: 0 } }
     }
 }
 
 /// At which packets of a direction somebody looks whether it is worth a rule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Looks {
+pub(crate) struct EvalInterval {
     /// At this one.
     pub(super) first: u32,
-    pub(super) later: LaterLooks,
+    pub(super) later: MarkedInterval,
 }
 
 /// The same once there was a first look, as there was before any rule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LaterLooks {
+pub(crate) struct MarkedInterval {
     /// Of packets and phase, the bits that are 0 then.
     mask: u16,
     /// The flow's own, so that flows which keep step are not all looked at together.
     phase: u16,
 }
 
-impl Looks {
+impl EvalInterval {
     /// At packets with a mark.
     #[inline(always)]
-    pub(crate) fn of_marked(self) -> LaterLooks {
-        LaterLooks { mask: self.later.mask.max(LOOKS_APART_MARKED - 1), ..self.later }
+    pub(crate) fn of_marked(self) -> MarkedInterval {
+        MarkedInterval { mask: self.later.mask.max(LOOKS_APART_MARKED - 1), ..self.later }
     }
 
     /// The number of a look, one for so many packets as are between two at least; it comes round.
@@ -61,7 +61,7 @@ const LOOKS_APART_MARKED: u16 = 1024;
 
 const LOOKS_APART_MOST: u32 = 8192;
 
-impl When for Looks {
+impl Sampler for EvalInterval {
     #[inline(always)]
     fn is_due(self, packets: u16) -> bool {
         (packets == self.first as u16 & 0x1fff) | self.later.is_due(packets)
@@ -69,11 +69,11 @@ impl When for Looks {
 
     #[inline(always)]
     fn of(self, record: u32) -> Self {
-        Looks { later: self.later.of(record), ..self }
+        EvalInterval { later: self.later.of(record), ..self }
     }
 }
 
-impl When for LaterLooks {
+impl Sampler for MarkedInterval {
     #[inline(always)]
     fn is_due(self, packets: u16) -> bool {
         packets.wrapping_add(self.phase) & self.mask == 0
@@ -81,20 +81,20 @@ impl When for LaterLooks {
 
     #[inline(always)]
     fn of(self, record: u32) -> Self {
-        LaterLooks { phase: record as u16, ..self }
+        MarkedInterval { phase: record as u16, ..self }
     }
 }
 
 /// A direction that is to be looked at.
 #[derive(Clone, Copy)]
-pub(crate) struct Due {
+pub(crate) struct PendingEval {
     pub(crate) record: u32,
     pub(crate) direction: u8,
     /// Where its packet arrived.
     pub(crate) side: Side,
 }
 
-impl Due {
+impl PendingEval {
     pub(crate) fn is_of(self, record: u32) -> bool {
         self.record == record
     }

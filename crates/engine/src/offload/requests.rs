@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rule requests to the owner of the port.
 
-use super::candidates::Who;
-use super::effect::Kind;
-use super::rules::Rules;
+use super::candidates::CandidateId;
+use super::effect::RuleKind;
+use super::rules::FlowRules;
 use super::score::Score;
-use super::slots::{NO_SLOT, Rule, Standing};
+use super::slots::{NO_SLOT, RuleEntry, RuleLifecycle};
 use crate::api::{KeyCheck, RuleAction, Side, Wish};
 use crate::base::Tick;
-use crate::conn::Hot;
+use crate::conn::ConnHot;
 
-impl Rules {
+impl FlowRules {
     /// Asks for the rule of a candidate, whose direction has had so many packets; `None` if no slot
     /// is free.
     pub(crate) fn ask<const W: usize>(
         &mut self,
-        who: Who,
+        who: CandidateId,
         (side, worth): (Side, Score),
-        (hot, packets): (&mut Hot<W>, u64),
+        (hot, packets): (&mut ConnHot<W>, u64),
     ) -> Option<Wish> {
-        let Who { record, direction } = who;
+        let CandidateId { record, direction } = who;
         let is_bypass = self.is_released((who, side), packets, hot);
         let watched = &mut self.watched[record as usize];
         if watched.slot == NO_SLOT {
@@ -35,8 +35,16 @@ impl Rules {
             KeyCheck::Sampled { first, .. } => first.max(1),
             KeyCheck::Always => u8::MAX,
         };
-        let (standing, since) = (Standing::Asked, Tick::of(self.now));
-        let new = Rule { standing, side, weight: worth, since, checks, is_bypass, ..Rule::NONE };
+        let (standing, since) = (RuleLifecycle::Asked, Tick::of(self.now));
+        let new = RuleEntry {
+            standing,
+            side,
+            weight: worth,
+            since,
+            checks,
+            is_bypass,
+            ..RuleEntry::NONE
+        };
         let state = self.slots.get_mut(slot)?;
         state.zone = hot.key.zone();
         let old = std::mem::replace(&mut state.rules[usize::from(direction)], new);
@@ -58,7 +66,7 @@ impl Rules {
         &mut self,
         record: u32,
         direction: u8,
-        hot: &mut Hot<W>,
+        hot: &mut ConnHot<W>,
     ) -> bool {
         let slot = self.watched[record as usize].slot;
         let direction = usize::from(direction & 1);
@@ -69,6 +77,6 @@ impl Rules {
         self.trust(slot, hot);
         // One of before the NIC began to forward by itself.
         !self.is_bypassed(record, direction)
-            && self.take_effect(slot, direction, Kind::marks_of(hot.key.proto()))
+            && self.take_effect(slot, direction, RuleKind::marks_of(hot.key.proto()))
     }
 }

@@ -2,23 +2,23 @@
 //! The rules of one table's flows, from the wish for one until it is gone; and what packets with
 //! their marks may be believed.
 
-use super::candidates::{Candidates, Who};
-use super::effect::Classes;
-use super::interval::{LOOKS_APART, Looks};
+use super::candidates::{CandidateId, CandidateQueue};
+use super::effect::RuleKinds;
+use super::interval::{EvalInterval, LOOKS_APART};
 use super::score::{Histogram, Score};
-use super::slots::{NO_SLOT, Rule, Slots, Standing};
+use super::slots::{MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
 use super::zone_share::Zones;
 use super::{slots, zone_share};
 use crate::api::{Answer, Offload, OffloadStats, RuleId, Side, Tuple, Wish};
 use crate::base::{HugeRegion, Memory, Nanos, Tick};
-use crate::conn::Hot;
-use crate::packet::{Key, Meta};
-use crate::policy::Tagging;
+use crate::conn::ConnHot;
+use crate::packet::{Key, PacketMeta};
+use crate::policy::ZoneTags;
 use std::collections::VecDeque;
 
 /// What is known of a direction that has no rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Note {
+pub(super) enum NoRuleCause {
     /// Nothing.
     None,
     /// Waits with this score.
@@ -31,7 +31,7 @@ pub(super) enum Note {
 
 /// What is known of a record for the sake of rules.
 #[derive(Clone, Copy)]
-pub(super) struct Watched {
+pub(super) struct RateState {
     /// [`NO_SLOT`]: none.
     pub(super) slot: u32,
     /// By direction.
@@ -39,7 +39,7 @@ pub(super) struct Watched {
     /// Numbers of the last looks.
     pub(super) look: [u8; 2],
     pub(crate) rate: [Score; 2],
-    pub(super) note: [Note; 2],
+    pub(super) note: [NoRuleCause; 2],
     /// Where its packets arrived when somebody looked.
     pub(crate) side: [Side; 2],
     /// The NIC does not forward them by itself, as was tried.
@@ -47,15 +47,15 @@ pub(super) struct Watched {
 }
 
 // A record has one beside it whether or not it ever gets a rule.
-const _: () = assert!(size_of::<Watched>() == 24);
+const _: () = assert!(size_of::<RateState>() == 24);
 
-impl Watched {
-    pub(super) const NONE: Watched = Watched {
+impl RateState {
+    pub(super) const NONE: RateState = RateState {
         slot: NO_SLOT,
         looked_at: [Tick::ZERO; 2],
         look: [0; 2],
         rate: [Score::ZERO; 2],
-        note: [Note::None; 2],
+        note: [NoRuleCause::None; 2],
         side: [Side::A; 2],
         no_bypass: [false; 2],
     };
@@ -71,19 +71,19 @@ impl Watched {
 }
 
 /// The rules of one table's flows.
-pub(crate) struct Rules {
+pub(crate) struct FlowRules {
     pub(super) offload: Offload,
-    tagging: Tagging,
-    pub(crate) looks: Looks,
-    pub(super) watched: HugeRegion<Watched>,
-    pub(crate) slots: Slots,
-    pub(super) candidates: [Candidates; 2],
+    tagging: ZoneTags,
+    pub(crate) looks: EvalInterval,
+    pub(super) watched: HugeRegion<RateState>,
+    pub(crate) slots: MarkSlots,
+    pub(super) candidates: [CandidateQueue; 2],
     /// Rules that the NIC is to have, by side and worth.
     pub(super) live: [Histogram; 2],
     pub(super) zones: Zones,
     /// No more than there are rules.
     removes: VecDeque<(RuleId, Side)>,
-    pub(super) classes: Classes,
+    pub(super) classes: RuleKinds,
     /// Where and when the packets arrived that are being looked at.
     pub(crate) side: Side,
     pub(super) now: Nanos,
@@ -98,11 +98,11 @@ pub(crate) struct Rules {
     pub(super) stats: OffloadStats,
 }
 
-impl Rules {
+impl FlowRules {
     /// For `capacity` records; `offload.first_index` is that of the table's first slot.
     pub(crate) fn new(
         capacity: usize,
-        (offload, tagging): (Offload, Tagging),
+        (offload, tagging): (Offload, ZoneTags),
         huge_pages: bool,
     ) -> Self {
         let Offload { layout, first_index, slots, .. } = offload;
@@ -110,13 +110,13 @@ impl Rules {
             offload,
             tagging,
             looks: offload.admission.looks(),
-            watched: HugeRegion::new(capacity, Watched::NONE, huge_pages),
-            slots: Slots::new((slots, capacity as u32), layout, first_index, huge_pages),
-            candidates: [Candidates::new(), Candidates::new()],
+            watched: HugeRegion::new(capacity, RateState::NONE, huge_pages),
+            slots: MarkSlots::new((slots, capacity as u32), layout, first_index, huge_pages),
+            candidates: [CandidateQueue::new(), CandidateQueue::new()],
             live: [Histogram::EMPTY; 2],
             zones: Zones::new(offload.zone_rules_max, huge_pages),
             removes: VecDeque::with_capacity(2 * (slots as usize).min(capacity)),
-            classes: Classes::new(),
+            classes: RuleKinds::new(),
             side: Side::A,
             now: 0,
             bar: [Score::ZERO; 2],
@@ -135,12 +135,12 @@ impl Rules {
         [self.watched.memory(), self.slots.memory(), zones, removes].into_iter().sum()
     }
 
-    pub(crate) fn looks(&self) -> Looks {
+    pub(crate) fn looks(&self) -> EvalInterval {
         self.looks
     }
 
     #[inline(always)]
-    pub(crate) fn slots(&self) -> &Slots {
+    pub(crate) fn slots(&self) -> &MarkSlots {
         &self.slots
     }
 
@@ -196,8 +196,8 @@ impl Rules {
         self.live[side as usize].remove(rule.weight);
         self.zones.remove(side, zone);
         rule.standing = match rule.standing {
-            Standing::Asked => Standing::Recalled,
-            _ => Standing::Leaving,
+            RuleLifecycle::Asked => RuleLifecycle::Recalled,
+            _ => RuleLifecycle::Leaving,
         };
         rule.since = now;
         self.removes.push_back((rule_id, side));
@@ -213,14 +213,14 @@ impl Rules {
         let watched = &self.watched;
         self.candidates[side as usize].best(|score, who| {
             let note = watched[who.record as usize].note[usize::from(who.direction)];
-            note == Note::Candidate(score)
+            note == NoRuleCause::Candidate(score)
         })
     }
 
     /// Takes the first candidate of a side with this worth, which is the best.
-    pub(crate) fn take_candidate(&mut self, side: Side, worth: Score) -> Option<Who> {
+    pub(crate) fn take_candidate(&mut self, side: Side, worth: Score) -> Option<CandidateId> {
         let who = self.candidates[side as usize].pop(worth)?;
-        self.watched[who.record as usize].note[usize::from(who.direction)] = Note::None;
+        self.watched[who.record as usize].note[usize::from(who.direction)] = NoRuleCause::None;
         Some(who)
     }
 
@@ -253,9 +253,9 @@ impl Rules {
     }
 
     /// Whether marks are enough from now on.
-    pub(super) fn trust<const W: usize>(&self, slot: u32, hot: &mut Hot<W>) {
+    pub(super) fn trust<const W: usize>(&self, slot: u32, hot: &mut ConnHot<W>) {
         let Some(state) = self.slots.get(slot) else { return };
-        let is_doubted = |rule: &Rule| rule.standing.is_live() && rule.checks > 0;
+        let is_doubted = |rule: &RuleEntry| rule.standing.is_live() && rule.checks > 0;
         let is_sure = !state.rules.iter().any(is_doubted);
         let is_plain = self.tagging.is_untagged(hot.key.zone()) && hot.is_steady();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
@@ -267,8 +267,8 @@ impl Rules {
     pub(crate) fn check_mark<const W: usize>(
         &self,
         (record, rule): (u32, RuleId),
-        hot: &Hot<W>,
-        (meta, zone): (Meta, u16),
+        hot: &ConnHot<W>,
+        (meta, zone): (PacketMeta, u16),
     ) -> MarkCheck {
         let of_rule = self.slots.of_rule(rule).and_then(|slot| self.slots.get(slot));
         let Some(slot) = of_rule.filter(|slot| slot.record() == Some(record)) else {
@@ -297,7 +297,7 @@ impl Rules {
     }
 
     /// The flow of a record has entered another phase.
-    pub(crate) fn steady<const W: usize>(&self, record: u32, hot: &mut Hot<W>) {
+    pub(crate) fn steady<const W: usize>(&self, record: u32, hot: &mut ConnHot<W>) {
         if hot.is_ruled() && hot.is_steady() {
             self.trust(self.watched[record as usize].slot, hot);
         }
@@ -305,7 +305,7 @@ impl Rules {
 
     /// The flow of a record has ended: its rules are to go.
     #[inline(always)]
-    pub(crate) fn end<const W: usize>(&mut self, record: u32, hot: &Hot<W>) {
+    pub(crate) fn end<const W: usize>(&mut self, record: u32, hot: &ConnHot<W>) {
         if hot.is_ruled() {
             self.leave(record);
         }
@@ -313,8 +313,8 @@ impl Rules {
 
     #[inline(never)]
     fn leave(&mut self, record: u32) {
-        let Watched { slot, .. } =
-            std::mem::replace(&mut self.watched[record as usize], Watched::NONE);
+        let RateState { slot, .. } =
+            std::mem::replace(&mut self.watched[record as usize], RateState::NONE);
         let Some(state) = self.slots.get(slot) else { return };
         let is_live = state.rules.map(|rule| rule.standing.is_live());
         let unsettled = state.rules.iter().filter(|rule| rule.is_forwarding()).count();
@@ -327,55 +327,60 @@ impl Rules {
 
     /// Learns what became of a wish; returns what an answered request for a rule tells. An answer
     /// to nothing that is known is not believed.
-    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> Learnt {
-        let mut learnt = Learnt::default();
+    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
+        let mut learnt = ResultEffect::default();
         let Some(slot) = self.slots.of_rule(rule) else { return learnt };
         let direction = usize::from(rule.direction & 1);
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return learnt };
         let (record, zone) = (state.record(), state.zone);
         let of_direction = &mut state.rules[direction];
-        let Rule { standing: before, side, weight, is_bypass, .. } = *of_direction;
+        let RuleEntry { standing: before, side, weight, is_bypass, .. } = *of_direction;
         let is_refusal = matches!(answer, Answer::Full | Answer::Postponed | Answer::Refused);
         let standing = match (before, answer) {
-            (Standing::Asked, Answer::Installed { .. }) if of_direction.is_seen => {
-                Standing::Effective
+            (RuleLifecycle::Asked, Answer::Installed { .. }) if of_direction.is_seen => {
+                RuleLifecycle::Effective
             }
-            (Standing::Asked, Answer::Installed { .. }) => Standing::Installed,
-            (Standing::Recalled, Answer::Installed { .. }) => Standing::Leaving,
+            (RuleLifecycle::Asked, Answer::Installed { .. }) => RuleLifecycle::Installed,
+            (RuleLifecycle::Recalled, Answer::Installed { .. }) => RuleLifecycle::Leaving,
             // A rule that was refused after it was to go is gone as well.
-            (Standing::Asked | Standing::Recalled, _) if is_refusal => Standing::None,
-            (Standing::Recalled | Standing::Leaving, Answer::Removed) => Standing::None,
+            (RuleLifecycle::Asked | RuleLifecycle::Recalled, _) if is_refusal => {
+                RuleLifecycle::None
+            }
+            (RuleLifecycle::Recalled | RuleLifecycle::Leaving, Answer::Removed) => {
+                RuleLifecycle::None
+            }
             _ => return learnt,
         };
         (of_direction.standing, of_direction.since) = (standing, now);
-        learnt.answered = matches!(before, Standing::Asked | Standing::Recalled).then_some(side);
-        if before == Standing::Asked && is_refusal {
+        learnt.answered =
+            matches!(before, RuleLifecycle::Asked | RuleLifecycle::Recalled).then_some(side);
+        if before == RuleLifecycle::Asked && is_refusal {
             self.live[side as usize].remove(weight);
             self.zones.remove(side, zone);
             if let Some(record) = record.filter(|_| answer == Answer::Refused) {
                 let watched = &mut self.watched[record as usize];
                 match is_bypass {
                     true => watched.no_bypass[direction] = true,
-                    false => watched.note[direction] = Note::Refused,
+                    false => watched.note[direction] = NoRuleCause::Refused,
                 }
             }
         }
         self.stats.count(answer, before);
         if is_bypass {
-            self.bypasses -= u32::from(standing == Standing::None);
+            self.bypasses -= u32::from(standing == RuleLifecycle::None);
             self.stats.bypasses += u64::from(matches!(answer, Answer::Installed { .. }));
         }
         let is_idle = self.slots.get(slot).is_some_and(|slot| !slot.has_rules());
         learnt.without_rule = record.filter(|_| is_idle);
-        if standing == Standing::None && record.is_none() {
+        if standing == RuleLifecycle::None && record.is_none() {
             self.slots.settle(slot);
         }
         learnt
     }
 
     /// The flow in `record` has a slot and no rule: it gives the slot back.
-    pub(crate) fn release<const W: usize>(&mut self, record: u32, hot: &mut Hot<W>) {
+    pub(crate) fn release<const W: usize>(&mut self, record: u32, hot: &mut ConnHot<W>) {
         let slot = std::mem::replace(&mut self.watched[record as usize].slot, NO_SLOT);
         hot.expected = 0;
         if slot != NO_SLOT {
@@ -386,10 +391,10 @@ impl Rules {
 
 /// What an answer tells beside where the rule stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Learnt {
+pub(crate) struct ResultEffect {
     /// A rule of this side that was asked for is answered.
     pub(crate) answered: Option<Side>,
-    /// This record's flow has a slot and no rule: [`Rules::release`] must follow.
+    /// This record's flow has a slot and no rule: [`FlowRules::release`] must follow.
     pub(crate) without_rule: Option<u32>,
 }
 
@@ -411,18 +416,18 @@ impl Offload {
     /// shares.
     pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
         let zones = if has_shares { 2 * zone_share::BYTES } else { 0 };
-        records * size_of::<Watched>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
+        records * size_of::<RateState>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
     }
 }
 
 impl OffloadStats {
-    pub(super) fn count(&mut self, answer: Answer, before: Standing) {
+    pub(super) fn count(&mut self, answer: Answer, before: RuleLifecycle) {
         match answer {
             Answer::Installed { .. } => self.installed += 1,
             Answer::Full => self.full += 1,
             Answer::Postponed => self.postponed += 1,
             Answer::Refused => self.refused += 1,
-            Answer::Removed => self.removed += u64::from(before == Standing::Leaving),
+            Answer::Removed => self.removed += u64::from(before == RuleLifecycle::Leaving),
             Answer::Passed(_) => {}
         }
     }

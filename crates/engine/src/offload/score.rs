@@ -103,7 +103,7 @@ pub(super) const BETTER: u8 = 2;
 
 /// A flow that is looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct RateSample {
     pub(crate) record: u32,
     /// 1: the sender is the second end of the key.
     pub(crate) direction: u8,
@@ -117,7 +117,7 @@ pub(crate) struct Sight {
 
 /// What the candidates of a side want of those that have rules.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Demand {
     /// Places.
     pub(super) places: u32,
     /// What the best of them is worth.
@@ -128,19 +128,19 @@ pub(crate) struct Wanted {
     pub(crate) bar: Score,
 }
 
-impl Wanted {
+impl Demand {
     /// There is room.
-    pub(crate) const NOTHING: Wanted =
-        Wanted { places: 0, worth: Score::ZERO, lowest: Score::ZERO, bar: Score::ZERO };
+    pub(crate) const NOTHING: Demand =
+        Demand { places: 0, worth: Score::ZERO, lowest: Score::ZERO, bar: Score::ZERO };
 
     /// There is no room, and no candidate.
     pub(crate) fn none_above(lowest: Score) -> Self {
-        Wanted { lowest, bar: lowest.plus(BETTER), ..Self::NOTHING }
+        Demand { lowest, bar: lowest.plus(BETTER), ..Self::NOTHING }
     }
 
     /// So many places at most, for candidates of which the best is worth so much.
     pub(crate) fn places(places: u32, worth: Score, lowest: Score) -> Self {
-        Wanted { places, worth, ..Self::none_above(lowest) }
+        Demand { places, worth, ..Self::none_above(lowest) }
     }
 }
 

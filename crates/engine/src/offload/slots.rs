@@ -30,7 +30,7 @@ const GENERATIONS_MIN: u16 = 63;
 /// Where one rule stands, by what the worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Standing {
+pub(crate) enum RuleLifecycle {
     /// There is none.
     None,
     /// In somebody else's hands.
@@ -45,17 +45,17 @@ pub(crate) enum Standing {
     Leaving,
 }
 
-impl Standing {
+impl RuleLifecycle {
     /// Whether a mark may be of it.
     pub(crate) fn is_live(self) -> bool {
-        matches!(self, Standing::Asked | Standing::Installed | Standing::Effective)
+        matches!(self, RuleLifecycle::Asked | RuleLifecycle::Installed | RuleLifecycle::Effective)
     }
 }
 
 /// The rule of one direction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule {
-    pub(crate) standing: Standing,
+pub(crate) struct RuleEntry {
+    pub(crate) standing: RuleLifecycle,
     /// Where its packets arrive.
     pub(crate) side: Side,
     /// As it is counted among those that are live.
@@ -76,9 +76,9 @@ pub(crate) struct Rule {
     pub(crate) passed: u64,
 }
 
-impl Rule {
-    pub(crate) const NONE: Rule = Rule {
-        standing: Standing::None,
+impl RuleEntry {
+    pub(crate) const NONE: RuleEntry = RuleEntry {
+        standing: RuleLifecycle::None,
         side: Side::A,
         weight: Score::ZERO,
         misses: 0,
@@ -92,29 +92,29 @@ impl Rule {
 
     /// Whether the NIC may forward packets by it.
     pub(crate) fn is_forwarding(&self) -> bool {
-        self.is_bypass && self.standing != Standing::None
+        self.is_bypass && self.standing != RuleLifecycle::None
     }
 }
 
 /// A connection with rules, and its rules by direction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct MarkSlot {
     record: u32,
     pub(crate) generation: u16,
     /// That of the connection.
     pub(crate) zone: u16,
     /// It is nobody's, and packets with its marks may be left.
     is_draining: bool,
-    pub(crate) rules: [Rule; 2],
+    pub(crate) rules: [RuleEntry; 2],
 }
 
-impl Slot {
-    const NONE: Slot = Slot {
+impl MarkSlot {
+    const NONE: MarkSlot = MarkSlot {
         record: NO_RECORD,
         generation: 0,
         zone: 0,
         is_draining: false,
-        rules: [Rule::NONE; 2],
+        rules: [RuleEntry::NONE; 2],
     };
 
     /// The record whose flow has it, as long as that lives.
@@ -124,7 +124,7 @@ impl Slot {
 
     /// Whether the NIC may have a rule of it.
     pub(super) fn has_rules(&self) -> bool {
-        self.rules.iter().any(|rule| rule.standing != Standing::None)
+        self.rules.iter().any(|rule| rule.standing != RuleLifecycle::None)
     }
 
     /// Whether a connection may take it.
@@ -135,25 +135,25 @@ impl Slot {
 
 /// Which records slots name.
 #[derive(Clone, Copy)]
-pub(crate) enum Named<'a> {
+pub(crate) enum SlotIndex<'a> {
     /// As many slots as these have a record, or had one: which is any, where there is none.
     Listed(&'a [u32]),
     /// So many slots are of the record with their number.
     Same(u32),
 }
 
-impl Named<'_> {
-    pub(crate) const NONE: Named<'static> = Named::Same(0);
+impl SlotIndex<'_> {
+    pub(crate) const NONE: SlotIndex<'static> = SlotIndex::Same(0);
 
     /// The same without a branch: any record, and false, if there is no such slot.
     #[inline(always)]
     pub(crate) fn by_or_any(self, slot: usize) -> (u32, bool) {
         match self {
-            Named::Listed(records) => {
+            SlotIndex::Listed(records) => {
                 let is_one = slot < records.len();
                 (records.get(if is_one { slot } else { 0 }).copied().unwrap_or(0), is_one)
             }
-            Named::Same(count) => {
+            SlotIndex::Same(count) => {
                 let is_one = slot < count as usize;
                 (if is_one { slot as u32 } else { 0 }, is_one)
             }
@@ -164,44 +164,44 @@ impl Named<'_> {
     #[inline(always)]
     pub(crate) fn by(self, slot: usize) -> Option<u32> {
         match self {
-            Named::Listed(records) => records.get(slot).copied(),
-            Named::Same(count) => (slot < count as usize).then_some(slot as u32),
+            SlotIndex::Listed(records) => records.get(slot).copied(),
+            SlotIndex::Same(count) => (slot < count as usize).then_some(slot as u32),
         }
     }
 }
 
 /// What has come out of the receive queue of each side; both come round.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct QueueDrain {
     /// Times that it was seen empty.
     empty: [u32; 2],
     packets: [u32; 2],
 }
 
 /// All that is kept for one slot: what is here, and two rules that are to go.
-pub(super) const SLOT_BYTES: u64 = (size_of::<Slot>()
+pub(super) const SLOT_BYTES: u64 = (size_of::<MarkSlot>()
     + 3 * size_of::<u32>()
-    + size_of::<Progress>()
+    + size_of::<QueueDrain>()
     + 2 * size_of::<(RuleId, Side)>()) as u64;
 
 /// All slots of a table.
-pub(crate) struct Slots {
+pub(crate) struct MarkSlots {
     layout: MarkLayout,
     first_index: u32,
     /// By slot, for the packet path; 0, which is as wrong as any other, where there is none.
     /// `None`: each is of the record with its number.
     records: Option<HugeRegion<u32>>,
-    slots: HugeRegion<Slot>,
+    slots: HugeRegion<MarkSlot>,
     /// Slots from here on were never used.
     used: u32,
     /// Those that were, unless each is of one record.
     free: VecDeque<u32>,
     /// Without a rule in the NIC, from some time on.
-    draining: VecDeque<(u32, Progress)>,
-    progress: Progress,
+    draining: VecDeque<(u32, QueueDrain)>,
+    progress: QueueDrain,
 }
 
-impl Slots {
+impl MarkSlots {
     /// For so many records; slots are as many at most.
     pub(crate) fn new(
         (count, records): (u32, u32),
@@ -216,17 +216,17 @@ impl Slots {
             layout,
             first_index,
             records: (!is_same).then(|| HugeRegion::new(len, 0, huge_pages)),
-            slots: HugeRegion::new(len, Slot::NONE, huge_pages),
+            slots: HugeRegion::new(len, MarkSlot::NONE, huge_pages),
             used: 0,
             free: VecDeque::with_capacity(if is_same { 0 } else { len }),
             draining: VecDeque::with_capacity(len),
-            progress: Progress::default(),
+            progress: QueueDrain::default(),
         }
     }
 
     pub(crate) fn memory(&self) -> Memory {
         let waiting = self.free.capacity() * size_of::<u32>()
-            + self.draining.capacity() * size_of::<(u32, Progress)>();
+            + self.draining.capacity() * size_of::<(u32, QueueDrain)>();
         let waiting = Memory { bytes: waiting, ..Memory::default() };
         let records = self.records.as_ref().map_or(Memory::default(), HugeRegion::memory);
         [records, self.slots.memory(), waiting].into_iter().sum()
@@ -234,10 +234,10 @@ impl Slots {
 
     /// Which records they name.
     #[inline(always)]
-    pub(crate) fn named(&self) -> Named<'_> {
+    pub(crate) fn named(&self) -> SlotIndex<'_> {
         match &self.records {
-            Some(records) => Named::Listed(records),
-            None => Named::Same(self.slots.len() as u32),
+            Some(records) => SlotIndex::Listed(records),
+            None => SlotIndex::Same(self.slots.len() as u32),
         }
     }
 
@@ -251,18 +251,18 @@ impl Slots {
         self.slots.prefetch(slot as usize, 0);
     }
 
-    pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
+    pub(crate) fn get(&self, slot: u32) -> Option<&MarkSlot> {
         self.slots.get(slot as usize)
     }
 
-    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Slot> {
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut MarkSlot> {
         self.slots.get_mut(slot as usize)
     }
 
     /// The slot that a rule is of, if there is one and it is of this generation.
     pub(crate) fn of_rule(&self, rule: RuleId) -> Option<u32> {
         let slot = rule.index.wrapping_sub(self.first_index);
-        let is_so = |slot: &&Slot| slot.generation == rule.generation;
+        let is_so = |slot: &&MarkSlot| slot.generation == rule.generation;
         self.get(slot).filter(is_so).map(|_| slot)
     }
 
@@ -288,7 +288,7 @@ impl Slots {
         }?;
         self.used = self.used.max(slot + 1);
         let generation = self.layout.next(self.slots[slot as usize].generation);
-        self.slots[slot as usize] = Slot { record, generation, ..Slot::NONE };
+        self.slots[slot as usize] = MarkSlot { record, generation, ..MarkSlot::NONE };
         self.name(slot, record);
         Some(slot)
     }

@@ -2,23 +2,23 @@
 //! How things stand with the rule of one direction, for people: what there is, and if there is no
 //! rule, why not. Only looks; what it says of rates is what the admission goes by.
 
-use super::effect::Kind;
-use super::rules::{Note, Rules};
+use super::effect::RuleKind;
+use super::rules::{FlowRules, NoRuleCause};
 use super::score::Score;
-use super::slots::{Rule, Standing};
+use super::slots::{RuleEntry, RuleLifecycle};
 use crate::api::{NoRule, PROTO_TCP, PROTO_UDP, RuleState, RuleView, Side};
 use crate::base::{Nanos, Tick};
 
 /// What the answer depends on beside the flow, of one side.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct SideStatus {
     pub(crate) is_full: bool,
     pub(crate) is_backing_off: bool,
 }
 
 /// A direction that is looked at by somebody who wants to know.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject {
+pub(crate) struct ViewInput {
     pub(crate) record: u32,
     /// 1: the sender is the second end of the key.
     pub(crate) direction: usize,
@@ -31,10 +31,10 @@ pub(crate) struct Subject {
     pub(crate) now: Nanos,
 }
 
-impl Rules {
+impl FlowRules {
     /// How things stand with the rule of a direction.
-    pub(crate) fn view(&self, subject: Subject, terms: &[Terms; 2]) -> RuleView {
-        let Subject { record, direction, now, .. } = subject;
+    pub(crate) fn view(&self, subject: ViewInput, terms: &[SideStatus; 2]) -> RuleView {
+        let ViewInput { record, direction, now, .. } = subject;
         let watched = &self.watched[record as usize];
         let looked_at = watched.looked_at[direction];
         let ago = |tick: Tick| now.saturating_sub(Tick::of(now).since(tick));
@@ -54,7 +54,7 @@ impl Rules {
         }
         let is_looked_at = looked_at != Tick::ZERO;
         let side = is_looked_at.then_some(watched.side[direction]);
-        let is_candidate = matches!(watched.note[direction], Note::Candidate(_));
+        let is_candidate = matches!(watched.note[direction], NoRuleCause::Candidate(_));
         RuleView {
             state: if is_candidate { RuleState::Candidate } else { RuleState::None },
             reason: Some(self.reason(subject, rate, terms)),
@@ -66,8 +66,8 @@ impl Rules {
     }
 
     /// How busy a direction is: by the last looks, but no busier than the time since then allows.
-    fn rate_now(&self, subject: Subject) -> Score {
-        let Subject { record, direction, packets, start, now, .. } = subject;
+    fn rate_now(&self, subject: ViewInput) -> Score {
+        let ViewInput { record, direction, packets, start, now, .. } = subject;
         let watched = &self.watched[record as usize];
         let looked_at = watched.looked_at[direction];
         if self.is_bypassed(record, direction) {
@@ -80,8 +80,13 @@ impl Rules {
     }
 
     /// Why a direction has no rule.
-    pub(crate) fn reason(&self, subject: Subject, rate: Score, terms: &[Terms; 2]) -> NoRule {
-        let Subject { record, direction, proto, zone, packets, now, .. } = subject;
+    pub(crate) fn reason(
+        &self,
+        subject: ViewInput,
+        rate: Score,
+        terms: &[SideStatus; 2],
+    ) -> NoRule {
+        let ViewInput { record, direction, proto, zone, packets, now, .. } = subject;
         if !matches!(proto, PROTO_TCP | PROTO_UDP) {
             return NoRule::Protocol;
         }
@@ -90,20 +95,20 @@ impl Rules {
         }
         let watched = &self.watched[record as usize];
         match watched.note[direction] {
-            Note::Refused => return NoRule::Refused,
-            Note::Ineffective => return NoRule::Ineffective,
-            Note::None if watched.looked_at[direction] == Tick::ZERO => {
+            NoRuleCause::Refused => return NoRule::Refused,
+            NoRuleCause::Ineffective => return NoRule::Ineffective,
+            NoRuleCause::None if watched.looked_at[direction] == Tick::ZERO => {
                 return NoRule::TooFewPackets { least: self.looks.first() };
             }
-            Note::None | Note::Candidate(_) => {}
+            NoRuleCause::None | NoRuleCause::Candidate(_) => {}
         }
         let side = watched.side[direction];
         let terms = terms[side as usize];
-        if self.classes.is_aside(side, Kind::marks_of(proto), now) {
+        if self.classes.is_aside(side, RuleKind::marks_of(proto), now) {
             return NoRule::KindAside;
         }
         let below = self.below_threshold((side, packets), rate);
-        let is_candidate = watched.note[direction] != Note::None;
+        let is_candidate = watched.note[direction] != NoRuleCause::None;
         match below {
             Some(below) if !is_candidate => below,
             _ if terms.is_backing_off => NoRule::BackOff,
@@ -124,22 +129,24 @@ impl Rules {
 }
 
 /// Packets since the first with the mark, or that the NIC forwarded.
-pub(crate) fn hits(rule: &Rule, packets: u64) -> u64 {
+pub(crate) fn hits(rule: &RuleEntry, packets: u64) -> u64 {
     match rule.standing {
         _ if rule.is_bypass => rule.passed,
-        Standing::Effective => packets.saturating_sub(rule.marked_from),
+        RuleLifecycle::Effective => packets.saturating_sub(rule.marked_from),
         _ => 0,
     }
 }
 
 /// What people call it, if there is a rule.
-fn state_of(rule: &Rule) -> Option<RuleState> {
+fn state_of(rule: &RuleEntry) -> Option<RuleState> {
     match rule.standing {
-        Standing::None => None,
-        Standing::Asked => Some(RuleState::Asked),
-        Standing::Installed | Standing::Effective if rule.is_bypass => Some(RuleState::Bypassed),
-        Standing::Installed => Some(RuleState::Installed),
-        Standing::Effective => Some(RuleState::Effective),
-        Standing::Recalled | Standing::Leaving => Some(RuleState::Leaving),
+        RuleLifecycle::None => None,
+        RuleLifecycle::Asked => Some(RuleState::Asked),
+        RuleLifecycle::Installed | RuleLifecycle::Effective if rule.is_bypass => {
+            Some(RuleState::Bypassed)
+        }
+        RuleLifecycle::Installed => Some(RuleState::Installed),
+        RuleLifecycle::Effective => Some(RuleState::Effective),
+        RuleLifecycle::Recalled | RuleLifecycle::Leaving => Some(RuleState::Leaving),
     }
 }

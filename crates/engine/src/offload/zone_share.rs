@@ -11,7 +11,7 @@ const ZONES: usize = 1 << 16;
 
 /// One zone, at one side.
 #[derive(Clone, Copy)]
-struct Share {
+struct ZoneShare {
     /// Rules that the NIC is to have.
     live: u32,
     /// What the best that found no place was worth, since one last made room.
@@ -19,10 +19,10 @@ struct Share {
 }
 
 /// What all of them take.
-pub(super) const BYTES: u64 = (ZONES * size_of::<[Share; 2]>()) as u64;
+pub(super) const BYTES: u64 = (ZONES * size_of::<[ZoneShare; 2]>()) as u64;
 
-impl Share {
-    const NONE: Share = Share { live: 0, missed: Score::ZERO };
+impl ZoneShare {
+    const NONE: ZoneShare = ZoneShare { live: 0, missed: Score::ZERO };
 }
 
 /// The rules of one table, by zone.
@@ -30,12 +30,12 @@ pub(super) struct Zones {
     /// Rules of a zone, at each side.
     most: u32,
     /// `None`: every zone may have all.
-    shares: Option<HugeRegion<[Share; 2]>>,
+    shares: Option<HugeRegion<[ZoneShare; 2]>>,
 }
 
 impl Zones {
     pub(super) fn new(most: Option<u32>, huge_pages: bool) -> Self {
-        let shares = most.map(|_| HugeRegion::new(ZONES, [Share::NONE; 2], huge_pages));
+        let shares = most.map(|_| HugeRegion::new(ZONES, [ZoneShare::NONE; 2], huge_pages));
         Self { most: most.unwrap_or(u32::MAX), shares }
     }
 
@@ -43,11 +43,11 @@ impl Zones {
         self.shares.as_ref().map_or(Memory::default(), HugeRegion::memory)
     }
 
-    fn get(&self, side: Side, zone: u16) -> Option<&Share> {
+    fn get(&self, side: Side, zone: u16) -> Option<&ZoneShare> {
         Some(&self.shares.as_ref()?[usize::from(zone)][side as usize])
     }
 
-    fn share(&mut self, side: Side, zone: u16) -> Option<&mut Share> {
+    fn share(&mut self, side: Side, zone: u16) -> Option<&mut ZoneShare> {
         let shares = self.shares.as_mut()?;
         Some(&mut shares[usize::from(zone)][side as usize])
     }

@@ -4,8 +4,8 @@
 //! Fragments whose connection is not known yet, and ICMP errors, are noted by their place; what
 //! cannot be tracked here leaves the batch again.
 
-use super::descriptor::{Meta, Opening, Reach};
-use super::fragment::Piece;
+use super::descriptor::{HeaderInfo, PacketMeta, TcpReach};
+use super::fragment::FragmentHeader;
 use super::key::Key;
 use crate::base::{BURST_MAX, Columns, Nanos};
 
@@ -13,12 +13,12 @@ use crate::base::{BURST_MAX, Columns, Nanos};
 pub(crate) struct Batch<const W: usize> {
     pub(crate) len: usize,
     pub(crate) keys: Columns<W>,
-    pub(crate) metas: [Meta; BURST_MAX],
-    pub(crate) openings: [Opening; BURST_MAX],
+    pub(crate) metas: [PacketMeta; BURST_MAX],
+    pub(crate) openings: [HeaderInfo; BURST_MAX],
     /// Of fragments behind the first, by their place in the burst.
-    reaches: [Reach; BURST_MAX],
+    reaches: [TcpReach; BURST_MAX],
     /// Fragments whose connection is to be found, and which packets they are.
-    pieces: Vec<(Piece<W>, u8)>,
+    pieces: Vec<(FragmentHeader<W>, u8)>,
     /// Those that have none.
     refused: u64,
     /// Places of ICMP errors.
@@ -37,9 +37,9 @@ impl<const W: usize> Batch<W> {
         Self {
             len: 0,
             keys: [[0; BURST_MAX]; W],
-            metas: [Meta::EMPTY; BURST_MAX],
-            openings: [Opening::plain(0, 0); BURST_MAX],
-            reaches: [Reach::NONE; BURST_MAX],
+            metas: [PacketMeta::EMPTY; BURST_MAX],
+            openings: [HeaderInfo::plain(0, 0); BURST_MAX],
+            reaches: [TcpReach::NONE; BURST_MAX],
             pieces: Vec::with_capacity(BURST_MAX),
             refused: 0,
             errors: 0,
@@ -55,7 +55,7 @@ impl<const W: usize> Batch<W> {
     }
 
     #[inline(always)]
-    pub(crate) fn push(&mut self, key: Key<W>, meta: Meta, opening: Opening) {
+    pub(crate) fn push(&mut self, key: Key<W>, meta: PacketMeta, opening: HeaderInfo) {
         let at = self.len % BURST_MAX;
         key.to_words(&mut self.keys, at);
         self.metas[at] = meta;
@@ -69,8 +69,8 @@ impl<const W: usize> Batch<W> {
     pub(crate) fn push_four(
         &mut self,
         words: [[u64; 4]; W],
-        metas: [Meta; 4],
-        openings: [Opening; 4],
+        metas: [PacketMeta; 4],
+        openings: [HeaderInfo; 4],
     ) {
         let at = self.len.min(BURST_MAX - 4);
         for (column, words) in self.keys.iter_mut().zip(words) {
@@ -83,7 +83,7 @@ impl<const W: usize> Batch<W> {
 
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
     /// connection that it stands with.
-    pub(crate) fn first(&self) -> Option<(Key<W>, Meta)> {
+    pub(crate) fn first(&self) -> Option<(Key<W>, PacketMeta)> {
         let is_packet = self.len > 0 && !self.openings[0].has_no_header();
         is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
     }
@@ -116,9 +116,9 @@ impl<const W: usize> Batch<W> {
     pub(crate) fn push_any(
         &mut self,
         key: Key<W>,
-        meta: Meta,
-        opening: Opening,
-        piece: Option<Piece<W>>,
+        meta: PacketMeta,
+        opening: HeaderInfo,
+        piece: Option<FragmentHeader<W>>,
     ) {
         if let Some(piece) = piece {
             self.pieces.push((piece, self.len as u8));
@@ -129,13 +129,19 @@ impl<const W: usize> Batch<W> {
 
     /// The same of a packet that was parsed elsewhere; a segment reaches so far if it is another
     /// fragment of it.
-    pub(crate) fn push_parsed(&mut self, key: Key<W>, meta: Meta, opening: Opening, reach: Reach) {
+    pub(crate) fn push_parsed(
+        &mut self,
+        key: Key<W>,
+        meta: PacketMeta,
+        opening: HeaderInfo,
+        reach: TcpReach,
+    ) {
         self.reaches[usize::from(opening.position) % BURST_MAX] = reach;
         self.push(key, meta, opening);
     }
 
     /// The same of an ICMP error.
-    pub(crate) fn push_error(&mut self, key: Key<W>, meta: Meta, opening: Opening) {
+    pub(crate) fn push_error(&mut self, key: Key<W>, meta: PacketMeta, opening: HeaderInfo) {
         self.errors |= 1 << (self.len % BURST_MAX);
         self.push(key, meta, opening);
     }
@@ -152,12 +158,12 @@ impl<const W: usize> Batch<W> {
     }
 
     /// One of them.
-    pub(crate) fn piece(&self, which: usize) -> Option<Arrived<W>> {
+    pub(crate) fn piece(&self, which: usize) -> Option<BatchFragment<W>> {
         let (piece, at) = self.pieces.get(which)?;
         let at = usize::from(*at) % BURST_MAX;
         let (meta, position) = (self.metas[at], self.openings[at].position);
         let way = piece.is_first().then(|| (Key::from_words(&self.keys, at), meta.swapped()));
-        Some(Arrived { piece: *piece, position, way, meta: meta.without_flags() })
+        Some(BatchFragment { piece: *piece, position, way, meta: meta.without_flags() })
     }
 
     /// Where in the batch one of them is.
@@ -167,20 +173,24 @@ impl<const W: usize> Batch<W> {
 
     /// One of them belongs to this connection and comes from this end of it. A segment reaches so
     /// far with it.
-    pub(crate) fn belongs(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: Reach) {
+    pub(crate) fn belongs(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: TcpReach) {
         let at = self.place(which);
         key.to_words(&mut self.keys, at);
         self.metas[at] = self.metas[at].sent_by(swapped);
         let position = self.openings[at].position;
-        self.openings[at] = Opening::further(position);
+        self.openings[at] = HeaderInfo::further(position);
         self.reaches[usize::from(position) % BURST_MAX] = reach;
     }
 
     /// The packet at this place, if it is a fragment behind the first of its datagram.
-    pub(crate) fn further(&self, at: usize) -> Option<Further> {
-        let Opening { position, .. } = self.openings[at];
+    pub(crate) fn further(&self, at: usize) -> Option<LaterFragment> {
+        let HeaderInfo { position, .. } = self.openings[at];
         let reach = self.reaches[usize::from(position) % BURST_MAX];
-        self.openings[at].is_further().then(|| Further { meta: self.metas[at], position, reach })
+        self.openings[at].is_further().then(|| LaterFragment {
+            meta: self.metas[at],
+            position,
+            reach,
+        })
     }
 
     /// One of them has none.
@@ -220,13 +230,13 @@ impl<const W: usize> Batch<W> {
 }
 
 /// A fragment in a batch.
-pub(crate) struct Arrived<const W: usize> {
-    pub(crate) piece: Piece<W>,
+pub(crate) struct BatchFragment<const W: usize> {
+    pub(crate) piece: FragmentHeader<W>,
     /// Place in the burst.
     pub(crate) position: u8,
     /// Of a first one: its key and its sender.
     pub(crate) way: Option<(Key<W>, u8)>,
-    pub(crate) meta: Meta,
+    pub(crate) meta: PacketMeta,
 }
 
 /// The parsed packets of one burst, by IP version.
@@ -257,18 +267,18 @@ impl Batches {
 }
 
 /// Has a batch for keys of `W` words.
-pub(crate) trait Of<const W: usize> {
+pub(crate) trait FamilyBatch<const W: usize> {
     /// That batch.
     fn batch(&self) -> &Batch<W>;
 }
 
-impl Of<2> for Batches {
+impl FamilyBatch<2> for Batches {
     fn batch(&self) -> &Batch<2> {
         &self.v4
     }
 }
 
-impl Of<5> for Batches {
+impl FamilyBatch<5> for Batches {
     fn batch(&self) -> &Batch<5> {
         &self.v6
     }
@@ -276,9 +286,9 @@ impl Of<5> for Batches {
 
 /// A fragment behind the first of its datagram, as a packet of the connection of that.
 #[derive(Clone, Copy)]
-pub(crate) struct Further {
-    pub(crate) meta: Meta,
+pub(crate) struct LaterFragment {
+    pub(crate) meta: PacketMeta,
     /// Place in the burst.
     pub(crate) position: u8,
-    pub(crate) reach: Reach,
+    pub(crate) reach: TcpReach,
 }

@@ -5,7 +5,7 @@
 //! Only packets that open a connection or lead it elsewhere are asked about: a sum reads every byte
 //! of the packet.
 
-use super::descriptor::Opening;
+use super::descriptor::HeaderInfo;
 use super::headers::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4};
 use crate::api::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP};
 use std::ops::Range;
@@ -13,14 +13,14 @@ use wire::Packet;
 use wire::checksum::{Crc32c, Sum, internet};
 
 /// What the sum of a transport header is made of.
-struct Covered {
+struct ChecksumRange {
     pseudo_header: Sum,
     range: Range<usize>,
 }
 
 /// What there is to verify a packet by.
 #[derive(Clone, Copy)]
-pub(crate) enum Evidence<'a> {
+pub(crate) enum ChecksumSource<'a> {
     /// Nothing is needed: the NIC has looked, or nobody asks.
     Trusted,
     /// All of its bytes.
@@ -29,29 +29,29 @@ pub(crate) enum Evidence<'a> {
     Parts(&'a dyn Packet),
 }
 
-impl<'a> Evidence<'a> {
+impl<'a> ChecksumSource<'a> {
     /// Of a packet.
     #[inline(always)]
     pub(crate) fn of<P: Packet>(packet: &'a P) -> Self {
         match packet.head() {
-            _ if packet.is_verified() => Evidence::Trusted,
-            head if head.len() == packet.frame_len() => Evidence::Whole(head),
-            _ => Evidence::Parts(packet),
+            _ if packet.is_verified() => ChecksumSource::Trusted,
+            head if head.len() == packet.frame_len() => ChecksumSource::Whole(head),
+            _ => ChecksumSource::Parts(packet),
         }
     }
 
     /// Whether the checksums of the packet, which was parsed, are right, as far as anybody can
     /// know: what a capture has cut, and what is in fragments, counts as right.
     #[inline(always)]
-    pub(crate) fn is_right(self, opening: &Opening, proto: u8, is_v6: bool) -> bool {
+    pub(crate) fn is_right(self, opening: &HeaderInfo, proto: u8, is_v6: bool) -> bool {
         match self {
-            Evidence::Trusted => true,
-            Evidence::Whole(bytes) => {
+            ChecksumSource::Trusted => true,
+            ChecksumSource::Whole(bytes) => {
                 let sum_of = |range| bytes.get(range).map(|bytes| Sum::default().add_bytes(bytes));
                 let crc_of = |range| bytes.get(range).map(|bytes| SctpSum::default().plus(bytes));
                 are_right((bytes, bytes.len()), opening, (proto, is_v6), (sum_of, crc_of))
             }
-            Evidence::Parts(packet) => are_right_in_parts(packet, opening, (proto, is_v6)),
+            ChecksumSource::Parts(packet) => are_right_in_parts(packet, opening, (proto, is_v6)),
         }
     }
 }
@@ -59,7 +59,7 @@ impl<'a> Evidence<'a> {
 /// Whether the checksums of a segment of TCP, whose bytes are these, are right: the same in short.
 /// False as well for what is not plain: IPv4 with options, IPv6 with extensions, fragments.
 #[inline(always)]
-pub(crate) fn is_plain_tcp_right(bytes: &[u8], opening: &Opening, is_v6: bool) -> bool {
+pub(crate) fn is_plain_tcp_right(bytes: &[u8], opening: &HeaderInfo, is_v6: bool) -> bool {
     let (l4, ip_header) = (opening.l4(), opening.ip_header());
     let Some(ip) = bytes.get(l4 - ip_header..) else { return false };
     let plain = if is_v6 { plain_v6(ip, ip_header) } else { plain_v4(ip, ip_header) };
@@ -99,7 +99,7 @@ fn plain_v6(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
 }
 
 #[inline(never)]
-fn are_right_in_parts(packet: &dyn Packet, opening: &Opening, proto: (u8, bool)) -> bool {
+fn are_right_in_parts(packet: &dyn Packet, opening: &HeaderInfo, proto: (u8, bool)) -> bool {
     let mut gathered = [0; HEADERS_MAX];
     let n = packet.copy_to(&mut gathered);
     let (sum_of, crc_of) = (|range| sum_of(packet, range), |range| crc_of(packet, range));
@@ -109,7 +109,7 @@ fn are_right_in_parts(packet: &dyn Packet, opening: &Opening, proto: (u8, bool))
 /// The same of a frame of so many bytes by their sums; the headers are in `bytes`.
 fn are_right(
     (bytes, len): (&[u8], usize),
-    opening: &Opening,
+    opening: &HeaderInfo,
     (proto, is_v6): (u8, bool),
     (sum_of, crc_of): (
         impl Fn(Range<usize>) -> Option<Sum>,
@@ -173,12 +173,12 @@ fn transport_sum(
     range: Range<usize>,
     (proto, is_v6): (u8, bool),
     transport: &[u8],
-) -> Option<Covered> {
+) -> Option<ChecksumRange> {
     let len = range.len();
     let with_pseudo_header = |len: usize| {
         let end = range.start + len;
         let pseudo_header = addresses.add_u16(proto.into()).add_u32(len as u32);
-        Some(Covered { pseudo_header, range: range.start..end })
+        Some(ChecksumRange { pseudo_header, range: range.start..end })
     };
     match proto {
         PROTO_TCP => with_pseudo_header(len),
@@ -191,7 +191,7 @@ fn transport_sum(
             let covered = if udp_len == 0 { len } else { udp_len };
             if has_none { None } else { with_pseudo_header(covered) }
         }
-        PROTO_ICMP if !is_v6 => Some(Covered { pseudo_header: Sum::default(), range }),
+        PROTO_ICMP if !is_v6 => Some(ChecksumRange { pseudo_header: Sum::default(), range }),
         PROTO_ICMPV6 if is_v6 => with_pseudo_header(len),
         _ => None,
     }
@@ -305,8 +305,8 @@ mod tests {
     }
 
     fn is_right_of(packet: &BytesPacket, proto: u8, ip_header: usize) -> bool {
-        let opening = Opening::plain(0, ip_header);
-        Evidence::of(packet).is_right(&opening, proto, ip_header >= IPV6)
+        let opening = HeaderInfo::plain(0, ip_header);
+        ChecksumSource::of(packet).is_right(&opening, proto, ip_header >= IPV6)
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         for (builder, proto, ip_header) in frames().into_iter().filter(|(_, proto, _)| *proto == 6)
         {
             let (frame, is_v6) = (builder.build(), ip_header >= IPV6);
-            let opening = Opening::plain(0, ip_header);
+            let opening = HeaderInfo::plain(0, ip_header);
             let is_plain = ip_header == if is_v6 { IPV6 } else { 20 };
             assert_eq!(is_plain_tcp_right(&frame, &opening, is_v6), is_plain, "{builder:?}");
             plain += usize::from(is_plain);
@@ -353,9 +353,9 @@ mod tests {
         }
         assert_eq!(plain, 3);
         let v4 = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2);
-        assert!(is_plain_tcp_right(&v4.clone().build(), &Opening::plain(0, 20), false));
+        assert!(is_plain_tcp_right(&v4.clone().build(), &HeaderInfo::plain(0, 20), false));
         let fragment = v4.fragment(0, true).build();
-        assert!(!is_plain_tcp_right(&fragment, &Opening::plain(0, 20), false));
+        assert!(!is_plain_tcp_right(&fragment, &HeaderInfo::plain(0, 20), false));
     }
 
     #[test]
@@ -405,9 +405,9 @@ mod tests {
     #[test]
     fn the_word_of_the_nic_is_taken() {
         let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2).checksum(1).build();
-        let (packet, opening) = (BytesPacket::new(&frame), Opening::plain(0, 20));
-        assert!(!Evidence::of(&packet).is_right(&opening, PROTO_TCP, false));
-        assert!(Evidence::of(&Verified(packet)).is_right(&opening, PROTO_TCP, false));
+        let (packet, opening) = (BytesPacket::new(&frame), HeaderInfo::plain(0, 20));
+        assert!(!ChecksumSource::of(&packet).is_right(&opening, PROTO_TCP, false));
+        assert!(ChecksumSource::of(&Verified(packet)).is_right(&opening, PROTO_TCP, false));
     }
 
     #[test]

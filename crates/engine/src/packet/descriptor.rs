@@ -10,12 +10,12 @@ use crate::api::VlanTags;
 /// sender is in a bit that sums leave free.
 #[derive(PartialEq, Eq, Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Meta(pub(super) u64);
+pub(crate) struct PacketMeta(pub(super) u64);
 
 /// What a flow needs of its first packet only: another.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct Opening {
+pub(crate) struct HeaderInfo {
     /// Identifiers of its VLAN tags.
     pub(crate) vlan: VlanTags,
     /// ICMP: type * 256 + code.
@@ -28,7 +28,7 @@ pub(crate) struct Opening {
 
 /// What the first fragment of a segment of TCP says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Front {
+pub(crate) struct TcpHead {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) flags: u8,
@@ -38,15 +38,15 @@ pub(crate) struct Front {
 
 /// How far a segment of TCP reaches that comes in fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reach {
-    pub(crate) front: Front,
+pub(crate) struct TcpReach {
+    pub(crate) front: TcpHead,
     /// So many numbers more are up to the end of this one.
     pub(crate) more: u16,
 }
 
-impl Front {
+impl TcpHead {
     /// Of other protocols.
-    pub(crate) const NONE: Front = Front { seq: 0, ack: 0, flags: 0, len: 0 };
+    pub(crate) const NONE: TcpHead = TcpHead { seq: 0, ack: 0, flags: 0, len: 0 };
 
     /// The sequence number behind it.
     pub(crate) fn end(&self) -> u32 {
@@ -54,15 +54,15 @@ impl Front {
     }
 }
 
-impl Reach {
-    pub(crate) const NONE: Reach = Reach { front: Front::NONE, more: 0 };
+impl TcpReach {
+    pub(crate) const NONE: TcpReach = TcpReach { front: TcpHead::NONE, more: 0 };
 }
 
-impl Meta {
-    pub(crate) const EMPTY: Meta = Meta::new(0, 0, 0);
+impl PacketMeta {
+    pub(crate) const EMPTY: PacketMeta = PacketMeta::new(0, 0, 0);
 
     /// Of a packet that is never just one more of a flow.
-    pub(crate) const UNUSUAL: Meta = Meta::new(0, 0, u8::MAX);
+    pub(crate) const UNUSUAL: PacketMeta = PacketMeta::new(0, 0, u8::MAX);
 
     /// Of a frame of so many `bytes` without FCS, at most [`BYTES_MAX`], of which `overhead` are
     /// link-layer header and padding, at most [`OVERHEAD_MAX`]. `tcp_flags` are 0 for other
@@ -70,13 +70,13 @@ impl Meta {
     #[inline(always)]
     pub(crate) const fn new(bytes: u32, overhead: u16, tcp_flags: u8) -> Self {
         let lengths = (bytes as u64) << BYTES_SHIFT | (overhead as u64) << OVERHEAD_SHIFT;
-        Meta(lengths | ONE_PACKET | tcp_flags as u64)
+        PacketMeta(lengths | ONE_PACKET | tcp_flags as u64)
     }
 
     /// The same from this sender; 1: the second end of the key.
     #[inline(always)]
     pub(crate) fn sent_by(self, swapped: u8) -> Self {
-        Meta(self.0 & !(1 << SWAPPED_SHIFT) | u64::from(swapped) << SWAPPED_SHIFT)
+        PacketMeta(self.0 & !(1 << SWAPPED_SHIFT) | u64::from(swapped) << SWAPPED_SHIFT)
     }
 
     /// The sender; 1: the second end of the key.
@@ -92,7 +92,7 @@ impl Meta {
 
     /// The same of a packet without TCP flags.
     pub(crate) fn without_flags(self) -> Self {
-        Meta(self.0 & !0xff)
+        PacketMeta(self.0 & !0xff)
     }
 
     /// Bytes of the IP packet.
@@ -127,18 +127,18 @@ pub(crate) const ONE_PACKET: u64 = 1 << PACKETS_SHIFT;
 /// In the place of a type and code.
 const QUOTES: u16 = u16::MAX;
 
-impl Opening {
+impl HeaderInfo {
     /// No VLAN tag, not ICMP. The IP header with its options or extensions has so many bytes, a
     /// multiple of 4 and at most 1020.
     pub(crate) const fn plain(position: u8, ip_header: usize) -> Self {
-        Opening { vlan: VlanTags::NONE, icmp: 0, position, ip_header: (ip_header / 4) as u8 }
+        HeaderInfo { vlan: VlanTags::NONE, icmp: 0, position, ip_header: (ip_header / 4) as u8 }
     }
 
     /// Of an ICMP error: it stands where a packet of the connection would that it quotes, with the
     /// sequence number that is in the quote in place of tags.
     pub(crate) fn quoting(position: u8, seq: u32) -> Self {
         let ids = [(seq >> 16) as u16, seq as u16];
-        Opening { vlan: VlanTags { ids }, icmp: QUOTES, ..Opening::plain(position, 0) }
+        HeaderInfo { vlan: VlanTags { ids }, icmp: QUOTES, ..HeaderInfo::plain(position, 0) }
     }
 
     /// The sequence number of what it quotes, if it is an ICMP error.

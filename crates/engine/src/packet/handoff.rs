@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A packet that was parsed here and belongs to another worker.
 
-use super::descriptor::{Meta, Opening, Reach};
+use super::descriptor::{HeaderInfo, PacketMeta, TcpReach};
 
 /// What another worker needs to go on with a packet that was parsed here.
 #[derive(Clone, Copy)]
 pub struct Errand {
     pub(crate) words: [u64; 5],
-    pub(crate) meta: Meta,
-    pub(crate) opening: Opening,
-    pub(crate) reach: Reach,
+    pub(crate) meta: PacketMeta,
+    pub(crate) opening: HeaderInfo,
+    pub(crate) reach: TcpReach,
     pub(crate) worker: u16,
     pub(crate) is_v6: bool,
 }

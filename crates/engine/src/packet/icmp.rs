@@ -2,7 +2,7 @@
 //! Messages of ICMP (RFC 792, RFC 950) and ICMPv6 (RFC 4443) by their types: errors, and exchanges
 //! of a request and its reply, which have an identifier.
 
-use super::key::Ports;
+use super::key::L4Id;
 use crate::api::{PROTO_ICMP, PROTO_ICMPV6};
 
 /// Whether a message is an error about a packet, which it quotes (RFC 792, RFC 4443).
@@ -38,9 +38,9 @@ pub(crate) fn has_identifier(proto: u8, kind: u8) -> bool {
 
 /// What stands for ports. Of an exchange each end has the type that it sends: where both ask with
 /// one identifier, these are two connections.
-pub(crate) fn icmp_ports(proto: u8, [kind, code]: [u8; 2], [high, low]: [u8; 2]) -> Ports {
+pub(crate) fn icmp_ports(proto: u8, [kind, code]: [u8; 2], [high, low]: [u8; 2]) -> L4Id {
     match counterpart(proto, kind) {
-        Some(other) => Ports::Exchange([high, low, kind, code], [high, low, other, code]),
-        None => Ports::Common([0, 0, kind, code]),
+        Some(other) => L4Id::Exchange([high, low, kind, code], [high, low, other, code]),
+        None => L4Id::Common([0, 0, kind, code]),
     }
 }

@@ -24,7 +24,7 @@ const _: () = assert!(size_of::<Key4>() == 16 && size_of::<Key6>() == 40);
 
 /// What the two ends of a packet have beside their addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ports {
+pub(crate) enum L4Id {
     /// TCP, UDP, SCTP: source and destination port as they lie in the header.
     Pair([u8; 4]),
     /// What belongs to the packet, not to its ends, so it is not sorted. GRE: the key. ESP: the
@@ -34,17 +34,17 @@ pub(crate) enum Ports {
     Exchange([u8; 4], [u8; 4]),
 }
 
-impl Ports {
+impl L4Id {
     /// As seen from the source, and as seen from the destination.
     #[inline(always)]
     fn both_ways(self) -> (u32, u32) {
         match self {
-            Ports::Pair(bytes) => {
+            L4Id::Pair(bytes) => {
                 let forth = u32::from_ne_bytes(bytes);
                 (forth, forth.rotate_left(16))
             }
-            Ports::Common(bytes) => (u32::from_ne_bytes(bytes), u32::from_ne_bytes(bytes)),
-            Ports::Exchange(forth, back) => (u32::from_ne_bytes(forth), u32::from_ne_bytes(back)),
+            L4Id::Common(bytes) => (u32::from_ne_bytes(bytes), u32::from_ne_bytes(bytes)),
+            L4Id::Exchange(forth, back) => (u32::from_ne_bytes(forth), u32::from_ne_bytes(back)),
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn zone_proto(zone: u16, proto: u8) -> u64 {
 /// Key of a packet, and whether its source is the second end of the key. `addresses` are source
 /// and destination as they lie in the header.
 #[inline(always)]
-pub(crate) fn key4(addresses: [u8; 8], ports: Ports, zone_proto: u64) -> (Key4, bool) {
+pub(crate) fn key4(addresses: [u8; 8], ports: L4Id, zone_proto: u64) -> (Key4, bool) {
     let forth = u64::from_ne_bytes(addresses);
     let back = forth.rotate_left(32);
     let (ports_forth, ports_back) = ports.both_ways();
@@ -70,7 +70,7 @@ pub(crate) fn key4(addresses: [u8; 8], ports: Ports, zone_proto: u64) -> (Key4, 
 /// Key of a packet, and whether its source is the second end of the key. `addresses` are source
 /// and destination as they lie in the header.
 #[inline(always)]
-pub(crate) fn key6(addresses: &[u8; 32], ports: Ports, zone_proto: u64) -> (Key6, bool) {
+pub(crate) fn key6(addresses: &[u8; 32], ports: L4Id, zone_proto: u64) -> (Key6, bool) {
     // Taken byte by byte, the compiler puts each word together in vectors, shuffle by shuffle.
     let word = |at: usize| {
         let bytes = addresses[at..].first_chunk().expect("8 bytes of 32");
@@ -205,9 +205,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pair(sport: u16, dport: u16) -> Ports {
+    fn pair(sport: u16, dport: u16) -> L4Id {
         let ([a, b], [c, d]) = (sport.to_be_bytes(), dport.to_be_bytes());
-        Ports::Pair([a, b, c, d])
+        L4Id::Pair([a, b, c, d])
     }
 
     /// Two addresses side by side, as in a header.
@@ -229,14 +229,14 @@ mod tests {
     fn icmp_identifier_is_not_sorted() {
         let (request, reply) = ([0, 99, 8, 0], [0, 99, 0, 0]);
         for [a, b] in [[[1; 4], [2; 4]], [[2; 4], [1; 4]], [[1; 4], [1; 4]]] {
-            let forth = key4(ends(a, b), Ports::Exchange(request, reply), 0);
-            let back = key4(ends(b, a), Ports::Exchange(reply, request), 0);
+            let forth = key4(ends(a, b), L4Id::Exchange(request, reply), 0);
+            let back = key4(ends(b, a), L4Id::Exchange(reply, request), 0);
             assert_eq!(forth.0, back.0);
             assert_ne!(forth.1, back.1);
             assert_eq!(forth.0.parts().low_port, 99);
             let of_low = if forth.1 { reply } else { request };
             assert_eq!(forth.0.parts().high_port, u16::from_be_bytes([of_low[2], of_low[3]]));
-            let other = key4(ends(b, a), Ports::Exchange(request, reply), 0);
+            let other = key4(ends(b, a), L4Id::Exchange(request, reply), 0);
             assert_eq!(other.0 == forth.0, a == b, "both may ask");
         }
     }

@@ -2,7 +2,7 @@
 //! The states of an SCTP association (RFC 9260 section 4) as a box between both ends sees them,
 //! what leads from one to the next, and what of its packets is read for that.
 
-use super::descriptor::{Meta, Opening};
+use super::descriptor::{HeaderInfo, PacketMeta};
 use super::headers::HEADERS_MAX;
 use wire::Packet;
 
@@ -28,7 +28,7 @@ const HEARTBEAT_ACK: u8 = 5;
 
 /// What a packet is for: the first of its chunks that is not of the last kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ChunkKind {
     Init,
     InitAck,
     CookieEcho,
@@ -52,8 +52,8 @@ pub(crate) enum Probe {
 
 /// What is read of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chunks {
-    pub(crate) kind: Kind,
+pub(crate) struct SctpChunks {
+    pub(crate) kind: ChunkKind,
     /// The verification tag.
     pub(crate) tag: u32,
     /// Of ABORT and SHUTDOWN COMPLETE: the tag is the one that the peer sends (section 8.5.1).
@@ -70,40 +70,40 @@ pub(crate) struct Chunks {
     pub(crate) is_judged: bool,
 }
 
-impl Kind {
+impl ChunkKind {
     /// Whether it is the end of an association.
     pub(crate) fn ends(self) -> bool {
-        matches!(self, Kind::Abort | Kind::ShutdownComplete)
+        matches!(self, ChunkKind::Abort | ChunkKind::ShutdownComplete)
     }
 
     fn of(chunk: u8) -> Self {
         match chunk {
-            1 => Kind::Init,
-            2 => Kind::InitAck,
-            6 => Kind::Abort,
-            7 => Kind::Shutdown,
-            8 => Kind::ShutdownAck,
-            9 => Kind::Error,
-            10 => Kind::CookieEcho,
-            11 => Kind::CookieAck,
-            14 => Kind::ShutdownComplete,
-            _ => Kind::Other,
+            1 => ChunkKind::Init,
+            2 => ChunkKind::InitAck,
+            6 => ChunkKind::Abort,
+            7 => ChunkKind::Shutdown,
+            8 => ChunkKind::ShutdownAck,
+            9 => ChunkKind::Error,
+            10 => ChunkKind::CookieEcho,
+            11 => ChunkKind::CookieAck,
+            14 => ChunkKind::ShutdownComplete,
+            _ => ChunkKind::Other,
         }
     }
 }
 
-impl Chunks {
+impl SctpChunks {
     /// Of a packet that was parsed. `None`: a capture has cut it before what is to be known.
     #[inline(never)]
     pub(crate) fn of<P: Packet>(
         packet: &P,
-        meta: Meta,
-        opening: &Opening,
+        meta: PacketMeta,
+        opening: &HeaderInfo,
         is_judged: bool,
     ) -> Option<Self> {
         let len = (meta.ip_len() as usize).saturating_sub(opening.ip_header());
         let (l4, look) = (opening.l4(), len.min(LOOK));
-        let read = |bytes: &[u8]| Some(Chunks { is_judged, ..Self::read(bytes, len)? });
+        let read = |bytes: &[u8]| Some(SctpChunks { is_judged, ..Self::read(bytes, len)? });
         if let Some(bytes) = packet.head().get(l4..l4 + look) {
             return read(bytes);
         }
@@ -113,8 +113,8 @@ impl Chunks {
     }
 
     /// What it is for where nobody minds how it is made.
-    pub(crate) fn meant(&self) -> Kind {
-        if self.is_garbled { Kind::Other } else { self.kind }
+    pub(crate) fn meant(&self) -> ChunkKind {
+        if self.is_garbled { ChunkKind::Other } else { self.kind }
     }
 
     /// Whether an association can begin with it: nothing is judged, or it is made as it should be.
@@ -125,14 +125,14 @@ impl Chunks {
     /// Whether an association that is not known may begin with it even where nothing is picked up:
     /// HEARTBEAT is the first packet between other addresses of the same two ends (section 5.4).
     pub(crate) fn opens(&self) -> bool {
-        !self.is_garbled && (self.kind == Kind::Init || self.is_heartbeat)
+        !self.is_garbled && (self.kind == ChunkKind::Init || self.is_heartbeat)
     }
 
     /// Of the first bytes of a packet of this length.
     fn read(bytes: &[u8], len: usize) -> Option<Self> {
         let tag = u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?);
-        let mut chunks = Chunks {
-            kind: Kind::Other,
+        let mut chunks = SctpChunks {
+            kind: ChunkKind::Other,
             tag,
             reflects: false,
             initiate: 0,
@@ -162,10 +162,10 @@ impl Chunks {
                 HEARTBEAT_ACK if count == 0 && next >= len => Some(Probe::HeartbeatAck),
                 _ => None,
             };
-            let kind = Kind::of(*kind);
+            let kind = ChunkKind::of(*kind);
             match kind {
-                Kind::Other => {}
-                Kind::Error => chunks.kind = Kind::Error,
+                ChunkKind::Other => {}
+                ChunkKind::Error => chunks.kind = ChunkKind::Error,
                 _ => {
                     chunks.kind = kind;
                     chunks.reflects = flags & T_BIT != 0 && kind.ends();
@@ -182,12 +182,12 @@ impl Chunks {
     /// With what the chunk says that decides, where others are beside it, or not.
     fn alone(
         mut self,
-        kind: Kind,
+        kind: ChunkKind,
         is_beside: bool,
         (chunk, chunk_len, is_cut): (&[u8], usize, bool),
     ) -> Option<Self> {
-        let is_init = matches!(kind, Kind::Init | Kind::InitAck);
-        let stands_alone = is_init || kind == Kind::ShutdownComplete;
+        let is_init = matches!(kind, ChunkKind::Init | ChunkKind::InitAck);
+        let stands_alone = is_init || kind == ChunkKind::ShutdownComplete;
         self.is_garbled = stands_alone && is_beside || is_init && chunk_len < INIT_MIN;
         if is_init && !self.is_garbled {
             self.initiate = match chunk.get(CHUNK..).and_then(|value| value.first_chunk()) {
@@ -197,7 +197,7 @@ impl Chunks {
                 None => 0,
             };
             // Sections 3.3.2 and 8.5.1.
-            self.is_garbled = self.initiate == 0 || kind == Kind::Init && self.tag != 0;
+            self.is_garbled = self.initiate == 0 || kind == ChunkKind::Init && self.tag != 0;
         }
         Some(self)
     }

@@ -2,7 +2,7 @@
 //! What a segment says in numbers (RFC 9293 section 3.1). Read from the packet where a connection
 //! is judged by them, and nowhere else: other packets never pay for it.
 
-use super::descriptor::{Meta, Opening};
+use super::descriptor::{HeaderInfo, PacketMeta};
 use wire::Packet;
 
 /// A header without options.
@@ -26,7 +26,7 @@ pub(crate) const SCALE_MAX: u8 = 14;
 
 /// Sequence number, acknowledgment, window as it is written, and the length in sequence space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Numbers {
+pub(crate) struct SeqNumbers {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) window: u16,
@@ -34,10 +34,14 @@ pub(crate) struct Numbers {
     pub(crate) len: u32,
 }
 
-impl Numbers {
+impl SeqNumbers {
     /// Of a packet that was parsed. `None`: a capture has cut it inside of the header.
     #[inline(always)]
-    pub(crate) fn of<P: Packet>(packet: &P, meta: Meta, opening: &Opening) -> Option<Self> {
+    pub(crate) fn of<P: Packet>(
+        packet: &P,
+        meta: PacketMeta,
+        opening: &HeaderInfo,
+    ) -> Option<Self> {
         let gathered;
         let header = packet.head().get(opening.l4()..).and_then(|rest| rest.first_chunk());
         let header = match header {
@@ -55,7 +59,7 @@ impl Numbers {
     #[inline(always)]
     pub(crate) fn of_plain<P: Packet>(
         packet: &P,
-        meta: Meta,
+        meta: PacketMeta,
         is_v6: bool,
         l3: usize,
     ) -> Option<Self> {
@@ -65,7 +69,7 @@ impl Numbers {
     }
 
     #[inline(always)]
-    fn read(header: &[u8; HEADER], meta: Meta, ip_header: usize) -> Self {
+    fn read(header: &[u8; HEADER], meta: PacketMeta, ip_header: usize) -> Self {
         let [_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, offset, flags, w0, w1, ..] = *header;
         let numbers = u64::from_be_bytes([s0, s1, s2, s3, a0, a1, a2, a3]);
         let rest = u32::from_be_bytes([offset, flags, w0, w1]);
@@ -74,7 +78,7 @@ impl Numbers {
         // The first of several fragments may say less than its header has.
         let data = meta.ip_len().saturating_sub(header_len);
         let marks = (flags & u32::from(FIN)) + (flags & u32::from(SYN)) / u32::from(SYN);
-        Numbers {
+        SeqNumbers {
             seq: (numbers >> 32) as u32,
             ack: numbers as u32,
             window: rest as u16,
@@ -84,7 +88,7 @@ impl Numbers {
 
     /// The header lies in several segments of the buffer.
     #[inline(never)]
-    fn gather<P: Packet>(packet: &P, opening: &Opening) -> Option<[u8; HEADER]> {
+    fn gather<P: Packet>(packet: &P, opening: &HeaderInfo) -> Option<[u8; HEADER]> {
         let mut bytes = [0; HEADERS_MAX];
         let copied = packet.copy_to(&mut bytes);
         bytes.get(opening.l4()..copied)?.first_chunk().copied()
@@ -99,8 +103,8 @@ impl Numbers {
 
 /// A segment that may do more than to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) numbers: Numbers,
+pub(crate) struct TcpSegment {
+    pub(crate) numbers: SeqNumbers,
     /// The shift that a SYN offers for its sender's windows, if it does. If a capture has cut the
     /// options, the largest one: nobody knows, and a smaller one would refuse what may be right.
     pub(crate) scale: Option<u8>,
@@ -111,21 +115,21 @@ pub(crate) struct Segment {
 /// It is read where its numbers are used: in between they would go by memory, written in small
 /// pieces and read in large ones, for which a processor waits.
 #[derive(Clone, Copy)]
-pub(crate) struct Header<'a> {
+pub(crate) struct TcpHeader<'a> {
     fixed: &'a [u8; HEADER],
     behind: &'a [u8],
 }
 
 /// Room for a header that lies in several segments of the buffer.
-pub(crate) type Gathered = [u8; HEADER_MAX];
+pub(crate) type HeaderBuf = [u8; HEADER_MAX];
 
-impl<'a> Header<'a> {
-    /// Of a packet as [`Numbers::of`] takes it.
+impl<'a> TcpHeader<'a> {
+    /// Of a packet as [`SeqNumbers::of`] takes it.
     #[inline(always)]
     pub(crate) fn of<P: Packet>(
         packet: &'a P,
-        opening: &Opening,
-        gathered: &'a mut Option<Gathered>,
+        opening: &HeaderInfo,
+        gathered: &'a mut Option<HeaderBuf>,
     ) -> Option<Self> {
         let (head, l4) = (packet.head(), opening.l4());
         let header = if head.len() >= packet.frame_len().min(l4 + HEADER_MAX) {
@@ -134,27 +138,27 @@ impl<'a> Header<'a> {
             gather(packet, l4, gathered.insert([0; HEADER_MAX]))?
         };
         let (fixed, behind) = header.split_first_chunk()?;
-        Some(Header { fixed, behind })
+        Some(TcpHeader { fixed, behind })
     }
 
     /// Of a packet whose bytes all lie here; `None` if they end within it.
     #[inline(always)]
-    pub(crate) fn of_whole(bytes: &'a [u8], opening: &Opening) -> Option<Self> {
+    pub(crate) fn of_whole(bytes: &'a [u8], opening: &HeaderInfo) -> Option<Self> {
         let (fixed, behind) = bytes.get(opening.l4()..)?.split_first_chunk()?;
-        Some(Header { fixed, behind })
+        Some(TcpHeader { fixed, behind })
     }
 
     /// What it says.
     #[inline(always)]
-    pub(crate) fn read(self, meta: Meta, opening: &Opening) -> Segment {
+    pub(crate) fn read(self, meta: PacketMeta, opening: &HeaderInfo) -> TcpSegment {
         let is_syn = meta.tcp_flags() & SYN != 0;
         let scale = if is_syn { scale_offered(self.fixed[12] >> 4, self.behind) } else { None };
-        Segment { numbers: Numbers::read(self.fixed, meta, opening.ip_header()), scale }
+        TcpSegment { numbers: SeqNumbers::read(self.fixed, meta, opening.ip_header()), scale }
     }
 }
 
 #[inline(never)]
-fn gather<'a, P: Packet>(packet: &P, l4: usize, gathered: &'a mut Gathered) -> Option<&'a [u8]> {
+fn gather<'a, P: Packet>(packet: &P, l4: usize, gathered: &'a mut HeaderBuf) -> Option<&'a [u8]> {
     let mut bytes = [0; HEADERS_MAX];
     let copied = packet.copy_to(&mut bytes);
     let header = bytes.get(l4..copied)?;
@@ -225,11 +229,11 @@ mod tests {
 
     fn offered(options: &[u8]) -> Option<u8> {
         let frame = FrameBuilder::ipv4([1; 4], [2; 4]).tcp(1, 2).flags(SYN).tcp_options(options);
-        let (frame, opening) = (frame.build(), Opening::plain(0, 20));
-        let (mut gathered, meta) = (None, Meta::new(frame.len() as u32, 14, SYN));
+        let (frame, opening) = (frame.build(), HeaderInfo::plain(0, 20));
+        let (mut gathered, meta) = (None, PacketMeta::new(frame.len() as u32, 14, SYN));
         let offers = [0, 14, 40, 54, 55, frame.len()].map(|cut| {
             let packet = BytesPacket::cut(&frame, cut);
-            Header::of(&packet, &opening, &mut gathered).unwrap().read(meta, &opening).scale
+            TcpHeader::of(&packet, &opening, &mut gathered).unwrap().read(meta, &opening).scale
         });
         assert_eq!(offers, [offers[0]; 6]);
         offers[0]
@@ -249,9 +253,9 @@ mod tests {
     fn the_scale_is_unknown_where_the_capture_has_cut_it() {
         let scale_of = |frame: &[u8], captured: usize, l4: usize| {
             let packet = BytesPacket::captured(&frame[..captured], frame.len(), frame.len());
-            let opening = Opening::plain(0, l4 - 14);
-            let (mut gathered, meta) = (None, Meta::new(frame.len() as u32, 14, SYN));
-            let header = Header::of(&packet, &opening, &mut gathered);
+            let opening = HeaderInfo::plain(0, l4 - 14);
+            let (mut gathered, meta) = (None, PacketMeta::new(frame.len() as u32, 14, SYN));
+            let header = TcpHeader::of(&packet, &opening, &mut gathered);
             header.map(|header| header.read(meta, &opening).scale)
         };
         let options = [2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 0, 3];
@@ -289,18 +293,18 @@ mod tests {
             .tcp_options(&[1; 4])
             .payload([0; 9])
             .build();
-        let mut opening = Opening::plain(0, 48);
+        let mut opening = HeaderInfo::plain(0, 48);
         opening.vlan.ids[0] = 7;
         let ip_len = frame.len() - 18;
-        let meta = Meta::new(frame.len() as u32, (frame.len() - ip_len) as u16, SYN | FIN);
-        let wanted = Numbers { seq: u32::MAX, ack: 0x0102_0304, window: 0x0506, len: 11 };
+        let meta = PacketMeta::new(frame.len() as u32, (frame.len() - ip_len) as u16, SYN | FIN);
+        let wanted = SeqNumbers { seq: u32::MAX, ack: 0x0102_0304, window: 0x0506, len: 11 };
         for at in 0..=frame.len() {
-            let numbers = Numbers::of(&BytesPacket::cut(&frame, at), meta, &opening);
+            let numbers = SeqNumbers::of(&BytesPacket::cut(&frame, at), meta, &opening);
             assert_eq!(numbers, Some(wanted), "cut at {at}");
         }
         for captured in 0..66 + 20 {
             let packet = BytesPacket::captured(&frame[..captured], frame.len(), frame.len());
-            assert_eq!(Numbers::of(&packet, meta, &opening), None, "captured {captured}");
+            assert_eq!(SeqNumbers::of(&packet, meta, &opening), None, "captured {captured}");
         }
         assert_eq!(wanted.end(), 10);
     }

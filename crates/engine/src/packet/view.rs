@@ -1,41 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A packet that may do more to its flow than to be counted, with all that decides it.
 
-use super::checksum::Evidence;
-use super::descriptor::{Meta, Opening};
+use super::checksum::ChecksumSource;
+use super::descriptor::{HeaderInfo, PacketMeta};
 use super::icmp::is_reply;
 use super::key::Key;
-use super::sctp::Chunks;
-use super::tcp::{Header, RST, Segment, is_sound, opens};
+use super::sctp::SctpChunks;
+use super::tcp::{RST, TcpHeader, TcpSegment, is_sound, opens};
 use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP, Side};
 use crate::base::{Nanos, prefetch};
 
 /// What a flow learns from one of its packets.
 #[derive(Clone, Copy)]
-pub(crate) struct Arrival<'a> {
-    pub(crate) meta: Meta,
-    pub(crate) opening: &'a Opening,
+pub(crate) struct PacketView<'a> {
+    pub(crate) meta: PacketMeta,
+    pub(crate) opening: &'a HeaderInfo,
     pub(crate) now: Nanos,
     /// The port by which it came, if there are two.
     pub(crate) side: Option<Side>,
     /// Of TCP that is judged by its numbers, if it is not cut.
-    pub(crate) header: Option<Header<'a>>,
+    pub(crate) header: Option<TcpHeader<'a>>,
     /// Of SCTP, if they are not cut.
-    pub(crate) chunks: Option<Chunks>,
+    pub(crate) chunks: Option<SctpChunks>,
     /// That it came as it was sent.
-    pub(crate) evidence: Evidence<'a>,
+    pub(crate) evidence: ChecksumSource<'a>,
 }
 
-impl Arrival<'_> {
+impl PacketView<'_> {
     /// Of a fragment that is not the first: there is no header to be read, and no sum to be made.
-    pub(crate) fn of_fragment(meta: Meta, opening: &Opening, now: Nanos) -> Arrival<'_> {
+    pub(crate) fn of_fragment(
+        meta: PacketMeta,
+        opening: &HeaderInfo,
+        now: Nanos,
+    ) -> PacketView<'_> {
         let (side, header, chunks) = (None, None, None);
-        Arrival { meta, opening, now, side, header, chunks, evidence: Evidence::Trusted }
+        PacketView { meta, opening, now, side, header, chunks, evidence: ChecksumSource::Trusted }
     }
 
     /// What its header says, if there is one.
     #[inline(always)]
-    pub(crate) fn segment(&self) -> Option<Segment> {
+    pub(crate) fn segment(&self) -> Option<TcpSegment> {
         self.header.map(|header| header.read(self.meta, self.opening))
     }
 

@@ -6,14 +6,14 @@
 
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{CtState, Irregular};
-use crate::packet::{Arrival, Key};
+use crate::packet::{Key, PacketView};
 use crate::tracker::{Cause, Step, Tracker};
 
 /// Begins a connection in the place of the one in `record`, if it may, and counts the packet to it.
 pub(super) fn may_reopen<const W: usize>(
     tracker: &mut Tracker<W>,
     (record, cause): (u32, Cause),
-    packet: &Arrival,
+    packet: &PacketView,
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> Step {
     let originators = tracker.originators(record, packet, cause);
@@ -28,7 +28,7 @@ pub(super) fn may_reopen<const W: usize>(
 pub(super) fn may_begin<const W: usize>(
     tracker: &mut Tracker<W>,
     (hash, key): (u64, Key<W>),
-    packet: &Arrival,
+    packet: &PacketView,
     verdicts: &mut Verdicts<impl CtStates>,
 ) {
     let position = packet.opening.position;

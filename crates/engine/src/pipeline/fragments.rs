@@ -7,12 +7,15 @@ use super::verdicts::{CtStates, Verdicts};
 use crate::account::Accounts;
 use crate::api::{CtState, Reason, Verdict};
 use crate::base::Nanos;
-use crate::fragments::{Due, Fate, Fragments, Held, Hold, Known, Of, Owner, Waiting};
-use crate::packet::{Arrived, Batch, Batches, Burst, Further};
+use crate::fragments::{
+    DatagramId, FamilyDatagrams, FamilyStore, FragmentOutcome, FragmentStore, Held, HeldFragment,
+    HoldQueue, ReadyFragments,
+};
+use crate::packet::{Batch, BatchFragment, Batches, Burst, LaterFragment};
 use crate::tracker::Tracker;
 use wire::Packet;
 
-impl Fragments {
+impl FragmentStore {
     /// Finds the connections of the fragments in both batches, in the order in which they came, and
     /// takes those that have none out.
     #[inline(never)]
@@ -50,14 +53,14 @@ impl Fragments {
         now: Nanos,
         verdicts: &mut Verdicts<impl CtStates>,
     ) where
-        Self: Of<W>,
+        Self: FamilyStore<W>,
     {
-        let Some(Arrived { piece, position, way, meta }) = batch.piece(which) else { return };
+        let Some(BatchFragment { piece, position, way, meta }) = batch.piece(which) else { return };
         let may_wait = self.hold.is_on();
         let (known, hold) = self.of();
         let mut refuse = |first, reason| release_held(hold, first, reason, verdicts.accounts);
         match known.datagrams.take(&piece, way, (now, may_wait), &mut refuse) {
-            Fate::First => {
+            FragmentOutcome::First => {
                 let due = known.datagrams.due(&piece, position, hold);
                 match batch.errand_of_piece(which, &verdicts.others) {
                     Some(errand) => {
@@ -68,24 +71,24 @@ impl Fragments {
                     None => known.due.extend(due),
                 }
             }
-            Fate::Of(key, swapped, reach) => {
+            FragmentOutcome::Of(key, swapped, reach) => {
                 batch.belongs(which, (key, swapped), reach);
                 if let Some(errand) = batch.errand_of_piece(which, &verdicts.others) {
                     batch.refuse(which);
                     verdicts.hand_off(errand);
                 }
             }
-            Fate::Refused(reason) => {
+            FragmentOutcome::Refused(reason) => {
                 batch.refuse(which);
                 verdicts.keyless(position, reason);
             }
-            Fate::Waits(number) => {
+            FragmentOutcome::Waits(number) => {
                 batch.refuse(which);
                 if hold.is_full() {
                     self.give_up_oldest(verdicts.accounts);
                 }
                 let (known, hold) = self.of();
-                let waiting = Waiting { meta, end: piece.span.end };
+                let waiting = HeldFragment { meta, end: piece.span.end };
                 match known.datagrams.keep(number, hold, (waiting, now)) {
                     Ok(slot) => {
                         self.held.push(Held { position, slot });
@@ -117,7 +120,7 @@ impl Fragments {
         }
     }
 
-    fn give_up(&mut self, Owner { is_v6, datagram }: Owner, accounts: &mut Accounts) {
+    fn give_up(&mut self, DatagramId { is_v6, datagram }: DatagramId, accounts: &mut Accounts) {
         let hold = &mut self.hold;
         let mut refuse = |first, reason| release_held(hold, first, reason, accounts);
         match is_v6 {
@@ -144,23 +147,25 @@ impl Fragments {
     }
 }
 
-impl<const W: usize> Known<W> {
+impl<const W: usize> FamilyDatagrams<W> {
     fn count_due(
         &self,
         position: usize,
-        hold: &mut Hold,
+        hold: &mut HoldQueue,
         tracker: &mut Tracker<W>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         // The state that was asked for is that of the first one.
         let mut verdicts = verdicts.without_ct_states();
-        let is_here = |due: &&Due<W>| usize::from(due.position) == position;
-        for Due { position, key, swapped, extent, first_held } in self.due.iter().filter(is_here) {
+        let is_here = |due: &&ReadyFragments<W>| usize::from(due.position) == position;
+        for ReadyFragments { position, key, swapped, extent, first_held } in
+            self.due.iter().filter(is_here)
+        {
             let mut at = *first_held;
             while let Some((waiting, next)) = hold.packet(at) {
                 verdicts.accounts.stats.held -= 1;
                 let (meta, reach) = (waiting.meta.sent_by(*swapped), extent.up_to(waiting.end));
-                let fragment = Further { meta, position: *position, reach };
+                let fragment = LaterFragment { meta, position: *position, reach };
                 let step = tracker.follow(key, fragment, verdicts.now, verdicts.accounts);
                 let verdict = match step {
                     Some(step) => {
@@ -177,14 +182,14 @@ impl<const W: usize> Known<W> {
     }
 }
 
-impl<const W: usize> Due<W> {
+impl<const W: usize> ReadyFragments<W> {
     /// The connection is that of another worker: the packets follow the first one.
-    fn send_away(&self, hold: &mut Hold, verdicts: &mut Verdicts<impl CtStates>) {
+    fn send_away(&self, hold: &mut HoldQueue, verdicts: &mut Verdicts<impl CtStates>) {
         let mut at = self.first_held;
         while let Some((waiting, next)) = hold.packet(at) {
             let meta = waiting.meta.sent_by(self.swapped);
             let reach = self.extent.up_to(waiting.end);
-            let fragment = Further { meta, position: self.position, reach };
+            let fragment = LaterFragment { meta, position: self.position, reach };
             verdicts.accounts.stats.held -= 1;
             match verdicts.others.errand_of_fragment(&self.key, fragment) {
                 Some(errand) => {
@@ -201,7 +206,7 @@ impl<const W: usize> Due<W> {
 }
 
 /// Releases packets that wait and have no connection, from this one of a datagram on.
-fn release_held(hold: &mut Hold, first: u32, reason: Reason, accounts: &mut Accounts) {
+fn release_held(hold: &mut HoldQueue, first: u32, reason: Reason, accounts: &mut Accounts) {
     let mut at = first;
     hold.leave(first);
     while let Some((_, next)) = hold.packet(at) {
@@ -220,7 +225,7 @@ pub(crate) fn refuse_further(batches: &mut Batches, verdicts: &mut Verdicts<impl
 
 fn refuse_further_of<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts<impl CtStates>) {
     let mut which = 0;
-    while let Some(Arrived { position, way, .. }) = batch.piece(which) {
+    while let Some(BatchFragment { position, way, .. }) = batch.piece(which) {
         if way.is_none() {
             batch.refuse(which);
             verdicts.keyless(position, Reason::Fragment);

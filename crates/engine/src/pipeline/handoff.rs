@@ -4,7 +4,7 @@
 //! They are parsed where they arrive and go, with what is known of them, to the worker that has the
 //! connection. There they are tracked like any other; nothing goes further.
 
-use super::steering::Others;
+use super::steering::Steering;
 use super::verdicts::{CtStates, Verdicts};
 use crate::base::BURST_MAX;
 use crate::packet::{Batch, Batches, Errand, Key};
@@ -33,7 +33,7 @@ pub(crate) fn send_all_errors_away(batches: &mut Batches, verdicts: &mut Verdict
 impl<const W: usize> Batch<W> {
     /// With what the packet at this place in the batch goes to another worker, if that has its
     /// connection.
-    pub(crate) fn errand(&self, at: usize, others: &Others) -> Option<Errand> {
+    pub(crate) fn errand(&self, at: usize, others: &Steering) -> Option<Errand> {
         let at = at % BURST_MAX;
         let key = Key::from_words(&self.keys, at);
         match self.further(at) {
@@ -43,7 +43,7 @@ impl<const W: usize> Batch<W> {
     }
 
     /// The same of a fragment.
-    pub(crate) fn errand_of_piece(&self, which: usize, others: &Others) -> Option<Errand> {
+    pub(crate) fn errand_of_piece(&self, which: usize, others: &Steering) -> Option<Errand> {
         self.errand(self.place(which), others)
     }
 }

@@ -6,17 +6,17 @@ use super::handoff::send_all_errors_away;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::Config;
 use crate::base::SimdLevel;
-use crate::fragments::Fragments;
+use crate::fragments::FragmentStore;
 use crate::packet::Batches;
-use crate::packet::parse::Part;
-use crate::policy::Zoning;
+use crate::packet::parse::SubBurst;
+use crate::policy::ZoneClassifier;
 use wire::Packet;
 
 /// Parser, zone rules and fragments: what is known of packets before any lookup.
 pub(super) struct Intake {
     pub(super) batches: Box<Batches>,
-    pub(super) fragments: Option<Box<Fragments>>,
-    pub(super) zone_rules: Zoning,
+    pub(super) fragments: Option<Box<FragmentStore>>,
+    pub(super) zone_rules: ZoneClassifier,
     pub(super) vectors: SimdLevel,
 }
 
@@ -24,8 +24,8 @@ impl Intake {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             batches: Batches::new(),
-            fragments: Fragments::new(config),
-            zone_rules: Zoning::new(config),
+            fragments: FragmentStore::new(config),
+            zone_rules: ZoneClassifier::new(config),
             vectors: SimdLevel::detect(),
         }
     }
@@ -39,8 +39,12 @@ impl Intake {
         first: usize,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let part =
-            Part { packets, first: first as u8, zone: self.zone_rules.from, vectors: self.vectors };
+        let part = SubBurst {
+            packets,
+            first: first as u8,
+            zone: self.zone_rules.from,
+            vectors: self.vectors,
+        };
         let before = (self.batches.v4.len(), self.batches.v6.len());
         part.parse(&mut self.batches, &mut |position, reason| {
             verdicts.keyless(position as u8, reason);

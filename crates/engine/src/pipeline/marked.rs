@@ -13,20 +13,20 @@ use crate::api::{KeyCheck, MarkLayout, MarkStats, Offload};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::offload::MarkCheck;
 use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
-use crate::packet::{Batches, ETHERNET, Key, Meta, Numbers, Of, prefetch_head};
-use crate::policy::Zoning;
+use crate::packet::{Batches, ETHERNET, FamilyBatch, Key, PacketMeta, SeqNumbers, prefetch_head};
+use crate::policy::ZoneClassifier;
 use crate::tracker::Tracker;
-use conflicts::Unsettled;
+use conflicts::ConflictSet;
 use std::ops::Range;
 use wire::Packet;
 
 /// Which packets of a burst: bit `i` for packet `i`.
-pub(crate) type Places = u64;
+pub(crate) type BurstMask = u64;
 
-const _: () = assert!(BURST_MAX as u32 <= Places::BITS);
+const _: () = assert!(BURST_MAX as u32 <= BurstMask::BITS);
 
 /// The packets of a burst that name a record, in their order.
-pub(crate) struct Marked {
+pub(crate) struct MarkedBatch {
     layout: MarkLayout,
     /// Index of the first slot of IPv4; those of IPv6 come so many behind.
     first_index: u32,
@@ -42,12 +42,12 @@ pub(crate) struct Marked {
     places: [u8; BURST_MAX],
     marks: [u32; BURST_MAX],
     records: [u32; BURST_MAX],
-    metas: [Meta; BURST_MAX],
+    metas: [PacketMeta; BURST_MAX],
     /// How many of each.
     of_v4: usize,
     of_v6: usize,
     /// Flows that one of them may end.
-    unsettled: Unsettled,
+    unsettled: ConflictSet,
     /// Where keys are made to be compared.
     batches: Box<Batches>,
     pub(crate) stats: MarkStats,
@@ -55,12 +55,12 @@ pub(crate) struct Marked {
 
 /// What all packets of a call have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct BurstContext<'a> {
     pub(crate) now: Nanos,
-    pub(crate) zoning: &'a Zoning,
+    pub(crate) zoning: &'a ZoneClassifier,
 }
 
-impl Marked {
+impl MarkedBatch {
     pub(crate) fn new(offload: &Offload) -> Self {
         let Offload { layout, first_index, slots, check, .. } = *offload;
         Self {
@@ -74,10 +74,10 @@ impl Marked {
             places: IN_ORDER,
             marks: [0; BURST_MAX],
             records: [0; BURST_MAX],
-            metas: [Meta::EMPTY; BURST_MAX],
+            metas: [PacketMeta::EMPTY; BURST_MAX],
             of_v4: 0,
             of_v6: 0,
-            unsettled: Unsettled::NONE,
+            unsettled: ConflictSet::NONE,
             batches: Batches::new(),
             stats: MarkStats::default(),
         }
@@ -99,7 +99,7 @@ impl Marked {
         &mut self,
         packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
-    ) -> Places {
+    ) -> BurstMask {
         let (slot, of_v4) = (self.slot_of(), v4.named());
         let mut claimed = 0;
         for (packet, (to_mark, to_record)) in
@@ -134,7 +134,7 @@ impl Marked {
         &mut self,
         packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
-    ) -> Places {
+    ) -> BurstMask {
         let (slot, of_v4, of_v6) = (self.slot_of(), v4.named(), v6.named());
         let (from, mut marked) = (self.of_v4, 0);
         let mut claimed = first(from);
@@ -146,8 +146,8 @@ impl Marked {
             v4.table.prefetch_many(record);
             self.claim_one(self.of_v4, (i, mark, record));
             self.of_v4 += usize::from(is_named);
-            claimed |= Places::from(is_named) << i;
-            marked |= Places::from(mark != 0) << i;
+            claimed |= BurstMask::from(is_named) << i;
+            marked |= BurstMask::from(mark != 0) << i;
         }
         let apart = self.slots_apart as usize;
         let mut left = marked & !claimed;
@@ -176,7 +176,7 @@ impl Marked {
     }
 
     /// Leaves nothing but the first packets, as far as they are claimed and of one IP version.
-    fn unclaim(&mut self) -> Places {
+    fn unclaim(&mut self) -> BurstMask {
         let claimed = self.of_v4 + self.of_v6;
         let in_front =
             |places: &[u8]| places.iter().zip(IN_ORDER).take_while(|(a, b)| *a == b).count();
@@ -200,11 +200,11 @@ impl Marked {
         &mut self,
         packets: &[P],
         (v4, v6): (&mut Tracker<2>, &mut Tracker<5>),
-        moment: Moment,
-    ) -> (Places, u64) {
+        moment: BurstContext,
+    ) -> (BurstMask, u64) {
         let (of_v4, all) = (self.of_v4, self.of_v4 + self.of_v6);
         let run = Run { run: 0..of_v4, sampled: self.sample(all), moment };
-        let mut sum = Sum { counted: 0, bytes: 0, rest: 0 };
+        let mut sum = MarkedTotals { counted: 0, bytes: 0, rest: 0 };
         if all == packets.len() && of_v4 == all {
             self.count_run(packets, run, v4, &mut sum);
         } else if let Some(any) = packets.first() {
@@ -227,9 +227,9 @@ impl Marked {
         packets: &[P],
         Run { run, sampled, moment }: Run,
         tracker: &mut Tracker<W>,
-        sum: &mut Sum,
+        sum: &mut MarkedTotals,
     ) where
-        Batches: Of<W>,
+        Batches: FamilyBatch<W>,
     {
         let (from, until) = (run.start, run.end);
         let metas = &mut self.metas[run.clone()];
@@ -240,7 +240,7 @@ impl Marked {
             let some = at..at + to_sample;
             let named = (&self.records[some.clone()], &self.marks[some.clone()]);
             let (of_run, metas) = (&packets[some.clone()], &self.metas[some]);
-            let numbers = |at: usize| Numbers::of_plain(&of_run[at], metas[at], W > 2, ETHERNET);
+            let numbers = |at: usize| SeqNumbers::of_plain(&of_run[at], metas[at], W > 2, ETHERNET);
             let counted = tracker.count_marked(named, metas, Micros::of(moment.now), numbers);
             sum.counted += counted as u64;
             at += counted;
@@ -272,18 +272,18 @@ impl Marked {
     fn look<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        (record, mark, plain): (u32, u32, Meta),
+        (record, mark, plain): (u32, u32, PacketMeta),
         is_sampled: bool,
-        (tracker, Moment { now, zoning }): (&mut Tracker<W>, Moment),
+        (tracker, BurstContext { now, zoning }): (&mut Tracker<W>, BurstContext),
     ) -> bool
     where
-        Batches: Of<W>,
+        Batches: FamilyBatch<W>,
     {
         let (meta, of_zone, l3) = match plain {
-            Meta::UNUSUAL => {
+            PacketMeta::UNUSUAL => {
                 let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
                 let read = uncounted(packet.head(), lengths, zoning.from, W > 2);
-                read.unwrap_or((Meta::UNUSUAL, 0, ETHERNET))
+                read.unwrap_or((PacketMeta::UNUSUAL, 0, ETHERNET))
             }
             plain => (plain, zoning.from.untagged(), ETHERNET),
         };
@@ -314,7 +314,8 @@ impl Marked {
                 check == MarkCheck::Trusted || !tracker.believe(record, rule.direction)
             }
         };
-        if is_one_more && tracker.takes(record, meta, || Numbers::of_plain(packet, meta, W > 2, l3))
+        if is_one_more
+            && tracker.takes(record, meta, || SeqNumbers::of_plain(packet, meta, W > 2, l3))
         {
             tracker.count_one(record, meta, Micros::of(now));
             return true;
@@ -335,25 +336,25 @@ impl Marked {
     fn has_key<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
-        zoning: &Zoning,
+        zoning: &ZoneClassifier,
         (record, direction): (u32, u8),
         tracker: &Tracker<W>,
     ) -> bool
     where
-        Batches: Of<W>,
+        Batches: FamilyBatch<W>,
     {
         self.batches.clear();
         let parsed = parse(packet, 0, zoning.from, &mut self.batches);
         zoning.apply(&mut self.batches, (0, 0));
         let first = parsed.ok().and_then(|()| self.batches.batch().first());
-        first.is_some_and(|(key, read): (Key<W>, Meta)| {
+        first.is_some_and(|(key, read): (Key<W>, PacketMeta)| {
             tracker.table.holds(record, &key) && read.swapped() == direction
         })
     }
 
     /// Which packets of this burst have their key compared for the sample.
     #[inline(always)]
-    fn sample(&mut self, len: usize) -> Places {
+    fn sample(&mut self, len: usize) -> BurstMask {
         let KeyCheck::Sampled { one_in, .. } = self.check else { return 0 };
         let mut sampled = 0;
         while (self.until_check as usize) < len {
@@ -370,16 +371,16 @@ impl Marked {
 struct Run<'a> {
     run: Range<usize>,
     /// Those whose key is compared for the sample.
-    sampled: Places,
-    moment: Moment<'a>,
+    sampled: BurstMask,
+    moment: BurstContext<'a>,
 }
 
 /// What became of the packets of a burst.
-struct Sum {
+struct MarkedTotals {
     pub(crate) counted: u64,
     bytes: u64,
     /// Places of packets that go the way of others.
-    rest: Places,
+    rest: BurstMask,
 }
 
 /// Every place, in order.
@@ -395,6 +396,6 @@ const IN_ORDER: [u8; BURST_MAX] = {
 
 /// The first so many places.
 #[inline(always)]
-pub(crate) fn first(count: usize) -> Places {
-    if count >= BURST_MAX { Places::MAX } else { (1 << count) - 1 }
+pub(crate) fn first(count: usize) -> BurstMask {
+    if count >= BURST_MAX { BurstMask::MAX } else { (1 << count) - 1 }
 }

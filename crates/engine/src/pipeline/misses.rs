@@ -7,7 +7,7 @@ use super::admission::may_begin;
 use super::pass::{Pass, Passes};
 use super::track::view;
 use super::verdicts::{CtStates, Verdicts};
-use crate::packet::{Burst, Key, Opening};
+use crate::packet::{Burst, HeaderInfo, Key};
 use wire::Packet;
 
 impl<const W: usize> Pass<'_, W> {
@@ -32,7 +32,7 @@ impl<const W: usize> Pass<'_, W> {
         if let Some(record) = self.tracker.table.find(hash, &key) {
             return self.track_found((i, record), burst, verdicts);
         }
-        let Opening { position, .. } = self.batch.openings[i];
+        let HeaderInfo { position, .. } = self.batch.openings[i];
         if self.batch.openings[i].quoted().is_some() {
             return self.relate(i, None, verdicts);
         }

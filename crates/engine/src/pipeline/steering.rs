@@ -5,9 +5,11 @@
 //! reports, and fragments by addresses alone: the same hash, made here of what they are about,
 //! says whose connection that is.
 
-use crate::api::{Config, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread, Steering};
+use crate::api::{Config, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread, Steering as SteeringConfig};
 use crate::base::BURST_MAX;
-use crate::packet::{Errand, Further, Handed, Key, KeyParts, Meta, Opening, Reach};
+use crate::packet::{
+    Errand, Handed, HeaderInfo, Key, KeyParts, LaterFragment, PacketMeta, TcpReach,
+};
 use std::net::IpAddr;
 
 /// Bytes of two addresses and two ports of IPv6.
@@ -66,7 +68,7 @@ fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
 
 /// Whether a port spreads as it says: every so often a packet that has come is held against it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trust {
+pub(crate) struct SteeringCheck {
     right: u64,
     wrong: u64,
 }
@@ -74,7 +76,7 @@ pub(crate) struct Trust {
 /// So many times it may be wrong without more ado.
 const DOUBTS: u64 = 16;
 
-impl Trust {
+impl SteeringCheck {
     /// One more has come where it was to come, or not. False: most have not.
     pub(crate) fn holds_after(&mut self, is_right: bool) -> bool {
         self.right += u64::from(is_right);
@@ -84,19 +86,24 @@ impl Trust {
 }
 
 /// What an engine knows of others.
-pub(crate) struct Others {
+pub(crate) struct Steering {
     sees_all: bool,
-    steering: Option<Steering>,
-    trust: Trust,
+    steering: Option<SteeringConfig>,
+    trust: SteeringCheck,
     /// Packets of this burst that are to go to them.
     pub(crate) handed: Vec<Handed>,
 }
 
-impl Others {
+impl Steering {
     pub(crate) fn new(config: &Config) -> Self {
         let (sees_all, steering) = (config.sees_all, config.steering.clone());
         let room = if steering.is_some() { BURST_MAX } else { 0 };
-        Self { sees_all, steering, trust: Trust::default(), handed: Vec::with_capacity(room) }
+        Self {
+            sees_all,
+            steering,
+            trust: SteeringCheck::default(),
+            handed: Vec::with_capacity(room),
+        }
     }
 
     /// Whether it is known who has which connection.
@@ -107,7 +114,7 @@ impl Others {
     /// True if a connection that is not here cannot be on another worker. A port that mostly
     /// spreads as it says need not do so with two tags, extension headers or tunnels.
     pub(crate) fn see_all(&self) -> bool {
-        let is_trusted = |steering: &Steering| !steering.doubt.is_there();
+        let is_trusted = |steering: &SteeringConfig| !steering.doubt.is_there();
         self.sees_all || self.steering.as_ref().is_some_and(is_trusted)
     }
 
@@ -126,27 +133,27 @@ impl Others {
     pub(crate) fn errand<const W: usize>(
         &self,
         key: &Key<W>,
-        meta: Meta,
-        opening: Opening,
+        meta: PacketMeta,
+        opening: HeaderInfo,
     ) -> Option<Errand> {
-        let Steering { spread, me, .. } = self.steering.as_ref()?;
+        let SteeringConfig { spread, me, .. } = self.steering.as_ref()?;
         let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
         let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
-        Some(Errand { words, meta, opening, reach: Reach::NONE, worker, is_v6: W > 2 })
+        Some(Errand { words, meta, opening, reach: TcpReach::NONE, worker, is_v6: W > 2 })
     }
 
     /// The same of a fragment behind the first of its datagram.
     pub(crate) fn errand_of_fragment<const W: usize>(
         &self,
         key: &Key<W>,
-        Further { meta, position, reach }: Further,
+        LaterFragment { meta, position, reach }: LaterFragment,
     ) -> Option<Errand> {
-        Some(Errand { reach, ..self.errand(key, meta, Opening::further(position))? })
+        Some(Errand { reach, ..self.errand(key, meta, HeaderInfo::further(position))? })
     }
 
     /// A packet with this key has come here.
     pub(crate) fn check<const W: usize>(&mut self, key: &Key<W>) {
-        let Some(Steering { spread, me, doubt }) = &self.steering else { return };
+        let Some(SteeringConfig { spread, me, doubt }) = &self.steering else { return };
         let is_right = spread.worker(key) == *me;
         if !is_right {
             doubt.arise();
@@ -161,7 +168,7 @@ impl Others {
 mod tests {
     use super::*;
     use crate::api::Hashed;
-    use crate::packet::{Ports, key4, key6, zone_proto};
+    use crate::packet::{L4Id, key4, key6, zone_proto};
 
     /// Of Microsoft's "Verifying the RSS Hash Calculation".
     const KEY: [u8; 40] = [
@@ -183,7 +190,7 @@ mod tests {
         let none = Hashed::default();
         let mut spread = Spread { key: KEY.into(), workers: (7..18).collect(), hashed: [none; 2] };
         let of = |spread: &Spread, proto| {
-            let (key, _) = key4(V4, Ports::Pair(PORTS), zone_proto(0, proto));
+            let (key, _) = key4(V4, L4Id::Pair(PORTS), zone_proto(0, proto));
             spread.worker(&key)
         };
         assert_eq!([6, 17, 132, 47].map(|proto| of(&spread, proto)), [7; 4]);
@@ -212,10 +219,10 @@ mod tests {
         let (src, dst) = addresses.split_at(16);
         let back: Vec<u8> = [dst, src].concat();
         let [a, b, c, d] = PORTS;
-        let forth = key6(&addresses, Ports::Pair([a, b, c, d]), zone_proto(0, PROTO_UDP)).0;
+        let forth = key6(&addresses, L4Id::Pair([a, b, c, d]), zone_proto(0, PROTO_UDP)).0;
         let back = key6(
             back.first_chunk().expect("32 bytes"),
-            Ports::Pair([c, d, a, b]),
+            L4Id::Pair([c, d, a, b]),
             zone_proto(0, PROTO_UDP),
         );
         assert_eq!(spread.worker(&forth), spread.worker(&back.0));
@@ -224,10 +231,10 @@ mod tests {
 
     #[test]
     fn a_port_that_is_mostly_wrong_is_not_trusted() {
-        let mut trust = Trust::default();
+        let mut trust = SteeringCheck::default();
         assert!((0..DOUBTS).all(|_| trust.holds_after(false)));
         assert!(!trust.holds_after(false));
-        let mut trust = Trust::default();
+        let mut trust = SteeringCheck::default();
         assert!((0..100).all(|_| trust.holds_after(true) && trust.holds_after(false)));
         assert!(!trust.holds_after(false));
     }

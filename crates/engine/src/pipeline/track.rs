@@ -6,9 +6,12 @@ use super::pass::Pass;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::{BURST_MAX, Micros, NO_RECORD};
-use crate::conn::{Never, When};
-use crate::packet::{Arrival, Burst, Chunks, Evidence, Gathered, Header, Key, Numbers, Opening};
-use crate::tracker::{Seen, Step};
+use crate::conn::{NoSampling, Sampler};
+use crate::packet::{
+    Burst, ChecksumSource, HeaderBuf, HeaderInfo, Key, PacketView, SctpChunks, SeqNumbers,
+    TcpHeader,
+};
+use crate::tracker::{FastPathPacket, Step};
 use wire::Packet;
 
 /// How many packets before its own a record is brought from the second level to the first.
@@ -25,7 +28,7 @@ impl<const W: usize> Pass<'_, W> {
         match self.tracker.looks() {
             Some(_) if self.batch.fragments != 0 => self.track_with_fragments(burst, verdicts),
             Some(looks) => self.track_and_look(burst, looks, verdicts),
-            None => self.track_and_look(burst, Never, verdicts),
+            None => self.track_and_look(burst, NoSampling, verdicts),
         }
     }
 
@@ -33,7 +36,7 @@ impl<const W: usize> Pass<'_, W> {
     fn track_and_look<P: Packet>(
         &mut self,
         burst: Burst<P>,
-        looks: impl When,
+        looks: impl Sampler,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         let mut pass = self.reborrow();
@@ -68,14 +71,14 @@ impl<const W: usize> Pass<'_, W> {
         let is_fragment = self.batch.fragments >> (i % BURST_MAX) & 1 == 1;
         match self.tracker.looks().filter(|_| !is_fragment) {
             Some(looks) => self.track_one((i, looks), burst, verdicts),
-            None => self.track_one((i, Never), burst, verdicts),
+            None => self.track_one((i, NoSampling), burst, verdicts),
         }
     }
 
     #[inline(always)]
     fn track_one<P: Packet>(
         &mut self,
-        (i, looks): (usize, impl When),
+        (i, looks): (usize, impl Sampler),
         (packets, now): Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
@@ -83,7 +86,7 @@ impl<const W: usize> Pass<'_, W> {
         let (meta, opening) = (self.batch.metas[i], &self.batch.openings[i]);
         let numbers = || {
             let packet = packets.get(usize::from(opening.position))?;
-            Numbers::of(packet, meta, opening)
+            SeqNumbers::of(packet, meta, opening)
         };
         let candidate = (self.lookup.candidates[i], &key);
         if !self.tracker.count(candidate, (meta, numbers), Micros::of(now), looks) {
@@ -113,7 +116,7 @@ impl<const W: usize> Pass<'_, W> {
         let Some(record) = record else { return lookup.miss(i) };
         let (meta, opening) = (batch.metas[i], &batch.openings[i]);
         if let Some(packet) = packets.get(usize::from(opening.position)) {
-            let seen = Seen { packet, meta, opening, now };
+            let seen = FastPathPacket { packet, meta, opening, now };
             match tracker.track_usual(record, &seen, verdicts.accounts) {
                 Some(Step::Tracked) => {
                     let state = || tracker.ct_state(record, meta);
@@ -138,7 +141,7 @@ impl<const W: usize> Pass<'_, W> {
         burst: Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let (meta, Opening { position, .. }) = (self.batch.metas[i], self.batch.openings[i]);
+        let (meta, HeaderInfo { position, .. }) = (self.batch.metas[i], self.batch.openings[i]);
         let zone = self.tracker.zone(record);
         let step = if self.batch.openings[i].quoted().is_some() {
             return self.relate(i, Some(record), verdicts);
@@ -185,19 +188,20 @@ pub(super) fn view<'a, P: Packet, const W: usize>(
     pass: &Pass<'a, W>,
     i: usize,
     (packets, now): Burst<'a, P>,
-    gathered: &'a mut Option<Gathered>,
-) -> Arrival<'a> {
+    gathered: &'a mut Option<HeaderBuf>,
+) -> PacketView<'a> {
     let (batch, tracker) = (pass.batch, &*pass.tracker);
     let (meta, opening) = (batch.metas[i], &batch.openings[i]);
     let key = Key::from_words(&batch.keys, i);
     let is_judged = key.proto() == PROTO_TCP && tracker.judges(key.zone());
     let packet = packets.get(usize::from(opening.position));
     let judged = packet.filter(|_| is_judged);
-    let header = judged.and_then(|packet| Header::of(packet, opening, gathered));
-    let evidence = packet.filter(|_| tracker.verifies()).map_or(Evidence::Trusted, Evidence::of);
+    let header = judged.and_then(|packet| TcpHeader::of(packet, opening, gathered));
+    let evidence =
+        packet.filter(|_| tracker.verifies()).map_or(ChecksumSource::Trusted, ChecksumSource::of);
     let is_sctp = key.proto() == PROTO_SCTP;
     let chunks = packet
         .filter(|_| is_sctp)
-        .and_then(|packet| Chunks::of(packet, meta, opening, tracker.judges(key.zone())));
-    Arrival { meta, opening, now, side: tracker.side(), header, chunks, evidence }
+        .and_then(|packet| SctpChunks::of(packet, meta, opening, tracker.judges(key.zone())));
+    PacketView { meta, opening, now, side: tracker.side(), header, chunks, evidence }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Writes the verdict of each packet, its counter and, if asked, its connection state.
 
-use super::steering::Others;
+use super::steering::Steering;
 use crate::account::Accounts;
 use crate::api::{CtState, Irregular, Reason, Verdict, WhenFull};
 use crate::base::Nanos;
@@ -51,7 +51,7 @@ pub(crate) struct Verdicts<'a, S> {
     pub(crate) out: &'a mut [Verdict],
     pub(crate) ct_states: S,
     pub(crate) accounts: &'a mut Accounts,
-    pub(crate) others: &'a mut Others,
+    pub(crate) others: &'a mut Steering,
     pub(crate) zones: &'a Zones,
     pub(crate) now: Nanos,
 }

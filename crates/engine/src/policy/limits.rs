@@ -17,21 +17,21 @@ const SECOND: Nanos = 1_000_000_000;
 /// Counts connections of both tables.
 pub(crate) struct Limits {
     of_zone: Box<[u32]>,
-    paces: Box<[Pace]>,
-    pub(crate) sources: Option<Sources>,
-    valve: Option<Valve>,
+    paces: Box<[ZoneRate]>,
+    pub(crate) sources: Option<SourceSketch>,
+    valve: Option<RateLimiter>,
 }
 
 /// Connections of a zone that have begun in a second, and in the one before.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Pace {
+pub(crate) struct ZoneRate {
     second: u32,
     begun: u32,
     before: u32,
 }
 
 /// Connections by the prefix of who began them.
-pub(crate) struct Sources {
+pub(crate) struct SourceSketch {
     max: u32,
     hasher: KeyedHasher,
     /// Two counts of each prefix, each shared with others.
@@ -39,7 +39,7 @@ pub(crate) struct Sources {
 }
 
 /// New connections in the second that runs.
-struct Valve {
+struct RateLimiter {
     max: u32,
     second: u64,
     begun: u32,
@@ -49,16 +49,16 @@ impl Limits {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             of_zone: vec![0; ZONES].into(),
-            paces: vec![Pace::default(); ZONES].into(),
-            sources: config.source_max.map(|max| Sources::new(max, config)),
-            valve: config.new_per_second.map(|max| Valve { max, second: 0, begun: 0 }),
+            paces: vec![ZoneRate::default(); ZONES].into(),
+            sources: config.source_max.map(|max| SourceSketch::new(max, config)),
+            valve: config.new_per_second.map(|max| RateLimiter { max, second: 0, begun: 0 }),
         }
     }
 
     /// Whether one of them might be met within a burst of which some packets take the place of
     /// others' connections. Then what comes first counts first. A zone has no more by that.
     pub(crate) fn are_near(&mut self, now: Nanos) -> bool {
-        let is_valve_near = |valve: &mut Valve| valve.left(now) < BURST_MAX as u32;
+        let is_valve_near = |valve: &mut RateLimiter| valve.left(now) < BURST_MAX as u32;
         self.sources.is_some() || self.valve.as_mut().is_some_and(is_valve_near)
     }
 
@@ -74,7 +74,7 @@ impl Limits {
         if zones.of(zone).connections_max.is_some_and(|max| count >= max) {
             return Err(Reason::ZoneFull);
         }
-        let is_full = |sources: &Sources| sources.count(zone, key.end(swapped)) >= sources.max;
+        let is_full = |sources: &SourceSketch| sources.count(zone, key.end(swapped)) >= sources.max;
         if self.sources.as_ref().is_some_and(is_full) {
             return Err(Reason::SourceFull);
         }
@@ -149,7 +149,7 @@ impl Limits {
     }
 }
 
-impl Pace {
+impl ZoneRate {
     /// How it stands at this time.
     fn at(self, now: Nanos) -> Self {
         let second = (now / SECOND) as u32;
@@ -161,7 +161,7 @@ impl Pace {
     }
 }
 
-impl Valve {
+impl RateLimiter {
     /// How many more may begin in this second.
     fn left(&mut self, now: Nanos) -> u32 {
         if self.second != now / SECOND {
@@ -171,7 +171,7 @@ impl Valve {
     }
 }
 
-impl Sources {
+impl SourceSketch {
     /// Bits of an IPv4 address, and of an IPv6 address, that are one source.
     const PREFIX_V4: u32 = 24;
 

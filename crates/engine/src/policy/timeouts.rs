@@ -8,7 +8,7 @@
 use super::zones::Zones;
 use crate::api::Config;
 use crate::base::Nanos;
-use crate::conn::{Hot, Phase};
+use crate::conn::{ConnHot, Phase};
 use std::sync::Arc;
 
 /// Parts of a timeout.
@@ -21,7 +21,7 @@ const STEP: u32 = WHOLE / 16;
 pub(crate) const AT_ONCE: u32 = 16;
 
 /// What decides it.
-pub(crate) struct Lifetimes {
+pub(crate) struct AdaptiveTimeouts {
     pub(crate) zones: Arc<Zones>,
     /// From so many flows on timeouts shrink, and would be 0 with so many.
     adaptive: Option<(u32, u32)>,
@@ -32,7 +32,7 @@ pub(crate) struct Lifetimes {
     pub(crate) next: u32,
 }
 
-impl Lifetimes {
+impl AdaptiveTimeouts {
     pub(crate) fn new(capacity: u32, config: &Config, zones: Arc<Zones>) -> Self {
         let part = |percent: u8| (u64::from(capacity) * u64::from(percent) / 100) as u32;
         Self {
@@ -50,13 +50,13 @@ impl Lifetimes {
 
     /// How long a flow lives.
     #[inline(always)]
-    pub(crate) fn of<const W: usize>(&self, hot: &Hot<W>) -> Nanos {
+    pub(crate) fn of<const W: usize>(&self, hot: &ConnHot<W>) -> Nanos {
         self.of_phase(hot, hot.phase())
     }
 
     /// The same in this phase.
     #[inline(always)]
-    pub(crate) fn of_phase<const W: usize>(&self, hot: &Hot<W>, phase: Phase) -> Nanos {
+    pub(crate) fn of_phase<const W: usize>(&self, hot: &ConnHot<W>, phase: Phase) -> Nanos {
         let timeout = self.zones.timeout(hot.key.zone(), phase);
         if self.share == WHOLE {
             return timeout;

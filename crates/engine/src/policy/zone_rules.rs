@@ -9,15 +9,15 @@ use crate::packet::{Batches, Key, zone_of, zone_proto};
 use std::net::IpAddr;
 
 /// Where packets get their zones from.
-pub(crate) struct Zoning {
+pub(crate) struct ZoneClassifier {
     /// Where no rule means them.
     pub(crate) from: ZoneFrom,
-    v4: Box<[Pattern<2>]>,
-    v6: Box<[Pattern<5>]>,
+    v4: Box<[KeyPattern<2>]>,
+    v6: Box<[KeyPattern<5>]>,
 }
 
 /// A rule, in one order of its ends: bits of keys of one IP version.
-struct Pattern<const W: usize> {
+struct KeyPattern<const W: usize> {
     value: Key<W>,
     mask: Key<W>,
     /// Of protocols that have some.
@@ -25,7 +25,7 @@ struct Pattern<const W: usize> {
     pub(crate) zone: u16,
 }
 
-impl Zoning {
+impl ZoneClassifier {
     /// That of a configuration.
     ///
     /// # Panics
@@ -35,8 +35,8 @@ impl Zoning {
         assert!(rules.len() <= ZoneRule::MAX, "{} rules of zones", rules.len());
         Self {
             from: config.zone,
-            v4: rules.iter().flat_map(Pattern::of_v4).collect(),
-            v6: rules.iter().flat_map(Pattern::of_v6).collect(),
+            v4: rules.iter().flat_map(KeyPattern::of_v4).collect(),
+            v6: rules.iter().flat_map(KeyPattern::of_v6).collect(),
         }
     }
 
@@ -68,13 +68,13 @@ impl Zoning {
 }
 
 /// What the zone of a connection says of the tags of its packets.
-pub(crate) struct Tagging {
+pub(crate) struct ZoneTags {
     is_by_tag: bool,
     /// Zones of rules, in order.
     given: Box<[u16]>,
 }
 
-impl Tagging {
+impl ZoneTags {
     pub(crate) fn new(config: &Config) -> Self {
         let mut given: Vec<u16> = config.zone_rules.iter().map(|rule| rule.zone).collect();
         given.sort_unstable();
@@ -97,7 +97,7 @@ impl Tagging {
 }
 
 /// The zone of the first rule that means it.
-fn zone_by<const W: usize>(patterns: &[Pattern<W>], key: &Key<W>) -> Option<u16> {
+fn zone_by<const W: usize>(patterns: &[KeyPattern<W>], key: &Key<W>) -> Option<u16> {
     patterns.iter().find(|pattern| pattern.takes(key)).map(|pattern| pattern.zone)
 }
 
@@ -122,7 +122,7 @@ impl<const N: usize> Bits<N> {
     }
 }
 
-impl Pattern<2> {
+impl KeyPattern<2> {
     fn of_v4(rule: &ZoneRule) -> Vec<Self> {
         Self::of(rule, |address| match address {
             IpAddr::V4(address) => Some(address.octets()),
@@ -131,7 +131,7 @@ impl Pattern<2> {
     }
 }
 
-impl Pattern<5> {
+impl KeyPattern<5> {
     fn of_v6(rule: &ZoneRule) -> Vec<Self> {
         Self::of(rule, |address| match address {
             IpAddr::V6(address) => Some(address.octets()),
@@ -140,7 +140,7 @@ impl Pattern<5> {
     }
 }
 
-impl<const W: usize> Pattern<W> {
+impl<const W: usize> KeyPattern<W> {
     /// Of a rule, in both orders of its ends; none if it is of the other IP version.
     fn of<const N: usize>(
         rule: &ZoneRule,
@@ -174,7 +174,7 @@ impl<const W: usize> Pattern<W> {
 mod tests {
     use super::*;
     use crate::api::Prefix;
-    use crate::packet::{KeyParts, Ports, key4, key6};
+    use crate::packet::{KeyParts, L4Id, key4, key6};
     use proptest::prelude::*;
 
     /// What a rule says, without keys: whether it means what is between these ends.
@@ -226,10 +226,11 @@ mod tests {
             ports: [bool; 2], zone in 0..3_u16,
             proto in prop::sample::select(vec![1_u8, 6, 17, 47]),
         ) {
-            let zoning = Zoning::new(&Config { zone_rules: rules.clone(), ..Config::default() });
+            let config = Config { zone_rules: rules.clone(), ..Config::default() };
+            let zoning = ZoneClassifier::new(&config);
             let [sport, dport] = ports.map(u16::from);
             let ([a, b], [c, d]) = (sport.to_be_bytes(), dport.to_be_bytes());
-            let (ports, last) = (Ports::Pair([a, b, c, d]), zone_proto(zone, proto));
+            let (ports, last) = (L4Id::Pair([a, b, c, d]), zone_proto(zone, proto));
             let (parts, found) = match (src, other) {
                 (IpAddr::V4(src), IpAddr::V4(dst)) => {
                     let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
@@ -260,7 +261,7 @@ mod tests {
             zone: 7,
         };
         let tagging =
-            |zone| Tagging::new(&Config { zone, zone_rules: vec![rule], ..Config::default() });
+            |zone| ZoneTags::new(&Config { zone, zone_rules: vec![rule], ..Config::default() });
         let tags = |from| [0, 5, 7].map(|zone| tagging(from).tag(zone));
         assert_eq!(tags(ZoneFrom::OuterVlan), [Some(0), Some(5), None]);
         assert_eq!(tags(ZoneFrom::InnerVlan), [Some(0), Some(5), None]);

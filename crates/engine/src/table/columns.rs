@@ -5,10 +5,10 @@
 
 use crate::api::{Config, CtMark};
 use crate::base::{HugeRegion, LinkStore, Memory, TimerLink};
-use crate::conn::Cold;
+use crate::conn::ConnCold;
 
 /// Those of all records.
-pub(crate) struct Markings {
+pub(crate) struct MarkColumns {
     pub(super) marks: HugeRegion<u32>,
     /// If anybody asked for some.
     pub(super) labels: Option<HugeRegion<u128>>,
@@ -16,7 +16,7 @@ pub(crate) struct Markings {
     pub(super) are_used: bool,
 }
 
-impl Markings {
+impl MarkColumns {
     /// For so many records.
     pub(crate) fn new(len: usize, config: &Config) -> Self {
         let huge = config.huge_pages;
@@ -47,9 +47,9 @@ impl Markings {
 }
 
 /// The cold parts; the wheel's links run through them.
-pub(crate) struct ColdParts(pub(crate) HugeRegion<Cold>);
+pub(crate) struct ColdColumn(pub(crate) HugeRegion<ConnCold>);
 
-impl LinkStore for ColdParts {
+impl LinkStore for ColdColumn {
     #[inline(always)]
     fn link(&mut self, record: u32) -> &mut TimerLink {
         &mut self.0[record as usize].link

@@ -2,16 +2,16 @@
 //! The embryonic flows of a table in the order in which they began, and who of them goes when there
 //! is no room.
 
-use super::columns::ColdParts;
+use super::columns::ColdColumn;
 use crate::api::{Config, Evict, ZONES};
 use crate::base::{HugeRegion, NO_RECORD};
-use crate::conn::{Hot, Neighbours};
+use crate::conn::{ConnHot, ListLinks};
 
 /// Bytes that a table counts the embryonic flows of a zone in.
 pub(crate) const EMBRYONIC_BYTES: usize = size_of::<u32>();
 
 /// A list through the records.
-pub(crate) struct Embryonic {
+pub(crate) struct EmbryonicList {
     pub(crate) oldest: u32,
     youngest: u32,
     pub(crate) len: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Embryonic {
     pub(super) of_zone: Box<[u32]>,
 }
 
-impl Embryonic {
+impl EmbryonicList {
     pub(crate) fn new(capacity: u32, config: &Config) -> Self {
         let max = u64::from(capacity) * u64::from(config.embryonic_percent) / 100;
         Self {
@@ -37,10 +37,10 @@ impl Embryonic {
 
     pub(super) fn push<const W: usize>(
         &mut self,
-        (hot, cold): (&mut HugeRegion<Hot<W>>, &mut ColdParts),
+        (hot, cold): (&mut HugeRegion<ConnHot<W>>, &mut ColdColumn),
         record: u32,
     ) {
-        let neighbours = Neighbours { older: self.youngest, younger: NO_RECORD };
+        let neighbours = ListLinks { older: self.youngest, younger: NO_RECORD };
         hot[record as usize].join(&mut cold.0[record as usize], neighbours);
         self.set_younger(cold, self.youngest, record);
         self.youngest = record;
@@ -50,14 +50,13 @@ impl Embryonic {
 
     pub(super) fn remove<const W: usize>(
         &mut self,
-        (hot, cold): (&mut HugeRegion<Hot<W>>, &mut ColdParts),
+        (hot, cold): (&mut HugeRegion<ConnHot<W>>, &mut ColdColumn),
         record: u32,
     ) {
-        let Neighbours { older, younger } =
-            hot[record as usize].leave(&mut cold.0[record as usize]);
+        let ListLinks { older, younger } = hot[record as usize].leave(&mut cold.0[record as usize]);
         self.set_younger(cold, older, younger);
         match cold.0.get_mut(younger as usize) {
-            Some(cold) => cold.set_neighbours(Neighbours { older, ..cold.neighbours() }),
+            Some(cold) => cold.set_neighbours(ListLinks { older, ..cold.neighbours() }),
             None => self.youngest = older,
         }
         self.len -= 1;
@@ -65,9 +64,9 @@ impl Embryonic {
     }
 
     /// Of a record, or [`NO_RECORD`], which is before the oldest.
-    fn set_younger(&mut self, cold: &mut ColdParts, record: u32, younger: u32) {
+    fn set_younger(&mut self, cold: &mut ColdColumn, record: u32, younger: u32) {
         match cold.0.get_mut(record as usize) {
-            Some(cold) => cold.set_neighbours(Neighbours { younger, ..cold.neighbours() }),
+            Some(cold) => cold.set_neighbours(ListLinks { younger, ..cold.neighbours() }),
             None => self.oldest = younger,
         }
     }

@@ -3,7 +3,7 @@
 //! that never were.
 
 use super::Table;
-use super::columns::Markings;
+use super::columns::MarkColumns;
 use crate::api::CtMark;
 use crate::base::{BURST_MAX, NO_RECORD, TimerLink};
 
@@ -71,7 +71,7 @@ impl<const W: usize> Table<W> {
 
     /// What was written to the connection in a record.
     pub(crate) fn ct_mark(&self, record: u32) -> CtMark {
-        let (Markings { marks, labels, are_used }, at) = (&self.markings, record as usize);
+        let (MarkColumns { marks, labels, are_used }, at) = (&self.markings, record as usize);
         if !are_used {
             return CtMark::default();
         }

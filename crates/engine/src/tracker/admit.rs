@@ -6,8 +6,8 @@ use super::step::Step;
 use crate::account::Accounts;
 use crate::api::Reason;
 use crate::base::{Micros, TimerLink};
-use crate::conn::{Cold, When};
-use crate::packet::{Arrival, Key};
+use crate::conn::{ConnCold, Sampler};
+use crate::packet::{Key, PacketView};
 
 impl<const W: usize> Tracker<W> {
     /// Makes a record for a new connection, counts its first packet and emits its event. If there
@@ -16,7 +16,7 @@ impl<const W: usize> Tracker<W> {
         &mut self,
         hash: u64,
         key: Key<W>,
-        packet: &Arrival,
+        packet: &PacketView,
         accounts: &mut Accounts,
     ) -> Step {
         if let Some(evicted) = self.make_room() {
@@ -30,8 +30,8 @@ impl<const W: usize> Tracker<W> {
         Step::Tracked
     }
 
-    fn insert(&mut self, hash: u64, key: Key<W>, packet: &Arrival) -> Option<u32> {
-        let Arrival { meta, opening, now, .. } = *packet;
+    fn insert(&mut self, hash: u64, key: Key<W>, packet: &PacketView) -> Option<u32> {
+        let PacketView { meta, opening, now, .. } = *packet;
         if !self.table.may_begin() {
             return None;
         }
@@ -40,7 +40,7 @@ impl<const W: usize> Tracker<W> {
         hot.begin(key, packet);
         let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
         let cold = &mut self.table.cold.0[record as usize];
-        *cold = Cold::begin(opening, now, TimerLink::UNLINKED);
+        *cold = ConnCold::begin(opening, now, TimerLink::UNLINKED);
         let deadline = now.saturating_add(self.lifetimes.of(hot));
         self.table.wheel.catch_up(now);
         self.table.wheel.arm(&mut self.table.cold, record, deadline);

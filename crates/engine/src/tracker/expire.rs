@@ -5,8 +5,8 @@ use super::Tracker;
 use super::offload::RECALL_WAIT;
 use crate::api::{EndReason, FlowRecord};
 use crate::base::{BURST_MAX, NO_RECORD, Nanos};
-use crate::conn::Hot;
-use crate::table::Embryonic;
+use crate::conn::ConnHot;
+use crate::table::EmbryonicList;
 
 impl<const W: usize> Tracker<W> {
     /// Looks at up to `budget` timers, at most [`BURST_MAX`], that are due by `now`; the flows they
@@ -88,7 +88,7 @@ impl<const W: usize> Tracker<W> {
         }
         self.waiting = self.waiting.filter(|due| !due.is_of(record));
         self.table.index.remove(hash, record);
-        *hot = Hot::FREE;
+        *hot = ConnHot::FREE;
         self.table.give_back(record);
         flow
     }
@@ -101,7 +101,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     fn evict(&mut self) -> Option<FlowRecord> {
-        let Embryonic { oldest, evicts, .. } = self.table.embryonic;
+        let EmbryonicList { oldest, evicts, .. } = self.table.embryonic;
         if !evicts || oldest == NO_RECORD {
             return None;
         }

@@ -3,36 +3,38 @@
 
 use super::Tracker;
 use super::step::{Cause, Step};
-use super::track::Transition;
+use super::track::StateChange;
 use crate::account::Accounts;
 use crate::api::Side;
 use crate::base::Nanos;
 use crate::conn::Phase;
-use crate::packet::{Arrival, Evidence, Header, Meta, Opening, is_plain_tcp_right};
+use crate::packet::{
+    ChecksumSource, HeaderInfo, PacketMeta, PacketView, TcpHeader, is_plain_tcp_right,
+};
 use wire::Packet;
 
 /// A packet as it was parsed.
-pub(crate) struct Seen<'a, P> {
+pub(crate) struct FastPathPacket<'a, P> {
     pub(crate) packet: &'a P,
-    pub(crate) meta: Meta,
-    pub(crate) opening: &'a Opening,
+    pub(crate) meta: PacketMeta,
+    pub(crate) opening: &'a HeaderInfo,
     pub(crate) now: Nanos,
 }
 
-impl<P: Packet> Seen<'_, P> {
+impl<P: Packet> FastPathPacket<'_, P> {
     /// Its TCP header, if all of its bytes lie in one place.
     #[inline(always)]
-    fn header(&self) -> Option<Header<'_>> {
+    fn header(&self) -> Option<TcpHeader<'_>> {
         let bytes = self.packet.head();
         let is_whole = bytes.len() == self.packet.frame_len();
-        is_whole.then(|| Header::of_whole(bytes, self.opening)).flatten()
+        is_whole.then(|| TcpHeader::of_whole(bytes, self.opening)).flatten()
     }
 
     /// The packet for the tracker, whose checksum has been verified: it came in at this side.
-    pub(crate) fn view(&self, side: Option<Side>) -> Arrival<'_> {
-        let &Seen { meta, opening, now, .. } = self;
-        let (header, evidence) = (self.header(), Evidence::Trusted);
-        Arrival { meta, opening, now, side, header, chunks: None, evidence }
+    pub(crate) fn view(&self, side: Option<Side>) -> PacketView<'_> {
+        let &FastPathPacket { meta, opening, now, .. } = self;
+        let (header, evidence) = (self.header(), ChecksumSource::Trusted);
+        PacketView { meta, opening, now, side, header, chunks: None, evidence }
     }
 
     /// Whether it came as it was sent, if anybody asks. False as well if that is not easily said.
@@ -51,10 +53,10 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn track_usual<P: Packet>(
         &mut self,
         record: u32,
-        seen: &Seen<P>,
+        seen: &FastPathPacket<P>,
         accounts: &mut Accounts,
     ) -> Option<Step> {
-        let &Seen { meta, opening, now, .. } = seen;
+        let &FastPathPacket { meta, opening, now, .. } = seen;
         let hot = &self.table.hot[record as usize];
         let before = hot.phase();
         let next = hot.usually_leads_to(meta)?;
@@ -68,7 +70,7 @@ impl<const W: usize> Tracker<W> {
             return None;
         }
         self.entered(record);
-        self.settle(record, (meta, opening, now), Some(Transition::From(before)), accounts);
+        self.settle(record, (meta, opening, now), Some(StateChange::From(before)), accounts);
         Some(Step::Tracked)
     }
 }

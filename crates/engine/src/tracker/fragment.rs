@@ -6,15 +6,15 @@ use super::step::Step;
 use crate::account::Accounts;
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
-use crate::conn::When;
-use crate::packet::{Arrival, Further, Key, Opening};
+use crate::conn::Sampler;
+use crate::packet::{HeaderInfo, Key, LaterFragment, PacketView};
 
 impl<const W: usize> Tracker<W> {
     /// Counts a fragment to the flow in `record`.
     pub(crate) fn track_further(
         &mut self,
         record: u32,
-        Further { meta, position, reach }: Further,
+        LaterFragment { meta, position, reach }: LaterFragment,
         now: Nanos,
         accounts: &mut Accounts,
     ) -> Step {
@@ -22,8 +22,8 @@ impl<const W: usize> Tracker<W> {
         let hot = &mut self.table.hot[record as usize];
         // What these say of themselves is in the first fragment, and was judged there.
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
-            let opening = Opening::further(position);
-            let packet = Arrival::of_fragment(meta.without_flags(), &opening, now);
+            let opening = HeaderInfo::further(position);
+            let packet = PacketView::of_fragment(meta.without_flags(), &opening, now);
             return self.track(record, &packet, accounts);
         }
         if hot.count_further(meta, reach, looks) {
@@ -38,7 +38,7 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn follow(
         &mut self,
         key: &Key<W>,
-        fragment: Further,
+        fragment: LaterFragment,
         now: Nanos,
         accounts: &mut Accounts,
     ) -> Option<Step> {

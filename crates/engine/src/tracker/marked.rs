@@ -4,9 +4,9 @@
 use super::Tracker;
 use crate::api::{RuleId, Side};
 use crate::base::{Micros, Nanos};
-use crate::conn::When;
-use crate::offload::{Due, Looks, MarkCheck};
-use crate::packet::{FIN, Key, Meta, Numbers, RST, SYN_FIN_RST};
+use crate::conn::Sampler;
+use crate::offload::{EvalInterval, MarkCheck, PendingEval};
+use crate::packet::{FIN, Key, PacketMeta, RST, SYN_FIN_RST, SeqNumbers};
 
 impl<const W: usize> Tracker<W> {
     /// Counts packets whose marks name records, in their order, up to one that is more than one
@@ -16,9 +16,9 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn count_marked(
         &mut self,
         (records, marks): (&[u32], &[u32]),
-        metas: &[Meta],
+        metas: &[PacketMeta],
         now: Micros,
-        numbers: impl Fn(usize) -> Option<Numbers>,
+        numbers: impl Fn(usize) -> Option<SeqNumbers>,
     ) -> usize {
         let mut counted = 0;
         while counted < records.len() {
@@ -40,9 +40,9 @@ impl<const W: usize> Tracker<W> {
     fn count_until_rare(
         &mut self,
         (records, marks): (&[u32], &[u32]),
-        metas: &[Meta],
+        metas: &[PacketMeta],
         now: Micros,
-        numbers: impl Fn(usize) -> Option<Numbers>,
+        numbers: impl Fn(usize) -> Option<SeqNumbers>,
     ) -> (usize, bool) {
         let (Some(looks), hot) = (self.looks, &mut *self.table.hot) else { return (0, false) };
         let looks = looks.of_marked();
@@ -76,7 +76,7 @@ impl<const W: usize> Tracker<W> {
         &self,
         record: u32,
         (mark, rule): (u32, RuleId),
-        (meta, zone): (Meta, u16),
+        (meta, zone): (PacketMeta, u16),
     ) -> MarkCheck {
         let hot = &self.table.hot[record as usize];
         // What the record says by itself spares the slot, which comes from afar.
@@ -90,11 +90,11 @@ impl<const W: usize> Tracker<W> {
     /// Whether a packet whose mark is enough for this record is more than one more of its flow, by
     /// its flags alone.
     #[inline(always)]
-    pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, Meta)) -> bool {
+    pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, PacketMeta)) -> bool {
         let (hot, flags) = (&self.table.hot[record as usize], meta.tcp_flags());
         // Without numbers a SYN is no more than an ACK.
         let more = if hot.is_judged() { SYN_FIN_RST } else { FIN | RST };
-        meta != Meta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
+        meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
     }
 
     /// Whether a packet that is one more of the record's flow by its flags has the right numbers,
@@ -102,8 +102,8 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn takes(
         &mut self,
         record: u32,
-        meta: Meta,
-        numbers: impl FnOnce() -> Option<Numbers>,
+        meta: PacketMeta,
+        numbers: impl FnOnce() -> Option<SeqNumbers>,
     ) -> bool {
         let hot = &mut self.table.hot[record as usize];
         !hot.is_judged() || hot.takes_of_sender(meta, numbers())
@@ -111,8 +111,8 @@ impl<const W: usize> Tracker<W> {
 
     /// Counts a packet that is one more of the record's flow.
     #[inline(always)]
-    pub(crate) fn count_one(&mut self, record: u32, meta: Meta, now: Micros) {
-        let looks = self.looks.map(Looks::of_marked);
+    pub(crate) fn count_one(&mut self, record: u32, meta: PacketMeta, now: Micros) {
+        let looks = self.looks.map(EvalInterval::of_marked);
         if self.table.hot[record as usize].count(meta, now, looks.of(record)) {
             self.counted(record, meta.swapped(), true);
         }
@@ -138,11 +138,12 @@ impl<const W: usize> Tracker<W> {
         if hot.is_full() {
             hot.spill(&mut self.table.cold.0[record as usize]);
         }
-        let (looks, later) = (self.looks.of(record), self.looks.map(Looks::of_marked).of(record));
+        let (looks, later) =
+            (self.looks.of(record), self.looks.map(EvalInterval::of_marked).of(record));
         let is_due =
             if is_marked { hot.is_due(swapped, later) } else { hot.is_due(swapped, looks) };
         let Some(rules) = self.rules.as_mut().filter(|_| is_due) else { return };
-        let due = Due { record, direction: swapped & 1, side: rules.side() };
+        let due = PendingEval { record, direction: swapped & 1, side: rules.side() };
         if !is_marked {
             return self.look(due, false);
         }

@@ -3,7 +3,7 @@
 
 use crate::api::Side;
 use crate::base::Micros;
-use crate::conn::Said;
+use crate::conn::Segment;
 
 /// Places for connections.
 const PLACES: usize = 1024;
@@ -18,7 +18,7 @@ pub(super) struct Misfits {
     /// When something was seen last that fitted.
     pub(super) last_seen: Micros,
     /// The last segment that is no RST.
-    pub(super) segment: Option<(Speaker, Said)>,
+    pub(super) segment: Option<(Speaker, Segment)>,
     /// Who has sent a FIN or an RST last.
     pub(super) closer: Option<Speaker>,
 }

@@ -4,7 +4,9 @@
 use super::Tracker;
 use crate::api::{Answer, Passed, RuleId, Side, Wish};
 use crate::base::Nanos;
-use crate::offload::{Due, Learnt, Looks, Named, Rules, Score, Sight, Wanted};
+use crate::offload::{
+    Demand, EvalInterval, FlowRules, PendingEval, RateSample, ResultEffect, Score, SlotIndex,
+};
 
 /// Between two looks whether a flow whose time is over may end.
 pub(super) const RECALL_WAIT: Nanos = 20_000_000;
@@ -27,7 +29,7 @@ impl<const W: usize> Tracker<W> {
 
     /// When somebody looks at a direction; never without rules.
     #[inline(always)]
-    pub(crate) fn looks(&self) -> Option<Looks> {
+    pub(crate) fn looks(&self) -> Option<EvalInterval> {
         self.looks
     }
 
@@ -50,23 +52,23 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// The rules of its flows.
-    pub(crate) fn rules(&self) -> Option<&Rules> {
+    pub(crate) fn rules(&self) -> Option<&FlowRules> {
         self.rules.as_deref()
     }
 
     /// The same, to change them.
-    pub(crate) fn rules_mut(&mut self) -> Option<&mut Rules> {
+    pub(crate) fn rules_mut(&mut self) -> Option<&mut FlowRules> {
         self.rules.as_deref_mut()
     }
 
     /// Which records slots name.
     #[inline(always)]
-    pub(crate) fn named(&self) -> Named<'_> {
-        self.rules.as_deref().map_or(Named::NONE, |rules| rules.slots().named())
+    pub(crate) fn named(&self) -> SlotIndex<'_> {
+        self.rules.as_deref().map_or(SlotIndex::NONE, |rules| rules.slots().named())
     }
 
-    /// Visits rules: [`Rules::tend`].
-    pub(crate) fn tend(&mut self, turn: (Nanos, usize), wanted: &mut [Wanted; 2]) {
+    /// Visits rules: [`FlowRules::tend`].
+    pub(crate) fn tend(&mut self, turn: (Nanos, usize), wanted: &mut [Demand; 2]) {
         if let Some(rules) = &mut self.rules {
             rules.tend(&self.table.hot, turn, wanted);
         }
@@ -88,8 +90,8 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Learns what became of a wish.
-    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> Learnt {
-        let Some(rules) = &mut self.rules else { return Learnt::default() };
+    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
+        let Some(rules) = &mut self.rules else { return ResultEffect::default() };
         let learnt = rules.learn(rule, answer);
         if let Some(record) = learnt.without_rule {
             rules.release(record, &mut self.table.hot[record as usize]);
@@ -97,11 +99,15 @@ impl<const W: usize> Tracker<W> {
         learnt
     }
 
-    pub(super) fn look(&mut self, Due { record, direction, side }: Due, is_marked: bool) {
+    pub(super) fn look(
+        &mut self,
+        PendingEval { record, direction, side }: PendingEval,
+        is_marked: bool,
+    ) {
         let Some(rules) = &mut self.rules else { return };
         let hot = &mut self.table.hot[record as usize];
         let (packets, start) = hot.so_far(&self.table.cold.0[record as usize], direction);
-        rules.look((Sight { record, direction, packets, start, is_marked }, side), hot);
+        rules.look((RateSample { record, direction, packets, start, is_marked }, side), hot);
     }
 }
 

@@ -14,44 +14,44 @@
 
 use crate::api::Side;
 use crate::base::Nanos;
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 
 /// Places for SYNs.
 const PLACES: usize = 1024;
 
 /// Bytes of those of a table.
-pub(crate) const FORGOTTEN_BYTES: usize = PLACES * size_of::<Option<Asked>>();
+pub(crate) const FORGOTTEN_BYTES: usize = PLACES * size_of::<Option<PendingSyn>>();
 
 /// A SYN that was none of its connection's.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct PendingSyn {
     pub(super) record: u32,
     /// Who sent it: 0 for the originator.
     pub(super) direction: usize,
     /// Where it came in, if that is known.
     pub(super) side: Option<Side>,
-    pub(super) syn: Segment,
+    pub(super) syn: TcpSegment,
     /// When something was seen last that fitted into the connection.
     pub(super) last_seen: Nanos,
 }
 
 /// Those that wait for an answer: each record has one place, which it shares with others.
-pub(crate) struct Forgotten {
-    asked: Box<[Option<Asked>]>,
+pub(crate) struct PendingSyns {
+    asked: Box<[Option<PendingSyn>]>,
 }
 
-impl Forgotten {
+impl PendingSyns {
     pub(crate) fn new() -> Self {
         Self { asked: vec![None; PLACES].into() }
     }
 
     /// What is kept of the connection in `record`.
-    pub(super) fn of(&self, record: u32) -> Option<Asked> {
+    pub(super) fn of(&self, record: u32) -> Option<PendingSyn> {
         self.asked[record as usize % PLACES].filter(|asked| asked.record == record)
     }
 
     /// Keeps a SYN, in place of what another connection has there.
-    pub(super) fn keep(&mut self, asked: Asked) {
+    pub(super) fn keep(&mut self, asked: PendingSyn) {
         self.asked[asked.record as usize % PLACES] = Some(asked);
     }
 

@@ -2,7 +2,7 @@
 //! Flow records and events made of a connection in the table.
 
 use super::Tracker;
-use super::track::Transition;
+use super::track::StateChange;
 use crate::account::Accounts;
 use crate::api::{Change, CtMark, EndReason, Filter, FlowEvent, FlowRecord, MarkRule};
 
@@ -20,13 +20,13 @@ impl<const W: usize> Tracker<W> {
     pub(super) fn emit_update(
         &self,
         record: u32,
-        transition: Option<Transition>,
+        transition: Option<StateChange>,
         accounts: &mut Accounts,
     ) {
         let progress = self.table.parts(record).0.phase().progress();
         match transition {
-            Some(Transition::New(_)) => accounts.emit(self.event(record, Change::New)),
-            Some(Transition::From(before)) if before.progress() != progress => {
+            Some(StateChange::New(_)) => accounts.emit(self.event(record, Change::New)),
+            Some(StateChange::From(before)) if before.progress() != progress => {
                 accounts.emit(self.event(record, Change::Update));
             }
             _ => {}

@@ -4,16 +4,16 @@
 
 use super::Tracker;
 use super::step::{Cause, Step};
-use super::track::Transition;
+use super::track::StateChange;
 use crate::account::Accounts;
 use crate::api::EndReason;
-use crate::conn::Cold;
-use crate::packet::Arrival;
+use crate::conn::ConnCold;
+use crate::packet::PacketView;
 
 impl<const W: usize> Tracker<W> {
     /// Who began the connection in `record`, and who begins the one that the packet asks for: each
     /// the end of the key that sent the first packet.
-    pub(crate) fn originators(&self, record: u32, packet: &Arrival, cause: Cause) -> [u8; 2] {
+    pub(crate) fn originators(&self, record: u32, packet: &PacketView, cause: Cause) -> [u8; 2] {
         let swapped = packet.meta.swapped();
         let next = if cause == Cause::AgreedSyn { swapped ^ 1 } else { swapped };
         [self.table.hot[record as usize].originator(), next]
@@ -24,11 +24,11 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn reopen(
         &mut self,
         record: u32,
-        packet: &Arrival,
+        packet: &PacketView,
         cause: Cause,
         accounts: &mut Accounts,
     ) -> Step {
-        let Arrival { meta, opening, now, .. } = *packet;
+        let PacketView { meta, opening, now, .. } = *packet;
         let hot = &self.table.hot[record as usize];
         let before = hot.phase();
         let (key, orig) = (&hot.key, hot.originator());
@@ -42,12 +42,12 @@ impl<const W: usize> Tracker<W> {
         self.restart(record, packet, cause);
         let hot = &self.table.hot[record as usize];
         accounts.reopened((&hot.key, hot.originator()), now);
-        self.settle(record, (meta, opening, now), Some(Transition::New(before)), accounts);
+        self.settle(record, (meta, opening, now), Some(StateChange::New(before)), accounts);
         Step::Tracked
     }
 
     /// Makes the record that of a new connection.
-    fn restart(&mut self, record: u32, packet: &Arrival, cause: Cause) {
+    fn restart(&mut self, record: u32, packet: &PacketView, cause: Cause) {
         let hot = &mut self.table.hot[record as usize];
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
@@ -66,7 +66,7 @@ impl<const W: usize> Tracker<W> {
             Some(asked) => hot.begin_answered(asked.syn, packet),
             None => hot.begin(hot.key, packet),
         }
-        *cold = Cold::begin(packet.opening, packet.now, cold.link);
+        *cold = ConnCold::begin(packet.opening, packet.now, cold.link);
         self.table.join_embryonic(record);
         self.mark_new(record);
     }

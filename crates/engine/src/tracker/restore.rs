@@ -4,7 +4,7 @@
 use super::Tracker;
 use crate::api::{CtMark, Restored, SavedFlow};
 use crate::base::Nanos;
-use crate::conn::{Cold, Hot};
+use crate::conn::{ConnCold, ConnHot};
 use crate::packet::Key;
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ impl<const W: usize> Tracker<W> {
         now: Nanos,
     ) -> Result<Option<IpAddr>, Restored> {
         let is_judged = self.judges(flow.zone);
-        let parts = Hot::restored((key, swapped), flow, is_judged);
+        let parts = ConnHot::restored((key, swapped), flow, is_judged);
         let (hot, cold) = parts.ok_or(Restored::Refused)?;
         if self.deadline(&hot, &cold) <= now {
             return Err(Restored::Expired);
@@ -37,7 +37,7 @@ impl<const W: usize> Tracker<W> {
 
 impl<const W: usize> Tracker<W> {
     /// When a flow ends if no packet comes.
-    pub(crate) fn deadline(&self, hot: &Hot<W>, cold: &Cold) -> Nanos {
+    pub(crate) fn deadline(&self, hot: &ConnHot<W>, cold: &ConnCold) -> Nanos {
         hot.last_seen(cold).saturating_add(self.lifetimes.of(hot))
     }
 
@@ -45,7 +45,7 @@ impl<const W: usize> Tracker<W> {
     /// then it returns who began that one.
     pub(crate) fn put(
         &mut self,
-        (hot, cold): (Hot<W>, Cold),
+        (hot, cold): (ConnHot<W>, ConnCold),
         ct_mark: CtMark,
         now: Nanos,
     ) -> Result<Option<IpAddr>, Restored> {

@@ -16,8 +16,8 @@ use super::Tracker;
 use super::misfits::{Misfits, Speaker};
 use crate::api::Irregular;
 use crate::base::{Micros, Nanos};
-use crate::conn::{Event, Phase, Said};
-use crate::packet::{Arrival, FIN, RST, SYN};
+use crate::conn::{Phase, Segment, Transition};
+use crate::packet::{FIN, PacketView, RST, SYN};
 
 impl<const W: usize> Tracker<W> {
     /// Returns what a packet does that does not fit for this reason: nothing, unless it answers
@@ -25,16 +25,16 @@ impl<const W: usize> Tracker<W> {
     pub(super) fn resync(
         &mut self,
         record: u32,
-        packet: &Arrival,
+        packet: &PacketView,
         reason: Irregular,
-    ) -> Result<Event, Irregular> {
+    ) -> Result<Transition, Irregular> {
         let hot = &mut self.table.hot[record as usize];
         let flags = packet.meta.tcp_flags();
         let segment = packet.segment().filter(|_| is_misfit(reason) && flags & SYN == 0);
         let Some(segment) = segment.filter(|_| hot.phase().can_be_out_of_sync()) else {
             return Err(reason);
         };
-        let said = Said { flags, numbers: segment.numbers };
+        let said = Segment { flags, numbers: segment.numbers };
         let speaker = Speaker { direction: hot.direction(packet.meta), side: self.side };
         let last_seen = hot.last_micros();
         let before = self.out_of_sync.of(record).filter(|one| one.last_seen == last_seen);

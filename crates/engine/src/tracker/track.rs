@@ -6,12 +6,12 @@ use super::step::{Cause, Step};
 use crate::account::Accounts;
 use crate::api::Irregular;
 use crate::base::{LinkStore, Micros, Nanos};
-use crate::conn::{Event, Phase, When};
-use crate::packet::{Arrival, Key, Meta, Numbers, Opening};
+use crate::conn::{Phase, Sampler, Transition};
+use crate::packet::{HeaderInfo, Key, PacketMeta, PacketView, SeqNumbers};
 
 /// How the state of a connection has changed by a packet, and which one it was in before.
 #[derive(Clone, Copy)]
-pub(super) enum Transition {
+pub(super) enum StateChange {
     /// It has come from this state to another.
     From(Phase),
     /// It is another connection, in the place of one that was in this state.
@@ -26,9 +26,9 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn count(
         &mut self,
         (record, key): (u32, &Key<W>),
-        (meta, numbers): (Meta, impl FnOnce() -> Option<Numbers>),
+        (meta, numbers): (PacketMeta, impl FnOnce() -> Option<SeqNumbers>),
         now: Micros,
-        looks: impl When,
+        looks: impl Sampler,
     ) -> bool {
         // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
         let Some(hot) = self.table.hot.get_mut(record as usize) else { return false };
@@ -45,8 +45,13 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Counts any packet of the connection in `record` and moves that from state to state.
-    pub(crate) fn track(&mut self, record: u32, packet: &Arrival, accounts: &mut Accounts) -> Step {
-        let Arrival { meta, opening, now, .. } = *packet;
+    pub(crate) fn track(
+        &mut self,
+        record: u32,
+        packet: &PacketView,
+        accounts: &mut Accounts,
+    ) -> Step {
+        let PacketView { meta, opening, now, .. } = *packet;
         let hot = &mut self.table.hot[record as usize];
         let before = hot.phase();
         let event = match hot.event(packet) {
@@ -57,12 +62,12 @@ impl<const W: usize> Tracker<W> {
         };
         let transition = match event {
             Err(anomaly) => return self.ignore(record, packet, anomaly, accounts),
-            Ok(Event::Reuse) => return Step::Asks(Cause::PortReuse),
-            Ok(Event::None) => None,
-            Ok(Event::Enter(phase)) => {
+            Ok(Transition::Reuse) => return Step::Asks(Cause::PortReuse),
+            Ok(Transition::None) => None,
+            Ok(Transition::Enter(phase)) => {
                 self.table.hot[record as usize].enter(phase);
                 self.entered(record);
-                Some(Transition::From(before))
+                Some(StateChange::From(before))
             }
         };
         self.settle(record, (meta, opening, now), transition, accounts);
@@ -88,14 +93,14 @@ impl<const W: usize> Tracker<W> {
     pub(super) fn settle(
         &mut self,
         record: u32,
-        (meta, opening, now): (Meta, &Opening, Nanos),
-        transition: Option<Transition>,
+        (meta, opening, now): (PacketMeta, &HeaderInfo, Nanos),
+        transition: Option<StateChange>,
         accounts: &mut Accounts,
     ) {
         let looks = self.looks.filter(|_| !opening.is_further()).of(record);
         let hot = &mut self.table.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
-        if let Some(Transition::From(before) | Transition::New(before)) = transition {
+        if let Some(StateChange::From(before) | StateChange::New(before)) = transition {
             let timeout = self.lifetimes.of(hot);
             // A timer may come up early but never late.
             if timeout < self.lifetimes.of_phase(hot, before) {
@@ -114,7 +119,7 @@ impl<const W: usize> Tracker<W> {
     fn ignore(
         &mut self,
         record: u32,
-        packet: &Arrival,
+        packet: &PacketView,
         anomaly: Irregular,
         accounts: &Accounts,
     ) -> Step {

@@ -7,7 +7,7 @@ use crate::api::{
     RuleView,
 };
 use crate::base::Nanos;
-use crate::offload::{Rules, Subject, Terms};
+use crate::offload::{FlowRules, SideStatus, ViewInput};
 use std::ops::Range;
 
 impl<const W: usize> Tracker<W> {
@@ -31,7 +31,7 @@ impl<const W: usize> Tracker<W> {
 }
 
 /// What is to become of a flow that a walk has come to.
-pub(crate) enum Fate {
+pub(crate) enum SweepOutcome {
     Stays,
     Held,
     Ends(FlowRecord),
@@ -74,25 +74,29 @@ impl<const W: usize> Tracker<W> {
         record: u32,
         filter: &Filter,
         (since, now): (Nanos, Nanos),
-    ) -> Fate {
+    ) -> SweepOutcome {
         let (hot, cold) = self.table.parts(record);
         if !self.is_meant(record, filter) || cold.began() > since {
-            return Fate::Stays;
+            return SweepOutcome::Stays;
         }
         if hot.is_ruled() && self.is_awaited(record, now) {
-            return Fate::Held;
+            return SweepOutcome::Held;
         }
-        self.flush_one(record, EndReason::Flushed).map_or(Fate::Stays, Fate::Ends)
+        self.flush_one(record, EndReason::Flushed).map_or(SweepOutcome::Stays, SweepOutcome::Ends)
     }
 
-    pub(crate) fn live_flow(&self, record: u32, (terms, now): (&[Terms; 2], Nanos)) -> LiveFlow {
+    pub(crate) fn live_flow(
+        &self,
+        record: u32,
+        (terms, now): (&[SideStatus; 2], Nanos),
+    ) -> LiveFlow {
         let (hot, cold) = self.table.parts(record);
         let flow = self.record(record, EndReason::Exit);
-        let view = |rules: &Rules, swapped: u8| {
+        let view = |rules: &FlowRules, swapped: u8| {
             let (packets, start) = hot.so_far(cold, swapped);
             let (direction, proto) = (usize::from(swapped), flow.proto);
             let zone = flow.zone;
-            rules.view(Subject { record, direction, proto, zone, packets, start, now }, terms)
+            rules.view(ViewInput { record, direction, proto, zone, packets, start, now }, terms)
         };
         let orig = hot.originator();
         let rules = [orig, orig ^ 1].map(|swapped| match self.rules() {

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::api::PROTO_TCP;
-use crate::conn::event::Event;
-use crate::conn::record::Counters;
-use crate::conn::state_word::Vital;
-use crate::conn::tcp::window::{Scales, Window};
-use crate::packet::{Arrival, Evidence, Header, Key, Opening, zone_proto};
+use crate::conn::event::Transition;
+use crate::conn::record::PackedCounters;
+use crate::conn::state_word::StateWord;
+use crate::conn::tcp::window::{TcpWindow, WindowScales};
+use crate::packet::{ChecksumSource, HeaderInfo, Key, PacketView, TcpHeader, zone_proto};
 use proptest::prelude::*;
 use std::cell::Cell;
 use wire::FrameBuilder;
@@ -64,14 +64,14 @@ impl Known {
         })
     }
 
-    fn hot(&self) -> Hot<2> {
-        let vital = Vital::begin(self.swapped).with_scales(Scales(self.scales));
-        Hot {
+    fn hot(&self) -> ConnHot<2> {
+        let vital = StateWord::begin(self.swapped).with_scales(WindowScales(self.scales));
+        ConnHot {
             key: Key([0, zone_proto(0, PROTO_TCP)]),
-            counters: self.flags.map(|flags| Counters::new(flags, 1, 1, 1)),
+            counters: self.flags.map(|flags| PackedCounters::new(flags, 1, 1, 1)),
             vital: vital.in_phase(self.phase),
-            window: Window::of_parts(self.ends, self.acks, self.rooms),
-            ..Hot::FREE
+            window: TcpWindow::of_parts(self.ends, self.acks, self.rooms),
+            ..ConnHot::FREE
         }
     }
 }
@@ -100,23 +100,23 @@ fn it_says_what_the_long_way_says() {
     let cases = base.prop_flat_map(|base| (Known::near(base), frame(base), 0..2u8));
     proptest!(ProptestConfig::with_cases(200_000), |((known, frame, swapped) in cases)| {
         let hot = known.hot();
-        let meta = Meta::new(frame.len() as u32, 14, frame[47]).sent_by(swapped);
-        let opening = Opening::plain(0, 20);
-        let header = Header::of_whole(&frame, &opening).unwrap();
-        let packet = Arrival {
+        let meta = PacketMeta::new(frame.len() as u32, 14, frame[47]).sent_by(swapped);
+        let opening = HeaderInfo::plain(0, 20);
+        let header = TcpHeader::of_whole(&frame, &opening).unwrap();
+        let packet = PacketView {
             meta,
             opening: &opening,
             now: 0,
             side: None,
             header: Some(header),
             chunks: None,
-            evidence: Evidence::Trusted,
+            evidence: ChecksumSource::Trusted,
         };
         let mut at_length = hot;
         let event = at_length.event(&packet);
         let Some(next) = hot.usually_leads_to(meta) else { return Ok(()) };
         if next == Phase::TcpSynSent {
-            prop_assert_eq!(event, Ok(Event::Reuse));
+            prop_assert_eq!(event, Ok(Transition::Reuse));
             seen[next as usize].set(seen[next as usize].get() + 1);
             return Ok(());
         }
@@ -125,7 +125,10 @@ fn it_says_what_the_long_way_says() {
         prop_assert_eq!((in_short.window, in_short.vital.bits()), (hot.window, hot.vital.bits()));
         if in_short.goes_on(next, (meta, segment), || true) {
             let to = in_short.phase();
-            let event_of_long = if to == hot.phase() { Event::None } else { Event::Enter(to) };
+            let event_of_long = match to == hot.phase() {
+                true => Transition::None,
+                false => Transition::Enter(to),
+            };
             prop_assert_eq!(event, Ok(event_of_long));
             at_length.enter(to);
             prop_assert_eq!(in_short.window, at_length.window);

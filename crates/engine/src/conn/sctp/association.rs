@@ -2,26 +2,26 @@
 //! SCTP by its chunks and its tags: what a packet does to its association, or why it is none of its
 //! own.
 
-use super::tags::Told;
+use super::tags::TagOutcome;
 use crate::api::Irregular;
-use crate::conn::event::Event;
-use crate::conn::record::Hot;
+use crate::conn::event::Transition;
+use crate::conn::record::ConnHot;
 use crate::conn::state::Phase;
-use crate::packet::{Arrival, Chunks, Kind};
+use crate::packet::{ChunkKind, PacketView, SctpChunks};
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// What this packet does to the association, if it came as it was sent.
     pub(crate) fn event_of_association(
         &mut self,
-        packet: &Arrival,
-        chunks: &Chunks,
-    ) -> Result<Event, Irregular> {
+        packet: &PacketView,
+        chunks: &SctpChunks,
+    ) -> Result<Transition, Irregular> {
         let untouched = *self;
         let event = self.event_of_chunks(packet, chunks);
         // An INIT is remembered though it changes nothing else.
         let is_more = self.window != untouched.window
             || self.vital.scales() != untouched.vital.scales()
-            || event.is_ok_and(|event| event != Event::None);
+            || event.is_ok_and(|event| event != Transition::None);
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
             return Err(Irregular::Checksum);
@@ -29,15 +29,19 @@ impl<const W: usize> Hot<W> {
         event
     }
 
-    fn event_of_chunks(&mut self, packet: &Arrival, chunks: &Chunks) -> Result<Event, Irregular> {
+    fn event_of_chunks(
+        &mut self,
+        packet: &PacketView,
+        chunks: &SctpChunks,
+    ) -> Result<Transition, Irregular> {
         let (phase, kind) = (self.phase(), chunks.meant());
         let direction = self.direction(packet.meta);
         if self.is_judged() && chunks.is_garbled {
             return Err(Irregular::SctpChunk);
         }
         let is_over = phase.is_over_for_sctp();
-        if is_over && kind == Kind::Init {
-            return Ok(Event::Reuse);
+        if is_over && kind == ChunkKind::Init {
+            return Ok(Transition::Reuse);
         }
         let told = match (self.is_judged(), is_over) {
             (true, false) => {
@@ -50,15 +54,15 @@ impl<const W: usize> Hot<W> {
             (true, true) if !self.tags().has_left(direction, chunks) => {
                 return Err(Irregular::SctpTag);
             }
-            _ => Told::Fits,
+            _ => TagOutcome::Fits,
         };
         let next = match (told, kind.leads(phase, direction)) {
-            (Told::Unknown, _) => phase,
-            (Told::Restarts, Phase::SctpShutdown | Phase::SctpShutdownAck) => {
+            (TagOutcome::Unknown, _) => phase,
+            (TagOutcome::Restarts, Phase::SctpShutdown | Phase::SctpShutdownAck) => {
                 Phase::SctpEstablished
             }
             (_, next) => next,
         };
-        Ok(Event::entering(next, phase))
+        Ok(Transition::entering(next, phase))
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The state table of SCTP associations (RFC 9260, as Linux' nf_conntrack_proto_sctp.c tells it from outside).
+//! The state table of SCTP associations (RFC 9260, as Linux' nf_conntrack_proto_sctp.c tells it
+//! from outside).
 
 use crate::conn::state::Phase;
 use crate::conn::state::Phase::{
@@ -7,7 +8,7 @@ use crate::conn::state::Phase::{
     SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
     SctpShutdownAck as SA, SctpStray as ST, SctpWithdrawn as WD,
 };
-use crate::packet::Kind;
+use crate::packet::ChunkKind;
 
 const STATES: [Phase; 9] = [IN, IA, CE, ES, SD, SA, CL, AB, HB];
 
@@ -52,7 +53,7 @@ const NEXT: [[[Phase; STATES.len()]; 9]; 2] = [
     ],
 ];
 
-impl Kind {
+impl ChunkKind {
     /// The state after it, sent by the originator (0) or the responder (1).
     pub(crate) fn leads(self, from: Phase, direction: usize) -> Phase {
         let by_kind = NEXT[direction & 1].get(self as usize);
@@ -68,7 +69,7 @@ impl Kind {
     /// The state of an association of which it is the first packet that is seen.
     pub(crate) fn begins(self) -> Phase {
         match self {
-            Kind::Init => IN,
+            ChunkKind::Init => IN,
             // A stray one must not name the originator of the INIT that follows it.
             kind if kind.ends() => ST,
             _ => HB,

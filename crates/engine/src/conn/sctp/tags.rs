@@ -15,30 +15,30 @@
 //! tags likewise (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
 
 use crate::api::{Irregular, Side};
-use crate::conn::tcp::window::{Scales, Window};
-use crate::packet::{Chunks, Kind, Probe};
+use crate::conn::tcp::window::{TcpWindow, WindowScales};
+use crate::packet::{ChunkKind, Probe, SctpChunks};
 
 /// Tags of the packets of the originator and of the responder; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tags {
+pub(crate) struct SctpTags {
     pub(crate) known: [u32; 2],
     /// Those that an INIT and an INIT ACK have agreed upon since.
     pub(crate) offered: [u32; 2],
     /// What the last INIT has asked for, if it was not the first; or the tag of a HEARTBEAT since.
     pub(crate) asked: u32,
-    pub(crate) asker: Asker,
+    pub(crate) asker: InitSender,
 }
 
 /// Who has sent an INIT: the originator (0) or the responder (1), and by which port, if there are
 /// two. Or it was a HEARTBEAT with another tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct InitSender {
     sender: u8,
     side: Option<Side>,
     is_probe: bool,
 }
 
-impl Asker {
+impl InitSender {
     /// In four bits.
     pub(crate) fn to_bits(self) -> u8 {
         let side = match self.side {
@@ -56,7 +56,7 @@ impl Asker {
             4 => Some(Side::B),
             _ => None,
         };
-        Asker { sender: bits & 1, side, is_probe: bits & 8 != 0 }
+        InitSender { sender: bits & 1, side, is_probe: bits & 8 != 0 }
     }
 
     /// Whether this can be the one who answers: the other end, at the other port.
@@ -68,7 +68,7 @@ impl Asker {
 
 /// What a packet means by its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum TagOutcome {
     /// It is of the association.
     Fits,
     /// It is, and both sides have begun anew.
@@ -77,15 +77,15 @@ pub(crate) enum Told {
     Unknown,
 }
 
-impl Tags {
+impl SctpTags {
     /// After the first packet, which is the originator's.
-    pub(crate) fn first(chunks: &Chunks) -> Self {
+    pub(crate) fn first(chunks: &SctpChunks) -> Self {
         let known = match chunks.kind {
-            Kind::Init => [0, chunks.initiate],
-            Kind::InitAck => [chunks.tag, chunks.initiate],
+            ChunkKind::Init => [0, chunks.initiate],
+            ChunkKind::InitAck => [chunks.tag, chunks.initiate],
             _ => [chunks.tag, 0],
         };
-        Tags { known, ..Self::default() }
+        SctpTags { known, ..Self::default() }
     }
 
     /// Takes a packet, sent by the originator (0) or the responder (1), if its tag is right; by
@@ -94,18 +94,18 @@ impl Tags {
     pub(crate) fn take(
         &mut self,
         (direction, side): (usize, Option<Side>),
-        chunks: &Chunks,
+        chunks: &SctpChunks,
         is_asking: bool,
-    ) -> Result<Told, Irregular> {
+    ) -> Result<TagOutcome, Irregular> {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let tag = chunks.tag;
-        if chunks.kind == Kind::Init {
-            let asker = Asker { sender: sender as u8, side, is_probe: false };
+        if chunks.kind == ChunkKind::Init {
+            let asker = InitSender { sender: sender as u8, side, is_probe: false };
             return self.take_init(asker, chunks.initiate, is_asking);
         }
         // Nobody has told the originator which tag it is to send, but an INIT of both.
         let has_none = is_asking && sender == 0;
-        let is_init_ack = chunks.kind == Kind::InitAck;
+        let is_init_ack = chunks.kind == ChunkKind::InitAck;
         let answers = is_init_ack
             && !self.asker.is_probe
             && tag == self.asked
@@ -114,18 +114,18 @@ impl Tags {
             return Err(Irregular::SctpTag);
         }
         match chunks.kind {
-            Kind::InitAck => return self.take_init_ack(sender, chunks, (is_asking, answers)),
-            Kind::Abort | Kind::ShutdownComplete => {
+            ChunkKind::InitAck => return self.take_init_ack(sender, chunks, (is_asking, answers)),
+            ChunkKind::Abort | ChunkKind::ShutdownComplete => {
                 let wanted = self.known[if chunks.reflects { peer } else { sender }];
                 return match wanted {
-                    0 => Ok(Told::Unknown),
-                    _ if wanted == tag => Ok(Told::Fits),
+                    0 => Ok(TagOutcome::Unknown),
+                    _ if wanted == tag => Ok(TagOutcome::Fits),
                     _ => Err(Irregular::SctpTag),
                 };
             }
-            Kind::CookieEcho if tag == self.offered[sender] => {
-                *self = Tags { known: self.offered, ..Self::default() };
-                return Ok(Told::Restarts);
+            ChunkKind::CookieEcho if tag == self.offered[sender] => {
+                *self = SctpTags { known: self.offered, ..Self::default() };
+                return Ok(TagOutcome::Restarts);
             }
             _ => {}
         }
@@ -136,7 +136,7 @@ impl Tags {
             _ if chunks.probe.is_some() && self.asker.is_probe => self.forget_asked(),
             _ => {}
         }
-        Ok(Told::Fits)
+        Ok(TagOutcome::Fits)
     }
 
     /// Takes a packet whose tag is not the known one: a HEARTBEAT is remembered, and its answer
@@ -144,12 +144,12 @@ impl Tags {
     fn take_probe(
         &mut self,
         (sender, side): (usize, Option<Side>),
-        chunks: &Chunks,
-    ) -> Result<Told, Irregular> {
+        chunks: &SctpChunks,
+    ) -> Result<TagOutcome, Irregular> {
         match chunks.probe {
             Some(Probe::Heartbeat) => {
                 self.asked = chunks.tag;
-                self.asker = Asker { sender: sender as u8, side, is_probe: true };
+                self.asker = InitSender { sender: sender as u8, side, is_probe: true };
                 Err(Irregular::SctpHeartbeat)
             }
             Some(Probe::HeartbeatAck)
@@ -157,37 +157,37 @@ impl Tags {
             {
                 let mut known = [self.asked; 2];
                 known[sender] = chunks.tag;
-                *self = Tags { known, ..Self::default() };
-                Ok(Told::Restarts)
+                *self = SctpTags { known, ..Self::default() };
+                Ok(TagOutcome::Restarts)
             }
             _ => Err(Irregular::SctpTag),
         }
     }
 
     fn forget_asked(&mut self) {
-        (self.asked, self.asker) = (0, Asker::default());
+        (self.asked, self.asker) = (0, InitSender::default());
     }
 
     fn take_init(
         &mut self,
-        asker: Asker,
+        asker: InitSender,
         initiate: u32,
         is_asking: bool,
-    ) -> Result<Told, Irregular> {
+    ) -> Result<TagOutcome, Irregular> {
         if self.known[1 - usize::from(asker.sender)] == initiate {
-            return Ok(Told::Fits);
+            return Ok(TagOutcome::Fits);
         }
         (self.asked, self.asker) = (initiate, asker);
         // Whoever asks anew before there is an answer has forgotten what it asked before.
-        if is_asking && asker.sender == 0 { Ok(Told::Fits) } else { Err(Irregular::SctpInit) }
+        if is_asking && asker.sender == 0 { Ok(TagOutcome::Fits) } else { Err(Irregular::SctpInit) }
     }
 
     fn take_init_ack(
         &mut self,
         sender: usize,
-        chunks: &Chunks,
+        chunks: &SctpChunks,
         (is_asking, answers): (bool, bool),
-    ) -> Result<Told, Irregular> {
+    ) -> Result<TagOutcome, Irregular> {
         let (tag, initiate) = (chunks.tag, chunks.initiate);
         let pair = if sender == 0 { [tag, initiate] } else { [initiate, tag] };
         let known = self.known[sender];
@@ -199,12 +199,12 @@ impl Tags {
         } else if self.known != pair {
             self.offered = pair;
         }
-        Ok(Told::Fits)
+        Ok(TagOutcome::Fits)
     }
 
     /// Whether a side can have sent this packet, which comes by behind the end, as far as anybody
     /// knows.
-    pub(crate) fn has_left(&self, direction: usize, chunks: &Chunks) -> bool {
+    pub(crate) fn has_left(&self, direction: usize, chunks: &SctpChunks) -> bool {
         self.has_sent(direction ^ usize::from(chunks.reflects), chunks.tag, false)
     }
 
@@ -220,23 +220,23 @@ impl Tags {
     }
 }
 
-impl Scales {
+impl WindowScales {
     /// In place of shifts, of an association of SCTP whose tags are judged.
-    pub(crate) fn of_tags(tags: &Tags) -> Self {
-        Scales(tags.asker.to_bits())
+    pub(crate) fn of_tags(tags: &SctpTags) -> Self {
+        WindowScales(tags.asker.to_bits())
     }
 }
 
-impl Window {
+impl TcpWindow {
     /// The tags of SCTP, in the same place.
-    pub(crate) fn of_tags(&Tags { known, offered, asked, .. }: &Tags) -> Self {
-        Window { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
+    pub(crate) fn of_tags(&SctpTags { known, offered, asked, .. }: &SctpTags) -> Self {
+        TcpWindow { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
     }
 
     /// The tags that are in these.
-    pub(crate) fn tags(&self, scales: Scales) -> Tags {
+    pub(crate) fn tags(&self, scales: WindowScales) -> SctpTags {
         let [high, low] = self.rooms.map(u32::from);
-        let asker = Asker::of_bits(scales.0);
-        Tags { known: self.ends, offered: self.acks, asked: high << 16 | low, asker }
+        let asker = InitSender::of_bits(scales.0);
+        SctpTags { known: self.ends, offered: self.acks, asked: high << 16 | low, asker }
     }
 }

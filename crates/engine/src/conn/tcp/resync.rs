@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A TCP connection that is out of sync with its ends: where it goes on, and how long it lives.
 
-use super::window::Window;
+use super::window::TcpWindow;
 use crate::base::Micros;
-use crate::conn::event::Event;
-use crate::conn::record::Hot;
+use crate::conn::event::Transition;
+use crate::conn::record::ConnHot;
 use crate::conn::state::Phase;
-use crate::packet::{FIN, Numbers};
+use crate::packet::{FIN, SeqNumbers};
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// Goes on with the numbers of a segment and of the answer to it, which this direction has
     /// sent. The flags of neither have been counted.
-    pub(crate) fn resync(&mut self, direction: usize, asked: Said, answer: Said) -> Event {
-        self.window = Window::answered_by(direction, asked.numbers, answer.numbers);
+    pub(crate) fn resync(
+        &mut self,
+        direction: usize,
+        asked: Segment,
+        answer: Segment,
+    ) -> Transition {
+        self.window = TcpWindow::answered_by(direction, asked.numbers, answer.numbers);
         let peer = &mut self.counters[1 - (direction & 1)];
         peer.0 |= u64::from(asked.flags);
-        Event::entering(self.phase_by_fins(direction, answer.flags), self.phase())
+        Transition::entering(self.phase_by_fins(direction, answer.flags), self.phase())
     }
 
     /// Where a connection is whose numbers are known anew, by the FINs of both sides, with these
@@ -48,15 +53,15 @@ impl<const W: usize> Hot<W> {
 
 /// What a segment says.
 #[derive(Clone, Copy)]
-pub(crate) struct Said {
+pub(crate) struct Segment {
     pub(crate) flags: u8,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: SeqNumbers,
 }
 
-impl Said {
+impl Segment {
     /// Whether a segment of the other side continues just where this one says, and acknowledges
     /// all of it.
-    pub(crate) fn is_answered_by(self, answer: Numbers) -> bool {
+    pub(crate) fn is_answered_by(self, answer: SeqNumbers) -> bool {
         (answer.seq, answer.ack) == (self.numbers.ack, self.numbers.end())
     }
 }

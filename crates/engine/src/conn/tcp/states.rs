@@ -14,7 +14,7 @@ use crate::packet::{ACK, FIN, RST, SYN};
 
 /// What a segment is by its flags. The first one of these that it has decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FlagKind {
     Rst,
     SynAck,
     Syn,
@@ -55,14 +55,14 @@ const NEXT: [[[Phase; STATES.len()]; 5]; 2] = [
     ],
 ];
 
-impl Kind {
+impl FlagKind {
     pub(crate) fn of(flags: u8) -> Self {
         match flags {
-            _ if flags & RST != 0 => Kind::Rst,
-            _ if flags & (SYN | ACK) == SYN | ACK => Kind::SynAck,
-            _ if flags & SYN != 0 => Kind::Syn,
-            _ if flags & FIN != 0 => Kind::Fin,
-            _ => Kind::Other,
+            _ if flags & RST != 0 => FlagKind::Rst,
+            _ if flags & (SYN | ACK) == SYN | ACK => FlagKind::SynAck,
+            _ if flags & SYN != 0 => FlagKind::Syn,
+            _ if flags & FIN != 0 => FlagKind::Fin,
+            _ => FlagKind::Other,
         }
     }
 
@@ -82,7 +82,7 @@ mod tests {
     fn what_a_mark_is_enough_for_changes_nothing() {
         for state in STATES.into_iter().filter(|state| !state.is_open()) {
             for direction in (0..2).filter(|direction| direction & state.is_first() == 0) {
-                for kind in [Kind::SynAck, Kind::Syn, Kind::Other] {
+                for kind in [FlagKind::SynAck, FlagKind::Syn, FlagKind::Other] {
                     assert_eq!(kind.leads(state, direction.into()), state, "{kind:?}");
                 }
             }
@@ -93,8 +93,8 @@ mod tests {
     fn a_syn_tears_nothing_down() {
         for state in [ES, FW, CW, TW, CL] {
             for direction in 0..2 {
-                assert_eq!(Kind::of(SYN).leads(state, direction), state);
-                assert_eq!(Kind::of(SYN | ACK).leads(state, direction), state);
+                assert_eq!(FlagKind::of(SYN).leads(state, direction), state);
+                assert_eq!(FlagKind::of(SYN | ACK).leads(state, direction), state);
             }
         }
     }

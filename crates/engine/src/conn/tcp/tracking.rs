@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
 
-use super::states::Kind;
-use super::window::{Scales, Window};
+use super::states::FlagKind;
+use super::window::{TcpWindow, WindowScales};
 use crate::api::{Irregular, PROTO_TCP};
-use crate::conn::event::Event;
-use crate::conn::record::Hot;
-use crate::conn::sampler::When;
+use crate::conn::event::Transition;
+use crate::conn::record::ConnHot;
+use crate::conn::sampler::Sampler;
 use crate::conn::state::Phase;
 use crate::packet::{
-    ACK, Arrival, FIN, Front, Meta, Numbers, RST, Reach, SYN, Segment, is_sound, opens,
+    ACK, FIN, PacketMeta, PacketView, RST, SYN, SeqNumbers, TcpHead, TcpReach, TcpSegment,
+    is_sound, opens,
 };
 
-impl<const W: usize> Hot<W> {
+impl<const W: usize> ConnHot<W> {
     /// Takes a segment that is no more than [one more](Self::is_one_more) of its flow by its flags,
     /// if its numbers are right, or not to be known. False, and nothing has changed, if they are
     /// wrong.
     #[inline(always)]
-    pub(crate) fn takes(&mut self, direction: usize, meta: Meta, numbers: Option<Numbers>) -> bool {
+    pub(crate) fn takes(
+        &mut self,
+        direction: usize,
+        meta: PacketMeta,
+        numbers: Option<SeqNumbers>,
+    ) -> bool {
         let Some(numbers) = numbers else { return true };
         let scales = self.vital.scales();
         let is_plain = meta.tcp_flags() & (SYN | FIN | RST | ACK) == ACK;
@@ -31,7 +37,12 @@ impl<const W: usize> Hot<W> {
     /// Counts another fragment of TCP or SCTP, which is no sign of life. What it has of a segment
     /// may be acknowledged, if the connection can have that.
     #[must_use]
-    pub(crate) fn count_further(&mut self, meta: Meta, reach: Reach, looks: impl When) -> bool {
+    pub(crate) fn count_further(
+        &mut self,
+        meta: PacketMeta,
+        reach: TcpReach,
+        looks: impl Sampler,
+    ) -> bool {
         let direction = self.direction(meta);
         if self.key.proto() == PROTO_TCP && self.is_judged() && self.can_go_on(direction, reach) {
             self.window.reach(direction, reach);
@@ -41,26 +52,30 @@ impl<const W: usize> Hot<W> {
 
     /// Whether the connection can have a segment whose first fragment says this. Nobody has written
     /// down what became of that one, so all of it is judged once more.
-    fn can_go_on(&self, direction: usize, Reach { front, more }: Reach) -> bool {
-        let Front { seq, ack, flags, len } = front;
+    fn can_go_on(&self, direction: usize, TcpReach { front, more }: TcpReach) -> bool {
+        let TcpHead { seq, ack, flags, len } = front;
         if self.phase() == Phase::TcpSynSent {
             // Data beside a SYN (RFC 7413); of who has not answered no numbers are known.
             return direction == 0 && opens(flags);
         }
         let len = u32::from(len) + u32::from(more);
-        let segment = Numbers { seq, ack, window: 0, len };
+        let segment = SeqNumbers { seq, ack, window: 0, len };
         let is_data = is_sound(flags) && flags & (RST | ACK) == ACK;
         is_data && self.window.check(self.vital.scales(), direction, segment).is_ok()
     }
 
     /// The same by who sent it.
     #[inline(always)]
-    pub(crate) fn takes_of_sender(&mut self, meta: Meta, numbers: Option<Numbers>) -> bool {
+    pub(crate) fn takes_of_sender(
+        &mut self,
+        meta: PacketMeta,
+        numbers: Option<SeqNumbers>,
+    ) -> bool {
         self.takes(self.direction(meta), meta, numbers)
     }
 
     #[inline(always)]
-    pub(crate) fn event_of_sound(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+    pub(crate) fn event_of_sound(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
         let meta = packet.meta;
         let judged = if self.is_judged() { packet.segment() } else { None };
         let Some(segment) = judged else { return self.event_without_numbers(packet) };
@@ -69,33 +84,33 @@ impl<const W: usize> Hot<W> {
             return Err(Irregular::TcpFlags);
         }
         if opens(flags) && (phase.is_closing() || self.is_unheard_of(direction, segment.numbers)) {
-            return Ok(Event::Reuse);
+            return Ok(Transition::Reuse);
         }
-        let kind = Kind::of(flags);
+        let kind = FlagKind::of(flags);
         let next = match (kind, phase) {
-            (Kind::Rst, _) => {
+            (FlagKind::Rst, _) => {
                 self.check_rst(direction, flags, segment.numbers)?;
                 // Of what nobody has confirmed, some numbers are not known.
                 if phase.is_first() == 1 {
-                    self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
+                    self.vital = self.vital.with_scales(WindowScales::NOT_JUDGED);
                 }
                 Phase::TcpClose
             }
-            (Kind::Syn | Kind::SynAck, _) => self.after_syn(direction, kind, segment)?,
+            (FlagKind::Syn | FlagKind::SynAck, _) => self.after_syn(direction, kind, segment)?,
             _ if phase.is_resumed() => self.after_restart(direction, flags, segment.numbers),
             (_, Phase::TcpSynSent) => self.after_answer(direction, kind, segment.numbers)?,
             _ => self.after_data(direction, flags, segment.numbers)?,
         };
-        Ok(Event::entering(next, phase))
+        Ok(Transition::entering(next, phase))
     }
 
     /// What a packet does by its flags: its flow is not judged, or a capture has cut its numbers. A
     /// connection whose beginning lacks numbers is not judged: nothing could be held against them.
     #[inline(never)]
-    fn event_without_numbers(&mut self, packet: &Arrival) -> Result<Event, Irregular> {
+    fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
         if self.is_judged() && self.phase().is_first() == 1 {
-            self.vital = self.vital.with_scales(Scales::NOT_JUDGED);
-            self.window = Window::NONE;
+            self.vital = self.vital.with_scales(WindowScales::NOT_JUDGED);
+            self.window = TcpWindow::NONE;
         }
         self.event_by_flags(packet)
     }
@@ -103,12 +118,12 @@ impl<const W: usize> Hot<W> {
     /// Whether a connection of which one side was heard, and not its SYN, has to give way to this
     /// SYN, as it is none that comes late: anybody may have said what was heard, and nobody has
     /// said anything to it.
-    fn is_unheard_of(&self, direction: usize, syn: Numbers) -> bool {
-        let is_late = || self.window.is_repeated(Scales(0), direction, syn);
+    fn is_unheard_of(&self, direction: usize, syn: SeqNumbers) -> bool {
+        let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
         self.phase() == Phase::TcpPickedUp && !is_late()
     }
 
-    fn check_rst(&self, direction: usize, flags: u8, rst: Numbers) -> Result<(), Irregular> {
+    fn check_rst(&self, direction: usize, flags: u8, rst: SeqNumbers) -> Result<(), Irregular> {
         let checked = self.window.check_rst(self.vital.scales(), direction, rst);
         match (self.phase(), direction) {
             // RFC 9293 section 3.5.1: it ends a connection of before, of which only the responder
@@ -133,12 +148,12 @@ impl<const W: usize> Hot<W> {
     fn after_syn(
         &mut self,
         direction: usize,
-        kind: Kind,
-        segment: Segment,
+        kind: FlagKind,
+        segment: TcpSegment,
     ) -> Result<Phase, Irregular> {
         let (phase, scales, numbers) = (self.phase(), self.vital.scales(), segment.numbers);
         match (phase, direction, kind) {
-            (Phase::TcpSynSent, 0, Kind::Syn) => {
+            (Phase::TcpSynSent, 0, FlagKind::Syn) => {
                 // Whoever asks anew has forgotten what it asked before.
                 if !self.window.is_asked_by(numbers) {
                     self.open_window(phase, segment);
@@ -146,7 +161,7 @@ impl<const W: usize> Hot<W> {
                 return Ok(phase);
             }
             (Phase::TcpSynSent, 1, _) => {
-                let is_ack = kind == Kind::SynAck;
+                let is_ack = kind == FlagKind::SynAck;
                 if is_ack && !self.window.is_answer(numbers) {
                     return Err(Irregular::TcpAckBeyond);
                 }
@@ -154,22 +169,22 @@ impl<const W: usize> Hot<W> {
                 self.vital = self.vital.with_scales(scales);
             }
             // It has seen the SYN of its peer, and whoever has asked in its name has not.
-            (Phase::TcpSynSent2, _, Kind::SynAck)
+            (Phase::TcpSynSent2, _, FlagKind::SynAck)
                 if self.window.is_answer_of_another(direction, numbers) =>
             {
                 let scales = self.window.answered_anew(scales, direction, segment);
                 self.vital = self.vital.with_scales(scales);
             }
-            (Phase::TcpSynSent2, _, Kind::SynAck) => {
+            (Phase::TcpSynSent2, _, FlagKind::SynAck) => {
                 self.window.check(scales, direction, numbers)?;
                 self.window.follow(scales, direction, numbers);
             }
             _ if !phase.is_resumed() && self.window.is_repeated(scales, direction, numbers) => {
                 return Ok(phase);
             }
-            (_, 0, Kind::Syn) | (_, 1, Kind::SynAck) => return Err(Irregular::TcpSyn),
+            (_, 0, FlagKind::Syn) | (_, 1, FlagKind::SynAck) => return Err(Irregular::TcpSyn),
             // Where its start was not seen, who is the originator is a guess.
-            _ if scales == Scales::UNKNOWN => return Err(Irregular::TcpSyn),
+            _ if scales == WindowScales::UNKNOWN => return Err(Irregular::TcpSyn),
             _ => return Err(Irregular::TcpSynOfOther),
         }
         Ok(phase.after(direction, kind))
@@ -178,14 +193,14 @@ impl<const W: usize> Hot<W> {
     /// After data of a connection whose numbers are of before a restart. Once a side fits to what
     /// the other has said since, both are judged. Until then whoever was heard last is believed,
     /// and nobody is refused: a packet that someone has made up keeps no other from being known.
-    fn after_restart(&mut self, direction: usize, flags: u8, numbers: Numbers) -> Phase {
+    fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> Phase {
         let (scales, heard) = (self.vital.scales(), self.phase().heard_since().flatten());
         let mut window = self.window;
         if heard == Some(1 - direction) {
             window.believe(direction, numbers.ack);
         }
         if heard.is_none() || window.check(scales, direction, numbers).is_err() {
-            self.window = Window::heard(direction, numbers);
+            self.window = TcpWindow::heard(direction, numbers);
             return Phase::resumed(direction);
         }
         window.follow(scales, direction, numbers);
@@ -200,8 +215,8 @@ impl<const W: usize> Hot<W> {
     fn after_answer(
         &mut self,
         direction: usize,
-        kind: Kind,
-        numbers: Numbers,
+        kind: FlagKind,
+        numbers: SeqNumbers,
     ) -> Result<Phase, Irregular> {
         if direction == 0 {
             return Err(Irregular::TcpAckBeyond);
@@ -221,7 +236,7 @@ impl<const W: usize> Hot<W> {
         &mut self,
         direction: usize,
         flags: u8,
-        numbers: Numbers,
+        numbers: SeqNumbers,
     ) -> Result<Phase, Irregular> {
         let (phase, scales) = (self.phase(), self.vital.scales());
         if phase == Phase::TcpPickedUp {
@@ -233,7 +248,7 @@ impl<const W: usize> Hot<W> {
             return Ok(phase);
         }
         let is_over = self.is_of_both(FIN, direction, flags);
-        let next = phase.after(direction, Kind::of(flags));
+        let next = phase.after(direction, FlagKind::of(flags));
         Ok(match if is_over { Phase::TcpTimeWait } else { next } {
             Phase::TcpTimeWait | Phase::TcpLastAck
                 if phase != Phase::TcpTimeWait && !self.window.is_all_acked() =>

@@ -6,7 +6,7 @@
 //! All comparisons are of distances in a space that comes round (RFC 9293 section 3.4, RFC 1982).
 
 use crate::api::Irregular;
-use crate::packet::{Numbers, Reach, SCALE_MAX, Segment};
+use crate::packet::{SCALE_MAX, SeqNumbers, TcpReach, TcpSegment};
 
 /// Without a shift.
 const WINDOW_MAX: i64 = u16::MAX as i64;
@@ -35,41 +35,41 @@ const fn by_shift(least: i64) -> [u32; 16] {
 /// By how much windows of both sides are shifted left (RFC 7323 section 2): the originator's in the
 /// upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scales(pub(crate) u8);
+pub(crate) struct WindowScales(pub(crate) u8);
 
-impl Scales {
+impl WindowScales {
     /// In place of a shift: none was offered.
     const NOT_OFFERED: u8 = 15;
 
     /// Of a connection that is not judged by numbers.
-    pub(crate) const NOT_JUDGED: Scales = Scales(0xff);
+    pub(crate) const NOT_JUDGED: WindowScales = WindowScales(0xff);
 
     /// Nobody has seen the handshake: as large as they can be.
-    pub(crate) const UNKNOWN: Scales = Scales(SCALE_MAX << 4 | SCALE_MAX);
+    pub(crate) const UNKNOWN: WindowScales = WindowScales(SCALE_MAX << 4 | SCALE_MAX);
 
     /// What a SYN of the originator says, before there is an answer.
     pub(crate) fn asked(offer: Option<u8>) -> Self {
-        Scales(offer.unwrap_or(Self::NOT_OFFERED) << 4)
+        WindowScales(offer.unwrap_or(Self::NOT_OFFERED) << 4)
     }
 
     /// What both say; if one does not, there is no shift.
     fn answered(self, offer: Option<u8>) -> Self {
         match (self.0 >> 4, offer) {
-            (Self::NOT_OFFERED, _) | (_, None) => Scales(0),
-            (of_originator, Some(of_responder)) => Scales(of_originator << 4 | of_responder),
+            (Self::NOT_OFFERED, _) | (_, None) => WindowScales(0),
+            (of_originator, Some(of_responder)) => WindowScales(of_originator << 4 | of_responder),
         }
     }
 
     /// The same where one says something else than was believed of it.
     fn answered_anew(self, direction: usize, offer: Option<u8>) -> Self {
-        let Some(shift) = offer else { return Scales(0) };
+        let Some(shift) = offer else { return WindowScales(0) };
         let of_peer = match self.0 {
             // Nobody answers an offer with a shift that there was not (RFC 7323 section 2.2): what
             // the peer has offered was lost, as the other had none.
             0 => SCALE_MAX,
             _ => self.of(1 - direction) as u8,
         };
-        Scales(if direction == 0 { shift << 4 | of_peer } else { of_peer << 4 | shift })
+        WindowScales(if direction == 0 { shift << 4 | of_peer } else { of_peer << 4 | shift })
     }
 
     /// Both of them, to be written down; `None` if it is not judged.
@@ -80,7 +80,7 @@ impl Scales {
     /// Those that were written down, if they can be.
     pub(crate) fn of_saved(shifts: [u8; 2]) -> Option<Self> {
         let [a, b] = shifts;
-        (a <= SCALE_MAX && b <= SCALE_MAX).then_some(Scales(a << 4 | b))
+        (a <= SCALE_MAX && b <= SCALE_MAX).then_some(WindowScales(a << 4 | b))
     }
 
     #[inline(always)]
@@ -92,7 +92,7 @@ impl Scales {
 /// What both ends of a connection have sent: of the originator and of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Window {
+pub(crate) struct TcpWindow {
     /// Behind the highest sequence number sent.
     pub(crate) ends: [u32; 2],
     /// The highest acknowledgment; of the responder, before there is one, the least that answers
@@ -109,41 +109,41 @@ fn distance(from: u32, to: u32) -> i64 {
     i64::from(to.wrapping_sub(from) as i32)
 }
 
-impl Window {
-    pub(crate) const NONE: Window = Window { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
+impl TcpWindow {
+    pub(crate) const NONE: TcpWindow = TcpWindow { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
 
     /// Of any numbers.
     #[cfg(test)]
     pub(crate) fn of_parts(ends: [u32; 2], acks: [u32; 2], rooms: [u16; 2]) -> Self {
-        Window { ends, acks, rooms }
+        TcpWindow { ends, acks, rooms }
     }
 
     /// After the first SYN, or another one that takes its place.
-    pub(crate) fn asked(Segment { numbers: syn, scale }: Segment) -> (Self, Scales) {
-        let window = Window {
+    pub(crate) fn asked(TcpSegment { numbers: syn, scale }: TcpSegment) -> (Self, WindowScales) {
+        let window = TcpWindow {
             ends: [syn.end(), 0],
             // Data in the SYN need not be acknowledged with it (RFC 7413 section 4.1.2).
             acks: [0, syn.seq.wrapping_add(1)],
             // A window beside SYN has no shift.
             rooms: [syn.window, 0],
         };
-        (window, Scales::asked(scale))
+        (window, WindowScales::asked(scale))
     }
 
     /// After a first packet that is no SYN. Its sender knows what the peer has sent; how much it
     /// may send itself is not known.
-    pub(crate) fn picked_up(first: Numbers) -> (Self, Scales) {
-        (Self::heard(0, first), Scales::UNKNOWN)
+    pub(crate) fn picked_up(first: SeqNumbers) -> (Self, WindowScales) {
+        (Self::heard(0, first), WindowScales::UNKNOWN)
     }
 
     /// What one segment says, of a connection of which no numbers are known.
-    pub(crate) fn heard(direction: usize, first: Numbers) -> Self {
+    pub(crate) fn heard(direction: usize, first: SeqNumbers) -> Self {
         let of_both = |sender: u32, peer: u32| match direction {
             0 => [sender, peer],
             _ => [peer, sender],
         };
         let room = if direction == 0 { [first.window, u16::MAX] } else { [u16::MAX, first.window] };
-        Window {
+        TcpWindow {
             ends: of_both(first.end(), first.ack),
             acks: of_both(first.ack, first.seq),
             rooms: room,
@@ -151,26 +151,26 @@ impl Window {
     }
 
     /// After a segment and the answer to it, which this direction has sent.
-    pub(crate) fn answered_by(direction: usize, asked: Numbers, answer: Numbers) -> Self {
-        let by_sender = |first: Numbers, second: Numbers| {
+    pub(crate) fn answered_by(direction: usize, asked: SeqNumbers, answer: SeqNumbers) -> Self {
+        let by_sender = |first: SeqNumbers, second: SeqNumbers| {
             let [ends, acks] = [[first.end(), second.end()], [first.ack, second.ack]];
-            Window { ends, acks, rooms: [first.window, second.window] }
+            TcpWindow { ends, acks, rooms: [first.window, second.window] }
         };
         if direction == 0 { by_sender(answer, asked) } else { by_sender(asked, answer) }
     }
 
     /// Whether a SYN is the one that asked, once more.
-    pub(crate) fn is_asked_by(&self, syn: Numbers) -> bool {
+    pub(crate) fn is_asked_by(&self, syn: SeqNumbers) -> bool {
         self.acks[1] == syn.seq.wrapping_add(1)
     }
 
     /// Whether a segment of the responder acknowledges the SYN it has been asked with.
-    pub(crate) fn is_answer(&self, answer: Numbers) -> bool {
+    pub(crate) fn is_answer(&self, answer: SeqNumbers) -> bool {
         self.is_answer_of(1, answer)
     }
 
     /// The same of one of either side, where both have asked.
-    fn is_answer_of(&self, direction: usize, answer: Numbers) -> bool {
+    fn is_answer_of(&self, direction: usize, answer: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let more = distance(self.acks[sender], answer.ack);
         (0..=distance(self.acks[sender], self.ends[peer])).contains(&more)
@@ -178,7 +178,7 @@ impl Window {
 
     /// Whether a SYN+ACK, where both have asked, acknowledges what its peer has asked with, and is
     /// not of who has asked in its sender's name.
-    pub(crate) fn is_answer_of_another(&self, direction: usize, answer: Numbers) -> bool {
+    pub(crate) fn is_answer_of_another(&self, direction: usize, answer: SeqNumbers) -> bool {
         let is_other = self.acks[1 - (direction & 1)] != answer.seq.wrapping_add(1);
         is_other && self.is_answer_of(direction, answer)
     }
@@ -186,10 +186,10 @@ impl Window {
     /// Such a SYN+ACK in place of what its sender was believed to have sent.
     pub(crate) fn answered_anew(
         &mut self,
-        scales: Scales,
+        scales: WindowScales,
         direction: usize,
-        Segment { numbers: syn, scale }: Segment,
-    ) -> Scales {
+        TcpSegment { numbers: syn, scale }: TcpSegment,
+    ) -> WindowScales {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
         let scales = scales.answered_anew(sender, scale);
@@ -205,7 +205,12 @@ impl Window {
     }
 
     /// A SYN of the responder, alone or beside an answer, which is `acks`.
-    pub(crate) fn answered(&mut self, scales: Scales, syn: Segment, acks: bool) -> Scales {
+    pub(crate) fn answered(
+        &mut self,
+        scales: WindowScales,
+        syn: TcpSegment,
+        acks: bool,
+    ) -> WindowScales {
         let scales = scales.answered(syn.scale);
         let syn = syn.numbers;
         if acks {
@@ -221,11 +226,11 @@ impl Window {
     }
 
     /// The responder answers without a SYN: that one was not seen.
-    pub(crate) fn joined(&mut self, answer: Numbers) -> Scales {
+    pub(crate) fn joined(&mut self, answer: SeqNumbers) -> WindowScales {
         self.ends[1] = answer.end();
         self.acks = [answer.seq, answer.ack];
         self.rooms[1] = answer.window;
-        Scales::UNKNOWN
+        WindowScales::UNKNOWN
     }
 
     /// Takes an acknowledgment for granted, up to the largest window ahead: nobody has seen how
@@ -241,9 +246,9 @@ impl Window {
     #[inline(always)]
     pub(crate) fn check(
         &self,
-        scales: Scales,
+        scales: WindowScales,
         direction: usize,
-        segment: Numbers,
+        segment: SeqNumbers,
     ) -> Result<(), Irregular> {
         if self.fits(scales, direction, segment) {
             return Ok(());
@@ -254,7 +259,7 @@ impl Window {
     /// Whether it is not beyond what the peer allows, not older than a window, and acknowledges
     /// nothing that was not sent, nor anything older than a window.
     #[inline(always)]
-    fn fits(&self, scales: Scales, direction: usize, segment: Numbers) -> bool {
+    fn fits(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
         // As no window is half of all numbers: one comparison, where what is ahead is far behind.
@@ -267,7 +272,7 @@ impl Window {
     /// The first of these bounds that it is outside of; one there is.
     #[cold]
     #[inline(never)]
-    fn misfit(&self, scales: Scales, direction: usize, segment: Numbers) -> Irregular {
+    fn misfit(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> Irregular {
         let peer = 1 - (direction & 1);
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
         match () {
@@ -283,7 +288,7 @@ impl Window {
     /// How far a segment ends behind all that was sent before. Both are seen from what the peer
     /// has acknowledged: else what is half of all numbers away were old there and new here.
     #[inline(always)]
-    fn news(&self, direction: usize, segment: Numbers) -> i64 {
+    fn news(&self, direction: usize, segment: SeqNumbers) -> i64 {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let ahead = distance(self.acks[peer], segment.seq) + i64::from(segment.len);
         ahead - distance(self.acks[peer], self.ends[sender])
@@ -292,7 +297,7 @@ impl Window {
     /// After a segment that passed the [`check`](Self::check). Without a branch: whether it has
     /// something new is anyone's guess.
     #[inline(always)]
-    pub(crate) fn follow(&mut self, scales: Scales, direction: usize, segment: Numbers) {
+    pub(crate) fn follow(&mut self, scales: WindowScales, direction: usize, segment: SeqNumbers) {
         let sender = direction & 1;
         let shift = scales.of(sender);
         let news = self.news(direction, segment).max(0);
@@ -309,7 +314,7 @@ impl Window {
     }
 
     /// A segment that the connection can have goes on behind its first fragment, if that was sent.
-    pub(crate) fn reach(&mut self, direction: usize, Reach { front, more }: Reach) {
+    pub(crate) fn reach(&mut self, direction: usize, TcpReach { front, more }: TcpReach) {
         let sent = &mut self.ends[direction & 1];
         let seen = front.end();
         let end = seen.wrapping_add(more.into());
@@ -321,9 +326,9 @@ impl Window {
     /// Whether an RST of this sender ends the connection (RFC 5961 section 3.2), and if not, why.
     pub(crate) fn check_rst(
         &self,
-        scales: Scales,
+        scales: WindowScales,
         direction: usize,
-        rst: Numbers,
+        rst: SeqNumbers,
     ) -> Result<(), Irregular> {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         if rst.seq == self.acks[peer] || rst.seq == self.ends[sender] {
@@ -337,7 +342,12 @@ impl Window {
     }
 
     /// Whether a segment, a SYN most likely, has been sent before: it ends not behind what has.
-    pub(crate) fn is_repeated(&self, scales: Scales, direction: usize, segment: Numbers) -> bool {
+    pub(crate) fn is_repeated(
+        &self,
+        scales: WindowScales,
+        direction: usize,
+        segment: SeqNumbers,
+    ) -> bool {
         let age = distance(segment.end(), self.ends[direction & 1]);
         (0..=WINDOW_MAX << scales.of(1 - (direction & 1))).contains(&age)
     }
@@ -345,7 +355,7 @@ impl Window {
     /// Whether a segment that starts here can be one of the sender's: up to the end of all that was
     /// sent, where one without data is, and from what is acknowledged on. A window before that is
     /// let pass: the segment may have been sent once more, and acknowledged before the error came.
-    pub(crate) fn has_sent(&self, scales: Scales, direction: usize, seq: u32) -> bool {
+    pub(crate) fn has_sent(&self, scales: WindowScales, direction: usize, seq: u32) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let age = WINDOW_MAX << scales.of(peer);
         let ahead = distance(self.acks[peer], seq);
@@ -363,12 +373,12 @@ impl Window {
     }
 }
 
-const _: () = assert!(size_of::<Window>() == 20);
+const _: () = assert!(size_of::<TcpWindow>() == 20);
 
-impl Segment {
+impl TcpSegment {
     /// Whether a segment acknowledges this SYN, with data in it or without.
-    pub(crate) fn is_answered_by(self, answer: Segment) -> bool {
-        Window::asked(self).0.is_answer(answer.numbers)
+    pub(crate) fn is_answered_by(self, answer: TcpSegment) -> bool {
+        TcpWindow::asked(self).0.is_answer(answer.numbers)
     }
 }
 
@@ -379,10 +389,10 @@ mod tests {
 
     /// By how much a segment is inside of each bound, in words of the bounds.
     fn margins(
-        window: &Window,
-        scales: Scales,
+        window: &TcpWindow,
+        scales: WindowScales,
         direction: usize,
-        segment: Numbers,
+        segment: SeqNumbers,
     ) -> [(i64, Irregular); 4] {
         let (sender, peer) = (direction, 1 - direction);
         let of = |side: usize| WINDOW_MAX << scales.of(side);
@@ -401,7 +411,12 @@ mod tests {
     }
 
     /// What both edges come to, step by step.
-    fn followed(mut window: Window, scales: Scales, sender: usize, segment: Numbers) -> Window {
+    fn followed(
+        mut window: TcpWindow,
+        scales: WindowScales,
+        sender: usize,
+        segment: SeqNumbers,
+    ) -> TcpWindow {
         let (shift, peer) = (scales.of(sender), 1 - sender);
         let ahead = distance(window.acks[peer], segment.seq) + i64::from(segment.len);
         if ahead > distance(window.acks[peer], window.ends[sender]) {
@@ -431,9 +446,9 @@ mod tests {
         prop_oneof![4 => signed, 1 => any::<u32>()]
     }
 
-    fn window() -> impl Strategy<Value = Window> {
+    fn window() -> impl Strategy<Value = TcpWindow> {
         let sides = ([near(), near()], [near(), near()], any::<[u16; 2]>());
-        sides.prop_map(|(ends, acks, rooms)| Window { ends, acks, rooms })
+        sides.prop_map(|(ends, acks, rooms)| TcpWindow { ends, acks, rooms })
     }
 
     proptest! {
@@ -444,8 +459,8 @@ mod tests {
             direction in 0..2_usize,
             (seq, ack, room, len) in (near(), near(), any::<u16>(), 0..65_536_u32),
         ) {
-            let scales = Scales(shifts);
-            let segment = Numbers { seq, ack, window: room, len };
+            let scales = WindowScales(shifts);
+            let segment = SeqNumbers { seq, ack, window: room, len };
             let margins = margins(&window, scales, direction, segment);
             let outside = margins.iter().find(|(margin, _)| *margin < 0);
             let wanted = outside.map_or(Ok(()), |&(_, why)| Err(why));

@@ -12,20 +12,21 @@
 #![allow(unused_unsafe, unsafe_code)]
 #![allow(unused_unsafe, unsafe_code)]
 #![allow(unused_unsafe, unsafe_code)]
-// Vector code is inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where these
-// intrinsics are unsafe even with the feature enabled: newer ones find the blocks superfluous.
+// Vector code is inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where
+// these intrinsics are unsafe even with the feature enabled: newer ones find the blocks
+// superfluous.
 #![allow(unused_unsafe, unsafe_code)]
 
 mod words;
 
 use super::lengths::ETHERTYPE_VLAN;
-use super::sub_burst::{Part, Places, next};
+use super::sub_burst::{SubBurst, SubBurstOrder, next};
 use super::{avx512, sub_burst};
 use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags};
 use crate::base::SimdLevel;
 use crate::packet::{
-    BYTES_SHIFT, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Meta,
-    ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, Opening, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG,
+    BYTES_SHIFT, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, HeaderInfo, IPV4_MIN, IPV6,
+    ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PacketMeta, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG,
     zone_of,
 };
 use core::arch::x86_64::{
@@ -42,7 +43,11 @@ use words::{
 /// Puts packets into their batches four by four, up to a group of which it does not take all. Gives
 /// those it did not take; all where there is no AVX2.
 #[inline(always)]
-pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, batches: &mut Batches) -> Places {
+pub(super) fn parse<P: Packet>(
+    part: SubBurst<P>,
+    places: SubBurstOrder,
+    batches: &mut Batches,
+) -> SubBurstOrder {
     let first = part.packets.get(places.trailing_zeros() as usize);
     let Some(start) = first.and_then(|first| first.head().first_chunk()) else { return places };
     let [.., a, b, _, _, c, d]: &[u8; ETHERNET + VLAN_TAG] = start;
@@ -68,7 +73,7 @@ pub(super) fn parse<P: Packet>(part: Part<P>, places: Places, batches: &mut Batc
 pub(super) fn metas<const V6: bool, P: Packet>(
     packets: &[P],
     vectors: SimdLevel,
-    metas: &mut [Meta],
+    metas: &mut [PacketMeta],
 ) -> (usize, u64) {
     // SAFETY: `detect` has found what is asked for, AVX2 with AVX-512.
     unsafe {
@@ -93,13 +98,16 @@ pub(super) fn metas<const V6: bool, P: Packet>(
 /// # Safety
 /// The processor must have AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta]) -> (usize, u64) {
+unsafe fn metas_of<const V6: bool, P: Packet>(
+    packets: &[P],
+    metas: &mut [PacketMeta],
+) -> (usize, u64) {
     let mut read = 0;
     // SAFETY: AVX2 is there by the caller's promise.
     let mut bytes = unsafe { all(0) };
     for (four, metas) in packets.chunks_exact(4).zip(metas.chunks_exact_mut(4)) {
         let Some(four) = four.first_chunk::<4>() else { break };
-        let group = Group { packets: four.each_ref(), places: [0; 4] };
+        let group = SimdGroup { packets: four.each_ref(), places: [0; 4] };
         // SAFETY: AVX2 is there by the caller's promise.
         let words = unsafe { if V6 { group.ipv6_metas() } else { group.ipv4_metas() } };
         let Some((words, frames)) = words else { break };
@@ -118,11 +126,11 @@ unsafe fn metas_of<const V6: bool, P: Packet>(packets: &[P], metas: &mut [Meta])
 /// The processor must have AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn run<const V6: bool, const TAG: usize, P: Packet>(
-    part: Part<P>,
-    mut places: Places,
+    part: SubBurst<P>,
+    mut places: SubBurstOrder,
     batches: &mut Batches,
-) -> Places {
-    while let Some((group, rest)) = Group::next(part.packets, places) {
+) -> SubBurstOrder {
+    while let Some((group, rest)) = SimdGroup::next(part.packets, places) {
         // SAFETY: AVX2 is there by the caller's promise.
         if unsafe { group.parse::<V6, TAG>(part, batches) }.is_none() {
             break;
@@ -133,7 +141,7 @@ unsafe fn run<const V6: bool, const TAG: usize, P: Packet>(
 }
 
 /// Four packets.
-struct Group<'a, P> {
+struct SimdGroup<'a, P> {
     packets: [&'a P; 4],
     /// Their places in the part.
     places: [usize; 4],
@@ -142,7 +150,7 @@ struct Group<'a, P> {
 /// What the link layer says of four packets.
 struct Links {
     zones: [u16; 4],
-    openings: [Opening; 4],
+    openings: [HeaderInfo; 4],
 }
 
 /// What is known of four packets before their lengths are judged.
@@ -158,10 +166,10 @@ struct Headers {
     tcp: Words,
 }
 
-impl<'a, P: Packet> Group<'a, P> {
+impl<'a, P: Packet> SimdGroup<'a, P> {
     /// The first four, and the others.
     #[inline(always)]
-    fn next(packets: &'a [P], mut rest: Places) -> Option<(Self, Places)> {
+    fn next(packets: &'a [P], mut rest: SubBurstOrder) -> Option<(Self, SubBurstOrder)> {
         let first = rest.trailing_zeros();
         // Side by side in memory as well: one check is enough.
         if rest.wrapping_shr(first) & 0b1111 == 0b1111 {
@@ -185,7 +193,7 @@ impl<'a, P: Packet> Group<'a, P> {
     #[target_feature(enable = "avx2")]
     unsafe fn parse<const V6: bool, const TAG: usize>(
         &self,
-        part: Part<P>,
+        part: SubBurst<P>,
         batches: &mut Batches,
     ) -> Option<()> {
         // SAFETY: AVX2 is there by the caller's promise.
@@ -214,9 +222,9 @@ impl<'a, P: Packet> Group<'a, P> {
     /// The processor must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn links<const V6: bool, const TAG: usize>(&self, part: Part<P>) -> Option<Links> {
+    unsafe fn links<const V6: bool, const TAG: usize>(&self, part: SubBurst<P>) -> Option<Links> {
         let ip_header = if V6 { IPV6 } else { IPV4_MIN };
-        let opening = |place: usize| Opening::plain(part.first + place as u8, ip_header);
+        let opening = |place: usize| HeaderInfo::plain(part.first + place as u8, ip_header);
         let openings = self.places.map(opening);
         if TAG == 0 {
             return Some(Links { zones: [part.zone.untagged(); 4], openings });
@@ -234,7 +242,7 @@ impl<'a, P: Packet> Group<'a, P> {
         let [a, b, c, d] = vlans;
         let [e, f, g, h] = openings;
         let openings = [(a, e), (b, f), (c, g), (d, h)];
-        let openings = openings.map(|(vlan, opening)| Opening { vlan, ..opening });
+        let openings = openings.map(|(vlan, opening)| HeaderInfo { vlan, ..opening });
         Some(Links { zones: vlans.map(|vlan| zone_of(&vlan, part.zone)), openings })
     }
 
@@ -244,7 +252,10 @@ impl<'a, P: Packet> Group<'a, P> {
     /// The processor must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn ipv4<const TAG: usize>(&self, zones: Words) -> Option<([[u64; 4]; 2], [Meta; 4])> {
+    unsafe fn ipv4<const TAG: usize>(
+        &self,
+        zones: Words,
+    ) -> Option<([[u64; 4]; 2], [PacketMeta; 4])> {
         let heads = self.heads::<IPV4_HEADS>(TAG)?;
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
@@ -261,7 +272,10 @@ impl<'a, P: Packet> Group<'a, P> {
     /// The processor must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn ipv6<const TAG: usize>(&self, zones: Words) -> Option<([[u64; 4]; 5], [Meta; 4])> {
+    unsafe fn ipv6<const TAG: usize>(
+        &self,
+        zones: Words,
+    ) -> Option<([[u64; 4]; 5], [PacketMeta; 4])> {
         let heads = self.heads::<IPV6_HEADS>(TAG)?;
         // SAFETY: AVX2 is there by the caller's promise.
         unsafe {
@@ -392,9 +406,9 @@ unsafe fn ipv6_headers(heads: Heads<IPV6_HEADS>) -> Headers {
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn to_metas(metas: Words) -> [Meta; 4] {
-    // SAFETY: AVX2 is there by the caller's promise. A `Meta` is a word.
-    unsafe { std::mem::transmute::<[u64; 4], [Meta; 4]>(to_array(metas)) }
+unsafe fn to_metas(metas: Words) -> [PacketMeta; 4] {
+    // SAFETY: AVX2 is there by the caller's promise. A `PacketMeta` is a word.
+    unsafe { std::mem::transmute::<[u64; 4], [PacketMeta; 4]>(to_array(metas)) }
 }
 
 /// Metadata of packets whose source is the second end of the key where `swapped` is all ones.
@@ -403,7 +417,7 @@ unsafe fn to_metas(metas: Words) -> [Meta; 4] {
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn with_direction(metas: Words, swapped: Words) -> [Meta; 4] {
+unsafe fn with_direction(metas: Words, swapped: Words) -> [PacketMeta; 4] {
     // SAFETY: AVX2 is there by the caller's promise.
     unsafe {
         let direction = _mm256_and_si256(swapped, all(1 << SWAPPED_SHIFT));

@@ -8,8 +8,8 @@
 
 use crate::api::{PROTO_TCP, PROTO_UDP};
 use crate::packet::{
-    BYTES_SHIFT, ETHERNET, IPV4_MIN, IPV6, Meta, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, TCP_MIN,
-    UDP,
+    BYTES_SHIFT, ETHERNET, IPV4_MIN, IPV6, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PacketMeta,
+    TCP_MIN, UDP,
 };
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm_loadu_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi128_si512,
@@ -48,7 +48,7 @@ struct Headers {
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn metas<const V6: bool, P: Packet>(
     packets: &[P],
-    metas: &mut [Meta],
+    metas: &mut [PacketMeta],
 ) -> (usize, u64) {
     let mut read = 0;
     let mut bytes = _mm512_setzero_si512();
@@ -58,7 +58,7 @@ pub(super) unsafe fn metas<const V6: bool, P: Packet>(
         let frames = numbers(eight.each_ref().map(P::frame_len));
         let wire = numbers(eight.each_ref().map(P::wire_len));
         let Some(words) = headers.and_then(|headers| judge(&headers, frames, wire)) else { break };
-        // SAFETY: the store is unaligned, and of the eight words that eight `Meta` are.
+        // SAFETY: the store is unaligned, and of the eight words that eight `PacketMeta` are.
         unsafe { _mm512_storeu_si512(metas.as_mut_ptr().cast(), words) };
         bytes = _mm512_add_epi64(bytes, frames);
         read += GROUP;

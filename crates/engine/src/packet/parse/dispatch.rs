@@ -3,7 +3,7 @@
 //! the rest.
 
 use super::lengths::Lengths;
-use super::sub_burst::{GROUP, Part, Places, below, inner_ethertype, next};
+use super::sub_burst::{GROUP, SubBurst, SubBurstOrder, below, inner_ethertype, next};
 use super::{avx2, fast, general};
 use crate::api::{Reason, ZoneFrom};
 use crate::packet::{Batches, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
@@ -24,7 +24,7 @@ pub(crate) fn parse<P: Packet>(
     }
 }
 
-impl<P: Packet> Part<'_, P> {
+impl<P: Packet> SubBurst<'_, P> {
     /// Puts key and metadata of each packet into its batch. Of one that has none, `without_key` is
     /// told the position in the burst and the reason.
     #[inline(always)]
@@ -44,7 +44,7 @@ impl<P: Packet> Part<'_, P> {
     #[inline(never)]
     fn parse_mixed(
         self,
-        mut rest: Places,
+        mut rest: SubBurstOrder,
         batches: &mut Batches,
         without_key: &mut impl FnMut(usize, Reason),
     ) {
@@ -52,8 +52,8 @@ impl<P: Packet> Part<'_, P> {
         // Without a branch: which version comes next is anyone's guess.
         for (packet, place) in self.packets.iter().zip(0..) {
             let ethertype = inner_ethertype(packet.head());
-            v4 |= Places::from(ethertype == ETHERTYPE_IPV4) << place;
-            v6 |= Places::from(ethertype == ETHERTYPE_IPV6) << place;
+            v4 |= SubBurstOrder::from(ethertype == ETHERTYPE_IPV4) << place;
+            v6 |= SubBurstOrder::from(ethertype == ETHERTYPE_IPV6) << place;
         }
         while rest != 0 {
             let other = (rest & !(v4 | v6)).trailing_zeros() as usize;
@@ -69,7 +69,7 @@ impl<P: Packet> Part<'_, P> {
     #[inline(never)]
     fn parse_in_order(
         self,
-        mut places: Places,
+        mut places: SubBurstOrder,
         batches: &mut Batches,
         without_key: &mut impl FnMut(usize, Reason),
     ) {
@@ -88,7 +88,11 @@ impl<P: Packet> Part<'_, P> {
 
     /// Parses the first of these, as long as they are plain and all of one kind; gives the others.
     #[inline(always)]
-    pub(super) fn side_by_side(self, places: Places, batches: &mut Batches) -> Places {
+    pub(super) fn side_by_side(
+        self,
+        places: SubBurstOrder,
+        batches: &mut Batches,
+    ) -> SubBurstOrder {
         #[cfg(target_arch = "x86_64")]
         let rest = avx2::parse(self, places, batches);
         #[cfg(not(target_arch = "x86_64"))]

@@ -9,21 +9,21 @@ use super::lengths::{ETHERTYPE_VLAN, Lengths, TRANSPORTS, Transport};
 use super::plain::{plain_ipv4, plain_ipv6};
 use crate::api::{VlanTags, ZoneFrom};
 use crate::packet::{
-    BYTES_MAX, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_MIN, IPV6, Meta,
-    OVERHEAD_MAX, Opening, Ports, TCP_MIN, VLAN_TAG, key4, key6, zone_of, zone_proto,
+    BYTES_MAX, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, HeaderInfo, IPV4_MIN, IPV6, L4Id,
+    OVERHEAD_MAX, PacketMeta, TCP_MIN, VLAN_TAG, key4, key6, zone_of, zone_proto,
 };
 
 /// What the link layer says, and where it ends.
 struct Link {
     l3: usize,
     zone: u16,
-    opening: Opening,
+    opening: HeaderInfo,
 }
 
 impl Link {
     #[inline(always)]
     fn untagged(position: u8, zone: ZoneFrom, ip_header: usize) -> Self {
-        let opening = Opening::plain(position, ip_header);
+        let opening = HeaderInfo::plain(position, ip_header);
         Link { l3: ETHERNET, zone: zone.untagged(), opening }
     }
 }
@@ -73,7 +73,7 @@ fn tagged(
     let link = |ip_header: usize| Link {
         l3: ETHERNET + VLAN_TAG,
         zone: zone_of(&vlan, zone),
-        opening: Opening { vlan, ..Opening::plain(position, ip_header) },
+        opening: HeaderInfo { vlan, ..HeaderInfo::plain(position, ip_header) },
     };
     match u16_at(head, ETHERNET + VLAN_TAG - 2)? {
         ETHERTYPE_IPV4 => ipv4(head, lengths, link(IPV4_MIN), batches),
@@ -86,7 +86,7 @@ fn tagged(
 fn ipv4(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Option<()> {
     let (header, meta) = ipv4_meta(head, lengths, link.l3)?;
     let (ip, transport) = header.split_first_chunk::<IPV4_MIN>()?;
-    let ports = Ports::Pair(*transport.first_chunk()?);
+    let ports = L4Id::Pair(*transport.first_chunk()?);
     let (key, swapped) = key4(*ip.last_chunk()?, ports, zone_proto(link.zone, ip[9]));
     batches.v4.push(key, meta.sent_by(swapped.into()), link.opening);
     Some(())
@@ -98,7 +98,7 @@ fn ipv4_meta(
     head: &[u8],
     lengths: Lengths,
     l3: usize,
-) -> Option<(&[u8; IPV4_MIN + TCP_MIN], Meta)> {
+) -> Option<(&[u8; IPV4_MIN + TCP_MIN], PacketMeta)> {
     let header: &[u8; IPV4_MIN + TCP_MIN] = head.get(l3..)?.first_chunk()?;
     let is_fragment = u16::from_ne_bytes([header[6], header[7]]) & 0x3fff_u16.to_be() != 0;
     let total_len = usize::from(u16_at(header, 2)?);
@@ -114,7 +114,7 @@ fn ipv4_meta(
 fn ipv6(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Option<()> {
     let (header, meta) = ipv6_meta(head, lengths, link.l3)?;
     let (ip, transport) = header.split_first_chunk::<IPV6>()?;
-    let ports = Ports::Pair(*transport.first_chunk()?);
+    let ports = L4Id::Pair(*transport.first_chunk()?);
     let (key, swapped) = key6(ip.last_chunk()?, ports, zone_proto(link.zone, ip[6]));
     batches.v6.push(key, meta.sent_by(swapped.into()), link.opening);
     Some(())
@@ -122,7 +122,11 @@ fn ipv6(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Opt
 
 /// All but whose packet it is.
 #[inline(always)]
-fn ipv6_meta(head: &[u8], lengths: Lengths, l3: usize) -> Option<(&[u8; IPV6 + TCP_MIN], Meta)> {
+fn ipv6_meta(
+    head: &[u8],
+    lengths: Lengths,
+    l3: usize,
+) -> Option<(&[u8; IPV6 + TCP_MIN], PacketMeta)> {
     let header: &[u8; IPV6 + TCP_MIN] = head.get(l3..)?.first_chunk()?;
     let payload_len = usize::from(u16_at(header, 4)?);
     if header[0] >> 4 != 6 || l3 + IPV6 + payload_len > lengths.frame {
@@ -133,11 +137,11 @@ fn ipv6_meta(head: &[u8], lengths: Lengths, l3: usize) -> Option<(&[u8; IPV6 + T
 }
 
 #[inline(always)]
-fn meta(bytes: usize, ip_len: usize, tcp_flags: u8) -> Option<Meta> {
+fn meta(bytes: usize, ip_len: usize, tcp_flags: u8) -> Option<PacketMeta> {
     // An IP packet longer than the frame's account has wrapped around: too much as well.
     let overhead = bytes.wrapping_sub(ip_len);
     let fits = overhead <= OVERHEAD_MAX && bytes <= BYTES_MAX;
-    fits.then_some(Meta::new(bytes as u32, overhead as u16, tcp_flags))
+    fits.then_some(PacketMeta::new(bytes as u32, overhead as u16, tcp_flags))
 }
 
 /// What a flow counts of a packet that somebody else says is its own, the packet's zone, and where
@@ -148,7 +152,7 @@ pub(crate) fn uncounted(
     lengths: Lengths,
     zone: ZoneFrom,
     is_v6: bool,
-) -> Option<(Meta, u16, usize)> {
+) -> Option<(PacketMeta, u16, usize)> {
     let untagged = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };
     if let Some(meta) = untagged {
         return Some((meta, zone.untagged(), ETHERNET));

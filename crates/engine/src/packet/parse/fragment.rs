@@ -2,7 +2,7 @@
 //! What the headers of IP say of a fragment: which datagram it is a part of, and which part.
 
 use crate::api::{PROTO_TCP, Reason};
-use crate::packet::{IPV4_MIN, Key, Key6, Span, UNIT, zone_proto};
+use crate::packet::{FragmentRange, IPV4_MIN, Key, Key6, UNIT, zone_proto};
 
 /// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
 const DATAGRAM_MAX: usize = u16::MAX as usize;
@@ -10,7 +10,7 @@ const DATAGRAM_MAX: usize = u16::MAX as usize;
 /// Where a fragment is in its datagram.
 #[derive(Clone, Copy)]
 pub(super) struct Fragment {
-    pub(super) span: Span,
+    pub(super) span: FragmentRange,
     /// Number of the datagram, for its addresses.
     pub(super) id: u32,
 }
@@ -30,7 +30,7 @@ impl Fragment {
         if is_odd || headers + behind > DATAGRAM_MAX {
             return Err(Reason::FragmentLength);
         }
-        let span = Span { start: offset as u16, end: behind as u16, has_more };
+        let span = FragmentRange { start: offset as u16, end: behind as u16, has_more };
         Ok(Fragment { span, id })
     }
 

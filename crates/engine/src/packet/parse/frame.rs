@@ -59,7 +59,7 @@ pub(super) struct Transport {
 
 /// What is followed. Of a quote there is as much as there was room for: its length says nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whole {
+pub(super) enum FrameBytes {
     Packet,
     Quote,
 }
@@ -70,7 +70,7 @@ pub(super) fn extensions(
     next: u8,
     start: usize,
     end: usize,
-    whole: Whole,
+    whole: FrameBytes,
 ) -> Result<Transport, Reason> {
     let mut transport =
         Transport { proto: next, at: start, end, fragment: None, is_jumbogram: false };
@@ -98,12 +98,12 @@ pub(super) fn extensions(
                 return Err(Reason::FragmentTiny);
             }
             transport.fragment = match whole {
-                Whole::Packet => fragment6(header, (at + len, end), at - start)?,
+                FrameBytes::Packet => fragment6(header, (at + len, end), at - start)?,
                 // Bytes of a datagram before this one, in units of 8.
-                Whole::Quote if [header[2], header[3] & !7] != [0; 2] => {
+                FrameBytes::Quote if [header[2], header[3] & !7] != [0; 2] => {
                     return Err(Reason::Fragment);
                 }
-                Whole::Quote => None,
+                FrameBytes::Quote => None,
             };
         }
         transport.proto = header[0];

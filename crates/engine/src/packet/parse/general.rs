@@ -3,7 +3,7 @@
 //! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
 
 use super::fragment::{Fragment, datagram6, fragment4};
-use super::frame::{Frame, Transport, Whole, extensions, gre_key};
+use super::frame::{Frame, FrameBytes, Transport, extensions, gre_key};
 use super::icmp_error;
 use crate::api::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
@@ -11,9 +11,9 @@ use crate::api::{
 };
 use crate::packet::{
     BYTES_MAX, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN, ETHERTYPE_TAGS,
-    FIN, Front, HEADERS_MAX, HOP_BY_HOP, IPV4_MIN, IPV6, Key, Meta, OVERHEAD_MAX, Opening, Piece,
-    Ports, SCTP, SYN, TCP_MIN, UDP, VLAN_TAG, has_identifier, icmp_ports, is_error, key4, key6,
-    total_len4, zone_of, zone_proto,
+    FIN, FragmentHeader, HEADERS_MAX, HOP_BY_HOP, HeaderInfo, IPV4_MIN, IPV6, Key, L4Id,
+    OVERHEAD_MAX, PacketMeta, SCTP, SYN, TCP_MIN, TcpHead, UDP, VLAN_TAG, has_identifier,
+    icmp_ports, is_error, key4, key6, total_len4, zone_of, zone_proto,
 };
 use std::ops::Range;
 use wire::Packet;
@@ -35,12 +35,12 @@ struct Parsed<const W: usize> {
     swapped: bool,
     ip_len: usize,
     ends: Ends,
-    piece: Option<Piece<W>>,
+    piece: Option<FragmentHeader<W>>,
 }
 
 impl<const W: usize> Parsed<W> {
     /// A fragment without ports.
-    fn further(piece: Piece<W>, ip_len: usize, l3: usize) -> Self {
+    fn further(piece: FragmentHeader<W>, ip_len: usize, l3: usize) -> Self {
         let key = piece.name;
         Parsed { key, swapped: false, ip_len, ends: Ends::none(l3), piece: Some(piece) }
     }
@@ -50,7 +50,7 @@ impl<const W: usize> Parsed<W> {
 struct Ends {
     /// Where the transport header is.
     pub(super) at: usize,
-    ports: Ports,
+    ports: L4Id,
     tcp_flags: u8,
     icmp: u16,
     /// Of an ICMP error: where the packet is that it quotes.
@@ -60,12 +60,12 @@ struct Ends {
 impl Ends {
     /// Those of anything but ICMP.
     fn of_pair(at: usize, ports: [u8; 4], tcp_flags: u8) -> Self {
-        Ends { at, ports: Ports::Pair(ports), tcp_flags, icmp: 0, quote: None }
+        Ends { at, ports: L4Id::Pair(ports), tcp_flags, icmp: 0, quote: None }
     }
 
     /// Those of a protocol with a number for both.
     fn of_number(at: usize, number: [u8; 4]) -> Self {
-        Ends { at, ports: Ports::Common(number), tcp_flags: 0, icmp: 0, quote: None }
+        Ends { at, ports: L4Id::Common(number), tcp_flags: 0, icmp: 0, quote: None }
     }
 }
 
@@ -98,17 +98,20 @@ pub(super) fn parse<P: Packet>(
     let bytes = packet.wire_len().min(BYTES_MAX);
     let meta = |ip_len: usize, tcp_flags: u8, swapped: bool| {
         let overhead = bytes.saturating_sub(ip_len).min(OVERHEAD_MAX);
-        Meta::new(bytes as u32, overhead as u16, tcp_flags).sent_by(swapped.into())
+        PacketMeta::new(bytes as u32, overhead as u16, tcp_flags).sent_by(swapped.into())
     };
-    let quoting = |swapped: bool| Meta::UNUSUAL.sent_by(swapped.into());
-    let opening =
-        |ends: &Ends| Opening { vlan, icmp: ends.icmp, ..Opening::plain(position, ends.at - l3) };
+    let quoting = |swapped: bool| PacketMeta::UNUSUAL.sent_by(swapped.into());
+    let opening = |ends: &Ends| HeaderInfo {
+        vlan,
+        icmp: ends.icmp,
+        ..HeaderInfo::plain(position, ends.at - l3)
+    };
     match ethertype {
         ETHERTYPE_IPV4 => {
             let Parsed { key, swapped, ip_len, ends, piece } = ipv4(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = icmp_error::v4(packet, l3, quote, zone)?;
-                batches.v4.push_error(key, quoting(swapped), Opening::quoting(position, seq));
+                batches.v4.push_error(key, quoting(swapped), HeaderInfo::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
@@ -118,7 +121,7 @@ pub(super) fn parse<P: Packet>(
             let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = icmp_error::v6(packet, l3, quote, zone)?;
-                batches.v6.push_error(key, quoting(swapped), Opening::quoting(position, seq));
+                batches.v6.push_error(key, quoting(swapped), HeaderInfo::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
@@ -171,14 +174,15 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     let zone_proto = zone_proto(zone, proto);
     let piece = fragment.map(|Fragment { span, id }| {
         let name = Key([u64::from_ne_bytes(addresses), u64::from(id) | zone_proto]);
-        Piece { name, span, front: Front::NONE }
+        FragmentHeader { name, span, front: TcpHead::NONE }
     });
     if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
         return Ok(Parsed::further(piece, total_len, l3));
     }
     let transport = Transport { proto, at, end, fragment, is_jumbogram: false };
     let ends = ends(frame, transport, PROTO_ICMP)?;
-    let piece = piece.map(|piece| Piece { front: front(frame, transport, &ends), ..piece });
+    let piece =
+        piece.map(|piece| FragmentHeader { front: front(frame, transport, &ends), ..piece });
     let (key, swapped) = key4(addresses, ends.ports, zone_proto);
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
@@ -195,12 +199,12 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     if l3 + ip_len > frame.len {
         return Err(Reason::IpLength);
     }
-    let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len, Whole::Packet)?;
+    let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len, FrameBytes::Packet)?;
     let transport = Transport { is_jumbogram, ..transport };
     let addresses: &[u8; 32] = header.last_chunk().expect("32 bytes of 40");
     let piece = transport.fragment.map(|Fragment { span, id }| {
         let name = datagram6(addresses, id, zone);
-        Piece { name, span, front: Front::NONE }
+        FragmentHeader { name, span, front: TcpHead::NONE }
     });
     // RFC 2675 section 4: no jumbogram is cut.
     if is_jumbogram && piece.is_some() {
@@ -210,24 +214,27 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
         return Ok(Parsed::further(piece, ip_len, l3));
     }
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
-    let piece = piece.map(|piece| Piece { front: front(frame, transport, &ends), ..piece });
+    let piece =
+        piece.map(|piece| FragmentHeader { front: front(frame, transport, &ends), ..piece });
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
     Ok(Parsed { key, swapped, ip_len, ends, piece })
 }
 
 /// What a first fragment says of a segment, if it is one of TCP. SYN and FIN count, as they do
 /// before and behind the data.
-fn front(frame: &Frame, transport: Transport, ends: &Ends) -> Front {
+fn front(frame: &Frame, transport: Transport, ends: &Ends) -> TcpHead {
     let Transport { proto, at, end, .. } = transport;
     let words = |at| frame.read(at, Reason::TransportTruncated).map(u32::from_be_bytes);
     let (PROTO_TCP, Ok(seq), Ok(ack)) = (proto, words(at + 4), words(at + 8)) else {
-        return Front::NONE;
+        return TcpHead::NONE;
     };
-    let Ok([offset]) = frame.read(at + 12, Reason::TransportTruncated) else { return Front::NONE };
+    let Ok([offset]) = frame.read(at + 12, Reason::TransportTruncated) else {
+        return TcpHead::NONE;
+    };
     let flags = ends.tcp_flags;
     let marks = usize::from(flags & SYN != 0) + usize::from(flags & FIN != 0);
     let data = end.saturating_sub(at + usize::from(offset >> 4) * 4);
-    Front { seq, ack, flags, len: (data + marks) as u16 }
+    TcpHead { seq, ack, flags, len: (data + marks) as u16 }
 }
 
 const TRUNCATED: Reason = Reason::TransportTruncated;

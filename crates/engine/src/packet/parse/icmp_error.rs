@@ -2,12 +2,12 @@
 //! The packet that an ICMP error quotes (RFC 792, RFC 4443 section 3): the key of its connection,
 //! who sent it, and its sequence number.
 
-use super::frame::{Frame, Whole, extensions, gre_key};
+use super::frame::{Frame, FrameBytes, extensions, gre_key};
 use crate::api::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
 };
 use crate::packet::{
-    HEADERS_MAX, IPV4_MIN, IPV6, Key4, Key6, Ports, icmp_ports, is_error, key4, key6, zone_proto,
+    HEADERS_MAX, IPV4_MIN, IPV6, Key4, Key6, L4Id, icmp_ports, is_error, key4, key6, zone_proto,
 };
 use std::ops::Range;
 use wire::Packet;
@@ -69,7 +69,7 @@ pub(super) fn v6<P: Packet>(
     }
     let addresses: &[u8; 32] = header.last_chunk().expect("32 bytes of 40");
     check_receiver::<16>(&frame, l3 + DESTINATION_V6, addresses)?;
-    let transport = extensions(&frame, header[6], quote.start + IPV6, quote.end, Whole::Quote);
+    let transport = extensions(&frame, header[6], quote.start + IPV6, quote.end, FrameBytes::Quote);
     let transport = transport.map_err(|reason| match reason {
         Reason::ExtensionTruncated => Reason::Unrelated,
         // A router may tell about any fragment that is too big, and of packets that are followed no
@@ -108,19 +108,19 @@ fn check_receiver<const N: usize>(
 }
 
 /// Ports, or what stands in for them, as in the key of the connection, and the sequence number.
-fn ends(frame: &Frame, proto: u8, at: usize, icmp: u8) -> Result<(Ports, u32), Reason> {
+fn ends(frame: &Frame, proto: u8, at: usize, icmp: u8) -> Result<(L4Id, u32), Reason> {
     let is_icmp = proto == icmp;
     match proto {
         PROTO_TCP | PROTO_UDP | PROTO_SCTP => {}
         // What is behind the 8 bytes that have to be there is in most quotes all the same.
-        PROTO_GRE => return Ok((Ports::Common(gre_key(frame, at, Reason::Unrelated)?), 0)),
-        PROTO_ESP => return Ok((Ports::Common(frame.read(at, Reason::Unrelated)?), 0)),
-        _ if !is_icmp => return Ok((Ports::Common([0; 4]), 0)),
+        PROTO_GRE => return Ok((L4Id::Common(gre_key(frame, at, Reason::Unrelated)?), 0)),
+        PROTO_ESP => return Ok((L4Id::Common(frame.read(at, Reason::Unrelated)?), 0)),
+        _ if !is_icmp => return Ok((L4Id::Common([0; 4]), 0)),
         _ => {}
     }
     let [a, b, c, d, e, f, g, h]: [u8; TRANSPORT] = frame.read(at, Reason::Unrelated)?;
     if !is_icmp {
-        return Ok((Ports::Pair([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
+        return Ok((L4Id::Pair([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
     }
     // RFC 1122 section 3.2.2: nor about another error.
     if is_error(proto, a) {

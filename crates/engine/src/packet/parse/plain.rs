@@ -8,7 +8,7 @@
 use super::avx2;
 use super::lengths::{Lengths, TRANSPORTS, Transport};
 use crate::base::SimdLevel;
-use crate::packet::{ETHERNET, IPV4_MIN, IPV6, Meta, OVERHEAD_MAX, TCP_MIN};
+use crate::packet::{ETHERNET, IPV4_MIN, IPV6, OVERHEAD_MAX, PacketMeta, TCP_MIN};
 use wire::Packet;
 
 /// EtherType, version and length of the header: bytes 12 to 14, in a word in the order of the wire.
@@ -26,7 +26,7 @@ const IPV6_VALUE: u64 = u64::from_ne_bytes([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0]);
 
 /// Of IPv4 without options, not a fragment. `None`: of something else, or nothing that is sound.
 #[inline(always)]
-pub(super) fn plain_ipv4(head: &[u8], lengths: Lengths) -> Option<Meta> {
+pub(super) fn plain_ipv4(head: &[u8], lengths: Lengths) -> Option<PacketMeta> {
     let mut room = [0; ETHERNET + IPV4_MIN + TCP_MIN];
     let head = start(head, lengths.frame, &mut room)?;
     let is_other = (word(head, 12) & IPV4_MASK ^ IPV4_VALUE) | word(head, 20) & FRAGMENT_MASK;
@@ -39,7 +39,7 @@ pub(super) fn plain_ipv4(head: &[u8], lengths: Lengths) -> Option<Meta> {
 
 /// Of IPv6 without extension headers.
 #[inline(always)]
-pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<Meta> {
+pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<PacketMeta> {
     let mut room = [0; ETHERNET + IPV6 + TCP_MIN];
     let head = start(head, lengths.frame, &mut room)?;
     if word(head, 12) & IPV6_MASK != IPV6_VALUE {
@@ -67,13 +67,13 @@ fn start<'a, const N: usize>(
 }
 
 /// Of packets of one IP version, side by side where that can be; what is not, or of the other
-/// version, is [`Meta::UNUSUAL`]. Returns the bytes of their frames.
+/// version, is [`PacketMeta::UNUSUAL`]. Returns the bytes of their frames.
 #[inline(always)]
 pub(crate) fn plain_all<P: Packet>(
     packets: &[P],
     is_v6: bool,
     vectors: SimdLevel,
-    metas: &mut [Meta],
+    metas: &mut [PacketMeta],
 ) -> u64 {
     let (mut read, mut bytes) = (0, 0);
     while read < packets.len() {
@@ -102,11 +102,11 @@ pub(crate) fn plain_all<P: Packet>(
 
 /// Of one.
 #[inline(never)]
-fn plain<P: Packet>(packet: &P, is_v6: bool) -> Meta {
+fn plain<P: Packet>(packet: &P, is_v6: bool) -> PacketMeta {
     let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
     let head = packet.head();
     let meta = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };
-    meta.unwrap_or(Meta::UNUSUAL)
+    meta.unwrap_or(PacketMeta::UNUSUAL)
 }
 
 #[inline(always)]
@@ -115,7 +115,7 @@ fn meta(
     transport: &[u8],
     (total_len, header_len): (i64, usize),
     lengths: Lengths,
-) -> Option<Meta> {
+) -> Option<PacketMeta> {
     let Transport { least, tcp } = TRANSPORTS[usize::from(proto)];
     let (tcp_len, udp_len) = (u16::from(transport[12] >> 4) * 4, u16_at(transport, 4));
     let said = i64::from(tcp_len & tcp | udp_len & !tcp);
@@ -128,7 +128,7 @@ fn meta(
         | (OVERHEAD_MAX as i64 - overhead)
         | overhead;
     let tcp_flags = transport[13] & tcp as u8;
-    (negative_if_bad >= 0).then_some(Meta::new(bytes as u32, overhead as u16, tcp_flags))
+    (negative_if_bad >= 0).then_some(PacketMeta::new(bytes as u32, overhead as u16, tcp_flags))
 }
 
 #[inline(always)]

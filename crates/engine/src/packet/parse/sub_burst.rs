@@ -16,7 +16,7 @@ pub(crate) const PART: usize = 32;
 pub(super) const GROUP: usize = 4;
 
 /// At most [`PART`] packets, and what they are parsed with.
-pub(crate) struct Part<'a, P> {
+pub(crate) struct SubBurst<'a, P> {
     pub(crate) packets: &'a [P],
     /// Position of the first one in the burst.
     pub(crate) first: u8,
@@ -24,28 +24,28 @@ pub(crate) struct Part<'a, P> {
     pub(crate) vectors: SimdLevel,
 }
 
-impl<P> Clone for Part<'_, P> {
+impl<P> Clone for SubBurst<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for Part<'_, P> {}
+impl<P> Copy for SubBurst<'_, P> {}
 
 /// Packets of a part: bit `i` for packet `i`.
-pub(super) type Places = u32;
+pub(super) type SubBurstOrder = u32;
 
-const _: () = assert!(PART as u32 <= Places::BITS);
+const _: () = assert!(PART as u32 <= SubBurstOrder::BITS);
 
 /// The first `count` places.
 #[inline(always)]
-pub(super) fn below(count: usize) -> Places {
-    ((1_u64 << count.min(PART)) - 1) as Places
+pub(super) fn below(count: usize) -> SubBurstOrder {
+    ((1_u64 << count.min(PART)) - 1) as SubBurstOrder
 }
 
 /// Takes out the first place; [`Places::BITS`] if there is none.
 #[inline(always)]
-pub(super) fn next(places: &mut Places) -> usize {
+pub(super) fn next(places: &mut SubBurstOrder) -> usize {
     let first = places.trailing_zeros();
     *places &= places.wrapping_sub(1);
     first as usize

@@ -5,7 +5,7 @@ use crate::base::BURST_MAX;
 use crate::tracker::Tracker;
 
 /// Flows of one tracker. No mark is expected of them: packets are not counted in passing.
-pub(super) struct Unsettled {
+pub(super) struct ConflictSet {
     /// One bit for each, by the lowest bits of its record: most often, none has it.
     any: u64,
     len: usize,
@@ -14,9 +14,9 @@ pub(super) struct Unsettled {
     expected: [u32; BURST_MAX],
 }
 
-impl Unsettled {
-    pub(super) const NONE: Unsettled =
-        Unsettled { any: 0, len: 0, records: [0; BURST_MAX], expected: [0; BURST_MAX] };
+impl ConflictSet {
+    pub(super) const NONE: ConflictSet =
+        ConflictSet { any: 0, len: 0, records: [0; BURST_MAX], expected: [0; BURST_MAX] };
 
     /// Whether the flow of this record is one.
     #[inline(always)]

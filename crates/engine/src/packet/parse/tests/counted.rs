@@ -9,7 +9,7 @@ use crate::api::ZoneFrom;
 use crate::base::SimdLevel;
 use crate::packet::parse::plain::plain_all;
 use crate::packet::parse::{avx2, avx512, general};
-use crate::packet::{BYTES_MAX, Batches, Meta};
+use crate::packet::{BYTES_MAX, Batches, PacketMeta};
 use proptest::prelude::*;
 use wire::FrameBuilder;
 
@@ -18,7 +18,7 @@ use wire::FrameBuilder;
 fn metas(frames: &[Vec<u8>], (is_v6, more): (bool, usize), vectors: SimdLevel) -> (Vec<u64>, u64) {
     let packets = frames.iter().map(|f| Segments::cut(f, f.len(), f.len() + more));
     let packets: Vec<_> = packets.collect();
-    let mut metas = vec![Meta::EMPTY; packets.len()];
+    let mut metas = vec![PacketMeta::EMPTY; packets.len()];
     let bytes = plain_all(&packets, is_v6, vectors, &mut metas);
     (metas.into_iter().map(|meta| meta.0).collect(), bytes)
 }
@@ -71,10 +71,10 @@ proptest! {
     ) {
         let cut = if is_whole { frame.len() } else { cut.index(frame.len() + 1) };
         let packet = Segments::cut(&frame, cut, frame.len());
-        let mut meta = [Meta::EMPTY];
+        let mut meta = [PacketMeta::EMPTY];
         plain_all(&[packet], is_v6, SimdLevel::None, &mut meta);
         let found = by_the_long_way(&packet, is_v6);
-        prop_assert!(meta[0].0 == Meta::UNUSUAL.0 || Some(meta[0].0) == found, "{found:x?}");
+        prop_assert!(meta[0].0 == PacketMeta::UNUSUAL.0 || Some(meta[0].0) == found, "{found:x?}");
     }
 }
 
@@ -87,7 +87,7 @@ fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
         for (builder, is_v6) in [(v4, false), (v6, true)] {
             let frame = builder.payload(vec![1; bytes]).udp(1, 2).build();
             let packet = Segments::cut(&frame, frame.len(), frame.len());
-            let mut meta = [Meta::EMPTY];
+            let mut meta = [PacketMeta::EMPTY];
             plain_all(&[packet], is_v6, SimdLevel::None, &mut meta);
             assert_eq!(Some(meta[0].0), by_the_long_way(&packet, is_v6));
         }
@@ -99,7 +99,7 @@ fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
 fn read_side_by_side<const V6: bool>(frames: &[usize], vectors: SimdLevel) -> usize {
     let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
     let packets: Vec<_> = frames.iter().map(packet).collect();
-    let mut metas = vec![Meta::EMPTY; packets.len()];
+    let mut metas = vec![PacketMeta::EMPTY; packets.len()];
     match vectors {
         // SAFETY: `detect` has found it. Without the rest of AVX2, which makes up for all.
         #[cfg(avx512)]
