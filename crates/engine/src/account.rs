@@ -57,7 +57,7 @@ impl Accounts {
 
     /// Whether anybody has subscribed to events.
     pub(crate) fn has_subscribers(&self) -> bool {
-        self.events.listens()
+        self.events.has_subscribers()
     }
 
     /// Whether a connection that can wait may end now.
@@ -67,7 +67,7 @@ impl Accounts {
 
     /// Whether anybody takes the flow record of a connection that ends.
     pub(crate) fn keeps_records(&self) -> bool {
-        self.keeps_records || self.events.listens()
+        self.keeps_records || self.events.has_subscribers()
     }
 
     /// Counts the end of a connection of this zone that a host with this address began.

@@ -36,7 +36,7 @@ pub struct Engine {
     pub(crate) trackers: Trackers,
     pub(crate) pipeline: Pipeline,
     pub(crate) accounts: Accounts,
-    pub(crate) governor: Option<RuleBudget>,
+    pub(crate) budget: Option<RuleBudget>,
     cycle_counter: fn() -> u64,
     pub(crate) now: Nanos,
     bursts: u32,
@@ -65,7 +65,7 @@ impl Engine {
             trackers: Trackers::new(config, zones.clone()),
             pipeline: Pipeline::new(config, zones),
             accounts: Accounts::new(config),
-            governor: config
+            budget: config
                 .offload
                 .map(|offload| RuleBudget::new(offload.rules_max, offload.admission)),
             cycle_counter: config.cycle_counter,
@@ -207,7 +207,7 @@ impl Engine {
     pub fn expire(&mut self, now: Nanos, budget: usize) -> usize {
         self.advance(now);
         if let Some(fragments) = self.pipeline.fragments_mut() {
-            fragments.give_up_overdue(self.now, &mut self.accounts);
+            fragments.expire_overdue(self.now, &mut self.accounts);
         }
         let mut looked_at = 0;
         while looked_at < budget && self.accounts.has_room() {

@@ -96,7 +96,7 @@ impl FragmentStore {
 
     /// Whether packets are to be counted behind a first fragment of this burst.
     #[inline(always)]
-    pub(crate) fn is_due(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         !(self.v4.due.is_empty() && self.v6.due.is_empty())
     }
 }

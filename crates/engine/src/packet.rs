@@ -35,6 +35,6 @@ pub(crate) use key::{Key, Key4, Key6, KeyParts, L4Id, key4, key6, zone_proto};
 pub(crate) use sctp::{ChunkKind, Probe, SctpChunks};
 pub(crate) use tcp::{
     ACK, FIN, HeaderBuf, RST, SCALE_MAX, SYN, SYN_FIN_RST, SeqNumbers, TcpHeader, TcpSegment, URG,
-    is_sound, opens,
+    has_valid_flags, is_syn,
 };
 pub(crate) use view::{PacketView, prefetch_head};

@@ -41,7 +41,7 @@ pub(crate) struct Pipeline {
     intake: Intake,
     lookups: Box<Lookups>,
     marked: Option<Box<MarkedBatch>>,
-    others: Steering,
+    steering: Steering,
     zones: Arc<Zones>,
 }
 
@@ -58,7 +58,7 @@ impl Pipeline {
             intake: Intake::new(config),
             lookups: Lookups::new(),
             marked: config.offload.map(|offload| Box::new(MarkedBatch::new(&offload))),
-            others: Steering::new(config),
+            steering: Steering::new(config),
             zones,
         }
     }
@@ -70,8 +70,8 @@ impl Pipeline {
         if let Some(fragments) = &mut self.intake.fragments {
             fragments.clear();
         }
-        self.others.clear();
-        context.accounts.drops.sees_all = self.others.see_all();
+        self.steering.clear();
+        context.accounts.drops.sees_all = self.steering.see_all();
     }
 
     /// Packets with a mark first; the others, and those whose mark does not do, in their order.
@@ -124,7 +124,7 @@ impl Pipeline {
         for held in self.intake.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
             held.position = positions[usize::from(held.position) % BURST_MAX];
         }
-        for handed in self.others.handed_mut() {
+        for handed in self.steering.handed_mut() {
             handed.position = positions[usize::from(handed.position) % BURST_MAX];
         }
     }
@@ -138,8 +138,8 @@ impl Pipeline {
         (out, ct_states): (&mut [Verdict], S),
         done: &mut impl FnMut(Stage),
     ) {
-        let Self { intake, lookups, others, zones, .. } = self;
-        let mut verdicts = Verdicts { out, ct_states, accounts, others, zones, now };
+        let Self { intake, lookups, steering: others, zones, .. } = self;
+        let mut verdicts = Verdicts { out, ct_states, accounts, steering: others, zones, now };
         intake.batches.clear();
         lookups.clear();
         // Each part is parsed while the buckets of the one before are on their way.
@@ -156,13 +156,13 @@ impl Pipeline {
         done(Stage::Lookup);
         let burst = (packets, now);
         let Intake { batches, fragments, .. } = intake;
-        if let Some(fragments) = fragments.as_mut().filter(|fragments| fragments.is_due()) {
+        if let Some(fragments) = fragments.as_mut().filter(|fragments| fragments.is_ready()) {
             let passes = Passes::new(batches, lookups, trackers);
-            fragments.count_due(passes, burst, &mut verdicts);
+            fragments.count_ready(passes, burst, &mut verdicts);
             return done(Stage::Track);
         }
         let mut passes = Passes::new(batches, lookups, trackers);
-        if passes.are_near_a_limit() || verdicts.accounts.limits.are_near(now) {
+        if passes.are_near_a_limit() || verdicts.accounts.limits.is_near_limit(now) {
             track_in_order(passes, burst, &mut verdicts, &mut |_, _, _, _| ());
             return done(Stage::Track);
         }
@@ -180,7 +180,7 @@ impl Pipeline {
         (packets, errands): (&[P], &[Errand]),
         out: &mut [Verdict],
     ) {
-        let Self { intake: Intake { batches, .. }, lookups, others, zones, .. } = self;
+        let Self { intake: Intake { batches, .. }, lookups, steering: others, zones, .. } = self;
         batches.clear();
         lookups.clear();
         for (position, errand) in (0..).zip(errands) {
@@ -198,13 +198,14 @@ impl Pipeline {
                 }
             }
         }
-        batches.v4.are_all_pieces();
-        batches.v6.are_all_pieces();
+        batches.v4.mark_all_as_fragments();
+        batches.v6.mark_all_as_fragments();
         lookups.advance(batches, trackers);
         lookups.advance(batches, trackers);
         accounts.stats.taken += packets.len() as u64;
         accounts.stats.tracked += packets.len() as u64;
-        let mut verdicts = Verdicts { out, ct_states: NoCtStates, accounts, others, zones, now };
+        let mut verdicts =
+            Verdicts { out, ct_states: NoCtStates, accounts, steering: others, zones, now };
         let passes = Passes::new(batches, lookups, trackers);
         track_in_order(passes, (packets, now), &mut verdicts, &mut |_, _, _, _| ());
     }
@@ -213,9 +214,9 @@ impl Pipeline {
     #[inline(never)]
     pub(crate) fn check_steering(&mut self) {
         if let Some((key, _)) = self.intake.batches.v4.first() {
-            self.others.check(&key);
+            self.steering.check(&key);
         } else if let Some((key, _)) = self.intake.batches.v6.first() {
-            self.others.check(&key);
+            self.steering.check(&key);
         }
     }
 
@@ -241,7 +242,7 @@ impl Pipeline {
 
     /// Packets of the last burst that go to other workers.
     pub(crate) fn handed(&self) -> &[Handed] {
-        &self.others.handed
+        &self.steering.handed
     }
 
     /// Replaces the policy of zones; returns the old one.
@@ -252,7 +253,7 @@ impl Pipeline {
     /// Has the parser use these SIMD instructions.
     #[cfg(test)]
     pub(crate) fn set_simd(&mut self, level: crate::base::SimdLevel) {
-        self.intake.vectors = level;
+        self.intake.simd = level;
     }
 
     pub(crate) fn memory(&self) -> Memory {
@@ -270,7 +271,7 @@ fn count_marked<P: Packet>(
     let Trackers { v4, v6 } = trackers;
     marked.set_tight(v4.table.may_evict() || v6.table.may_evict());
     let counted_before = marked.stats.counted;
-    let rest = marked.claim(packets, (v4, v6));
+    let rest = marked.resolve_marks(packets, (v4, v6));
     let (others, bytes) = marked.count(packets, (v4, v6), BurstContext { now, zoning });
     accounts.stats.bytes += bytes;
     accounts.stats.tracked += marked.stats.counted - counted_before;

@@ -63,18 +63,18 @@ impl Trackers {
 /// them.
 pub(crate) struct Tracker<const W: usize> {
     pub(crate) table: Table<W>,
-    lifetimes: AdaptiveTimeouts,
+    timeouts: AdaptiveTimeouts,
     /// Checksums are verified before a state changes.
     verifies: bool,
     /// Where the packets of this burst came, if there are two ports.
     side: Option<Side>,
-    forgotten: PendingSyns,
-    out_of_sync: OutOfSync,
+    pending_syns: PendingSyns,
+    misfits: OutOfSync,
     /// Rules of the NIC, if there may be any.
     rules: Option<Box<FlowRules>>,
-    looks: Option<EvalInterval>,
+    eval_interval: Option<EvalInterval>,
     /// What is to be looked at when the next one is: all that it takes is on its way meanwhile.
-    waiting: Option<PendingEval>,
+    pending_eval: Option<PendingEval>,
 }
 
 impl<const W: usize> Tracker<W> {
@@ -88,14 +88,14 @@ impl<const W: usize> Tracker<W> {
         });
         Self {
             table: Table::new(capacity, config),
-            looks: rules.as_ref().map(|rules| rules.looks()),
+            eval_interval: rules.as_ref().map(|rules| rules.eval_interval()),
             rules,
-            waiting: None,
-            lifetimes: AdaptiveTimeouts::new(capacity, config, zones),
+            pending_eval: None,
+            timeouts: AdaptiveTimeouts::new(capacity, config, zones),
             verifies: config.checksums == Checksums::Verified,
             side: None,
-            forgotten: PendingSyns::new(),
-            out_of_sync: OutOfSync::new(),
+            pending_syns: PendingSyns::new(),
+            misfits: OutOfSync::new(),
         }
     }
 
@@ -120,8 +120,8 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Whether TCP of this zone is judged by its numbers.
-    pub(crate) fn judges(&self, zone: u16) -> bool {
-        self.lifetimes.zones().of(zone).tcp == TcpNumbers::Judged
+    pub(crate) fn checks_window(&self, zone: u16) -> bool {
+        self.timeouts.zones().of(zone).tcp == TcpNumbers::Judged
     }
 
     /// Whether checksums are verified before a state changes.
@@ -135,7 +135,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Whether TCP of this zone may begin without a SYN.
-    pub(crate) fn picks_up(&self, zone: u16) -> bool {
-        self.lifetimes.zones().of(zone).pick_up == PickUp::Loose
+    pub(crate) fn allows_pickup(&self, zone: u16) -> bool {
+        self.timeouts.zones().of(zone).pick_up == PickUp::Loose
     }
 }

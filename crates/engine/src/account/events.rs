@@ -24,12 +24,12 @@ impl EventQueue {
 
     /// Whether somebody listens.
     #[inline(always)]
-    pub(crate) fn listens(&self) -> bool {
+    pub(crate) fn has_subscribers(&self) -> bool {
         self.listens
     }
 
     /// Whether one more would be lost.
-    pub(crate) fn are_behind(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.listens && self.queue.len() >= EVENTS_MAX
     }
 

@@ -62,7 +62,7 @@ impl MarkBits {
         }
     }
 
-    pub(super) fn takes(&self, bits: u128) -> bool {
+    pub(super) fn matches(&self, bits: u128) -> bool {
         bits & self.mask == self.value
     }
 
@@ -133,9 +133,9 @@ mod tests {
         fn what_is_written_is_there_and_the_rest_stays(old: u128, value: u128, mask: u128) {
             let bits = MarkBits { value: value & mask, mask };
             let new = bits.written_to(old);
-            prop_assert!(bits.takes(new));
+            prop_assert!(bits.matches(new));
             prop_assert_eq!(new & !mask, old & !mask);
-            prop_assert_eq!(bits.takes(old), new == old);
+            prop_assert_eq!(bits.matches(old), new == old);
             let change = MarkChange { mark: None, label: Some(bits) };
             let [before, after] = [old, new].map(|label| CtMark { mark: old as u32, label });
             prop_assert_eq!(change.written_to(before), after);

@@ -144,7 +144,7 @@ impl End {
         *self == Self::default()
     }
 
-    pub(crate) fn takes(&self, (address, port): OneEnd) -> bool {
+    pub(crate) fn matches(&self, (address, port): OneEnd) -> bool {
         self.port.is_none_or(|wanted| port == Some(wanted))
             && self.address.is_none_or(|wanted| wanted.contains(address))
     }
@@ -160,7 +160,7 @@ impl Filter {
     pub fn takes_record(&self, record: &FlowRecord, progress: Option<Progress>) -> bool {
         let port = |port| has_ports(record.proto).then_some(port);
         self.takes_kind(record.zone, record.proto, progress)
-            && self.takes_mark(record.ct_mark)
+            && self.matches_mark(record.ct_mark)
             && self.takes_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
     }
 
@@ -171,9 +171,9 @@ impl Filter {
     }
 
     pub(crate) fn takes_ends(&self, src: OneEnd, dst: OneEnd) -> bool {
-        self.src.takes(src)
-            && self.dst.takes(dst)
-            && (self.either.takes(src) || self.either.takes(dst))
+        self.src.matches(src)
+            && self.dst.matches(dst)
+            && (self.either.matches(src) || self.either.matches(dst))
     }
 }
 
@@ -184,9 +184,9 @@ impl Filter {
     }
 
     /// Whether it means what has these.
-    pub(crate) fn takes_mark(&self, CtMark { mark, label }: CtMark) -> bool {
-        self.mark.is_none_or(|bits| bits.takes(mark.into()))
-            && self.label.is_none_or(|bits| bits.takes(label))
+    pub(crate) fn matches_mark(&self, CtMark { mark, label }: CtMark) -> bool {
+        self.mark.is_none_or(|bits| bits.matches(mark.into()))
+            && self.label.is_none_or(|bits| bits.matches(label))
     }
 }
 

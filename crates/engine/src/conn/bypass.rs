@@ -15,7 +15,13 @@ impl<const W: usize> ConnHot<W> {
     /// Adds packets of the sender that is this end of the key, which have passed by now. What their
     /// frames have beside IP bytes, the NIC does not say: it is taken to be as of those that were
     /// seen.
-    pub(crate) fn pass(&mut self, cold: &mut ConnCold, swapped: u8, passed: Passed, now: Nanos) {
+    pub(crate) fn add_bypass_count(
+        &mut self,
+        cold: &mut ConnCold,
+        swapped: u8,
+        passed: Passed,
+        now: Nanos,
+    ) {
         let direction = usize::from(swapped ^ self.originator()) & 1;
         let before = self.tally(cold, direction);
         let overhead = before.bytes - before.ip_bytes;

@@ -5,7 +5,7 @@ use super::record::ConnHot;
 use super::state::Phase;
 use super::tcp::states::FlagKind;
 use crate::api::Irregular;
-use crate::packet::{FIN, PacketView, opens};
+use crate::packet::{FIN, PacketView, is_syn};
 
 /// What a packet does to its flow beyond being counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +29,12 @@ impl<const W: usize> ConnHot<W> {
     pub(super) fn event_by_flags(&self, packet: &PacketView) -> Result<Transition, Irregular> {
         let (meta, phase) = (packet.meta, self.phase());
         let (direction, flags) = (self.direction(meta), meta.tcp_flags());
-        if phase.is_closing() && opens(flags) {
+        if phase.is_closing() && is_syn(flags) {
             return Ok(Transition::Reuse);
         }
         if phase == Phase::IcmpStray {
             // One more reply; or now somebody asks, with a header that says so.
-            let asks = direction == 1 && !packet.opening.is_further();
+            let asks = direction == 1 && !packet.header_info.is_later_fragment();
             return if asks { Ok(Transition::Reuse) } else { Err(Irregular::IcmpReply) };
         }
         let next = phase.after(direction, FlagKind::of(flags));

@@ -78,21 +78,21 @@ impl<const W: usize> ConnHot<W> {
     /// Where a segment with these flags leads if its numbers are right; [`Phase::TcpSynSent`]: the
     /// flow is over, another begins.
     #[inline(always)]
-    pub(crate) fn usually_leads_to(&self, meta: PacketMeta) -> Option<Phase> {
+    pub(crate) fn fast_next_state(&self, meta: PacketMeta) -> Option<Phase> {
         let class = CLASS_OF_FLAGS[usize::from(meta.tcp_flags() & 0x3f)];
         let of_phase = &LEADS[usize::from(self.vital.phase_bits()) % Phase::BITS];
         let leads = of_phase[self.direction(meta)][class as usize % CLASSES];
-        (leads != Phase::Free as u8 && self.is_judged()).then(|| Phase::of_bits(leads))
+        (leads != Phase::Free as u8 && self.checks_window()).then(|| Phase::of_bits(leads))
     }
 
-    /// Takes a segment that [leads there](Self::usually_leads_to), where that is a state of the
+    /// Takes a segment that [leads there](Self::fast_next_state), where that is a state of the
     /// same flow, if its numbers are right and it came as it was sent. False: nothing has changed,
     /// and it may be something else.
     ///
     /// Numbers are followed where they are: a copy would be written in small pieces and read in
     /// large ones, for which a processor waits.
     #[inline(always)]
-    pub(crate) fn goes_on(
+    pub(crate) fn apply_fast(
         &mut self,
         next: Phase,
         (meta, segment): (PacketMeta, TcpSegment),
@@ -104,7 +104,7 @@ impl<const W: usize> ConnHot<W> {
             if !self.window.is_answer(segment.numbers) || !is_intact() {
                 return false;
             }
-            let scales = self.window.answered(scales, segment, true);
+            let scales = self.window.on_syn_ack(scales, segment, true);
             self.vital = self.vital.with_scales(scales);
         } else {
             let is_usual = self.is_of_both(FIN, direction, meta.tcp_flags()) == is_over

@@ -31,8 +31,8 @@ impl Phase {
             (Phase::SctpHeartbeat, 1) => Phase::SctpEstablished,
             (Phase::OtherFirst, 1) => Phase::OtherMultiple,
             // Something fits after all.
-            (Phase::TcpOutOfSync, _) => kind.leads(Phase::TcpEstablished, direction),
-            _ => kind.leads(self, direction),
+            (Phase::TcpOutOfSync, _) => kind.next_state(Phase::TcpEstablished, direction),
+            _ => kind.next_state(self, direction),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::api::{Filter, has_ports};
 
 impl Filter {
     /// Whether it means this one, which is alive, but for its mark and label.
-    pub(crate) fn takes<const W: usize>(&self, hot: &ConnHot<W>) -> bool {
+    pub(crate) fn matches<const W: usize>(&self, hot: &ConnHot<W>) -> bool {
         let (zone, proto) = (hot.key.zone(), hot.key.proto());
         if !self.takes_kind(zone, proto, hot.phase().progress()) {
             return false;

@@ -11,8 +11,8 @@ use crate::packet::{PacketMeta, SctpChunks, TcpSegment};
 impl<const W: usize> ConnHot<W> {
     /// Notes what the first packet tells, and returns where it leads.
     pub(super) fn open_association(&mut self, chunks: SctpChunks) -> Phase {
-        let phase = match chunks.is_sound() {
-            true => chunks.meant().begins(),
+        let phase = match chunks.has_valid_chunks() {
+            true => chunks.main_chunk().first_state(),
             // What no association begins with is not to stand for one that does begin.
             false => Phase::SctpStray,
         };
@@ -34,7 +34,7 @@ impl<const W: usize> ConnHot<W> {
 
     /// The tags that packets of both sides carry, if they are known.
     pub(super) fn saved_tags(&self) -> [u32; 2] {
-        let is_judged = self.key.proto() == PROTO_SCTP && self.is_judged();
+        let is_judged = self.key.proto() == PROTO_SCTP && self.checks_window();
         if is_judged { self.tags().known } else { [0; 2] }
     }
 
@@ -50,7 +50,7 @@ impl<const W: usize> ConnHot<W> {
     /// What is known after the first segment, which leads to this phase.
     pub(super) fn open_window(&mut self, phase: Phase, segment: TcpSegment) {
         let (window, scales) = match phase {
-            Phase::TcpSynSent => TcpWindow::asked(segment),
+            Phase::TcpSynSent => TcpWindow::on_syn(segment),
             Phase::TcpPickedUp => TcpWindow::picked_up(segment.numbers),
             // The numbers of what is over say nothing.
             _ => (TcpWindow::NONE, WindowScales::NOT_JUDGED),
@@ -61,7 +61,7 @@ impl<const W: usize> ConnHot<W> {
 
     /// Whether it is TCP, and its numbers are known.
     #[inline(always)]
-    pub(crate) fn is_judged(&self) -> bool {
+    pub(crate) fn checks_window(&self) -> bool {
         self.vital.scales() != WindowScales::NOT_JUDGED
     }
 }

@@ -124,13 +124,13 @@ impl<const W: usize> ConnHot<W> {
 
     /// Whether somebody has looked whether it is worth a rule.
     #[inline(always)]
-    pub(crate) fn is_ruled(&self) -> bool {
-        self.vital.is_ruled()
+    pub(crate) fn was_evaluated(&self) -> bool {
+        self.vital.was_evaluated()
     }
 
     /// Somebody has.
-    pub(crate) fn set_ruled(&mut self) {
-        self.vital = self.vital.ruled();
+    pub(crate) fn set_evaluated(&mut self) {
+        self.vital = self.vital.with_evaluated();
     }
 
     /// When its last packet came, to the microsecond.
@@ -149,13 +149,13 @@ impl<const W: usize> ConnHot<W> {
     /// True for a packet that does no more than to be counted. One with a flag that can change the
     /// state may turn out to be no more either: [`event`](Self::event) knows.
     #[inline(always)]
-    pub(crate) fn is_one_more(&self, meta: PacketMeta) -> bool {
+    pub(crate) fn is_plain(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
         meta.tcp_flags() & SYN_FIN_RST | (direction | Phase::OPEN) & self.vital.phase_bits() == 0
     }
 
     /// The same of a [steady](Self::is_steady) flow, where a SYN does no more than an ACK does.
-    pub(crate) fn is_one_more_of_steady(&self, meta: PacketMeta) -> bool {
+    pub(crate) fn is_plain_of_steady(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
         meta.tcp_flags() & (FIN | RST) | direction & self.vital.phase_bits() & 1 == 0
     }
@@ -204,9 +204,9 @@ impl<const W: usize> ConnHot<W> {
     }
 
     /// Adds a packet to the counters of its sender. True: one has reached its top bit, and
-    /// [`spill`] must follow, or the packets are so many that somebody is to look at them.
+    /// [`carry_counters`] must follow, or the packets are so many that somebody is to look at them.
     ///
-    /// [`spill`]: Self::spill
+    /// [`carry_counters`]: Self::carry_counters
     #[inline(always)]
     #[must_use]
     pub(crate) fn count(&mut self, meta: PacketMeta, now: Micros, looks: impl Sampler) -> bool {
@@ -219,7 +219,7 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn count_irregular(&mut self, meta: PacketMeta, looks: impl Sampler) -> bool {
         let counters = &mut self.counters[self.direction(meta)];
         *counters = PackedCounters(counters.0.wrapping_add(meta.tally()));
-        counters.0 & PackedCounters::HIGH != 0 || looks.is_due(counters.packets())
+        counters.0 & PackedCounters::HIGH != 0 || looks.is_sample_due(counters.packets())
     }
 
     /// The same where they are known: 0 for those of the originator, 1 for the responder's.
@@ -236,12 +236,12 @@ impl<const W: usize> ConnHot<W> {
         self.vital = self.vital.at(now);
         let counters = self.counters[direction].plus(meta);
         self.counters[direction] = counters;
-        counters.0 & PackedCounters::HIGH != 0 || looks.is_due(counters.packets())
+        counters.0 & PackedCounters::HIGH != 0 || looks.is_sample_due(counters.packets())
     }
 
     /// Whether a packet that was counted made it so many.
-    pub(crate) fn is_due(&self, swapped: u8, looks: impl Sampler) -> bool {
-        looks.is_due(self.packets(swapped))
+    pub(crate) fn is_sample_due(&self, swapped: u8, looks: impl Sampler) -> bool {
+        looks.is_sample_due(self.packets(swapped))
     }
 
     /// Whether packets or bytes of the responder have reached their top bit.
@@ -257,7 +257,7 @@ impl<const W: usize> ConnHot<W> {
 
     /// Moves the top bits of the counters to the cold part.
     #[cold]
-    pub(crate) fn spill(&mut self, cold: &mut ConnCold) {
+    pub(crate) fn carry_counters(&mut self, cold: &mut ConnCold) {
         for direction in 0..2 {
             let counters = &mut self.counters[direction];
             cold.packets_high[direction] +=

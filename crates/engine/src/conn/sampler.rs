@@ -7,14 +7,14 @@ pub(crate) trait Sampler: Copy {
     fn of(self, record: u32) -> Self;
     /// Whether that is at the packet that made it so many, as far as 13 bits tell. It may be an
     /// earlier one.
-    fn is_due(self, packets: u16) -> bool;
+    fn is_sample_due(self, packets: u16) -> bool;
 }
 
 /// Where there may be no rules, and then nothing to look at.
 impl<T: Sampler> Sampler for Option<T> {
     #[inline(always)]
-    fn is_due(self, packets: u16) -> bool {
-        self.is_some_and(|looks| looks.is_due(packets))
+    fn is_sample_due(self, packets: u16) -> bool {
+        self.is_some_and(|looks| looks.is_sample_due(packets))
     }
 
     #[inline(always)]
@@ -29,7 +29,7 @@ pub(crate) struct NoSampling;
 
 impl Sampler for NoSampling {
     #[inline(always)]
-    fn is_due(self, _: u16) -> bool {
+    fn is_sample_due(self, _: u16) -> bool {
         false
     }
 

@@ -158,7 +158,7 @@ impl Phase {
     }
 
     /// Where its numbers are to be learnt anew after a restart: which direction was heard, if any.
-    pub(super) fn heard_since(self) -> Option<Option<usize>> {
+    pub(super) fn side_heard_since(self) -> Option<Option<usize>> {
         match self {
             Phase::TcpResumed => Some(None),
             Phase::TcpResumedOrig => Some(Some(0)),
@@ -169,7 +169,7 @@ impl Phase {
 
     /// Whether its numbers are to be learnt anew after a restart.
     pub(super) fn is_resumed(self) -> bool {
-        self.heard_since().is_some()
+        self.side_heard_since().is_some()
     }
 }
 

@@ -80,11 +80,11 @@ impl StateWord {
     }
 
     #[inline(always)]
-    pub(super) fn is_ruled(self) -> bool {
+    pub(super) fn was_evaluated(self) -> bool {
         self.0 & RULED != 0
     }
 
-    pub(super) fn ruled(self) -> Self {
+    pub(super) fn with_evaluated(self) -> Self {
         StateWord(self.0 | RULED)
     }
 
@@ -116,17 +116,21 @@ mod tests {
     #[test]
     fn parts_of_the_word_do_not_touch_each_other() {
         let vital = StateWord::begin(1)
-            .ruled()
+            .with_evaluated()
             .with_scales(WindowScales(0x5a))
             .in_phase(Phase::TcpSynSent2);
         let vital = vital.at(Micros::of(u64::MAX)).in_phase(Phase::TcpSynSent2);
         assert!(
-            vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == WindowScales(0x5a)
+            vital.was_evaluated()
+                && vital.orig_swapped() == 1
+                && vital.scales() == WindowScales(0x5a)
         );
         assert_eq!(vital.phase_bits(), Phase::TcpSynSent2 as u8);
         let vital =
             vital.with_scales(WindowScales(0)).in_phase(Phase::UdpMultiple).at(Micros::of(0));
-        assert!(vital.is_ruled() && vital.orig_swapped() == 1 && vital.scales() == WindowScales(0));
+        assert!(
+            vital.was_evaluated() && vital.orig_swapped() == 1 && vital.scales() == WindowScales(0)
+        );
         assert_eq!(Phase::of_bits(vital.phase_bits()), Phase::UdpMultiple);
         assert!(!vital.is_embryonic());
         let vital =

@@ -27,7 +27,7 @@ impl<const W: usize> ConnHot<W> {
     }
 
     /// Packets of a direction so far, and when the flow began.
-    pub(crate) fn so_far(&self, cold: &ConnCold, swapped: u8) -> (u64, Nanos) {
+    pub(crate) fn totals(&self, cold: &ConnCold, swapped: u8) -> (u64, Nanos) {
         let direction = usize::from(swapped ^ self.originator()) & 1;
         (self.tally(cold, direction).packets, cold.start)
     }

@@ -10,7 +10,9 @@ use super::state_word::StateWord;
 use super::tcp::states::FlagKind;
 use super::tcp::window::{TcpWindow, WindowScales};
 use crate::api::{Irregular, PROTO_SCTP};
-use crate::packet::{FIN, Key, PacketMeta, PacketView, RST, SYN_FIN_RST, TcpSegment, is_sound};
+use crate::packet::{
+    FIN, Key, PacketMeta, PacketView, RST, SYN_FIN_RST, TcpSegment, has_valid_flags,
+};
 
 impl<const W: usize> ConnHot<W> {
     /// Makes it a flow before its first packet is counted. It is judged by numbers if there is a
@@ -26,7 +28,7 @@ impl<const W: usize> ConnHot<W> {
         self.window = TcpWindow::NONE;
         if let Some(segment) = segment {
             // What no connection begins with is not to stand for one that does begin.
-            phase = if is_sound(flags) { phase } else { Phase::TcpStray };
+            phase = if has_valid_flags(flags) { phase } else { Phase::TcpStray };
             self.open_window(phase, segment);
         }
         if let Some(chunks) = packet.chunks {
@@ -47,7 +49,7 @@ impl<const W: usize> ConnHot<W> {
         self.vital = StateWord::begin(packet.meta.swapped() ^ 1);
         self.open_window(Phase::TcpSynSent, syn);
         if let Some(answer) = packet.segment() {
-            let scales = self.window.answered(self.vital.scales(), answer, true);
+            let scales = self.window.on_syn_ack(self.vital.scales(), answer, true);
             self.vital = self.vital.with_scales(scales);
         }
         self.expected = 0;
@@ -57,8 +59,8 @@ impl<const W: usize> ConnHot<W> {
     /// Its zone is one that judges by numbers now, or is not. Numbers that nobody has followed are
     /// learnt anew, as after a restart, where the flow neither begins nor ends: there, both sides
     /// are to be heard. One that is not judged any more goes by its flags.
-    pub(crate) fn judge_anew(&mut self, is_judged: bool) {
-        if self.is_judged() == is_judged {
+    pub(crate) fn set_window_check(&mut self, is_judged: bool) {
+        if self.checks_window() == is_judged {
             return;
         }
         if !is_judged {
@@ -90,7 +92,7 @@ impl<const W: usize> ConnHot<W> {
     /// Whether the sender of a quoted packet can have sent this sequence number, as far as anybody
     /// knows (RFC 5927 section 4.1).
     pub(crate) fn has_sent(&self, meta: PacketMeta, seq: u32) -> bool {
-        if !self.is_judged() {
+        if !self.checks_window() {
             return true;
         }
         if self.key.proto() == PROTO_SCTP {
@@ -116,7 +118,7 @@ impl<const W: usize> ConnHot<W> {
         let event = self.event_of_sound(packet)?;
         // With such a flag numbers may have changed where the phase has not, or flags that count
         // later. A SYN without numbers is no more than an ACK.
-        let telling = if self.is_judged() { SYN_FIN_RST } else { FIN | RST };
+        let telling = if self.checks_window() { SYN_FIN_RST } else { FIN | RST };
         let is_more = event != Transition::None || flags & telling != 0;
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;

@@ -45,9 +45,9 @@ impl Engine {
         }
     }
 
-    /// Goes on with a walk that ends the flows that are meant, with [`EndReason::Flushed`]: looks
-    /// at up to `budget` places. Stops short where flow records wait to be taken. A flow that began
-    /// after the walk is not ended by it.
+    /// Goes on with a walk that ends the flows that are meant, with [`EndReason::Flushed`]:
+    /// eval_interval at up to `budget` places. Stops short where flow records wait to be taken. A
+    /// flow that began after the walk is not ended by it.
     pub fn sweep(&mut self, filter: &Filter, cursor: &mut Cursor, budget: u32) -> Swept {
         let since = cursor.since(self.now);
         match cursor.is_v6 {
@@ -152,6 +152,6 @@ impl Engine {
             is_full: governor.is_full(side, self.live(side)),
             is_backing_off: governor.is_backing_off(side, self.now),
         };
-        self.governor.as_ref().map(of).unwrap_or_default()
+        self.budget.as_ref().map(of).unwrap_or_default()
     }
 }

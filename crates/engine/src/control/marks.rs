@@ -39,7 +39,7 @@ impl Engine {
                 (cursor.is_v6, cursor.next) = (true, 0);
                 continue;
             }
-            if self.accounts.events.are_behind() {
+            if self.accounts.events.is_full() {
                 break;
             }
             let record = cursor.next;
@@ -49,7 +49,7 @@ impl Engine {
                 true => self.trackers.v6.mark_one(record, filter, change, since),
             };
             marked.matched += u32::from(is_meant);
-            if let Some(event) = event.filter(|_| self.accounts.events.listens()) {
+            if let Some(event) = event.filter(|_| self.accounts.events.has_subscribers()) {
                 self.accounts.events.push(event);
             }
         }

@@ -15,20 +15,20 @@ impl Engine {
         let remove = self.trackers.v4.rules_mut().and_then(FlowRules::next_remove);
         let remove =
             remove.or_else(|| self.trackers.v6.rules_mut().and_then(FlowRules::next_remove));
-        remove.or_else(|| Side::BOTH.into_iter().find_map(|side| self.ask(side)))
+        remove.or_else(|| Side::BOTH.into_iter().find_map(|side| self.request_rule(side)))
     }
 
-    fn ask(&mut self, side: Side) -> Option<Wish> {
+    fn request_rule(&mut self, side: Side) -> Option<Wish> {
         let live = self.live(side);
-        if !self.governor.as_ref()?.may_ask(side, live, self.now) {
+        if !self.budget.as_ref()?.may_ask(side, live, self.now) {
             return None;
         }
         let best = self.best(side);
         let wish = match best {
-            (v4, v6) if v4 >= v6 => self.trackers.v4.ask(side, v4?),
-            (_, v6) => self.trackers.v6.ask(side, v6?),
+            (v4, v6) if v4 >= v6 => self.trackers.v4.request_rule(side, v4?),
+            (_, v6) => self.trackers.v6.request_rule(side, v6?),
         }?;
-        self.governor.as_mut()?.asks(side);
+        self.budget.as_mut()?.on_request(side);
         Some(wish)
     }
 
@@ -38,18 +38,18 @@ impl Engine {
         let is_of_v6 = marked.is_of_v6(rule.index);
         if let Answer::Passed(passed) = answer {
             return match is_of_v6 {
-                false => self.trackers.v4.pass(rule, passed, self.now),
-                true => self.trackers.v6.pass(rule, passed, self.now),
+                false => self.trackers.v4.add_bypass_count(rule, passed, self.now),
+                true => self.trackers.v6.add_bypass_count(rule, passed, self.now),
             };
         }
         let learnt = match is_of_v6 {
-            false => self.trackers.v4.learn(rule, answer),
-            true => self.trackers.v6.learn(rule, answer),
+            false => self.trackers.v4.apply_result(rule, answer),
+            true => self.trackers.v6.apply_result(rule, answer),
         };
         let Some(side) = learnt.answered else { return };
         let live = self.live(side);
-        if let Some(governor) = &mut self.governor {
-            governor.hears(side, answer, self.now, live);
+        if let Some(governor) = &mut self.budget {
+            governor.on_result(side, answer, self.now, live);
         }
     }
 
@@ -57,20 +57,20 @@ impl Engine {
     /// bursts.
     pub fn tend(&mut self, now: Nanos, budget: usize) {
         self.advance(now);
-        let Some(mut governor) = self.governor.take() else { return };
-        governor.grow(self.now);
+        let Some(mut governor) = self.budget.take() else { return };
+        governor.probe_capacity(self.now);
         let mut wanted = Side::BOTH.map(|side| self.wanted(side, &governor));
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
         {
             for (side, wanted) in Side::BOTH.into_iter().zip(&wanted) {
-                rules.set_terms(side, wanted.bar, governor.horizon(side));
+                rules.set_terms(side, wanted.bar, governor.payback_time(side));
             }
         }
         let turn = (self.now, budget.div_ceil(2));
-        self.trackers.v4.tend(turn, &mut wanted);
-        self.trackers.v6.tend(turn, &mut wanted);
-        self.governor = Some(governor);
+        self.trackers.v4.revisit(turn, &mut wanted);
+        self.trackers.v6.revisit(turn, &mut wanted);
+        self.budget = Some(governor);
     }
 
     /// What a side's candidates want of those that have rules.
@@ -85,7 +85,7 @@ impl Engine {
         let (v4, v6) = self.best(side);
         match v4.max(v6) {
             None => Demand::none_above(lowest),
-            Some(worth) => Demand::places(governor.ahead(side), worth, lowest),
+            Some(worth) => Demand::places(governor.in_flight_max(side), worth, lowest),
         }
     }
 
@@ -104,11 +104,11 @@ impl Engine {
     /// Has every flow come back that the NIC forwards by itself, and wishes for no rule any more:
     /// for the end, before [`flush`](Self::flush).
     pub fn recall(&mut self) {
-        self.governor = None;
+        self.budget = None;
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
         {
-            rules.recall_all();
+            rules.withdraw_all_bypasses();
         }
     }
 
@@ -125,7 +125,7 @@ impl Engine {
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
         {
-            rules.seen_empty(side);
+            rules.queue_drained(side);
         }
     }
 
@@ -143,14 +143,15 @@ impl Engine {
 
     /// How things stand with the rules of a side.
     pub fn offload_state(&self, side: Side) -> OffloadState {
-        let Some(governor) = &self.governor else { return OffloadState::default() };
-        let of = |rules: Option<&FlowRules>| rules.map_or(0, |rules| rules.aside(side, self.now));
-        let bar = self.trackers.v4.rules().map_or(Score::ZERO, |rules| rules.bar(side));
+        let Some(governor) = &self.budget else { return OffloadState::default() };
+        let of =
+            |rules: Option<&FlowRules>| rules.map_or(0, |rules| rules.suspended(side, self.now));
+        let bar = self.trackers.v4.rules().map_or(Score::ZERO, |rules| rules.threshold(side));
         OffloadState {
             live: self.live(side),
             threshold: bar.per_second(),
-            room: governor.room(side),
-            horizon_ns: governor.horizon(side),
+            room: governor.capacity(side),
+            horizon_ns: governor.payback_time(side),
             kinds_aside: of(self.trackers.v4.rules()) + of(self.trackers.v6.rules()),
         }
     }

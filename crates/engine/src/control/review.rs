@@ -33,7 +33,7 @@ impl Engine {
                 (cursor.is_v6, cursor.next) = (true, 0);
                 continue;
             }
-            if self.accounts.events.are_behind() {
+            if self.accounts.events.is_full() {
                 break;
             }
             let record = cursor.next;
@@ -43,7 +43,7 @@ impl Engine {
                 true => self.trackers.v6.review_one(record, self.now),
             };
             *retimed += u64::from(is_retimed);
-            if let Some(event) = event.filter(|_| self.accounts.events.listens()) {
+            if let Some(event) = event.filter(|_| self.accounts.events.has_subscribers()) {
                 self.accounts.events.push(event);
             }
         }

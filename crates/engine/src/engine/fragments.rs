@@ -32,7 +32,7 @@ impl Engine {
     /// Waits no more for any first fragment: every packet that is kept is released. For the end.
     pub fn release_all(&mut self) {
         if let Some(fragments) = self.pipeline.fragments_mut() {
-            fragments.give_up_all(&mut self.accounts);
+            fragments.expire_all_held(&mut self.accounts);
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct TcpExtent {
 
 impl TcpExtent {
     /// How far the segment reaches with a fragment that ends here.
-    pub(crate) fn up_to(self, end: u16) -> TcpReach {
+    pub(crate) fn reach(self, end: u16) -> TcpReach {
         TcpReach { front: self.front, more: end.saturating_sub(self.first_end) }
     }
 }
@@ -207,7 +207,7 @@ impl<const W: usize> Datagrams<W> {
                 match way {
                     Some(_) => FragmentOutcome::First,
                     None => {
-                        let reach = extent.up_to(piece.span.end);
+                        let reach = extent.reach(piece.span.end);
                         FragmentOutcome::Of(key_of(&piece.name, last_word, swapped), swapped, reach)
                     }
                 }
@@ -218,7 +218,7 @@ impl<const W: usize> Datagrams<W> {
     }
 
     /// Packets that waited for this first fragment, which is at `position` of the burst.
-    pub(crate) fn due(
+    pub(crate) fn ready(
         &mut self,
         piece: &FragmentHeader<W>,
         position: u8,
@@ -243,7 +243,7 @@ impl<const W: usize> Datagrams<W> {
     }
 
     /// Lets a packet wait.
-    pub(crate) fn keep(
+    pub(crate) fn hold(
         &mut self,
         number: u32,
         hold: &mut HoldQueue,
@@ -259,7 +259,7 @@ impl<const W: usize> Datagrams<W> {
         }
         let owner = DatagramId { is_v6: W > 2, datagram: number };
         let slot =
-            hold.keep(owner, datagram.last_held, waiting, now).ok_or(Reason::FragmentFull)?;
+            hold.hold(owner, datagram.last_held, waiting, now).ok_or(Reason::FragmentFull)?;
         source.waiting += 1;
         datagram.held += 1;
         datagram.last_held = slot.into();
@@ -270,7 +270,7 @@ impl<const W: usize> Datagrams<W> {
     }
 
     /// Waits no more for the first fragment of a datagram.
-    pub(crate) fn give_up(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
+    pub(crate) fn expire_held(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
         self.datagrams[number as usize].phase = DatagramState::Given;
         self.drop_held(number, Reason::Fragment, spoil);
     }

@@ -123,7 +123,7 @@ impl HoldQueue {
     }
 
     /// Takes a slot for a packet, behind the others of its datagram, of which `last` is the last.
-    pub(crate) fn keep(
+    pub(crate) fn hold(
         &mut self,
         owner: DatagramId,
         last: u32,
@@ -162,7 +162,7 @@ impl HoldQueue {
     }
 
     /// The packet in a slot goes to another worker.
-    pub(crate) fn send_away(&mut self, slot: u16, errand: Errand) {
+    pub(crate) fn hand_off(&mut self, slot: u16, errand: Errand) {
         let verdict = Verdict::Elsewhere;
         self.releases.push_back(Release { slot, verdict, errand: Some(errand) });
     }

@@ -34,7 +34,7 @@ impl FlowRules {
     }
 
     /// Whether a direction that has had so many packets is left to the NIC.
-    pub(super) fn is_released<const W: usize>(
+    pub(super) fn may_bypass_again<const W: usize>(
         &self,
         (who, side): (CandidateId, Side),
         packets: u64,
@@ -49,7 +49,7 @@ impl FlowRules {
     }
 
     /// Whether a direction with marks is to be left to the NIC: its rule makes room for the other.
-    pub(super) fn outgrows_marks<const W: usize>(
+    pub(super) fn deserves_bypass<const W: usize>(
         &self,
         sight: RateSample,
         hot: &ConnHot<W>,
@@ -61,11 +61,11 @@ impl FlowRules {
                 && matches!(rule.standing, RuleLifecycle::Installed | RuleLifecycle::Effective)
         });
         let who = CandidateId { record, direction: direction & 1 };
-        is_here && self.is_released((who, self.side), packets, hot)
+        is_here && self.may_bypass_again((who, self.side), packets, hot)
     }
 
     /// A packet arrived of a direction that the NIC is to forward by itself.
-    pub(super) fn come_past(&mut self, sight: RateSample) {
+    pub(super) fn saw_packet(&mut self, sight: RateSample) {
         let (now, direction) = (Tick::of(self.now), usize::from(sight.direction & 1));
         let watched = &mut self.watched[sight.record as usize];
         let Some(state) = self.slots.get_mut(watched.slot) else { return };
@@ -84,13 +84,13 @@ impl FlowRules {
             self.stats.lost_effect += 1;
         } else {
             self.stats.ineffective += 1;
-            self.classes.had_none(side, RuleKind::Bypass, self.now);
+            self.classes.no_effect(side, RuleKind::Bypass, self.now);
         }
         self.withdraw(slot, direction);
     }
 
     /// Counts a live rule with another worth.
-    pub(super) fn weigh(&mut self, slot: u32, direction: usize, worth: Score) {
+    pub(super) fn update_score(&mut self, slot: u32, direction: usize, worth: Score) {
         let Some(slot) = self.slots.get_mut(slot) else { return };
         let rule = &mut slot.rules[direction];
         let before = std::mem::replace(&mut rule.weight, worth);
@@ -110,7 +110,7 @@ impl FlowRules {
             }
             self.stats.effective += 1;
             let side = rule.side;
-            self.classes.had_some(side, kind);
+            self.classes.effect_seen(side, kind);
         }
         is_first
     }

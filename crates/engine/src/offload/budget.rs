@@ -56,7 +56,7 @@ impl RuleBudget {
 
     /// Whether one more may be asked for beside those that are live.
     pub(crate) fn may_ask(&self, side: Side, live: u32, now: Nanos) -> bool {
-        !self.is_full(side, live) && self.ahead(side) > 0 && !self.is_backing_off(side, now)
+        !self.is_full(side, live) && self.in_flight_max(side) > 0 && !self.is_backing_off(side, now)
     }
 
     /// Whether a side is left alone for a moment, after trouble.
@@ -70,7 +70,7 @@ impl RuleBudget {
     }
 
     /// How many may be asked for at once.
-    pub(crate) fn ahead(&self, side: Side) -> u32 {
+    pub(crate) fn in_flight_max(&self, side: Side) -> u32 {
         let budget = &self.sides[side as usize];
         let ahead = (AHEAD / budget.interval.max(1)).clamp(AHEAD_MIN, AHEAD_MAX) as u32;
         ahead.saturating_sub(budget.asked)
@@ -82,12 +82,12 @@ impl RuleBudget {
     }
 
     /// One is asked for.
-    pub(crate) fn asks(&mut self, side: Side) {
+    pub(crate) fn on_request(&mut self, side: Side) {
         self.sides[side as usize].asked += 1;
     }
 
     /// One was answered; so many are live now.
-    pub(crate) fn hears(&mut self, side: Side, answer: Answer, now: Nanos, live: u32) {
+    pub(crate) fn on_result(&mut self, side: Side, answer: Answer, now: Nanos, live: u32) {
         let budget = &mut self.sides[side as usize];
         budget.asked = budget.asked.saturating_sub(1);
         match answer {
@@ -104,14 +104,14 @@ impl RuleBudget {
     }
 
     /// In what time a rule should pay.
-    pub(crate) fn horizon(&self, side: Side) -> Nanos {
+    pub(crate) fn payback_time(&self, side: Side) -> Nanos {
         let budget = &self.sides[side as usize];
         let all = budget.interval.saturating_mul(u64::from(budget.room));
         all.clamp(HORIZON_MIN, HORIZON_MAX)
     }
 
     /// Time goes on: a NIC that was full may have room again.
-    pub(crate) fn grow(&mut self, now: Nanos) {
+    pub(crate) fn probe_capacity(&mut self, now: Nanos) {
         for budget in &mut self.sides {
             if budget.room < self.rules_max && now >= budget.grew_at.saturating_add(GROWS_EVERY) {
                 budget.grew_at = now;
@@ -121,7 +121,7 @@ impl RuleBudget {
     }
 
     /// Rules that a side has room for, as far as is known.
-    pub(crate) fn room(&self, side: Side) -> u32 {
+    pub(crate) fn capacity(&self, side: Side) -> u32 {
         self.sides[side as usize].room
     }
 }
@@ -134,37 +134,37 @@ mod tests {
     fn a_full_nic_is_asked_for_a_little_more_now_and_then() {
         let mut governor = RuleBudget::new(1000, Admission::After { packets: 1 });
         assert!(governor.may_ask(Side::A, 999, 0) && !governor.may_ask(Side::A, 1000, 0));
-        governor.asks(Side::A);
-        governor.hears(Side::A, Answer::Full, 5, 500);
+        governor.on_request(Side::A);
+        governor.on_result(Side::A, Answer::Full, 5, 500);
         assert!(governor.is_full(Side::A, 500) && !governor.is_full(Side::B, 500));
-        governor.grow(5);
+        governor.probe_capacity(5);
         assert!(!governor.may_ask(Side::A, 500, 5));
-        governor.grow(5 + GROWS_EVERY);
-        assert_eq!(governor.room(Side::A), 508);
-        (1..100).for_each(|turn| governor.grow(5 + (1 + turn) * GROWS_EVERY));
-        assert_eq!(governor.room(Side::A), 1000);
+        governor.probe_capacity(5 + GROWS_EVERY);
+        assert_eq!(governor.capacity(Side::A), 508);
+        (1..100).for_each(|turn| governor.probe_capacity(5 + (1 + turn) * GROWS_EVERY));
+        assert_eq!(governor.capacity(Side::A), 1000);
     }
 
     #[test]
     fn a_slow_nic_is_not_asked_far_ahead() {
         let mut governor = RuleBudget::new(1 << 20, Admission::Measured { least: 8 });
         for _ in 0..100 {
-            governor.asks(Side::A);
-            governor.hears(Side::A, Answer::Installed { pace: 11_000_000 }, 0, 1);
-            governor.asks(Side::B);
-            governor.hears(Side::B, Answer::Installed { pace: 1_000 }, 0, 1);
+            governor.on_request(Side::A);
+            governor.on_result(Side::A, Answer::Installed { pace: 11_000_000 }, 0, 1);
+            governor.on_request(Side::B);
+            governor.on_result(Side::B, Answer::Installed { pace: 1_000 }, 0, 1);
         }
-        assert_eq!(governor.ahead(Side::A), AHEAD_MIN as u32);
-        assert_eq!(governor.ahead(Side::B), AHEAD_MAX as u32);
-        assert_eq!(governor.horizon(Side::A), HORIZON_MAX);
-        assert!(governor.horizon(Side::B) < 2_000_000_000);
+        assert_eq!(governor.in_flight_max(Side::A), AHEAD_MIN as u32);
+        assert_eq!(governor.in_flight_max(Side::B), AHEAD_MAX as u32);
+        assert_eq!(governor.payback_time(Side::A), HORIZON_MAX);
+        assert!(governor.payback_time(Side::B) < 2_000_000_000);
     }
 
     #[test]
     fn after_trouble_nothing_is_asked_for_at_once() {
         let mut governor = RuleBudget::new(10, Admission::After { packets: 1 });
-        governor.asks(Side::B);
-        governor.hears(Side::B, Answer::Postponed, 7, 0);
+        governor.on_request(Side::B);
+        governor.on_result(Side::B, Answer::Postponed, 7, 0);
         assert!(!governor.may_ask(Side::B, 0, 8) && governor.may_ask(Side::A, 0, 8));
         assert!(governor.may_ask(Side::B, 0, 7 + AHEAD));
     }

@@ -23,7 +23,12 @@ impl FlowRules {
 
     /// The NIC has forwarded so many more packets of the flow in a record, whose direction has had
     /// `packets` with them.
-    pub(crate) fn pass(&mut self, (record, rule): (u32, RuleId), passed: Passed, packets: u64) {
+    pub(crate) fn add_bypass_count(
+        &mut self,
+        (record, rule): (u32, RuleId),
+        passed: Passed,
+        packets: u64,
+    ) {
         self.stats.passed.packets += passed.packets;
         self.stats.passed.bytes += passed.bytes;
         let (now, direction) = (Tick::of(self.now), usize::from(rule.direction & 1));
@@ -38,14 +43,14 @@ impl FlowRules {
         of_rule.passed += passed.packets;
         of_rule.misses = 0;
         if of_rule.standing.is_live() {
-            self.weigh(slot, direction, rate);
+            self.update_score(slot, direction, rate);
             self.take_effect(slot, direction, RuleKind::Bypass);
         }
     }
 
     /// The time of the flow in a record is over. True if it has to wait until its last packets are
     /// counted: what forwards them goes.
-    pub(crate) fn recall(&mut self, record: u32, now: Nanos) -> bool {
+    pub(crate) fn withdraw_bypass(&mut self, record: u32, now: Nanos) -> bool {
         self.now = self.now.max(now);
         let slot = self.watched[record as usize].slot;
         let mut is_waiting = false;
@@ -65,7 +70,7 @@ impl FlowRules {
     }
 
     /// The same for all flows, without waiting.
-    pub(crate) fn recall_all(&mut self) {
+    pub(crate) fn withdraw_all_bypasses(&mut self) {
         for slot in 0..self.slots.used() {
             for direction in 0..2 {
                 let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);

@@ -66,13 +66,13 @@ impl RuleKinds {
     }
 
     /// How many kinds of marks of a side are set aside.
-    pub(crate) fn aside(&self, side: Side, now: Nanos) -> u32 {
+    pub(crate) fn suspended(&self, side: Side, now: Nanos) -> u32 {
         let marks = &self.0[side as usize][..RuleKind::Bypass as usize];
         marks.iter().filter(|class| now < class.until).count() as u32
     }
 
     /// A rule has an effect.
-    pub(crate) fn had_some(&mut self, side: Side, kind: RuleKind) {
+    pub(crate) fn effect_seen(&mut self, side: Side, kind: RuleKind) {
         let class = self.class(side, kind);
         class.effective += 1;
         class.ineffective = 0;
@@ -80,7 +80,7 @@ impl RuleKinds {
     }
 
     /// A rule has none.
-    pub(crate) fn had_none(&mut self, side: Side, kind: RuleKind, now: Nanos) {
+    pub(crate) fn no_effect(&mut self, side: Side, kind: RuleKind, now: Nanos) {
         let class = self.class(side, kind);
         class.ineffective += 1;
         if class.effective == 0 && class.ineffective >= INEFFECTIVE_MAX {

@@ -17,7 +17,7 @@ use crate::conn::ConnHot;
 impl FlowRules {
     /// Looks at a direction that may be worth a rule, or has one; its packet arrived at this side.
     #[inline(never)]
-    pub(crate) fn look<const W: usize>(
+    pub(crate) fn evaluate<const W: usize>(
         &mut self,
         (sight, side): (RateSample, Side),
         hot: &mut ConnHot<W>,
@@ -37,10 +37,10 @@ impl FlowRules {
         if sight.packets < self.looks.first().into() {
             return;
         }
-        hot.set_ruled();
+        hot.set_evaluated();
         let direction = usize::from(sight.direction & 1);
         if self.is_bypassed(sight.record, direction) {
-            return self.come_past(sight);
+            return self.saw_packet(sight);
         }
         let rate = self.rate(sight);
         let watched = self.watched[sight.record as usize];
@@ -49,8 +49,8 @@ impl FlowRules {
             None | Some(RuleLifecycle::None) => {}
             Some(standing) => {
                 if standing.is_live() {
-                    self.weigh(watched.slot, direction, rate);
-                    if self.outgrows_marks(sight, hot) {
+                    self.update_score(watched.slot, direction, rate);
+                    if self.deserves_bypass(sight, hot) {
                         return self.withdraw(watched.slot, direction);
                     }
                     self.watch((watched.slot, direction), sight, hot);
@@ -92,7 +92,7 @@ impl FlowRules {
 
     /// What a rule of a direction with so many packets and this rate would be worth, and what it
     /// must be by the policy.
-    pub(crate) fn worth(&self, side: Side, packets: u64, rate: Score) -> (Score, Score) {
+    pub(crate) fn score(&self, side: Side, packets: u64, rate: Score) -> (Score, Score) {
         let side = side as usize;
         match self.offload.admission {
             Admission::After { .. } => (Score::ZERO, Score::ZERO),
@@ -105,7 +105,7 @@ impl FlowRules {
     }
 
     fn consider(&mut self, sight: RateSample, (zone, rate): (u16, Score)) {
-        let (worth, least) = self.worth(self.side, sight.packets, rate);
+        let (worth, least) = self.score(self.side, sight.packets, rate);
         if worth < least {
             return;
         }
@@ -158,7 +158,7 @@ impl FlowRules {
         } else {
             *note = NoRuleCause::Ineffective;
             self.stats.ineffective += 1;
-            self.classes.had_none(side, RuleKind::marks_of(hot.key.proto()), self.now);
+            self.classes.no_effect(side, RuleKind::marks_of(hot.key.proto()), self.now);
         }
         self.withdraw(slot, direction);
     }
@@ -166,7 +166,7 @@ impl FlowRules {
     /// Frees slots, and visits up to `budget` to see whether what they have is still worth it: all
     /// of them in the time in which a rule should pay. `wanted` are places, by side, for candidates
     /// that are worth so much.
-    pub(crate) fn tend<const W: usize>(
+    pub(crate) fn revisit<const W: usize>(
         &mut self,
         hot: &[ConnHot<W>],
         (now, budget): (Nanos, usize),
@@ -178,7 +178,7 @@ impl FlowRules {
         for _ in 0..self.due_visits(used).min(budget as u64) {
             self.hand = if self.hand + 1 < used { self.hand + 1 } else { 0 };
             for direction in 0..2 {
-                self.visit((self.hand, direction), hot, wanted);
+                self.recheck((self.hand, direction), hot, wanted);
             }
         }
     }
@@ -197,7 +197,7 @@ impl FlowRules {
         due.min(used.into())
     }
 
-    fn visit<const W: usize>(
+    fn recheck<const W: usize>(
         &mut self,
         (slot, direction): (u32, usize),
         hot: &[ConnHot<W>],
@@ -216,7 +216,7 @@ impl FlowRules {
         };
         watched.rate[direction] = rate;
         if rate != rule.weight {
-            self.weigh(slot, direction, rate);
+            self.update_score(slot, direction, rate);
         }
         let wanted = &mut wanted[rule.side as usize];
         let is_low = rate <= wanted.lowest.plus(1) && rate.plus(BETTER) <= wanted.worth;

@@ -5,7 +5,7 @@ use crate::api::{Admission, Side};
 use crate::conn::Sampler;
 
 impl Admission {
-    pub(crate) fn looks(self) -> EvalInterval {
+    pub(crate) fn eval_interval(self) -> EvalInterval {
         let first = match self {
             Admission::After { packets } => packets,
             Admission::Rate { .. } => LOOKS_APART,
@@ -63,8 +63,8 @@ const LOOKS_APART_MOST: u32 = 8192;
 
 impl Sampler for EvalInterval {
     #[inline(always)]
-    fn is_due(self, packets: u16) -> bool {
-        (packets == self.first as u16 & 0x1fff) | self.later.is_due(packets)
+    fn is_sample_due(self, packets: u16) -> bool {
+        (packets == self.first as u16 & 0x1fff) | self.later.is_sample_due(packets)
     }
 
     #[inline(always)]
@@ -75,7 +75,7 @@ impl Sampler for EvalInterval {
 
 impl Sampler for MarkedInterval {
     #[inline(always)]
-    fn is_due(self, packets: u16) -> bool {
+    fn is_sample_due(self, packets: u16) -> bool {
         packets.wrapping_add(self.phase) & self.mask == 0
     }
 

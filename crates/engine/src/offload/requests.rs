@@ -13,14 +13,14 @@ use crate::conn::ConnHot;
 impl FlowRules {
     /// Asks for the rule of a candidate, whose direction has had so many packets; `None` if no slot
     /// is free.
-    pub(crate) fn ask<const W: usize>(
+    pub(crate) fn request_rule<const W: usize>(
         &mut self,
         who: CandidateId,
         (side, worth): (Side, Score),
         (hot, packets): (&mut ConnHot<W>, u64),
     ) -> Option<Wish> {
         let CandidateId { record, direction } = who;
-        let is_bypass = self.is_released((who, side), packets, hot);
+        let is_bypass = self.may_bypass_again((who, side), packets, hot);
         let watched = &mut self.watched[record as usize];
         if watched.slot == NO_SLOT {
             let Some(slot) = self.slots.take(record) else {
@@ -62,7 +62,7 @@ impl FlowRules {
     }
 
     /// A packet with a mark of this record had its key; true if it is the first of its rule.
-    pub(crate) fn believe<const W: usize>(
+    pub(crate) fn confirm_mark<const W: usize>(
         &mut self,
         record: u32,
         direction: u8,

@@ -109,7 +109,7 @@ impl FlowRules {
         Self {
             offload,
             tagging,
-            looks: offload.admission.looks(),
+            looks: offload.admission.eval_interval(),
             watched: HugeRegion::new(capacity, RateState::NONE, huge_pages),
             slots: MarkSlots::new((slots, capacity as u32), layout, first_index, huge_pages),
             candidates: [CandidateQueue::new(), CandidateQueue::new()],
@@ -135,7 +135,7 @@ impl FlowRules {
         [self.watched.memory(), self.slots.memory(), zones, removes].into_iter().sum()
     }
 
-    pub(crate) fn looks(&self) -> EvalInterval {
+    pub(crate) fn eval_interval(&self) -> EvalInterval {
         self.looks
     }
 
@@ -152,8 +152,8 @@ impl FlowRules {
         self.slots.received(side, packets);
     }
 
-    pub(crate) fn seen_empty(&mut self, side: Side) {
-        self.slots.seen_empty(side);
+    pub(crate) fn queue_drained(&mut self, side: Side) {
+        self.slots.queue_drained(side);
     }
 
     /// What a candidate of a side must at least be worth, and in what time a rule should pay.
@@ -162,7 +162,7 @@ impl FlowRules {
         self.horizon[side as usize] = horizon;
     }
 
-    pub(crate) fn bar(&self, side: Side) -> Score {
+    pub(crate) fn threshold(&self, side: Side) -> Score {
         self.bar[side as usize]
     }
 
@@ -171,8 +171,8 @@ impl FlowRules {
     }
 
     /// Kinds of rules of a side that are set aside.
-    pub(crate) fn aside(&self, side: Side, now: Nanos) -> u32 {
-        self.classes.aside(side, now)
+    pub(crate) fn suspended(&self, side: Side, now: Nanos) -> u32 {
+        self.classes.suspended(side, now)
     }
 
     /// Rules of a side that the NIC is to have.
@@ -277,7 +277,7 @@ impl FlowRules {
         let rule = &slot.rules[usize::from(rule.direction & 1)];
         if !rule.standing.is_live() {
             MarkCheck::Stale
-        } else if !hot.is_steady() || !hot.is_one_more_of_steady(meta) {
+        } else if !hot.is_steady() || !hot.is_plain_of_steady(meta) {
             // Out of its place among the packets of the burst: where the flow is closing, a SYN
             // before it would have made it another flow's.
             MarkCheck::NotPlain
@@ -297,8 +297,8 @@ impl FlowRules {
     }
 
     /// The flow of a record has entered another phase.
-    pub(crate) fn steady<const W: usize>(&self, record: u32, hot: &mut ConnHot<W>) {
-        if hot.is_ruled() && hot.is_steady() {
+    pub(crate) fn sync_mark<const W: usize>(&self, record: u32, hot: &mut ConnHot<W>) {
+        if hot.was_evaluated() && hot.is_steady() {
             self.trust(self.watched[record as usize].slot, hot);
         }
     }
@@ -306,7 +306,7 @@ impl FlowRules {
     /// The flow of a record has ended: its rules are to go.
     #[inline(always)]
     pub(crate) fn end<const W: usize>(&mut self, record: u32, hot: &ConnHot<W>) {
-        if hot.is_ruled() {
+        if hot.was_evaluated() {
             self.leave(record);
         }
     }
@@ -327,7 +327,7 @@ impl FlowRules {
 
     /// Learns what became of a wish; returns what an answered request for a rule tells. An answer
     /// to nothing that is known is not believed.
-    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
+    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
         let mut learnt = ResultEffect::default();
         let Some(slot) = self.slots.of_rule(rule) else { return learnt };
         let direction = usize::from(rule.direction & 1);

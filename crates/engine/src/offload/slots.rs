@@ -324,7 +324,7 @@ impl MarkSlots {
     }
 
     /// The receive queue of a side was empty.
-    pub(crate) fn seen_empty(&mut self, side: Side) {
+    pub(crate) fn queue_drained(&mut self, side: Side) {
         let empty = &mut self.progress.empty[side as usize];
         *empty = empty.wrapping_add(1);
     }

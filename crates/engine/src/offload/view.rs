@@ -120,7 +120,7 @@ impl FlowRules {
 
     /// The reason, if it is that a direction with this rate is not busy enough.
     fn below_threshold(&self, (side, packets): (Side, u64), rate: Score) -> Option<NoRule> {
-        let (worth, least) = self.worth(side, packets, rate);
+        let (worth, least) = self.score(side, packets, rate);
         (worth < least).then(|| NoRule::BelowThreshold {
             worth: worth.per_second(),
             threshold: least.per_second(),

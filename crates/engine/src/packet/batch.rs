@@ -14,13 +14,13 @@ pub(crate) struct Batch<const W: usize> {
     pub(crate) len: usize,
     pub(crate) keys: Columns<W>,
     pub(crate) metas: [PacketMeta; BURST_MAX],
-    pub(crate) openings: [HeaderInfo; BURST_MAX],
+    pub(crate) headers: [HeaderInfo; BURST_MAX],
     /// Of fragments behind the first, by their place in the burst.
     reaches: [TcpReach; BURST_MAX],
     /// Fragments whose connection is to be found, and which packets they are.
-    pieces: Vec<(FragmentHeader<W>, u8)>,
+    fragments_found: Vec<(FragmentHeader<W>, u8)>,
     /// Those that have none.
-    refused: u64,
+    removed: u64,
     /// Places of ICMP errors.
     errors: u64,
     /// Places of fragments.
@@ -38,10 +38,10 @@ impl<const W: usize> Batch<W> {
             len: 0,
             keys: [[0; BURST_MAX]; W],
             metas: [PacketMeta::EMPTY; BURST_MAX],
-            openings: [HeaderInfo::plain(0, 0); BURST_MAX],
+            headers: [HeaderInfo::plain(0, 0); BURST_MAX],
             reaches: [TcpReach::NONE; BURST_MAX],
-            pieces: Vec::with_capacity(BURST_MAX),
-            refused: 0,
+            fragments_found: Vec::with_capacity(BURST_MAX),
+            removed: 0,
             errors: 0,
             fragments: 0,
         }
@@ -50,7 +50,7 @@ impl<const W: usize> Batch<W> {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.len = 0;
-        self.pieces.clear();
+        self.fragments_found.clear();
         (self.errors, self.fragments) = (0, 0);
     }
 
@@ -59,7 +59,7 @@ impl<const W: usize> Batch<W> {
         let at = self.len % BURST_MAX;
         key.to_words(&mut self.keys, at);
         self.metas[at] = meta;
-        self.openings[at] = opening;
+        self.headers[at] = opening;
         self.len += 1;
     }
 
@@ -77,23 +77,23 @@ impl<const W: usize> Batch<W> {
             column[at..at + 4].copy_from_slice(&words);
         }
         self.metas[at..at + 4].copy_from_slice(&metas);
-        self.openings[at..at + 4].copy_from_slice(&openings);
+        self.headers[at..at + 4].copy_from_slice(&openings);
         self.len += 4;
     }
 
     /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
     /// connection that it stands with.
     pub(crate) fn first(&self) -> Option<(Key<W>, PacketMeta)> {
-        let is_packet = self.len > 0 && !self.openings[0].has_no_header();
+        let is_packet = self.len > 0 && !self.headers[0].has_no_header();
         is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
     }
 
     /// Puts packets into zones, from this one on; where there is none they stay in theirs. A
     /// fragment behind the first has no key yet, and goes where that is.
-    pub(crate) fn put_into_zones(&mut self, from: usize, zone: impl Fn(&Key<W>) -> Option<u16>) {
+    pub(crate) fn assign_zones(&mut self, from: usize, zone: impl Fn(&Key<W>) -> Option<u16>) {
         for i in from..self.len.min(BURST_MAX) {
             let key = Key::from_words(&self.keys, i);
-            if let Some(zone) = zone(&key).filter(|_| !self.openings[i].is_further()) {
+            if let Some(zone) = zone(&key).filter(|_| !self.headers[i].is_later_fragment()) {
                 key.in_zone(zone).to_words(&mut self.keys, i);
             }
         }
@@ -107,13 +107,13 @@ impl<const W: usize> Batch<W> {
 
     /// Place in the burst of packet `i` of the batch; beyond all if there is none.
     pub(crate) fn position(&self, i: usize) -> usize {
-        let opening = self.openings.get(i).filter(|_| i < self.len);
+        let opening = self.headers.get(i).filter(|_| i < self.len);
         opening.map_or(usize::MAX, |opening| opening.position.into())
     }
 
     /// The same of a packet that may be a fragment: a first one with the key of its connection,
     /// another with anything in its place.
-    pub(crate) fn push_any(
+    pub(crate) fn push_maybe_fragment(
         &mut self,
         key: Key<W>,
         meta: PacketMeta,
@@ -121,7 +121,7 @@ impl<const W: usize> Batch<W> {
         piece: Option<FragmentHeader<W>>,
     ) {
         if let Some(piece) = piece {
-            self.pieces.push((piece, self.len as u8));
+            self.fragments_found.push((piece, self.len as u8));
             self.fragments |= 1 << (self.len % BURST_MAX);
         }
         self.push(key, meta, opening);
@@ -148,8 +148,8 @@ impl<const W: usize> Batch<W> {
 
     /// Whether there are any.
     #[inline(always)]
-    pub(crate) fn has_wanderers(&self) -> bool {
-        !self.pieces.is_empty() || self.errors != 0
+    pub(crate) fn has_detached(&self) -> bool {
+        !self.fragments_found.is_empty() || self.errors != 0
     }
 
     /// ICMP errors in the batch, a bit for each place, that were not taken before.
@@ -158,35 +158,35 @@ impl<const W: usize> Batch<W> {
     }
 
     /// One of them.
-    pub(crate) fn piece(&self, which: usize) -> Option<BatchFragment<W>> {
-        let (piece, at) = self.pieces.get(which)?;
+    pub(crate) fn fragment(&self, which: usize) -> Option<BatchFragment<W>> {
+        let (piece, at) = self.fragments_found.get(which)?;
         let at = usize::from(*at) % BURST_MAX;
-        let (meta, position) = (self.metas[at], self.openings[at].position);
+        let (meta, position) = (self.metas[at], self.headers[at].position);
         let way = piece.is_first().then(|| (Key::from_words(&self.keys, at), meta.swapped()));
         Some(BatchFragment { piece: *piece, position, way, meta: meta.without_flags() })
     }
 
     /// Where in the batch one of them is.
-    pub(crate) fn place(&self, which: usize) -> usize {
-        self.pieces.get(which).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
+    pub(crate) fn index_of_fragment(&self, which: usize) -> usize {
+        self.fragments_found.get(which).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
     }
 
     /// One of them belongs to this connection and comes from this end of it. A segment reaches so
     /// far with it.
-    pub(crate) fn belongs(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: TcpReach) {
-        let at = self.place(which);
+    pub(crate) fn attach(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: TcpReach) {
+        let at = self.index_of_fragment(which);
         key.to_words(&mut self.keys, at);
         self.metas[at] = self.metas[at].sent_by(swapped);
-        let position = self.openings[at].position;
-        self.openings[at] = HeaderInfo::further(position);
+        let position = self.headers[at].position;
+        self.headers[at] = HeaderInfo::later_fragment(position);
         self.reaches[usize::from(position) % BURST_MAX] = reach;
     }
 
     /// The packet at this place, if it is a fragment behind the first of its datagram.
-    pub(crate) fn further(&self, at: usize) -> Option<LaterFragment> {
-        let HeaderInfo { position, .. } = self.openings[at];
+    pub(crate) fn later_fragment(&self, at: usize) -> Option<LaterFragment> {
+        let HeaderInfo { position, .. } = self.headers[at];
         let reach = self.reaches[usize::from(position) % BURST_MAX];
-        self.openings[at].is_further().then(|| LaterFragment {
+        self.headers[at].is_later_fragment().then(|| LaterFragment {
             meta: self.metas[at],
             position,
             reach,
@@ -194,37 +194,37 @@ impl<const W: usize> Batch<W> {
     }
 
     /// One of them has none.
-    pub(crate) fn refuse(&mut self, which: usize) {
-        self.refuse_at(self.place(which));
+    pub(crate) fn remove(&mut self, which: usize) {
+        self.remove_at(self.index_of_fragment(which));
     }
 
     /// The packet at this place leaves the batch.
-    pub(crate) fn refuse_at(&mut self, at: usize) {
-        self.refused |= 1 << (at % BURST_MAX);
+    pub(crate) fn remove_at(&mut self, at: usize) {
+        self.removed |= 1 << (at % BURST_MAX);
     }
 
     /// All of them are known: takes those out that have no connection here.
-    pub(crate) fn settled(&mut self) {
-        self.pieces.clear();
+    pub(crate) fn resolved(&mut self) {
+        self.fragments_found.clear();
         self.errors = 0;
-        if self.refused == 0 {
+        if self.removed == 0 {
             return;
         }
         let (mut kept, fragments) = (0, std::mem::take(&mut self.fragments));
         for at in 0..self.len.min(BURST_MAX) {
-            if self.refused >> at & 1 == 0 {
+            if self.removed >> at & 1 == 0 {
                 Key::from_words(&self.keys, at).to_words(&mut self.keys, kept);
-                (self.metas[kept], self.openings[kept]) = (self.metas[at], self.openings[at]);
+                (self.metas[kept], self.headers[kept]) = (self.metas[at], self.headers[at]);
                 self.fragments |= (fragments >> at & 1) << kept;
                 kept += 1;
             }
         }
         self.len = kept;
-        self.refused = 0;
+        self.removed = 0;
     }
 
     /// All of them have come by way of another worker: there are no others that do.
-    pub(crate) fn are_all_pieces(&mut self) {
+    pub(crate) fn mark_all_as_fragments(&mut self) {
         self.fragments = u64::MAX;
     }
 }
@@ -261,8 +261,8 @@ impl Batches {
     /// Whether there are packets that may be of another worker's connections, or fragments whose
     /// connections are to be found.
     #[inline(always)]
-    pub(crate) fn have_wanderers(&self) -> bool {
-        self.v4.has_wanderers() | self.v6.has_wanderers()
+    pub(crate) fn have_detached(&self) -> bool {
+        self.v4.has_detached() | self.v6.has_detached()
     }
 }
 

@@ -150,13 +150,13 @@ impl HeaderInfo {
     }
 
     /// Of a fragment that is not the first of its datagram: no header of a transport is in it.
-    pub(crate) fn further(position: u8) -> Self {
+    pub(crate) fn later_fragment(position: u8) -> Self {
         Self::plain(position, 0)
     }
 
     /// Whether it is such a fragment.
     #[inline(always)]
-    pub(crate) fn is_further(&self) -> bool {
+    pub(crate) fn is_later_fragment(&self) -> bool {
         self.has_no_header() && self.icmp != QUOTES
     }
 

@@ -113,18 +113,18 @@ impl SctpChunks {
     }
 
     /// What it is for where nobody minds how it is made.
-    pub(crate) fn meant(&self) -> ChunkKind {
+    pub(crate) fn main_chunk(&self) -> ChunkKind {
         if self.is_garbled { ChunkKind::Other } else { self.kind }
     }
 
     /// Whether an association can begin with it: nothing is judged, or it is made as it should be.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn has_valid_chunks(&self) -> bool {
         !self.is_judged || !self.is_garbled
     }
 
     /// Whether an association that is not known may begin with it even where nothing is picked up:
     /// HEARTBEAT is the first packet between other addresses of the same two ends (section 5.4).
-    pub(crate) fn opens(&self) -> bool {
+    pub(crate) fn is_init(&self) -> bool {
         !self.is_garbled && (self.kind == ChunkKind::Init || self.is_heartbeat)
     }
 

@@ -206,7 +206,7 @@ pub(crate) const URG: u8 = 0x20;
 
 /// Whether a segment may have these flags together: what it is for has to be told, and all but a
 /// first SYN and an RST have an ACK (RFC 9293 section 3.10.7).
-pub(crate) fn is_sound(flags: u8) -> bool {
+pub(crate) fn has_valid_flags(flags: u8) -> bool {
     const SYN_ACK: u8 = SYN | ACK;
     const RST_ACK: u8 = RST | ACK;
     const FIN_ACK: u8 = FIN | ACK;
@@ -218,7 +218,7 @@ pub(crate) fn is_sound(flags: u8) -> bool {
 }
 
 /// Whether a segment with these flags asks for a connection, and is nothing else.
-pub(crate) fn opens(flags: u8) -> bool {
+pub(crate) fn is_syn(flags: u8) -> bool {
     flags & (SYN | ACK | RST | FIN) == SYN
 }
 

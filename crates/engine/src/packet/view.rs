@@ -6,7 +6,7 @@ use super::descriptor::{HeaderInfo, PacketMeta};
 use super::icmp::is_reply;
 use super::key::Key;
 use super::sctp::SctpChunks;
-use super::tcp::{RST, TcpHeader, TcpSegment, is_sound, opens};
+use super::tcp::{RST, TcpHeader, TcpSegment, has_valid_flags, is_syn};
 use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP, Side};
 use crate::base::{Nanos, prefetch};
 
@@ -14,7 +14,7 @@ use crate::base::{Nanos, prefetch};
 #[derive(Clone, Copy)]
 pub(crate) struct PacketView<'a> {
     pub(crate) meta: PacketMeta,
-    pub(crate) opening: &'a HeaderInfo,
+    pub(crate) header_info: &'a HeaderInfo,
     pub(crate) now: Nanos,
     /// The port by which it came, if there are two.
     pub(crate) side: Option<Side>,
@@ -34,27 +34,35 @@ impl PacketView<'_> {
         now: Nanos,
     ) -> PacketView<'_> {
         let (side, header, chunks) = (None, None, None);
-        PacketView { meta, opening, now, side, header, chunks, evidence: ChecksumSource::Trusted }
+        PacketView {
+            meta,
+            header_info: opening,
+            now,
+            side,
+            header,
+            chunks,
+            evidence: ChecksumSource::Trusted,
+        }
     }
 
     /// What its header says, if there is one.
     #[inline(always)]
     pub(crate) fn segment(&self) -> Option<TcpSegment> {
-        self.header.map(|header| header.read(self.meta, self.opening))
+        self.header.map(|header| header.read(self.meta, self.header_info))
     }
 
     /// Whether it is a reply of ICMP.
     pub(crate) fn is_icmp_reply<const W: usize>(&self, key: &Key<W>) -> bool {
-        let [kind, _] = self.opening.icmp.to_be_bytes();
+        let [kind, _] = self.header_info.icmp.to_be_bytes();
         key.proto() == Key::<W>::ICMP && is_reply(key.proto(), kind)
     }
 
     /// What is to be said of it if no flow can begin with it: where that is judged, its flags do
     /// not come together.
-    pub(crate) fn unsound<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+    pub(crate) fn anomaly<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
         let is_sound = match &self.chunks {
-            Some(chunks) => chunks.is_sound(),
-            None => self.header.is_none() || is_sound(self.meta.tcp_flags()),
+            Some(chunks) => chunks.has_valid_chunks(),
+            None => self.header.is_none() || has_valid_flags(self.meta.tcp_flags()),
         };
         match is_sound {
             true => self.is_icmp_reply(key).then_some(Irregular::IcmpReply),
@@ -64,20 +72,20 @@ impl PacketView<'_> {
     }
 
     /// Whether it is the first packet that is seen of its connection, and none begins with it.
-    pub(crate) fn begins_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
+    pub(crate) fn starts_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
         let is_last = match (key.proto(), &self.chunks) {
             (PROTO_TCP, _) => self.meta.tcp_flags() & RST != 0,
-            (_, Some(chunks)) => chunks.meant().ends(),
+            (_, Some(chunks)) => chunks.main_chunk().ends(),
             _ => false,
         };
-        is_last || self.unsound(key).is_some()
+        is_last || self.anomaly(key).is_some()
     }
 
     /// What is to be said of it where nothing is picked up, if it does not ask for a connection.
-    pub(crate) fn unasked<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+    pub(crate) fn unsolicited<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
         match (key.proto(), &self.chunks) {
-            (PROTO_TCP, _) if !opens(self.meta.tcp_flags()) => Some(Irregular::TcpNoSyn),
-            (PROTO_SCTP, Some(chunks)) if !chunks.opens() => Some(Irregular::SctpNoInit),
+            (PROTO_TCP, _) if !is_syn(self.meta.tcp_flags()) => Some(Irregular::TcpNoSyn),
+            (PROTO_SCTP, Some(chunks)) if !chunks.is_init() => Some(Irregular::SctpNoInit),
             _ if self.is_icmp_reply(key) => Some(Irregular::IcmpReply),
             _ => None,
         }
@@ -85,7 +93,7 @@ impl PacketView<'_> {
 
     /// Whether it came as it was sent, as far as checksums tell.
     pub(crate) fn is_intact<const W: usize>(&self, key: &Key<W>) -> bool {
-        self.evidence.is_right(self.opening, key.proto(), W > 2)
+        self.evidence.is_right(self.header_info, key.proto(), W > 2)
     }
 }
 

@@ -31,9 +31,9 @@ pub(super) fn may_begin<const W: usize>(
     packet: &PacketView,
     verdicts: &mut Verdicts<impl CtStates>,
 ) {
-    let position = packet.opening.position;
+    let position = packet.header_info.position;
     let (swapped, zone) = (packet.meta.swapped(), key.zone());
-    if let Some(anomaly) = packet.unasked(&key).filter(|_| !tracker.picks_up(zone)) {
+    if let Some(anomaly) = packet.unsolicited(&key).filter(|_| !tracker.allows_pickup(zone)) {
         return verdicts.cannot_start(position, anomaly);
     }
     if !packet.is_intact(&key) {
@@ -41,7 +41,7 @@ pub(super) fn may_begin<const W: usize>(
     }
     // Begins no connection. Unless it is dropped, it is tracked all the same, as one that has not
     // begun.
-    if packet.unsound(&key).is_some_and(|anomaly| verdicts.drop_or_count(position, anomaly)) {
+    if packet.anomaly(&key).is_some_and(|anomaly| verdicts.drop_or_count(position, anomaly)) {
         return;
     }
     let limits = &mut verdicts.accounts.limits;
@@ -49,7 +49,7 @@ pub(super) fn may_begin<const W: usize>(
         Ok(()) => tracker.admit(hash, key, packet, verdicts.accounts),
         Err(reason) => Step::NoRoom(reason),
     };
-    let is_none = || packet.begins_nothing(&key);
+    let is_none = || packet.starts_nothing(&key);
     let state = || if is_none() { CtState::INVALID } else { CtState::NEW };
     verdicts.write(position, zone, step, state);
 }

@@ -19,34 +19,34 @@ impl FragmentStore {
     /// Finds the connections of the fragments in both batches, in the order in which they came, and
     /// takes those that have none out.
     #[inline(never)]
-    pub(crate) fn settle(
+    pub(crate) fn resolve(
         &mut self,
         batches: &mut Batches,
         now: Nanos,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        self.give_up_overdue(now, verdicts.accounts);
+        self.expire_overdue(now, verdicts.accounts);
         let (mut v4, mut v6) = (0, 0);
         loop {
-            let next = (batches.v4.piece(v4), batches.v6.piece(v6));
+            let next = (batches.v4.fragment(v4), batches.v6.fragment(v6));
             let is_v4 = match next {
                 (None, None) => break,
                 (Some(a), Some(b)) => a.position < b.position,
                 (a, _) => a.is_some(),
             };
             if is_v4 {
-                self.settle_one::<2>(&mut batches.v4, v4, now, verdicts);
+                self.resolve_one::<2>(&mut batches.v4, v4, now, verdicts);
                 v4 += 1;
             } else {
-                self.settle_one::<5>(&mut batches.v6, v6, now, verdicts);
+                self.resolve_one::<5>(&mut batches.v6, v6, now, verdicts);
                 v6 += 1;
             }
         }
-        batches.v4.settled();
-        batches.v6.settled();
+        batches.v4.resolved();
+        batches.v6.resolved();
     }
 
-    fn settle_one<const W: usize>(
+    fn resolve_one<const W: usize>(
         &mut self,
         batch: &mut Batch<W>,
         which: usize,
@@ -55,41 +55,43 @@ impl FragmentStore {
     ) where
         Self: FamilyStore<W>,
     {
-        let Some(BatchFragment { piece, position, way, meta }) = batch.piece(which) else { return };
+        let Some(BatchFragment { piece, position, way, meta }) = batch.fragment(which) else {
+            return;
+        };
         let may_wait = self.hold.is_on();
         let (known, hold) = self.of();
         let mut refuse = |first, reason| release_held(hold, first, reason, verdicts.accounts);
         match known.datagrams.take(&piece, way, (now, may_wait), &mut refuse) {
             FragmentOutcome::First => {
-                let due = known.datagrams.due(&piece, position, hold);
-                match batch.errand_of_piece(which, &verdicts.others) {
+                let due = known.datagrams.ready(&piece, position, hold);
+                match batch.handoff_of_fragment(which, &verdicts.steering) {
                     Some(errand) => {
-                        batch.refuse(which);
+                        batch.remove(which);
                         verdicts.hand_off(errand);
-                        due.iter().for_each(|due| due.send_away(hold, verdicts));
+                        due.iter().for_each(|due| due.hand_off(hold, verdicts));
                     }
                     None => known.due.extend(due),
                 }
             }
             FragmentOutcome::Of(key, swapped, reach) => {
-                batch.belongs(which, (key, swapped), reach);
-                if let Some(errand) = batch.errand_of_piece(which, &verdicts.others) {
-                    batch.refuse(which);
+                batch.attach(which, (key, swapped), reach);
+                if let Some(errand) = batch.handoff_of_fragment(which, &verdicts.steering) {
+                    batch.remove(which);
                     verdicts.hand_off(errand);
                 }
             }
             FragmentOutcome::Refused(reason) => {
-                batch.refuse(which);
+                batch.remove(which);
                 verdicts.keyless(position, reason);
             }
             FragmentOutcome::Waits(number) => {
-                batch.refuse(which);
+                batch.remove(which);
                 if hold.is_full() {
-                    self.give_up_oldest(verdicts.accounts);
+                    self.expire_oldest_held(verdicts.accounts);
                 }
                 let (known, hold) = self.of();
                 let waiting = HeldFragment { meta, end: piece.span.end };
-                match known.datagrams.keep(number, hold, (waiting, now)) {
+                match known.datagrams.hold(number, hold, (waiting, now)) {
                     Ok(slot) => {
                         self.held.push(Held { position, slot });
                         verdicts.hold(position);
@@ -101,37 +103,37 @@ impl FragmentStore {
     }
 
     /// Lets go of those that have waited for too long.
-    pub(crate) fn give_up_overdue(&mut self, now: Nanos, accounts: &mut Accounts) {
+    pub(crate) fn expire_overdue(&mut self, now: Nanos, accounts: &mut Accounts) {
         while let Some(owner) = self.hold.overdue(now) {
-            self.give_up(owner, accounts);
+            self.expire_held(owner, accounts);
         }
     }
 
     /// Lets go of all that wait.
-    pub(crate) fn give_up_all(&mut self, accounts: &mut Accounts) {
+    pub(crate) fn expire_all_held(&mut self, accounts: &mut Accounts) {
         while self.hold.oldest().is_some() {
-            self.give_up_oldest(accounts);
+            self.expire_oldest_held(accounts);
         }
     }
 
-    fn give_up_oldest(&mut self, accounts: &mut Accounts) {
+    fn expire_oldest_held(&mut self, accounts: &mut Accounts) {
         if let Some(owner) = self.hold.oldest() {
-            self.give_up(owner, accounts);
+            self.expire_held(owner, accounts);
         }
     }
 
-    fn give_up(&mut self, DatagramId { is_v6, datagram }: DatagramId, accounts: &mut Accounts) {
+    fn expire_held(&mut self, DatagramId { is_v6, datagram }: DatagramId, accounts: &mut Accounts) {
         let hold = &mut self.hold;
         let mut refuse = |first, reason| release_held(hold, first, reason, accounts);
         match is_v6 {
-            true => self.v6.datagrams.give_up(datagram, &mut refuse),
-            false => self.v4.datagrams.give_up(datagram, &mut refuse),
+            true => self.v6.datagrams.expire_held(datagram, &mut refuse),
+            false => self.v4.datagrams.expire_held(datagram, &mut refuse),
         }
     }
 
     /// Counts the packets of a burst, and behind each first fragment those that waited for it.
     #[inline(never)]
-    pub(super) fn count_due<P: Packet>(
+    pub(super) fn count_ready<P: Packet>(
         &mut self,
         passes: Passes,
         burst: Burst<P>,
@@ -139,8 +141,8 @@ impl FragmentStore {
     ) {
         let Self { v4, v6, hold, .. } = self;
         track_in_order(passes, burst, verdicts, &mut |position, of_v4, of_v6, verdicts| {
-            v4.count_due(position, hold, of_v4, verdicts);
-            v6.count_due(position, hold, of_v6, verdicts);
+            v4.count_ready(position, hold, of_v4, verdicts);
+            v6.count_ready(position, hold, of_v6, verdicts);
         });
         v4.due.clear();
         v6.due.clear();
@@ -148,7 +150,7 @@ impl FragmentStore {
 }
 
 impl<const W: usize> FamilyDatagrams<W> {
-    fn count_due(
+    fn count_ready(
         &self,
         position: usize,
         hold: &mut HoldQueue,
@@ -164,9 +166,9 @@ impl<const W: usize> FamilyDatagrams<W> {
             let mut at = *first_held;
             while let Some((waiting, next)) = hold.packet(at) {
                 verdicts.accounts.stats.held -= 1;
-                let (meta, reach) = (waiting.meta.sent_by(*swapped), extent.up_to(waiting.end));
+                let (meta, reach) = (waiting.meta.sent_by(*swapped), extent.reach(waiting.end));
                 let fragment = LaterFragment { meta, position: *position, reach };
-                let step = tracker.follow(key, fragment, verdicts.now, verdicts.accounts);
+                let step = tracker.track_held(key, fragment, verdicts.now, verdicts.accounts);
                 let verdict = match step {
                     Some(step) => {
                         verdicts.write(*position, key.zone(), step, || CtState::UNTRACKED);
@@ -184,17 +186,17 @@ impl<const W: usize> FamilyDatagrams<W> {
 
 impl<const W: usize> ReadyFragments<W> {
     /// The connection is that of another worker: the packets follow the first one.
-    fn send_away(&self, hold: &mut HoldQueue, verdicts: &mut Verdicts<impl CtStates>) {
+    fn hand_off(&self, hold: &mut HoldQueue, verdicts: &mut Verdicts<impl CtStates>) {
         let mut at = self.first_held;
         while let Some((waiting, next)) = hold.packet(at) {
             let meta = waiting.meta.sent_by(self.swapped);
-            let reach = self.extent.up_to(waiting.end);
+            let reach = self.extent.reach(waiting.end);
             let fragment = LaterFragment { meta, position: self.position, reach };
             verdicts.accounts.stats.held -= 1;
-            match verdicts.others.errand_of_fragment(&self.key, fragment) {
+            match verdicts.steering.handoff_of_fragment(&self.key, fragment) {
                 Some(errand) => {
                     verdicts.accounts.stats.handed += 1;
-                    hold.send_away(at as u16, errand);
+                    hold.hand_off(at as u16, errand);
                 }
                 None => {
                     hold.release(at as u16, verdicts.accounts.drop_or_pass(Reason::Fragment));
@@ -218,22 +220,28 @@ fn release_held(hold: &mut HoldQueue, first: u32, reason: Reason, accounts: &mut
 }
 
 /// Takes all but first fragments out of the batches.
-pub(crate) fn refuse_further(batches: &mut Batches, verdicts: &mut Verdicts<impl CtStates>) {
-    refuse_further_of(&mut batches.v4, verdicts);
-    refuse_further_of(&mut batches.v6, verdicts);
+pub(crate) fn remove_later_fragments(
+    batches: &mut Batches,
+    verdicts: &mut Verdicts<impl CtStates>,
+) {
+    remove_later_fragments_of(&mut batches.v4, verdicts);
+    remove_later_fragments_of(&mut batches.v6, verdicts);
 }
 
-fn refuse_further_of<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts<impl CtStates>) {
+fn remove_later_fragments_of<const W: usize>(
+    batch: &mut Batch<W>,
+    verdicts: &mut Verdicts<impl CtStates>,
+) {
     let mut which = 0;
-    while let Some(BatchFragment { position, way, .. }) = batch.piece(which) {
+    while let Some(BatchFragment { position, way, .. }) = batch.fragment(which) {
         if way.is_none() {
-            batch.refuse(which);
+            batch.remove(which);
             verdicts.keyless(position, Reason::Fragment);
-        } else if let Some(errand) = batch.errand_of_piece(which, &verdicts.others) {
-            batch.refuse(which);
+        } else if let Some(errand) = batch.handoff_of_fragment(which, &verdicts.steering) {
+            batch.remove(which);
             verdicts.hand_off(errand);
         }
         which += 1;
     }
-    batch.settled();
+    batch.resolved();
 }

@@ -10,40 +10,40 @@ use crate::base::BURST_MAX;
 use crate::packet::{Batch, Batches, Errand, Key};
 
 /// ICMP errors in a batch about connections of other workers leave it.
-fn send_errors_away<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts<impl CtStates>) {
+fn hand_off_errors<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts<impl CtStates>) {
     let mut errors = batch.take_errors();
     while errors != 0 {
         let at = errors.trailing_zeros() as usize;
         errors &= errors - 1;
-        if let Some(errand) = batch.errand(at, &verdicts.others) {
-            batch.refuse_at(at);
+        if let Some(errand) = batch.handoff(at, &verdicts.steering) {
+            batch.remove_at(at);
             verdicts.hand_off(errand);
         }
     }
 }
 
 /// The same of both batches.
-pub(crate) fn send_all_errors_away(batches: &mut Batches, verdicts: &mut Verdicts<impl CtStates>) {
-    if verdicts.others.are_known() {
-        send_errors_away(&mut batches.v4, verdicts);
-        send_errors_away(&mut batches.v6, verdicts);
+pub(crate) fn hand_off_all_errors(batches: &mut Batches, verdicts: &mut Verdicts<impl CtStates>) {
+    if verdicts.steering.are_known() {
+        hand_off_errors(&mut batches.v4, verdicts);
+        hand_off_errors(&mut batches.v6, verdicts);
     }
 }
 
 impl<const W: usize> Batch<W> {
     /// With what the packet at this place in the batch goes to another worker, if that has its
     /// connection.
-    pub(crate) fn errand(&self, at: usize, others: &Steering) -> Option<Errand> {
+    pub(crate) fn handoff(&self, at: usize, others: &Steering) -> Option<Errand> {
         let at = at % BURST_MAX;
         let key = Key::from_words(&self.keys, at);
-        match self.further(at) {
-            Some(fragment) => others.errand_of_fragment(&key, fragment),
-            None => others.errand(&key, self.metas[at], self.openings[at]),
+        match self.later_fragment(at) {
+            Some(fragment) => others.handoff_of_fragment(&key, fragment),
+            None => others.handoff(&key, self.metas[at], self.headers[at]),
         }
     }
 
     /// The same of a fragment.
-    pub(crate) fn errand_of_piece(&self, which: usize, others: &Steering) -> Option<Errand> {
-        self.errand(self.place(which), others)
+    pub(crate) fn handoff_of_fragment(&self, which: usize, others: &Steering) -> Option<Errand> {
+        self.handoff(self.index_of_fragment(which), others)
     }
 }

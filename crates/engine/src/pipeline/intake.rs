@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! From frames to batches: parses, puts packets into zones, finds the connections of fragments.
 
-use super::fragments::refuse_further;
-use super::handoff::send_all_errors_away;
+use super::fragments::remove_later_fragments;
+use super::handoff::hand_off_all_errors;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::Config;
 use crate::base::SimdLevel;
@@ -17,7 +17,7 @@ pub(super) struct Intake {
     pub(super) batches: Box<Batches>,
     pub(super) fragments: Option<Box<FragmentStore>>,
     pub(super) zone_rules: ZoneClassifier,
-    pub(super) vectors: SimdLevel,
+    pub(super) simd: SimdLevel,
 }
 
 impl Intake {
@@ -26,7 +26,7 @@ impl Intake {
             batches: Batches::new(),
             fragments: FragmentStore::new(config),
             zone_rules: ZoneClassifier::new(config),
-            vectors: SimdLevel::detect(),
+            simd: SimdLevel::detect(),
         }
     }
 
@@ -39,19 +39,15 @@ impl Intake {
         first: usize,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let part = SubBurst {
-            packets,
-            first: first as u8,
-            zone: self.zone_rules.from,
-            vectors: self.vectors,
-        };
+        let part =
+            SubBurst { packets, first: first as u8, zone: self.zone_rules.from, simd: self.simd };
         let before = (self.batches.v4.len(), self.batches.v6.len());
         part.parse(&mut self.batches, &mut |position, reason| {
             verdicts.keyless(position as u8, reason);
         });
         self.zone_rules.apply(&mut self.batches, before);
-        if self.batches.have_wanderers() {
-            self.settle_wanderers(verdicts);
+        if self.batches.have_detached() {
+            self.resolve_detached(verdicts);
         }
         let bytes: usize = packets.iter().map(P::frame_len).sum();
         verdicts.accounts.stats.bytes += bytes as u64;
@@ -59,11 +55,11 @@ impl Intake {
 
     /// Finds the connections of fragments, and takes out what belongs to other workers.
     #[inline(never)]
-    fn settle_wanderers(&mut self, verdicts: &mut Verdicts<impl CtStates>) {
-        send_all_errors_away(&mut self.batches, verdicts);
+    fn resolve_detached(&mut self, verdicts: &mut Verdicts<impl CtStates>) {
+        hand_off_all_errors(&mut self.batches, verdicts);
         match &mut self.fragments {
-            Some(fragments) => fragments.settle(&mut self.batches, verdicts.now, verdicts),
-            None => refuse_further(&mut self.batches, verdicts),
+            Some(fragments) => fragments.resolve(&mut self.batches, verdicts.now, verdicts),
+            None => remove_later_fragments(&mut self.batches, verdicts),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct MarkedBatch {
     is_in_order: bool,
     /// Packets until the next sample, of bursts with a mark in them.
     until_check: u32,
-    vectors: SimdLevel,
+    simd: SimdLevel,
     /// Of those that name one, first all of IPv4 and then all of IPv6, each in their order: places
     /// in the burst, marks, records, and what is counted.
     places: [u8; BURST_MAX],
@@ -47,7 +47,7 @@ pub(crate) struct MarkedBatch {
     of_v4: usize,
     of_v6: usize,
     /// Flows that one of them may end.
-    unsettled: ConflictSet,
+    conflicts: ConflictSet,
     /// Where keys are made to be compared.
     batches: Box<Batches>,
     pub(crate) stats: MarkStats,
@@ -70,14 +70,14 @@ impl MarkedBatch {
             check,
             is_in_order: check == KeyCheck::Always,
             until_check: 0,
-            vectors: SimdLevel::detect(),
+            simd: SimdLevel::detect(),
             places: IN_ORDER,
             marks: [0; BURST_MAX],
             records: [0; BURST_MAX],
             metas: [PacketMeta::EMPTY; BURST_MAX],
             of_v4: 0,
             of_v6: 0,
-            unsettled: ConflictSet::NONE,
+            conflicts: ConflictSet::NONE,
             batches: Batches::new(),
             stats: MarkStats::default(),
         }
@@ -95,7 +95,7 @@ impl MarkedBatch {
 
     /// Packets that have a mark which names a slot. The others are in what it returns.
     #[inline(never)]
-    pub(crate) fn claim<P: Packet>(
+    pub(crate) fn resolve_marks<P: Packet>(
         &mut self,
         packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
@@ -118,7 +118,7 @@ impl MarkedBatch {
         if claimed == packets.len() {
             return 0;
         }
-        first(packets.len()) & !self.claim_others(packets, (v4, v6))
+        first(packets.len()) & !self.resolve_other_marks(packets, (v4, v6))
     }
 
     /// The slot of IPv4 that is in a mark.
@@ -130,7 +130,7 @@ impl MarkedBatch {
 
     /// The same from the first packet on whose mark names no slot of IPv4. Returns which have one.
     #[inline(never)]
-    fn claim_others<P: Packet>(
+    fn resolve_other_marks<P: Packet>(
         &mut self,
         packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
@@ -144,7 +144,7 @@ impl MarkedBatch {
             let mark = packet.mark_or_zero();
             let (record, is_named) = of_v4.by_or_any(slot(mark));
             v4.table.prefetch_many(record);
-            self.claim_one(self.of_v4, (i, mark, record));
+            self.resolve_mark(self.of_v4, (i, mark, record));
             self.of_v4 += usize::from(is_named);
             claimed |= BurstMask::from(is_named) << i;
             marked |= BurstMask::from(mark != 0) << i;
@@ -160,15 +160,15 @@ impl MarkedBatch {
                 continue;
             };
             v6.table.prefetch_many(record);
-            self.claim_one(self.of_v4 + self.of_v6, (i, mark, record));
+            self.resolve_mark(self.of_v4 + self.of_v6, (i, mark, record));
             self.of_v6 += 1;
             claimed |= 1 << i;
         }
-        if self.is_in_order { self.unclaim() } else { claimed }
+        if self.is_in_order { self.keep_in_order() } else { claimed }
     }
 
     #[inline(always)]
-    fn claim_one(&mut self, at: usize, (place, mark, record): (usize, u32, u32)) {
+    fn resolve_mark(&mut self, at: usize, (place, mark, record): (usize, u32, u32)) {
         let at = at % BURST_MAX;
         self.places[at] = place as u8;
         self.marks[at] = mark;
@@ -176,7 +176,7 @@ impl MarkedBatch {
     }
 
     /// Leaves nothing but the first packets, as far as they are claimed and of one IP version.
-    fn unclaim(&mut self) -> BurstMask {
+    fn keep_in_order(&mut self) -> BurstMask {
         let claimed = self.of_v4 + self.of_v6;
         let in_front =
             |places: &[u8]| places.iter().zip(IN_ORDER).take_while(|(a, b)| *a == b).count();
@@ -233,7 +233,7 @@ impl MarkedBatch {
     {
         let (from, until) = (run.start, run.end);
         let metas = &mut self.metas[run.clone()];
-        sum.bytes += plain_all(&packets[run], W > 2, self.vectors, metas);
+        sum.bytes += plain_all(&packets[run], W > 2, self.simd, metas);
         let mut at = from;
         while at < until {
             let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);
@@ -250,8 +250,8 @@ impl MarkedBatch {
             let named = (self.records[at], self.marks[at], self.metas[at]);
             let is_sampled = sampled >> at & 1 != 0;
             if !is_sampled && tracker.is_more_by_flags(named) {
-                self.set_aside(named.0, tracker);
-            } else if self.look(&packets[at], named, is_sampled, (&mut *tracker, moment)) {
+                self.defer(named.0, tracker);
+            } else if self.check_one(&packets[at], named, is_sampled, (&mut *tracker, moment)) {
                 sum.counted += 1;
                 at += 1;
                 continue;
@@ -264,12 +264,12 @@ impl MarkedBatch {
                 sum.rest |= 1 << place;
             }
         }
-        self.unsettled.settle(tracker);
+        self.conflicts.settle(tracker);
     }
 
     /// What is not simply good: true if it was counted all the same.
     #[inline(never)]
-    fn look<P: Packet, const W: usize>(
+    fn check_one<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
         (record, mark, plain): (u32, u32, PacketMeta),
@@ -292,7 +292,7 @@ impl MarkedBatch {
         let rule = self.layout.decode(mark);
         let meta = meta.sent_by(rule.direction);
         let check = match tracker.check_mark(record, (mark, rule), (meta, of_zone)) {
-            MarkCheck::Trusted | MarkCheck::VerifyKey if self.unsettled.has(record) => {
+            MarkCheck::Trusted | MarkCheck::VerifyKey if self.conflicts.has(record) => {
                 MarkCheck::NotPlain
             }
             check => check,
@@ -311,25 +311,25 @@ impl MarkedBatch {
                     return false;
                 }
                 // The first of a rule: earlier packets of this burst may have come without.
-                check == MarkCheck::Trusted || !tracker.believe(record, rule.direction)
+                check == MarkCheck::Trusted || !tracker.confirm_mark(record, rule.direction)
             }
         };
         if is_one_more
-            && tracker.takes(record, meta, || SeqNumbers::of_plain(packet, meta, W > 2, l3))
+            && tracker.accepts(record, meta, || SeqNumbers::of_plain(packet, meta, W > 2, l3))
         {
             tracker.count_one(record, meta, Micros::of(now));
             return true;
         }
-        self.set_aside(record, tracker);
+        self.defer(record, tracker);
         false
     }
 
     /// The packet is more than one more. Those behind it in this burst may be of another flow, if
     /// this one ends by it.
     #[inline(always)]
-    fn set_aside<const W: usize>(&mut self, record: u32, tracker: &mut Tracker<W>) {
+    fn defer<const W: usize>(&mut self, record: u32, tracker: &mut Tracker<W>) {
         self.stats.unusual += 1;
-        self.unsettled.add(record, tracker);
+        self.conflicts.add(record, tracker);
     }
 
     /// Whether a packet has the key of a record, and this direction.

@@ -32,11 +32,11 @@ impl<const W: usize> Pass<'_, W> {
         if let Some(record) = self.tracker.table.find(hash, &key) {
             return self.track_found((i, record), burst, verdicts);
         }
-        let HeaderInfo { position, .. } = self.batch.openings[i];
-        if self.batch.openings[i].quoted().is_some() {
-            return self.relate(i, None, verdicts);
+        let HeaderInfo { position, .. } = self.batch.headers[i];
+        if self.batch.headers[i].quoted().is_some() {
+            return self.relate_error(i, None, verdicts);
         }
-        if self.batch.openings[i].is_further() {
+        if self.batch.headers[i].is_later_fragment() {
             return verdicts.no_connection(position);
         }
         let packet = view(self, i, burst, &mut gathered);

@@ -34,7 +34,7 @@ impl<'a> Passes<'a> {
     /// Whether so little room is left that it matters which packet of the burst comes first.
     #[inline(always)]
     pub(super) fn are_near_a_limit(&self) -> bool {
-        self.v4.batch.len() > 0 && self.v4.tracker.table.is_tight()
-            || self.v6.batch.len() > 0 && self.v6.tracker.table.is_tight()
+        self.v4.batch.len() > 0 && self.v4.tracker.table.is_near_full()
+            || self.v6.batch.len() > 0 && self.v6.tracker.table.is_near_full()
     }
 }

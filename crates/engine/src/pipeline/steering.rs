@@ -130,7 +130,7 @@ impl Steering {
     }
 
     /// With what a packet of this connection goes to another worker, if it is not ours.
-    pub(crate) fn errand<const W: usize>(
+    pub(crate) fn handoff<const W: usize>(
         &self,
         key: &Key<W>,
         meta: PacketMeta,
@@ -143,12 +143,12 @@ impl Steering {
     }
 
     /// The same of a fragment behind the first of its datagram.
-    pub(crate) fn errand_of_fragment<const W: usize>(
+    pub(crate) fn handoff_of_fragment<const W: usize>(
         &self,
         key: &Key<W>,
         LaterFragment { meta, position, reach }: LaterFragment,
     ) -> Option<Errand> {
-        Some(Errand { reach, ..self.errand(key, meta, HeaderInfo::further(position))? })
+        Some(Errand { reach, ..self.handoff(key, meta, HeaderInfo::later_fragment(position))? })
     }
 
     /// A packet with this key has come here.

@@ -25,7 +25,7 @@ impl<const W: usize> Pass<'_, W> {
         burst: Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        match self.tracker.looks() {
+        match self.tracker.eval_interval() {
             Some(_) if self.batch.fragments != 0 => self.track_with_fragments(burst, verdicts),
             Some(looks) => self.track_and_look(burst, looks, verdicts),
             None => self.track_and_look(burst, NoSampling, verdicts),
@@ -69,7 +69,7 @@ impl<const W: usize> Pass<'_, W> {
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         let is_fragment = self.batch.fragments >> (i % BURST_MAX) & 1 == 1;
-        match self.tracker.looks().filter(|_| !is_fragment) {
+        match self.tracker.eval_interval().filter(|_| !is_fragment) {
             Some(looks) => self.track_one((i, looks), burst, verdicts),
             None => self.track_one((i, NoSampling), burst, verdicts),
         }
@@ -83,7 +83,7 @@ impl<const W: usize> Pass<'_, W> {
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         let key = Key::from_words(&self.batch.keys, i);
-        let (meta, opening) = (self.batch.metas[i], &self.batch.openings[i]);
+        let (meta, opening) = (self.batch.metas[i], &self.batch.headers[i]);
         let numbers = || {
             let packet = packets.get(usize::from(opening.position))?;
             SeqNumbers::of(packet, meta, opening)
@@ -114,10 +114,10 @@ impl<const W: usize> Pass<'_, W> {
             _ => tracker.table.find(lookup.hashes[i], &key),
         };
         let Some(record) = record else { return lookup.miss(i) };
-        let (meta, opening) = (batch.metas[i], &batch.openings[i]);
+        let (meta, opening) = (batch.metas[i], &batch.headers[i]);
         if let Some(packet) = packets.get(usize::from(opening.position)) {
             let seen = FastPathPacket { packet, meta, opening, now };
-            match tracker.track_usual(record, &seen, verdicts.accounts) {
+            match tracker.track_fast(record, &seen, verdicts.accounts) {
                 Some(Step::Tracked) => {
                     let state = || tracker.ct_state(record, meta);
                     return verdicts.counted(opening.position, state);
@@ -141,12 +141,12 @@ impl<const W: usize> Pass<'_, W> {
         burst: Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let (meta, HeaderInfo { position, .. }) = (self.batch.metas[i], self.batch.openings[i]);
+        let (meta, HeaderInfo { position, .. }) = (self.batch.metas[i], self.batch.headers[i]);
         let zone = self.tracker.zone(record);
-        let step = if self.batch.openings[i].quoted().is_some() {
-            return self.relate(i, Some(record), verdicts);
-        } else if let Some(fragment) = self.batch.further(i) {
-            self.tracker.track_further(record, fragment, burst.1, verdicts.accounts)
+        let step = if self.batch.headers[i].quoted().is_some() {
+            return self.relate_error(i, Some(record), verdicts);
+        } else if let Some(fragment) = self.batch.later_fragment(i) {
+            self.tracker.track_later_fragment(record, fragment, burst.1, verdicts.accounts)
         } else {
             let mut gathered = None;
             let pass = self.reborrow();
@@ -162,13 +162,13 @@ impl<const W: usize> Pass<'_, W> {
     /// Writes the verdict of packet `i`, an ICMP error, by the record of the packet that it quotes.
     /// It comes in its turn among the packets of that connection: those before it are known, those
     /// behind not.
-    pub(super) fn relate(
+    pub(super) fn relate_error(
         &self,
         i: usize,
         record: Option<u32>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let (meta, opening) = (self.batch.metas[i], &self.batch.openings[i]);
+        let (meta, opening) = (self.batch.metas[i], &self.batch.headers[i]);
         let seq = opening.quoted().unwrap_or(0);
         let is_related = record.map(|record| self.tracker.has_sent(record, meta, seq));
         // Who has sent what is quoted is told about it.
@@ -191,17 +191,17 @@ pub(super) fn view<'a, P: Packet, const W: usize>(
     gathered: &'a mut Option<HeaderBuf>,
 ) -> PacketView<'a> {
     let (batch, tracker) = (pass.batch, &*pass.tracker);
-    let (meta, opening) = (batch.metas[i], &batch.openings[i]);
+    let (meta, opening) = (batch.metas[i], &batch.headers[i]);
     let key = Key::from_words(&batch.keys, i);
-    let is_judged = key.proto() == PROTO_TCP && tracker.judges(key.zone());
+    let is_judged = key.proto() == PROTO_TCP && tracker.checks_window(key.zone());
     let packet = packets.get(usize::from(opening.position));
     let judged = packet.filter(|_| is_judged);
     let header = judged.and_then(|packet| TcpHeader::of(packet, opening, gathered));
     let evidence =
         packet.filter(|_| tracker.verifies()).map_or(ChecksumSource::Trusted, ChecksumSource::of);
     let is_sctp = key.proto() == PROTO_SCTP;
-    let chunks = packet
-        .filter(|_| is_sctp)
-        .and_then(|packet| SctpChunks::of(packet, meta, opening, tracker.judges(key.zone())));
-    PacketView { meta, opening, now, side: tracker.side(), header, chunks, evidence }
+    let chunks = packet.filter(|_| is_sctp).and_then(|packet| {
+        SctpChunks::of(packet, meta, opening, tracker.checks_window(key.zone()))
+    });
+    PacketView { meta, header_info: opening, now, side: tracker.side(), header, chunks, evidence }
 }

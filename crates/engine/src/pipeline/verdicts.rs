@@ -51,7 +51,7 @@ pub(crate) struct Verdicts<'a, S> {
     pub(crate) out: &'a mut [Verdict],
     pub(crate) ct_states: S,
     pub(crate) accounts: &'a mut Accounts,
-    pub(crate) others: &'a mut Steering,
+    pub(crate) steering: &'a mut Steering,
     pub(crate) zones: &'a Zones,
     pub(crate) now: Nanos,
 }
@@ -59,8 +59,8 @@ pub(crate) struct Verdicts<'a, S> {
 impl<S: CtStates> Verdicts<'_, S> {
     /// The same, without connection states.
     pub(super) fn without_ct_states(&mut self) -> Verdicts<'_, NoCtStates> {
-        let Self { out, accounts, others, zones, now, .. } = self;
-        Verdicts { out, ct_states: NoCtStates, accounts, others, zones, now: *now }
+        let Self { out, accounts, steering: others, zones, now, .. } = self;
+        Verdicts { out, ct_states: NoCtStates, accounts, steering: others, zones, now: *now }
     }
 
     /// The packet at this position was counted to its connection, whose state is asked for.
@@ -157,7 +157,7 @@ impl<S: CtStates> Verdicts<'_, S> {
     pub(super) fn hand_off(&mut self, errand: Errand) {
         let position = errand.opening.position;
         self.accounts.stats.handed += 1;
-        self.others.handed.push(Handed { position, errand });
+        self.steering.handed.push(Handed { position, errand });
         self.out[usize::from(position)] = Verdict::Elsewhere;
         self.ct_states.write(position, || CtState::UNTRACKED);
     }

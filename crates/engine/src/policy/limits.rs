@@ -57,7 +57,7 @@ impl Limits {
 
     /// Whether one of them might be met within a burst of which some packets take the place of
     /// others' connections. Then what comes first counts first. A zone has no more by that.
-    pub(crate) fn are_near(&mut self, now: Nanos) -> bool {
+    pub(crate) fn is_near_limit(&mut self, now: Nanos) -> bool {
         let is_valve_near = |valve: &mut RateLimiter| valve.left(now) < BURST_MAX as u32;
         self.sources.is_some() || self.valve.as_mut().is_some_and(is_valve_near)
     }

@@ -50,8 +50,8 @@ impl ZoneClassifier {
 
     #[inline(never)]
     fn apply_rules(&self, batches: &mut Batches, (from_v4, from_v6): (usize, usize)) {
-        batches.v4.put_into_zones(from_v4, |key| zone_by(&self.v4, key));
-        batches.v6.put_into_zones(from_v6, |key| zone_by(&self.v6, key));
+        batches.v4.assign_zones(from_v4, |key| zone_by(&self.v4, key));
+        batches.v6.assign_zones(from_v6, |key| zone_by(&self.v6, key));
     }
 
     /// Where a connection is that another engine has saved, whose zones came from anywhere.
@@ -98,7 +98,7 @@ impl ZoneTags {
 
 /// The zone of the first rule that means it.
 fn zone_by<const W: usize>(patterns: &[KeyPattern<W>], key: &Key<W>) -> Option<u16> {
-    patterns.iter().find(|pattern| pattern.takes(key)).map(|pattern| pattern.zone)
+    patterns.iter().find(|pattern| pattern.matches(key)).map(|pattern| pattern.zone)
 }
 
 /// One end of a pattern: address and port, and which of their bits count.
@@ -163,7 +163,7 @@ impl<const W: usize> KeyPattern<W> {
         vec![pattern(&end, &peer), pattern(&peer, &end)]
     }
 
-    fn takes(&self, key: &Key<W>) -> bool {
+    fn matches(&self, key: &Key<W>) -> bool {
         let words = key.0.iter().zip(&self.value.0).zip(&self.mask.0);
         let differ = words.fold(0, |differ, ((word, value), mask)| differ | (word ^ value) & mask);
         differ == 0 && (!self.has_ports || has_ports(key.proto()))

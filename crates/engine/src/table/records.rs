@@ -9,16 +9,16 @@ use crate::base::{BURST_MAX, NO_RECORD, TimerLink};
 
 impl<const W: usize> Table<W> {
     /// A record that is in the index.
-    pub(crate) fn take_indexed(&mut self, hash: u64) -> Option<u32> {
-        let record = self.take_record()?;
+    pub(crate) fn alloc_record(&mut self, hash: u64) -> Option<u32> {
+        let record = self.pop_free()?;
         if self.index.insert(hash, record) {
             return Some(record);
         }
-        self.give_back(record);
+        self.free_record(record);
         None
     }
 
-    fn take_record(&mut self) -> Option<u32> {
+    fn pop_free(&mut self) -> Option<u32> {
         if self.free != NO_RECORD {
             let record = self.free;
             self.free = self.cold.0[record as usize].link.next;
@@ -30,24 +30,24 @@ impl<const W: usize> Table<W> {
         is_left.then_some(record)
     }
 
-    pub(crate) fn give_back(&mut self, record: u32) {
+    pub(crate) fn free_record(&mut self, record: u32) {
         self.cold.0[record as usize].link = TimerLink::listed(self.free);
         self.free = record;
     }
 
     /// Whether a burst of new flows may find too little room. Then what comes first counts first.
-    pub(crate) fn is_tight(&self) -> bool {
+    pub(crate) fn is_near_full(&self) -> bool {
         let (records, embryonic) = (self.hot.len() as u32 - self.live, &self.embryonic);
         records.min(embryonic.max.saturating_sub(embryonic.len)) < BURST_MAX as u32
     }
 
     /// Whether such a burst may end a flow to make room: that may be one with a mark.
     pub(crate) fn may_evict(&self) -> bool {
-        self.embryonic.evicts && self.embryonic.len > 0 && self.is_tight()
+        self.embryonic.evicts && self.embryonic.len > 0 && self.is_near_full()
     }
 
     /// Whether one more embryonic flow may begin, as every flow does.
-    pub(crate) fn may_begin(&self) -> bool {
+    pub(crate) fn can_start(&self) -> bool {
         self.embryonic.len < self.embryonic.max
     }
 
@@ -57,13 +57,13 @@ impl<const W: usize> Table<W> {
     }
 
     /// A flow has begun.
-    pub(crate) fn join_embryonic(&mut self, record: u32) {
-        self.leave_embryonic(record);
+    pub(crate) fn link_embryonic(&mut self, record: u32) {
+        self.unlink_embryonic(record);
         self.embryonic.push((&mut self.hot, &mut self.cold), record);
     }
 
     /// A flow is assured, or over.
-    pub(crate) fn leave_embryonic(&mut self, record: u32) {
+    pub(crate) fn unlink_embryonic(&mut self, record: u32) {
         if self.hot[record as usize].is_embryonic() {
             self.embryonic.remove((&mut self.hot, &mut self.cold), record);
         }

@@ -31,24 +31,24 @@ impl<const W: usize> Tracker<W> {
     }
 
     fn insert(&mut self, hash: u64, key: Key<W>, packet: &PacketView) -> Option<u32> {
-        let PacketView { meta, opening, now, .. } = *packet;
-        if !self.table.may_begin() {
+        let PacketView { meta, header_info: opening, now, .. } = *packet;
+        if !self.table.can_start() {
             return None;
         }
-        let record = self.table.take_indexed(hash)?;
+        let record = self.table.alloc_record(hash)?;
         let hot = &mut self.table.hot[record as usize];
         hot.begin(key, packet);
-        let is_rare = hot.count(meta, Micros::of(now), self.looks.of(record));
+        let is_rare = hot.count(meta, Micros::of(now), self.eval_interval.of(record));
         let cold = &mut self.table.cold.0[record as usize];
         *cold = ConnCold::begin(opening, now, TimerLink::UNLINKED);
-        let deadline = now.saturating_add(self.lifetimes.of(hot));
+        let deadline = now.saturating_add(self.timeouts.of(hot));
         self.table.wheel.catch_up(now);
         self.table.wheel.arm(&mut self.table.cold, record, deadline);
-        self.table.join_embryonic(record);
-        self.mark_new(record);
+        self.table.link_embryonic(record);
+        self.write_marks_of_new(record);
         self.table.live += 1;
         if is_rare {
-            self.counted(record, meta.swapped(), false);
+            self.handle_rare(record, meta.swapped(), false);
         }
         Some(record)
     }

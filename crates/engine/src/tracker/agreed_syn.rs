@@ -9,7 +9,7 @@ use crate::packet::{ACK, PacketView, SYN};
 
 impl<const W: usize> Tracker<W> {
     /// A packet that changes nothing was let pass: if it is a SYN, there may be an answer to it.
-    pub(super) fn keep_asked(&mut self, record: u32, packet: &PacketView) {
+    pub(super) fn store_pending_syn(&mut self, record: u32, packet: &PacketView) {
         let hot = &self.table.hot[record as usize];
         let is_syn = packet.meta.tcp_flags() & (SYN | ACK) == SYN;
         let Some(syn) = packet.segment().filter(|_| is_syn && packet.is_intact(&hot.key)) else {
@@ -17,18 +17,23 @@ impl<const W: usize> Tracker<W> {
         };
         let (direction, side) = (hot.direction(packet.meta), self.side);
         let last_seen = hot.last_seen(&self.table.cold.0[record as usize]);
-        self.forgotten.keep(PendingSyn { record, direction, side, syn, last_seen });
+        self.pending_syns.keep(PendingSyn { record, direction, side, syn, last_seen });
     }
 
     /// True if this packet, which does not fit its connection for this reason, answers a SYN that
     /// did not fit either: both ends have forgotten the connection and begin another.
-    pub(super) fn agrees(&self, record: u32, packet: &PacketView, anomaly: Irregular) -> bool {
+    pub(super) fn answers_pending_syn(
+        &self,
+        record: u32,
+        packet: &PacketView,
+        anomaly: Irregular,
+    ) -> bool {
         let is_syn_ack = packet.meta.tcp_flags() & (SYN | ACK) == SYN | ACK;
         if !is_syn_ack || !matches!(anomaly, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
             return false;
         }
         let hot = &self.table.hot[record as usize];
-        let asked = self.forgotten.of(record);
+        let asked = self.pending_syns.of(record);
         let (Some(answer), Some(asked)) = (packet.segment(), asked) else { return false };
         let (from, now) = (hot.direction(packet.meta), self.side);
         // Nobody who knows of the connection has said anything since, but that it is over.

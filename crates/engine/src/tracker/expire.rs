@@ -44,12 +44,12 @@ impl<const W: usize> Tracker<W> {
             let record = popped[i];
             let hot = &self.table.hot[record as usize];
             let last_seen = hot.last_seen(&self.table.cold.0[record as usize]);
-            let deadline = last_seen.saturating_add(self.lifetimes.of(hot));
+            let deadline = last_seen.saturating_add(self.timeouts.of(hot));
             if deadline > now {
                 self.table.wheel.arm(&mut self.table.cold, record, deadline);
                 continue;
             }
-            if hot.is_ruled() && self.is_awaited(record, now) {
+            if hot.was_evaluated() && self.bypass_pending(record, now) {
                 self.table.wheel.arm(&mut self.table.cold, record, now.saturating_add(RECALL_WAIT));
                 continue;
             }
@@ -78,25 +78,25 @@ impl<const W: usize> Tracker<W> {
     /// Takes a flow, its timer already disarmed, out of the table.
     pub(crate) fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let flow = self.record(record, reason);
-        self.forgotten.end(record);
-        self.out_of_sync.end(record);
-        self.table.leave_embryonic(record);
+        self.pending_syns.end(record);
+        self.misfits.end(record);
+        self.table.unlink_embryonic(record);
         self.table.live -= 1;
         let hot = &mut self.table.hot[record as usize];
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
         }
-        self.waiting = self.waiting.filter(|due| !due.is_of(record));
+        self.pending_eval = self.pending_eval.filter(|due| !due.is_of(record));
         self.table.index.remove(hash, record);
         *hot = ConnHot::FREE;
-        self.table.give_back(record);
+        self.table.free_record(record);
         flow
     }
 
     /// Makes room for a flow that is about to begin, if there is none: the oldest embryonic one
     /// goes, and is returned.
     pub(crate) fn make_room(&mut self) -> Option<FlowRecord> {
-        let is_full = !self.table.may_begin() || self.table.live == self.table.hot.len() as u32;
+        let is_full = !self.table.can_start() || self.table.live == self.table.hot.len() as u32;
         if is_full { self.evict() } else { None }
     }
 
@@ -114,6 +114,6 @@ impl<const W: usize> Tracker<W> {
     /// ones as there may be, and it is none of them, the oldest goes.
     pub(super) fn make_room_for_reuse(&mut self, record: u32) -> Option<FlowRecord> {
         let is_one_more = !self.table.hot[record as usize].is_embryonic();
-        if is_one_more && !self.table.may_begin() { self.evict() } else { None }
+        if is_one_more && !self.table.can_start() { self.evict() } else { None }
     }
 }

@@ -34,7 +34,7 @@ impl<P: Packet> FastPathPacket<'_, P> {
     pub(crate) fn view(&self, side: Option<Side>) -> PacketView<'_> {
         let &FastPathPacket { meta, opening, now, .. } = self;
         let (header, evidence) = (self.header(), ChecksumSource::Trusted);
-        PacketView { meta, opening, now, side, header, chunks: None, evidence }
+        PacketView { meta, header_info: opening, now, side, header, chunks: None, evidence }
     }
 
     /// Whether it came as it was sent, if anybody asks. False as well if that is not easily said.
@@ -50,7 +50,7 @@ impl<const W: usize> Tracker<W> {
     /// Tracks a packet of the connection in `record` if it is one of the usual life of TCP. `None`:
     /// nothing has changed, and it may be anything.
     #[inline(always)]
-    pub(crate) fn track_usual<P: Packet>(
+    pub(crate) fn track_fast<P: Packet>(
         &mut self,
         record: u32,
         seen: &FastPathPacket<P>,
@@ -59,18 +59,18 @@ impl<const W: usize> Tracker<W> {
         let &FastPathPacket { meta, opening, now, .. } = seen;
         let hot = &self.table.hot[record as usize];
         let before = hot.phase();
-        let next = hot.usually_leads_to(meta)?;
+        let next = hot.fast_next_state(meta)?;
         let header = seen.header()?;
         if next == Phase::TcpSynSent {
             return seen.is_intact::<W>(self.verifies).then_some(Step::Asks(Cause::PortReuse));
         }
         let (verifies, segment) = (self.verifies, header.read(meta, opening));
         let hot = &mut self.table.hot[record as usize];
-        if !hot.goes_on(next, (meta, segment), || seen.is_intact::<W>(verifies)) {
+        if !hot.apply_fast(next, (meta, segment), || seen.is_intact::<W>(verifies)) {
             return None;
         }
         self.entered(record);
-        self.settle(record, (meta, opening, now), Some(StateChange::From(before)), accounts);
+        self.finish(record, (meta, opening, now), Some(StateChange::From(before)), accounts);
         Some(Step::Tracked)
     }
 }

@@ -11,23 +11,23 @@ use crate::packet::{HeaderInfo, Key, LaterFragment, PacketView};
 
 impl<const W: usize> Tracker<W> {
     /// Counts a fragment to the flow in `record`.
-    pub(crate) fn track_further(
+    pub(crate) fn track_later_fragment(
         &mut self,
         record: u32,
         LaterFragment { meta, position, reach }: LaterFragment,
         now: Nanos,
         accounts: &mut Accounts,
     ) -> Step {
-        let looks = self.looks.of(record);
+        let looks = self.eval_interval.of(record);
         let hot = &mut self.table.hot[record as usize];
         // What these say of themselves is in the first fragment, and was judged there.
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
-            let opening = HeaderInfo::further(position);
+            let opening = HeaderInfo::later_fragment(position);
             let packet = PacketView::of_fragment(meta.without_flags(), &opening, now);
             return self.track(record, &packet, accounts);
         }
-        if hot.count_further(meta, reach, looks) {
-            self.counted(record, meta.swapped(), false);
+        if hot.count_later_fragment(meta, reach, looks) {
+            self.handle_rare(record, meta.swapped(), false);
         }
         Step::Tracked
     }
@@ -35,7 +35,7 @@ impl<const W: usize> Tracker<W> {
     /// Counts one that has waited for the first of its datagram. `None`: its connection is not
     /// here.
     #[must_use]
-    pub(crate) fn follow(
+    pub(crate) fn track_held(
         &mut self,
         key: &Key<W>,
         fragment: LaterFragment,
@@ -43,6 +43,6 @@ impl<const W: usize> Tracker<W> {
         accounts: &mut Accounts,
     ) -> Option<Step> {
         let record = self.table.find(self.table.hasher.hash_one(&key.0), key)?;
-        Some(self.track_further(record, fragment, now, accounts))
+        Some(self.track_later_fragment(record, fragment, now, accounts))
     }
 }

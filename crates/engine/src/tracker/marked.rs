@@ -30,12 +30,12 @@ impl<const W: usize> Tracker<W> {
                 break;
             }
             let (record, mark) = (records[counted - 1], marks[counted - 1]);
-            self.counted(record, mark as u8 & 1, true);
+            self.handle_rare(record, mark as u8 & 1, true);
         }
         counted
     }
 
-    /// The same, up to one for which [`counted`](Self::counted) must follow.
+    /// The same, up to one for which [`handle_rare`](Self::handle_rare) must follow.
     #[inline(always)]
     fn count_until_rare(
         &mut self,
@@ -44,13 +44,15 @@ impl<const W: usize> Tracker<W> {
         now: Micros,
         numbers: impl Fn(usize) -> Option<SeqNumbers>,
     ) -> (usize, bool) {
-        let (Some(looks), hot) = (self.looks, &mut *self.table.hot) else { return (0, false) };
+        let (Some(looks), hot) = (self.eval_interval, &mut *self.table.hot) else {
+            return (0, false);
+        };
         let looks = looks.of_marked();
         let mut counted = 0;
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
             let Some(hot) = hot.get_mut(record as usize) else { break };
             let Some(direction) = hot.direction_of(mark, meta) else { break };
-            if hot.is_judged() && !hot.takes(direction, meta, numbers(counted)) {
+            if hot.checks_window() && !hot.accepts(direction, meta, numbers(counted)) {
                 break;
             }
             counted += 1;
@@ -93,28 +95,28 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, PacketMeta)) -> bool {
         let (hot, flags) = (&self.table.hot[record as usize], meta.tcp_flags());
         // Without numbers a SYN is no more than an ACK.
-        let more = if hot.is_judged() { SYN_FIN_RST } else { FIN | RST };
+        let more = if hot.checks_window() { SYN_FIN_RST } else { FIN | RST };
         meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
     }
 
     /// Whether a packet that is one more of the record's flow by its flags has the right numbers,
     /// if they are judged; if so, they are taken.
-    pub(crate) fn takes(
+    pub(crate) fn accepts(
         &mut self,
         record: u32,
         meta: PacketMeta,
         numbers: impl FnOnce() -> Option<SeqNumbers>,
     ) -> bool {
         let hot = &mut self.table.hot[record as usize];
-        !hot.is_judged() || hot.takes_of_sender(meta, numbers())
+        !hot.checks_window() || hot.accepts_of_sender(meta, numbers())
     }
 
     /// Counts a packet that is one more of the record's flow.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: PacketMeta, now: Micros) {
-        let looks = self.looks.map(EvalInterval::of_marked);
+        let looks = self.eval_interval.map(EvalInterval::of_marked);
         if self.table.hot[record as usize].count(meta, now, looks.of(record)) {
-            self.counted(record, meta.swapped(), true);
+            self.handle_rare(record, meta.swapped(), true);
         }
     }
 
@@ -130,27 +132,32 @@ impl<const W: usize> Tracker<W> {
 
     /// What is rare about a packet that was counted, by its mark or not.
     #[cold]
-    pub(super) fn counted(&mut self, record: u32, swapped: u8, is_marked: bool) {
+    pub(super) fn handle_rare(&mut self, record: u32, swapped: u8, is_marked: bool) {
         if self.table.hot[record as usize].is_full_of_responder() {
-            self.table.leave_embryonic(record);
+            self.table.unlink_embryonic(record);
         }
         let hot = &mut self.table.hot[record as usize];
         if hot.is_full() {
-            hot.spill(&mut self.table.cold.0[record as usize]);
+            hot.carry_counters(&mut self.table.cold.0[record as usize]);
         }
-        let (looks, later) =
-            (self.looks.of(record), self.looks.map(EvalInterval::of_marked).of(record));
-        let is_due =
-            if is_marked { hot.is_due(swapped, later) } else { hot.is_due(swapped, looks) };
+        let (looks, later) = (
+            self.eval_interval.of(record),
+            self.eval_interval.map(EvalInterval::of_marked).of(record),
+        );
+        let is_due = if is_marked {
+            hot.is_sample_due(swapped, later)
+        } else {
+            hot.is_sample_due(swapped, looks)
+        };
         let Some(rules) = self.rules.as_mut().filter(|_| is_due) else { return };
         let due = PendingEval { record, direction: swapped & 1, side: rules.side() };
         if !is_marked {
-            return self.look(due, false);
+            return self.evaluate(due, false);
         }
         rules.prefetch(record);
         self.table.cold.0.prefetch(record as usize, 0);
-        if let Some(due) = self.waiting.replace(due) {
-            self.look(due, true);
+        if let Some(due) = self.pending_eval.replace(due) {
+            self.evaluate(due, true);
         }
     }
 }

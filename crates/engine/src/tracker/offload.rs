@@ -13,33 +13,33 @@ pub(super) const RECALL_WAIT: Nanos = 20_000_000;
 
 impl<const W: usize> Tracker<W> {
     /// The NIC has forwarded so many more packets by a rule, until now.
-    pub(crate) fn pass(&mut self, rule: RuleId, passed: Passed, now: Nanos) {
+    pub(crate) fn add_bypass_count(&mut self, rule: RuleId, passed: Passed, now: Nanos) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         let Some(record) = rules.bypassed(rule) else { return };
         let hot = &mut self.table.hot[record as usize];
         let cold = &mut self.table.cold.0[record as usize];
-        hot.pass(cold, rule.direction, passed, now);
-        rules.pass((record, rule), passed, hot.so_far(cold, rule.direction).0);
+        hot.add_bypass_count(cold, rule.direction, passed, now);
+        rules.add_bypass_count((record, rule), passed, hot.totals(cold, rule.direction).0);
     }
 
     /// Whether a flow whose time is over has to wait for the NIC's last count of it.
-    pub(crate) fn is_awaited(&mut self, record: u32, now: Nanos) -> bool {
-        self.rules.as_deref_mut().is_some_and(|rules| rules.recall(record, now))
+    pub(crate) fn bypass_pending(&mut self, record: u32, now: Nanos) -> bool {
+        self.rules.as_deref_mut().is_some_and(|rules| rules.withdraw_bypass(record, now))
     }
 
     /// When somebody looks at a direction; never without rules.
     #[inline(always)]
-    pub(crate) fn looks(&self) -> Option<EvalInterval> {
-        self.looks
+    pub(crate) fn eval_interval(&self) -> Option<EvalInterval> {
+        self.eval_interval
     }
 
     /// A packet with the mark of this record had its key; true if it is the first of its rule.
-    pub(crate) fn believe(&mut self, record: u32, direction: u8) -> bool {
+    pub(crate) fn confirm_mark(&mut self, record: u32, direction: u8) -> bool {
         let Some(rules) = &mut self.rules else { return false };
         let hot = &mut self.table.hot[record as usize];
-        let is_first = rules.believe(record, direction, hot);
+        let is_first = rules.confirm_mark(record, direction, hot);
         if is_first {
-            let (packets, _) = hot.so_far(&self.table.cold.0[record as usize], direction);
+            let (packets, _) = hot.totals(&self.table.cold.0[record as usize], direction);
             rules.begin_hits(record, direction, packets);
         }
         is_first
@@ -47,7 +47,7 @@ impl<const W: usize> Tracker<W> {
 
     /// Which mark is enough for packets of this record from here on; 0: none. Returns which was.
     #[inline(always)]
-    pub(crate) fn expect(&mut self, record: u32, mark: u32) -> u32 {
+    pub(crate) fn set_expected_mark(&mut self, record: u32, mark: u32) -> u32 {
         std::mem::replace(&mut self.table.hot[record as usize].expected, mark)
     }
 
@@ -67,47 +67,47 @@ impl<const W: usize> Tracker<W> {
         self.rules.as_deref().map_or(SlotIndex::NONE, |rules| rules.slots().named())
     }
 
-    /// Visits rules: [`FlowRules::tend`].
-    pub(crate) fn tend(&mut self, turn: (Nanos, usize), wanted: &mut [Demand; 2]) {
+    /// Visits rules: [`FlowRules::revisit`].
+    pub(crate) fn revisit(&mut self, turn: (Nanos, usize), wanted: &mut [Demand; 2]) {
         if let Some(rules) = &mut self.rules {
-            rules.tend(&self.table.hot, turn, wanted);
+            rules.revisit(&self.table.hot, turn, wanted);
         }
     }
 
     /// Asks for a rule of the best candidate of a side, which is worth so much.
-    pub(crate) fn ask(&mut self, side: Side, worth: Score) -> Option<Wish> {
+    pub(crate) fn request_rule(&mut self, side: Side, worth: Score) -> Option<Wish> {
         let rules = self.rules.as_deref_mut()?;
         for _ in 0..CANDIDATES {
             let who = rules.take_candidate(side, worth)?;
             let hot = &mut self.table.hot[who.record as usize];
             if rules.has_place(hot.key.zone(), (side, worth)) {
                 let (packets, _) =
-                    hot.so_far(&self.table.cold.0[who.record as usize], who.direction);
-                return rules.ask(who, (side, worth), (hot, packets));
+                    hot.totals(&self.table.cold.0[who.record as usize], who.direction);
+                return rules.request_rule(who, (side, worth), (hot, packets));
             }
         }
         None
     }
 
     /// Learns what became of a wish.
-    pub(crate) fn learn(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
+    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
         let Some(rules) = &mut self.rules else { return ResultEffect::default() };
-        let learnt = rules.learn(rule, answer);
+        let learnt = rules.apply_result(rule, answer);
         if let Some(record) = learnt.without_rule {
             rules.release(record, &mut self.table.hot[record as usize]);
         }
         learnt
     }
 
-    pub(super) fn look(
+    pub(super) fn evaluate(
         &mut self,
         PendingEval { record, direction, side }: PendingEval,
         is_marked: bool,
     ) {
         let Some(rules) = &mut self.rules else { return };
         let hot = &mut self.table.hot[record as usize];
-        let (packets, start) = hot.so_far(&self.table.cold.0[record as usize], direction);
-        rules.look((RateSample { record, direction, packets, start, is_marked }, side), hot);
+        let (packets, start) = hot.totals(&self.table.cold.0[record as usize], direction);
+        rules.evaluate((RateSample { record, direction, packets, start, is_marked }, side), hot);
     }
 }
 

@@ -46,9 +46,9 @@ impl<const W: usize> Tracker<W> {
 
     /// A connection has begun in a record: what rules have for it is written to it.
     #[inline(always)]
-    pub(super) fn mark_new(&mut self, record: u32) {
+    pub(super) fn write_marks_of_new(&mut self, record: u32) {
         self.table.markings.begin(record);
-        if !self.lifetimes.zones().mark_rules().is_empty() {
+        if !self.timeouts.zones().mark_rules().is_empty() {
             self.mark_by_rules(record);
         }
     }
@@ -57,8 +57,8 @@ impl<const W: usize> Tracker<W> {
     fn mark_by_rules(&mut self, record: u32) {
         let mut ct_mark = CtMark::default();
         let (hot, _) = self.table.parts(record);
-        for MarkRule { filter, change } in self.lifetimes.zones().mark_rules() {
-            if filter.takes(hot) && filter.takes_mark(ct_mark) {
+        for MarkRule { filter, change } in self.timeouts.zones().mark_rules() {
+            if filter.matches(hot) && filter.matches_mark(ct_mark) {
                 ct_mark = change.written_to(ct_mark);
             }
         }
@@ -74,10 +74,10 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Whether there is a connection in a record, and a filter means it.
-    pub(crate) fn is_meant(&self, record: u32, filter: &Filter) -> bool {
+    pub(crate) fn matches(&self, record: u32, filter: &Filter) -> bool {
         let (hot, _) = self.table.parts(record);
         !hot.is_free()
-            && filter.takes(hot)
-            && (!filter.asks_for_marks() || filter.takes_mark(self.table.ct_mark(record)))
+            && filter.matches(hot)
+            && (!filter.asks_for_marks() || filter.matches_mark(self.table.ct_mark(record)))
     }
 }

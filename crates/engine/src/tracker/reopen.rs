@@ -28,7 +28,7 @@ impl<const W: usize> Tracker<W> {
         cause: Cause,
         accounts: &mut Accounts,
     ) -> Step {
-        let PacketView { meta, opening, now, .. } = *packet;
+        let PacketView { meta, header_info: opening, now, .. } = *packet;
         let hot = &self.table.hot[record as usize];
         let before = hot.phase();
         let (key, orig) = (&hot.key, hot.originator());
@@ -42,7 +42,7 @@ impl<const W: usize> Tracker<W> {
         self.restart(record, packet, cause);
         let hot = &self.table.hot[record as usize];
         accounts.reopened((&hot.key, hot.originator()), now);
-        self.settle(record, (meta, opening, now), Some(StateChange::New(before)), accounts);
+        self.finish(record, (meta, opening, now), Some(StateChange::New(before)), accounts);
         Step::Tracked
     }
 
@@ -52,22 +52,22 @@ impl<const W: usize> Tracker<W> {
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
         }
-        self.waiting = self.waiting.filter(|due| !due.is_of(record));
+        self.pending_eval = self.pending_eval.filter(|due| !due.is_of(record));
         let asked = match cause {
-            Cause::AgreedSyn => self.forgotten.of(record),
+            Cause::AgreedSyn => self.pending_syns.of(record),
             Cause::PortReuse => None,
         };
-        self.forgotten.end(record);
-        self.out_of_sync.end(record);
-        self.table.leave_embryonic(record);
+        self.pending_syns.end(record);
+        self.misfits.end(record);
+        self.table.unlink_embryonic(record);
         let hot = &mut self.table.hot[record as usize];
         let cold = &mut self.table.cold.0[record as usize];
         match asked {
             Some(asked) => hot.begin_answered(asked.syn, packet),
             None => hot.begin(hot.key, packet),
         }
-        *cold = ConnCold::begin(packet.opening, packet.now, cold.link);
-        self.table.join_embryonic(record);
-        self.mark_new(record);
+        *cold = ConnCold::begin(packet.header_info, packet.now, cold.link);
+        self.table.link_embryonic(record);
+        self.write_marks_of_new(record);
     }
 }

@@ -25,7 +25,7 @@ impl<const W: usize> Tracker<W> {
         flow: &SavedFlow,
         now: Nanos,
     ) -> Result<Option<IpAddr>, Restored> {
-        let is_judged = self.judges(flow.zone);
+        let is_judged = self.checks_window(flow.zone);
         let parts = ConnHot::restored((key, swapped), flow, is_judged);
         let (hot, cold) = parts.ok_or(Restored::Refused)?;
         if self.deadline(&hot, &cold) <= now {
@@ -38,7 +38,7 @@ impl<const W: usize> Tracker<W> {
 impl<const W: usize> Tracker<W> {
     /// When a flow ends if no packet comes.
     pub(crate) fn deadline(&self, hot: &ConnHot<W>, cold: &ConnCold) -> Nanos {
-        hot.last_seen(cold).saturating_add(self.lifetimes.of(hot))
+        hot.last_seen(cold).saturating_add(self.timeouts.of(hot))
     }
 
     /// Takes a flow into the table, in the place of one with its key if that was not seen later:
@@ -61,7 +61,7 @@ impl<const W: usize> Tracker<W> {
         }
         let record = match known {
             Some(record) => record,
-            None => self.table.take_indexed(hash).ok_or(Restored::Refused)?,
+            None => self.table.alloc_record(hash).ok_or(Restored::Refused)?,
         };
         let replaced = known.map(|record| {
             let there = &self.table.hot[record as usize];

@@ -37,7 +37,7 @@ impl<const W: usize> Tracker<W> {
         let said = Segment { flags, numbers: segment.numbers };
         let speaker = Speaker { direction: hot.direction(packet.meta), side: self.side };
         let last_seen = hot.last_micros();
-        let before = self.out_of_sync.of(record).filter(|one| one.last_seen == last_seen);
+        let before = self.misfits.of(record).filter(|one| one.last_seen == last_seen);
         let mut after =
             before.unwrap_or(Misfits { record, last_seen, segment: None, closer: None });
         if flags & RST == 0 {
@@ -45,7 +45,7 @@ impl<const W: usize> Tracker<W> {
                 from.is_across(speaker) && asked.is_answered_by(said.numbers)
             });
             if let Some((_, asked)) = asked.filter(|_| packet.is_intact(&hot.key)) {
-                self.out_of_sync.end(record);
+                self.misfits.end(record);
                 return Ok(hot.resync(speaker.direction, asked, said));
             }
             after.segment = Some((speaker, said));
@@ -55,7 +55,7 @@ impl<const W: usize> Tracker<W> {
         if closes {
             after.closer = Some(speaker);
         }
-        self.out_of_sync.keep(after);
+        self.misfits.keep(after);
         if is_closed {
             self.shorten(record, packet.now);
         }
@@ -65,14 +65,14 @@ impl<const W: usize> Tracker<W> {
     /// Both sides have ended the connection in `record` with numbers that do not fit.
     fn shorten(&mut self, record: u32, now: Nanos) {
         let (hot, cold) = self.table.parts(record);
-        let deadline = now.saturating_add(self.lifetimes.of_phase(hot, Phase::TcpOutOfSync));
+        let deadline = now.saturating_add(self.timeouts.of_phase(hot, Phase::TcpOutOfSync));
         if hot.phase() != Phase::TcpEstablished || self.deadline(hot, cold) <= deadline {
             return;
         }
-        self.out_of_sync.end(record);
+        self.misfits.end(record);
         self.table.hot[record as usize].lose_sync(Micros::of(now));
         self.entered(record);
-        self.hasten(record, deadline);
+        self.rearm_earlier(record, deadline);
     }
 }
 

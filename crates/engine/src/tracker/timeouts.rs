@@ -10,17 +10,17 @@ use std::sync::Arc;
 impl<const W: usize> Tracker<W> {
     /// Looks at how full the table is, and arms some timers anew if that makes timeouts shorter.
     pub(crate) fn adapt(&mut self, now: Nanos) {
-        self.lifetimes.adapt(self.table.live);
-        if self.lifetimes.next >= self.table.fresh {
+        self.timeouts.adapt(self.table.live);
+        if self.timeouts.next >= self.table.fresh {
             return;
         }
-        let until = self.table.fresh.min(self.lifetimes.next + AT_ONCE);
-        for record in self.lifetimes.next..until {
+        let until = self.table.fresh.min(self.timeouts.next + AT_ONCE);
+        for record in self.timeouts.next..until {
             if !self.table.hot[record as usize].is_free() {
                 self.rearm(record, now);
             }
         }
-        self.lifetimes.next = until;
+        self.timeouts.next = until;
     }
 
     /// Has the timer of a flow come up when its time is over as timeouts are now. False: it does so
@@ -28,12 +28,12 @@ impl<const W: usize> Tracker<W> {
     fn rearm(&mut self, record: u32, now: Nanos) -> bool {
         let (hot, cold) = self.table.parts(record);
         let deadline = self.deadline(hot, cold).max(now);
-        self.hasten(record, deadline)
+        self.rearm_earlier(record, deadline)
     }
 
     /// What holds in zones from now on.
     pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) {
-        self.lifetimes.zones = zones;
+        self.timeouts.zones = zones;
     }
 
     /// Holds the flow in a record, if there is one, against what holds in its zone. Whether its
@@ -43,12 +43,12 @@ impl<const W: usize> Tracker<W> {
         if hot.is_free() {
             return (false, None);
         }
-        let (is_judged, before) = (self.judges(hot.key.zone()), hot.phase());
+        let (is_judged, before) = (self.checks_window(hot.key.zone()), hot.phase());
         let hot = &mut self.table.hot[record as usize];
-        hot.judge_anew(is_judged);
+        hot.set_window_check(is_judged);
         let is_seen = hot.phase().progress() != before.progress();
         if let Some(rules) = self.rules.as_ref().filter(|_| hot.phase() != before) {
-            rules.steady(record, hot);
+            rules.sync_mark(record, hot);
         }
         (self.rearm(record, now), is_seen.then(|| self.event(record, Change::Update)))
     }

@@ -32,14 +32,14 @@ impl<const W: usize> Tracker<W> {
     ) -> bool {
         // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
         let Some(hot) = self.table.hot.get_mut(record as usize) else { return false };
-        if hot.key != *key || !hot.is_one_more(meta) {
+        if hot.key != *key || !hot.is_plain(meta) {
             return false;
         }
-        if hot.is_judged() && !hot.takes_of_sender(meta, numbers()) {
+        if hot.checks_window() && !hot.accepts_of_sender(meta, numbers()) {
             return false;
         }
         if hot.count(meta, now, looks.of(record)) {
-            self.counted(record, meta.swapped(), false);
+            self.handle_rare(record, meta.swapped(), false);
         }
         true
     }
@@ -51,11 +51,11 @@ impl<const W: usize> Tracker<W> {
         packet: &PacketView,
         accounts: &mut Accounts,
     ) -> Step {
-        let PacketView { meta, opening, now, .. } = *packet;
+        let PacketView { meta, header_info: opening, now, .. } = *packet;
         let hot = &mut self.table.hot[record as usize];
         let before = hot.phase();
         let event = match hot.event(packet) {
-            Err(anomaly) if self.agrees(record, packet, anomaly) => {
+            Err(anomaly) if self.answers_pending_syn(record, packet, anomaly) => {
                 return Step::Asks(Cause::AgreedSyn);
             }
             event => event.or_else(|anomaly| self.resync(record, packet, anomaly)),
@@ -70,7 +70,7 @@ impl<const W: usize> Tracker<W> {
                 Some(StateChange::From(before))
             }
         };
-        self.settle(record, (meta, opening, now), transition, accounts);
+        self.finish(record, (meta, opening, now), transition, accounts);
         Step::Tracked
     }
 
@@ -80,35 +80,35 @@ impl<const W: usize> Tracker<W> {
         let hot = &mut self.table.hot[record as usize];
         let phase = hot.phase();
         if let Some(rules) = &mut self.rules {
-            rules.steady(record, hot);
+            rules.sync_mark(record, hot);
         }
         if phase.is_assured() {
-            self.table.leave_embryonic(record);
+            self.table.unlink_embryonic(record);
         }
     }
 
     /// Counts a packet whose effect on the connection in `record` has been applied, arms its timer
     /// anew if a timeout is shorter now, and emits the event.
     #[inline(always)]
-    pub(super) fn settle(
+    pub(super) fn finish(
         &mut self,
         record: u32,
         (meta, opening, now): (PacketMeta, &HeaderInfo, Nanos),
         transition: Option<StateChange>,
         accounts: &mut Accounts,
     ) {
-        let looks = self.looks.filter(|_| !opening.is_further()).of(record);
+        let looks = self.eval_interval.filter(|_| !opening.is_later_fragment()).of(record);
         let hot = &mut self.table.hot[record as usize];
         let is_rare = hot.count(meta, Micros::of(now), looks);
         if let Some(StateChange::From(before) | StateChange::New(before)) = transition {
-            let timeout = self.lifetimes.of(hot);
+            let timeout = self.timeouts.of(hot);
             // A timer may come up early but never late.
-            if timeout < self.lifetimes.of_phase(hot, before) {
-                self.hasten(record, now.saturating_add(timeout));
+            if timeout < self.timeouts.of_phase(hot, before) {
+                self.rearm_earlier(record, now.saturating_add(timeout));
             }
         }
         if is_rare {
-            self.counted(record, meta.swapped(), false);
+            self.handle_rare(record, meta.swapped(), false);
         }
         if accounts.has_subscribers() {
             self.emit_update(record, transition, accounts);
@@ -127,18 +127,18 @@ impl<const W: usize> Tracker<W> {
             return Step::Invalid(anomaly);
         }
         if matches!(anomaly, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
-            self.keep_asked(record, packet);
+            self.store_pending_syn(record, packet);
         }
-        let looks = self.looks.of(record);
+        let looks = self.eval_interval.of(record);
         if self.table.hot[record as usize].count_irregular(packet.meta, looks) {
-            self.counted(record, packet.meta.swapped(), false);
+            self.handle_rare(record, packet.meta.swapped(), false);
         }
         Step::Ignored(anomaly)
     }
 
     /// Has the timer of a flow come up by a deadline that may be earlier than the one before.
     /// False: it does so as it is.
-    pub(crate) fn hasten(&mut self, record: u32, deadline: Nanos) -> bool {
+    pub(crate) fn rearm_earlier(&mut self, record: u32, deadline: Nanos) -> bool {
         let is_late = !self.table.wheel.comes_by(*self.table.cold.link(record), deadline);
         if is_late {
             self.table.wheel.disarm(&mut self.table.cold, record);

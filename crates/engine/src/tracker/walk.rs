@@ -20,7 +20,7 @@ impl<const W: usize> Tracker<W> {
         change: MarkChange,
         since: Nanos,
     ) -> (bool, Option<FlowEvent>) {
-        if !self.is_meant(record, filter) || self.table.parts(record).1.began() > since {
+        if !self.matches(record, filter) || self.table.parts(record).1.began() > since {
             return (false, None);
         }
         let old = self.table.ct_mark(record);
@@ -56,7 +56,7 @@ impl<const W: usize> Tracker<W> {
         // They lie far apart where the walk goes through slots.
         places.clone().filter_map(record_at).for_each(|record| self.table.prefetch(record));
         for record in places.filter_map(record_at) {
-            if self.is_meant(record, &query.filter) {
+            if self.matches(record, &query.filter) {
                 found(record);
             }
         }
@@ -76,10 +76,10 @@ impl<const W: usize> Tracker<W> {
         (since, now): (Nanos, Nanos),
     ) -> SweepOutcome {
         let (hot, cold) = self.table.parts(record);
-        if !self.is_meant(record, filter) || cold.began() > since {
+        if !self.matches(record, filter) || cold.began() > since {
             return SweepOutcome::Stays;
         }
-        if hot.is_ruled() && self.is_awaited(record, now) {
+        if hot.was_evaluated() && self.bypass_pending(record, now) {
             return SweepOutcome::Held;
         }
         self.flush_one(record, EndReason::Flushed).map_or(SweepOutcome::Stays, SweepOutcome::Ends)
@@ -93,7 +93,7 @@ impl<const W: usize> Tracker<W> {
         let (hot, cold) = self.table.parts(record);
         let flow = self.record(record, EndReason::Exit);
         let view = |rules: &FlowRules, swapped: u8| {
-            let (packets, start) = hot.so_far(cold, swapped);
+            let (packets, start) = hot.totals(cold, swapped);
             let (direction, proto) = (usize::from(swapped), flow.proto);
             let zone = flow.zone;
             rules.view(ViewInput { record, direction, proto, zone, packets, start, now }, terms)

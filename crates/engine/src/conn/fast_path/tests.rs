@@ -105,7 +105,7 @@ fn it_says_what_the_long_way_says() {
         let header = TcpHeader::of_whole(&frame, &opening).unwrap();
         let packet = PacketView {
             meta,
-            opening: &opening,
+            header_info: &opening,
             now: 0,
             side: None,
             header: Some(header),
@@ -114,16 +114,16 @@ fn it_says_what_the_long_way_says() {
         };
         let mut at_length = hot;
         let event = at_length.event(&packet);
-        let Some(next) = hot.usually_leads_to(meta) else { return Ok(()) };
+        let Some(next) = hot.fast_next_state(meta) else { return Ok(()) };
         if next == Phase::TcpSynSent {
             prop_assert_eq!(event, Ok(Transition::Reuse));
             seen[next as usize].set(seen[next as usize].get() + 1);
             return Ok(());
         }
         let (segment, mut in_short) = (header.read(meta, &opening), hot);
-        prop_assert!(!in_short.goes_on(next, (meta, segment), || false));
+        prop_assert!(!in_short.apply_fast(next, (meta, segment), || false));
         prop_assert_eq!((in_short.window, in_short.vital.bits()), (hot.window, hot.vital.bits()));
-        if in_short.goes_on(next, (meta, segment), || true) {
+        if in_short.apply_fast(next, (meta, segment), || true) {
             let to = in_short.phase();
             let event_of_long = match to == hot.phase() {
                 true => Transition::None,

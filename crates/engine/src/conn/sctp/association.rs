@@ -34,16 +34,16 @@ impl<const W: usize> ConnHot<W> {
         packet: &PacketView,
         chunks: &SctpChunks,
     ) -> Result<Transition, Irregular> {
-        let (phase, kind) = (self.phase(), chunks.meant());
+        let (phase, kind) = (self.phase(), chunks.main_chunk());
         let direction = self.direction(packet.meta);
-        if self.is_judged() && chunks.is_garbled {
+        if self.checks_window() && chunks.is_garbled {
             return Err(Irregular::SctpChunk);
         }
         let is_over = phase.is_over_for_sctp();
         if is_over && kind == ChunkKind::Init {
             return Ok(Transition::Reuse);
         }
-        let told = match (self.is_judged(), is_over) {
+        let told = match (self.checks_window(), is_over) {
             (true, false) => {
                 let mut tags = self.tags();
                 let from = (direction, packet.side);
@@ -56,7 +56,7 @@ impl<const W: usize> ConnHot<W> {
             }
             _ => TagOutcome::Fits,
         };
-        let next = match (told, kind.leads(phase, direction)) {
+        let next = match (told, kind.next_state(phase, direction)) {
             (TagOutcome::Unknown, _) => phase,
             (TagOutcome::Restarts, Phase::SctpShutdown | Phase::SctpShutdownAck) => {
                 Phase::SctpEstablished

@@ -55,7 +55,7 @@ const NEXT: [[[Phase; STATES.len()]; 9]; 2] = [
 
 impl ChunkKind {
     /// The state after it, sent by the originator (0) or the responder (1).
-    pub(crate) fn leads(self, from: Phase, direction: usize) -> Phase {
+    pub(crate) fn next_state(self, from: Phase, direction: usize) -> Phase {
         let by_kind = NEXT[direction & 1].get(self as usize);
         let state = STATES.iter().position(|state| *state == from);
         match (by_kind, state) {
@@ -67,7 +67,7 @@ impl ChunkKind {
     }
 
     /// The state of an association of which it is the first packet that is seen.
-    pub(crate) fn begins(self) -> Phase {
+    pub(crate) fn first_state(self) -> Phase {
         match self {
             ChunkKind::Init => IN,
             // A stray one must not name the originator of the INIT that follows it.

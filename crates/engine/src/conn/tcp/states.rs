@@ -68,7 +68,7 @@ impl FlagKind {
 
     /// The state after it, sent by the originator (0) or the responder (1); one that is not TCP's
     /// stays.
-    pub(crate) fn leads(self, from: Phase, direction: usize) -> Phase {
+    pub(crate) fn next_state(self, from: Phase, direction: usize) -> Phase {
         let state = STATES.iter().position(|state| *state == from);
         state.map_or(from, |state| NEXT[direction & 1][self as usize][state])
     }
@@ -83,7 +83,7 @@ mod tests {
         for state in STATES.into_iter().filter(|state| !state.is_open()) {
             for direction in (0..2).filter(|direction| direction & state.is_first() == 0) {
                 for kind in [FlagKind::SynAck, FlagKind::Syn, FlagKind::Other] {
-                    assert_eq!(kind.leads(state, direction.into()), state, "{kind:?}");
+                    assert_eq!(kind.next_state(state, direction.into()), state, "{kind:?}");
                 }
             }
         }
@@ -93,8 +93,8 @@ mod tests {
     fn a_syn_tears_nothing_down() {
         for state in [ES, FW, CW, TW, CL] {
             for direction in 0..2 {
-                assert_eq!(FlagKind::of(SYN).leads(state, direction), state);
-                assert_eq!(FlagKind::of(SYN | ACK).leads(state, direction), state);
+                assert_eq!(FlagKind::of(SYN).next_state(state, direction), state);
+                assert_eq!(FlagKind::of(SYN | ACK).next_state(state, direction), state);
             }
         }
     }

@@ -10,15 +10,15 @@ use crate::conn::sampler::Sampler;
 use crate::conn::state::Phase;
 use crate::packet::{
     ACK, FIN, PacketMeta, PacketView, RST, SYN, SeqNumbers, TcpHead, TcpReach, TcpSegment,
-    is_sound, opens,
+    has_valid_flags, is_syn,
 };
 
 impl<const W: usize> ConnHot<W> {
-    /// Takes a segment that is no more than [one more](Self::is_one_more) of its flow by its flags,
+    /// Takes a segment that is no more than [one more](Self::is_plain) of its flow by its flags,
     /// if its numbers are right, or not to be known. False, and nothing has changed, if they are
     /// wrong.
     #[inline(always)]
-    pub(crate) fn takes(
+    pub(crate) fn accepts(
         &mut self,
         direction: usize,
         meta: PacketMeta,
@@ -37,14 +37,15 @@ impl<const W: usize> ConnHot<W> {
     /// Counts another fragment of TCP or SCTP, which is no sign of life. What it has of a segment
     /// may be acknowledged, if the connection can have that.
     #[must_use]
-    pub(crate) fn count_further(
+    pub(crate) fn count_later_fragment(
         &mut self,
         meta: PacketMeta,
         reach: TcpReach,
         looks: impl Sampler,
     ) -> bool {
         let direction = self.direction(meta);
-        if self.key.proto() == PROTO_TCP && self.is_judged() && self.can_go_on(direction, reach) {
+        if self.key.proto() == PROTO_TCP && self.checks_window() && self.can_go_on(direction, reach)
+        {
             self.window.reach(direction, reach);
         }
         self.count_irregular(meta, looks)
@@ -56,34 +57,34 @@ impl<const W: usize> ConnHot<W> {
         let TcpHead { seq, ack, flags, len } = front;
         if self.phase() == Phase::TcpSynSent {
             // Data beside a SYN (RFC 7413); of who has not answered no numbers are known.
-            return direction == 0 && opens(flags);
+            return direction == 0 && is_syn(flags);
         }
         let len = u32::from(len) + u32::from(more);
         let segment = SeqNumbers { seq, ack, window: 0, len };
-        let is_data = is_sound(flags) && flags & (RST | ACK) == ACK;
+        let is_data = has_valid_flags(flags) && flags & (RST | ACK) == ACK;
         is_data && self.window.check(self.vital.scales(), direction, segment).is_ok()
     }
 
     /// The same by who sent it.
     #[inline(always)]
-    pub(crate) fn takes_of_sender(
+    pub(crate) fn accepts_of_sender(
         &mut self,
         meta: PacketMeta,
         numbers: Option<SeqNumbers>,
     ) -> bool {
-        self.takes(self.direction(meta), meta, numbers)
+        self.accepts(self.direction(meta), meta, numbers)
     }
 
     #[inline(always)]
     pub(crate) fn event_of_sound(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
         let meta = packet.meta;
-        let judged = if self.is_judged() { packet.segment() } else { None };
+        let judged = if self.checks_window() { packet.segment() } else { None };
         let Some(segment) = judged else { return self.event_without_numbers(packet) };
         let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
-        if !is_sound(flags) {
+        if !has_valid_flags(flags) {
             return Err(Irregular::TcpFlags);
         }
-        if opens(flags) && (phase.is_closing() || self.is_unheard_of(direction, segment.numbers)) {
+        if is_syn(flags) && (phase.is_closing() || self.yields_to_syn(direction, segment.numbers)) {
             return Ok(Transition::Reuse);
         }
         let kind = FlagKind::of(flags);
@@ -108,7 +109,7 @@ impl<const W: usize> ConnHot<W> {
     /// connection whose beginning lacks numbers is not judged: nothing could be held against them.
     #[inline(never)]
     fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
-        if self.is_judged() && self.phase().is_first() == 1 {
+        if self.checks_window() && self.phase().is_first() == 1 {
             self.vital = self.vital.with_scales(WindowScales::NOT_JUDGED);
             self.window = TcpWindow::NONE;
         }
@@ -118,7 +119,7 @@ impl<const W: usize> ConnHot<W> {
     /// Whether a connection of which one side was heard, and not its SYN, has to give way to this
     /// SYN, as it is none that comes late: anybody may have said what was heard, and nobody has
     /// said anything to it.
-    fn is_unheard_of(&self, direction: usize, syn: SeqNumbers) -> bool {
+    fn yields_to_syn(&self, direction: usize, syn: SeqNumbers) -> bool {
         let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
         self.phase() == Phase::TcpPickedUp && !is_late()
     }
@@ -136,7 +137,7 @@ impl<const W: usize> ConnHot<W> {
                 let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
                 if is_answer { Ok(()) } else { Err(Irregular::TcpRst) }
             }
-            _ => match self.phase().heard_since() {
+            _ => match self.phase().side_heard_since() {
                 None => checked,
                 // Only an answer to what the other side has said is more than a guess.
                 Some(heard) if heard == Some(1 - direction) && checked.is_ok() => checked,
@@ -165,7 +166,7 @@ impl<const W: usize> ConnHot<W> {
                 if is_ack && !self.window.is_answer(numbers) {
                     return Err(Irregular::TcpAckBeyond);
                 }
-                let scales = self.window.answered(scales, segment, is_ack);
+                let scales = self.window.on_syn_ack(scales, segment, is_ack);
                 self.vital = self.vital.with_scales(scales);
             }
             // It has seen the SYN of its peer, and whoever has asked in its name has not.
@@ -194,13 +195,13 @@ impl<const W: usize> ConnHot<W> {
     /// the other has said since, both are judged. Until then whoever was heard last is believed,
     /// and nobody is refused: a packet that someone has made up keeps no other from being known.
     fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> Phase {
-        let (scales, heard) = (self.vital.scales(), self.phase().heard_since().flatten());
+        let (scales, heard) = (self.vital.scales(), self.phase().side_heard_since().flatten());
         let mut window = self.window;
         if heard == Some(1 - direction) {
-            window.believe(direction, numbers.ack);
+            window.accept_ack(direction, numbers.ack);
         }
         if heard.is_none() || window.check(scales, direction, numbers).is_err() {
-            self.window = TcpWindow::heard(direction, numbers);
+            self.window = TcpWindow::learn_side(direction, numbers);
             return Phase::resumed(direction);
         }
         window.follow(scales, direction, numbers);
@@ -240,7 +241,7 @@ impl<const W: usize> ConnHot<W> {
     ) -> Result<Phase, Irregular> {
         let (phase, scales) = (self.phase(), self.vital.scales());
         if phase == Phase::TcpPickedUp {
-            self.window.believe(direction, numbers.ack);
+            self.window.accept_ack(direction, numbers.ack);
         }
         self.window.check(scales, direction, numbers)?;
         self.window.follow(scales, direction, numbers);

@@ -48,12 +48,12 @@ impl WindowScales {
     pub(crate) const UNKNOWN: WindowScales = WindowScales(SCALE_MAX << 4 | SCALE_MAX);
 
     /// What a SYN of the originator says, before there is an answer.
-    pub(crate) fn asked(offer: Option<u8>) -> Self {
+    pub(crate) fn on_syn(offer: Option<u8>) -> Self {
         WindowScales(offer.unwrap_or(Self::NOT_OFFERED) << 4)
     }
 
     /// What both say; if one does not, there is no shift.
-    fn answered(self, offer: Option<u8>) -> Self {
+    fn on_syn_ack(self, offer: Option<u8>) -> Self {
         match (self.0 >> 4, offer) {
             (Self::NOT_OFFERED, _) | (_, None) => WindowScales(0),
             (of_originator, Some(of_responder)) => WindowScales(of_originator << 4 | of_responder),
@@ -119,7 +119,7 @@ impl TcpWindow {
     }
 
     /// After the first SYN, or another one that takes its place.
-    pub(crate) fn asked(TcpSegment { numbers: syn, scale }: TcpSegment) -> (Self, WindowScales) {
+    pub(crate) fn on_syn(TcpSegment { numbers: syn, scale }: TcpSegment) -> (Self, WindowScales) {
         let window = TcpWindow {
             ends: [syn.end(), 0],
             // Data in the SYN need not be acknowledged with it (RFC 7413 section 4.1.2).
@@ -127,17 +127,17 @@ impl TcpWindow {
             // A window beside SYN has no shift.
             rooms: [syn.window, 0],
         };
-        (window, WindowScales::asked(scale))
+        (window, WindowScales::on_syn(scale))
     }
 
     /// After a first packet that is no SYN. Its sender knows what the peer has sent; how much it
     /// may send itself is not known.
     pub(crate) fn picked_up(first: SeqNumbers) -> (Self, WindowScales) {
-        (Self::heard(0, first), WindowScales::UNKNOWN)
+        (Self::learn_side(0, first), WindowScales::UNKNOWN)
     }
 
     /// What one segment says, of a connection of which no numbers are known.
-    pub(crate) fn heard(direction: usize, first: SeqNumbers) -> Self {
+    pub(crate) fn learn_side(direction: usize, first: SeqNumbers) -> Self {
         let of_both = |sender: u32, peer: u32| match direction {
             0 => [sender, peer],
             _ => [peer, sender],
@@ -205,13 +205,13 @@ impl TcpWindow {
     }
 
     /// A SYN of the responder, alone or beside an answer, which is `acks`.
-    pub(crate) fn answered(
+    pub(crate) fn on_syn_ack(
         &mut self,
         scales: WindowScales,
         syn: TcpSegment,
         acks: bool,
     ) -> WindowScales {
-        let scales = scales.answered(syn.scale);
+        let scales = scales.on_syn_ack(syn.scale);
         let syn = syn.numbers;
         if acks {
             self.acks[1] = syn.ack;
@@ -235,7 +235,7 @@ impl TcpWindow {
 
     /// Takes an acknowledgment for granted, up to the largest window ahead: nobody has seen how
     /// much the peer had sent before.
-    pub(crate) fn believe(&mut self, direction: usize, ack: u32) {
+    pub(crate) fn accept_ack(&mut self, direction: usize, ack: u32) {
         let peer = 1 - direction;
         if (0..=WINDOW_MAX << SCALE_MAX).contains(&distance(self.ends[peer], ack)) {
             self.ends[peer] = ack;
@@ -250,34 +250,35 @@ impl TcpWindow {
         direction: usize,
         segment: SeqNumbers,
     ) -> Result<(), Irregular> {
-        if self.fits(scales, direction, segment) {
+        if self.in_window(scales, direction, segment) {
             return Ok(());
         }
-        Err(self.misfit(scales, direction, segment))
+        Err(self.violation(scales, direction, segment))
     }
 
     /// Whether it is not beyond what the peer allows, not older than a window, and acknowledges
     /// nothing that was not sent, nor anything older than a window.
     #[inline(always)]
-    fn fits(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> bool {
+    fn in_window(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
         // As no window is half of all numbers: one comparison, where what is ahead is far behind.
         let unacked = self.ends[peer].wrapping_sub(segment.ack);
         distance(self.acks[peer], segment.seq) <= room
-            && self.news(direction, segment) >= -i64::from(AGE_MAX[scales.of(peer) as usize % 16])
+            && self.new_bytes(direction, segment)
+                >= -i64::from(AGE_MAX[scales.of(peer) as usize % 16])
             && unacked <= ACK_AGE_MAX[scales.of(sender) as usize % 16]
     }
 
     /// The first of these bounds that it is outside of; one there is.
     #[cold]
     #[inline(never)]
-    fn misfit(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> Irregular {
+    fn violation(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> Irregular {
         let peer = 1 - (direction & 1);
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
         match () {
             () if distance(self.acks[peer], segment.seq) > room => Irregular::TcpBeyondWindow,
-            () if self.news(direction, segment) < -(WINDOW_MAX << scales.of(peer)) => {
+            () if self.new_bytes(direction, segment) < -(WINDOW_MAX << scales.of(peer)) => {
                 Irregular::TcpOld
             }
             () if distance(segment.ack, self.ends[peer]) < 0 => Irregular::TcpAckBeyond,
@@ -288,7 +289,7 @@ impl TcpWindow {
     /// How far a segment ends behind all that was sent before. Both are seen from what the peer
     /// has acknowledged: else what is half of all numbers away were old there and new here.
     #[inline(always)]
-    fn news(&self, direction: usize, segment: SeqNumbers) -> i64 {
+    fn new_bytes(&self, direction: usize, segment: SeqNumbers) -> i64 {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let ahead = distance(self.acks[peer], segment.seq) + i64::from(segment.len);
         ahead - distance(self.acks[peer], self.ends[sender])
@@ -300,7 +301,7 @@ impl TcpWindow {
     pub(crate) fn follow(&mut self, scales: WindowScales, direction: usize, segment: SeqNumbers) {
         let sender = direction & 1;
         let shift = scales.of(sender);
-        let news = self.news(direction, segment).max(0);
+        let news = self.new_bytes(direction, segment).max(0);
         self.ends[sender] = self.ends[sender].wrapping_add(news as u32);
         let more = distance(self.acks[sender], segment.ack);
         let acked = more.max(0);
@@ -378,7 +379,7 @@ const _: () = assert!(size_of::<TcpWindow>() == 20);
 impl TcpSegment {
     /// Whether a segment acknowledges this SYN, with data in it or without.
     pub(crate) fn is_answered_by(self, answer: TcpSegment) -> bool {
-        TcpWindow::asked(self).0.is_answer(answer.numbers)
+        TcpWindow::on_syn(self).0.is_answer(answer.numbers)
     }
 }
 

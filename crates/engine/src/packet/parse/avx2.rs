@@ -51,7 +51,7 @@ pub(super) fn parse<P: Packet>(
     let first = part.packets.get(places.trailing_zeros() as usize);
     let Some(start) = first.and_then(|first| first.head().first_chunk()) else { return places };
     let [.., a, b, _, _, c, d]: &[u8; ETHERNET + VLAN_TAG] = start;
-    if part.vectors == SimdLevel::None {
+    if part.simd == SimdLevel::None {
         return places;
     }
     // SAFETY: `detect` has found AVX2.

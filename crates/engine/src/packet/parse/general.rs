@@ -115,7 +115,7 @@ pub(super) fn parse<P: Packet>(
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            batches.v4.push_any(key, meta, opening(&ends), piece);
+            batches.v4.push_maybe_fragment(key, meta, opening(&ends), piece);
         }
         ETHERTYPE_IPV6 => {
             let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
@@ -125,7 +125,7 @@ pub(super) fn parse<P: Packet>(
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            batches.v6.push_any(key, meta, opening(&ends), piece);
+            batches.v6.push_maybe_fragment(key, meta, opening(&ends), piece);
         }
         ..ETHERTYPE_MIN => return Err(Reason::Llc),
         _ => return Err(Reason::NonIp),

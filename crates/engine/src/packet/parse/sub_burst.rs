@@ -21,7 +21,7 @@ pub(crate) struct SubBurst<'a, P> {
     /// Position of the first one in the burst.
     pub(crate) first: u8,
     pub(crate) zone: ZoneFrom,
-    pub(crate) vectors: SimdLevel,
+    pub(crate) simd: SimdLevel,
 }
 
 impl<P> Clone for SubBurst<'_, P> {

@@ -299,7 +299,7 @@ fn plain_packets_of_a_kind_are_parsed_side_by_side() {
     let mut taken = |frames: &[usize]| {
         let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
         let packets: Vec<_> = frames.iter().map(packet).collect();
-        let part = SubBurst { packets: &packets, first: 0, zone: ZoneFrom::None, vectors };
+        let part = SubBurst { packets: &packets, first: 0, zone: ZoneFrom::None, simd: vectors };
         batches.v4.clear();
         batches.v6.clear();
         let rest = part.side_by_side(below(packets.len()), &mut batches);

@@ -32,7 +32,7 @@ impl ConflictSet {
         }
         self.any |= Self::bit(record);
         self.records[self.len] = record;
-        self.expected[self.len] = tracker.expect(record, 0);
+        self.expected[self.len] = tracker.set_expected_mark(record, 0);
         self.len += 1;
     }
 
@@ -40,7 +40,7 @@ impl ConflictSet {
     #[inline(always)]
     pub(super) fn settle<const W: usize>(&mut self, tracker: &mut Tracker<W>) {
         for (&record, &expected) in self.records[..self.len].iter().zip(&self.expected) {
-            tracker.expect(record, expected);
+            tracker.set_expected_mark(record, expected);
         }
         (self.any, self.len) = (0, 0);
     }
