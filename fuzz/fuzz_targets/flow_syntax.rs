@@ -9,7 +9,7 @@ mod edits;
 
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
-use millrace::fuzzing::flow_command;
+use nic::flow::{Command, World, complete, parse, print_rule};
 
 const SCRIPT: &str = "\
 flow create 0 group 1 priority 2 ingress pattern eth src is 02:00:00:00:00:01 / vlan vid is 5 / \
@@ -29,6 +29,32 @@ flow dump 0 rule 1
 flow aged 0 destroy
 help ipv4
 ";
+
+/// Reads a line of the flow shell; returns the line that means the same rule, where it has one.
+/// What is wrong is said in one line, about characters of this one; completion offers only words
+/// that go on with what stands there.
+fn flow_command(line: &str) -> Option<String> {
+    let world = World { rules: vec![vec![0, 1]], queues: 2 };
+    let (start, words) = complete(line, &world);
+    for word in words {
+        let longer = format!("{}{word}", &line[..start]);
+        if let Err(error) = parse(&longer, 2) {
+            assert!(error.place.is_empty(), "{longer}: {error:?}");
+        }
+    }
+    match parse(line, 2) {
+        Ok(Some(Command::Create { port, rule })) => {
+            Some(format!("flow create {port} {}", print_rule(&rule)))
+        }
+        Ok(_) => None,
+        Err(error) => {
+            assert!(!error.message().contains(char::is_control), "{error:?}");
+            assert!(error.column(line) <= line.chars().count() + 1, "{error:?}");
+            assert!(error.marks(line).ends_with('^'), "{error:?}");
+            None
+        }
+    }
+}
 
 fuzz_target!(|data: &[u8]| {
     let script = edited(SCRIPT.as_bytes().to_vec(), data);

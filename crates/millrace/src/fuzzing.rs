@@ -8,7 +8,6 @@ use crate::cmd::replay::Player;
 use crate::config::{Config, Place, Problem, Problems};
 use crate::control::{Ask, LIMIT_MAX, receive};
 use crate::host::Cpus;
-use crate::nic::flow::{Command, World, complete, parse, print_rule};
 use crate::plan::Plan;
 use crate::records::{Existing, Format, RecordSink, Target, Writer};
 use crate::snapshot::{self, Damage, Reader};
@@ -111,32 +110,6 @@ pub fn plan(file: &[u8]) -> Result<String, Refusal> {
             let places = list.iter().map(place).collect();
             let message = Problems { file: "file".to_owned(), list }.to_string();
             Err(Refusal { places, message })
-        }
-    }
-}
-
-/// Reads a line of the flow shell; returns the line that means the same rule, where it has one.
-/// What is wrong is said in one line, about characters of this one; completion offers only words
-/// that go on with what stands there.
-pub fn flow_command(line: &str) -> Option<String> {
-    let world = World { rules: vec![vec![0, 1]], queues: 2 };
-    let (start, words) = complete(line, &world);
-    for word in words {
-        let longer = format!("{}{word}", &line[..start]);
-        if let Err(error) = parse(&longer, 2) {
-            assert!(error.place.is_empty(), "{longer}: {error:?}");
-        }
-    }
-    match parse(line, 2) {
-        Ok(Some(Command::Create { port, rule })) => {
-            Some(format!("flow create {port} {}", print_rule(&rule)))
-        }
-        Ok(_) => None,
-        Err(error) => {
-            assert!(!error.message().contains(char::is_control), "{error:?}");
-            assert!(error.column(line) <= line.chars().count() + 1, "{error:?}");
-            assert!(error.marks(line).ends_with('^'), "{error:?}");
-            None
         }
     }
 }

@@ -21,7 +21,6 @@ pub mod fuzzing;
 mod host;
 mod live;
 mod netdev;
-mod nic;
 mod output;
 mod placement;
 mod plan;

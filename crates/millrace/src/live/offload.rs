@@ -10,15 +10,15 @@ mod nic;
 mod programming;
 mod shape;
 
-pub(crate) use nic::SharedPort;
+pub(crate) use self::nic::SharedPort;
 
+use self::nic::{DEPTH, Nic, Terms, Wanted};
 use super::clock::Clock;
 use crate::config::{Bypass, Policy, RuleApi};
 use crate::plan::OffloadPlan;
 use crate::summary::OffloadPort;
 use dpdk::Port;
 use engine::{Admission, Answer, Engine, MarkLayout, Nanos, Offload, RuleId, Side, Wish};
-use nic::{DEPTH, Nic, Terms, Wanted};
 use offload::{Limits, Pace, Programmer};
 use programming::{Gauge, Inquirer, Programming, Running};
 use rtrb::{Consumer, Producer, RingBuffer};

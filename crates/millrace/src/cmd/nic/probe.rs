@@ -2,15 +2,15 @@
 //! `millrace nic probe`: finds out what a NIC does with flow rules, and writes it down.
 
 use super::ports::{StartedPort, start};
-use crate::nic::probe::{
-    Extent, Found, PortSubject, Side, Static, Watch, Watched, Watcher, print, probe, to_json,
-    wait_for_link,
-};
 use crate::output::{is_dash, tell};
 use crate::{signals, twin};
 use ::twin::Personality;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nic::probe::{
+    Extent, Found, PortSubject, Side, Static, Watch, Watched, Watcher, print, probe, to_json,
+    wait_for_link,
+};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

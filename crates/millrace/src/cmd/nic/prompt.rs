@@ -2,8 +2,8 @@
 //! The flow shell for a person: line editing, completion and history.
 
 use super::flow::Shell;
-use crate::nic::flow::{Command, World, complete, parse};
 use crate::output::tell;
+use nic::flow::{Command, World, complete, parse};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;

@@ -129,7 +129,7 @@ fn only_tag(zone: u16) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nic::advice::model::Modelled;
+    use nic::advice::model::Modelled;
     use twin::{Handle, Nic, Personality};
     use wire::FrameBuilder;
 

@@ -214,7 +214,7 @@ pub(super) fn line(rule: &Rule) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nic::advice::model::Modelled;
+    use nic::advice::model::Modelled;
     use twin::{Nic, Personality};
 
     /// What a NIC of this personality is asked for, and the width of its marks.

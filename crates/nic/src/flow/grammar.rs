@@ -7,24 +7,84 @@ use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, RSS_TYPES, Rs
 
 /// One line of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Validate { port: u16, rule: Rule },
-    Create { port: u16, rule: Rule },
-    Destroy { port: u16, rules: Vec<u32> },
-    Flush { port: u16 },
-    Query { port: u16, rule: u32, what: Query },
-    List { port: u16, groups: Vec<u32> },
-    Isolate { port: u16, isolate: bool },
-    Dump { port: u16, rule: Option<u32> },
-    Aged { port: u16, destroy: bool },
-    Space { port: u16 },
+pub enum Command {
+    /// Ask the NIC whether it would take a rule.
+    Validate {
+        /// Number of the port.
+        port: u16,
+        /// The rule in question.
+        rule: Rule,
+    },
+    /// Make a rule.
+    Create {
+        /// Number of the port.
+        port: u16,
+        /// The rule to make.
+        rule: Rule,
+    },
+    /// Remove rules.
+    Destroy {
+        /// Number of the port.
+        port: u16,
+        /// Numbers of the rules.
+        rules: Vec<u32>,
+    },
+    /// Remove all rules of a port.
+    Flush {
+        /// Number of the port.
+        port: u16,
+    },
+    /// Ask a rule for its counters, age or queues.
+    Query {
+        /// Number of the port.
+        port: u16,
+        /// Number of the rule.
+        rule: u32,
+        /// What to ask for.
+        what: Query,
+    },
+    /// List the rules of a port.
+    List {
+        /// Number of the port.
+        port: u16,
+        /// Only rules of these groups, if any is given.
+        groups: Vec<u32>,
+    },
+    /// Begin or end isolated mode, in which only packets of rules arrive.
+    Isolate {
+        /// Number of the port.
+        port: u16,
+        /// True to begin it.
+        isolate: bool,
+    },
+    /// Show how the driver describes its rules.
+    Dump {
+        /// Number of the port.
+        port: u16,
+        /// Only this rule.
+        rule: Option<u32>,
+    },
+    /// List the rules whose timeout is over.
+    Aged {
+        /// Number of the port.
+        port: u16,
+        /// Remove them as well.
+        destroy: bool,
+    },
+    /// Show how many rules the port has room for.
+    Space {
+        /// Number of the port.
+        port: u16,
+    },
+    /// Explain the commands, or the one with this name.
     Help(Option<String>),
+    /// Leave the shell.
     Quit,
 }
 
 /// What can be asked of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Query {
+pub enum Query {
     Count,
     Age,
     Rss,
@@ -57,7 +117,7 @@ pub(super) const COMMANDS: [(&str, &str); 10] = [
 
 /// Reads a line; `None` if nothing is in it. `queues` is how many receive queues a port has, for
 /// the `rss` that names none.
-pub(crate) fn parse(line: &str, queues: u16) -> Result<Option<Command>, SyntaxError> {
+pub fn parse(line: &str, queues: u16) -> Result<Option<Command>, SyntaxError> {
     let mut reader = Reader::new(line);
     if reader.is_at_end() {
         return Ok(None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The prober: rules and packets for an idle port, until a file says what its NIC does.
 //!
-//! Each stage asks a [`Subject`] about one thing and writes what it learns into a draft of a
+//! Each stage asks a `Subject` about one thing and writes what it learns into a draft of a
 //! personality; a fact is written only where the draft does not say it already. At the end the
 //! model plays the draft, is asked everything again, and what it answers otherwise is told. The
 //! NIC's words are compared, never understood.
@@ -36,15 +36,16 @@ mod traces;
 mod watched;
 mod witness;
 
-pub(crate) use bench::{Calls, Stopped, Watcher};
+pub use bench::{Calls, Stopped, Watcher};
 pub(crate) use capacity::Stage;
 pub(crate) use latency::Times;
-pub(crate) use port::{PortSubject, Side};
+pub use port::{PortSubject, Side};
 pub(crate) use queues::{Batch, ByQueue};
-pub(crate) use report::{Static, print, to_json};
-pub(crate) use subject::{Subject, wait_for_link};
+pub use report::{Static, print, to_json};
+pub(crate) use subject::Subject;
+pub use subject::wait_for_link;
 pub(crate) use traces::Seen;
-pub(crate) use watched::{Watch, Watched};
+pub use watched::{Watch, Watched};
 
 use bench::Bench;
 use chains::Taken;
@@ -54,25 +55,26 @@ use twin::Personality;
 
 /// What to do beside what is always done.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extent {
+pub struct Extent {
     /// The port may be stopped and started.
-    pub(crate) restart: bool,
+    pub restart: bool,
     /// Rules of others may be there.
-    pub(crate) force: bool,
+    pub force: bool,
     /// The table may be filled, with so many rules at most.
-    pub(crate) capacity: Option<u32>,
+    pub capacity: Option<u32>,
 }
 
 /// What was found.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) personality: Personality,
+pub struct Found {
+    /// What the NIC does with rules, as far as it was found out.
+    pub personality: Personality,
     /// What was not found, and what the file cannot say.
     pub(crate) notes: Vec<String>,
     /// What the NIC does wrong.
     pub(crate) findings: Vec<String>,
     /// Rules that are not of this probe, or stayed behind it.
-    pub(crate) seen: Seen,
+    pub seen: Seen,
     pub(crate) calls: Calls,
     /// Rules that were asked for on an empty table, and those of them of which the file says
     /// otherwise.
@@ -80,7 +82,7 @@ pub(crate) struct Found {
     pub(crate) unlike: Vec<String>,
     pub(crate) figures: Figures,
     /// Why it ended early.
-    pub(crate) stopped: Option<Stopped>,
+    pub stopped: Option<Stopped>,
 }
 
 impl Found {
@@ -113,7 +115,7 @@ pub(crate) struct Figures {
 }
 
 /// Probes a port. What is known so far is returned even where it had to stop.
-pub(crate) fn probe(
+pub fn probe(
     subject: &mut dyn Subject,
     extent: Extent,
     watcher: &mut dyn Watcher,

@@ -13,15 +13,19 @@ use twin::{Action, Errno, Item, Kind, Place, Proto};
 use wire::Packet;
 
 /// A port and all that is needed to use it.
-pub(crate) struct Side {
-    pub(crate) port: Port,
-    pub(crate) rx: Vec<RxQueue>,
-    pub(crate) tx: Vec<TxQueue>,
-    pub(crate) mempool: Mempool,
+pub struct Side {
+    /// The started port.
+    pub port: Port,
+    /// All its receive queues.
+    pub rx: Vec<RxQueue>,
+    /// All its transmit queues.
+    pub tx: Vec<TxQueue>,
+    /// Where its packets come from.
+    pub mempool: Mempool,
 }
 
 /// The port that is probed.
-pub(crate) struct PortSubject {
+pub struct PortSubject {
     side: Side,
     /// Where packets for it are sent.
     peer: Option<Side>,
@@ -35,13 +39,14 @@ pub(crate) struct PortSubject {
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl PortSubject {
-    pub(crate) fn new(side: Side, peer: Option<Side>) -> Self {
+    /// A subject without rules. Packets are sent by `peer`; without one, none are.
+    pub fn new(side: Side, peer: Option<Side>) -> Self {
         let start = Instant::now();
         Self { side, peer, rules: HashMap::new(), next: 0, start, frames: 0 }
     }
 
     /// Packets that arrive in some time, without being asked for.
-    pub(crate) fn overhear(&mut self, time: Duration) -> usize {
+    pub fn overhear(&mut self, time: Duration) -> usize {
         let until = Instant::now() + time;
         let mut heard = 0;
         while Instant::now() < until {

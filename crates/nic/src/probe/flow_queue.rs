@@ -5,7 +5,7 @@ use super::subject::{Answer, Question, Refused};
 
 /// What stood in the way of a table.
 #[derive(Clone, Debug)]
-pub(crate) struct NoTable {
+pub struct NoTable {
     /// What was to be made: a template, or the table.
     pub(crate) step: String,
     pub(crate) refused: Refused,
@@ -13,14 +13,14 @@ pub(crate) struct NoTable {
 
 /// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Done {
+pub struct Done {
     /// The rule's number.
     pub(crate) number: u64,
     pub(crate) is_good: bool,
 }
 
 /// A port's flow queue and the table that its rules are made from.
-pub(crate) trait FlowQueue {
+pub trait FlowQueue {
     /// Operations that a queue may hold; an error where there are no templates and queues.
     fn most_operations(&mut self) -> Result<u32, Refused>;
     /// Sets the queue up, while the port is stopped.

@@ -15,13 +15,13 @@ mod print;
 mod reader;
 mod session;
 
-pub(crate) use answer::Answer;
-pub(crate) use complete::{World, complete};
-pub(crate) use grammar::{Command, parse};
-pub(crate) use help::help;
-pub(crate) use print::print_rule;
-pub(crate) use reader::SyntaxError;
-pub(crate) use session::{OpenPort, Session};
+pub use answer::Answer;
+pub use complete::{World, complete};
+pub use grammar::{Command, parse};
+pub use help::help;
+pub use print::print_rule;
+pub use reader::SyntaxError;
+pub use session::{OpenPort, Session};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// What may stand somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub enum Expected {
     /// This very word.
     Word(&'static str),
     /// A value, by what to write.
@@ -26,13 +26,13 @@ impl fmt::Display for Expected {
 
 /// A line that means nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SyntaxError {
+pub struct SyntaxError {
     /// The bytes of the line that are to blame; empty, and behind the last word, where one lacks.
-    pub(crate) place: Range<usize>,
+    pub place: Range<usize>,
     /// What is wrong with them.
-    pub(crate) problem: String,
+    pub problem: String,
     /// What may stand there.
-    pub(crate) expected: Vec<Expected>,
+    pub expected: Vec<Expected>,
 }
 
 /// A line being read.
@@ -260,12 +260,12 @@ pub(super) fn nearest(word: &str, expected: &[Expected]) -> Option<&'static str>
 
 impl SyntaxError {
     /// The column that [`SyntaxError::place`] begins at, from 1.
-    pub(crate) fn column(&self, line: &str) -> usize {
+    pub fn column(&self, line: &str) -> usize {
         line[..self.place.start].chars().count() + 1
     }
 
     /// The problem, and what may stand there.
-    pub(crate) fn message(&self) -> String {
+    pub fn message(&self) -> String {
         let words: Vec<_> = self.expected.iter().map(Expected::to_string).collect();
         match words.is_empty() {
             true => self.problem.clone(),
@@ -274,7 +274,7 @@ impl SyntaxError {
     }
 
     /// Marks to print below `line`, under what is to blame.
-    pub(crate) fn marks(&self, line: &str) -> String {
+    pub fn marks(&self, line: &str) -> String {
         let before = line[..self.place.start].chars();
         let blanks: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let marks = line[self.place.clone()].chars().count().max(1);

@@ -6,16 +6,16 @@ use super::reader::Expected;
 
 /// What completion knows of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct World {
+pub struct World {
     /// The numbers of each port's rules.
-    pub(crate) rules: Vec<Vec<u32>>,
+    pub rules: Vec<Vec<u32>>,
     /// Receive queues of each port.
-    pub(crate) queues: u16,
+    pub queues: u16,
 }
 
 /// The words that may stand where `line` ends and begin as its last word does, and the byte where
 /// that one begins.
-pub(crate) fn complete(line: &str, world: &World) -> (usize, Vec<String>) {
+pub fn complete(line: &str, world: &World) -> (usize, Vec<String>) {
     let start = line
         .rfind(char::is_whitespace)
         .map_or(0, |blank| blank + line[blank..].chars().next().map_or(0, char::len_utf8));

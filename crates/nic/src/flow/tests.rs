@@ -2,7 +2,7 @@
 
 use super::grammar::Query;
 use super::*;
-use crate::nic::flow::fields::whole;
+use crate::flow::fields::whole;
 use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, Rss, Rule, Value};
 use proptest::prelude::*;
 

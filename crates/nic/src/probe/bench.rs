@@ -22,7 +22,7 @@ const CONFIRMATIONS: u32 = 50;
 
 /// Why a probe ended early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Stopped {
+pub enum Stopped {
     /// By a signal.
     #[error("interrupted")]
     Interrupted,
@@ -61,7 +61,7 @@ pub(crate) enum Stopped {
 
 /// How often which call was made.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Calls {
+pub struct Calls {
     pub(crate) validate: u64,
     pub(crate) create: u64,
     /// Rules that were taken.
@@ -72,7 +72,7 @@ pub(crate) struct Calls {
 }
 
 /// Who watches: a progress bar, and whoever writes down what is known when a call hangs.
-pub(crate) trait Watcher {
+pub trait Watcher {
     /// A stage begins.
     fn stage(&mut self, name: &'static str, draft: &Personality);
     /// So much of it is done.

@@ -2,7 +2,7 @@
 //! Advice holds: what is proposed is taken, and what was given is kept.
 
 use super::*;
-use crate::nic::flow::{Command, parse, print_rule};
+use crate::flow::{Command, parse, print_rule};
 use twin::personality::NAMES;
 
 fn rule(text: &str) -> Rule {

@@ -20,7 +20,7 @@ pub(super) struct Traces {
 
 /// What was seen of rules before the first and after the last. `None` is what cannot be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Lines of the driver's dump before the first rule, each for a rule.
     pub(crate) lines_before: Option<usize>,
     /// Frames that arrived with a mark or a flag before the first rule.
@@ -38,7 +38,7 @@ impl Seen {
     }
 
     /// Whether rules of the probe stayed.
-    pub(crate) fn has_stayed(&self) -> bool {
+    pub fn has_stayed(&self) -> bool {
         [self.lines_left, self.packets_left].iter().flatten().any(|&left| left > 0)
     }
 

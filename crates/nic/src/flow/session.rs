@@ -6,7 +6,7 @@ use super::answer::Answer;
 use super::by_id::by_id;
 use super::grammar::{Command, Query};
 use super::print::{print_rss, print_rule};
-use crate::nic::advice::advise;
+use crate::advice::advise;
 use dpdk::flow::{FlowError, FlowRule, Rule};
 use dpdk::{Port, RxQueue, TxQueue};
 use serde_json::{Value, json};
@@ -15,11 +15,13 @@ use twin::Personality;
 use twin::personality::Capacity;
 
 /// A port that is started, with what keeps it so.
-pub(crate) struct OpenPort {
-    pub(crate) port: Port,
-    pub(crate) queues: (Vec<RxQueue>, Vec<TxQueue>),
+pub struct OpenPort {
+    /// The started port.
+    pub port: Port,
+    /// Its queues, held so that the port stays started.
+    pub queues: (Vec<RxQueue>, Vec<TxQueue>),
     /// What is known of its NIC.
-    pub(crate) known: Option<Personality>,
+    pub known: Option<Personality>,
 }
 
 /// Of Linux: there is no such call.
@@ -39,12 +41,13 @@ struct Place {
 }
 
 /// The state of a shell.
-pub(crate) struct Session {
+pub struct Session {
     ports: Vec<Place>,
 }
 
 impl Session {
-    pub(crate) fn new(ports: Vec<OpenPort>) -> Self {
+    /// A shell without rules; the number of a port is its place in `ports`.
+    pub fn new(ports: Vec<OpenPort>) -> Self {
         let place = |open: OpenPort| Place {
             port: open.port,
             rules: BTreeMap::new(),
@@ -55,18 +58,18 @@ impl Session {
     }
 
     /// How many ports there are.
-    pub(crate) fn ports(&self) -> usize {
+    pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
     /// The numbers of a port's rules.
-    pub(crate) fn rules(&self, port: u16) -> Vec<u32> {
+    pub fn rules(&self, port: u16) -> Vec<u32> {
         let place = self.ports.get(usize::from(port));
         place.map(|place| place.rules.keys().copied().collect()).unwrap_or_default()
     }
 
     /// Does what `command` says. `help` and `quit` are the shell's.
-    pub(crate) fn execute(&mut self, command: &Command) -> Answer {
+    pub fn execute(&mut self, command: &Command) -> Answer {
         let (name, port) = match *command {
             Command::Validate { port, .. } => ("validate", port),
             Command::Create { port, .. } => ("create", port),

@@ -7,7 +7,7 @@ use dpdk::flow::ItemKind;
 
 /// What there is to say of `word`, a command, an item or an action; without one, of everything.
 /// `None` if it is none of them.
-pub(crate) fn help(word: Option<&str>) -> Option<Vec<String>> {
+pub fn help(word: Option<&str>) -> Option<Vec<String>> {
     let Some(word) = word else { return Some(overview()) };
     let command = COMMANDS.iter().find(|(name, _)| *name == word).map(|(_, usage)| usage);
     let mut lines: Vec<String> = command.map(|usage| (*usage).to_owned()).into_iter().collect();

@@ -12,19 +12,24 @@ use twin::personality::{
 
 /// What a port says of itself.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct Static {
-    pub(crate) port: String,
-    pub(crate) driver: String,
-    pub(crate) firmware: Option<String>,
-    pub(crate) dpdk: String,
-    pub(crate) queues: u16,
+pub struct Static {
+    /// Name of the port.
+    pub port: String,
+    /// Name of its driver.
+    pub driver: String,
+    /// Version of its firmware, if the driver tells.
+    pub firmware: Option<String>,
+    /// Version of DPDK.
+    pub dpdk: String,
+    /// Receive queues.
+    pub queues: u16,
     /// Port that packets were sent by.
-    pub(crate) peer: Option<String>,
+    pub peer: Option<String>,
 }
 
 impl Static {
     /// Names the personality and where its facts are from.
-    pub(crate) fn sign(&self, personality: &mut Personality, name: &str) {
+    pub fn sign(&self, personality: &mut Personality, name: &str) {
         let firmware = self.firmware.as_ref().map(|words| format!(", firmware {words}"));
         let firmware = firmware.unwrap_or_default();
         personality.name = name.to_owned();
@@ -39,7 +44,7 @@ impl Static {
 }
 
 /// All of it as one object.
-pub(crate) fn to_json(facts: &Static, found: &Found) -> Value {
+pub fn to_json(facts: &Static, found: &Found) -> Value {
     let super::Calls { validate, create, made, destroyed, packets } = found.calls;
     json!({
         "nic": facts,
@@ -64,7 +69,7 @@ pub(crate) fn to_json(facts: &Static, found: &Found) -> Value {
 const UNLIKE_MAX: usize = 5;
 
 /// All of it as a table.
-pub(crate) fn print(out: &mut impl Write, facts: &Static, found: &Found) -> io::Result<()> {
+pub fn print(out: &mut impl Write, facts: &Static, found: &Found) -> io::Result<()> {
     let mut table = Table { out, last: "" };
     let firmware = facts.firmware.as_deref().unwrap_or("no word of its firmware");
     table.row("NIC", format!("{}, {firmware}, {}", facts.driver, facts.dpdk))?;

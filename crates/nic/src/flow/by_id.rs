@@ -39,7 +39,7 @@ pub(super) fn by_id(rule: &Rule, ids: &[u16]) -> Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nic::flow::{Command, parse, print_rule};
+    use crate::flow::{Command, parse, print_rule};
 
     #[test]
     fn ports_are_named_by_the_numbers_of_dpdk() {

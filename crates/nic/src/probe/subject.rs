@@ -12,7 +12,7 @@ use twin::{Action, Attributes, Errno, Item, Kind, Place, Rule};
 
 /// A rule that a subject is asked to take.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub struct Question {
     pub(crate) attributes: Attributes,
     pub(crate) items: Vec<Item>,
     pub(crate) actions: Vec<Action>,
@@ -26,11 +26,11 @@ impl Question {
 
 /// Names a rule that a subject took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RuleId(pub(crate) u64);
+pub struct RuleId(pub(crate) u64);
 
 /// How a subject said no.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub struct Refused {
     /// `None` for numbers that personalities have no name for.
     pub(crate) errno: Option<Errno>,
     pub(crate) kind: Kind,
@@ -70,7 +70,7 @@ pub(crate) type Answer = Result<(), Refused>;
 
 /// A packet that came out of the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Delivery {
+pub struct Delivery {
     pub(crate) mark: Option<u32>,
     pub(crate) flag: bool,
     pub(crate) queue: u16,
@@ -78,20 +78,20 @@ pub(crate) struct Delivery {
 
 /// What a rule counted; `None` for what the NIC does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub struct Tally {
     pub(crate) hits: Option<u64>,
     pub(crate) bytes: Option<u64>,
 }
 
 /// What a NIC says of a rule's age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Age {
+pub struct Age {
     /// No packet hit it for its timeout.
     pub(crate) is_over: bool,
 }
 
 /// One port with flow rules.
-pub(crate) trait Subject: FlowQueue {
+pub trait Subject: FlowQueue {
     /// Receive queues it has.
     fn queues(&self) -> u16;
     /// Whether [`Subject::deliver`] leads anywhere.
@@ -130,7 +130,7 @@ const LINK_US: u64 = 10_000_000;
 const LOOK_US: u64 = 10_000;
 
 /// Waits until the link is up, unless somebody interrupts that. Whether it is.
-pub(crate) fn wait_for_link(subject: &mut dyn Subject, interrupted: &AtomicBool) -> bool {
+pub fn wait_for_link(subject: &mut dyn Subject, interrupted: &AtomicBool) -> bool {
     let until = subject.now_us() + LINK_US;
     loop {
         if subject.has_link() {

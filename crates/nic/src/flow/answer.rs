@@ -3,19 +3,19 @@
 
 use super::explain::{explain, in_words};
 use super::print::print_rule;
-use crate::nic::advice::Advice;
+use crate::advice::Advice;
 use dpdk::flow::{Cause, FlowError, Rule};
 use serde_json::{Value, json};
 
 /// The answer to one command.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// What was done, for people.
-    pub(crate) lines: Vec<String>,
+    pub lines: Vec<String>,
     /// What was not, and why.
-    pub(crate) failures: Vec<String>,
+    pub failures: Vec<String>,
     /// An object.
-    pub(crate) json: Value,
+    pub json: Value,
 }
 
 impl Answer {
@@ -25,13 +25,13 @@ impl Answer {
     }
 
     /// What was asked for by `help`.
-    pub(crate) fn helped(lines: Vec<String>) -> Self {
+    pub fn helped(lines: Vec<String>) -> Self {
         let json = json!({ "command": "help", "help": lines });
         Self::done(lines, json)
     }
 
     /// Our own reason why nothing was done.
-    pub(crate) fn not_done(message: String) -> Self {
+    pub fn not_done(message: String) -> Self {
         let json = json!({ "ok": false, "message": message });
         Self { lines: Vec::new(), failures: vec![message], json }
     }
@@ -68,7 +68,7 @@ impl Answer {
     }
 
     /// True if all was done.
-    pub(crate) fn is_ok(&self) -> bool {
+    pub fn is_ok(&self) -> bool {
         self.failures.is_empty()
     }
 

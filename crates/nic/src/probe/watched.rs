@@ -24,7 +24,7 @@ struct State {
 
 /// Both sides of the watch.
 #[derive(Clone, Default)]
-pub(crate) struct Watch(Arc<(Mutex<State>, Condvar)>);
+pub struct Watch(Arc<(Mutex<State>, Condvar)>);
 
 impl Watch {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -32,18 +32,14 @@ impl Watch {
     }
 
     /// What is known when a stage begins.
-    pub(crate) fn know(&self, stage: &'static str, draft: &Personality) {
+    pub fn know(&self, stage: &'static str, draft: &Personality) {
         let mut state = self.state();
         (state.stage, state.draft) = (stage, draft.clone());
     }
 
     /// Begins to watch. `hangs` is called once, with what was found until then and which call it
     /// is, when one takes longer than `patience`.
-    pub(crate) fn begin(
-        &self,
-        patience: Duration,
-        hangs: impl FnOnce(Found) + Send + 'static,
-    ) -> Guard {
+    pub fn begin(&self, patience: Duration, hangs: impl FnOnce(Found) + Send + 'static) -> Guard {
         let watch = self.clone();
         let thread = thread::spawn(move || watch.look(patience, hangs));
         Guard { watch: self.clone(), thread: Some(thread) }
@@ -66,7 +62,7 @@ impl Watch {
 }
 
 /// Ends the watch when it is dropped.
-pub(crate) struct Guard {
+pub struct Guard {
     watch: Watch,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,9 +79,11 @@ impl Drop for Guard {
 }
 
 /// A subject under watch.
-pub(crate) struct Watched<S> {
-    pub(crate) subject: S,
-    pub(crate) watch: Watch,
+pub struct Watched<S> {
+    /// The port that is asked.
+    pub subject: S,
+    /// Tells how long a call has lasted.
+    pub watch: Watch,
 }
 
 impl<S> Watched<S> {

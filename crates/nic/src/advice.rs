@@ -6,7 +6,7 @@
 
 mod facts;
 mod instead;
-pub(crate) mod model;
+pub mod model;
 
 use dpdk::flow::Rule;
 use twin::Personality;
@@ -36,7 +36,7 @@ pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Adv
 
 /// What is known of the NIC of a port: for the software NIC what it plays, for others what was read
 /// in their drivers. `None` where nothing is.
-pub(crate) fn known_of(devargs: &str, driver: &str) -> Option<Result<Personality, String>> {
+pub fn known_of(devargs: &str, driver: &str) -> Option<Result<Personality, String>> {
     let name = match driver {
         "net_twin" => {
             let arguments = devargs.split(',').filter_map(|argument| argument.split_once('='));

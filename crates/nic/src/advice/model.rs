@@ -6,15 +6,18 @@ use twin::rss::RssTypes;
 use twin::{Age, Given, HEADER_MAX, Personality, Proto, Refusal, Spread};
 
 /// A rule that the model understands.
-pub(crate) struct Modelled {
-    pub(crate) attributes: twin::Attributes,
-    pub(crate) items: Vec<twin::Item>,
-    pub(crate) actions: Vec<twin::Action>,
+pub struct Modelled {
+    /// Group, priority and direction.
+    pub attributes: twin::Attributes,
+    /// The pattern, without items that match every packet.
+    pub items: Vec<twin::Item>,
+    /// What the NIC does with packets of the rule.
+    pub actions: Vec<twin::Action>,
 }
 
 impl Modelled {
     /// `None` if the rule has an item or an action that the model does not know.
-    pub(crate) fn of(rule: &Rule) -> Option<Self> {
+    pub fn of(rule: &Rule) -> Option<Self> {
         let dpdk::flow::Attributes { group, priority, ingress, egress, transfer } = rule.attributes;
         let is_header = |item: &&Item| item.kind != ItemKind::Void && !is_port(item);
         let items = rule.pattern.iter().filter(is_header);

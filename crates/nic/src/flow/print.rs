@@ -7,7 +7,7 @@ use dpdk::flow::{Action, HashFunction, Item, Rss, Rule};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `ingress pattern eth / end actions drop / end`, as behind `flow create PORT`.
-pub(crate) fn print_rule(rule: &Rule) -> String {
+pub fn print_rule(rule: &Rule) -> String {
     let attributes = &rule.attributes;
     let mut words = Vec::new();
     if attributes.group != 0 {
