@@ -6,14 +6,15 @@
 //! Input: a byte that chooses a capture of our own and whether it is compressed; edits of it.
 #![no_main]
 
-#[path = "../../crates/millrace/tests/replay/captures.rs"]
+#[path = "../../crates/capture/src/tests/captures.rs"]
 mod captures;
 mod edits;
 
+use ::capture::{Capture, Fault};
 use captures::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
-use millrace::fuzzing::{Reading, read_capture, replay};
+use millrace::fuzzing::replay;
 use std::io::{Cursor, Read};
 use std::sync::LazyLock;
 use wire::{FrameBuilder, tcp};
@@ -74,6 +75,57 @@ fn pcapng(order: Order) -> Vec<u8> {
         .interface(RAW_IP, 96, &[])
         .obsolete(1, STEP_NS, &raw_ip[4])
         .bytes
+}
+
+/// What became of one capture.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reading {
+    /// Every packet before the end or the fault.
+    packets: Vec<Found>,
+    /// The end of the last whole record before the fault, and what is wrong.
+    fault: Option<(u64, String)>,
+}
+
+/// A packet of a capture.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    /// Nanoseconds since the Unix epoch.
+    time_ns: u64,
+    /// What the capture has of it.
+    bytes: Vec<u8>,
+    /// Bytes on the wire.
+    original_len: usize,
+    /// Where its record ends in the (decompressed) capture.
+    end: u64,
+    /// The Ethernet frame it becomes, and the length of that frame before the capture cut it.
+    frame: Option<(Vec<u8>, usize)>,
+}
+
+/// Reads a capture to its end or its fault.
+fn read_capture(source: impl Read + 'static) -> Reading {
+    let mut reading = Reading::default();
+    let fault = |fault: Fault| Some((fault.offset(), fault.to_string()));
+    let mut capture = match Capture::new("capture", source) {
+        Ok(capture) => capture,
+        Err(error) => return Reading { fault: fault(error), ..reading },
+    };
+    loop {
+        let packet = match capture.next() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return reading,
+            Err(error) => return Reading { fault: fault(error), ..reading },
+        };
+        let mut frame = Vec::new();
+        let lengths = packet.append_ethernet(&mut frame);
+        assert_eq!(lengths.map_or(0, |lengths| lengths.captured_len), frame.len());
+        reading.packets.push(Found {
+            time_ns: packet.time_ns,
+            bytes: packet.bytes.to_vec(),
+            original_len: packet.original_len,
+            frame: lengths.map(|lengths| (frame, lengths.frame_len)),
+            end: capture.offset(),
+        });
+    }
 }
 
 /// Yields one byte for each read.

@@ -3,7 +3,6 @@
 //!
 //! Not documented and not an interface: it changes with `fuzz`.
 
-use crate::capture::{self, Capture};
 use crate::cmd::replay::Player;
 use crate::config::{Config, Place, Problem, Problems};
 use crate::control::{Ask, LIMIT_MAX, receive};
@@ -12,60 +11,10 @@ use crate::plan::Plan;
 use crate::records::{Existing, Format, RecordSink, Target, Writer};
 use crate::snapshot::{self, Damage, Reader};
 use crate::top::Top;
+use capture::Capture;
 use engine::SavedFlow;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
-
-/// What became of one capture.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Every packet before the end or the fault.
-    pub packets: Vec<Packet>,
-    /// The end of the last whole record before the fault, and what is wrong.
-    pub fault: Option<(u64, String)>,
-}
-
-/// A packet of a capture.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// Nanoseconds since the Unix epoch.
-    pub time_ns: u64,
-    /// What the capture has of it.
-    pub bytes: Vec<u8>,
-    /// Bytes on the wire.
-    pub original_len: usize,
-    /// Where its record ends in the (decompressed) capture.
-    pub end: u64,
-    /// The Ethernet frame it becomes, and the length of that frame before the capture cut it.
-    pub frame: Option<(Vec<u8>, usize)>,
-}
-
-/// Reads a capture to its end or its fault.
-pub fn read_capture(source: impl Read + 'static) -> Reading {
-    let mut reading = Reading::default();
-    let fault = |fault: capture::Fault| Some((fault.offset(), fault.to_string()));
-    let mut capture = match Capture::new("capture", source) {
-        Ok(capture) => capture,
-        Err(error) => return Reading { fault: fault(error), ..reading },
-    };
-    loop {
-        let packet = match capture.next() {
-            Ok(Some(packet)) => packet,
-            Ok(None) => return reading,
-            Err(error) => return Reading { fault: fault(error), ..reading },
-        };
-        let mut frame = Vec::new();
-        let lengths = packet.append_ethernet(&mut frame);
-        assert_eq!(lengths.map_or(0, |lengths| lengths.captured_len), frame.len());
-        reading.packets.push(Packet {
-            time_ns: packet.time_ns,
-            bytes: packet.bytes.to_vec(),
-            original_len: packet.original_len,
-            frame: lengths.map(|lengths| (frame, lengths.frame_len)),
-            end: capture.offset(),
-        });
-    }
-}
 
 /// Plays a capture to its end or its fault as `millrace replay` does, to a table that is soon full;
 /// returns how many packets it had. Each of them, and each flow, is accounted for.

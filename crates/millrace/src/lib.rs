@@ -8,7 +8,6 @@
 
 mod backend;
 mod busiest;
-mod capture;
 mod cmd;
 mod comparison;
 mod config;

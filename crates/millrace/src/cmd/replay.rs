@@ -8,7 +8,6 @@ mod player;
 
 pub(crate) use player::Player;
 
-use crate::capture::{Capture, Fault};
 use crate::cmd::run::secret;
 use crate::host::Memory;
 use crate::output::{Command, OutputArgs, is_dash, tell};
@@ -17,6 +16,7 @@ use crate::records::WrittenRecords;
 use crate::summary::Summary;
 use crate::{signals, units};
 use anyhow::Context;
+use capture::{Capture, Fault};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use player::Played;
 use std::fs::File;

@@ -4,7 +4,7 @@
 //! A capture does not say which side of the bump a packet came from, but a sender stays where it
 //! is: who speaks first to somebody unknown is on side A, whom they speak to is across.
 
-use crate::capture::{Capture, CapturedPacket, Fault};
+use capture::{Capture, CapturedPacket, Fault};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use traffic::Side;

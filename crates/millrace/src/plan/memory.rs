@@ -2,8 +2,8 @@
 //! How much memory a plan takes, before any of it is taken.
 
 use super::PairPlan;
-use crate::capture::Capture;
 use crate::config::Huge;
+use capture::Capture;
 use engine::FragmentLimits;
 use serde::Serialize;
 use std::fs::File;

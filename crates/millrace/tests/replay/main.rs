@@ -2,6 +2,7 @@
 //! `millrace replay` as its users run it: captures in; flow records, summary, messages and exit
 //! status out.
 
+#[path = "../../../capture/src/tests/captures.rs"]
 mod captures;
 mod clock;
 mod configuration;

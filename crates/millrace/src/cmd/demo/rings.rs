@@ -3,7 +3,6 @@
 //! it, and nothing is offloaded.
 
 use super::{DemoArgs, choose_cpu};
-use crate::capture::Capture;
 use crate::cmd::run::{Until, secret, watch};
 use crate::feed::{Fed, Feeder, Frames, Source};
 use crate::host::Memory;
@@ -14,6 +13,7 @@ use crate::records::WrittenRecords;
 use crate::start::start_eal;
 use crate::{signals, units};
 use anyhow::Context;
+use capture::Capture;
 use dpdk::{EalConfig, Mempool, Port, PortConfig, ring_cable};
 use std::fs::File;
 use std::io;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! TRex profiles: found by name or as a file, with their captures, and probes beside them.
 
-use crate::capture::Capture as CaptureFile;
 use anyhow::{Context, bail};
+use capture::Capture as CaptureFile;
 use std::fs::{self, File};
 use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;

@@ -4,9 +4,9 @@
 //! Packets of the same time go to the engine as one burst; before the packets of a later time,
 //! every flow that is over by then is ended. Time never runs backwards.
 
-use crate::capture::{Capture, CapturedPacket, Fault, Frame, LinkType};
 use crate::records::RecordSink;
 use crate::summary::Summary;
+use capture::{Capture, CapturedPacket, Fault, Frame, LinkType};
 use engine::{BURST_MAX, Engine, Verdict};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

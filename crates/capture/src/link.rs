@@ -8,17 +8,17 @@ use std::fmt;
 
 /// A link type number as in capture files (`LINKTYPE_` in libpcap).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LinkType(pub(super) u16);
+pub struct LinkType(pub(super) u16);
 
 /// Lengths of a packet that was appended as an Ethernet frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// Bytes appended.
-    pub(crate) captured_len: usize,
+    pub captured_len: usize,
     /// Bytes of the Ethernet frame before the capture cut it.
-    pub(crate) frame_len: usize,
+    pub frame_len: usize,
     /// Bytes to account for: those on the wire, with the packet's own link header.
-    pub(crate) wire_len: usize,
+    pub wire_len: usize,
 }
 
 /// What the link header says, and where the payload starts.
@@ -53,7 +53,7 @@ impl LinkType {
     const LINUX_SLL2: Self = Self(276);
 
     /// True if packets are Ethernet frames.
-    pub(crate) fn is_ethernet(self) -> bool {
+    pub fn is_ethernet(self) -> bool {
         self == Self::ETHERNET
     }
 
@@ -115,7 +115,7 @@ impl fmt::Display for LinkType {
 impl CapturedPacket<'_> {
     /// Appends the packet to `arena` as an Ethernet frame. `None`, and nothing appended, where the
     /// link type is not one that can be made into one.
-    pub(crate) fn append_ethernet(&self, arena: &mut Vec<u8>) -> Option<Frame> {
+    pub fn append_ethernet(&self, arena: &mut Vec<u8>) -> Option<Frame> {
         let wire_len = self.original_len;
         if self.link_type == LinkType::ETHERNET {
             arena.extend_from_slice(self.bytes);

@@ -2,11 +2,13 @@
 //! Reads capture files packet by packet: pcap (µs and ns, both byte orders) and pcapng, each also
 //! gzip-compressed, from a file or from standard input.
 //!
-//! Streams: one window of [`WINDOW_MAX`] bytes, whatever the file's size. The headers are parsed
+//! Streams: one window of 512 KiB, whatever the file's size. The headers are parsed
 //! by the `pcap-parser` crate; reading, framing and bounds are ours, because its own readers hide
 //! input errors and take a block whose contents exceed it for one that is not there yet. No length
 //! in a file is believed before it is checked: anything wrong ends the capture with a [`Fault`]
 //! that says what and where, after the packets before it.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod fault;
 mod gzip;
@@ -17,8 +19,8 @@ mod pcapng;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fault::Fault;
-pub(crate) use link::{Frame, LinkType};
+pub use fault::Fault;
+pub use link::{Frame, LinkType};
 
 use fault::Cause;
 use input::Input;
@@ -33,19 +35,19 @@ const WINDOW_MAX: usize = 2 * PACKET_MAX;
 
 /// One packet of a capture.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CapturedPacket<'a> {
+pub struct CapturedPacket<'a> {
     /// Nanoseconds since the Unix epoch. A format without a time repeats the packet before.
-    pub(crate) time_ns: u64,
+    pub time_ns: u64,
     /// The captured bytes, without FCS.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// Bytes on the wire without FCS; at least `bytes.len()`.
-    pub(crate) original_len: usize,
+    pub original_len: usize,
     /// What the bytes start with.
-    pub(crate) link_type: LinkType,
+    pub link_type: LinkType,
 }
 
 /// A capture being read.
-pub(crate) struct Capture {
+pub struct Capture {
     name: String,
     input: Input,
     format: Format,
@@ -70,7 +72,7 @@ struct Located {
 
 impl Capture {
     /// Starts reading `source`, which messages call `name`.
-    pub(crate) fn new(name: &str, source: impl Read + 'static) -> Result<Self, Fault> {
+    pub fn new(name: &str, source: impl Read + 'static) -> Result<Self, Fault> {
         let mut input = Input::new(Box::new(source), WINDOW_MAX);
         match Format::recognise(&mut input) {
             Ok(format) => Ok(Self { name: name.to_owned(), input, format, packets: 0 }),
@@ -79,17 +81,18 @@ impl Capture {
     }
 
     /// The fault of a capture that could not even be opened.
-    pub(crate) fn unreadable(name: &str, error: io::Error) -> Fault {
+    pub fn unreadable(name: &str, error: io::Error) -> Fault {
         Fault::new(name, 0, 0, Cause::Read(error))
     }
 
     /// Bytes of the (decompressed) capture read so far: whole records.
-    pub(crate) fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.input.offset()
     }
 
     /// The next packet; `None` at the end of the capture. Not to be called again after a fault.
-    pub(crate) fn next(&mut self) -> Result<Option<CapturedPacket<'_>>, Fault> {
+    #[expect(clippy::should_implement_trait, reason = "a packet borrows from its capture")]
+    pub fn next(&mut self) -> Result<Option<CapturedPacket<'_>>, Fault> {
         let found = match &mut self.format {
             Format::Pcap(file) => file.next(&mut self.input),
             Format::Pcapng(file) => file.next(&mut self.input),

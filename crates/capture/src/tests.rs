@@ -4,7 +4,6 @@
 use super::*;
 use captures::{Order, Packet, Pcap, Pcapng, gzip};
 
-#[path = "../../tests/replay/captures.rs"]
 mod captures;
 
 /// Yields one byte for each read.

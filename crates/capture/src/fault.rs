@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 
 /// Why and where a capture could not be read further.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub struct Fault {
     file: String,
     offset: u64,
     packet: u64,
@@ -71,7 +71,7 @@ impl Fault {
     }
 
     /// Bytes of the (decompressed) capture before the record that is at fault.
-    pub(crate) fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.offset
     }
 }
