@@ -7,6 +7,7 @@
 
 use crate::control;
 use crate::output::tell;
+use doctor::host::Cpus;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -39,6 +40,11 @@ pub(crate) fn in_use() -> Vec<InUse> {
     found.sort();
     found.dedup_by_key(|it| it.cpu);
     found
+}
+
+/// Reads the cpus of this host, and which of them other instances have locked.
+pub(crate) fn cpus_of_this_host() -> Cpus {
+    Cpus::of_this_host(in_use().into_iter().map(|it| it.cpu).collect())
 }
 
 /// Locks cpus until the process ends. Warns of those that another instance uses too. Where no

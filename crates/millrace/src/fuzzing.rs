@@ -6,12 +6,12 @@
 use crate::cmd::replay::Player;
 use crate::config::{Config, Place, Problem, Problems};
 use crate::control::{Ask, LIMIT_MAX, receive};
-use crate::host::Cpus;
 use crate::plan::Plan;
 use crate::records::{Existing, Format, RecordSink, Target, Writer};
 use crate::snapshot::{self, Damage, Reader};
 use crate::top::Top;
 use capture::Capture;
+use doctor::host::Cpus;
 use engine::SavedFlow;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;

@@ -13,11 +13,9 @@ mod comparison;
 mod config;
 mod control;
 mod cpu_locks;
-mod doctor;
 mod feed;
 #[doc(hidden)]
 pub mod fuzzing;
-mod host;
 mod live;
 mod netdev;
 mod output;
@@ -83,7 +81,9 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         if is_want_of_hugepages(&error) {
-            host::start_again_without_hugepages();
+            doctor::host::start_again_without_hugepages(|| {
+                dpdk::linux::close_on_exec().is_ok() && !signals::is_end_asked_before_exec()
+            });
         }
         // Its terminal may be gone, which is no reason to panic.
         let _ = writeln!(std::io::stderr(), "millrace: {error:#}");

@@ -2,7 +2,7 @@
 //! Which cpus the workers have and how busy these were before, in one line for people.
 
 use crate::config::Devargs;
-use crate::host::{self, Cpus, Process, busiest_process_on, format_cpus};
+use doctor::host::{self, Cpus, Process, busiest_process_on, format_cpus};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -68,7 +68,7 @@ fn name_nodes(nodes: impl IntoIterator<Item = u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::CpuLoad;
+    use doctor::host::CpuLoad;
 
     #[test]
     fn only_busy_cpus_are_worth_a_warning() {

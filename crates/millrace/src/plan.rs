@@ -28,7 +28,7 @@ pub(crate) use snapshot::SnapshotPlan;
 pub(crate) use zones::ZoneRules;
 
 use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
-use crate::host::Cpus;
+use doctor::host::Cpus;
 use engine::{Checksums, Nanos, Timeouts, ZoneFrom};
 use std::collections::HashMap;
 

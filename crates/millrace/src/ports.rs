@@ -10,7 +10,6 @@ pub(crate) use tuning::{BurstArgs, DescriptorArgs, Tuning};
 
 use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use crate::cpu_locks;
-use crate::host::{Cpus, Memory};
 use crate::netdev::Interfaces;
 use crate::output::tell;
 use crate::placement::{describe_placement, nodes_of};
@@ -18,6 +17,7 @@ use crate::start::start_eal;
 use crate::twin;
 use anyhow::bail;
 use by_mac::MacError;
+use doctor::host::Memory;
 use dpdk::{Eal, EalConfig, Lcore, Mempool, Port, PortConfig, Queues};
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -125,7 +125,7 @@ impl PortNames {
                  `gen --backend packet lo` sends there, `reflect --backend sockets PORT` answers"
             );
         }
-        let cpus = Cpus::of_this_host();
+        let cpus = cpu_locks::cpus_of_this_host();
         cpus.measure_load();
         let nodes = nodes_of(&self.0);
         let chosen = tuning.choose_cpus(workers, &cpus, &nodes);

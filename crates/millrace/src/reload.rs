@@ -4,10 +4,10 @@
 
 use crate::config::Problems;
 use crate::control::Failure;
-use crate::host::Cpus;
 use crate::live::Inquiry;
 use crate::output::tell;
 use crate::plan::{PlanArgs, Settings, ZoneRules};
+use doctor::host::Cpus;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;

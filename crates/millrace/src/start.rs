@@ -2,9 +2,9 @@
 //! Starts DPDK for every command. A signal ends the start at once. If another program holds up the
 //! start, standard error names that program.
 
-use crate::host::locks;
 use crate::output::tell;
 use crate::signals;
+use doctor::host::locks;
 use dpdk::{Eal, EalConfig};
 use rustix::process::{Resource, getrlimit};
 use std::io;

@@ -2,7 +2,6 @@
 //! Workers of runs without DPDK: threads, each on a cpu of its own as far as there are.
 
 use crate::cpu_locks;
-use crate::host::Cpus;
 use crate::output::tell;
 use crate::placement::describe_placement;
 use anyhow::Context;
@@ -14,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 /// Chooses cpus for so many workers, from those that the user names, else the idle ones first;
 /// tells which. Looks at them for a tenth of a second, so it comes before the run's clock starts.
 pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
-    let cpus = Cpus::of_this_host();
+    let cpus = cpu_locks::cpus_of_this_host();
     cpus.measure_load();
     let all = named.map_or_else(|| cpus.by_preference(), <[u32]>::to_vec);
     let chosen: Vec<u32> = all.into_iter().take(workers).collect();

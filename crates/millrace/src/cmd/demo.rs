@@ -9,7 +9,6 @@ mod twins;
 use crate::cmd::run::seconds;
 use crate::config::Policy;
 use crate::cpu_locks;
-use crate::host::Cpus;
 use crate::output::{OutputArgs, tell};
 use crate::placement::describe_placement;
 use crate::twin;
@@ -103,7 +102,7 @@ fn go_on_with_rings(reason: &anyhow::Error) -> io::Error {
 
 /// Chooses the cpu of the worker as `run` does; also returns the line that says which.
 fn choose_cpu() -> (usize, String) {
-    let cpus = Cpus::of_this_host();
+    let cpus = cpu_locks::cpus_of_this_host();
     cpus.measure_load();
     let worker = cpus.by_preference().first().copied().unwrap_or_default();
     cpu_locks::take_for_good(&[worker]);

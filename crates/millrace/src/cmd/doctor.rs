@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace doctor`.
 
-use crate::doctor::{Finding, Status, diagnose};
-use crate::host::Host;
+use doctor::host::Host;
+use doctor::{Finding, Status, diagnose};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

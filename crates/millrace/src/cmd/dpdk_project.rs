@@ -6,10 +6,10 @@
 
 mod eal;
 
-use crate::host::format_cpus;
 use crate::output::tell;
 use crate::ports::by_mac;
 use clap::{CommandFactory, Parser, ValueEnum};
+use doctor::host::format_cpus;
 use eal::Eal;
 use std::ffi::OsString;
 use std::io;

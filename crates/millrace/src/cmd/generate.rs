@@ -23,10 +23,11 @@ mod trex_cfg;
 use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
 use crate::config::MTU_RANGE;
-use crate::host::{CpuList, Cpus, format_cpus};
+use crate::cpu_locks;
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames};
 use anyhow::bail;
 use clap::error::ErrorKind;
+use doctor::host::{CpuList, Cpus, format_cpus};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ use traffic::stream::{Rate, RateError, StreamSpec};
 
 /// Sends, or tests itself.
 pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
-    args.refuse_contradictions(&Cpus::of_this_host()).unwrap_or_else(|fault| {
+    args.refuse_contradictions(&cpu_locks::cpus_of_this_host()).unwrap_or_else(|fault| {
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{fault}\n")).exit()
     });
     let link = args.read_trex_cfg()?;

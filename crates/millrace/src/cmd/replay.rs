@@ -9,7 +9,6 @@ mod player;
 pub(crate) use player::Player;
 
 use crate::cmd::run::secret;
-use crate::host::Memory;
 use crate::output::{Command, OutputArgs, is_dash, tell};
 use crate::plan::{EngineArgs, engine_bytes};
 use crate::records::WrittenRecords;
@@ -17,6 +16,7 @@ use crate::summary::Summary;
 use crate::{signals, units};
 use anyhow::Context;
 use capture::{Capture, Fault};
+use doctor::host::Memory;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use player::Played;
 use std::fs::File;

@@ -4,7 +4,6 @@
 use crate::config::{Devargs, Huge, Socket};
 use crate::control::{self, OpenError, Request, Server, Taker};
 use crate::cpu_locks;
-use crate::host::{Cpus, Memory};
 use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::netdev::Interfaces;
 use crate::output::{Command, OutputArgs, tell, tell_at_once};
@@ -18,6 +17,7 @@ use crate::snapshot::Snapshots;
 use crate::start::start_eal;
 use crate::{twin, units};
 use anyhow::Context;
+use doctor::host::Memory;
 use dpdk::{EalConfig, EalError, Mempool, Port};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let cpus = Cpus::of_this_host();
+    let cpus = cpu_locks::cpus_of_this_host();
     let mut plan = match args.plan.plan(&cpus) {
         Ok(plan) => plan,
         Err(problems) => {

@@ -6,7 +6,7 @@
 
 use super::problem::{Fault, Place, Problem, Written, nearest};
 use super::{Choices, Devargs};
-use crate::host::CPU_MAX;
+use doctor::host::CPU_MAX;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::iter;

@@ -5,9 +5,9 @@ use super::{Plan, engine_config, workers};
 use crate::config::{
     Config, MTU_RANGE, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair,
 };
-use crate::host::{CpuList, Cpus};
 use crate::netdev;
 use crate::placement::nodes_of;
+use doctor::host::{CpuList, Cpus};
 use std::path::{Path, PathBuf};
 
 /// What to run.

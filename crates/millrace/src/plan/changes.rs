@@ -45,8 +45,8 @@ fn may_change(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, Problem};
-    use crate::host::Cpus;
     use crate::plan::{Plan, Settings};
+    use doctor::host::Cpus;
 
     const EVERY_KEY: &str = include_str!("../config/every_key.toml");
     const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";

@@ -58,8 +58,8 @@ fn plan_mark(mark: Mark, settings: &mut Settings) -> MarkRule {
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, Problem};
-    use crate::host::Cpus;
     use crate::plan::Plan;
+    use doctor::host::Cpus;
     use engine::{End, Filter, MarkBits, MarkChange, MarkRule};
 
     fn plan(rest: &str) -> Result<Plan, String> {

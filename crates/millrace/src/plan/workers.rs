@@ -2,7 +2,7 @@
 //! Which cpu each worker gets: one worker per cpu.
 
 use crate::config::{Fault, Pair, Place, Problem, Written};
-use crate::host::{Cpus, format_cpus};
+use doctor::host::{Cpus, format_cpus};
 use std::collections::HashMap;
 
 /// Workers written down for cpus that do not exist or have a worker already.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Ports named by MAC address: `mac=aa:bb:cc:dd:ee:ff`, or the address alone.
 
-use crate::host::Nic;
 use crate::netdev;
+use doctor::host::Nic;
 use std::io;
 
 /// A MAC address that names no port.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Settings of ports and workers that Millrace chooses where the user does not.
 
-use crate::host::Cpus;
+use doctor::host::Cpus;
 use generator::BurstSizes;
 
 /// Descriptors of a queue.

@@ -5,7 +5,7 @@
 use super::search::{LOSS_MAX, TRIALS, Trial, highest_rate};
 use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed, end_with_us, this_program};
 use crate::cmd::report::PageFile;
-use crate::host::Cpus;
+use crate::cpu_locks;
 use crate::output::tell;
 use crate::signals;
 use anyhow::{Context, bail};
@@ -252,7 +252,7 @@ impl Runner<'_> {
         generator.arg("gen").args(way.generator());
         generator.args(["--verify", "--interval", "0.1", "-q", "--json", "-"]);
         // The reflector needs a cpu, too.
-        if Cpus::of_this_host().usable().len() < CPUS {
+        if cpu_locks::cpus_of_this_host().usable().len() < CPUS {
             generator.args(["--workers", "1"]);
         }
         generator.args(["-d", &seconds.to_string(), "--rate", &rate, "--stream", &stream]);

@@ -5,7 +5,6 @@
 use super::{DemoArgs, choose_cpu};
 use crate::cmd::run::{Until, secret, watch};
 use crate::feed::{Fed, Feeder, Frames, Source};
-use crate::host::Memory;
 use crate::live::{Live, Wire};
 use crate::output::{Command, tell};
 use crate::plan::{OffloadPlan, engine_bytes};
@@ -14,6 +13,7 @@ use crate::start::start_eal;
 use crate::{signals, units};
 use anyhow::Context;
 use capture::Capture;
+use doctor::host::Memory;
 use dpdk::{EalConfig, Mempool, Port, PortConfig, ring_cable};
 use std::fs::File;
 use std::io;

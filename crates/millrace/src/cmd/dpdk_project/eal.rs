@@ -3,10 +3,10 @@
 //!
 //! Names and meanings are those of DPDK's `eal_common_options.c`.
 
-use crate::host::CpuList;
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
+use doctor::host::CpuList;
 
 /// What becomes of an option that is told: its long name, its letter, if it takes a value, and why
 /// it has no effect.
@@ -113,7 +113,7 @@ impl Eal {
             return cpus.clone();
         }
         if cpus.len() > rx + tx {
-            let left = crate::host::format_cpus(&cpus[rx + tx..]);
+            let left = doctor::host::format_cpus(&cpus[rx + tx..]);
             notes.push(format!("-l: no worker is left for cpus {left}"));
         }
         [&cpus[rx..rx + tx], &cpus[..rx]].concat()

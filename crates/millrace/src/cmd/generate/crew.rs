@@ -7,9 +7,10 @@ use super::neighbours::{Senders, macs};
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use super::punctual::Punctual;
-use crate::host::{CpuList, Cpus};
+use crate::cpu_locks;
 use crate::ports::OpenPorts;
 use anyhow::Context;
+use doctor::host::CpuList;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
     Answers, BurstSizes, Checks, Clock, Lanes, Ledger, Listener, Phase, PortQueue, PortRx, PortTx,
@@ -45,7 +46,7 @@ impl Crew {
         let (cpus, most) = match &args.cpus {
             Some(CpuList(named)) => (named.len(), named.len()),
             None => {
-                let cpus = Cpus::of_this_host();
+                let cpus = cpu_locks::cpus_of_this_host();
                 (cpus.count_free(), cpus.usable().len())
             }
         };

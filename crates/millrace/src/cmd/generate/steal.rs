@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Time that a hypervisor took from the cpus of the workers, by interval.
 
-use crate::host::Cpus;
+use doctor::host::Cpus;
 use std::collections::BTreeMap;
 
 /// Readings at the borders of intervals.

@@ -6,10 +6,11 @@
 
 use super::GenArgs;
 use crate::config::Devargs;
-use crate::host::{CpuList, Cpus, format_cpus};
+use crate::cpu_locks;
 use crate::output::tell;
 use crate::ports::{PortNames, Tuning};
 use anyhow::{Context, bail};
+use doctor::host::{CpuList, Cpus, format_cpus};
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -42,7 +43,7 @@ impl GenArgs {
         if let Some(path) = self.trex_cfg.clone() {
             let text = fs::read_to_string(&path)
                 .with_context(|| format!("cannot read {}", path.display()))?;
-            let cpus = Cpus::of_this_host();
+            let cpus = cpu_locks::cpus_of_this_host();
             let notes = self.apply(&text, &path, &mut link, &cpus)?;
             for note in notes {
                 tell(io::stderr(), format_args!("millrace: {note}"));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Ports of `millrace nic`: DPDK is started with them, each has the same queues and is started.
 
-use crate::host::Memory;
 use crate::start::start_eal;
 use crate::twin;
+use doctor::host::Memory;
 use dpdk::{EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
 
 /// Queues of each port where nobody says how many.

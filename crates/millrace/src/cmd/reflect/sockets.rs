@@ -3,7 +3,7 @@
 
 use super::{Counters, REPORT_NS, ReflectArgs, What};
 use crate::backend::{Backend, NO_IO_URING, SocketArgs, tell_refusals};
-use crate::host::Cpus;
+use crate::cpu_locks;
 use crate::output::{JsonFile, tell};
 use crate::{signals, threads};
 use anyhow::{Context, bail};
@@ -30,7 +30,7 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
         tell(io::stderr(), format_args!("millrace: reflecting at UDP port {chosen}"));
     }
     let named = args.cpus.as_ref().map(|list| &list.0[..]);
-    let usable = named.map_or_else(|| Cpus::of_this_host().usable().len(), <[u32]>::len);
+    let usable = named.map_or_else(|| cpu_locks::cpus_of_this_host().usable().len(), <[u32]>::len);
     let count = usable.clamp(1, options.sockets);
     let cpus = threads::choose_cpus(count, named);
     let (clock, phase) = (Clock::measured(), Phase::new());

@@ -19,12 +19,12 @@ pub(super) fn read(root: Root) -> BTreeMap<u32, Vec<u32>> {
 
 impl Cpus {
     /// NUMA node of a cpu; `None` where the kernel does not tell.
-    pub(crate) fn node_of(&self, cpu: u32) -> Option<u32> {
+    pub fn node_of(&self, cpu: u32) -> Option<u32> {
         self.nodes.iter().find_map(|(node, cpus)| cpus.contains(&cpu).then_some(*node))
     }
 
     /// True if the cpu is known to be on none of these nodes. Without nodes, no cpu is far.
-    pub(crate) fn is_far(&self, cpu: u32, nodes: &[u32]) -> bool {
+    pub fn is_far(&self, cpu: u32, nodes: &[u32]) -> bool {
         let node = self.node_of(cpu).filter(|_| !nodes.is_empty());
         node.is_some_and(|node| !nodes.contains(&node))
     }
@@ -32,13 +32,13 @@ impl Cpus {
 
 /// NUMA node of a PCI device of this host, such as `0000:18:00.0`; `None` where the kernel does not
 /// tell, as on hosts with one node.
-pub(crate) fn node_of_pci(address: &str) -> Option<u32> {
+pub fn node_of_pci(address: &str) -> Option<u32> {
     number(Root(Path::new("/")), &format!("sys/bus/pci/devices/{address}/numa_node"))
 }
 
 /// NUMA node of the device behind a Linux interface of this host; `None` where the kernel does not
 /// tell, as of virtual interfaces.
-pub(crate) fn node_of_interface(name: &str) -> Option<u32> {
+pub fn node_of_interface(name: &str) -> Option<u32> {
     of_interface(Root(Path::new("/")), name)
 }
 

@@ -2,7 +2,7 @@
 //! Memory: what is free, hugepages, and what the process may lock.
 
 use super::{Root, cgroup};
-use crate::{signals, units};
+use results::units;
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -12,7 +12,7 @@ const NODES: &str = "sys/devices/system/node";
 
 /// Memory of the host, and what this process may do with it.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// What can be taken without swapping.
     pub(crate) available_bytes: Option<u64>,
     /// One pool per size of page, smallest first.
@@ -59,7 +59,7 @@ const TABLE_PAGE_KB: u64 = 2048;
     units::bytes(*.needed_bytes),
     units::bytes(*.there_is)
 )]
-pub(crate) struct TooLittle {
+pub struct TooLittle {
     needed_bytes: u64,
     there_is: u64,
 }
@@ -69,11 +69,12 @@ const HUGEPAGES_OF_OTHERS: &str = "MILLRACE_NO_HUGEPAGES";
 
 /// Executes this program once more, without hugepages, as other programs took those that were free.
 /// Returns if that fails, or if it was done before. EAL cannot be started twice in one process, and
-/// leaves the directory of hugepages locked: no descriptor above the standard ones is inherited.
-pub(crate) fn start_again_without_hugepages() {
+/// leaves the directory of hugepages locked: `prepare` sees to it that the program inherits no
+/// descriptor above the standard ones, and returns false if it is not to be executed.
+pub fn start_again_without_hugepages(prepare: impl FnOnce() -> bool) {
     if let (Ok(program), None) = (env::current_exe(), env::var_os(HUGEPAGES_OF_OTHERS)) {
         let arguments = env::args_os().skip(1);
-        if dpdk::linux::close_on_exec().is_err() || signals::is_end_asked_before_exec() {
+        if !prepare() {
             return;
         }
         // It returns only to say why it cannot; what was wrong before is told anyway.
@@ -86,7 +87,7 @@ pub(crate) fn start_again_without_hugepages() {
 #[error(
     "{wanted_mb} MB of hugepages are wanted (`eal.memory_mb`), {free_mb} MB are free: {way_out}"
 )]
-pub(crate) struct TooFewHugepages {
+pub struct TooFewHugepages {
     wanted_mb: u64,
     free_mb: u64,
     way_out: String,
@@ -115,14 +116,14 @@ impl TooFewHugepages {
 
 impl Memory {
     /// Refuses to begin without `wanted_mb` megabytes of hugepages.
-    pub(crate) fn refuse_too_few_hugepages(wanted_mb: u64) -> Result<(), TooFewHugepages> {
+    pub fn refuse_too_few_hugepages(wanted_mb: u64) -> Result<(), TooFewHugepages> {
         let pools = read_hugepages(Root(std::path::Path::new("/")));
         TooFewHugepages::of(wanted_mb, &pools).map_or(Ok(()), Err)
     }
 
     /// Refuses to take more than this host has to give: the kernel would say nothing, and end some
     /// process for want of memory once the tables are written to.
-    pub(crate) fn refuse_more_than_there_is(needed_bytes: u64) -> Result<(), TooLittle> {
+    pub fn refuse_more_than_there_is(needed_bytes: u64) -> Result<(), TooLittle> {
         let memory = Self::read(Root(std::path::Path::new("/")));
         let Some(available) = memory.available_bytes else { return Ok(()) };
         let there_is = available + (memory.free_hugepages_mb() << 20);
@@ -130,7 +131,7 @@ impl Memory {
     }
 
     /// Megabytes of hugepages that this process can have, all sizes together.
-    pub(crate) fn free_hugepages_mb_of_this_host() -> u64 {
+    pub fn free_hugepages_mb_of_this_host() -> u64 {
         if env::var_os(HUGEPAGES_OF_OTHERS).is_some() {
             return 0;
         }
@@ -138,7 +139,7 @@ impl Memory {
     }
 
     /// The same of the pages that flow tables take.
-    pub(crate) fn free_table_pages_mb_of_this_host() -> u64 {
+    pub fn free_table_pages_mb_of_this_host() -> u64 {
         let pools = read_hugepages(Root(std::path::Path::new("/")));
         pools.iter().find(|pool| pool.page_kb == TABLE_PAGE_KB).map_or(0, HugepagePool::free_mb)
     }

@@ -9,7 +9,7 @@ const CAP_NET_RAW: u32 = 13;
 
 /// The software a run stands on.
 #[derive(Debug)]
-pub(crate) struct Software {
+pub struct Software {
     /// Kernel release.
     pub(crate) kernel: Option<String>,
     /// There are libraries, among which DPDK would be.
@@ -52,7 +52,7 @@ pub(crate) struct Privileges {
 
 impl Software {
     /// Release of the kernel of this host, as `uname -r` prints it.
-    pub(crate) fn kernel_of_this_host() -> Option<String> {
+    pub fn kernel_of_this_host() -> Option<String> {
         Root(Path::new("/")).text("proc/sys/kernel/osrelease")
     }
 

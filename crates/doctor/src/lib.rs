@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a host means for a run: one finding per question, each with what to do about it.
 //!
-//! A pure function of the snapshot. Only what stops every run is a failure; what merely costs speed
-//! is a warning or a note, since Millrace runs without any preparation.
+//! [`host`] reads the host from `/sys` and `/proc`: cpus, NUMA nodes, memory, hugepages, NICs and
+//! software. [`diagnose`] is a pure function of what was read. Only what stops every run is a
+//! failure; what merely costs speed is a warning or a note, since Millrace runs without any
+//! preparation.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod cpus;
+pub mod host;
 mod memory;
 mod nics;
 mod software;
@@ -17,7 +22,7 @@ use serde::Serialize;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Status {
+pub enum Status {
     /// As it should be.
     Ok,
     /// Worth knowing; costs nothing, or only in some uses.
@@ -32,14 +37,15 @@ pub(crate) enum Status {
 
 /// The answer to one question.
 #[derive(Debug, Serialize)]
-pub(crate) struct Finding {
+pub struct Finding {
     /// What was looked at.
-    pub(crate) topic: String,
-    pub(crate) status: Status,
+    pub topic: String,
+    /// How bad it is.
+    pub status: Status,
     /// What was found.
-    pub(crate) found: String,
+    pub found: String,
     /// What to do; nothing where all is well.
-    pub(crate) advice: Option<String>,
+    pub advice: Option<String>,
 }
 
 impl Finding {
@@ -58,7 +64,7 @@ impl Finding {
 }
 
 /// Everything there is to say about `host`, most basic first.
-pub(crate) fn diagnose(host: &Host) -> Vec<Finding> {
+pub fn diagnose(host: &Host) -> Vec<Finding> {
     let mut findings = software::diagnose(&host.software);
     findings.extend(cpus::diagnose(host));
     findings.extend(memory::diagnose(&host.memory));

@@ -11,7 +11,7 @@ pub(crate) const USER_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_
 
 /// One port of a NIC.
 #[derive(Debug)]
-pub(crate) struct Nic {
+pub struct Nic {
     /// PCI address.
     pub(crate) address: String,
     /// `vendor:device`, hexadecimal.
@@ -40,7 +40,7 @@ pub(crate) struct Interface {
 
 impl Nic {
     /// PCI addresses of the NICs of this host that user space drives.
-    pub(crate) fn bound_to_user_space() -> Vec<String> {
+    pub fn bound_to_user_space() -> Vec<String> {
         let nics = read(Root(Path::new("/"))).unwrap_or_default().into_iter();
         let is_bound =
             |nic: &Nic| nic.driver.as_deref().is_some_and(|it| USER_DRIVERS.contains(&it));

@@ -2,7 +2,6 @@
 //! Cpus: which there are, which are set apart, how busy they are, and how steady they run.
 
 use super::{Root, nodes};
-use crate::cpu_locks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -19,42 +18,41 @@ const BUSY_PERCENT: f64 = 20.0;
 
 /// Sets of cpus, each ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cpus {
+pub struct Cpus {
     /// Cpus that run.
-    pub(crate) online: Vec<u32>,
+    pub online: Vec<u32>,
     /// Those of them that this process may use.
-    pub(crate) allowed: Vec<u32>,
+    pub allowed: Vec<u32>,
     /// Those that the scheduler leaves alone (`isolcpus`).
-    pub(crate) isolated: Vec<u32>,
+    pub isolated: Vec<u32>,
     /// Whether the kernel told which they are.
-    pub(crate) isolated_known: bool,
+    pub isolated_known: bool,
     /// Those without a tick while one thread runs (`nohz_full`).
-    pub(crate) nohz_full: Vec<u32>,
+    pub nohz_full: Vec<u32>,
     /// Those whose RCU work is done elsewhere (`rcu_nocbs`).
-    pub(crate) rcu_nocbs: Vec<u32>,
+    pub rcu_nocbs: Vec<u32>,
     /// Cpus of the workers of other instances of Millrace.
-    pub(crate) others: Vec<u32>,
+    pub others: Vec<u32>,
     /// Cpus of each NUMA node, where the kernel tells.
-    pub(crate) nodes: BTreeMap<u32, Vec<u32>>,
+    pub nodes: BTreeMap<u32, Vec<u32>>,
     /// How busy they were, once that was measured.
-    pub(crate) load: OnceLock<CpuLoad>,
+    pub load: OnceLock<CpuLoad>,
 }
 
 impl Cpus {
-    /// Reads the cpus of this host.
-    pub(crate) fn of_this_host() -> Self {
-        let others = cpu_locks::in_use().into_iter().map(|it| it.cpu).collect();
+    /// Reads the cpus of this host; `others` are those of the workers of other instances.
+    pub fn of_this_host(others: Vec<u32>) -> Self {
         Self { others, ..Self::read(Root(Path::new("/"))) }
     }
 
     /// Number of cpus that workers can have and no other instance uses; at least 1.
-    pub(crate) fn count_free(&self) -> usize {
+    pub fn count_free(&self) -> usize {
         self.usable().iter().filter(|cpu| !self.others.contains(cpu)).count().max(1)
     }
 
     /// Measures how busy the cpus of this host are, which takes a tenth of a second. Only the first
     /// call does: later on the workers of this process are a part of the load.
-    pub(crate) fn measure_load(&self) {
+    pub fn measure_load(&self) {
         self.load.get_or_init(|| {
             let root = Root(Path::new("/"));
             let before = CpuTimes::read(root);
@@ -64,12 +62,12 @@ impl Cpus {
     }
 
     /// Share of its time that a cpu was not idle, in percent; `None` if that is not known.
-    pub(crate) fn busy_percent(&self, cpu: u32) -> Option<f64> {
+    pub fn busy_percent(&self, cpu: u32) -> Option<f64> {
         self.load.get()?.0.get(&cpu).copied()
     }
 
     /// True if somebody uses a cpu so much that a worker there would be kept from it.
-    pub(crate) fn is_busy(&self, cpu: u32) -> bool {
+    pub fn is_busy(&self, cpu: u32) -> bool {
         self.busy_percent(cpu).is_some_and(|percent| percent > BUSY_PERCENT)
     }
 
@@ -77,13 +75,13 @@ impl Cpus {
     /// that are not busy come before busy ones, and of these the least busy first. Among equals
     /// isolated cpus come first, being meant for this, and the first cpu comes last, being the best
     /// one for all other work.
-    pub(crate) fn by_preference(&self) -> Vec<u32> {
+    pub fn by_preference(&self) -> Vec<u32> {
         self.by_preference_near(&[])
     }
 
     /// The same for ports on these NUMA nodes: of cpus that are free and equally busy, those of the
     /// nodes come first. Where none is given, or the nodes have no cpus, nodes do not matter.
-    pub(crate) fn by_preference_near(&self, nodes: &[u32]) -> Vec<u32> {
+    pub fn by_preference_near(&self, nodes: &[u32]) -> Vec<u32> {
         let first = self.allowed.first();
         let mut cpus = self.usable();
         let rank = |cpu: &u32| {
@@ -99,14 +97,14 @@ impl Cpus {
 
     /// Cpus a worker can have. Isolated ones are not among those a process is given by itself, yet
     /// it may go there.
-    pub(crate) fn usable(&self) -> Vec<u32> {
+    pub fn usable(&self) -> Vec<u32> {
         let usable = |cpu: &u32| self.allowed.contains(cpu) || self.isolated.contains(cpu);
         self.online.iter().copied().filter(usable).collect()
     }
 
     /// Returns the time that a hypervisor took from these cpus since boot, in milliseconds; `None`
     /// if the kernel does not say.
-    pub(crate) fn stolen_ms(cpus: &[u32]) -> Option<u64> {
+    pub fn stolen_ms(cpus: &[u32]) -> Option<u64> {
         CpuTimes::read(Root(Path::new("/"))).stolen_ms(cpus)
     }
 
@@ -134,7 +132,7 @@ impl Cpus {
 
 /// Share of its time that each cpu was not idle, in percent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct CpuLoad(pub(crate) BTreeMap<u32, f64>);
+pub struct CpuLoad(pub BTreeMap<u32, f64>);
 
 // A share of a time that has passed is a number.
 impl Eq for CpuLoad {}
@@ -190,7 +188,7 @@ impl CpuTimes {
 
 /// How the processor runs.
 #[derive(Debug)]
-pub(crate) struct Processor {
+pub struct Processor {
     /// Feature flags of the first cpu; none on architectures that name them otherwise.
     pub(crate) flags: Option<Vec<String>>,
     /// Frequency governors in use, each once; none where the host has no say.
@@ -205,7 +203,7 @@ pub(crate) struct Processor {
 
 impl Processor {
     /// What it calls itself, on architectures where it does.
-    pub(crate) fn name_of_this_host() -> Option<String> {
+    pub fn name_of_this_host() -> Option<String> {
         Root(Path::new("/")).field("proc/cpuinfo", "model name")
     }
 
@@ -237,16 +235,16 @@ pub(super) fn parse_cpus(list: &str) -> Vec<u32> {
 }
 
 /// The highest number of a cpu that can have a worker.
-pub(crate) const CPU_MAX: u32 = 1023;
+pub const CPU_MAX: u32 = 1023;
 
 /// Cpus as a person lists them, in that order: `2,4-6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CpuList(pub(crate) Vec<u32>);
+pub struct CpuList(pub Vec<u32>);
 
 /// Not a list of cpus.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be cpus from 0 to {CPU_MAX} and ranges of them, such as 2,4-6")]
-pub(crate) struct NoCpuList;
+pub struct NoCpuList;
 
 impl FromStr for CpuList {
     type Err = NoCpuList;
@@ -267,7 +265,7 @@ impl FromStr for CpuList {
 }
 
 /// Writes a list as the kernel does.
-pub(crate) fn format_cpus(cpus: &[u32]) -> String {
+pub fn format_cpus(cpus: &[u32]) -> String {
     let mut text = String::new();
     for run in cpus.chunk_by(|before, after| before + 1 == *after) {
         let gap = if text.is_empty() { "" } else { "," };

@@ -6,7 +6,7 @@ use std::fs;
 
 /// A process that holds a lock.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub struct Holder {
     /// `None` for a process of another pid namespace.
     pid: Option<u32>,
 }
@@ -22,7 +22,7 @@ impl fmt::Display for Holder {
 }
 
 /// The process whose lock process `pid` waits for, if it waits for one.
-pub(crate) fn holder_waited_for(pid: u32) -> Option<Holder> {
+pub fn holder_waited_for(pid: u32) -> Option<Holder> {
     holder_in(&fs::read_to_string("/proc/locks").ok()?, pid)
 }
 

@@ -5,27 +5,28 @@
 
 mod cgroup;
 mod cpus;
-pub(crate) mod locks;
+pub mod locks;
 mod memory;
 mod nics;
 mod nodes;
 mod processes;
 mod software;
 
-#[cfg(test)]
-pub(crate) use cpus::CpuLoad;
-pub(crate) use cpus::{CPU_MAX, CpuList, Cpus, Processor, format_cpus};
-pub(crate) use memory::{HugepagePool, Memory, NO_LIMIT, start_again_without_hugepages};
-pub(crate) use nics::{Interface, Nic, USER_DRIVERS};
-pub(crate) use nodes::{node_of_interface, node_of_pci};
-pub(crate) use processes::{Process, busiest_process_on};
-pub(crate) use software::{Privileges, Software};
+pub use cpus::{CPU_MAX, CpuList, CpuLoad, Cpus, Processor, format_cpus};
+pub(crate) use memory::{HugepagePool, NO_LIMIT};
+pub use memory::{Memory, start_again_without_hugepages};
+pub use nics::Nic;
+pub(crate) use nics::{Interface, USER_DRIVERS};
+pub use nodes::{node_of_interface, node_of_pci};
+pub use processes::{Process, busiest_process_on};
+pub(crate) use software::Privileges;
+pub use software::Software;
 
 use std::path::Path;
 
 /// One host at one moment.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub struct Host {
     pub(crate) cpus: Cpus,
     pub(crate) processor: Processor,
     pub(crate) memory: Memory,
@@ -36,7 +37,7 @@ pub(crate) struct Host {
 
 impl Host {
     /// Reads the host whose root directory is `root`.
-    pub(crate) fn read(root: &Path) -> Self {
+    pub fn read(root: &Path) -> Self {
         let root = Root(root);
         Self {
             cpus: Cpus::read(root),

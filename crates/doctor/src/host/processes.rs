@@ -8,15 +8,17 @@ use std::path::Path;
 
 /// A process by its number and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
-    pub(crate) id: u32,
-    pub(crate) name: String,
+pub struct Process {
+    /// Number of the process.
+    pub id: u32,
+    /// Its name, as the kernel keeps it.
+    pub name: String,
 }
 
 /// Returns the process that used `cpu` most within a tenth of a second, which this call takes.
 /// `None` if none used half of it: then the load is that of many, of the kernel, or of processes
 /// that this one does not see.
-pub(crate) fn busiest_process_on(cpu: u32) -> Option<Process> {
+pub fn busiest_process_on(cpu: u32) -> Option<Process> {
     let root = Root(Path::new("/"));
     let before = Threads::read(root);
     std::thread::sleep(LOAD_WINDOW);
