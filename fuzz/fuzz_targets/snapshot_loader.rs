@@ -9,18 +9,64 @@
 
 mod edits;
 
+use checkpoint::{Damage, Reader, repair, sample};
 use edits::edited;
+use engine::SavedFlow;
 use libfuzzer_sys::fuzz_target;
-use millrace::fuzzing::{restore_snapshot, snapshot_of, snapshot_repaired};
+
+/// What was read of a file of connections.
+#[derive(Debug)]
+struct Restoring {
+    /// Every connection of the pages that are good.
+    flows: Vec<SavedFlow>,
+    /// It was read to its end.
+    is_whole: bool,
+}
+
+/// Reads a file of connections as the next run does; `None` where nothing is read. The engine that
+/// takes them knows each as it was, or not at all, and ends all of them.
+fn restore_snapshot(file: &[u8]) -> Option<Restoring> {
+    const NOW: engine::Nanos = 1_700_000_000_000_000_000;
+    let mut reader = Reader::open(file).ok()?;
+    let mut restoring = Restoring { flows: Vec::new(), is_whole: false };
+    let config = engine::Config { capacity_ipv4: 64, capacity_ipv6: 64, ..Default::default() };
+    let mut engine = engine::Engine::new(&config);
+    let mut flows = Vec::new();
+    loop {
+        match reader.next(&mut flows) {
+            Ok(true) | Err(Damage::Page) => {}
+            end => {
+                restoring.is_whole = end.is_ok() && reader.damaged == 0;
+                break;
+            }
+        }
+        flows.iter().for_each(|flow| {
+            engine.restore(flow, NOW);
+        });
+        restoring.flows.append(&mut flows);
+    }
+    let (mut cursor, mut saved) = (engine::Cursor::default(), 0);
+    while engine.save(&mut cursor, 16, &mut |flow| {
+        assert!(flow.start <= flow.last_seen && flow.last_seen <= NOW, "{flow:?}");
+        saved += 1;
+    }) {}
+    assert_eq!(saved, engine.stats().active());
+    engine.expire(NOW + 1, 1000);
+    while engine.flush(1000) {
+        while engine.next_record().is_some() {}
+    }
+    assert_eq!(engine.stats().active(), 0);
+    Some(restoring)
+}
 
 fuzz_target!(|input: &[u8]| {
     let Some((choice, edits)) = input.split_first() else { return };
     let count = usize::from(choice >> 1) * 9;
-    let original = snapshot_of(count);
+    let original = sample(count);
     let mut file = edited(original.clone(), edits);
     let is_repaired = choice & 1 == 1;
     if is_repaired {
-        snapshot_repaired(&mut file);
+        repair(&mut file);
     }
     let read = restore_snapshot(&file);
     if let Some(read) = read.filter(|_| !is_repaired) {

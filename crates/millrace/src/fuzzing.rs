@@ -8,11 +8,9 @@ use crate::config::{Config, Place, Problem, Problems};
 use crate::control::{Ask, LIMIT_MAX, receive};
 use crate::plan::Plan;
 use crate::records::{Existing, Format, RecordSink, Target, Writer};
-use crate::snapshot::{self, Damage, Reader};
 use crate::top::Top;
 use capture::Capture;
 use doctor::host::Cpus;
-use engine::SavedFlow;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
@@ -75,59 +73,4 @@ pub fn control_request(sent: &[u8]) -> Result<String, String> {
         }
         Err(failure) => Err(serde_json::to_string(&failure.line()).expect(JSON)),
     }
-}
-
-/// What was read of a file of connections.
-#[derive(Debug)]
-pub struct Restoring {
-    /// Every connection of the pages that are good.
-    pub flows: Vec<SavedFlow>,
-    /// It was read to its end.
-    pub is_whole: bool,
-}
-
-/// A file of so many connections.
-pub fn snapshot_of(count: usize) -> Vec<u8> {
-    snapshot::sample(count)
-}
-
-/// Puts the checksums of a file right, as far as it has blocks.
-pub fn snapshot_repaired(file: &mut [u8]) {
-    snapshot::repair(file);
-}
-
-/// Reads a file of connections as the next run does; `None` where nothing is read. The engine that
-/// takes them knows each as it was, or not at all, and ends all of them.
-pub fn restore_snapshot(file: &[u8]) -> Option<Restoring> {
-    const NOW: engine::Nanos = 1_700_000_000_000_000_000;
-    let mut reader = Reader::open(file).ok()?;
-    let mut restoring = Restoring { flows: Vec::new(), is_whole: false };
-    let config = engine::Config { capacity_ipv4: 64, capacity_ipv6: 64, ..Default::default() };
-    let mut engine = engine::Engine::new(&config);
-    let mut flows = Vec::new();
-    loop {
-        match reader.next(&mut flows) {
-            Ok(true) | Err(Damage::Page) => {}
-            end => {
-                restoring.is_whole = end.is_ok() && reader.damaged == 0;
-                break;
-            }
-        }
-        flows.iter().for_each(|flow| {
-            engine.restore(flow, NOW);
-        });
-        restoring.flows.append(&mut flows);
-    }
-    let (mut cursor, mut saved) = (engine::Cursor::default(), 0);
-    while engine.save(&mut cursor, 16, &mut |flow| {
-        assert!(flow.start <= flow.last_seen && flow.last_seen <= NOW, "{flow:?}");
-        saved += 1;
-    }) {}
-    assert_eq!(saved, engine.stats().active());
-    engine.expire(NOW + 1, 1000);
-    while engine.flush(1000) {
-        while engine.next_record().is_some() {}
-    }
-    assert_eq!(engine.stats().active(), 0);
-    Some(restoring)
 }

@@ -27,7 +27,6 @@ mod protocols;
 mod records;
 mod reload;
 mod signals;
-mod snapshot;
 mod start;
 mod summary;
 mod threads;

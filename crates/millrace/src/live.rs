@@ -38,9 +38,9 @@ use crate::config::{Bypass, Policy};
 use crate::output::tell;
 use crate::plan::{OffloadPlan, ZoneRules};
 use crate::records::RecordSink;
-use crate::snapshot::{Place, Snapshots};
 use crate::summary::{Offload, OffloadPort, Summary};
 use board::{Board, Snapshot};
+use checkpoint::{Place, Snapshots};
 use clock::Clock;
 use desk::Desk;
 use dpdk::{

@@ -13,14 +13,14 @@ use crate::privileges::Capabilities;
 use crate::records::{RecordSink, WrittenRecords};
 use crate::reload::{Reload, Reloader};
 use crate::signals::{self, RunSignals};
-use crate::snapshot::Snapshots;
 use crate::start::start_eal;
 use crate::{twin, units};
 use anyhow::Context;
+use checkpoint::{Settings, Snapshots};
 use doctor::host::Memory;
 use dpdk::{EalConfig, EalError, Mempool, Port};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,16 +186,19 @@ fn prepare(plan: &Plan) -> anyhow::Result<Interfaces> {
 fn snapshots(plan: &Plan) -> Option<Snapshots> {
     let pairs =
         plan.pairs.iter().map(|pair| (pair.workers.len(), pair.zone_from(plan.engine.zone)));
-    match Snapshots::open(&plan.snapshot, pairs) {
+    let settings = Settings { folder: plan.snapshot.folder.clone()?, every: plan.snapshot.every };
+    match Snapshots::open(&settings, pairs) {
         Ok(snapshots) => {
-            for complaint in snapshots.iter().flat_map(|snapshots| &snapshots.complaints) {
+            if let Some(secret) = &snapshots.rss {
+                dpdk::use_rss_secret(secret);
+            }
+            for complaint in &snapshots.complaints {
                 tell(io::stderr(), format_args!("millrace: {complaint}"));
             }
-            snapshots
+            Some(snapshots)
         }
         Err(error) => {
-            let folder = plan.snapshot.folder.as_deref().unwrap_or(Path::new(""));
-            let folder = folder.display();
+            let folder = settings.folder.display();
             tell(io::stderr(), format_args!("millrace: no snapshots: {folder}: {error}"));
             None
         }

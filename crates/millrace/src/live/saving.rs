@@ -7,9 +7,9 @@
 
 use super::clock::{Clock, system_now};
 use crate::output::{Standstill, tell};
-use crate::snapshot::{Place, Resume, Resumed, Snapshots};
 use crate::summary;
-use dpdk::tsc;
+use checkpoint::{Place, Resume, Resumed, Snapshots};
+use dpdk::{rss_secret, tsc};
 use engine::{Cursor, Engine, Nanos, SavedFlow};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io;
@@ -224,7 +224,7 @@ impl Source {
     /// worker gives, or the next file would have the rest.
     fn write(&mut self, snapshots: &Snapshots, clock: Clock, steps: &AtomicU64) -> io::Result<u64> {
         let clocks = Clocks { system: system_now(), workers: clock.at(tsc()) };
-        let header = snapshots.header(self.place, self.workers, clocks.system);
+        let header = snapshots.header((self.place, self.workers), clocks.system, rss_secret());
         let mut file = Some(snapshots.store.begin(&header)?);
         let mut failed = None;
         if self.asks.push(()).is_err() {
@@ -294,7 +294,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::SnapshotPlan;
+    use checkpoint::Settings;
     use engine::{Config, Query, Verdict, ZoneFrom};
     use wire::{BytesPacket, FrameBuilder};
 
@@ -303,8 +303,8 @@ mod tests {
     const PLACE: Place = Place { pair: 0, worker: 0 };
 
     fn open(folder: &std::path::Path) -> Snapshots {
-        let plan = SnapshotPlan { folder: Some(folder.to_owned()), every: None };
-        Snapshots::open(&plan, [(1, ZoneFrom::OuterVlan)].into_iter()).unwrap().unwrap()
+        let settings = Settings { folder: folder.to_owned(), every: None };
+        Snapshots::open(&settings, [(1, ZoneFrom::OuterVlan)].into_iter()).unwrap()
     }
 
     /// An engine with a connection that has been idle for so long at this time.

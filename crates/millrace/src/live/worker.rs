@@ -15,8 +15,8 @@ use super::loan::{Borrower, Order, Pair};
 use super::offload::Wishes;
 use super::saving::{Gauge, Saver};
 use super::stages::StageSample;
-use crate::snapshot::Resume;
 use crate::summary::PollGap;
+use checkpoint::Resume;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
     BURST_MAX, Engine, FlowRecord, Irregular, MarkStats, Memory, OffloadState, OffloadStats,

@@ -7,10 +7,10 @@
 //! pipes and devices without waiting for them.
 
 use super::{Header, Reader, Refusal, Writer};
-use crate::control::user;
 use engine::SavedFlow;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter};
 use std::os::fd::OwnedFd;
@@ -27,20 +27,22 @@ const AT_ONCE: OFlags =
 
 /// A worker by its number in its pair, and the number of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) pair: u16,
-    pub(crate) worker: u16,
+pub struct Place {
+    /// Number of the pair.
+    pub pair: u16,
+    /// Number of the worker in its pair.
+    pub worker: u16,
 }
 
 /// The folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Store {
+pub struct Store {
     path: PathBuf,
     folder: Arc<OwnedFd>,
 }
 
 /// A file that is to take the place of the one before. It goes if it never does.
-pub(crate) struct Pending {
+pub struct Pending {
     writer: Option<Writer<BufWriter<File>>>,
     folder: Arc<OwnedFd>,
     place: Place,
@@ -66,7 +68,8 @@ impl Store {
         Ok(Self { path: path.to_owned(), folder: Arc::new(folder) })
     }
 
-    pub(crate) fn path(&self, place: Place) -> PathBuf {
+    /// Path of the file of a worker.
+    pub fn path(&self, place: Place) -> PathBuf {
         self.path.join(place.name())
     }
 
@@ -88,7 +91,7 @@ impl Store {
     }
 
     /// Begins the next file of a worker.
-    pub(crate) fn begin(&self, header: &Header) -> io::Result<Pending> {
+    pub fn begin(&self, header: &Header) -> io::Result<Pending> {
         let (place, folder) = (header.place, Arc::clone(&self.folder));
         // A run that was killed leaves one.
         match unlinkat(&folder, place.temporary(), AtFlags::empty()) {
@@ -110,7 +113,7 @@ fn no_file() -> io::Error {
 
 /// An error that says what to type where somebody else may write to `path`.
 fn refuse_others(found: &Stat, path: &Path) -> io::Result<()> {
-    let (owner, mode, us) = (found.st_uid, found.st_mode & 0o7777, user());
+    let (owner, mode, us) = (found.st_uid, found.st_mode & 0o7777, geteuid().as_raw());
     let (why, command) = if owner != us && owner != 0 {
         (format!("it belongs to user {owner}"), format!("chown {us}"))
     } else if mode & OTHERS_WRITE != 0 {
@@ -123,12 +126,12 @@ fn refuse_others(found: &Stat, path: &Path) -> io::Result<()> {
 }
 
 impl Pending {
-    pub(crate) fn flow(&mut self, flow: &SavedFlow) -> io::Result<()> {
+    pub fn flow(&mut self, flow: &SavedFlow) -> io::Result<()> {
         self.writer.as_mut().map_or(Ok(()), |writer| writer.flow(flow))
     }
 
     /// Puts the file in its place; returns its length.
-    pub(crate) fn finish(mut self) -> io::Result<u64> {
+    pub fn finish(mut self) -> io::Result<u64> {
         let Some(writer) = self.writer.take() else { return Ok(0) };
         let (out, bytes) = writer.finish()?;
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Files for the fuzzer, which cannot guess a checksum: a good one, and one that is made good.
 
-use super::{Header, PAGE, Place, Writer, checksum};
+use super::{Header, PAGE, Place, RSS_SECRET_LEN, Writer, checksum};
 use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags, ZoneFrom};
 use flate2::Crc;
 use std::net::IpAddr;
 
 /// Connections of both IP versions, of every phase.
-pub(crate) fn sample(count: usize) -> Vec<u8> {
+pub fn sample(count: usize) -> Vec<u8> {
     const WRITTEN: &str = "what is written to memory is written";
     let header = Header {
         program: "0".to_owned(),
@@ -15,7 +15,7 @@ pub(crate) fn sample(count: usize) -> Vec<u8> {
         zone: ZoneFrom::OuterVlan,
         place: Place { pair: 0, worker: 0 },
         workers: 1,
-        rss: [7; dpdk::RSS_SECRET_LEN],
+        rss: [7; RSS_SECRET_LEN],
     };
     let mut writer = Writer::new(Vec::new(), &header).expect(WRITTEN);
     for i in 0..count {
@@ -59,7 +59,7 @@ pub(crate) fn sample(count: usize) -> Vec<u8> {
 }
 
 /// Puts checksums right, of the header and of the pages there are, or of the blocks in format 1.
-pub(crate) fn repair(file: &mut [u8]) {
+pub fn repair(file: &mut [u8]) {
     let Some([format, _, low, high]) = file.get(8..12).and_then(|it| <[u8; 4]>::try_from(it).ok())
     else {
         return;

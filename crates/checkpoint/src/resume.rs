@@ -2,75 +2,85 @@
 //! What a run finds of the one before: which files each worker reads, and what becomes of the
 //! connections in them.
 
-use super::{Damage, Header, Place, Reader, Refusal, Store};
-use crate::plan::SnapshotPlan;
-use dpdk::{rss_secret, use_rss_secret};
+use super::{Damage, Header, Place, RSS_SECRET_LEN, Reader, Refusal, Store};
 use engine::{Engine, Nanos, Restored, SavedFlow, ZoneFrom};
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 type FileReader = Reader<BufReader<File>>;
 
+/// Where the snapshots of a run are, and how often they are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The folder of the files.
+    pub folder: PathBuf,
+    /// Time from one snapshot to the next; `None`: only at the end.
+    pub every: Option<Duration>,
+}
+
 /// The snapshots of a run: those of the run before, and where its own go.
-pub(crate) struct Snapshots {
-    pub(crate) store: Store,
-    pub(crate) every: Option<Duration>,
+pub struct Snapshots {
+    /// The folder of the files.
+    pub store: Store,
+    /// Time from one snapshot to the next; `None`: only at the end.
+    pub every: Option<Duration>,
+    /// The secret by which the ports of the run before chose among workers, if it left a file.
+    /// Without it connections come to other workers, and begin there anew.
+    pub rss: Option<[u8; RSS_SECRET_LEN]>,
     /// By pair, where zones come from.
     zones: Vec<ZoneFrom>,
     /// By pair and worker.
     found: Vec<Vec<Resume>>,
     /// What could not be read, and why.
-    pub(crate) complaints: Vec<String>,
+    pub complaints: Vec<String>,
 }
 
 /// Files that a worker is to read before its first packet.
 #[derive(Default)]
-pub(crate) struct Resume(Vec<(Store, Place)>);
+pub struct Resume(Vec<(Store, Place)>);
 
 /// What became of it.
 #[derive(Debug, Default)]
-pub(crate) struct Resumed {
-    pub(crate) restored: u64,
-    pub(crate) expired: u64,
-    pub(crate) refused: u64,
-    pub(crate) took: Duration,
-    pub(crate) complaints: Vec<String>,
+pub struct Resumed {
+    /// Connections that are known again.
+    pub restored: u64,
+    /// Connections whose timeout had ended meanwhile.
+    pub expired: u64,
+    /// Connections that the engine did not take.
+    pub refused: u64,
+    /// Time that reading took.
+    pub took: Duration,
+    /// What was wrong with the files, a line each.
+    pub complaints: Vec<String>,
 }
 
 impl Snapshots {
     /// Looks for what there is for pairs with so many workers each, and zones from there. If there
-    /// is something, ports are to choose among workers as they did then. `None` where nobody wants
-    /// any.
-    pub(crate) fn open(
-        plan: &SnapshotPlan,
+    /// is something, ports are to choose among workers as they did then.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or opened, or if others may write to it.
+    pub fn open(
+        settings: &Settings,
         pairs: impl Iterator<Item = (usize, ZoneFrom)>,
-    ) -> io::Result<Option<Self>> {
-        let Some(folder) = &plan.folder else { return Ok(None) };
-        let store = Store::open(folder)?;
+    ) -> io::Result<Self> {
+        let store = Store::open(&settings.folder)?;
         let (zones, found, complaints) = (Vec::new(), Vec::new(), Vec::new());
-        let mut snapshots = Self { store, every: plan.every, zones, found, complaints };
-        let mut rss = None;
+        let every = settings.every;
+        let mut snapshots = Self { store, every, rss: None, zones, found, complaints };
         for (pair, (workers, zone)) in pairs.enumerate() {
             snapshots.zones.push(zone);
-            let of_pair = snapshots.of_pair(pair as u16, workers as u16, &mut rss);
+            let of_pair = snapshots.of_pair(pair as u16, workers as u16);
             snapshots.found.push(of_pair);
         }
-        if let Some(secret) = rss {
-            // Without it connections come to other workers, and begin there anew.
-            use_rss_secret(&secret);
-        }
-        Ok(Some(snapshots))
+        Ok(snapshots)
     }
 
     /// Files of a pair that had as many workers are those of the same workers. After any other run
     /// nobody knows who gets which connection, so every worker knows all of them.
-    fn of_pair(
-        &mut self,
-        pair: u16,
-        workers: u16,
-        rss: &mut Option<[u8; dpdk::RSS_SECRET_LEN]>,
-    ) -> Vec<Resume> {
+    fn of_pair(&mut self, pair: u16, workers: u16) -> Vec<Resume> {
         let mut found: Vec<_> = (0..workers).map(|_| Resume::default()).collect();
         let Some(had) = self.first_header(pair, workers).map(|header| header.workers) else {
             return found;
@@ -85,7 +95,7 @@ impl Snapshots {
                 true => &mut found[usize::from(worker)..=usize::from(worker)],
                 false => &mut found,
             };
-            rss.get_or_insert(reader.header.rss);
+            self.rss.get_or_insert(reader.header.rss);
             readers.iter_mut().for_each(|resume| resume.0.push((self.store.clone(), place)));
         }
         found
@@ -115,28 +125,33 @@ impl Snapshots {
     }
 
     /// What this worker is to read.
-    pub(crate) fn take(&mut self, place: Place) -> Resume {
+    pub fn take(&mut self, place: Place) -> Resume {
         let of_pair = self.found.get_mut(usize::from(place.pair));
         let found = of_pair.and_then(|pair| pair.get_mut(usize::from(place.worker)));
         found.map(std::mem::take).unwrap_or_default()
     }
 
-    /// What the file of a worker begins with.
-    pub(crate) fn header(&self, place: Place, workers: u16, created: Nanos) -> Header {
+    /// What the file of a worker begins with; ports choose among the `workers` by the secret `rss`.
+    pub fn header(
+        &self,
+        (place, workers): (Place, u16),
+        created: Nanos,
+        rss: &[u8; RSS_SECRET_LEN],
+    ) -> Header {
         Header {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             created,
             zone: self.zones[usize::from(place.pair)],
             place,
             workers,
-            rss: *rss_secret(),
+            rss: *rss,
         }
     }
 }
 
 impl Resume {
     /// Makes all connections known that are still alive.
-    pub(crate) fn restore(self, engine: &mut Engine, now: impl Fn() -> Nanos) -> Resumed {
+    pub fn restore(self, engine: &mut Engine, now: impl Fn() -> Nanos) -> Resumed {
         let (mut resumed, begun) = (Resumed::default(), Instant::now());
         for (store, place) in self.0 {
             let before = resumed.restored;

@@ -9,6 +9,8 @@
 //!
 //! Files of format 1 have blocks of up to 64 KiB, one behind the other. They are read up to the
 //! first damage.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod flow;
 mod reader;
@@ -19,13 +21,12 @@ mod store;
 mod tests;
 mod writer;
 
-pub(crate) use reader::{Damage, Reader, Refusal};
-pub(crate) use resume::{Resume, Resumed, Snapshots};
-pub(crate) use sample::{repair, sample};
-pub(crate) use store::{Place, Store};
+pub use reader::{Damage, Reader, Refusal};
+pub use resume::{Resume, Resumed, Settings, Snapshots};
+pub use sample::{repair, sample};
+pub use store::{Place, Store};
 pub(crate) use writer::Writer;
 
-use dpdk::RSS_SECRET_LEN;
 use engine::ZoneFrom;
 use flate2::Crc;
 
@@ -44,9 +45,12 @@ const HEADER_MAX: usize = 4096;
 const FLOWS: u8 = 1;
 const END: u8 = 2;
 
+/// Bytes of the secret by which the ports of a run choose among workers.
+pub const RSS_SECRET_LEN: usize = 2 + u8::MAX as usize;
+
 /// What a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub struct Header {
     /// Version of the program that wrote it.
     pub(crate) program: String,
     /// When that began, in nanoseconds since the Unix epoch.

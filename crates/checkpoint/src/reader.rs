@@ -15,27 +15,39 @@ const DAMAGED_MAX: u32 = 1024;
 
 /// Why nothing is read of a file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub enum Refusal {
+    /// It cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// It does not begin as such files do.
     #[error("this is no snapshot of Millrace")]
     NotOne,
+    /// The checksum of its header is wrong, or the header makes no sense.
     #[error("its header is damaged")]
     Header,
+    /// A later version of the program wrote it.
     #[error(
         "it was written by Millrace {program} in format {format}; this version knows formats \
              up to {FORMAT}"
     )]
-    Newer { format: u16, program: String },
+    Newer {
+        /// Its format.
+        format: u16,
+        /// Version of the program that wrote it.
+        program: String,
+    },
 }
 
 /// Why connections are missing. Connections before and behind the damage are good.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Damage {
+pub enum Damage {
+    /// It cannot be read further.
     #[error("{0}")]
     Io(io::Error),
+    /// It ends before its last page.
     #[error("it is cut short")]
     Cut,
+    /// What is in it makes no sense, or too many pages are damaged.
     #[error("it is damaged")]
     Damaged,
     /// There are more pages.
@@ -44,7 +56,7 @@ pub(crate) enum Damage {
 }
 
 /// A file whose header is good.
-pub(crate) struct Reader<R> {
+pub struct Reader<R> {
     source: R,
     pub(crate) header: Header,
     format: u16,
@@ -52,13 +64,17 @@ pub(crate) struct Reader<R> {
     number: u32,
     flows: u64,
     /// Pages that are not good.
-    pub(crate) damaged: u32,
+    pub damaged: u32,
     /// Connections of such pages, known at the end.
     pub(crate) lost: u64,
 }
 
 impl<R: Read> Reader<R> {
-    pub(crate) fn open(mut source: R) -> Result<Self, Refusal> {
+    /// Reads and checks the header.
+    ///
+    /// # Errors
+    /// If `source` cannot be read, or is no file of connections that this version knows.
+    pub fn open(mut source: R) -> Result<Self, Refusal> {
         let mut fixed = [0; 12];
         fill(&mut source, &mut fixed, Refusal::NotOne)?;
         let [magic @ .., f, g, l, m] = fixed;
@@ -96,7 +112,10 @@ impl<R: Read> Reader<R> {
 
     /// Puts the connections of the next page or block in place of those in `flows`. False: that was
     /// all. Behind [`Damage::Page`] there may be more.
-    pub(crate) fn next(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
+    ///
+    /// # Errors
+    /// If the next page or block cannot be read, or is damaged.
+    pub fn next(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
         flows.clear();
         let more = if self.format > 1 { self.page(flows) } else { self.block(flows) };
         if more.is_err() {
