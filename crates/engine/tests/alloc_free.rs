@@ -96,7 +96,8 @@ fn answer_all(engine: &mut Engine) {
 fn walk(engine: &Engine) -> u64 {
     let mut found = 0;
     for has_rules in [false, true] {
-        let (query, mut cursor) = (Query { has_rules, ..Query::default() }, Cursor::default());
+        let (query, mut cursor) =
+            (Query { has_rules, with_rules: true, ..Query::default() }, Cursor::default());
         while engine.list(&query, &mut cursor, 64, &mut |_| found += 1) {}
     }
     found

@@ -37,7 +37,7 @@ fn walk(engine: &Engine, query: &Query, budget: u32) -> Vec<LiveFlow> {
 /// Those with an end that has this address, this port, or both.
 fn with_end(address: Option<IpAddr>, port: Option<u16>) -> Query {
     let either = End { address: address.map(Prefix::from), port };
-    Query { filter: Filter { either, ..Filter::default() }, has_rules: false }
+    Query { filter: Filter { either, ..Filter::default() }, with_rules: true, ..Query::default() }
 }
 
 fn find(engine: &Engine, port: u16) -> LiveFlow {
@@ -118,19 +118,19 @@ fn talk(engine: &mut Engine, port: u16, packets: u64) -> u64 {
 fn a_direction_says_how_its_rule_stands() {
     let mut engine = with_rules(Admission::After { packets: 3 });
     talk(&mut engine, 1, 2);
-    let [orig, reply] = find(&engine, 1).rules;
+    let [orig, reply] = find(&engine, 1).rules.unwrap();
     assert_eq!(orig.state, RuleState::None);
     assert_eq!(orig.reason, Some(NoRule::TooFewPackets { least: 3 }));
     assert_eq!((reply.reason, reply.side), (orig.reason, None));
 
     let asked_at = talk(&mut engine, 1, 1) + SECOND / 1000;
-    let [orig, _] = find(&engine, 1).rules;
+    let [orig, _] = find(&engine, 1).rules.unwrap();
     assert_eq!((orig.state, orig.reason), (RuleState::Candidate, Some(NoRule::Waiting)));
     assert_eq!(orig.side, Some(Side::A));
     let Some(Wish::Install { rule, .. }) = engine.next_wish() else { panic!("it is a candidate") };
-    assert_eq!(find(&engine, 1).rules[0].state, RuleState::Asked);
+    assert_eq!(find(&engine, 1).rules.unwrap()[0].state, RuleState::Asked);
     engine.answer(rule, Answer::Installed { pace: 1000 });
-    let [orig, reply] = find(&engine, 1).rules;
+    let [orig, reply] = find(&engine, 1).rules.unwrap();
     assert_eq!((orig.state, orig.reason, orig.hits), (RuleState::Installed, None, 0));
     assert!(orig.since.unwrap().abs_diff(asked_at) < SECOND / 100, "{orig:?}");
     assert_eq!(reply.state, RuleState::None);
@@ -142,7 +142,7 @@ fn a_direction_says_how_its_rule_stands() {
     for _ in 0..10 {
         engine.process(asked_at, std::slice::from_ref(&marked), &mut [Verdict::Forward]);
     }
-    let [orig, _] = find(&engine, 1).rules;
+    let [orig, _] = find(&engine, 1).rules.unwrap();
     assert_eq!(orig.state, RuleState::Effective);
     assert!((9..=10).contains(&orig.hits), "{orig:?}");
     let has_rules = Query { has_rules: true, ..Query::default() };
@@ -157,7 +157,7 @@ fn a_direction_says_why_it_has_no_rule() {
         talk(engine, port, 3);
         let Some(Wish::Install { rule, .. }) = engine.next_wish() else { panic!("{port}") };
         engine.answer(rule, answer);
-        find(engine, port).rules[0].reason
+        find(engine, port).rules.unwrap()[0].reason
     };
     assert_eq!(answered(&mut engine, 1, Answer::Refused), Some(NoRule::Refused));
     assert_eq!(answered(&mut engine, 2, Answer::Postponed), Some(NoRule::BackOff));
@@ -167,19 +167,19 @@ fn a_direction_says_why_it_has_no_rule() {
     process(&mut engine, 2 * SECOND, &[ping]);
     let address = Some([10, 0, 0, 7].into());
     let found = walk(&engine, &with_end(address, None), 64);
-    assert_eq!(found[0].rules[0].reason, Some(NoRule::Protocol));
+    assert_eq!(found[0].rules.unwrap()[0].reason, Some(NoRule::Protocol));
     // Its identifier is no port.
     assert_eq!(walk(&engine, &with_end(None, Some(77)), 64), []);
 
     let mut engine = with_rules(Admission::Rate { per_second: 5000 });
     talk(&mut engine, 1, 200);
-    let slow = find(&engine, 1).rules[0];
+    let slow = find(&engine, 1).rules.unwrap()[0];
     let Some(NoRule::BelowThreshold { worth, threshold }) = slow.reason else { panic!("{slow:?}") };
     assert!(worth < threshold && (700.0..1100.0).contains(&slow.rate), "{slow:?}");
 
     let mut engine = Engine::new(&Config::default());
     talk(&mut engine, 1, 100);
-    assert_eq!(find(&engine, 1).rules[0].reason, Some(NoRule::Off));
+    assert_eq!(find(&engine, 1).rules.unwrap()[0].reason, Some(NoRule::Off));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_sweep_ends_what_is_meant_and_withdraws_its_rules() {
     let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("its rule has to go") };
     assert!(rules.contains(&(2, rule)));
     assert_eq!(engine.next_wish(), None);
-    assert_eq!(find(&engine, 1).rules[0].state, RuleState::Installed);
+    assert_eq!(find(&engine, 1).rules.unwrap()[0].state, RuleState::Installed);
 }
 
 /// Nobody takes records: it stops, and goes on when there is room.

@@ -58,7 +58,7 @@ fn set(engine: &mut Engine, filter: &Filter, change: MarkChange) -> u32 {
 }
 
 fn list(engine: &Engine, filter: Filter) -> Vec<FlowRecord> {
-    let (mut found, query) = (vec![], Query { filter, has_rules: false });
+    let (mut found, query) = (vec![], Query { filter, ..Query::default() });
     let mut cursor = Cursor::default();
     while engine.list(&query, &mut cursor, 13, &mut |flow| found.push(flow.record)) {}
     found

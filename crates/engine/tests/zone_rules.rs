@@ -43,7 +43,12 @@ fn process(engine: &mut Engine, packets: &[FrameBuilder]) -> Vec<CtState> {
 
 fn list(engine: &Engine) -> Vec<LiveFlow> {
     let (mut cursor, mut flows) = (Cursor::default(), vec![]);
-    while engine.list(&Query::default(), &mut cursor, 64, &mut |flow| flows.push(flow)) {}
+    while engine.list(
+        &Query { with_rules: true, ..Query::default() },
+        &mut cursor,
+        64,
+        &mut |flow| flows.push(flow),
+    ) {}
     flows
 }
 
@@ -154,7 +159,7 @@ fn where_no_tag_says_the_zone_marks_are_as_good_as_ever() {
 fn where_a_tag_says_the_zone_those_that_a_rule_moves_stay_in_software() {
     let (engine, tuples) = offloaded(ZoneFrom::OuterVlan, &query().vlan(5));
     assert_eq!((zones(&engine), tuples.len()), (vec![(7, 6)], 0));
-    assert_eq!(list(&engine)[0].rules[0].reason, Some(NoRule::ZoneByRule));
+    assert_eq!(list(&engine)[0].rules.unwrap()[0].reason, Some(NoRule::ZoneByRule));
     let other = FrameBuilder::ipv4([10, 3, 0, 1], [10, 2, 0, 1]).udp(4000, 53).vlan(5).pad();
     let (engine, tuples) = offloaded(ZoneFrom::OuterVlan, &other);
     assert_eq!((zones(&engine), tuples[0].zone), (vec![(5, 6)], 5));

@@ -173,8 +173,9 @@ impl Live {
                 let (saver, resume) = saving::of_worker(&mut saving, place);
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(Board::default());
-                let (desk, caller) = Desk::new();
-                askable.push(Asked { lcore: lcore.id(), wire: number, caller });
+                let (desk, asks) = Desk::new();
+                let asks = Mutex::new(asks);
+                askable.push(Asked { lcore: lcore.id(), wire: number, asks });
                 let config = config_of(config, ready.len(), workers);
                 let config = engine::Config { offload, steering, zone, ..config };
                 let loans = lenders.each_mut().map(lend);
@@ -206,7 +207,7 @@ impl Live {
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
         workers.iter().for_each(Running::wait_until_ready);
         let inquiry = Arc::new(Inquiry {
-            workers: Turns::new(askable),
+            workers: askable,
             ports: ports.iter().map(|watched: &Watched| watched.port.clone()).collect(),
             rules: rules.iter().map(Rules::line).collect(),
             policy: offload.policy.to_string(),

@@ -15,6 +15,8 @@ pub struct Query {
     /// Only those that have a rule, or are to have one. That is a short walk: it goes through what
     /// marks can name.
     pub has_rules: bool,
+    /// Whether to tell what is known of NIC rules: that takes longer than all the rest.
+    pub with_rules: bool,
 }
 
 /// How far a walk has come.
@@ -38,7 +40,7 @@ pub struct LiveFlow {
     /// When it ends if no packet comes before.
     pub expires: Nanos,
     /// Rules of the packets from `src` to `dst`, and of those that come back.
-    pub rules: [RuleView; 2],
+    pub rules: Option<[RuleView; 2]>,
 }
 
 /// How a zone stands.

@@ -114,13 +114,13 @@ pub struct RuleView {
 }
 
 impl RuleView {
-    /// There are no rules.
-    pub(crate) const OFF: RuleView = RuleView {
+    /// Both directions of a connection where there are no rules.
+    pub const NONE: [RuleView; 2] = [RuleView {
         state: RuleState::None,
         reason: Some(NoRule::Off),
         since: None,
         side: None,
         rate: 0.0,
         hits: 0,
-    };
+    }; 2];
 }

@@ -20,8 +20,8 @@ impl Engine {
         budget: u32,
         found: &mut impl FnMut(LiveFlow),
     ) -> bool {
-        let terms = Side::BOTH.map(|side| self.terms(side));
-        let at = (&terms, self.now);
+        let terms = query.with_rules.then(|| Side::BOTH.map(|side| self.terms(side)));
+        let at = (terms.as_ref(), self.now);
         self.walk(query, cursor, budget, &mut |is_v6, record| {
             found(match is_v6 {
                 false => self.trackers.v4.live_flow(record, at),

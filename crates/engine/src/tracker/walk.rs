@@ -7,7 +7,7 @@ use crate::api::{
     RuleView,
 };
 use crate::base::Nanos;
-use crate::offload::{FlowRules, SideStatus, ViewInput};
+use crate::offload::{SideStatus, ViewInput};
 use std::ops::Range;
 
 impl<const W: usize> Tracker<W> {
@@ -85,31 +85,39 @@ impl<const W: usize> Tracker<W> {
         self.flush_one(record, EndReason::Flushed).map_or(SweepOutcome::Stays, SweepOutcome::Ends)
     }
 
+    /// What there is to tell of the connection in a record; of its rules only with the standing of
+    /// both sides, as that takes longer than all the rest.
     pub(crate) fn live_flow(
         &self,
         record: u32,
-        (terms, now): (&[SideStatus; 2], Nanos),
+        (sides, now): (Option<&[SideStatus; 2]>, Nanos),
     ) -> LiveFlow {
         let (hot, cold) = self.table.parts(record);
         let flow = self.record(record, EndReason::Exit);
-        let view = |rules: &FlowRules, swapped: u8| {
-            let (packets, start) = hot.totals(cold, swapped);
-            let (direction, proto) = (usize::from(swapped), flow.proto);
-            let zone = flow.zone;
-            rules.view(ViewInput { record, direction, proto, zone, packets, start, now }, terms)
-        };
-        let orig = hot.originator();
-        let rules = [orig, orig ^ 1].map(|swapped| match self.rules() {
-            Some(rules) => view(rules, swapped),
-            None => RuleView::OFF,
-        });
         LiveFlow {
             expires: self.deadline(hot, cold),
-            record: flow,
             // Only a record that is not in use has none.
             progress: hot.phase().progress().unwrap_or(Progress::OtherFirst),
             is_assured: !hot.is_embryonic(),
-            rules,
+            rules: sides.map(|sides| self.rule_views(record, &flow, (sides, now))),
+            record: flow,
         }
+    }
+
+    /// What is known of the rules of a connection, of the originator's packets first.
+    fn rule_views(
+        &self,
+        record: u32,
+        flow: &FlowRecord,
+        (sides, now): (&[SideStatus; 2], Nanos),
+    ) -> [RuleView; 2] {
+        let Some(rules) = self.rules() else { return RuleView::NONE };
+        let (hot, cold) = self.table.parts(record);
+        let orig = hot.originator();
+        [orig, orig ^ 1].map(|swapped| {
+            let (packets, start) = hot.totals(cold, swapped);
+            let (direction, proto, zone) = (usize::from(swapped), flow.proto, flow.zone);
+            rules.view(ViewInput { record, direction, proto, zone, packets, start, now }, sides)
+        })
     }
 }

@@ -343,10 +343,10 @@ fn a_flow_lives_by_what_the_nic_counts() {
     assert_eq!(world.engine.stats().tracked, tracked, "none has come to the worker");
     let all: u64 = world.sent.values().map(|sum| sum[0]).sum();
     assert_eq!(world.engine.offload_stats().passed.packets, all - tracked);
-    let query = Query { has_rules: true, ..Query::default() };
+    let query = Query { has_rules: true, with_rules: true, ..Query::default() };
     let mut hits = 0;
     world.engine.list(&query, &mut Cursor::default(), u32::MAX, &mut |flow| {
-        for view in flow.rules {
+        for view in flow.rules.expect("asked for") {
             assert_eq!((view.state, view.reason), (RuleState::Bypassed, None));
             hits += view.hits;
         }

@@ -48,14 +48,14 @@ impl World {
 
     fn list(&self, filter: Filter, budget: u32) -> Vec<LiveFlow> {
         let (mut cursor, mut flows) = (Cursor::default(), vec![]);
-        let query = Query { filter, has_rules: false };
+        let query = Query { filter, ..Query::default() };
         while self.engine.list(&query, &mut cursor, budget, &mut |flow| flows.push(flow)) {}
         flows
     }
 
     fn count(&self, filter: Filter, budget: u32) -> u64 {
         let (mut cursor, mut count) = (Cursor::default(), 0);
-        let query = Query { filter, has_rules: false };
+        let query = Query { filter, ..Query::default() };
         while self.engine.count(&query, &mut cursor, budget, &mut count) {}
         count
     }

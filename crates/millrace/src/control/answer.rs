@@ -85,7 +85,7 @@ fn to_value(what: &impl serde::Serialize) -> Value {
 }
 
 fn query(request: &Request, has_rules: bool) -> Query {
-    Query { filter: request.filter(), has_rules }
+    Query { filter: request.filter(), has_rules, with_rules: true }
 }
 
 /// The flows with the most bytes; returns how many there are.
@@ -111,7 +111,7 @@ fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
     let now = inquiry.time();
     let mut busiest = Busiest::new(request.limit());
     inquiry.flows(query(request, true), &mut |found| {
-        for (direction, view) in found.flow.rules.iter().enumerate() {
+        for (direction, view) in found.flow.rules.iter().flatten().enumerate() {
             if !matches!(view.state, RuleState::None | RuleState::Candidate) {
                 let rate = (view.rate * 16.0) as u64;
                 busiest.offer(rate, || rule_line(&found, direction, &names, now));
@@ -148,7 +148,7 @@ fn port_line(PortNow { rules, state }: &PortNow) -> PortLine {
 }
 
 fn rule_line(found: &Found, direction: usize, names: &[&str], now: Nanos) -> RuleLine {
-    let (record, view) = (&found.flow.record, &found.flow.rules[direction]);
+    let (record, view) = (&found.flow.record, &found.rules()[direction]);
     let orig = (record.src, record.sport);
     let reply = (record.dst, record.dport);
     let ((src, sport), (dst, dport)) = if direction == 0 { (orig, reply) } else { (reply, orig) };
@@ -178,7 +178,7 @@ fn flow_line(found: &Found, ports: &[PortNow], now: Nanos) -> FlowLine {
     let record = &found.flow.record;
     let line = |direction: usize, tally: &Tally| {
         let Tally { packets, bytes, ip_bytes, tcp_flags } = *tally;
-        let offload = offload_line(found, &found.flow.rules[direction], packets, ports);
+        let offload = offload_line(found, &found.rules()[direction], packets, ports);
         DirectionLine { packets, bytes, ip_bytes, tcp_flags, offload }
     };
     FlowLine {

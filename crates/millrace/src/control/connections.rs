@@ -16,7 +16,7 @@ const NAP: Duration = Duration::from_millis(5);
 
 /// All connections that are meant, or the first so many; returns how many.
 pub(super) fn list(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> Result<u64, Halt> {
-    let query = Query { filter: request.filter(), has_rules: false };
+    let query = Query { filter: request.filter(), ..Query::default() };
     let mut walk = Walk::new(Errand::List(query));
     let (mut part, mut left) = (Vec::new(), request.limit.map_or(u64::MAX, u64::from));
     let mut given = 0;
@@ -35,7 +35,7 @@ pub(super) fn list(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> R
 
 /// How many are meant.
 pub(super) fn count(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
-    let query = Query { filter: request.filter(), has_rules: false };
+    let query = Query { filter: request.filter(), ..Query::default() };
     to_the_end(inquiry, Errand::Count(query))
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where a worker is asked what it knows, and answers a little of it between bursts.
+//! Commands to a worker: it answers a little of each between bursts.
 //!
-//! Rings both ways, and nobody waits for a worker's sake: a worker looks at a few records in one
-//! round of housekeeping, and where the ring of answers is full, it goes on another time. Whoever
-//! asks takes everything up to the end, or the next one would get the rest. Walks are asked for
-//! part by part, so that who is slow between two parts keeps nobody else from asking.
+//! Each command brings a ring of its own for the replies, so that clients do not wait for each
+//! other: the worker serves up to four walks in turn. It looks at a few records in one round of
+//! housekeeping, and where a ring is full, it goes on another time. Rings are made and freed by
+//! clients, never by the worker.
 
 use super::listeners::{Listener, Listeners};
 use super::worker::Report;
@@ -16,22 +16,23 @@ use std::sync::Arc;
 const LISTED: usize = 16;
 /// Zones that it looks at: their counts lie side by side.
 const ZONES: usize = 64;
-/// Flows on their way to who asked.
-const TOLD: usize = 512;
-/// Questions of one asker at a time, who asks the next one when it has the answer.
-const ASKED: usize = 2;
+/// Commands that may wait for a worker.
+const WAITING: usize = 64;
+/// Walks that a worker serves in turn.
+const WALKS: usize = 4;
 
-/// A question.
+/// A command, with the ring for its replies.
 pub(super) enum Ask {
     /// What there is, one by one.
-    Walk(Part),
+    Walk(Part, Producer<Told>),
     /// How all counters stand.
-    Now,
-    /// Somebody wants to hear what becomes of connections, or has heard enough.
-    Listen(Listener),
-    Leave(u64),
-    /// Something else holds in zones from now on.
-    Zones(Arc<engine::Zones>),
+    Now(Producer<Report>),
+    /// A client wants to get events of connections.
+    Listen(Listener, Producer<Told>),
+    /// A client wants no more events.
+    Leave(u64, Producer<Told>),
+    /// Replaces the policy of zones.
+    Zones(Arc<engine::Zones>, Producer<Told>),
 }
 
 /// What a walk is for.
@@ -61,7 +62,8 @@ pub(super) struct Part {
     pub(super) places: u32,
 }
 
-/// A piece of the answer to [`Ask::Walk`], or all of that to others.
+/// A reply to a command; the last one of a walk is [`Told::End`], others have one only.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are flows")]
 pub(super) enum Told {
     Flow(LiveFlow),
     Zone {
@@ -69,11 +71,11 @@ pub(super) enum Told {
         now: ZoneNow,
     },
     End(PartEnd),
-    /// Somebody is heard of from now on.
+    /// The client gets events from now on.
     Listens,
-    /// Somebody is not, and is given back.
+    /// The client gets none any more, and gets its end of the ring back.
     Left(Option<Listener>),
-    /// What held in zones before.
+    /// The policy of zones until now.
     Zones(Arc<engine::Zones>),
 }
 
@@ -96,34 +98,25 @@ struct Walk {
     left: u32,
     next_zone: u32,
     end: PartEnd,
+    told: Producer<Told>,
 }
 
 /// The worker's end.
 pub(super) struct Desk {
     asks: Consumer<Ask>,
-    told: Producer<Told>,
-    nows: Producer<Report>,
-    /// What it is at.
-    walk: Option<Walk>,
+    walks: [Option<Walk>; WALKS],
+    /// Walks that are served, and which of them is next.
+    count: usize,
+    next: usize,
     listeners: Listeners,
 }
 
-/// The end of who asks.
-pub(super) struct Caller {
-    pub(super) asks: Producer<Ask>,
-    pub(super) told: Consumer<Told>,
-    pub(super) nows: Consumer<Report>,
-}
-
 impl Desk {
-    /// A worker's end, and that of who asks it.
-    pub(super) fn new() -> (Self, Caller) {
-        let (ask, asks) = RingBuffer::new(ASKED);
-        let (tell, told) = RingBuffer::new(TOLD);
-        let (tell_now, nows) = RingBuffer::new(ASKED);
+    /// A worker's end, and that of its clients, who share it.
+    pub(super) fn new() -> (Self, Producer<Ask>) {
+        let (ask, asks) = RingBuffer::new(WAITING);
         let listeners = Listeners::default();
-        let desk = Self { asks, told: tell, nows: tell_now, walk: None, listeners };
-        (desk, Caller { asks: ask, told, nows })
+        (Self { asks, walks: [const { None }; WALKS], count: 0, next: 0, listeners }, ask)
     }
 
     /// Does some of what is asked; returns how much, 0 if nothing is.
@@ -133,7 +126,7 @@ impl Desk {
         engine: &mut Engine,
         now: impl FnOnce(&Engine) -> Report,
     ) -> usize {
-        if self.walk.is_none() && self.asks.is_empty() {
+        if self.count == 0 && self.asks.is_empty() {
             return 0;
         }
         self.serve_some(engine, now)
@@ -141,77 +134,90 @@ impl Desk {
 
     #[inline(never)]
     fn serve_some(&mut self, engine: &mut Engine, now: impl FnOnce(&Engine) -> Report) -> usize {
-        if self.walk.is_none() {
-            match self.asks.pop() {
-                Ok(Ask::Walk(part)) => self.walk = Some(Walk::new(part)),
-                Ok(Ask::Now) => {
-                    // Who has not taken the last one does not want this one.
-                    let _ = self.nows.push(now(engine));
-                    return 1;
-                }
-                Ok(Ask::Listen(listener)) => {
-                    let refused = self.listeners.join(listener, engine);
-                    let answer = refused.map_or(Told::Listens, |refused| Told::Left(Some(refused)));
-                    // Whoever asks has taken all answers of before.
-                    let _ = self.told.push(answer);
-                    return 1;
-                }
-                Ok(Ask::Leave(id)) => {
-                    let _ = self.told.push(Told::Left(self.listeners.leave(id, engine)));
-                    return 1;
-                }
-                Ok(Ask::Zones(zones)) => {
-                    let _ = self.told.push(Told::Zones(engine.set_zones(zones)));
-                    return 1;
-                }
-                Err(_) => return 0,
+        let takes = match self.asks.peek() {
+            Ok(Ask::Walk(..)) => self.count < WALKS,
+            Ok(_) => true,
+            Err(_) => false,
+        };
+        let Some(ask) = takes.then(|| self.asks.pop().ok()).flatten() else {
+            return self.go_on(engine);
+        };
+        let (answer, mut told) = match ask {
+            Ask::Walk(part, told) => {
+                self.begin(Walk::new(part, told));
+                return self.go_on(engine);
             }
-        }
-        self.go_on(engine)
+            Ask::Now(mut told) => {
+                let _ = told.push(now(engine));
+                return 1;
+            }
+            Ask::Listen(listener, told) => {
+                let refused = self.listeners.join(listener, engine);
+                (refused.map_or(Told::Listens, |refused| Told::Left(Some(refused))), told)
+            }
+            Ask::Leave(id, told) => (Told::Left(self.listeners.leave(id, engine)), told),
+            Ask::Zones(zones, told) => (Told::Zones(engine.set_zones(zones)), told),
+        };
+        // The ring is new, and has room for one.
+        let _ = told.push(answer);
+        1
     }
 
-    /// Tells up to `budget` events to those who listen; returns how many.
+    fn begin(&mut self, walk: Walk) {
+        if let Some(place) = self.walks.iter_mut().find(|place| place.is_none()) {
+            *place = Some(walk);
+            self.count += 1;
+        }
+    }
+
+    /// Hands up to `budget` events to those who have subscribed; returns how many.
     #[inline(always)]
     pub(super) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
         self.listeners.tell(engine, budget, now)
     }
 
+    /// Goes on with the walk whose turn it is.
     fn go_on(&mut self, engine: &mut Engine) -> usize {
-        let Some(walk) = &mut self.walk else { return 0 };
-        // One place is for the end.
-        let room = self.told.slots().saturating_sub(1);
-        if room == 0 {
-            return 0;
+        for _ in 0..WALKS {
+            let place = self.next;
+            self.next = (self.next + 1) % WALKS;
+            let Some(walk) = &mut self.walks[place] else { continue };
+            // One place is for the end.
+            let room = walk.told.slots().saturating_sub(1);
+            if room == 0 && !walk.told.is_abandoned() {
+                continue;
+            }
+            let looked_at = walk.step(engine, room.max(1));
+            if walk.left == 0 || !walk.end.more || walk.told.is_abandoned() {
+                let _ = walk.told.push(Told::End(walk.end));
+                self.walks[place] = None;
+                self.count -= 1;
+            }
+            return looked_at;
         }
-        let told = &mut self.told;
-        let mut tell =
-            |what: Told| told.push(what).unwrap_or_else(|_| unreachable!("there is room"));
-        let looked_at = walk.step(engine, room, &mut tell);
-        if walk.left == 0 || !walk.end.more {
-            tell(Told::End(walk.end));
-            self.walk = None;
-        }
-        looked_at
+        0
     }
 }
 
 impl Walk {
-    fn new(Part { errand, cursor, places }: Part) -> Self {
+    fn new(Part { errand, cursor, places }: Part, told: Producer<Told>) -> Self {
         let end = PartEnd { cursor, more: true, ..PartEnd::default() };
-        Self { errand, left: places.max(1), next_zone: 0, end }
+        Self { errand, left: places.max(1), next_zone: 0, end, told }
     }
 
-    /// Goes on where there is room for so many answers; returns how many places it looked at.
-    fn step(&mut self, engine: &mut Engine, room: usize, tell: &mut impl FnMut(Told)) -> usize {
+    /// Goes on where there is room for so many replies; returns how many places it looked at.
+    fn step(&mut self, engine: &mut Engine, room: usize) -> usize {
         if matches!(self.errand, Errand::Zones) {
-            return self.step_zones(engine, room, tell);
+            return self.step_zones(engine, room);
         }
         let budget = room.min(LISTED).min(self.left as usize);
+        let told = &mut self.told;
         let PartEnd { cursor, more, matched, held } = &mut self.end;
         *more = match &self.errand {
             Errand::List(query) => engine.list(query, cursor, budget as u32, &mut |flow| {
                 *matched += 1;
-                tell(Told::Flow(flow));
+                // There is room, unless the client has gone.
+                let _ = told.push(Told::Flow(flow));
             }),
             Errand::Count(query) => engine.count(query, cursor, budget as u32, matched),
             Errand::Flush(filter) => {
@@ -232,7 +238,7 @@ impl Walk {
         budget
     }
 
-    fn step_zones(&mut self, engine: &Engine, room: usize, tell: &mut impl FnMut(Told)) -> usize {
+    fn step_zones(&mut self, engine: &Engine, room: usize) -> usize {
         let budget = room.min(ZONES) as u32;
         let until = (self.next_zone + budget).min(u32::from(u16::MAX) + 1);
         for zone in self.next_zone..until {
@@ -240,7 +246,7 @@ impl Walk {
             let now = engine.zone_now(zone);
             if now != ZoneNow::default() {
                 self.end.matched += 1;
-                tell(Told::Zone { zone, now });
+                let _ = self.told.push(Told::Zone { zone, now });
             }
         }
         self.next_zone = until;
@@ -268,12 +274,12 @@ mod tests {
 
     /// The whole answer to a question, and the most places looked at in one round.
     fn answer(engine: &mut Engine, ask: Part) -> (Vec<Told>, usize) {
-        let (mut desk, mut caller) = Desk::new();
-        caller.asks.push(Ask::Walk(ask)).ok().unwrap();
+        let (mut desk, mut asks) = Desk::new();
+        let mut replies = push(&mut asks, ask);
         let (mut told, mut most) = (Vec::new(), 0);
         loop {
             most = most.max(desk.serve(engine, |_| unreachable!("nobody asked for it")));
-            while let Ok(next) = caller.told.pop() {
+            while let Ok(next) = replies.pop() {
                 if let Told::End(_) = next {
                     told.push(next);
                     while engine.next_record().is_some() {}
@@ -286,6 +292,16 @@ mod tests {
         }
     }
 
+    /// Places in the rings of these tests.
+    const TOLD: usize = 512;
+
+    /// Gives a command to a worker; returns where its replies come.
+    fn push(asks: &mut Producer<Ask>, part: Part) -> Consumer<Told> {
+        let (told, replies) = RingBuffer::new(TOLD);
+        asks.push(Ask::Walk(part, told)).ok().unwrap();
+        replies
+    }
+
     fn walk(errand: Errand, places: u32) -> Part {
         Part { errand, cursor: Cursor::default(), places }
     }
@@ -293,17 +309,17 @@ mod tests {
     #[test]
     fn a_worker_goes_on_when_there_is_room_for_answers() {
         let mut engine = engine();
-        let (mut desk, mut caller) = Desk::new();
+        let (mut desk, mut asks) = Desk::new();
         let mut serve = || desk.serve(&mut engine, |_| unreachable!("nobody asked for it"));
         assert_eq!(serve(), 0);
         let all = walk(Errand::List(Query::default()), u32::MAX);
-        caller.asks.push(Ask::Walk(all)).ok().unwrap();
+        let mut replies = push(&mut asks, all);
         // Nobody listens: it stops, and waits for nothing.
         while serve() > 0 {}
-        assert!(caller.told.slots() < TOLD && caller.told.slots() > TOLD / 2);
+        assert!(replies.slots() < TOLD && replies.slots() > TOLD / 2);
         let mut flows = 0;
         let end = loop {
-            match caller.told.pop() {
+            match replies.pop() {
                 Ok(Told::End(end)) => break end,
                 Ok(_) => flows += 1,
                 Err(_) => assert!(serve() <= LISTED),
@@ -311,14 +327,14 @@ mod tests {
         };
         assert_eq!((flows, serve()), (2000, 0));
         assert_eq!((end.more, end.matched), (false, 2000));
-        assert!(caller.told.pop().is_err());
+        assert!(replies.pop().is_err());
     }
 
     #[test]
     fn a_part_is_as_long_as_asked_for_and_the_next_one_goes_on() {
         let mut engine = engine();
         let filter = Filter { zone: Some(7), ..Filter::default() };
-        let query = Query { filter, has_rules: false };
+        let query = Query { filter, ..Query::default() };
         for errand in [Errand::Count(query), Errand::List(query), Errand::Flush(filter)] {
             let (mut part, mut matched, mut parts) = (walk(errand, 300), 0, 0);
             loop {
@@ -339,7 +355,7 @@ mod tests {
         }
         assert_eq!(engine.stats().active(), 1000);
         let either = End { port: Some(1999), ..End::default() };
-        let rest = Query { filter: Filter { either, ..Filter::default() }, has_rules: false };
+        let rest = Query { filter: Filter { either, ..Filter::default() }, ..Query::default() };
         let (told, _) = answer(&mut engine, walk(Errand::Count(rest), u32::MAX));
         assert!(matches!(told[..], [Told::End(PartEnd { matched: 1, more: false, .. })]));
     }
@@ -348,16 +364,16 @@ mod tests {
     #[test]
     fn a_round_is_short_however_much_is_asked_for() {
         let mut engine = engine();
-        let (mut desk, mut caller) = Desk::new();
+        let (mut desk, mut asks) = Desk::new();
         let all = [Errand::List(Query::default()), Errand::Flush(Filter::default())];
         for errand in all {
-            caller.asks.push(Ask::Walk(walk(errand, u32::MAX))).ok().unwrap();
+            let mut replies = push(&mut asks, walk(errand, u32::MAX));
             let mut touched = 0;
             let end = loop {
                 let before = engine.stats().active();
                 desk.serve(&mut engine, |_| unreachable!("nobody asked for it"));
                 let (mut of_round, mut end) = (before - engine.stats().active(), None);
-                while let Ok(next) = caller.told.pop() {
+                while let Ok(next) = replies.pop() {
                     match next {
                         Told::End(last) => end = Some(last),
                         _ => of_round += 1,
@@ -387,5 +403,25 @@ mod tests {
             ]
         ));
         assert!(most <= ZONES);
+    }
+
+    /// Of several walks each goes on in its turn, and other commands do not wait for them.
+    #[test]
+    fn walks_are_served_in_turn() {
+        let mut engine = engine();
+        let (mut desk, mut asks) = Desk::new();
+        let all = walk(Errand::List(Query::default()), 256);
+        let mut replies: Vec<_> = (0..WALKS + 1).map(|_| push(&mut asks, all)).collect();
+        let nobody = |_: &Engine| unreachable!("nobody asked for it");
+        (0..WALKS * 4).for_each(|_| assert_eq!(desk.serve(&mut engine, nobody), LISTED));
+        // Four of five are under way, and none is further than another.
+        let told: Vec<usize> = replies.iter().map(|replies| replies.slots()).collect();
+        assert_eq!(told, [4 * LISTED, 4 * LISTED, 4 * LISTED, 4 * LISTED, 0]);
+        // Who reads nothing holds up nobody.
+        replies.truncate(WALKS);
+        while desk.serve(&mut engine, nobody) > 0 {}
+        assert!(replies.iter().all(|replies| replies.slots() == 257));
+        assert!(replies.iter().all(|replies| replies.is_abandoned()));
+        assert_eq!(desk.count, 0);
     }
 }

@@ -2,8 +2,8 @@
 //! Listens to what becomes of the connections of a running bump: for a thread that serves somebody
 //! who wants to know. It ends with the value.
 
-use super::desk::{Ask, Caller, Told};
-use super::inquiry::{Ending, Inquiry, NAP};
+use super::desk::{Ask, Told};
+use super::inquiry::{Ending, Inquiry};
 use super::listeners::{Heard, Listener};
 use engine::Filter;
 use rtrb::Consumer;
@@ -34,17 +34,15 @@ impl Inquiry {
     pub(crate) fn listen(&self, filter: Filter) -> Result<Hearing<'_>, Ending> {
         let id = self.listeners.fetch_add(1, Ordering::Relaxed);
         let mut hearing = Hearing { inquiry: self, id, ears: Vec::new(), has_left: false };
-        let mut workers = self.lock();
         self.check()?;
-        for asked in workers.iter_mut() {
+        for worker in &self.workers {
             let (listener, ring) = Listener::new(id, filter);
             // There are as many places as clients: nobody is refused.
-            let Told::Listens = answer(&mut asked.caller, Ask::Listen(listener))? else {
+            let Told::Listens = worker.ask(|told| Ask::Listen(listener, told))? else {
                 return Err(Ending);
             };
-            hearing.ears.push(Ear { lcore: asked.lcore, ring, missing: 0 });
+            hearing.ears.push(Ear { lcore: worker.lcore, ring, missing: 0 });
         }
-        drop(workers);
         Ok(hearing)
     }
 }
@@ -78,9 +76,10 @@ impl Hearing<'_> {
         if std::mem::replace(&mut self.has_left, true) {
             return;
         }
-        for (asked, ear) in self.inquiry.lock().iter_mut().zip(&mut self.ears) {
+        for (worker, ear) in self.inquiry.workers.iter().zip(&mut self.ears) {
             // Given back, so that no worker frees its ring; of a run that is over nothing is.
-            if let Ok(Told::Left(Some(listener))) = answer(&mut asked.caller, Ask::Leave(self.id)) {
+            let left = worker.ask(|told| Ask::Leave(self.id, told));
+            if let Ok(Told::Left(Some(listener))) = left {
                 ear.missing = listener.lost();
             }
         }
@@ -90,17 +89,5 @@ impl Hearing<'_> {
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// Asks for something that has one answer.
-pub(super) fn answer(caller: &mut Caller, ask: Ask) -> Result<Told, Ending> {
-    caller.asks.push(ask).map_err(|_| Ending)?;
-    loop {
-        match caller.told.pop() {
-            Ok(told) => return Ok(told),
-            Err(_) if caller.told.is_abandoned() => return Err(Ending),
-            Err(_) => std::thread::sleep(NAP),
-        }
     }
 }

@@ -2,21 +2,22 @@
 //! Asks the workers and ports of a running bump how things stand, and waits for their answers: for
 //! threads that serve somebody who wants to know, never for one that a packet depends on.
 //!
-//! One question at a time; each is answered in full and kept in bounded memory before the next, so
-//! that it does not matter how fast anybody reads. A walk is a question for each part of it, and
-//! between two of them others may ask.
+//! Each command has a ring of its own for its replies, so clients do not wait for each other. A walk
+//! is a command for each part of it, and the ring holds a whole part: however slowly a client reads,
+//! no worker waits for it.
 
 use super::clock::Clock;
-use super::desk::{Ask, Caller, Errand, Part, PartEnd, Told};
+use super::desk::{Ask, Errand, Part, PartEnd, Told};
 use super::offload::RulesLine;
 use super::saving::Gauge;
-use super::turns::{Turn, Turns};
+use super::turns::Turns;
 use super::worker::Report;
 use super::{SharedPort, report};
 use crate::plan::ZoneRules;
 use crate::summary::{Offload, OffloadPort, Summary};
 use dpdk::tsc;
-use engine::{Cursor, LiveFlow, Nanos, OffloadState, Query, ZoneNow};
+use engine::{Cursor, LiveFlow, Nanos, OffloadState, Query, RuleView, ZoneNow};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,13 +26,15 @@ use std::time::{Duration, Instant};
 pub(super) const NAP: Duration = Duration::from_micros(200);
 /// Places in a part of a walk: as many flows at most are kept in memory.
 const PART: u32 = 1024;
+/// Replies of a part: a flow for each place, and the end.
+const REPLIES: usize = PART as usize + 1;
 /// Flows that wait for their NIC are looked for again after this, and not for longer than that.
 const HELD_NAP: Duration = Duration::from_millis(20);
 const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// A bump that may be asked.
 pub(crate) struct Inquiry {
-    pub(super) workers: Turns<Vec<Asked>>,
+    pub(super) workers: Vec<Asked>,
     /// Upstream end and downstream end of each wire, in turn, and what takes their rules.
     pub(super) ports: Vec<SharedPort>,
     pub(super) rules: Vec<RulesLine>,
@@ -56,7 +59,8 @@ pub(super) struct Asked {
     pub(super) lcore: u32,
     /// Number of its wire.
     pub(super) wire: usize,
-    pub(super) caller: Caller,
+    /// Held for one push, and by no worker.
+    pub(super) asks: Mutex<Producer<Ask>>,
 }
 
 /// The run is over, or about to be: there is nobody to ask.
@@ -69,6 +73,13 @@ pub(crate) struct Found {
     pub(crate) flow: LiveFlow,
     pub(crate) lcore: u32,
     pub(crate) wire: usize,
+}
+
+impl Found {
+    /// What is known of the rules of its two directions, where that was asked for.
+    pub(crate) fn rules(&self) -> &[RuleView; 2] {
+        self.flow.rules.as_ref().unwrap_or(&RuleView::NONE)
+    }
 }
 
 /// What a walk has come to.
@@ -144,25 +155,21 @@ impl Inquiry {
     /// Goes on with a walk; gives what its next part comes to to `met`, which must not take long.
     /// False: that was the last of it.
     pub(crate) fn go_on(&self, walk: &mut Walk, met: &mut impl FnMut(Met)) -> Result<bool, Ending> {
-        let mut workers = self.lock();
-        let Some(Asked { lcore, wire, caller }) = workers.get_mut(walk.worker) else {
-            return Ok(false);
-        };
+        let Some(worker) = self.workers.get(walk.worker) else { return Ok(false) };
         self.check()?;
         let part = Part { errand: walk.errand, cursor: walk.cursor, places: PART };
-        caller.asks.push(Ask::Walk(part)).map_err(|_| Ending)?;
+        let (told, mut replies) = RingBuffer::new(REPLIES);
+        worker.send(Ask::Walk(part, told))?;
+        let (lcore, wire) = (worker.lcore, worker.wire);
         let end = loop {
-            match caller.told.pop() {
-                Ok(Told::Flow(flow)) => met(Met::Flow(Found { flow, lcore: *lcore, wire: *wire })),
-                Ok(Told::Zone { zone, now }) => met(Met::Zone { zone, now }),
-                Ok(Told::End(end)) => break end,
-                // Answers to what others have asked, and taken.
-                Ok(Told::Listens | Told::Left(_) | Told::Zones(_)) => {}
-                Err(_) if caller.told.is_abandoned() => return Err(Ending),
-                Err(_) => std::thread::sleep(NAP),
+            match reply(&mut replies)? {
+                Told::Flow(flow) => met(Met::Flow(Found { flow, lcore, wire })),
+                Told::Zone { zone, now } => met(Met::Zone { zone, now }),
+                Told::End(end) => break end,
+                _ => return Err(Ending),
             }
         };
-        drop(workers);
+        free(replies);
         walk.follow(end);
         Ok(true)
     }
@@ -234,23 +241,64 @@ impl Inquiry {
 
     /// Lcore, wire, and how it stands, of each worker.
     fn now(&self) -> Result<Vec<(u32, usize, Report)>, Ending> {
-        let mut workers = self.lock();
-        for worker in workers.iter_mut() {
-            worker.caller.asks.push(Ask::Now).map_err(|_| Ending)?;
-        }
-        let answer = |worker: &mut Asked| loop {
-            match worker.caller.nows.pop() {
-                Ok(now) => return Ok((worker.lcore, worker.wire, now)),
-                Err(_) if worker.caller.nows.is_abandoned() => return Err(Ending),
-                Err(_) => std::thread::sleep(NAP),
-            }
+        let ask = |worker: &Asked| {
+            let (told, replies) = RingBuffer::new(1);
+            worker.send(Ask::Now(told)).map(|()| replies)
         };
-        workers.iter_mut().map(answer).collect()
+        let asked: Vec<_> = self.workers.iter().map(ask).collect::<Result<_, _>>()?;
+        let answer =
+            |(worker, replies): (&Asked, _)| Ok((worker.lcore, worker.wire, only(replies)?));
+        self.workers.iter().zip(asked).map(answer).collect()
+    }
+}
+
+impl Asked {
+    /// Gives the worker a command.
+    fn send(&self, mut ask: Ask) -> Result<(), Ending> {
+        loop {
+            let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+            match asks.push(ask) {
+                Ok(()) => return Ok(()),
+                Err(_) if asks.is_abandoned() => return Err(Ending),
+                Err(PushError::Full(unsent)) => ask = unsent,
+            }
+            drop(asks);
+            std::thread::sleep(NAP);
+        }
     }
 
-    /// The workers, for one question.
-    pub(super) fn lock(&self) -> Turn<'_, Vec<Asked>> {
-        self.workers.take()
+    /// Gives the worker a command that has one reply, and waits for that.
+    pub(super) fn ask(&self, ask: impl FnOnce(Producer<Told>) -> Ask) -> Result<Told, Ending> {
+        let (told, replies) = RingBuffer::new(1);
+        self.send(ask(told))?;
+        only(replies)
+    }
+}
+
+/// Waits for the next reply.
+fn reply<T>(replies: &mut Consumer<T>) -> Result<T, Ending> {
+    loop {
+        // Looked at first: what was pushed before the worker let go is still to be taken.
+        let is_abandoned = replies.is_abandoned();
+        match replies.pop() {
+            Ok(told) => return Ok(told),
+            Err(_) if is_abandoned => return Err(Ending),
+            Err(_) => std::thread::sleep(NAP),
+        }
+    }
+}
+
+/// Waits for the only reply.
+fn only<T>(mut replies: Consumer<T>) -> Result<T, Ending> {
+    let told = reply(&mut replies)?;
+    free(replies);
+    Ok(told)
+}
+
+/// Frees a ring whose last reply has come, once the worker has let go of it: it frees none.
+fn free<T>(replies: Consumer<T>) {
+    while !replies.is_abandoned() {
+        std::thread::yield_now();
     }
 }
 

@@ -3,7 +3,6 @@
 //! somebody who has changed his mind.
 
 use super::desk::{Ask, Errand, Told};
-use super::hearing::answer;
 use super::inquiry::{Ending, Inquiry, Walk};
 use crate::plan::ZoneRules;
 use std::sync::{Arc, PoisonError};
@@ -22,10 +21,10 @@ impl Inquiry {
     }
 
     fn go_by(&self, rules: ZoneRules) -> Result<u64, Ending> {
-        for worker in self.lock().iter_mut() {
+        for worker in &self.workers {
             self.check()?;
             // What held before is freed here, and not by a worker.
-            match answer(&mut worker.caller, Ask::Zones(rules.zones()))? {
+            match worker.ask(|told| Ask::Zones(rules.zones(), told))? {
                 Told::Zones(before) => drop(before),
                 _ => return Err(Ending),
             }
