@@ -7,11 +7,40 @@
 
 mod edits;
 
+use config::plan::Plan;
+use config::{Config, Place, Problem, Problems};
+use doctor::host::Cpus;
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
-use millrace::fuzzing::{Refusal, plan};
 
-const EVERY_KEY: &str = include_str!("../../crates/millrace/src/config/every_key.toml");
+const EVERY_KEY: &str = include_str!("../../crates/config/src/every_key.toml");
+
+/// Why a configuration is refused.
+#[derive(Debug)]
+struct Refusal {
+    /// Line and column of each problem, where it has a place in the file.
+    places: Vec<Option<(usize, usize)>>,
+    /// What the user is told.
+    message: String,
+}
+
+/// The plan of a configuration file on a host with cpus 0 to 3, as `millrace check` prints it.
+fn plan(file: &[u8]) -> Result<String, Refusal> {
+    let cpus: Vec<u32> = (0..4).collect();
+    let cpus = Cpus { online: cpus.clone(), allowed: cpus, ..Cpus::default() };
+    let place = |problem: &Problem| match problem.place {
+        Place::File { line, column } => Some((line, column)),
+        Place::Flag { .. } | Place::Whole {} => None,
+    };
+    match Plan::new(Config::read_bytes(file), &cpus) {
+        Ok(plan) => Ok(plan.settings.to_string()),
+        Err(list) => {
+            let places = list.iter().map(place).collect();
+            let message = Problems { file: "file".to_owned(), list }.to_string();
+            Err(Refusal { places, message })
+        }
+    }
+}
 
 /// A plan as it is printed once every value stands in a file.
 fn without_origins(shown: &str) -> String {

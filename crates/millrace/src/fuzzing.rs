@@ -4,13 +4,10 @@
 //! Not documented and not an interface: it changes with `fuzz`.
 
 use crate::cmd::replay::Player;
-use crate::config::{Config, Place, Problem, Problems};
 use crate::control::{Ask, LIMIT_MAX, receive};
-use crate::plan::Plan;
 use crate::records::{Existing, Format, RecordSink, Target, Writer};
 use crate::top::Top;
 use capture::Capture;
-use doctor::host::Cpus;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
@@ -32,33 +29,6 @@ pub fn replay(source: impl Read + 'static) -> u64 {
     let flows = &summary.flows;
     assert_eq!((flows.active, flows.created), (0, flows.ended.total()), "{summary:?}");
     summary.ledger.rx
-}
-
-/// Why a configuration is refused.
-#[derive(Debug)]
-pub struct Refusal {
-    /// Line and column of each problem, where it has a place in the file.
-    pub places: Vec<Option<(usize, usize)>>,
-    /// What the user is told.
-    pub message: String,
-}
-
-/// The plan of a configuration file on a host with cpus 0 to 3, as `millrace check` prints it.
-pub fn plan(file: &[u8]) -> Result<String, Refusal> {
-    let cpus: Vec<u32> = (0..4).collect();
-    let cpus = Cpus { online: cpus.clone(), allowed: cpus, ..Cpus::default() };
-    let place = |problem: &Problem| match problem.place {
-        Place::File { line, column } => Some((line, column)),
-        Place::Flag { .. } | Place::Whole {} => None,
-    };
-    match Plan::new(Config::read_bytes(file), &cpus) {
-        Ok(plan) => Ok(plan.settings.to_string()),
-        Err(list) => {
-            let places = list.iter().map(place).collect();
-            let message = Problems { file: "file".to_owned(), list }.to_string();
-            Err(Refusal { places, message })
-        }
-    }
 }
 
 /// Reads what a client of the control socket sends; returns what it asks as it would be written, or

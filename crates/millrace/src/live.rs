@@ -34,14 +34,14 @@ pub(crate) use meter::Meter;
 pub(crate) use totals::{Rates, Totals};
 pub(crate) use watched::PortEvent;
 
-use crate::config::{Bypass, Policy};
 use crate::output::tell;
-use crate::plan::{OffloadPlan, ZoneRules};
 use crate::records::RecordSink;
 use crate::summary::{Offload, OffloadPort, Summary};
 use board::{Board, Snapshot};
 use checkpoint::{Place, Snapshots};
 use clock::Clock;
+use config::plan::{OffloadPlan, ZoneRules};
+use config::{Bypass, Policy};
 use desk::Desk;
 use dpdk::{
     Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, Queues, SymmetricRss, tsc, tsc_hz,

@@ -15,7 +15,7 @@ mod redirect;
 pub(crate) use keeper::{SUBCOMMAND as KEEPER, keep};
 pub(crate) use netlink::{Device, interface_mac, interfaces_with_mac};
 
-use crate::config::Devargs;
+use config::{Devargs, af_packet_sizes};
 use dpdk::{LossCounter, Losses, Port, linux};
 use keeper::{Keeper, Offload, Step, Undo};
 use lock::{InterfaceLock, NotLocked};
@@ -474,13 +474,6 @@ fn far_name(interface: &str, index: u32) -> String {
 /// Name of the other end of its cable, where it is a veth.
 fn near_name(far: &str) -> String {
     format!("mp{}", &far[2..])
-}
-
-/// The arguments by which `net_af_packet` takes whole frames of an interface with this MTU.
-pub(crate) fn af_packet_sizes(mtu: u32) -> String {
-    let frame = Devargs::af_packet_frame(mtu);
-    // A block is a whole number of frames and of pages: 4 frames of a multiple of 1024.
-    format!(",framesz={frame},blocksz={}", frame * 4)
 }
 
 #[cfg(test)]

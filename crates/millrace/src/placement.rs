@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which cpus the workers have and how busy these were before, in one line for people.
 
-use crate::config::Devargs;
-use doctor::host::{self, Cpus, Process, busiest_process_on, format_cpus};
+use doctor::host::{Cpus, Process, busiest_process_on, format_cpus};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-
-/// Returns the NUMA nodes of ports, ascending, as far as the kernel tells.
-pub(crate) fn nodes_of<'a>(ports: impl IntoIterator<Item = &'a Devargs>) -> Vec<u32> {
-    let node = |port: &Devargs| match port.host_interface() {
-        Some(interface) => host::node_of_interface(interface),
-        None if port.is_pci() => host::node_of_pci(&port.name),
-        None => None,
-    };
-    let nodes: BTreeSet<u32> = ports.into_iter().filter_map(node).collect();
-    nodes.into_iter().collect()
-}
 
 /// Returns the line for workers on `workers`, in their order, whose ports are on the NUMA nodes
 /// `nodes`. Takes a tenth of a second for each busy cpu, whose busiest process it looks for.

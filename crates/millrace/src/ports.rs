@@ -8,15 +8,16 @@ mod tuning;
 pub(crate) use links::LinkWatch;
 pub(crate) use tuning::{BurstArgs, DescriptorArgs, Tuning};
 
-use crate::config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use crate::cpu_locks;
 use crate::netdev::Interfaces;
 use crate::output::tell;
-use crate::placement::{describe_placement, nodes_of};
+use crate::placement::describe_placement;
 use crate::start::start_eal;
 use crate::twin;
 use anyhow::bail;
 use by_mac::MacError;
+use config::nodes_of;
+use config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use doctor::host::Memory;
 use dpdk::{Eal, EalConfig, Lcore, Mempool, Port, PortConfig, Queues};
 use std::io;

@@ -2,7 +2,7 @@
 //! The capabilities that a run keeps once its ports and files are open (capabilities(7)).
 
 use crate::output::tell;
-use crate::plan::Plan;
+use config::plan::Plan;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -2,11 +2,12 @@
 //! What a run is to hold connections to from now on: its configuration is read once more, as a
 //! whole and as it was at the start, and what packets need not stop for is taken from it.
 
-use crate::config::Problems;
 use crate::control::Failure;
 use crate::live::Inquiry;
+use crate::netdev;
 use crate::output::tell;
-use crate::plan::{PlanArgs, Settings, ZoneRules};
+use config::Problems;
+use config::plan::{PlanArgs, Settings, ZoneRules};
 use doctor::host::Cpus;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Reload {
             return Err(Failure::Configuration(format!("{name}: is no file")));
         }
         let refused = |problems: Problems| Failure::Configuration(problems.to_string());
-        let plan = self.args.with_file(path).plan(&self.cpus).map_err(refused)?;
+        let plan = self.args.with_file(path).plan(&self.cpus, netdev::mtu).map_err(refused)?;
         let list = self.settings.refuse_restart(&plan.settings);
         if !list.is_empty() {
             return Err(refused(Problems { file: name, list }));

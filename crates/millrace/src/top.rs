@@ -4,11 +4,12 @@
 //! several places.
 
 use crate::busiest::Busiest;
-use crate::{protocols, table, units};
+use crate::{table, units};
 use engine::FlowRecord;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use wire::proto::{SCTP, TCP, UDP};
+use wire::proto_names;
 
 /// The busiest flow records offered so far.
 pub(crate) struct Top(Busiest<FlowRecord>);
@@ -61,7 +62,7 @@ type Row = [String; HEADINGS.len()];
 
 fn row(record: &FlowRecord) -> Row {
     [
-        protocols::name(record.proto),
+        proto_names::name(record.proto),
         endpoint(record.src, record.sport, record.proto),
         endpoint(record.dst, record.dport, record.proto),
         record.orig.packets.to_string(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace check`.
 
-use crate::config::Problems;
-use crate::cpu_locks;
 use crate::output::tell;
-use crate::plan::{Plan, PlanArgs};
+use crate::{cpu_locks, netdev};
+use config::Problems;
+use config::plan::{Plan, PlanArgs};
 use doctor::host::Memory;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ Examples:
 Exit status: 0 good; 1 the file is refused; 2 wrong use.";
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let plan = args.plan.plan(&cpu_locks::cpus_of_this_host());
+    let plan = args.plan.plan(&cpu_locks::cpus_of_this_host(), netdev::mtu);
     let mut out = std::io::stdout().lock();
     match (plan, args.json) {
         (Ok(plan), true) => writeln!(out, "{:#}", plan_json(&plan))?,

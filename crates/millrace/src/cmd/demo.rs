@@ -7,11 +7,11 @@ mod rings;
 mod twins;
 
 use crate::cmd::run::seconds;
-use crate::config::Policy;
 use crate::cpu_locks;
 use crate::output::{OutputArgs, tell};
 use crate::placement::describe_placement;
 use crate::twin;
+use config::Policy;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

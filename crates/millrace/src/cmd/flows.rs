@@ -2,12 +2,13 @@
 //! `millrace flows`.
 
 use crate::control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Net, Request};
-use crate::{protocols, table, top, units};
+use crate::{table, top, units};
 use serde_json::json;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::str::FromStr;
+use wire::proto_names;
 
 /// List connections of a running instance; with each, why it is offloaded or not
 #[derive(clap::Args)]
@@ -132,7 +133,7 @@ const HEADINGS: [&str; 11] = [
 fn row(flow: &FlowLine) -> [String; 11] {
     let [orig, reply] = [&flow.orig, &flow.reply];
     [
-        protocols::name(flow.proto),
+        proto_names::name(flow.proto),
         top::endpoint(flow.src, flow.sport, flow.proto),
         top::endpoint(flow.dst, flow.dport, flow.proto),
         orig.packets.to_string(),
@@ -149,7 +150,7 @@ fn row(flow: &FlowLine) -> [String; 11] {
 fn print_why(out: &mut impl Write, flow: &FlowLine) -> io::Result<()> {
     let end = |address, port| top::endpoint(address, port, flow.proto);
     let (src, dst) = (end(flow.src, flow.sport), end(flow.dst, flow.dport));
-    let (proto, age) = (protocols::name(flow.proto), units::duration((flow.age_s * 1e9) as u64));
+    let (proto, age) = (proto_names::name(flow.proto), units::duration((flow.age_s * 1e9) as u64));
     writeln!(out, "{proto} {src} -> {dst}  {}, {age} old", flow.state)?;
     for (name, direction) in [("orig", &flow.orig), ("reply", &flow.reply)] {
         let offload = &direction.offload;

@@ -22,11 +22,11 @@ mod trex_cfg;
 
 use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
-use crate::config::MTU_RANGE;
 use crate::cpu_locks;
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames};
 use anyhow::bail;
 use clap::error::ErrorKind;
+use config::MTU_RANGE;
 use doctor::host::{CpuList, Cpus, format_cpus};
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -3,10 +3,11 @@
 
 use super::flows::WhichArgs;
 use crate::control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
-use crate::{protocols, table, top, units};
+use crate::{table, top, units};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use wire::proto_names;
 
 /// Show the rules that the NICs of a running instance have, and what they do
 ///
@@ -101,7 +102,7 @@ fn row(rule: &RuleLine) -> [String; 8] {
     [
         // Its arguments are in the lines above.
         rule.port.split(',').next().unwrap_or_default().to_owned(),
-        protocols::name(rule.proto),
+        proto_names::name(rule.proto),
         top::endpoint(rule.src, rule.sport, rule.proto),
         top::endpoint(rule.dst, rule.dport, rule.proto),
         rule.state.clone(),

@@ -6,13 +6,13 @@ mod sockets;
 
 use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
-use crate::config::MTU_RANGE;
 use crate::output::{JsonFile, tell_at_once};
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames, PortNamesError};
 use crate::units;
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum};
+use config::MTU_RANGE;
 use doctor::host::CpuList;
 use serde::Serialize;
 use std::collections::BTreeMap;

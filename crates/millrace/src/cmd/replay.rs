@@ -10,12 +10,12 @@ pub(crate) use player::Player;
 
 use crate::cmd::run::secret;
 use crate::output::{Command, OutputArgs, is_dash, tell};
-use crate::plan::{EngineArgs, engine_bytes};
 use crate::records::WrittenRecords;
 use crate::summary::Summary;
 use crate::{signals, units};
 use anyhow::Context;
 use capture::{Capture, Fault};
+use config::plan::{EngineArgs, engine_bytes};
 use doctor::host::Memory;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use player::Played;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace run`: the bump in the wire on DPDK ports.
 
-use crate::config::{Devargs, Huge, Socket};
 use crate::control::{self, OpenError, Request, Server, Taker};
 use crate::cpu_locks;
 use crate::live::{Live, Meter, PortEvent, Wire};
-use crate::netdev::Interfaces;
+use crate::netdev::{self, Interfaces};
 use crate::output::{Command, OutputArgs, tell, tell_at_once};
-use crate::placement::{describe_placement, nodes_of};
-use crate::plan::{Plan, PlanArgs};
+use crate::placement::describe_placement;
 use crate::privileges::Capabilities;
 use crate::records::{RecordSink, WrittenRecords};
 use crate::reload::{Reload, Reloader};
@@ -17,6 +15,9 @@ use crate::start::start_eal;
 use crate::{twin, units};
 use anyhow::Context;
 use checkpoint::{Settings, Snapshots};
+use config::nodes_of;
+use config::plan::{Plan, PlanArgs};
+use config::{Devargs, Huge, Socket};
 use doctor::host::Memory;
 use dpdk::{EalConfig, EalError, Mempool, Port};
 use std::io;
@@ -72,7 +73,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let cpus = cpu_locks::cpus_of_this_host();
-    let mut plan = match args.plan.plan(&cpus) {
+    let mut plan = match args.plan.plan(&cpus, netdev::mtu) {
         Ok(plan) => plan,
         Err(problems) => {
             tell(io::stderr(), &problems);

@@ -6,7 +6,7 @@
 //! another, not even at the end.
 
 use super::Wire;
-use crate::plan::handed_mbufs;
+use config::plan::handed_mbufs;
 use dpdk::{Burst, Mbuf, PortSpread};
 use engine::{BURST_MAX, Doubt, Errand, Hashed, Spread, Steering};
 use rtrb::{Consumer, Producer, RingBuffer};

@@ -14,9 +14,9 @@ pub(crate) use self::nic::SharedPort;
 
 use self::nic::{DEPTH, Nic, Terms, Wanted};
 use super::clock::Clock;
-use crate::config::{Bypass, Policy, RuleApi};
-use crate::plan::OffloadPlan;
 use crate::summary::OffloadPort;
+use config::plan::OffloadPlan;
+use config::{Bypass, Policy, RuleApi};
 use dpdk::Port;
 use engine::{Admission, Answer, Engine, MarkLayout, Nanos, Offload, RuleId, Side, Wish};
 use offload::{Limits, Pace, Programmer};

@@ -4,7 +4,7 @@
 
 use super::desk::{Ask, Errand, Told};
 use super::inquiry::{Ending, Inquiry, Walk};
-use crate::plan::ZoneRules;
+use config::plan::ZoneRules;
 use std::sync::{Arc, PoisonError};
 
 impl Inquiry {

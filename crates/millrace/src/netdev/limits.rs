@@ -2,7 +2,7 @@
 //! What the drivers of Linux interfaces can have: queues, and MTUs.
 
 use super::{Fault, Interfaces, NetdevError};
-use crate::config::Devargs;
+use config::Devargs;
 
 /// Most queues of each kind that `net_tap` survives: it hands the descriptors of all queues to
 /// other processes in one message, which has 8 places, and writes behind them

@@ -63,7 +63,7 @@ fn resolve_with(
 
 /// True for what may have arguments: no Linux interface, or already one.
 fn is_device(word: &str) -> bool {
-    crate::config::Devargs::parse(word).map_or(true, |port| !port.is_interface())
+    config::Devargs::parse(word).map_or(true, |port| !port.is_interface())
 }
 
 /// The Linux interface with this MAC address.

@@ -3,9 +3,9 @@
 //! that know those lines.
 
 use crate::control::{ConnectionLine, CountsLine, EventLine};
-use crate::protocols;
 use std::fmt::Write;
 use std::net::IpAddr;
+use wire::proto_names;
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
@@ -33,7 +33,7 @@ pub(super) fn told(event: &EventLine) -> String {
 
 /// Protocol, by name and number.
 fn head(connection: &ConnectionLine) -> String {
-    let name = protocols::name(connection.proto);
+    let name = proto_names::name(connection.proto);
     let name =
         if name.starts_with(|first: char| first.is_ascii_digit()) { "unknown" } else { &name };
     format!("{name:<8} {}", connection.proto)

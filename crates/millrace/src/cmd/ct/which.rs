@@ -2,9 +2,9 @@
 //! The options that say which connections are meant.
 
 use crate::control::{Ask, Bits, Net, NoState, Request, StateName};
-use crate::protocols;
 use clap::error::ErrorKind;
 use engine::{NoMarkBits, NoPrefix};
+use wire::proto_names;
 
 /// What a connection must have; with several options, all of it.
 #[derive(clap::Args)]
@@ -14,7 +14,7 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "N")]
     zone: Option<u16>,
     /// Of this protocol: tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number
-    #[arg(long, value_name = "P", value_parser = protocols::number)]
+    #[arg(long, value_name = "P", value_parser = proto_names::number)]
     proto: Option<u8>,
     /// In this state, such as ESTABLISHED or udp_first
     #[arg(long, value_name = "STATE", value_parser = state)]

@@ -5,11 +5,11 @@
 //! line of the file, for each setting without effect.
 
 use super::GenArgs;
-use crate::config::Devargs;
 use crate::cpu_locks;
 use crate::output::tell;
 use crate::ports::{PortNames, Tuning};
 use anyhow::{Context, bail};
+use config::Devargs;
 use doctor::host::{CpuList, Cpus, format_cpus};
 use std::fs;
 use std::io;

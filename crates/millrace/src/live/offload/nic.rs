@@ -10,9 +10,9 @@ pub(super) use api::{Calls, DEPTH};
 
 use super::bypass::Bypass;
 use super::shape::{Dialect, KINDS, kind};
-use crate::config::RuleApi;
 use crate::summary::Times;
 use api::{Api, Ended, Said};
+use config::RuleApi;
 use dpdk::flow::Rule;
 use dpdk::{Port, Resets};
 use engine::{Passed, Tuple};

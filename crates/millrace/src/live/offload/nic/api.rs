@@ -3,7 +3,7 @@
 //! flow queue, from template tables, whose results come later.
 
 use super::super::shape::Dialect;
-use crate::config::RuleApi;
+use config::RuleApi;
 use dpdk::Port;
 use dpdk::flow::{FlowError, FlowRule, Rule};
 use engine::Passed;

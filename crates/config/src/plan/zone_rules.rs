@@ -2,13 +2,13 @@
 //! What puts packets into zones.
 
 use super::Settings;
-use crate::config::{self, Fault, Place, Problem};
-use crate::protocols;
+use crate::{Fault, Place, Problem};
 use engine::{End, Prefix, ZoneRule};
+use wire::proto_names;
 
 /// The rules of a configuration, or what is wrong with them.
 pub(super) fn plan_zone_rules(
-    rules: Vec<config::ZoneRule>,
+    rules: Vec<crate::ZoneRule>,
     settings: &mut Settings,
 ) -> Result<Vec<ZoneRule>, Vec<Problem>> {
     let (found, most) = (rules.len(), ZoneRule::MAX);
@@ -23,7 +23,7 @@ pub(super) fn plan_zone_rules(
     Ok(rules.into_iter().filter_map(|rule| plan_zone_rule(rule, settings)).collect())
 }
 
-fn two_versions((index, rule): (u32, &config::ZoneRule)) -> Option<Problem> {
+fn two_versions((index, rule): (u32, &crate::ZoneRule)) -> Option<Problem> {
     let (address, peer) = (rule.address.as_ref()?, rule.peer_address.as_ref()?);
     let key = format!("zone_rule[{index}].peer_address");
     let differ = address.value.is_ipv4() != peer.value.is_ipv4();
@@ -31,12 +31,12 @@ fn two_versions((index, rule): (u32, &config::ZoneRule)) -> Option<Problem> {
 }
 
 /// `None` for a rule without a zone, which is a problem already.
-fn plan_zone_rule(rule: config::ZoneRule, settings: &mut Settings) -> Option<ZoneRule> {
+fn plan_zone_rule(rule: crate::ZoneRule, settings: &mut Settings) -> Option<ZoneRule> {
     settings.open_element("zone_rule");
     let text = |prefix: &Prefix| prefix.to_string();
     Some(ZoneRule {
         from: rule.from.map(|zone| settings.require("from", zone)),
-        proto: settings.take_text("proto", rule.proto, |proto| protocols::name(*proto)),
+        proto: settings.take_text("proto", rule.proto, |proto| proto_names::name(*proto)),
         end: End {
             address: settings.take_text("address", rule.address, text),
             port: rule.port.map(|port| settings.require("port", port)),

@@ -37,7 +37,7 @@ impl Offload {
 
 /// How NICs are asked for rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RuleApi {
+pub enum RuleApi {
     /// Through a flow queue where there is one, else by calls that wait.
     Auto,
     /// By calls that wait.
@@ -49,7 +49,7 @@ pub(crate) const RULE_API: &Choices<RuleApi> =
 
 /// Which directions of connections get a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub enum Policy {
     /// None.
     Off,
     /// Every one, with its first packet.
@@ -71,7 +71,7 @@ const AFTER_MAX: u32 = 1 << 30;
     "{0:?} is no policy; write \"off\", \"measured\", \"all\", \"after N\" with N packets from \
      1 on, or \"rate > N\" with N packets in a second"
 )]
-pub(crate) struct PolicyWords(String);
+pub struct PolicyWords(String);
 
 impl FromStr for Policy {
     type Err = PolicyWords;
@@ -104,7 +104,7 @@ impl fmt::Display for Policy {
 
 /// Which directions the NIC forwards by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bypass {
+pub enum Bypass {
     /// None.
     Off,
     /// Those of open UDP connections with so many packets, of which there would be a mark else.
@@ -117,7 +117,7 @@ pub(crate) enum Bypass {
     "{0:?} says not what the NIC forwards by itself; write \"off\", or \"after N\" with N packets \
      from 1 on"
 )]
-pub(crate) struct BypassWords(String);
+pub struct BypassWords(String);
 
 impl FromStr for Bypass {
     type Err = BypassWords;

@@ -2,7 +2,7 @@
 //! What of a plan may change while it runs, and what takes a restart.
 
 use super::Settings;
-use crate::config::{Fault, Place, Problem};
+use crate::{Fault, Place, Problem};
 use std::collections::HashMap;
 
 /// Sections of which every value may change, and values of others. They are what engines are told
@@ -15,7 +15,7 @@ const NONE: &str = "none";
 
 impl Settings {
     /// What a run with these settings would have to be started anew for, if it is to have others.
-    pub(crate) fn refuse_restart(&self, wanted: &Settings) -> Vec<Problem> {
+    pub fn refuse_restart(&self, wanted: &Settings) -> Vec<Problem> {
         let (running, wanted) = (self.values(), wanted.values());
         let [of_running, of_wanted] = [&running, &wanted]
             .map(|values| values.iter().cloned().collect::<HashMap<String, String>>());
@@ -44,11 +44,11 @@ fn may_change(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, Problem};
     use crate::plan::{Plan, Settings};
+    use crate::{Config, Problem};
     use doctor::host::Cpus;
 
-    const EVERY_KEY: &str = include_str!("../config/every_key.toml");
+    const EVERY_KEY: &str = include_str!("../every_key.toml");
     const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
 
     fn settings(text: &str) -> Settings {

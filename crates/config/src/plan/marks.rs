@@ -2,9 +2,9 @@
 //! What is written to connections as they begin.
 
 use super::Settings;
-use crate::config::{Fault, Mark, Place, Problem};
-use crate::protocols;
+use crate::{Fault, Mark, Place, Problem};
 use engine::{End, Filter, MarkChange, MarkRule};
+use wire::proto_names;
 
 /// The rules of a configuration, or what is wrong with them.
 pub(super) fn plan_marks(
@@ -33,7 +33,7 @@ fn plan_mark(mark: Mark, settings: &mut Settings) -> MarkRule {
     settings.open_element("mark");
     let filter = Filter {
         zone: mark.zone.map(|zone| settings.require("zone", zone)),
-        proto: settings.take_text("proto", mark.proto, |proto| protocols::name(*proto)),
+        proto: settings.take_text("proto", mark.proto, |proto| proto_names::name(*proto)),
         src: End {
             address: settings.take_text("src", mark.src, ToString::to_string),
             port: mark.sport.map(|port| settings.require("sport", port)),
@@ -57,8 +57,8 @@ fn plan_mark(mark: Mark, settings: &mut Settings) -> MarkRule {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, Problem};
     use crate::plan::Plan;
+    use crate::{Config, Problem};
     use doctor::host::Cpus;
     use engine::{End, Filter, MarkBits, MarkChange, MarkRule};
 

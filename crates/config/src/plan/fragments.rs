@@ -2,14 +2,10 @@
 //! What is remembered of fragments, with its defaults.
 
 use super::Settings;
-use crate::config;
 use engine::{FragmentLimits, Nanos};
 
 /// Fills in what `written` leaves out.
-pub(super) fn plan_fragments(
-    written: config::Fragments,
-    settings: &mut Settings,
-) -> FragmentLimits {
+pub(super) fn plan_fragments(written: crate::Fragments, settings: &mut Settings) -> FragmentLimits {
     const MS: Nanos = 1_000_000;
     let default = FragmentLimits::default();
     let ms = |nanos: Nanos| (nanos / MS) as u32;
@@ -24,7 +20,7 @@ pub(super) fn plan_fragments(
 }
 
 /// Packets that a worker keeps while they wait.
-pub(super) fn packets_held(written: &config::Fragments) -> u64 {
+pub(super) fn packets_held(written: &crate::Fragments) -> u64 {
     let hold = written.hold.as_ref().map_or(FragmentLimits::default().hold, |hold| hold.value);
     if hold == 0 { 0 } else { u64::from(hold) + engine::BURST_MAX as u64 }
 }

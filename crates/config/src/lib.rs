@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A configuration as someone wrote it: TOML or flags, each value with the place it stands at.
+//! A configuration as someone wrote it: TOML or flags, each value with the place it stands at; and
+//! in [`plan`], what a run makes of it.
 //!
-//! Nothing is filled in here; [`Plan`](crate::plan::Plan) does that. Reading goes on after a fault,
-//! so that all faults of a file are told at once. A key is known if and only if a line below reads
-//! it: what no line asks for is refused.
+//! A [`Config`] has no defaults; [`Plan`](crate::plan::Plan) fills them in. Reading goes on after a
+//! fault, so that all faults of a file are told at once. A key is known if and only if a line below
+//! reads it: what no line asks for is refused.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod control;
 mod devargs;
 mod fragments;
 mod marks;
 mod offload;
+pub mod plan;
 mod problem;
 mod section;
 mod snapshot;
@@ -18,12 +22,15 @@ mod tests;
 mod zone_rules;
 mod zones;
 
-pub(crate) use control::{Control, Socket};
-pub(crate) use devargs::{Devargs, PairError, split_pair};
+pub(crate) use control::Control;
+pub use control::Socket;
+pub use devargs::{Devargs, PairError, af_packet_sizes, nodes_of, split_pair};
 pub(crate) use fragments::Fragments;
 pub(crate) use marks::Mark;
-pub(crate) use offload::{Bypass, Offload, Policy, RULE_API, RuleApi, check_words, sampled};
-pub(crate) use problem::{Fault, Place, Problem, Problems, Written};
+pub use offload::{Bypass, Policy, RuleApi};
+pub(crate) use offload::{Offload, RULE_API, check_words, sampled};
+pub(crate) use problem::{Fault, Written};
+pub use problem::{Place, Problem, Problems};
 pub(crate) use snapshot::{Folder, Snapshot};
 pub(crate) use zone_rules::ZoneRule;
 pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
@@ -52,7 +59,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Everything a configuration can say.
 #[derive(Default)]
-pub(crate) struct Config {
+pub struct Config {
     pub(crate) eal: Eal,
     pub(crate) pairs: Vec<Pair>,
     pub(crate) table: Table,
@@ -150,17 +157,19 @@ const MTU_MIN: u16 = 68;
 /// Most: a frame with two VLAN tags fits one packet buffer.
 const MTU_MAX: u16 = 16_000;
 /// What `--mtu` takes.
-pub(crate) const MTU_RANGE: std::ops::RangeInclusive<i64> = MTU_MIN as i64..=MTU_MAX as i64;
+pub const MTU_RANGE: std::ops::RangeInclusive<i64> = MTU_MIN as i64..=MTU_MAX as i64;
 
 /// Most bytes of packet in one packet buffer.
-pub(crate) const MBUF_DATA_BYTES_MAX: u16 = 16_384;
+pub const MBUF_DATA_BYTES_MAX: u16 = 16_384;
 
 /// Whether DPDK's memory comes from hugepages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Huge {
+pub enum Huge {
     /// Yes if enough of them are free.
     Auto,
+    /// Insist on them.
     Yes,
+    /// Do without them.
     No,
 }
 
@@ -204,7 +213,7 @@ impl Config {
     }
 
     /// Reads what should be text.
-    pub(crate) fn read_bytes(bytes: &[u8]) -> Self {
+    pub fn read_bytes(bytes: &[u8]) -> Self {
         let mut chunks = bytes.utf8_chunks();
         let text = chunks.next().map_or("", |chunk| chunk.valid());
         if text.len() == bytes.len() {

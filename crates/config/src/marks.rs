@@ -3,8 +3,8 @@
 
 use super::problem::{Fault, Written};
 use super::section::Section;
-use crate::protocols;
 use engine::{MarkBits, Prefix};
+use wire::proto_names;
 
 /// `[[mark]]`: bits for the connections that are meant.
 pub(crate) struct Mark {
@@ -29,7 +29,7 @@ impl Mark {
         let bits = |key, len| section.parsed(key, |text| MarkBits::read(text, len));
         let mark = Self {
             zone: section.integer("zone", 0..=u16::MAX),
-            proto: section.parsed("proto", protocols::number),
+            proto: section.parsed("proto", proto_names::number),
             src: net("src"),
             dst: net("dst"),
             address: net("address"),

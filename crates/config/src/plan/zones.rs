@@ -3,7 +3,7 @@
 //! out is as elsewhere.
 
 use super::{Settings, plan_timeouts};
-use crate::config::{self, Fault, Place, Problem, Written};
+use crate::{Fault, Place, Problem, Written};
 use engine::{Config, Timeouts, ZonePolicy, Zones};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const DEFAULT: &str = "default";
 type Planned = ((Vec<u16>, ZonePolicy), String);
 
 /// What holds in which zone, for those who ask.
-pub(crate) struct ZoneRules {
+pub struct ZoneRules {
     zones: Arc<Zones>,
     /// Names of the timeouts of zones that are named.
     timeouts: BTreeMap<u16, String>,
@@ -26,8 +26,8 @@ struct Named(Vec<(String, Timeouts)>);
 
 /// The zones of a configuration, or what is wrong with them. `elsewhere` holds where none is named.
 pub(super) fn plan_zones(
-    policies: Vec<config::TimeoutPolicy>,
-    zones: Vec<config::Zone>,
+    policies: Vec<crate::TimeoutPolicy>,
+    zones: Vec<crate::Zone>,
     elsewhere: ZonePolicy,
     settings: &mut Settings,
 ) -> Result<Vec<Planned>, Vec<Problem>> {
@@ -68,7 +68,7 @@ pub(super) fn plan_zones(
 
 impl ZoneRules {
     /// Those of an engine, of whose zones the timeouts have these names.
-    pub(crate) fn new(config: &Config, names: Vec<String>) -> Self {
+    pub fn new(config: &Config, names: Vec<String>) -> Self {
         let named = config.zones.iter().zip(names);
         // The last one that names a zone holds, as in the engine.
         let timeouts =
@@ -77,17 +77,17 @@ impl ZoneRules {
     }
 
     /// What engines go by.
-    pub(crate) fn zones(&self) -> Arc<Zones> {
+    pub fn zones(&self) -> Arc<Zones> {
         Arc::clone(&self.zones)
     }
 
     /// Zones that are named, in order.
-    pub(crate) fn named(&self) -> impl Iterator<Item = u16> {
+    pub fn named(&self) -> impl Iterator<Item = u16> {
         self.timeouts.keys().copied()
     }
 
     /// What holds in a zone, and the name of its timeouts.
-    pub(crate) fn of(&self, zone: u16) -> (&ZonePolicy, &str) {
+    pub fn of(&self, zone: u16) -> (&ZonePolicy, &str) {
         (self.zones.of(zone), self.timeouts.get(&zone).map_or(DEFAULT, String::as_str))
     }
 }
@@ -100,7 +100,7 @@ impl Named {
     /// `None` for a zone that names no zone, which is a problem already.
     fn plan(
         &self,
-        zone: config::Zone,
+        zone: crate::Zone,
         elsewhere: ZonePolicy,
         settings: &mut Settings,
     ) -> Result<Option<Planned>, Fault> {

@@ -2,7 +2,7 @@
 //! What DPDK starts with: memory, packet buffers, and whether they lie in hugepages.
 
 use super::{PairPlan, Plan, Settings, memory};
-use crate::config::{self, Devargs, Fault, Huge, MBUF_DATA_BYTES_MAX, Problem, Written};
+use crate::{Devargs, Fault, Huge, MBUF_DATA_BYTES_MAX, Problem, Written};
 
 /// The default is a multiple of this: room for drivers that hold packets of their own.
 const MBUFS_STEP: u64 = 16_384;
@@ -13,15 +13,15 @@ const L2_BYTES: u32 = 14 + 2 * 4 + 4;
 
 /// The environment of a run.
 #[derive(Debug)]
-pub(crate) struct EalPlan {
+pub struct EalPlan {
     /// Whether memory comes from hugepages.
-    pub(crate) huge: Huge,
+    pub huge: Huge,
     /// Memory for packet buffers and ports.
-    pub(crate) memory_mb: u32,
+    pub memory_mb: u32,
     /// Packet buffers of all ports together.
-    pub(crate) mbufs: u32,
+    pub mbufs: u32,
     /// Bytes of packet in one buffer; longer packets take several.
-    pub(crate) mbuf_data_bytes: u16,
+    pub mbuf_data_bytes: u16,
     /// More arguments for EAL.
     pub(crate) extra: Vec<String>,
 }
@@ -30,7 +30,7 @@ impl EalPlan {
     /// Fills in what `written` leaves out, and refuses less memory than `pairs` need, each of
     /// whose workers keeps so many packets while they wait.
     pub(super) fn new(
-        written: config::Eal,
+        written: crate::Eal,
         (pairs, held): (&[PairPlan], u64),
         settings: &mut Settings,
     ) -> Result<Self, Vec<Problem>> {
@@ -96,7 +96,7 @@ fn requests_for_help(extra: &Written<Vec<String>>) -> impl Iterator<Item = Probl
 
 impl Plan {
     /// How to start DPDK on a host with `free_mb` megabytes of free hugepages.
-    pub(crate) fn eal_config(&self, free_mb: u64) -> dpdk::EalConfig {
+    pub fn eal_config(&self, free_mb: u64) -> dpdk::EalConfig {
         let ports = self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
         let workers = self.pairs.iter().flat_map(|pair| &pair.workers);
         dpdk::EalConfig {

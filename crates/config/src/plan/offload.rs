@@ -2,7 +2,7 @@
 //! Rules of the NIC: who gets them, how many, and what that takes.
 
 use super::{PairPlan, Settings};
-use crate::config::{self, Bypass, Policy, RuleApi, sampled};
+use crate::{Bypass, Policy, RuleApi, sampled};
 use engine::{KeyCheck, MarkLayout, Nanos, Offload};
 
 /// Rules of one port, if nobody says otherwise: more than any NIC but a few takes.
@@ -18,27 +18,27 @@ const RULE_BYTES: u64 = 500;
 
 /// What the workers may wish of the ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OffloadPlan {
+pub struct OffloadPlan {
     /// Who is worth a rule.
-    pub(crate) policy: Policy,
+    pub policy: Policy,
     /// Somebody wrote it down: a port that takes no rules is worth a word.
-    pub(crate) is_asked_for: bool,
+    pub is_asked_for: bool,
     /// Rules of one port.
-    pub(crate) rules_max: u32,
+    pub rules_max: u32,
     /// The same of one zone and IP version, where no zone may have all of them.
-    pub(crate) zone_rules_max: Option<u32>,
+    pub zone_rules_max: Option<u32>,
     /// Which marked packets have their key compared.
-    pub(crate) check: KeyCheck,
+    pub check: KeyCheck,
     /// From a rule's end until its mark may be used again.
-    pub(crate) quarantine: Nanos,
+    pub quarantine: Nanos,
     /// How ports are asked.
-    pub(crate) api: RuleApi,
+    pub api: RuleApi,
     /// What they forward by themselves.
-    pub(crate) bypass: Bypass,
+    pub bypass: Bypass,
 }
 
 impl OffloadPlan {
-    pub(super) fn new(written: config::Offload, settings: &mut Settings) -> Self {
+    pub(super) fn new(written: crate::Offload, settings: &mut Settings) -> Self {
         settings.open("offload");
         let is_asked_for = written.policy.is_some();
         let policy = settings.take("policy", written.policy, Policy::Measured);
@@ -54,25 +54,25 @@ impl OffloadPlan {
     }
 
     /// No rules.
-    pub(crate) fn off() -> Self {
-        let plan = Self::new(config::Offload::default(), &mut Settings::default());
+    pub fn off() -> Self {
+        let plan = Self::new(crate::Offload::default(), &mut Settings::default());
         Self { policy: Policy::Off, ..plan }
     }
 
     /// Rules of each port that each of `workers` may have at a time.
-    pub(crate) fn rules_per_worker(&self, workers: usize) -> u32 {
+    pub fn rules_per_worker(&self, workers: usize) -> u32 {
         (self.rules_max / workers.max(1) as u32).max(1)
     }
 
     /// The same of each zone and IP version.
-    pub(crate) fn zone_rules_per_worker(&self, workers: usize) -> Option<u32> {
+    pub fn zone_rules_per_worker(&self, workers: usize) -> Option<u32> {
         self.zone_rules_max.map(|rules| (rules / workers.max(1) as u32).max(1))
     }
 
     /// Connections of one IP version that may have rules, by what marks of `width` bits can tell
     /// apart: a quarter more than there may be rules, since a rule that went keeps its mark for a
     /// while.
-    pub(crate) fn slots(&self, engine: &engine::Config, width: u32, workers: usize) -> u32 {
+    pub fn slots(&self, engine: &engine::Config, width: u32, workers: usize) -> u32 {
         let rules = self.rules_per_worker(workers);
         let wanted = rules.saturating_add(rules / 4).saturating_add(64);
         let connections = engine.capacity_ipv4.max(engine.capacity_ipv6);

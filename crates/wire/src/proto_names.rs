@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Names of the IP protocols that people know by name.
 
-use wire::proto;
+use crate::proto;
+use std::fmt;
 
 const NAMES: [(u8, &str); 7] = [
     (proto::TCP, "tcp"),
@@ -14,18 +15,28 @@ const NAMES: [(u8, &str); 7] = [
 ];
 
 /// What is no protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number up to 255")]
-pub(crate) struct NoProtocol;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoProtocol;
+
+impl fmt::Display for NoProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number up to 255")
+    }
+}
+
+impl std::error::Error for NoProtocol {}
 
 /// The name of a protocol, or its number.
-pub(crate) fn name(number: u8) -> String {
+pub fn name(number: u8) -> String {
     let named = NAMES.into_iter().find(|(known, _)| *known == number);
     named.map_or_else(|| number.to_string(), |(_, name)| name.to_owned())
 }
 
 /// The number of a protocol that is written in either way.
-pub(crate) fn number(text: &str) -> Result<u8, NoProtocol> {
+///
+/// # Errors
+/// If `text` is neither a name that is known nor a number up to 255.
+pub fn number(text: &str) -> Result<u8, NoProtocol> {
     let named = NAMES.into_iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
     named.map_or_else(|| text.parse().map_err(|_| NoProtocol), |(number, _)| Ok(number))
 }

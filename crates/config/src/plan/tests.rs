@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 use super::*;
-use crate::config::{Huge, Policy};
+use crate::{Huge, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use traffic::PcapWriter;
@@ -287,7 +287,7 @@ fn the_program_chooses_cpus_of_the_node_of_the_ports() {
     assert_eq!(chosen(&[&[1], &[1]], 2), [[2, 3], [1, 0]]);
 }
 
-const EVERY_KEY: &str = include_str!("../config/every_key.toml");
+const EVERY_KEY: &str = include_str!("../every_key.toml");
 /// A configuration with comments, as `make install` installs it.
 const SAMPLE: &str = include_str!("../../../../etc/millrace.toml");
 

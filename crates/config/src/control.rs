@@ -23,7 +23,7 @@ impl Control {
 
 /// Where the control socket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Socket {
+pub enum Socket {
     /// Where clients look, under the number of the process.
     Auto,
     /// Nowhere.
@@ -35,7 +35,7 @@ pub(crate) enum Socket {
 /// What is no place for a socket.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no place for a socket; write \"auto\", \"off\", or a path with a / in it")]
-pub(crate) struct SocketWords(String);
+pub struct SocketWords(String);
 
 impl FromStr for Socket {
     type Err = SocketWords;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a run will do, down to the last default: a [`Config`] checked as a whole and filled in.
 //!
-//! Every value passes once through [`Settings::take`], which fills in the default and notes where
+//! Every value passes once through `Settings::take`, which fills in the default and notes where
 //! the value came from. So nothing takes effect that `millrace check` does not show.
 
 mod args;
@@ -19,15 +19,16 @@ mod workers;
 mod zone_rules;
 mod zones;
 
-pub(crate) use args::{EngineArgs, PlanArgs};
+pub use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
-pub(crate) use memory::{engine_bytes, handed_mbufs};
-pub(crate) use offload::OffloadPlan;
-pub(crate) use settings::{Origin, Settings};
-pub(crate) use snapshot::SnapshotPlan;
-pub(crate) use zones::ZoneRules;
+pub use memory::{engine_bytes, handed_mbufs};
+pub use offload::OffloadPlan;
+pub(crate) use settings::Origin;
+pub use settings::Settings;
+pub use snapshot::SnapshotPlan;
+pub use zones::ZoneRules;
 
-use crate::config::{self, Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
+use crate::{Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
 use doctor::host::Cpus;
 use engine::{Checksums, Nanos, Timeouts, ZoneFrom};
 use std::collections::HashMap;
@@ -37,56 +38,56 @@ const DESCRIPTORS: u16 = 1024;
 
 /// Everything a run needs to know, valid as a whole.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// What DPDK starts with.
-    pub(crate) eal: EalPlan,
+    pub eal: EalPlan,
     /// The wires: at least one.
-    pub(crate) pairs: Vec<PairPlan>,
+    pub pairs: Vec<PairPlan>,
     /// The engine of every worker. Its secret and cycle counter are filled in at start.
-    pub(crate) engine: engine::Config,
+    pub engine: engine::Config,
     /// Name of the timeout policy of each of its zones.
-    pub(crate) zone_timeouts: Vec<String>,
+    pub zone_timeouts: Vec<String>,
     /// Rules of the NIC.
-    pub(crate) offload: OffloadPlan,
+    pub offload: OffloadPlan,
     /// Where others may ask the instance.
-    pub(crate) socket: Socket,
+    pub socket: Socket,
     /// Where connections are kept for the next run.
-    pub(crate) snapshot: SnapshotPlan,
+    pub snapshot: SnapshotPlan,
     /// Every value above with its origin, in the order they are shown.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
 }
 
 /// Two ports and the workers between them.
 #[derive(Debug)]
-pub(crate) struct PairPlan {
+pub struct PairPlan {
     /// One end of the wire; what arrives here goes up.
-    pub(crate) a: Devargs,
+    pub a: Devargs,
     /// The other end; what arrives here goes down.
-    pub(crate) b: Devargs,
+    pub b: Devargs,
     /// Cpu of each worker: queue `w` of both ports belongs to worker `w`.
-    pub(crate) workers: Vec<u32>,
+    pub workers: Vec<u32>,
     /// Descriptors of each receive queue.
-    pub(crate) rx_descriptors: u16,
+    pub rx_descriptors: u16,
     /// Descriptors of each transmit queue.
-    pub(crate) tx_descriptors: u16,
+    pub tx_descriptors: u16,
     /// The zone of all its packets, if it has one of its own.
     pub(crate) zone: Option<u16>,
     /// The MTU that both ports are to have; `None`: each keeps its own.
-    pub(crate) mtu: Option<u16>,
+    pub mtu: Option<u16>,
     /// The largest frame payload that is known to arrive, in bytes; packet buffers hold it.
     pub(crate) largest_mtu: u32,
 }
 
 impl PairPlan {
     /// Where the zone of its connections comes from, if that of others comes from there.
-    pub(crate) fn zone_from(&self, others: ZoneFrom) -> ZoneFrom {
+    pub fn zone_from(&self, others: ZoneFrom) -> ZoneFrom {
         self.zone.map_or(others, ZoneFrom::Fixed)
     }
 }
 
 impl Plan {
     /// Checks `config` against itself and the cpus there are, and fills in what it leaves out.
-    pub(crate) fn new(mut config: Config, cpus: &Cpus) -> Result<Self, Vec<Problem>> {
+    pub fn new(mut config: Config, cpus: &Cpus) -> Result<Self, Vec<Problem>> {
         let mut problems = std::mem::take(&mut config.problems);
         if config.pairs.is_empty() && problems.is_empty() {
             let (place, key) = (Place::Whole {}, "pair".to_owned());
@@ -125,7 +126,7 @@ impl Plan {
     }
 
     /// The cpu of each worker, pair after pair.
-    pub(crate) fn worker_cpus(&self) -> Vec<u32> {
+    pub fn worker_cpus(&self) -> Vec<u32> {
         self.pairs.iter().flat_map(|pair| &pair.workers).copied().collect()
     }
 }
@@ -142,7 +143,7 @@ fn engine_config(config: Config) -> Result<engine::Config, Vec<Problem>> {
 }
 
 /// A device, or a Linux interface below a device, that is named a second time.
-fn twice_the_same_port(pairs: &[config::Pair]) -> Vec<Problem> {
+fn twice_the_same_port(pairs: &[crate::Pair]) -> Vec<Problem> {
     let mut devices = HashMap::new();
     let mut interfaces = HashMap::new();
     let mut problems = Vec::new();
@@ -168,7 +169,7 @@ fn twice_the_same_port(pairs: &[config::Pair]) -> Vec<Problem> {
 }
 
 /// `None` only for a pair that lacks a port, which is a problem already.
-fn plan_pair(pair: config::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Option<PairPlan> {
+fn plan_pair(pair: crate::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Option<PairPlan> {
     settings.open_element("pair");
     let chosen_by = pair.workers.map_or(Origin::Computed, |workers| Origin::from(workers.place));
     let largest_mtu = pair.mtu.as_ref().map_or(pair.found_mtu, |mtu| mtu.value.into());
@@ -257,11 +258,7 @@ fn plan_engine(
     }
 }
 
-fn plan_timeouts(
-    written: config::Timeouts,
-    default: Timeouts,
-    settings: &mut Settings,
-) -> Timeouts {
+fn plan_timeouts(written: crate::Timeouts, default: Timeouts, settings: &mut Settings) -> Timeouts {
     let mut take = |key, written, default: Nanos| -> Nanos {
         let seconds: f64 = settings.take(key, written, default as f64 / 1e9);
         (seconds * 1e9).round() as Nanos

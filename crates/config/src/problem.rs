@@ -5,11 +5,11 @@ use super::control::SocketWords;
 use super::devargs::{DeviceFault, PairError};
 use super::offload::{BypassWords, CheckWords, PolicyWords};
 use super::snapshot::FolderWords;
-use crate::protocols::NoProtocol;
 use engine::{NoMarkBits, NoPrefix};
 use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
+use wire::proto_names::NoProtocol;
 
 /// Wrong use: the same status as that of a flag that does not exist.
 const WRONG_USE: u8 = 2;
@@ -24,11 +24,19 @@ pub(crate) struct Written<T> {
 /// Where something was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Place {
+pub enum Place {
     /// A place in the file, both counted from 1; `column` in characters.
-    File { line: usize, column: usize },
+    File {
+        /// Number of the line.
+        line: usize,
+        /// Number of the character in its line.
+        column: usize,
+    },
     /// A flag of the command line.
-    Flag { flag: &'static str },
+    Flag {
+        /// The flag, with its dashes.
+        flag: &'static str,
+    },
     /// The configuration as a whole.
     Whole {},
 }
@@ -56,8 +64,9 @@ impl fmt::Display for Place {
 
 /// One fault at one place.
 #[derive(Debug)]
-pub(crate) struct Problem {
-    pub(crate) place: Place,
+pub struct Problem {
+    /// Where it was written.
+    pub place: Place,
     /// Full name of the key, such as `table.capacity` or `pair[0].a`; empty if there is none.
     pub(crate) key: String,
     pub(crate) fault: Fault,
@@ -181,16 +190,17 @@ pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'stati
 
 /// All that is wrong with one configuration, in the order of the file.
 #[derive(Debug)]
-pub(crate) struct Problems {
+pub struct Problems {
     /// Name of the file; empty if there is none.
-    pub(crate) file: String,
-    pub(crate) list: Vec<Problem>,
+    pub file: String,
+    /// What is wrong, in the order of the file.
+    pub list: Vec<Problem>,
 }
 
 impl Problems {
     /// Exit status of a command that refuses these: wrong use as soon as the command line is wrong,
     /// or the file that it names cannot be read; a failed check where only what the file says is.
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    pub fn exit_code(&self) -> ExitCode {
         let is_of_command_line = |problem: &Problem| match problem.place {
             Place::Flag { .. } => true,
             Place::Whole {} => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which cpu each worker gets: one worker per cpu.
 
-use crate::config::{Fault, Pair, Place, Problem, Written};
+use crate::{Fault, Pair, Place, Problem, Written};
 use doctor::host::{Cpus, format_cpus};
 use std::collections::HashMap;
 

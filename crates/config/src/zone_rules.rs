@@ -3,8 +3,8 @@
 
 use super::problem::{Fault, Written};
 use super::section::Section;
-use crate::protocols;
 use engine::Prefix;
+use wire::proto_names;
 
 /// `[[zone_rule]]`: the zone of the packets that are meant.
 pub(crate) struct ZoneRule {
@@ -25,7 +25,7 @@ impl ZoneRule {
         let number = |key| section.integer(key, 0..=u16::MAX);
         let rule = Self {
             from: number("from"),
-            proto: section.parsed("proto", protocols::number),
+            proto: section.parsed("proto", proto_names::number),
             address: net("address"),
             port: number("port"),
             peer_address: net("peer_address"),

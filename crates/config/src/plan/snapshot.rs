@@ -2,7 +2,7 @@
 //! Where connections are kept, and how often.
 
 use super::Settings;
-use crate::config::{self, Folder};
+use crate::Folder;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ const EVERY_S: u32 = 10;
 
 /// Snapshots of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SnapshotPlan {
+pub struct SnapshotPlan {
     /// `None`: there are none.
-    pub(crate) folder: Option<PathBuf>,
+    pub folder: Option<PathBuf>,
     /// `None`: only at the end.
-    pub(crate) every: Option<Duration>,
+    pub every: Option<Duration>,
 }
 
 impl SnapshotPlan {
-    pub(super) fn new(written: config::Snapshot, settings: &mut Settings) -> Self {
+    pub(super) fn new(written: crate::Snapshot, settings: &mut Settings) -> Self {
         settings.open("snapshot");
         let folder = match settings.take("path", written.path, Folder::Off) {
             Folder::Off => None,

@@ -3,7 +3,7 @@
 //!
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
-use crate::config::{
+use crate::{
     Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, MALFORMED,
     PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
 };
@@ -41,7 +41,7 @@ impl From<Place> for Origin {
 
 /// Every setting of a plan, in sections.
 #[derive(Debug, Default)]
-pub(crate) struct Settings(Vec<Section>);
+pub struct Settings(Vec<Section>);
 
 #[derive(Debug)]
 struct Section {
@@ -134,7 +134,7 @@ impl Settings {
     }
 
     /// `{"pair": [{"a": {"value": ..., "from": ...}}], "table": {...}}`.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let mut all = Map::new();
         for section in &self.0 {
             let rows = section.rows.iter().map(|(key, value, origin)| {

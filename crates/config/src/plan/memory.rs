@@ -2,7 +2,7 @@
 //! How much memory a plan takes, before any of it is taken.
 
 use super::PairPlan;
-use crate::config::Huge;
+use crate::Huge;
 use capture::Capture;
 use engine::FragmentLimits;
 use serde::Serialize;
@@ -38,23 +38,23 @@ const PORT_BYTES: u64 = 4 << 20;
 
 /// The memory of a plan in bytes.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// Flow table, records and timers of one worker: at most this.
-    pub(crate) engine_bytes_per_worker: u64,
+    pub engine_bytes_per_worker: u64,
     /// Number of workers.
-    pub(crate) workers: u64,
+    pub workers: u64,
     /// Packet buffers, within `eal_bytes`.
-    pub(crate) mbuf_bytes: u64,
+    pub mbuf_bytes: u64,
     /// What DPDK is given.
-    pub(crate) eal_bytes: u64,
+    pub eal_bytes: u64,
     /// What workers and ports keep of rules of the NIC: at most this.
-    pub(crate) offload_bytes: u64,
+    pub offload_bytes: u64,
     /// All of these.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
 }
 
 /// Flow tables, records and timers of one engine: at most this.
-pub(crate) fn engine_bytes(config: &engine::Config) -> u64 {
+pub fn engine_bytes(config: &engine::Config) -> u64 {
     let label = if config.labels { LABEL_BYTES } else { 0 };
     u64::from(config.capacity_ipv4) * (IPV4_FLOW_BYTES + label)
         + u64::from(config.capacity_ipv6) * (IPV6_FLOW_BYTES + label)
@@ -72,7 +72,7 @@ fn fragments_bytes(limits: &FragmentLimits) -> u64 {
 
 impl super::Plan {
     /// The memory this plan takes.
-    pub(crate) fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory {
         let engine_bytes_per_worker = engine_bytes(&self.engine);
         let workers = self.pairs.iter().map(|pair| pair.workers.len() as u64).sum::<u64>();
         let eal_bytes = u64::from(self.eal.memory_mb) << 20;
@@ -103,7 +103,7 @@ pub(super) fn mbufs_needed(pairs: &[PairPlan], held: u64) -> u64 {
 }
 
 /// Packets that may be on their way from one worker of so many to another one.
-pub(crate) fn handed_mbufs(workers: u64) -> u64 {
+pub fn handed_mbufs(workers: u64) -> u64 {
     (HANDED_MBUFS / workers.saturating_sub(1).max(1)).max(HANDED_MBUFS_MIN)
 }
 

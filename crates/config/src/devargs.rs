@@ -5,6 +5,8 @@
 //! Millrace reads the name in a device string, because two ports must not share one, and the
 //! arguments that name Linux interfaces. The driver reads all other arguments.
 
+use doctor::host;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Longest name DPDK keeps (`RTE_DEV_NAME_MAX_LEN` less its final zero).
@@ -18,16 +20,16 @@ const VDEV_PREFIXES: [&str; 3] = ["net_", "eth_", "virtio_user"];
 
 /// One device with the arguments of its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Devargs {
+pub struct Devargs {
     /// Name of the device, equal for all ways to write it: a PCI address has its domain.
-    pub(crate) name: String,
+    pub name: String,
     /// From the first comma on, as written; may be empty.
     arguments: String,
 }
 
 /// What can be wrong with a device string.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DeviceFault {
+pub enum DeviceFault {
     #[error(
         "empty; name a Linux interface (eth1), a PCI address (0000:18:00.2) or a vdev (net_...)"
     )]
@@ -45,21 +47,29 @@ pub(crate) enum DeviceFault {
 
 /// Why `A,B` does not tell two devices.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PairError {
+pub enum PairError {
+    /// The text names one device.
     #[error("{0:?} names one device; a pair is A,B")]
     One(String),
+    /// There are several places to cut the text at, or none.
     #[error(
         "{text:?} can be cut into two devices in {count} ways; write the pair into a configuration \
          file ([[pair]] with a and b)"
     )]
-    Ambiguous { text: String, count: usize },
+    Ambiguous {
+        /// The text as written.
+        text: String,
+        /// In how many ways it can be cut.
+        count: usize,
+    },
+    /// One of the two is no device.
     #[error("{0}")]
     Device(#[from] DeviceFault),
 }
 
 impl Devargs {
     /// Reads one device string.
-    pub(crate) fn parse(text: &str) -> Result<Self, DeviceFault> {
+    pub fn parse(text: &str) -> Result<Self, DeviceFault> {
         let (name, _) = text.split_once(',').unwrap_or((text, ""));
         if name.is_empty() {
             return Err(DeviceFault::Empty);
@@ -84,29 +94,29 @@ impl Devargs {
     }
 
     /// True for a PCI address.
-    pub(crate) fn is_pci(&self) -> bool {
+    pub fn is_pci(&self) -> bool {
         pci_address(&self.name).is_some()
     }
 
     /// True for a Linux interface, and false for a device string.
-    pub(crate) fn is_interface(&self) -> bool {
+    pub fn is_interface(&self) -> bool {
         !is_device(&self.name)
     }
 
     /// The Linux interface behind the port: its own name, or one that its driver is given.
-    pub(crate) fn interface(&self) -> Option<&str> {
+    pub fn interface(&self) -> Option<&str> {
         if self.is_interface() { Some(&self.name) } else { self.values("iface").next() }
     }
 
     /// The Linux interface that is there already and whose frames the port takes; a tap makes one.
-    pub(crate) fn host_interface(&self) -> Option<&str> {
+    pub fn host_interface(&self) -> Option<&str> {
         let is_tap = self.name.starts_with("net_tap") || self.name.starts_with("net_tun");
         self.interface().or_else(|| self.values("rx_iface").next()).filter(|_| !is_tap)
     }
 
     /// Bytes of a frame from which on the port's driver may have cut it: `net_af_packet` hands over
     /// what fits into `framesz`, without a word. `None` where frames come whole.
-    pub(crate) fn cuts_from(&self) -> Option<u32> {
+    pub fn cuts_from(&self) -> Option<u32> {
         if !self.name.starts_with("net_af_packet") && !self.name.starts_with("eth_af_packet") {
             return None;
         }
@@ -116,7 +126,7 @@ impl Devargs {
     }
 
     /// Bytes that a frame takes in the ring of the port's driver, where it has one of fixed frames.
-    pub(crate) fn ring_frame(&self) -> Option<u32> {
+    pub fn ring_frame(&self) -> Option<u32> {
         self.cuts_from().map(|from| from + Self::AF_PACKET_HEADER)
     }
 
@@ -128,7 +138,7 @@ impl Devargs {
 
     /// The frame size by which `net_af_packet` takes whole frames of an MTU, two VLAN tags
     /// included.
-    pub(crate) fn af_packet_frame(mtu: u32) -> u32 {
+    pub fn af_packet_frame(mtu: u32) -> u32 {
         let frame = mtu + 14 + 8 + 1 + Self::AF_PACKET_HEADER;
         frame.next_multiple_of(1024).max(Self::AF_PACKET_FRAME)
     }
@@ -139,7 +149,7 @@ impl Devargs {
         let frame = Self::af_packet_frame(mtu);
         let is_silent = self.cuts_from().is_some() && self.values("framesz").next().is_none();
         if is_silent && frame > Self::AF_PACKET_FRAME && self.values("blocksz").next().is_none() {
-            self.arguments += &crate::netdev::af_packet_sizes(mtu);
+            self.arguments += &af_packet_sizes(mtu);
         }
     }
 
@@ -164,7 +174,7 @@ impl std::fmt::Display for Devargs {
 
 /// Cuts `A,B` in two, although the arguments of A and B have commas too: B begins at the one comma
 /// that something without `=` follows. Where several do, at the one that a device name follows.
-pub(crate) fn split_pair(text: &str) -> Result<(Devargs, Devargs), PairError> {
+pub fn split_pair(text: &str) -> Result<(Devargs, Devargs), PairError> {
     let bare: Vec<usize> =
         commas(text).filter(|comma| !first_word(&text[comma + 1..]).contains('=')).collect();
     let devices: Vec<usize> =
@@ -178,6 +188,24 @@ pub(crate) fn split_pair(text: &str) -> Result<(Devargs, Devargs), PairError> {
         }
     };
     Ok((Devargs::parse(&text[..cut])?, Devargs::parse(&text[cut + 1..])?))
+}
+
+/// The arguments by which `net_af_packet` takes whole frames of an interface with this MTU.
+pub fn af_packet_sizes(mtu: u32) -> String {
+    let frame = Devargs::af_packet_frame(mtu);
+    // A block is a whole number of frames and of pages: 4 frames of a multiple of 1024.
+    format!(",framesz={frame},blocksz={}", frame * 4)
+}
+
+/// Returns the NUMA nodes of ports, ascending, as far as the kernel tells.
+pub fn nodes_of<'a>(ports: impl IntoIterator<Item = &'a Devargs>) -> Vec<u32> {
+    let node = |port: &Devargs| match port.host_interface() {
+        Some(interface) => host::node_of_interface(interface),
+        None if port.is_pci() => host::node_of_pci(&port.name),
+        None => None,
+    };
+    let nodes: BTreeSet<u32> = ports.into_iter().filter_map(node).collect();
+    nodes.into_iter().collect()
 }
 
 /// Offsets of the commas outside brackets: `representor=[0,2]` is one argument.

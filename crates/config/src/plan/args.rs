@@ -2,17 +2,16 @@
 //! The parts of a command line that make a plan, or an engine only: a file, flags, or both.
 
 use super::{Plan, engine_config, workers};
-use crate::config::{
-    Config, MTU_RANGE, Pair, Place, Policy, Problem, Problems, Socket, Written, split_pair,
+use crate::{
+    Config, MTU_RANGE, Pair, Place, Policy, Problem, Problems, Socket, Written, nodes_of,
+    split_pair,
 };
-use crate::netdev;
-use crate::placement::nodes_of;
 use doctor::host::{CpuList, Cpus};
 use std::path::{Path, PathBuf};
 
 /// What to run.
 #[derive(Clone, clap::Args)]
-pub(crate) struct PlanArgs {
+pub struct PlanArgs {
     /// Configuration file (TOML)
     config: Option<PathBuf>,
     /// Bridge ports A and B. Each is a Linux interface (eth1), a PCI address (0000:18:00.0) or a
@@ -46,22 +45,22 @@ pub(crate) struct PlanArgs {
 
 impl PlanArgs {
     /// The file that is read.
-    pub(crate) fn files(&self) -> &[PathBuf] {
+    pub fn files(&self) -> &[PathBuf] {
         self.config.as_slice()
     }
 
     /// True if there is a file to read once more.
-    pub(crate) fn has_file(&self) -> bool {
+    pub fn has_file(&self) -> bool {
         self.config.is_some()
     }
 
     /// The same with this file.
-    pub(crate) fn with_file(&self, path: PathBuf) -> Self {
+    pub fn with_file(&self, path: PathBuf) -> Self {
         Self { config: Some(path), ..self.clone() }
     }
 
-    /// The plan, or all that is wrong with it.
-    pub(crate) fn plan(&self, cpus: &Cpus) -> Result<Plan, Problems> {
+    /// The plan, or all that is wrong with it. `mtu` asks the host for that of a Linux interface.
+    pub fn plan(&self, cpus: &Cpus, mtu: impl Fn(&str) -> Option<u32>) -> Result<Plan, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());
         if !self.pairs.is_empty() {
             config.pairs.clear();
@@ -100,7 +99,7 @@ impl PlanArgs {
             let ports = [&pair.a, &pair.b].into_iter().flatten();
             pair.found_nodes = nodes_of(ports.clone().map(|port| &port.value));
             let interfaces = ports.filter_map(|port| port.value.host_interface());
-            pair.found_mtu = interfaces.filter_map(netdev::mtu).max().unwrap_or(0);
+            pair.found_mtu = interfaces.filter_map(&mtu).max().unwrap_or(0);
         }
         if let Some(value) = self.workers {
             config.workers = Some(Written { value, place: Place::Flag { flag: "--workers" } });
@@ -136,7 +135,7 @@ impl PlanArgs {
 
 /// What an engine without ports is made from.
 #[derive(clap::Args)]
-pub(crate) struct EngineArgs {
+pub struct EngineArgs {
     /// Configuration file (TOML) for table, policy and timeouts; what it says of ports, workers and
     /// DPDK is read but not used
     #[arg(long, value_name = "FILE")]
@@ -150,12 +149,12 @@ const CAPACITY_MAX: i64 = engine::MAX_CAPACITY as i64;
 
 impl EngineArgs {
     /// The file that is read.
-    pub(crate) fn files(&self) -> &[PathBuf] {
+    pub fn files(&self) -> &[PathBuf] {
         self.config.as_slice()
     }
 
     /// The engine, or all that is wrong with the file. Its secret is filled in by the caller.
-    pub(crate) fn engine_config(&self) -> Result<engine::Config, Problems> {
+    pub fn engine_config(&self) -> Result<engine::Config, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());
         if let Some(value) = self.capacity {
             let capacity = Written { value, place: Place::Flag { flag: "--capacity" } };
