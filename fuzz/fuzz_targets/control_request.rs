@@ -7,9 +7,9 @@
 
 mod edits;
 
+use control::{Ask, LIMIT_MAX, receive};
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
-use millrace::fuzzing::control_request;
 
 const EVERY_MEMBER: &str = "\
 {\"millrace\":1,\"ask\":\"flows\",\"limit\":100,\"address\":\"2001:db8::1\",\"port\":53}
@@ -23,6 +23,20 @@ const EVERY_MEMBER: &str = "\
 
 /// Failures that depend on the request alone.
 const CODES: [&str; 3] = ["syntax", "too_long", "version"];
+
+/// Reads what a client of the control socket sends; returns what it asks as it would be written, or
+/// the line of the answer that says what is wrong.
+fn control_request(sent: &[u8]) -> Result<String, String> {
+    const JSON: &str = "it is JSON";
+    match receive(sent) {
+        Ok(request) => {
+            let is_kept = matches!(request.ask, Ask::Flows | Ask::Offload);
+            assert!(!is_kept || request.limit() <= LIMIT_MAX as usize, "{request:?}");
+            Ok(serde_json::to_string(&request).expect(JSON))
+        }
+        Err(failure) => Err(serde_json::to_string(&failure.line()).expect(JSON)),
+    }
+}
 
 fuzz_target!(|data: &[u8]| {
     let sent = edited(EVERY_MEMBER.as_bytes().to_vec(), data);

@@ -5,7 +5,6 @@
 //! releases it whatever way the process ends; the file stays. The file holds the number of the
 //! process that locked it last. Locks advise only: they change which cpus are chosen.
 
-use crate::control;
 use crate::output::tell;
 use doctor::host::Cpus;
 use rustix::fs::{FlockOperation, flock};

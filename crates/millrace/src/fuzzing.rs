@@ -4,7 +4,6 @@
 //! Not documented and not an interface: it changes with `fuzz`.
 
 use crate::cmd::replay::Player;
-use crate::control::{Ask, LIMIT_MAX, receive};
 use crate::records::{Existing, Format, RecordSink, Target, Writer};
 use crate::top::Top;
 use capture::Capture;
@@ -29,18 +28,4 @@ pub fn replay(source: impl Read + 'static) -> u64 {
     let flows = &summary.flows;
     assert_eq!((flows.active, flows.created), (0, flows.ended.total()), "{summary:?}");
     summary.ledger.rx
-}
-
-/// Reads what a client of the control socket sends; returns what it asks as it would be written, or
-/// the line of the answer that says what is wrong.
-pub fn control_request(sent: &[u8]) -> Result<String, String> {
-    const JSON: &str = "it is JSON";
-    match receive(sent) {
-        Ok(request) => {
-            let is_kept = matches!(request.ask, Ask::Flows | Ask::Offload);
-            assert!(!is_kept || request.limit() <= LIMIT_MAX as usize, "{request:?}");
-            Ok(serde_json::to_string(&request).expect(JSON))
-        }
-        Err(failure) => Err(serde_json::to_string(&failure.line()).expect(JSON)),
-    }
 }

@@ -10,7 +10,6 @@ mod backend;
 mod busiest;
 mod cmd;
 mod comparison;
-mod control;
 mod cpu_locks;
 mod feed;
 #[doc(hidden)]

@@ -4,6 +4,7 @@
 //! The thread that owns a [`Live`] is the control thread. It takes flow records, watches the ports
 //! and prints; workers never wait for it.
 
+pub(crate) mod answers;
 mod board;
 mod clock;
 mod desk;

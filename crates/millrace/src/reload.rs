@@ -2,12 +2,12 @@
 //! What a run is to hold connections to from now on: its configuration is read once more, as a
 //! whole and as it was at the start, and what packets need not stop for is taken from it.
 
-use crate::control::Failure;
 use crate::live::Inquiry;
 use crate::netdev;
 use crate::output::tell;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
+use control::Failure;
 use doctor::host::Cpus;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -18,7 +18,7 @@ const MAKEFILE_LINES_MAX: usize = 100;
 const SHIM_LINES_MAX: usize = 150;
 
 /// Who may depend on whom, and on how many crates from elsewhere.
-const CRATES: [(&str, &[&str], usize); 15] = [
+const CRATES: [(&str, &[&str], usize); 16] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
     ("traffic", &["wire"], 5),
@@ -30,6 +30,7 @@ const CRATES: [(&str, &[&str], usize); 15] = [
     ("capture", &[], 3),
     ("checkpoint", &["engine"], 3),
     ("config", &["capture", "doctor", "dpdk", "engine", "wire"], 6),
+    ("control", &["engine", "results"], 5),
     ("doctor", &["results"], 2),
     ("nic", &["dpdk", "twin", "wire"], 4),
     ("results", &[], 7),
@@ -37,10 +38,11 @@ const CRATES: [(&str, &[&str], usize); 15] = [
 ];
 
 /// What the program is made of.
-const MILLRACE: [&str; 14] = [
+const MILLRACE: [&str; 15] = [
     "capture",
     "checkpoint",
     "config",
+    "control",
     "doctor",
     "engine",
     "generator",
@@ -260,6 +262,7 @@ fn unsafe_stays_behind_its_fence() {
         ("crates/capture/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/checkpoint/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/config/src/lib.rs", "#![forbid(unsafe_code)]"),
+        ("crates/control/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/doctor/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/nic/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/millrace/src/main.rs", "#![forbid(unsafe_code)]"),

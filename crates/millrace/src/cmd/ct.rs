@@ -6,10 +6,10 @@ mod reload;
 mod set;
 mod which;
 
-use crate::control::Ask;
-use crate::control::{AskError, Instance, InstanceArgs, Line, Patience, Request, ZoneLine};
 use crate::{signals, table};
 use anyhow::Context;
+use control::Ask;
+use control::{AskError, Instance, InstanceArgs, Line, Patience, Request, ZoneLine};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace flows`.
 
-use crate::control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Net, Request};
 use crate::{table, top, units};
+use control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Net, Request};
 use serde_json::json;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};

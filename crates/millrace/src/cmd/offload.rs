@@ -2,8 +2,8 @@
 //! `millrace offload`.
 
 use super::flows::WhichArgs;
-use crate::control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
 use crate::{table, top, units};
+use control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace run`: the bump in the wire on DPDK ports.
 
-use crate::control::{self, OpenError, Request, Server, Taker};
 use crate::cpu_locks;
+use crate::live::answers::Answers;
 use crate::live::{Live, Meter, PortEvent, Wire};
 use crate::netdev::{self, Interfaces};
 use crate::output::{Command, OutputArgs, tell, tell_at_once};
@@ -18,6 +18,7 @@ use checkpoint::{Settings, Snapshots};
 use config::nodes_of;
 use config::plan::{Plan, PlanArgs};
 use config::{Devargs, Huge, Socket};
+use control::{OpenError, Server};
 use doctor::host::Memory;
 use dpdk::{EalConfig, EalError, Mempool, Port};
 use std::io;
@@ -209,10 +210,7 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
 /// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
 /// packets.
 fn serve(socket: &Socket, live: &Live, reload: Arc<Reload>) -> anyhow::Result<Option<Server>> {
-    let inquiry = live.inquiry();
-    let answerer = Arc::new(move |request: &Request, taker: &mut Taker| {
-        control::answer((&inquiry, &reload), request, taker)
-    });
+    let answerer = Arc::new(Answers::new(live.inquiry(), reload));
     let path = match socket {
         Socket::Off => return Ok(None),
         Socket::At(path) => {

@@ -2,9 +2,9 @@
 //! `millrace stats`.
 
 use super::run::seconds;
-use crate::control::{Ask, AskError, Instance, InstanceArgs, Line, Request};
 use crate::{signals, table, units};
 use anyhow::Context;
+use control::{Ask, AskError, Instance, InstanceArgs, Line, Request};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;

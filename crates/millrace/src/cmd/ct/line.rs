@@ -2,7 +2,7 @@
 //! A connection on one line, as conntrack-tools prints it: so it is read by people and programs
 //! that know those lines.
 
-use crate::control::{ConnectionLine, CountsLine, EventLine};
+use control::{ConnectionLine, CountsLine, EventLine};
 use std::fmt::Write;
 use std::net::IpAddr;
 use wire::proto_names;

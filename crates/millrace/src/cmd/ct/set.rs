@@ -3,8 +3,8 @@
 
 use super::which::{FilterArgs, bits};
 use super::{ask, print};
-use crate::control::{Ask, Bits, InstanceArgs, Request};
 use anyhow::Context;
+use control::{Ask, Bits, InstanceArgs, Request};
 use serde_json::json;
 
 /// Write to the marks or labels of connections

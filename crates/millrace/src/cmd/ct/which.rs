@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The options that say which connections are meant.
 
-use crate::control::{Ask, Bits, Net, NoState, Request, StateName};
 use clap::error::ErrorKind;
+use control::{Ask, Bits, Net, NoState, Request, StateName};
 use engine::{NoMarkBits, NoPrefix};
 use wire::proto_names;
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Answers to questions about a bump that runs.
 
-use super::connections;
-use super::server::{Halt, Taker};
-use super::{
-    Ask, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line, OffloadLine, PortLine,
-    Request, RuleLine, VERSION,
-};
+mod connections;
+
+use super::{Ending, Found, Inquiry, PortNow};
 use crate::busiest::Busiest;
-use crate::live::{Ending, Found, Inquiry, PortNow};
 use crate::reload::Reload;
 use crate::units;
+use control::{
+    Answerer, Ask, DirectionLine, EndLine, Failure, FlowLine, Halt, InstanceLine, Line,
+    OffloadLine, PortLine, Request, RuleLine, Taker, VERSION,
+};
 use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Arc;
 
 impl From<Ending> for Failure {
     fn from(_: Ending) -> Self {
@@ -27,8 +28,27 @@ impl From<Ending> for Halt {
     }
 }
 
+/// Answers for a run.
+pub(crate) struct Answers {
+    inquiry: Arc<Inquiry>,
+    reload: Arc<Reload>,
+}
+
+impl Answers {
+    /// Of the run that `inquiry` asks; `reload` reads its configuration again.
+    pub(crate) fn new(inquiry: Arc<Inquiry>, reload: Arc<Reload>) -> Self {
+        Self { inquiry, reload }
+    }
+}
+
+impl Answerer for Answers {
+    fn answer(&self, request: &Request, taker: &mut Taker) -> Result<(), Halt> {
+        answer((&self.inquiry, &self.reload), request, taker)
+    }
+}
+
 /// Gives an answer, but for what is wrong in the end.
-pub(crate) fn answer(
+fn answer(
     (inquiry, reload): (&Inquiry, &Reload),
     request: &Request,
     taker: &mut Taker,
@@ -61,7 +81,7 @@ pub(crate) fn answer(
     Ok(lines.iter().try_for_each(|line| taker.line(line))?)
 }
 
-pub(super) fn instance(inquiry: &Inquiry) -> InstanceLine {
+fn instance(inquiry: &Inquiry) -> InstanceLine {
     InstanceLine {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

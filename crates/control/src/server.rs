@@ -4,7 +4,7 @@
 //! One thread waits for clients, and each client has a thread of its own, which ends by a time of
 //! its own: whoever is slow holds up himself.
 
-use super::timed::Timed;
+use super::deadline::Timed;
 use super::{Failure, Line, REQUEST_MAX, Request, read_request, user};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
@@ -27,11 +27,26 @@ const TO_TAKE: Duration = Duration::from_secs(30);
 /// How long clients may take what is said to them when the socket closes.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// Gives the lines of an answer. What it returns is the last one where it comes to nothing.
-pub(crate) type Answerer = dyn Fn(&Request, &mut Taker) -> Result<(), Halt> + Send + Sync;
+/// Who answers requests: a run, or a function.
+pub trait Answerer: Send + Sync {
+    /// Gives the lines of the answer to `request` to `taker`.
+    ///
+    /// # Errors
+    /// If there is no answer, or nobody who takes it. The client is told a [`Failure`].
+    fn answer(&self, request: &Request, taker: &mut Taker) -> Result<(), Halt>;
+}
+
+impl<F> Answerer for F
+where
+    F: Fn(&Request, &mut Taker) -> Result<(), Halt> + Send + Sync,
+{
+    fn answer(&self, request: &Request, taker: &mut Taker) -> Result<(), Halt> {
+        self(request, taker)
+    }
+}
 
 /// Why an answer breaks off.
-pub(crate) enum Halt {
+pub enum Halt {
     /// Whoever asked is told.
     Failure(Failure),
     /// There is nobody to tell, or he is too slow.
@@ -51,7 +66,7 @@ impl From<io::Error> for Halt {
 }
 
 /// Who takes an answer.
-pub(crate) struct Taker<'a> {
+pub struct Taker<'a> {
     stream: &'a UnixStream,
     out: BufWriter<Timed<'a>>,
     /// His time runs.
@@ -65,7 +80,7 @@ impl<'a> Taker<'a> {
     }
 
     /// One more line.
-    pub(crate) fn line(&mut self, line: &Line) -> io::Result<()> {
+    pub fn line(&mut self, line: &Line) -> io::Result<()> {
         if !self.takes {
             self.out.get_mut().renew(TO_TAKE);
             self.takes = true;
@@ -75,7 +90,7 @@ impl<'a> Taker<'a> {
 
     /// Whether he has gone, for whom there is nothing to write just now. One who only has nothing
     /// more to ask is still there.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         let mut looked_at = [PollFd::new(self.stream, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let looked = poll(&mut looked_at, Some(&at_once));
@@ -83,14 +98,14 @@ impl<'a> Taker<'a> {
     }
 
     /// Waits until all lines so far are on their way. What follows has a time of its own.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         self.takes = false;
         self.out.flush()
     }
 }
 
 /// An open socket; it is gone with the value.
-pub(crate) struct Server {
+pub struct Server {
     path: PathBuf,
     /// Device and file number of the socket.
     file: (u64, u64),
@@ -102,18 +117,26 @@ pub(crate) struct Server {
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OpenError {
+pub enum OpenError {
+    /// Another instance answers there.
     #[error("{0}: another instance answers there; give this one a place of its own")]
     InUse(PathBuf),
+    /// Something else is there.
     #[error("{0}: is there already, and no socket")]
     NoSocket(PathBuf),
+    /// The system refuses.
     #[error("{path}: {error}")]
-    Io { path: PathBuf, error: io::Error },
+    Io {
+        /// Path of the socket.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
 }
 
 impl Server {
     /// Opens a socket that only this user and root reach. One that nobody answers at is replaced.
-    pub(crate) fn open(path: &Path, answerer: Arc<Answerer>) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, answerer: Arc<dyn Answerer>) -> Result<Self, OpenError> {
         let io = |error| OpenError::Io { path: path.to_owned(), error };
         let is_socket = fs::symlink_metadata(path).map(|found| found.file_type().is_socket());
         match (UnixStream::connect(path), is_socket) {
@@ -144,14 +167,14 @@ impl Server {
     }
 
     /// Lets nobody in any more. Clients hear that this is the end, if answers come to theirs.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.stop.store(true, Ordering::Relaxed);
         // Wakes the thread: its call for the next client fails.
         let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
     }
 
     /// Whether all clients have gone.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
@@ -185,7 +208,7 @@ struct Client {
     thread: JoinHandle<()>,
 }
 
-fn listen(listener: &UnixListener, stop: &Arc<AtomicBool>, answerer: &Arc<Answerer>) {
+fn listen(listener: &UnixListener, stop: &Arc<AtomicBool>, answerer: &Arc<dyn Answerer>) {
     let mut clients: Vec<Client> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
@@ -221,7 +244,7 @@ fn wait_for(clients: &[Client]) {
 fn admit(
     stream: UnixStream,
     others: usize,
-    (answerer, stop): (&Arc<Answerer>, &Arc<AtomicBool>),
+    (answerer, stop): (&Arc<dyn Answerer>, &Arc<AtomicBool>),
 ) -> Option<Client> {
     let peer = socket_peercred(&stream).ok()?.uid.as_raw();
     let refusal = match () {
@@ -251,13 +274,14 @@ pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
     peer == owner || peer == 0
 }
 
-fn serve(stream: &UnixStream, answerer: &Answerer, stop: &AtomicBool) -> io::Result<()> {
+fn serve(stream: &UnixStream, answerer: &dyn Answerer, stop: &AtomicBool) -> io::Result<()> {
     let mut taker = Taker::new(stream);
     let request = receive(Timed::new(stream, TO_ASK)).map_err(|failure| {
         // Nobody listened to the rest of it.
         if stop.load(Ordering::Relaxed) { Failure::Ending } else { failure }
     });
-    let answered = request.map_err(Halt::from).and_then(|request| answerer(&request, &mut taker));
+    let answered =
+        request.map_err(Halt::from).and_then(|request| answerer.answer(&request, &mut taker));
     match answered {
         Ok(()) => {}
         Err(Halt::Failure(failure)) => taker.line(&failure.line())?,
@@ -267,7 +291,7 @@ fn serve(stream: &UnixStream, answerer: &Answerer, stop: &AtomicBool) -> io::Res
 }
 
 /// Reads one line at most, and no more than a request may have.
-pub(crate) fn receive(input: impl Read) -> Result<Request, Failure> {
+pub fn receive(input: impl Read) -> Result<Request, Failure> {
     let mut line = Vec::new();
     let mut input = BufReader::new(input.take(REQUEST_MAX as u64 + 1));
     input.read_until(b'\n', &mut line).map_err(|_| Failure::Late)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The side that asks: finds the instance that is meant, and reads its answer.
 
-use super::timed::{Timed, connect_within};
-use super::{Ask, ErrorLine, Failure, InstanceLine, Line, Request, place};
-use crate::units;
+use super::deadline::{Timed, connect_within};
+use super::{Ask, ErrorLine, Failure, InstanceLine, Line, Request, socket_path};
+use results::units;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -25,28 +25,29 @@ const GLANCE: Duration = Duration::from_millis(100);
 
 /// Which instance is asked.
 #[derive(clap::Args)]
-pub(crate) struct InstanceArgs {
+pub struct InstanceArgs {
     /// The instance to ask, where several run: the number of its process, or the path of its socket
     #[arg(long, value_name = "X")]
     instance: Option<String>,
 }
 
 /// A place where an instance may be asked.
-pub(crate) struct Instance {
+pub struct Instance {
     path: PathBuf,
     /// By which it was found, for the first question.
     found: Option<UnixStream>,
 }
 
 /// A whole answer.
-pub(crate) struct Answer {
-    pub(crate) lines: Vec<Line>,
+pub struct Answer {
+    /// Its lines, but for the last one.
+    pub lines: Vec<Line>,
     /// Of what was asked for, given or not.
-    pub(crate) matched: u64,
+    pub matched: u64,
 }
 
 /// How long somebody waits for an answer.
-pub(crate) enum Patience {
+pub enum Patience {
     /// All of it must be there by then.
     Whole(Duration),
     /// As long as it takes, and until this is set.
@@ -55,36 +56,69 @@ pub(crate) enum Patience {
 
 /// Why nobody answers.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
+pub enum AskError {
+    /// No instance runs.
     #[error(
         "no instance runs here that could be asked; `millrace run` starts one, and one with a \
          socket elsewhere is named by --instance PATH"
     )]
     None,
+    /// Several run, one per line, and none is named.
     #[error("several instances run; name one with --instance:\n{0}")]
     Several(String),
+    /// No instance answers at this socket, or has this number.
     #[error("{0}: no instance answers there")]
     Nobody(PathBuf),
+    /// This user may not ask the instance of this socket.
     #[error("{0}: not permitted: only the user who runs the instance may ask it, and root (sudo)")]
     Denied(PathBuf),
+    /// The instance refuses.
     #[error("{}: {}", .path.display(), .error.text)]
-    Refused { path: PathBuf, error: ErrorLine },
+    Refused {
+        /// Path of its socket.
+        path: PathBuf,
+        /// What it says.
+        error: ErrorLine,
+    },
+    /// The answer has no end.
     #[error("{path}: its answer breaks off; the run may have ended")]
-    Cut { path: PathBuf },
+    Cut {
+        /// Path of its socket.
+        path: PathBuf,
+    },
+    /// The answer is not there in time.
     #[error("{path}: no whole answer within {} s", .time.as_secs())]
-    Slow { path: PathBuf, time: Duration },
+    Slow {
+        /// Path of its socket.
+        path: PathBuf,
+        /// How long it had.
+        time: Duration,
+    },
+    /// The answer is none of this protocol.
     #[error("{path}: its answer is not understood: {error}")]
-    Unknown { path: PathBuf, error: serde_json::Error },
+    Unknown {
+        /// Path of its socket.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+    /// The socket fails.
     #[error("{path}: {error}")]
-    Io { path: PathBuf, error: io::Error },
+    Io {
+        /// Path of the socket.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The answer cannot be passed on.
     #[error("cannot write the answer")]
     Output(#[source] io::Error),
 }
 
 impl InstanceArgs {
     /// The instance that is meant.
-    pub(crate) fn find(&self) -> Result<Instance, AskError> {
-        let sockets = place::all();
+    pub fn find(&self) -> Result<Instance, AskError> {
+        let sockets = socket_path::all();
         let named = self.instance.as_deref();
         if let Some(name) = named.filter(|name| name.parse::<u32>().is_err()) {
             return Ok(Instance { path: PathBuf::from(name), found: None });
@@ -127,7 +161,7 @@ impl InstanceArgs {
 
 impl AskError {
     /// Whether this is what is heard of a run that has ended.
-    pub(crate) fn is_end(&self) -> bool {
+    pub fn is_end(&self) -> bool {
         match self {
             AskError::Nobody(_) | AskError::Cut { .. } => true,
             AskError::Refused { error, .. } => error.code == Failure::Ending.code(),
@@ -151,7 +185,7 @@ fn describe(mut instance: Instance) -> String {
 
 impl Instance {
     /// Asks, and waits for the whole answer.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
+    pub fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
         self.ask_within(PATIENCE, request)
     }
 
@@ -167,7 +201,7 @@ impl Instance {
 
     /// Asks, and gives each line of the answer to `take` when it comes. Returns what matched;
     /// `None` if there was no patience for all of it.
-    pub(crate) fn ask_each(
+    pub fn ask_each(
         &mut self,
         patience: &Patience,
         request: &Request,

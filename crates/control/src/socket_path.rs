@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Where control sockets are: in a folder of the user's, each under the number of its process.
 
-use super::timed::connect_within;
+use super::deadline::connect_within;
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Number of the user as whom this process acts.
-pub(crate) fn user() -> u32 {
+pub fn user() -> u32 {
     geteuid().as_raw()
 }
 
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
 }
 
 /// Makes the folder of this user, and returns it. Refuses one that others write to.
-pub(crate) fn make_folder() -> io::Result<PathBuf> {
+pub fn make_folder() -> io::Result<PathBuf> {
     let folder = folder();
     // Others may see who is there, where everybody looks; not in folders of their own.
     let mode = if user() == 0 { 0o755 } else { 0o700 };
@@ -47,7 +47,7 @@ pub(crate) fn make_folder() -> io::Result<PathBuf> {
 
 /// Where a process with this number has its socket, if nobody says otherwise. Makes the folder, and
 /// clears it of what killed processes left behind.
-pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
+pub fn default_path(pid: u32) -> io::Result<PathBuf> {
     let folder = make_folder()?;
     for path in sockets(&folder) {
         // Each listens before it has its name.
@@ -60,7 +60,7 @@ pub(crate) fn default_path(pid: u32) -> io::Result<PathBuf> {
 }
 
 /// The folders where instances of this user are, and those of other users that it may look into.
-pub(crate) fn folders() -> Vec<PathBuf> {
+pub fn folders() -> Vec<PathBuf> {
     let mut folders = vec![folder(), PathBuf::from("/run/millrace")];
     if user() == 0 {
         folders.extend(entries(Path::new("/run/user")).map(|user| user.join("millrace")));

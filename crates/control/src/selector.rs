@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 /// `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Net(pub(crate) Prefix);
+pub struct Net(pub Prefix);
 
 /// `ESTABLISHED`, or any other name of a [`Progress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct StateName(pub(crate) Progress);
+pub struct StateName(pub Progress);
 
 /// `0x5/0xff`, or all bits of a mark or a label, which has so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Bits<const N: u32>(pub(crate) MarkBits);
+pub struct Bits<const N: u32>(pub MarkBits);
 
 /// What is no state.
 #[derive(Debug, thiserror::Error)]
 #[error("{name:?} is no state; there are {}", names())]
-pub(crate) struct NoState {
+pub struct NoState {
     name: String,
 }
 
@@ -76,7 +76,7 @@ impl From<StateName> for String {
 
 impl Request {
     /// The connections that it is about.
-    pub(crate) fn filter(&self) -> Filter {
+    pub fn filter(&self) -> Filter {
         let end = |address: Option<Net>, port| End { address: address.map(|net| net.0), port };
         Filter {
             zone: self.zone,
@@ -91,7 +91,7 @@ impl Request {
     }
 
     /// What it is to write to them.
-    pub(crate) fn change(&self) -> MarkChange {
+    pub fn change(&self) -> MarkChange {
         MarkChange {
             mark: self.set_mark.map(|bits| bits.0),
             label: self.set_label.map(|bits| bits.0),
@@ -99,7 +99,7 @@ impl Request {
     }
 
     /// Flows or rules to give at most.
-    pub(crate) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.limit.unwrap_or(50) as usize
     }
 

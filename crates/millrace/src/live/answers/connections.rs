@@ -2,11 +2,12 @@
 //! Answers about connections that are as long as there are many: they go out part by part, and the
 //! walk through the tables waits for whoever takes them.
 
-use super::answer::instance;
-use super::server::{Halt, Taker};
-use super::{ConnectionLine, CountsLine, EventLine, Failure, Line, Request, ZoneLine};
+use super::instance;
 use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
 use crate::records::label;
+use control::{
+    ConnectionLine, CountsLine, EventLine, Failure, Halt, Line, Request, Taker, ZoneLine,
+};
 use engine::{FlowEvent, FlowRecord, Query, Tally, WhenFull, ZoneNow, ZonePolicy};
 use std::collections::BTreeMap;
 use std::time::Duration;

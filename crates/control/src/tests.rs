@@ -3,8 +3,8 @@
 //! wrong, long, slow or many.
 
 use super::client::read_line;
+use super::deadline::connect_within;
 use super::server::{CLIENTS_MAX, Halt, Server, Taker, is_allowed};
-use super::timed::connect_within;
 use super::*;
 use serde_json::{Value, json};
 use std::fs;
