@@ -67,7 +67,7 @@ prove-offload:
 	$(CARGO) test --locked --package offload --test twin -- --nocapture equivalence
 ## prove-attacks: floods, blind guesses and strange clocks in full size, with their figures
 prove-attacks:
-	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test attacks -- --nocapture
+	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test suite attacks -- --nocapture
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says

@@ -5,25 +5,25 @@
 #![no_main]
 #![expect(dead_code, unused_imports, reason = "other tests use the rest of the reference")]
 
-#[path = "../../crates/engine/tests/model/association.rs"]
+#[path = "../../crates/engine/tests/suite/model/association.rs"]
 mod association;
-#[path = "../../crates/engine/tests/model/drift.rs"]
+#[path = "../../crates/engine/tests/suite/model/drift.rs"]
 mod drift;
-#[path = "../../crates/engine/tests/model/drive.rs"]
+#[path = "../../crates/engine/tests/suite/model/drive.rs"]
 mod drive;
-#[path = "../../crates/engine/tests/model/icmp.rs"]
+#[path = "../../crates/engine/tests/suite/model/icmp.rs"]
 mod icmp;
-#[path = "../../crates/engine/tests/model/life.rs"]
+#[path = "../../crates/engine/tests/suite/model/life.rs"]
 mod life;
-#[path = "../../crates/engine/tests/model/reference.rs"]
+#[path = "../../crates/engine/tests/suite/model/reference.rs"]
 mod reference;
-#[path = "../../crates/engine/tests/model/resumed.rs"]
+#[path = "../../crates/engine/tests/suite/model/resumed.rs"]
 mod resumed;
-#[path = "../../crates/engine/tests/model/room.rs"]
+#[path = "../../crates/engine/tests/suite/model/room.rs"]
 mod room;
-#[path = "../../crates/engine/tests/model/sequence.rs"]
+#[path = "../../crates/engine/tests/suite/model/sequence.rs"]
 mod sequence;
-#[path = "../../crates/engine/tests/model/traffic.rs"]
+#[path = "../../crates/engine/tests/suite/model/traffic.rs"]
 mod traffic;
 
 use drive::{Case, agree};

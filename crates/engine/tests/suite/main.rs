@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! All tests of the engine's public interface but one in one program: each program has a copy of
+//! the packet path of its own to compile. `alloc_free` has its own allocator, so it stays apart.
+
+mod attacks;
+mod fixtures;
+mod floods;
+mod listing;
+mod marks;
+mod model;
+mod network;
+mod snapshot;
+mod zone_rules;
+mod zones;
