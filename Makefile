@@ -66,8 +66,9 @@ prove-offload:
 	MILLRACE_CYCLES=$${CYCLES:-1000000} MILLRACE_CASES=3000 \
 	$(CARGO) test --locked --package offload --test twin -- --nocapture equivalence
 ## prove-attacks: floods, blind guesses and strange clocks in full size, with their figures
-prove-attacks:
-	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test suite attacks -- --nocapture
+## prove-model: the engine against a naive reference, thirty times as often
+prove-attacks prove-model: prove-%:
+	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test suite $*:: -- --nocapture
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says
@@ -78,7 +79,6 @@ prove-restart: deps-test
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
 	CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}
-
 ## asan: flow rules and packets through the C of the software NIC for ASAN_SECONDS; needs nightly
 asan: deps-run
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked --package twin --target $(HOST)

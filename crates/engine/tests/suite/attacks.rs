@@ -8,13 +8,9 @@ mod floods;
 mod fragments;
 mod limits;
 
+use crate::sized;
 use engine::{BURST_MAX, Engine, Evict, FlowRecord, Verdict};
 use wire::BytesPacket;
-
-/// The first, or in full size the second.
-fn sized(small: u32, full: u32) -> u32 {
-    if std::env::var("MILLRACE_FULL").is_ok() { full } else { small }
-}
 
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = SECOND / 1000;

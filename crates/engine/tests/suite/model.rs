@@ -19,11 +19,12 @@ mod traffic;
 mod walks;
 mod workers;
 
+use crate::sized;
 use drive::{Case, agree};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(sized(500, 15_000)))]
 
     /// Every record, verdict and counter, and the very turn in which a flow ends.
     #[test]

@@ -511,7 +511,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(crate::sized(500, 15_000)))]
 
     /// Every verdict, release, counter and record, whatever the bursts are.
     #[test]
