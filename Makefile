@@ -37,8 +37,8 @@ twin: deps-run
 
 ## check: format, lints and documentation, without a warning
 check: deps-check
-	$(CARGO) fmt --all --check && $(CARGO) check --locked --manifest-path fuzz/Cargo.toml
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir "$(TARGET)"
+	$(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
