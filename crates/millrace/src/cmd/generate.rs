@@ -21,7 +21,7 @@ mod terminal;
 mod trex_cfg;
 
 use crate::backend::{Backend, SocketArgs};
-use crate::cmd::run::seconds;
+use crate::cmd::run::{interval, seconds};
 use crate::cpu_locks;
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames};
 use anyhow::bail;
@@ -221,15 +221,6 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     let pairs: Vec<_> = text.split_whitespace().map(split).collect::<Result<_, _>>()?;
     StreamSpec::from_pairs(0, pairs.clone()).map_err(|error| error.to_string())?;
     Ok(pairs)
-}
-
-/// Shorter intervals end before their packets have come back.
-fn interval(text: &str) -> Result<Duration, String> {
-    let shortest = Duration::from_millis(50);
-    match seconds(text)? {
-        interval if interval >= shortest => Ok(interval),
-        _ => Err("must be 0.05 seconds at least".to_owned()),
-    }
 }
 
 fn rate(text: &str) -> Result<String, RateError> {

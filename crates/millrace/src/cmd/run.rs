@@ -40,7 +40,10 @@ pub(crate) struct RunArgs {
     /// Stop after S seconds (a positive decimal number)
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Print no line per second
+    /// Print a line every S seconds, at least 0.05
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    interval: Duration,
+    /// Print no lines while packets flow
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -69,6 +72,15 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         Err(_) if seconds > 0.0 => Err("more seconds than can be counted".to_owned()),
         _ => Err("must be more than 0 seconds".to_owned()),
+    }
+}
+
+/// Reads the time between two lines. The packets of a generator would not be back within less.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let shortest = Duration::from_millis(50);
+    match seconds(text)? {
+        interval if interval >= shortest => Ok(interval),
+        _ => Err("must be 0.05 seconds at least".to_owned()),
     }
 }
 
@@ -115,7 +127,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     kept.keep_only();
     signals.catch_real_time().context("cannot catch signals")?;
     warn_at_start(&live, wants_huge_pages);
-    let print_lines = outputs.report && !args.quiet;
+    let lines = Lines { interval: args.interval, are_printed: outputs.report && !args.quiet };
     let mut reloader = Reloader::new(live.inquiry(), reload);
     let each_turn = &mut |sink: &mut RecordSink| {
         if signals.take_reopen() {
@@ -128,7 +140,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     let interrupted = &signals.interrupted;
     let until = Until { duration: args.duration, interrupted, each_turn };
-    watch(&mut live, &mut sink, until, print_lines);
+    watch(&mut live, &mut sink, until, lines);
     sink.hurry();
     close(server, &mut live, &mut sink);
     let has_given_up = live.has_given_up();
@@ -329,11 +341,18 @@ pub(super) struct Until<'a> {
     pub(super) each_turn: &'a mut dyn FnMut(&mut RecordSink),
 }
 
+/// The lines of a run while packets flow. Once an interval, whether a line is printed or not, flow
+/// records go to their file and events of links are told.
+pub(super) struct Lines {
+    pub(super) interval: Duration,
+    pub(super) are_printed: bool,
+}
+
 /// Takes records and prints lines until the run is over.
-pub(super) fn watch(live: &mut Live, sink: &mut RecordSink, until: Until<'_>, print_lines: bool) {
-    let mut meter = Meter::new();
+pub(super) fn watch(live: &mut Live, sink: &mut RecordSink, until: Until<'_>, lines: Lines) {
+    let mut meter = Meter::new(lines.interval);
     tell_port_events(live);
-    if print_lines {
+    if lines.are_printed {
         tell_at_once(Meter::heading(live));
     }
     while !until.interrupted.load(Ordering::Relaxed)
@@ -347,7 +366,7 @@ pub(super) fn watch(live: &mut Live, sink: &mut RecordSink, until: Until<'_>, pr
         }
         let Some(line) = meter.line(live) else { continue };
         sink.flush();
-        if print_lines {
+        if lines.are_printed {
             tell_at_once(line);
         }
         tell_port_events(live);

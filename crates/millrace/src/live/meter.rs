@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The line that is printed every second: rates since the line before.
+//! The line that is printed every interval, which is a second by default: rates since the line
+//! before.
 
 use super::{Live, Snapshot};
 use crate::units;
@@ -10,6 +11,8 @@ pub(super) const WIRE_OVERHEAD: u64 = 24;
 
 /// Turns counters into rates.
 pub(crate) struct Meter {
+    /// Time between two lines.
+    interval: Duration,
     at: Instant,
     /// Sums over all workers at that time.
     last: Snapshot,
@@ -17,8 +20,8 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// A meter that starts now.
-    pub(crate) fn new() -> Self {
-        Self { at: Instant::now(), last: Snapshot::default() }
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self { interval, at: Instant::now(), last: Snapshot::default() }
     }
 
     /// Column headings for [`line`](Self::line).
@@ -40,10 +43,10 @@ impl Meter {
         format!("{names}\n{units}")
     }
 
-    /// The next line, if a second has gone by.
+    /// The next line, if an interval has gone by.
     pub(crate) fn line(&mut self, live: &Live) -> Option<String> {
         let elapsed = self.at.elapsed();
-        if elapsed < Duration::from_secs(1) {
+        if elapsed < self.interval {
             return None;
         }
         let now = live.snapshots().iter().fold(Snapshot::default(), add);
@@ -58,7 +61,8 @@ impl Meter {
         let busy = now.busy_cycles - last.busy_cycles;
         let idle = now.idle_cycles - last.idle_cycles;
         let line = format!(
-            "{:>6.0}  {:>9.1} {:>9.1}  {:>9.1} {:>9.1}  {:>8}  {:>5.1}  {:>9}",
+            "{:>6.*}  {:>9.1} {:>9.1}  {:>9.1} {:>9.1}  {:>8}  {:>5.1}  {:>9}",
+            if self.interval.subsec_nanos() == 0 { 0 } else { 2 },
             live.elapsed().as_secs_f64(),
             up.0,
             up.1,

@@ -3,7 +3,7 @@
 //! it, and nothing is offloaded.
 
 use super::{DemoArgs, choose_cpu};
-use crate::cmd::run::{Until, secret, watch};
+use crate::cmd::run::{Lines, Until, secret, watch};
 use crate::feed::{Fed, Feeder, Frames, Source};
 use crate::live::{Live, Wire};
 use crate::output::{Command, tell};
@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use traffic::{Profile, Workload};
 
 /// Packets that each direction of a cable holds.
@@ -46,7 +47,8 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let (mut live, generator) = start(source)?;
     let until =
         Until { duration: Some(args.duration), interrupted: &interrupted, each_turn: &mut |_| () };
-    watch(&mut live, &mut sink, until, outputs.report);
+    let lines = Lines { interval: Duration::from_secs(1), are_printed: outputs.report };
+    watch(&mut live, &mut sink, until, lines);
     let fed = generator.finish();
     let mut finished = live.finish(&mut sink);
     let WrittenRecords { top, lost, result: written } = sink.finish();
