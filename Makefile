@@ -69,13 +69,15 @@ prove-offload:
 ## prove-model: the engine against a naive reference, thirty times as often
 prove-attacks prove-model: prove-%:
 	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test suite $*:: -- --nocapture
+## prove-bypass: connections that a NIC forwards by itself, over LOOPS of their packets
+prove-bypass: deps-test twin
+	MILLRACE_TWIN="$(TWIN)" MILLRACE_LOOPS=$${LOOPS:-20000} $(PROVE) bypass
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says
 ## prove-restart: kernel TCP through a bump that is killed RESTARTS times; CONNECTIONS; needs root
 prove-restart: deps-test
 	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
-
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
 	CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}
@@ -87,11 +89,9 @@ asan: deps-run
 ## smoke: SMOKE_SECONDS of kernel traffic, memif and link flaps through a bump; needs root
 smoke: deps-test build
 	MILLRACE="$(MILLRACE)" smoke/run.sh $${SMOKE_SECONDS:-120}
-
 ## clean: remove what was built
 clean:
 	$(CARGO) clean
-
 ## help: this list
 help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8

@@ -62,9 +62,11 @@ pub(crate) struct Ended {
     flows: &'static str,
 }
 
-/// A line that is printed every second.
+/// A line that is printed every interval, a quarter of a second.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Line {
+    /// Seconds since the start.
+    pub(crate) time: f64,
     pub(crate) up_kpps: f64,
     pub(crate) down_kpps: f64,
     pub(crate) dropped: f64,
@@ -74,7 +76,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A second without packets.
+    /// An interval without packets.
     pub(crate) fn is_silent(&self) -> bool {
         self.up_kpps == 0.0 && self.down_kpps == 0.0
     }
@@ -215,7 +217,8 @@ impl Setup {
         if has_file {
             launcher.arg(scratch.path("bump.toml"));
         }
-        launcher.args(["--duration", &duration]);
+        // Tests wait for lines, so these come more often than by default.
+        launcher.args(["--duration", &duration, "--interval", "0.25"]);
         launcher.args(["--json", &json.unwrap_or_else(|| scratch.path("run.json"))]);
         if !flows.is_empty() {
             launcher.args(["--flows", &scratch.path(flows)]);
@@ -249,7 +252,7 @@ impl Bump {
         text.lines().find(|line| is_placement(line)).expect("the cpus of workers").to_owned()
     }
 
-    /// The lines printed so far, one a second.
+    /// The lines printed so far, one an interval.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let text = self.stdout();
         let complete = &text[..text.rfind('\n').unwrap_or(0)];
@@ -259,8 +262,8 @@ impl Bump {
         };
         let line = |line| match numbers(line).as_deref() {
             Some(
-                &[_, up_kpps, _, down_kpps, _, dropped, _, flows, .., stolen_percent, wait_us],
-            ) => Some(Line { up_kpps, down_kpps, dropped, flows, stolen_percent, wait_us }),
+                &[time, up_kpps, _, down_kpps, _, dropped, _, flows, .., stolen_percent, wait_us],
+            ) => Some(Line { time, up_kpps, down_kpps, dropped, flows, stolen_percent, wait_us }),
             _ => None,
         };
         complete.lines().filter_map(line).collect()

@@ -5,7 +5,7 @@
 use crate::lan::Namespace;
 use crate::process::run;
 use crate::sessions::{Segment, session};
-use crate::{Scratch, has_root_and, skip, wait_until};
+use crate::{Scratch, has_root_and, scaled, skip, wait_until};
 use engine::{Config, CtState, Engine, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -199,16 +199,12 @@ impl Router {
 
 /// How many sessions are wanted of a test that can have so many.
 pub(crate) fn sessions(most: usize) -> usize {
-    number("MILLRACE_SESSIONS", 1000).min(most as u64) as usize
+    scaled("MILLRACE_SESSIONS", 1000).min(most as u64) as usize
 }
 
 /// What sessions are made from.
 pub(crate) fn seed() -> u64 {
-    number("MILLRACE_SEED", 1)
-}
-
-fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
+    scaled("MILLRACE_SEED", 1)
 }
 
 /// What the engine says of each packet of one session.

@@ -169,7 +169,7 @@ fn every_personality_runs_the_demo_to_its_end() {
     }
     for name in twin::personality::NAMES {
         let scratch = Scratch::new(&format!("demo-{name}"));
-        let mut command = twins(&scratch, "0.2");
+        let mut command = twins(&scratch, "0.1");
         process::run(command.args(["--personality", name]));
         let runs = runs(&scratch);
         assert_eq!(runs.len(), 4, "{name}");

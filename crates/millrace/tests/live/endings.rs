@@ -19,6 +19,16 @@ fn time_ends_a_run() {
     assert!(ended.summary()["duration_s"].as_f64().unwrap() >= 1.0);
 }
 
+#[test]
+fn lines_come_as_often_as_wanted() {
+    let setup = Setup::new("interval").pair("net_null0,no-rx=1", "net_null1,no-rx=1");
+    let mut bump = setup.start();
+    bump.wait_until("two lines less than half a second apart", |bump| {
+        bump.lines().windows(2).any(|lines| lines[1].time - lines[0].time < 0.5)
+    });
+    bump.finish().assert_good();
+}
+
 /// The shell that starts the tests may ignore some of these, and a program inherits that.
 #[test]
 fn a_signal_ends_a_run_with_its_summary() {

@@ -4,7 +4,7 @@
 
 use crate::conntrack::{Router, TOOLS, Word, explanation, frames_of, own_words, told};
 use crate::sessions::{Segment, session};
-use crate::{Scratch, has_root_and};
+use crate::{Scratch, has_root_and, scaled};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
@@ -170,8 +170,7 @@ fn the_kernel_says_the_same_of_guesses_or_it_is_known_why() {
         return;
     }
     let Some(router) = Router::new() else { return };
-    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
-    let (count, seed) = (number("MILLRACE_SESSIONS", 1000) as usize, number("MILLRACE_SEED", 1));
+    let (count, seed) = (scaled("MILLRACE_SESSIONS", 1000) as usize, scaled("MILLRACE_SEED", 1));
     let scratch = Scratch::new("hostile");
     let begins = |(segments, _): &(Vec<Segment>, _)| {
         segments.first().is_some_and(|segment| segment.flags & FIN == 0)

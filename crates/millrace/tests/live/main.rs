@@ -76,6 +76,11 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// A size from the environment: `make prove-...` sets large ones.
+fn scaled(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
 /// Says why a test does nothing; past the test harness, which hides what a good test prints.
 fn skip(reason: &str) {
     use std::io::Write;

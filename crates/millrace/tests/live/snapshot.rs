@@ -12,7 +12,7 @@ use crate::peer::remove_runtime_dir;
 use crate::process::Process;
 use crate::records::{Record, Tally, conversations};
 use crate::twin::driver;
-use crate::{Scratch, has_cpus, has_root_and, wait_until};
+use crate::{Scratch, has_cpus, has_root_and, scaled, wait_until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -205,10 +205,9 @@ fn outlives(restarts: usize, connections: usize) {
 
 #[test]
 fn kernel_tcp_outlives_a_bump_that_is_killed_and_one_that_is_stopped() {
-    let number = |name: &str, otherwise: usize| {
-        std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
-    };
-    outlives(number("MILLRACE_RESTARTS", 2), number("MILLRACE_CONNECTIONS", 40));
+    let [restarts, connections] = [("MILLRACE_RESTARTS", 2), ("MILLRACE_CONNECTIONS", 40)]
+        .map(|(name, usual)| scaled(name, usual) as usize);
+    outlives(restarts, connections);
 }
 
 /// A run over a capture that ends when it has seen all of it.
