@@ -5,6 +5,7 @@
 mod attacks;
 mod fixtures;
 mod floods;
+mod layers;
 mod listing;
 mod marks;
 mod model;
