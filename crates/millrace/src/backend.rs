@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What carries the packets of the generator and of the reflector, as the command line says.
 
-use crate::output::tell;
 use crate::units;
 use anyhow::bail;
 use clap::ValueEnum;
+use report::output::tell;
 use rustix::io::Errno;
 use sockets::KernelCounts;
 use std::io;

@@ -9,7 +9,7 @@ mod table;
 pub(crate) use page::page;
 
 use crate::live::{Rates, Totals};
-use crate::summary::{OffloadPort, Summary};
+use report::summary::{OffloadPort, Summary};
 use serde::{Serialize, Serializer};
 
 /// Everything there is to tell of a demonstration.

@@ -5,8 +5,8 @@
 //! releases it whatever way the process ends; the file stays. The file holds the number of the
 //! process that locked it last. Locks advise only: they change which cpus are chosen.
 
-use crate::output::tell;
 use doctor::host::Cpus;
+use report::output::tell;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the fuzz targets see of the program: its readers of what anyone may have written.
+//! What the fuzz targets see of the program: replays of captures that anyone may have written.
 //!
 //! Not documented and not an interface: it changes with `fuzz`.
 
 use crate::cmd::replay::Player;
-use crate::records::{Existing, Format, RecordSink, Target, Writer};
-use crate::top::Top;
 use capture::Capture;
+use report::records::{Existing, Format, RecordSink, Target, Writer};
+use report::top_flows::Top;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 

@@ -7,7 +7,6 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod backend;
-mod busiest;
 mod cmd;
 mod comparison;
 mod cpu_locks;
@@ -16,17 +15,13 @@ mod feed;
 pub mod fuzzing;
 mod live;
 mod netdev;
-mod output;
 mod placement;
 mod ports;
 mod privileges;
-mod records;
 mod reload;
 mod signals;
 mod start;
-mod summary;
 mod threads;
-mod top;
 mod twin;
 
 use clap::{Parser, Subcommand};

@@ -35,9 +35,9 @@ pub(crate) use meter::Meter;
 pub(crate) use totals::{Rates, Totals};
 pub(crate) use watched::PortEvent;
 
-use crate::output::tell;
-use crate::records::RecordSink;
-use crate::summary::{Offload, OffloadPort, Summary};
+use ::report::output::tell;
+use ::report::records::RecordSink;
+use ::report::summary::{Offload, OffloadPort, Summary};
 use board::{Board, Snapshot};
 use checkpoint::{Place, Snapshots};
 use clock::Clock;

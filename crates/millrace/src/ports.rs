@@ -10,7 +10,6 @@ pub(crate) use tuning::{BurstArgs, DescriptorArgs, Tuning};
 
 use crate::cpu_locks;
 use crate::netdev::Interfaces;
-use crate::output::tell;
 use crate::placement::describe_placement;
 use crate::start::start_eal;
 use crate::twin;
@@ -20,6 +19,7 @@ use config::nodes_of;
 use config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use doctor::host::Memory;
 use dpdk::{Eal, EalConfig, Lcore, Mempool, Port, PortConfig, Queues};
+use report::output::tell;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The capabilities that a run keeps once its ports and files are open (capabilities(7)).
 
-use crate::output::tell;
 use config::plan::Plan;
+use report::output::tell;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;

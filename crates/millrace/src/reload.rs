@@ -4,11 +4,11 @@
 
 use crate::live::Inquiry;
 use crate::netdev;
-use crate::output::tell;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
 use control::Failure;
 use doctor::host::Cpus;
+use report::output::tell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;

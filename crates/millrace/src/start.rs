@@ -2,10 +2,10 @@
 //! Starts DPDK for every command. A signal ends the start at once. If another program holds up the
 //! start, standard error names that program.
 
-use crate::output::tell;
 use crate::signals;
 use doctor::host::locks;
 use dpdk::{Eal, EalConfig};
+use report::output::tell;
 use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -2,10 +2,10 @@
 //! Workers of runs without DPDK: threads, each on a cpu of its own as far as there are.
 
 use crate::cpu_locks;
-use crate::output::tell;
 use crate::placement::describe_placement;
 use anyhow::Context;
 use generator::{Clock, Phase, Task, run_tasks};
+use report::output::tell;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::thread::{Builder, JoinHandle};

@@ -18,7 +18,7 @@ const MAKEFILE_LINES_MAX: usize = 100;
 const SHIM_LINES_MAX: usize = 150;
 
 /// Who may depend on whom, and on how many crates from elsewhere.
-const CRATES: [(&str, &[&str], usize); 16] = [
+const CRATES: [(&str, &[&str], usize); 17] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
     ("traffic", &["wire"], 5),
@@ -31,6 +31,7 @@ const CRATES: [(&str, &[&str], usize); 16] = [
     ("checkpoint", &["engine"], 3),
     ("config", &["capture", "doctor", "dpdk", "engine", "wire"], 6),
     ("control", &["engine", "results"], 5),
+    ("report", &["engine", "results", "wire"], 8),
     ("doctor", &["results"], 2),
     ("nic", &["dpdk", "twin", "wire"], 4),
     ("results", &[], 7),
@@ -38,7 +39,7 @@ const CRATES: [(&str, &[&str], usize); 16] = [
 ];
 
 /// What the program is made of.
-const MILLRACE: [&str; 15] = [
+const MILLRACE: [&str; 16] = [
     "capture",
     "checkpoint",
     "config",
@@ -48,6 +49,7 @@ const MILLRACE: [&str; 15] = [
     "generator",
     "nic",
     "offload",
+    "report",
     "results",
     "sockets",
     "traffic",
@@ -263,6 +265,7 @@ fn unsafe_stays_behind_its_fence() {
         ("crates/checkpoint/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/config/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/control/src/lib.rs", "#![forbid(unsafe_code)]"),
+        ("crates/report/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/doctor/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/nic/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/millrace/src/main.rs", "#![forbid(unsafe_code)]"),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace check`.
 
-use crate::output::tell;
 use crate::{cpu_locks, netdev};
 use config::Problems;
 use config::plan::{Plan, PlanArgs};
 use doctor::host::Memory;
+use report::output::tell;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;

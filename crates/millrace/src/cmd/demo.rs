@@ -8,9 +8,9 @@ mod twins;
 
 use crate::cmd::run::seconds;
 use crate::cpu_locks;
-use crate::output::{OutputArgs, tell};
 use crate::placement::describe_placement;
 use crate::twin;
+use ::report::output::{OutputArgs, tell};
 use config::Policy;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -6,11 +6,11 @@
 
 mod eal;
 
-use crate::output::tell;
 use crate::ports::by_mac;
 use clap::{CommandFactory, Parser, ValueEnum};
 use doctor::host::format_cpus;
 use eal::Eal;
+use report::output::tell;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddrV4;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace flows`.
 
-use crate::{table, top, units};
+use crate::{table, units};
 use control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Net, Request};
+use report::top_flows;
 use serde_json::json;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -134,8 +135,8 @@ fn row(flow: &FlowLine) -> [String; 11] {
     let [orig, reply] = [&flow.orig, &flow.reply];
     [
         proto_names::name(flow.proto),
-        top::endpoint(flow.src, flow.sport, flow.proto),
-        top::endpoint(flow.dst, flow.dport, flow.proto),
+        top_flows::endpoint(flow.src, flow.sport, flow.proto),
+        top_flows::endpoint(flow.dst, flow.dport, flow.proto),
         orig.packets.to_string(),
         reply.packets.to_string(),
         units::bytes(orig.bytes),
@@ -148,7 +149,7 @@ fn row(flow: &FlowLine) -> [String; 11] {
 }
 
 fn print_why(out: &mut impl Write, flow: &FlowLine) -> io::Result<()> {
-    let end = |address, port| top::endpoint(address, port, flow.proto);
+    let end = |address, port| top_flows::endpoint(address, port, flow.proto);
     let (src, dst) = (end(flow.src, flow.sport), end(flow.dst, flow.dport));
     let (proto, age) = (proto_names::name(flow.proto), units::duration((flow.age_s * 1e9) as u64));
     writeln!(out, "{proto} {src} -> {dst}  {}, {age} old", flow.state)?;

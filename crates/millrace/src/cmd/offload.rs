@@ -2,8 +2,9 @@
 //! `millrace offload`.
 
 use super::flows::WhichArgs;
-use crate::{table, top, units};
+use crate::{table, units};
 use control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
+use report::top_flows;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -103,8 +104,8 @@ fn row(rule: &RuleLine) -> [String; 8] {
         // Its arguments are in the lines above.
         rule.port.split(',').next().unwrap_or_default().to_owned(),
         proto_names::name(rule.proto),
-        top::endpoint(rule.src, rule.sport, rule.proto),
-        top::endpoint(rule.dst, rule.dport, rule.proto),
+        top_flows::endpoint(rule.src, rule.sport, rule.proto),
+        top_flows::endpoint(rule.dst, rule.dport, rule.proto),
         rule.state.clone(),
         units::duration((rule.age_s * 1e9) as u64),
         units::pps(rule.rate_pps),

@@ -6,7 +6,6 @@ mod sockets;
 
 use crate::backend::{Backend, SocketArgs};
 use crate::cmd::run::seconds;
-use crate::output::{JsonFile, tell_at_once};
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames, PortNamesError};
 use crate::units;
 use anyhow::{Context, bail};
@@ -14,6 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum};
 use config::MTU_RANGE;
 use doctor::host::CpuList;
+use report::output::{JsonFile, tell_at_once};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

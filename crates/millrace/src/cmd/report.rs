@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace report`: results of `millrace gen` side by side, as a table and as an HTML page.
 
-use crate::output::{Kind, Replaceable, refuse_dash, refuse_to_overwrite};
+use ::report::output::{Kind, Replaceable, refuse_dash, refuse_to_overwrite};
 use anyhow::Context;
 use clap::error::ErrorKind;
 use results::{Run, page, report, side_by_side};

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::live::Totals;
-use crate::summary::{Ledger, RuleCounts, Times, Worker};
+use report::summary::{Ledger, RuleCounts, Times, Worker};
 use results::page::is_ours;
 use results::plot;
 use roxmltree::{Document, Node, ParsingOptions};

@@ -4,7 +4,6 @@
 mod connections;
 
 use super::{Ending, Found, Inquiry, PortNow};
-use crate::busiest::Busiest;
 use crate::reload::Reload;
 use crate::units;
 use control::{
@@ -12,6 +11,7 @@ use control::{
     OffloadLine, PortLine, Request, RuleLine, Taker, VERSION,
 };
 use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
+use report::top_n::Busiest;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! How long a worker's queues wait between two polls: what a NIC's ring must bridge.
 
 use super::clock::Clock;
-use crate::summary::PollGap;
+use report::summary::PollGap;
 
 /// Counts of gaps by length in cycles, in quarters of octaves. All in place: a worker that is asked
 /// how it stands allocates nothing.

@@ -13,7 +13,7 @@ use super::saving::Gauge;
 use super::turns::Turns;
 use super::worker::Report;
 use super::{SharedPort, report};
-use crate::summary::{Offload, OffloadPort, Summary};
+use ::report::summary::{Offload, OffloadPort, Summary};
 use config::plan::ZoneRules;
 use dpdk::tsc;
 use engine::{Cursor, LiveFlow, Nanos, OffloadState, Query, RuleView, ZoneNow};

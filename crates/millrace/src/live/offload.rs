@@ -14,13 +14,13 @@ pub(crate) use self::nic::SharedPort;
 
 use self::nic::{DEPTH, Nic, Terms, Wanted};
 use super::clock::Clock;
-use crate::summary::OffloadPort;
 use config::plan::OffloadPlan;
 use config::{Bypass, Policy, RuleApi};
 use dpdk::Port;
 use engine::{Admission, Answer, Engine, MarkLayout, Nanos, Offload, RuleId, Side, Wish};
 use offload::{Limits, Pace, Programmer};
 use programming::{Gauge, Inquirer, Programming, Running};
+use report::summary::OffloadPort;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 
 use super::meter::{percent, wire_mbps};
 use super::{Report, SharedPort, StageSample};
-use crate::summary::{self, Ledger, Offload, Summary};
 use engine::Stats;
+use report::summary::{self, Ledger, Offload, Summary};
 use std::time::Duration;
 
 /// Closes the account of a run of `duration`.

@@ -6,11 +6,11 @@
 //! and waits for nothing.
 
 use super::clock::{Clock, system_now};
-use crate::output::{Standstill, tell};
-use crate::summary;
 use checkpoint::{Place, Resume, Resumed, Snapshots};
 use dpdk::{rss_secret, tsc};
 use engine::{Cursor, Engine, Nanos, SavedFlow};
+use report::output::{Standstill, tell};
+use report::summary;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

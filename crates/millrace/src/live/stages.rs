@@ -7,9 +7,9 @@
 //! which are measured always.
 
 use super::Account;
-use crate::summary::StageCycles;
 use dpdk::tsc;
 use engine::{STALL_CYCLES, Stage, Stats};
+use report::summary::StageCycles;
 use std::hint::black_box;
 use std::sync::OnceLock;
 

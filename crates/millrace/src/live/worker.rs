@@ -15,13 +15,13 @@ use super::loan::{Borrower, Order, Pair};
 use super::offload::Wishes;
 use super::saving::{Gauge, Saver};
 use super::stages::StageSample;
-use crate::summary::PollGap;
 use checkpoint::Resume;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
     BURST_MAX, Engine, FlowRecord, Irregular, MarkStats, Memory, OffloadState, OffloadStats,
     STALL_CYCLES, Side, Stats, Verdict,
 };
+use report::summary::PollGap;
 use rtrb::Producer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,9 +7,9 @@
 
 use super::netlink::{Netlink, is_no_device};
 use super::redirect;
-use crate::output::tell;
 use crate::signals;
 use netlink_packet_route::link::LinkFlags;
+use report::output::tell;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;

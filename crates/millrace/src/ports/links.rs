@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tells of links that go down, or come up, while a run is under way.
 
-use crate::output::tell;
 use dpdk::Port;
+use report::output::tell;
 use std::io;
 use std::time::{Duration, Instant};
 

@@ -2,9 +2,9 @@
 //! `millrace ct reload`: something else holds for connections from now on.
 
 use super::{ask, print};
-use crate::output::tell;
 use anyhow::Context;
 use control::{Ask, AskError, Failure, InstanceArgs, Request};
+use report::output::tell;
 use serde_json::json;
 use std::io;
 use std::path::PathBuf;

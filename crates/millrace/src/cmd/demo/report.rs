@@ -3,8 +3,8 @@
 //! that cannot be written, and written after the last.
 
 use crate::comparison::{Comparison, page};
-use crate::output::{Kind, Replaceable, tell};
 use anyhow::Context;
+use report::output::{Kind, Replaceable, tell};
 use results::page::is_ours;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //! A line of CSV for each interval. The first five columns are those of dpdk-project's
 //! `sendrecv`, so that its notebooks read the file.
 
-use crate::output::{Kind, LockedFile, refuse_dash};
 use anyhow::Context;
+use report::output::{Kind, LockedFile, refuse_dash};
 use results::Interval;
 use serde::Serialize;
 use std::fs::File;

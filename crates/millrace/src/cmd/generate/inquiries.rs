@@ -3,8 +3,8 @@
 //! packets were lost.
 
 use super::neighbours::{Senders, macs};
-use crate::output::tell;
 use generator::{Answers, Inquirer, Replies};
+use report::output::tell;
 use std::io;
 use std::time::{Duration, Instant};
 use traffic::Side;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Writes a sample of the frames of a run to a pcapng file, for Wireshark and tshark.
 
-use crate::output::{Kind, LockedFile, refuse_dash};
 use anyhow::Context;
 use dpdk::Port;
 use generator::{Clock, Tap, TapFeed, tap};
@@ -12,6 +11,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, PcapError, PcapResult};
+use report::output::{Kind, LockedFile, refuse_dash};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

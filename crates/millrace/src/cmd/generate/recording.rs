@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Captures that streams send.
 
-use crate::output::tell;
 use anyhow::{Context, bail};
 use capture::Capture;
+use report::output::tell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;

@@ -6,11 +6,11 @@
 
 use super::GenArgs;
 use crate::cpu_locks;
-use crate::output::tell;
 use crate::ports::{PortNames, Tuning};
 use anyhow::{Context, bail};
 use config::Devargs;
 use doctor::host::{CpuList, Cpus, format_cpus};
+use report::output::tell;
 use std::fs;
 use std::io;
 use std::net::IpAddr;

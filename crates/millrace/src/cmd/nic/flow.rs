@@ -2,13 +2,13 @@
 //! `millrace nic flow`: the ports of the shell, and where its commands come from.
 
 use super::{ports, prompt, script};
-use crate::output::is_dash;
 use crate::signals;
 use ::twin::Personality;
 use anyhow::Context;
 use dpdk::PortInfo;
 use nic::advice::known_of;
 use nic::flow::{OpenPort, Session};
+use report::output::is_dash;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::PathBuf;

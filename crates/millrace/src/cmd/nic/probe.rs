@@ -2,7 +2,6 @@
 //! `millrace nic probe`: finds out what a NIC does with flow rules, and writes it down.
 
 use super::ports::{StartedPort, start};
-use crate::output::{is_dash, tell};
 use crate::{signals, twin};
 use ::twin::Personality;
 use anyhow::{Context, bail};
@@ -11,6 +10,7 @@ use nic::probe::{
     Extent, Found, PortSubject, Side, Static, Watch, Watched, Watcher, print, probe, to_json,
     wait_for_link,
 };
+use report::output::{is_dash, tell};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

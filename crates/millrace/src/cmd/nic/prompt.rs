@@ -2,8 +2,8 @@
 //! The flow shell for a person: line editing, completion and history.
 
 use super::flow::Shell;
-use crate::output::tell;
 use nic::flow::{Command, World, complete, parse};
+use report::output::tell;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;

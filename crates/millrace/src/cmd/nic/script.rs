@@ -3,9 +3,9 @@
 //! failures with their line.
 
 use super::flow::Shell;
-use crate::output::tell;
 use anyhow::Context;
 use nic::flow::{Answer, Command, SyntaxError, help, parse};
+use report::output::tell;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;

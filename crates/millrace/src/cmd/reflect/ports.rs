@@ -2,7 +2,6 @@
 //! Runs the reflector on ports of DPDK.
 
 use super::{Counters, PortLosses, REPORT_NS, ReflectArgs};
-use crate::output::JsonFile;
 use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames, Tuning};
 use crate::signals;
 use anyhow::Context;
@@ -11,6 +10,7 @@ use generator::{
     Addresses, Clock, Inbox, Phase, PublishedCounters, Reflection, Reflector, ReflectorQueue,
     ReflectorReport, Stage, Task, mailbox, run_tasks,
 };
+use report::output::JsonFile;
 use std::process::ExitCode;
 use std::sync::Arc;
 use traffic::inquiry::ReflectorCounters;

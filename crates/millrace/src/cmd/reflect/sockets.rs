@@ -4,10 +4,10 @@
 use super::{Counters, REPORT_NS, ReflectArgs, What};
 use crate::backend::{Backend, NO_IO_URING, SocketArgs, tell_refusals};
 use crate::cpu_locks;
-use crate::output::{JsonFile, tell};
 use crate::{signals, threads};
 use anyhow::{Context, bail};
 use generator::{Clock, Inbox, Phase, Stage, Task, mailbox};
+use report::output::{JsonFile, tell};
 use sockets::{EchoOptions, EchoPort, EchoReport};
 use std::io;
 use std::net::SocketAddr;

@@ -4,10 +4,10 @@
 //! Packets of the same time go to the engine as one burst; before the packets of a later time,
 //! every flow that is over by then is ended. Time never runs backwards.
 
-use crate::records::RecordSink;
-use crate::summary::Summary;
 use capture::{Capture, CapturedPacket, Fault, Frame, LinkType};
 use engine::{BURST_MAX, Engine, Verdict};
+use report::records::RecordSink;
+use report::summary::Summary;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::BytesPacket;

@@ -4,11 +4,11 @@
 
 use super::instance;
 use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
-use crate::records::label;
 use control::{
     ConnectionLine, CountsLine, EventLine, Failure, Halt, Line, Request, Taker, ZoneLine,
 };
 use engine::{FlowEvent, FlowRecord, Query, Tally, WhenFull, ZoneNow, ZonePolicy};
+use report::records::label;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -10,7 +10,6 @@ pub(super) use api::{Calls, DEPTH};
 
 use super::bypass::Bypass;
 use super::shape::{Dialect, KINDS, kind};
-use crate::summary::Times;
 use api::{Api, Ended, Said};
 use config::RuleApi;
 use dpdk::flow::Rule;
@@ -18,6 +17,7 @@ use dpdk::{Port, Resets};
 use engine::{Passed, Tuple};
 use hdrhistogram::Histogram;
 use offload::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
+use report::summary::Times;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -7,10 +7,10 @@
 use super::PortEnd;
 use super::nic::Nic;
 use crate::live::clock::Clock;
-use crate::summary::{OffloadPort, Refused, RuleCounts};
 use dpdk::tsc;
 use engine::{Answer, Nanos, RuleId};
 use offload::{Next, Programmer, Stuck};
+use report::summary::{OffloadPort, Refused, RuleCounts};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -17,7 +17,7 @@ const PIECE: usize = 4096;
 
 /// What to do with records that a file holds already: append or replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
+pub enum Existing {
     /// They stay, and new ones follow.
     Keep,
     /// New ones take their place.
@@ -26,14 +26,17 @@ pub(crate) enum Existing {
 
 /// Why a file is not written to.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OpenError {
+pub enum OpenError {
+    /// The system refuses.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// It has something else in it.
     #[error(
         "it holds something else than flow records in {0} as this version writes them, and is left \
          as it is: name another file, or move this one away"
     )]
     NotRecords(Format),
+    /// Another program writes to it.
     #[error("another program writes flow records to it: name another file, or end that program")]
     Locked,
 }

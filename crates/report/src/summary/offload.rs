@@ -1,109 +1,123 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What became of rules of the NIC, and of the packets that they marked.
 
-use crate::units;
 use engine::{MarkStats, OffloadState, OffloadStats, Passed};
+use results::units;
 use serde::Serialize;
 use std::io::{self, Write};
 
 /// Rules and marks of a run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Offload {
+pub struct Offload {
     /// Who was worth a rule, as `policy` says it.
-    pub(crate) policy: String,
+    pub policy: String,
     /// What NICs forward by themselves, as `bypass` says it.
-    pub(crate) bypass: String,
+    pub bypass: String,
     /// One for each port; empty in `replay`.
-    pub(crate) ports: Vec<OffloadPort>,
+    pub ports: Vec<OffloadPort>,
     /// Who got rules and what they did, over all workers.
-    pub(crate) admission: Admission,
+    pub admission: Admission,
     /// Packets with a mark, over all workers.
-    pub(crate) marks: Marks,
+    pub marks: Marks,
     /// Packets counted by their mark, of all received: 0 to 1.
-    pub(crate) marked_share: f64,
+    pub marked_share: f64,
     /// What the NICs forwarded by themselves: no worker received it.
-    pub(crate) bypassed: Bypassed,
+    pub bypassed: Bypassed,
 }
 
 /// Rules of one port.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct OffloadPort {
-    pub(crate) name: String,
+pub struct OffloadPort {
+    /// Its device string, as given.
+    pub name: String,
     /// `on` or `off`.
-    pub(crate) state: &'static str,
+    pub state: &'static str,
     /// Why it is off.
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
     /// How it is asked: `async`, through a flow queue, or `sync`.
-    pub(crate) api: Option<&'static str>,
+    pub api: Option<&'static str>,
     /// Why not through a flow queue.
-    pub(crate) api_reason: Option<String>,
+    pub api_reason: Option<String>,
     /// What the NIC was asked for, kind by kind.
-    pub(crate) shapes: Vec<String>,
-    pub(crate) mark_bits: Option<u32>,
+    pub shapes: Vec<String>,
+    /// Bits of its marks, if it takes any.
+    pub mark_bits: Option<u32>,
     /// `on`: it forwards to its peer by itself; `off`.
-    pub(crate) bypass: &'static str,
+    pub bypass: &'static str,
     /// Why not.
-    pub(crate) bypass_reason: Option<String>,
-    pub(crate) rules: RuleCounts,
+    pub bypass_reason: Option<String>,
+    /// What became of rules.
+    pub rules: RuleCounts,
     /// Packets per second that were enough for a rule at last.
-    pub(crate) threshold_pps: f64,
+    pub threshold_pps: f64,
     /// Rules that it had room for, as far as was known at last.
-    pub(crate) room: u64,
+    pub room: u64,
     /// Kinds of rules that were not asked for at last, since they had no effect.
-    pub(crate) kinds_aside: u32,
+    pub kinds_aside: u32,
     /// Of rules that the NIC took, in microseconds.
-    pub(crate) insert_us: Times,
+    pub insert_us: Times,
     /// Of rules that it parted with.
-    pub(crate) delete_us: Times,
+    pub delete_us: Times,
 }
 
 /// What became of wishes for rules.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct RuleCounts {
+pub struct RuleCounts {
     /// In the NIC when the workers stopped.
-    pub(crate) installed: u64,
-    pub(crate) created: u64,
-    pub(crate) destroyed: u64,
+    pub installed: u64,
+    /// Rules that were made.
+    pub created: u64,
+    /// Rules that were removed.
+    pub destroyed: u64,
     /// Destroyed all at once at the end, for want of time.
-    pub(crate) flushed: u64,
+    pub flushed: u64,
     /// Gone when the port was reset; those that were made again are among those created.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// Of those by which it forwarded by itself, those whose last count is not known.
-    pub(crate) uncounted: u64,
-    pub(crate) refused: Refused,
+    pub uncounted: u64,
+    /// Rules that were refused.
+    pub refused: Refused,
     /// Not asked for, since the port had said no shortly before.
-    pub(crate) resting: u64,
+    pub resting: u64,
     /// Wishes that were over before the port heard of them.
-    pub(crate) withdrawn: u64,
+    pub withdrawn: u64,
     /// Those that the NIC did not part with, in its words.
-    pub(crate) stuck: Vec<String>,
+    pub stuck: Vec<String>,
 }
 
 /// Rules that were refused.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Refused {
-    pub(crate) full: u64,
-    pub(crate) trouble: u64,
-    pub(crate) unsuitable: u64,
+pub struct Refused {
+    /// For want of room in the NIC.
+    pub full: u64,
+    /// For trouble that may pass.
+    pub trouble: u64,
+    /// Because the NIC takes no such rule.
+    pub unsuitable: u64,
     /// Not asked for: the NIC takes none for such packets.
-    pub(crate) unsupported: u64,
+    pub unsupported: u64,
     /// The NIC's words for the last one.
-    pub(crate) last: Option<String>,
+    pub last: Option<String>,
 }
 
 /// How long calls took.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Times {
-    pub(crate) min: f64,
-    pub(crate) avg: f64,
-    pub(crate) max: f64,
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
+pub struct Times {
+    /// The shortest.
+    pub min: f64,
+    /// The mean.
+    pub avg: f64,
+    /// The longest.
+    pub max: f64,
+    /// Half of them are no longer.
+    pub p50: f64,
+    /// 99 of 100 are no longer.
+    pub p99: f64,
 }
 
 /// [`OffloadStats`] under the same names, but for refusals: those are the ports'.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Admission {
+pub struct Admission {
     pub(crate) asked: u64,
     pub(crate) installed: u64,
     pub(crate) effective: u64,
@@ -117,7 +131,7 @@ pub(crate) struct Admission {
 
 /// Packets that NICs forwarded by themselves, as far as they are counted to connections.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Bypassed {
+pub struct Bypassed {
     /// Rules by which they did.
     pub(crate) rules: u64,
     pub(crate) packets: u64,
@@ -128,8 +142,8 @@ pub(crate) struct Bypassed {
 
 /// [`MarkStats`] under the same names.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Marks {
-    pub(crate) counted: u64,
+pub struct Marks {
+    pub counted: u64,
     pub(crate) unusual: u64,
     pub(crate) foreign: u64,
     pub(crate) stale: u64,
@@ -139,7 +153,7 @@ pub(crate) struct Marks {
 
 impl OffloadPort {
     /// A port without rules.
-    pub(crate) fn off(name: String, reason: String) -> Self {
+    pub fn off(name: String, reason: String) -> Self {
         let bypass_reason = Some(reason.clone());
         let (state, bypass, reason) = ("off", "off", Some(reason));
         Self { name, state, bypass, reason, bypass_reason, ..Self::default() }
@@ -147,7 +161,7 @@ impl OffloadPort {
 
     /// Adds how things stood with one worker's rules. Of several workers the one that asks for most
     /// says what is enough; each finds out by itself what has no effect.
-    pub(crate) fn add(&mut self, state: &OffloadState) {
+    pub fn add(&mut self, state: &OffloadState) {
         self.threshold_pps = self.threshold_pps.max(state.threshold);
         self.room += u64::from(state.room);
         self.kinds_aside = self.kinds_aside.max(state.kinds_aside);
@@ -156,7 +170,7 @@ impl OffloadPort {
 
 impl Admission {
     /// Adds those of one worker.
-    pub(crate) fn add(&mut self, stats: &OffloadStats) {
+    pub fn add(&mut self, stats: &OffloadStats) {
         self.asked += stats.asked;
         self.installed += stats.installed;
         self.effective += stats.effective;
@@ -171,7 +185,7 @@ impl Admission {
 
 impl Bypassed {
     /// Adds those of one worker.
-    pub(crate) fn add(&mut self, stats: &OffloadStats) {
+    pub fn add(&mut self, stats: &OffloadStats) {
         let OffloadStats { bypasses, passed: Passed { packets, bytes }, unsettled, .. } = *stats;
         self.rules += bypasses;
         self.packets += packets;
@@ -182,7 +196,7 @@ impl Bypassed {
 
 impl Marks {
     /// Adds those of one worker.
-    pub(crate) fn add(&mut self, stats: &MarkStats) {
+    pub fn add(&mut self, stats: &MarkStats) {
         let MarkStats { counted, unusual, foreign, stale, mismatched, checked } = *stats;
         self.counted += counted;
         self.unusual += unusual;

@@ -3,20 +3,20 @@
 //! prints them. A connection that left several records (idle for a while, ports used again) has
 //! several places.
 
-use crate::busiest::Busiest;
-use crate::{table, units};
+use crate::top_n::Busiest;
 use engine::FlowRecord;
+use results::{table, units};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use wire::proto::{SCTP, TCP, UDP};
 use wire::proto_names;
 
 /// The busiest flow records offered so far.
-pub(crate) struct Top(Busiest<FlowRecord>);
+pub struct Top(Busiest<FlowRecord>);
 
 impl Top {
     /// Keeps the `size` busiest.
-    pub(crate) fn new(size: usize) -> Self {
+    pub fn new(size: usize) -> Self {
         Self(Busiest::new(size))
     }
 
@@ -31,7 +31,7 @@ impl Top {
     }
 
     /// Prints the records kept, busiest first; nothing where there are none.
-    pub(crate) fn print(self, out: &mut impl Write) -> io::Result<()> {
+    pub fn print(self, out: &mut impl Write) -> io::Result<()> {
         let offered = self.0.offered();
         let rows: Vec<Row> = self.0.into_sorted().map(|record| row(&record)).collect();
         if rows.is_empty() {
@@ -76,7 +76,7 @@ fn row(record: &FlowRecord) -> Row {
 }
 
 /// Address and port, `[2001:db8::1]:443`; for protocols without ports, the address.
-pub(crate) fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
+pub fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
     match proto {
         TCP | UDP | SCTP => SocketAddr::new(address, port).to_string(),
         _ => address.to_string(),

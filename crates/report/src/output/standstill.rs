@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 /// Watches a counter that grows with each step of some work.
 #[derive(Debug)]
-pub(crate) struct Standstill {
+pub struct Standstill {
     steps: u64,
     since: Instant,
 }
 
 impl Standstill {
     /// From now on, with the counter at `steps`.
-    pub(crate) fn new(steps: u64) -> Self {
+    pub fn new(steps: u64) -> Self {
         Self { steps, since: Instant::now() }
     }
 
     /// For how long the counter, which is at `steps` now, was not seen to grow.
-    pub(crate) fn lasts(&mut self, steps: u64) -> Duration {
+    pub fn lasts(&mut self, steps: u64) -> Duration {
         if self.steps != steps {
             *self = Self::new(steps);
         }

@@ -10,112 +10,143 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use offload::{Offload, OffloadPort, Refused, RuleCounts, Times};
+pub use offload::{Offload, OffloadPort, Refused, RuleCounts, Times};
 
 use engine::{EndReason, Irregular, Reason, Stats};
 use serde::{Serialize, Serializer};
 
 /// The summary of one run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Summary {
+pub struct Summary {
     /// Version of Millrace.
-    pub(crate) version: &'static str,
+    pub version: &'static str,
     /// Version of DPDK; `None` without it (`replay`).
-    pub(crate) dpdk: Option<String>,
+    pub dpdk: Option<String>,
     /// Length of the run in seconds; in `replay` by the clock of the captures.
-    pub(crate) duration_s: f64,
+    pub duration_s: f64,
     /// One for each port; empty in `replay`, as are the next two.
-    pub(crate) ports: Vec<Port>,
+    pub ports: Vec<Port>,
     /// One for each worker.
-    pub(crate) workers: Vec<Worker>,
+    pub workers: Vec<Worker>,
     /// Upstream and downstream.
-    pub(crate) directions: Vec<Direction>,
+    pub directions: Vec<Direction>,
     /// Share of time spent in bursts with packets, over all workers.
-    pub(crate) cpu_util_percent: f64,
+    pub cpu_util_percent: f64,
     /// Packets dropped, by reason.
-    pub(crate) drops: Counts,
+    pub drops: Counts,
     /// Packets forwarded without a flow, by reason.
-    pub(crate) passed: Counts,
+    pub passed: Counts,
     /// Packets that their connection cannot have, by reason; they are counted to it or dropped.
-    pub(crate) invalid: Counts,
+    pub invalid: Counts,
     /// Packets that change nothing, and that their receiver has to see all the same, by reason.
-    pub(crate) ignored: Counts,
+    pub ignored: Counts,
     /// Where every packet went.
-    pub(crate) ledger: Ledger,
+    pub ledger: Ledger,
     /// Flows over the whole run.
-    pub(crate) flows: Flows,
+    pub flows: Flows,
     /// Rules of the NIC and marks.
-    pub(crate) offload: Offload,
+    pub offload: Offload,
     /// Connections kept from one run to the next.
-    pub(crate) snapshot: Snapshot,
+    pub snapshot: Snapshot,
 }
 
 /// Counters of one port, as DPDK has them.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Port {
-    pub(crate) name: String,
-    pub(crate) rx_packets: u64,
-    pub(crate) rx_bytes: u64,
-    pub(crate) tx_packets: u64,
-    pub(crate) tx_bytes: u64,
-    pub(crate) imissed: u64,
-    pub(crate) ierrors: u64,
-    pub(crate) rx_nombuf: u64,
-    pub(crate) oerrors: u64,
+pub struct Port {
+    /// Its device string, as given.
+    pub name: String,
+    /// Packets received, as the driver counts.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets sent, as the driver counts.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets lost because no receive descriptor was free.
+    pub imissed: u64,
+    /// Packets received with an error.
+    pub ierrors: u64,
+    /// Times that no packet buffer was left for a packet.
+    pub rx_nombuf: u64,
+    /// Packets that were not sent because of an error.
+    pub oerrors: u64,
     /// Times it was reset and came back.
-    pub(crate) resets: u64,
+    pub resets: u64,
 }
 
 /// Where the cycles of one worker went.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Worker {
-    pub(crate) lcore: u32,
-    pub(crate) packets: u64,
-    pub(crate) bursts: u64,
+pub struct Worker {
+    /// Number of its lcore.
+    pub lcore: u32,
+    /// Packets it received.
+    pub packets: u64,
+    /// Bursts it received that had at least one packet.
+    pub bursts: u64,
     /// Packets given to the workers that have their connections, and taken over from others.
-    pub(crate) handed_over: u64,
-    pub(crate) taken_over: u64,
-    pub(crate) busy_cycles: u64,
-    pub(crate) idle_cycles: u64,
+    pub handed_over: u64,
+    /// Packets taken over from others.
+    pub taken_over: u64,
+    /// Cycles of turns with packets.
+    pub busy_cycles: u64,
+    /// Cycles of turns without packets.
+    pub idle_cycles: u64,
     /// Of turns so long that something else must have had the cpu.
-    pub(crate) stalled_cycles: u64,
+    pub stalled_cycles: u64,
     /// Busy cycles over packets.
-    pub(crate) cycles_per_packet: f64,
-    pub(crate) poll_gap_us: PollGap,
-    pub(crate) stage_cycles: StageCycles,
+    pub cycles_per_packet: f64,
+    /// Times between polls.
+    pub poll_gap_us: PollGap,
+    /// Busy cycles by stage.
+    pub stage_cycles: StageCycles,
     /// Memory of its flow tables, and the part of it on hugepages.
-    pub(crate) table_bytes: u64,
-    pub(crate) table_huge_page_bytes: u64,
+    pub table_bytes: u64,
+    /// The part of the tables on hugepages.
+    pub table_huge_page_bytes: u64,
 }
 
 /// Microseconds from one poll of a worker's ports to the next; quantiles to a quarter of an octave.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct PollGap {
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) p99_9: f64,
-    pub(crate) p99_99: f64,
-    pub(crate) max: f64,
+pub struct PollGap {
+    /// Half of them are no longer.
+    pub p50: f64,
+    /// 99 of 100 are no longer.
+    pub p99: f64,
+    /// 999 of 1,000 are no longer.
+    pub p99_9: f64,
+    /// 9,999 of 10,000 are no longer.
+    pub p99_99: f64,
+    /// The longest.
+    pub max: f64,
 }
 
 /// Cycles per stage of a packet's path. Together they are the busy cycles.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct StageCycles {
-    pub(crate) rx: u64,
-    pub(crate) mark: u64,
-    pub(crate) parse: u64,
-    pub(crate) lookup: u64,
-    pub(crate) track: u64,
-    pub(crate) miss: u64,
-    pub(crate) tx: u64,
-    pub(crate) housekeeping: u64,
+pub struct StageCycles {
+    /// Fetching bursts.
+    pub rx: u64,
+    /// Counting packets by the NIC's marks.
+    pub mark: u64,
+    /// From headers to flow key.
+    pub parse: u64,
+    /// Hash, bucket, candidate record.
+    pub lookup: u64,
+    /// Comparing keys, counting, state.
+    pub track: u64,
+    /// New connections.
+    pub miss: u64,
+    /// Handing to the peer port, and freeing what it has no room for.
+    pub tx: u64,
+    /// Timers, flow records, published counters.
+    pub housekeeping: u64,
     /// Between the stages.
-    pub(crate) other: u64,
+    pub other: u64,
 }
 
 impl StageCycles {
     /// All of them, in the order of a packet's path.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 9] {
+    pub fn named(&self) -> [(&'static str, u64); 9] {
         let Self { rx, mark, parse, lookup, track, miss, tx, housekeeping, other } = *self;
         [
             ("rx", rx),
@@ -133,64 +164,70 @@ impl StageCycles {
 
 /// Rates of one direction through the bump.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Direction {
+pub struct Direction {
     /// `up` or `down`.
-    pub(crate) name: &'static str,
-    pub(crate) packets: u64,
-    pub(crate) pps: f64,
+    pub name: &'static str,
+    /// Packets that were sent on.
+    pub packets: u64,
+    /// Packets per second.
+    pub pps: f64,
     /// Counts frame, FCS, preamble and gap.
-    pub(crate) wire_mbps: f64,
+    pub wire_mbps: f64,
 }
 
 /// What happened to the packets received.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Ledger {
-    pub(crate) rx: u64,
-    pub(crate) tx: u64,
-    pub(crate) dropped: u64,
+pub struct Ledger {
+    /// Packets received.
+    pub rx: u64,
+    /// Packets sent.
+    pub tx: u64,
+    /// Packets dropped.
+    pub dropped: u64,
     /// In places and rings of our own.
-    pub(crate) held: u64,
+    pub held: u64,
     /// rx = tx + dropped + held.
-    pub(crate) balanced: bool,
+    pub balanced: bool,
 }
 
 /// Flows created and ended.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Flows {
+pub struct Flows {
     /// Still in the table.
-    pub(crate) active: u64,
-    pub(crate) created: u64,
+    pub active: u64,
+    /// Connections that began.
+    pub created: u64,
     /// By reason.
-    pub(crate) ended: Counts,
+    pub ended: Counts,
     /// Packets of new flows that found no room.
     pub(crate) table_full: u64,
     /// Flow records lost because they came too fast, or could not be written.
-    pub(crate) records_lost: u64,
+    pub records_lost: u64,
 }
 
 /// What was kept of the run before, and is kept for the next one.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// Connections of the run before that are known again.
-    pub(crate) restored: u64,
+    pub restored: u64,
     /// Those whose timeout was over.
-    pub(crate) expired: u64,
+    pub expired: u64,
     /// Those that found no room, or could not be.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Until all were known, milliseconds.
-    pub(crate) restore_ms: u64,
+    pub restore_ms: u64,
     /// Snapshots written.
-    pub(crate) written: u64,
+    pub written: u64,
     /// How long the last one took, milliseconds.
-    pub(crate) last_ms: u64,
+    pub last_ms: u64,
     /// Bytes of the last one.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// Counters with a name and a line of explanation. In JSON an object with every name in it, in
 /// their fixed order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counts(Vec<Count>);
+pub struct Counts(Vec<Count>);
 
 #[derive(Clone, Copy, Debug)]
 struct Count {
@@ -201,12 +238,12 @@ struct Count {
 
 impl Summary {
     /// A summary of nothing yet.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { version: env!("CARGO_PKG_VERSION"), ..Self::default() }
     }
 
     /// Adds the counters of one engine.
-    pub(crate) fn add_engine(&mut self, stats: &Stats) {
+    pub fn add_engine(&mut self, stats: &Stats) {
         for reason in Reason::ALL {
             self.passed.add(reason.name(), reason.doc(), stats.passed[reason as usize]);
             self.drops.add(reason.name(), reason.doc(), stats.dropped[reason as usize]);
@@ -227,7 +264,7 @@ impl Summary {
     }
 
     /// Closes the ledger: `drops` must be complete.
-    pub(crate) fn balance(&mut self, rx: u64, tx: u64, held: u64) {
+    pub fn balance(&mut self, rx: u64, tx: u64, held: u64) {
         let dropped = self.drops.total();
         self.ledger = Ledger { rx, tx, dropped, held, balanced: rx == tx + dropped + held };
     }
@@ -235,7 +272,7 @@ impl Summary {
 
 impl Counts {
     /// Adds `n` to the counter `name`, made if it is not there.
-    pub(crate) fn add(&mut self, name: &'static str, doc: &'static str, n: u64) {
+    pub fn add(&mut self, name: &'static str, doc: &'static str, n: u64) {
         match self.0.iter_mut().find(|count| count.name == name) {
             Some(count) => count.n += n,
             None => self.0.push(Count { name, doc, n }),
@@ -243,7 +280,7 @@ impl Counts {
     }
 
     /// Sum of all counters.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.0.iter().map(|count| count.n).sum()
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// The busiest of those offered so far.
-pub(crate) struct Busiest<T> {
+pub struct Busiest<T> {
     limit: usize,
     offered: u64,
     /// The least of those kept is at the top of the heap.
@@ -14,12 +14,12 @@ pub(crate) struct Busiest<T> {
 
 impl<T> Busiest<T> {
     /// Keeps up to `limit`.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, offered: 0, kept: BinaryHeap::new() }
     }
 
     /// Keeps what `what` makes if its rank is one of the highest; of equals, the first offered.
-    pub(crate) fn offer(&mut self, rank: u64, what: impl FnOnce() -> T) {
+    pub fn offer(&mut self, rank: u64, what: impl FnOnce() -> T) {
         self.offered += 1;
         let rank = (rank, Reverse(self.offered));
         let is_full = self.kept.len() >= self.limit;
@@ -38,7 +38,7 @@ impl<T> Busiest<T> {
     }
 
     /// How many there were.
-    pub(crate) fn offered(&self) -> u64 {
+    pub fn offered(&self) -> u64 {
         self.offered
     }
 
@@ -49,7 +49,7 @@ impl<T> Busiest<T> {
     }
 
     /// Those kept, busiest first.
-    pub(crate) fn into_sorted(self) -> impl ExactSizeIterator<Item = T> {
+    pub fn into_sorted(self) -> impl ExactSizeIterator<Item = T> {
         // Of `Reverse`, ascending order is busiest first.
         self.kept.into_sorted_vec().into_iter().map(|Reverse(entry)| entry.what)
     }

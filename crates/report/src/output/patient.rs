@@ -11,7 +11,7 @@ use std::time::Duration;
 const PIECE: usize = 4096;
 
 /// A file, pipe or terminal; an error where nobody reads from it for a while.
-pub(crate) struct Patient(File);
+pub struct Patient(File);
 
 impl Patient {
     pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ impl Write for Patient {
 }
 
 /// True if `to` takes something within this time, be it an error. Files on disks always do.
-pub(crate) fn is_ready(to: impl AsFd, within: Duration) -> bool {
+pub fn is_ready(to: impl AsFd, within: Duration) -> bool {
     let (fd, within) = (to.as_fd(), Timespec::try_from(within).ok());
     poll(&mut [PollFd::new(&fd, PollFlags::OUT)], within.as_ref()) != Ok(0)
 }

@@ -6,14 +6,14 @@ mod patient;
 mod replaceable;
 mod standstill;
 
-pub(crate) use locked::{Kind, LockedFile};
-pub(crate) use patient::{Patient, is_ready};
-pub(crate) use replaceable::Replaceable;
-pub(crate) use standstill::Standstill;
+pub use locked::{Kind, LockedFile};
+pub use patient::{Patient, is_ready};
+pub use replaceable::Replaceable;
+pub use standstill::Standstill;
 
 use crate::records::{Existing, OpenError, RecordSink, Target, Writer};
 use crate::summary::Summary;
-use crate::top::Top;
+use crate::top_flows::Top;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use serde::Serialize;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// The flags for it.
 #[derive(clap::Args)]
-pub(crate) struct OutputArgs {
+pub struct OutputArgs {
     /// Write a flow record per connection: JSON Lines to FILE.jsonl or `-`, CSV to FILE.csv
     ///
     /// `run` appends to a FILE of flow records; `replay` and `demo` replace its records. All refuse
@@ -45,10 +45,10 @@ pub(crate) struct OutputArgs {
 const JSON_BEGIN: &str = "{\n  \"version\": ";
 
 /// The outputs, opened before work begins.
-pub(crate) struct Outputs {
+pub struct Outputs {
     json: JsonFile,
     /// Whether stdout is free for the report.
-    pub(crate) report: bool,
+    pub report: bool,
 }
 
 /// Where the summary goes.
@@ -58,11 +58,11 @@ enum Json {
 }
 
 /// Where results go as JSON, if anywhere.
-pub(crate) struct JsonFile(Option<Json>);
+pub struct JsonFile(Option<Json>);
 
 impl JsonFile {
     /// Opens or creates it. A file of something else is refused.
-    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         Self::open_as(Kind::public("summary"), path)
     }
 
@@ -71,12 +71,12 @@ impl JsonFile {
     }
 
     /// True if standard output is not free for people.
-    pub(crate) fn is_stdout(&self) -> bool {
+    pub fn is_stdout(&self) -> bool {
         matches!(self.0, Some(Json::Stdout))
     }
 
     /// Writes `results`.
-    pub(crate) fn write(self, results: &impl Serialize) -> anyhow::Result<()> {
+    pub fn write(self, results: &impl Serialize) -> anyhow::Result<()> {
         let Some(json) = self.0 else { return Ok(()) };
         let mut text = serde_json::to_vec_pretty(results)?;
         text.push(b'\n');
@@ -93,8 +93,10 @@ impl JsonFile {
 
 /// The command that opens its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub enum Command {
+    /// Appends to the files of flow records.
     Run,
+    /// Replaces them.
     Demo,
     /// Ends at the first record that cannot be written, and waits for a reader as long as it takes.
     Replay,
@@ -103,7 +105,7 @@ pub(crate) enum Command {
 impl OutputArgs {
     /// Opens or creates every output. None of them may be one of the `inputs`, which the command
     /// still has to read.
-    pub(crate) fn open(
+    pub fn open(
         &self,
         command: Command,
         inputs: &[PathBuf],
@@ -124,13 +126,13 @@ impl OutputArgs {
     }
 
     /// The files that are opened by their names again while the command runs.
-    pub(crate) fn reopened_files(&self) -> Vec<PathBuf> {
+    pub fn reopened_files(&self) -> Vec<PathBuf> {
         let flows = self.flows.as_ref().and_then(Target::path);
         flows.filter(|path| !names_stdout(path)).map(Path::to_owned).into_iter().collect()
     }
 
     /// What an error of writing flow records is about.
-    pub(crate) fn writing(&self) -> String {
+    pub fn writing(&self) -> String {
         let target = self.flows.as_ref().map(Target::to_string).unwrap_or_default();
         format!("cannot write flow records to {target}")
     }
@@ -138,14 +140,14 @@ impl OutputArgs {
 
 /// Writes a line. Skips it if nobody reads for a second: a bump carries its packets whether or not
 /// anyone reads.
-pub(crate) fn tell(mut to: impl Write + AsFd, line: impl fmt::Display) {
+pub fn tell(mut to: impl Write + AsFd, line: impl fmt::Display) {
     if is_ready(&to, Patient::PATIENCE) {
         let _ = writeln!(to, "{line}");
     }
 }
 
 /// Writes a line to standard output. Skips it if that would have to wait.
-pub(crate) fn tell_at_once(line: impl fmt::Display) {
+pub fn tell_at_once(line: impl fmt::Display) {
     if is_ready(io::stdout(), Duration::ZERO) {
         tell(io::stdout(), line);
     }
@@ -153,13 +155,13 @@ pub(crate) fn tell_at_once(line: impl fmt::Display) {
 
 impl Outputs {
     /// Writes `summary`, of whatever it is, as JSON where that was asked for.
-    pub(crate) fn finish_with(self, summary: &impl Serialize) -> anyhow::Result<()> {
+    pub fn finish_with(self, summary: &impl Serialize) -> anyhow::Result<()> {
         self.json.write(summary)
     }
 
     /// Writes the summary and, where stdout is free for it, the report under `title`. An unbalanced
     /// ledger is an error, once all is written.
-    pub(crate) fn finish(self, title: &str, summary: &Summary, top: Top) -> anyhow::Result<()> {
+    pub fn finish(self, title: &str, summary: &Summary, top: Top) -> anyhow::Result<()> {
         let reports = self.report;
         self.finish_with(summary)?;
         if reports {
@@ -182,7 +184,7 @@ fn print_report(title: &str, summary: &Summary, top: Top) -> io::Result<()> {
 
 /// Ends the program where two of these `outputs`, each with its flag, are one file, or an output is
 /// an input: whatever would be in it then, nobody wants it.
-pub(crate) fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) {
+pub fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) {
     let named = outputs.iter().filter_map(|(flag, path)| Some((flag, (*path)?)));
     let named: Vec<_> = named.filter(|(_, path)| !names_stdout(path)).collect();
     for (i, (flag, path)) in named.iter().enumerate() {
@@ -197,7 +199,7 @@ pub(crate) fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[P
 }
 
 /// Fails if a file is named `-`, by which people mean standard output.
-pub(crate) fn refuse_dash(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
+pub fn refuse_dash(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
     if path.is_some_and(is_dash) {
         anyhow::bail!("{flag} -: standard output is for --json - only: name a file");
     }
@@ -214,7 +216,7 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// True for the name that stands for standard input or output.
-pub(crate) fn is_dash(path: &Path) -> bool {
+pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 

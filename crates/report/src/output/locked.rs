@@ -14,7 +14,7 @@ const HEAD: u64 = 4096;
 
 /// What an option writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub struct Kind {
     /// The noun of refusals: a file is "no NOUN of this program".
     pub(crate) noun: &'static str,
     /// Mode of a new file; the umask takes bits away.
@@ -23,19 +23,19 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// A file that may say who talks with whom: for its owner only.
-    pub(crate) const fn private(noun: &'static str) -> Self {
+    pub const fn private(noun: &'static str) -> Self {
         Self { noun, mode: 0o600 }
     }
 
     /// A file of figures and of traffic that this program made.
-    pub(crate) const fn public(noun: &'static str) -> Self {
+    pub const fn public(noun: &'static str) -> Self {
         Self { noun, mode: 0o644 }
     }
 }
 
 /// A file that is open for one output of one program. Devices and pipes are never locked.
 #[derive(Debug)]
-pub(crate) struct LockedFile {
+pub struct LockedFile {
     path: PathBuf,
     /// The lock lasts as long as this, or a clone of it, is open.
     file: File,
@@ -59,11 +59,7 @@ impl LockedFile {
     /// # Errors
     /// If it cannot be opened, if another program or another output writes it, or if it has
     /// contents that are not ours.
-    pub(crate) fn open(
-        path: &Path,
-        kind: Kind,
-        is_ours: impl Fn(&[u8]) -> bool,
-    ) -> anyhow::Result<Self> {
+    pub fn open(path: &Path, kind: Kind, is_ours: impl Fn(&[u8]) -> bool) -> anyhow::Result<Self> {
         let name = path.display();
         let locked = loop {
             let (file, is_new) =
@@ -96,7 +92,7 @@ impl LockedFile {
     ///
     /// # Errors
     /// Those of the file system.
-    pub(crate) fn begin(&mut self) -> io::Result<File> {
+    pub fn begin(&mut self) -> io::Result<File> {
         let mut file = self.file.try_clone()?;
         if is_regular(&file) {
             file.rewind()?;

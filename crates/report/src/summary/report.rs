@@ -3,12 +3,12 @@
 //! happened and the meaning of every reason.
 
 use super::{Counts, Snapshot, Summary, Worker};
-use crate::units;
+use results::units;
 use std::io::{self, Write};
 
 impl Summary {
     /// Prints the report.
-    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         print_counts(out, "packets passed without a flow", &self.passed)?;
         print_counts(out, "packets dropped", &self.drops)?;
         print_counts(out, "invalid packets", &self.invalid)?;

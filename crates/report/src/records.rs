@@ -7,9 +7,9 @@ mod file;
 mod sink;
 mod writer;
 
-pub(crate) use file::{Existing, OpenError};
-pub(crate) use sink::{RecordSink, WrittenRecords};
-pub(crate) use writer::Writer;
+pub use file::{Existing, OpenError};
+pub use sink::{RecordSink, WrittenRecords};
+pub use writer::Writer;
 
 use crate::output::names_stdout;
 use engine::{CtMark, FlowRecord, Tally};
@@ -21,7 +21,7 @@ use std::str::FromStr;
 
 /// Where flow records go, as the command line says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
     /// Standard output, as JSON Lines.
     Stdout,
     /// A file in the format of its extension.
@@ -30,8 +30,10 @@ pub(crate) enum Target {
 
 /// How flow records are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
+    /// A JSON object a line.
     JsonLines,
+    /// Comma-separated values under a line of names.
     Csv,
 }
 
@@ -82,7 +84,7 @@ impl fmt::Display for Target {
 /// A file name that does not say its format.
 #[derive(Debug, thiserror::Error)]
 #[error("the file's name must end in .jsonl (JSON Lines) or .csv, or be `-` for standard output")]
-pub(crate) struct UnknownExtension;
+pub struct UnknownExtension;
 
 /// Lines of flow records in memory, in one format.
 pub(crate) enum Lines {
@@ -282,7 +284,7 @@ impl From<&FlowRecord> for CsvRecord {
 }
 
 /// As it is written: more bits than numbers of JSON are read with.
-pub(crate) fn label(CtMark { label, .. }: CtMark) -> String {
+pub fn label(CtMark { label, .. }: CtMark) -> String {
     format!("{label:#x}")
 }
 

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A file that is to be written.
-pub(crate) struct Replaceable {
-    pub(crate) path: PathBuf,
+pub struct Replaceable {
+    /// Its path, as given.
+    pub path: PathBuf,
     /// `None`: a pipe, whose reader need not be there before the end.
     file: Option<LockedFile>,
 }
@@ -19,11 +20,7 @@ pub(crate) struct Replaceable {
 impl Replaceable {
     /// Opens or creates a file. Refuses one that is neither empty nor, by its first bytes, one of
     /// ours, and one that another program writes.
-    pub(crate) fn open(
-        path: &Path,
-        kind: Kind,
-        is_ours: impl Fn(&str) -> bool,
-    ) -> anyhow::Result<Self> {
+    pub fn open(path: &Path, kind: Kind, is_ours: impl Fn(&str) -> bool) -> anyhow::Result<Self> {
         let is_pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
         let is_ours = |head: &[u8]| is_ours(&String::from_utf8_lossy(head));
         let file = (!is_pipe).then(|| LockedFile::open(path, kind, is_ours)).transpose()?;
@@ -32,7 +29,7 @@ impl Replaceable {
 
     /// Replaces the contents of the file; returns its path. Where that fails, a file on a disk
     /// keeps its old contents.
-    pub(crate) fn write(self, bytes: &[u8]) -> io::Result<PathBuf> {
+    pub fn write(self, bytes: &[u8]) -> io::Result<PathBuf> {
         match self.file {
             Some(file) => file.replace(bytes)?,
             None => Patient::new(open_pipe(&self.path)?).write_all(bytes)?,

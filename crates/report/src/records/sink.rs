@@ -4,9 +4,9 @@
 use super::writer::Order;
 use super::{Lines, Writer};
 use crate::output::{Standstill, tell};
-use crate::top::Top;
-use crate::units::thousands;
+use crate::top_flows::Top;
 use engine::FlowRecord;
+use results::units::thousands;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ const BLOCK: u64 = 128;
 const NAP: Duration = Duration::from_millis(1);
 
 /// Takes every flow record of a run.
-pub(crate) struct RecordSink {
+pub struct RecordSink {
     file: Option<Block>,
     top: Top,
     /// `replay` waits for its reader until this is set.
@@ -26,12 +26,13 @@ pub(crate) struct RecordSink {
 }
 
 /// What became of all records.
-pub(crate) struct WrittenRecords {
-    pub(crate) top: Top,
+pub struct WrittenRecords {
+    /// The busiest flows.
+    pub top: Top,
     /// Records that were not written.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// An error if there are any.
-    pub(crate) result: io::Result<()>,
+    pub result: io::Result<()>,
 }
 
 /// Lines on their way to the thread that writes them.
@@ -50,29 +51,29 @@ struct Block {
 
 impl RecordSink {
     /// Gives records to `writer`, if there is one, and offers them to `top`.
-    pub(crate) fn new(writer: Option<Writer>, top: Top) -> Self {
+    pub fn new(writer: Option<Writer>, top: Top) -> Self {
         Self { file: writer.map(Block::new), top, interrupted: None }
     }
 
     /// Makes [`take_in_time`](RecordSink::take_in_time) and `finish` wait for a reader until this
     /// is set.
-    pub(crate) fn wait_until(&mut self, interrupted: Arc<AtomicBool>) {
+    pub fn wait_until(&mut self, interrupted: Arc<AtomicBool>) {
         self.interrupted = Some(interrupted);
     }
 
     /// Whether it does anything with records.
-    pub(crate) fn wants_some(&self) -> bool {
+    pub fn wants_some(&self) -> bool {
         self.file.is_some() || self.top.wants_some()
     }
 
     /// True if the sink takes one more record now. At the end of a run it also takes records after
     /// the thread made no progress for a while; those are lost.
-    pub(crate) fn has_room(&mut self) -> bool {
+    pub fn has_room(&mut self) -> bool {
         self.file.as_mut().is_none_or(Block::has_room)
     }
 
     /// Takes one record, for which there must be room.
-    pub(crate) fn take(&mut self, record: &FlowRecord) {
+    pub fn take(&mut self, record: &FlowRecord) {
         self.top.offer(record);
         if let Some(file) = &mut self.file {
             file.lines.append(record);
@@ -83,7 +84,7 @@ impl RecordSink {
 
     /// Waits for room and takes one record; returns the first error of writing, with which
     /// everything ends.
-    pub(crate) fn take_in_time(&mut self, record: &FlowRecord) -> io::Result<()> {
+    pub fn take_in_time(&mut self, record: &FlowRecord) -> io::Result<()> {
         while !self.has_room() {
             self.hurry_if_interrupted();
             std::thread::sleep(NAP);
@@ -98,14 +99,14 @@ impl RecordSink {
     }
 
     /// Writes out all buffered records, so that readers see them now.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if let Some(file) = &mut self.file {
             file.hand_over();
         }
     }
 
     /// Opens the file anew by its name, as it may have been moved away, and closes the old one.
-    pub(crate) fn reopen(&mut self) {
+    pub fn reopen(&mut self) {
         if let Some(file) = &mut self.file {
             file.wants_reopen = true;
             file.hand_over();
@@ -113,21 +114,21 @@ impl RecordSink {
     }
 
     /// Limits from now on how long anybody waits for a reader that does not read.
-    pub(crate) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         if let Some(file) = self.file.as_mut().filter(|file| file.hurry.is_none()) {
             file.hurry = Some(Standstill::new(file.writer.steps()));
         }
     }
 
     /// Removes that limit, as one of several runs is over and the next one begins.
-    pub(crate) fn take_time(&mut self) {
+    pub fn take_time(&mut self) {
         if let Some(file) = &mut self.file {
             file.hurry = None;
         }
     }
 
     /// Writes out all records.
-    pub(crate) fn finish(mut self) -> WrittenRecords {
+    pub fn finish(mut self) -> WrittenRecords {
         if self.interrupted.is_none() {
             self.hurry();
         }

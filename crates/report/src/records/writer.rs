@@ -8,7 +8,7 @@
 use super::Target;
 use super::file::{Existing, OpenError, RecordFile, is_named_pipe, is_regular};
 use crate::output::tell;
-use crate::units::thousands;
+use results::units::thousands;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -31,7 +31,7 @@ pub(super) enum Order {
 }
 
 /// The thread, seen from outside.
-pub(crate) struct Writer {
+pub struct Writer {
     pub(super) target: Target,
     patience: Duration,
     /// It says on standard error when records begin to be lost, and when that is over.
@@ -67,11 +67,7 @@ struct Work {
 impl Writer {
     /// Opens the target, and starts the thread. The thread opens a pipe with a name: it waits for
     /// the reader.
-    pub(crate) fn open(
-        target: &Target,
-        existing: Existing,
-        is_told: bool,
-    ) -> Result<Self, OpenError> {
+    pub fn open(target: &Target, existing: Existing, is_told: bool) -> Result<Self, OpenError> {
         let is_pipe = is_named_pipe(target);
         let file = (!is_pipe).then(|| RecordFile::open(target, existing)).transpose()?;
         let patience = if is_regular(target) { DISK_PATIENCE } else { READER_PATIENCE };
